@@ -1,0 +1,109 @@
+//! What matters of a path, read from its scenario.
+use std::time::Duration;
+
+use serde::Serialize;
+use shorthaul_lab::Topology;
+use shorthaul_link::{Direction, LinkConfig, LossModel, Rate};
+
+/// What matters of a path's links to what is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PathFacts {
+    /// The rate of the slowest link toward the client, in bits per second.
+    pub rate_bit_per_s: f64,
+    /// The round-trip time of a small packet from end to end without queues, in seconds.
+    pub round_trip_s: f64,
+    /// The part of it between client and gateway.
+    pub edge_round_trip_s: f64,
+    /// The part of it between gateway and server.
+    pub wan_round_trip_s: f64,
+    /// The probability that a packet toward the client is lost at random.
+    pub loss: f64,
+}
+
+impl PathFacts {
+    /// Of a topology whose links lead from `client` to `gateway` and from there to `server`.
+    pub fn of(topology: &Topology) -> PathFacts {
+        let mut facts = PathFacts {
+            rate_bit_per_s: f64::INFINITY,
+            round_trip_s: 0.0,
+            edge_round_trip_s: 0.0,
+            wan_round_trip_s: 0.0,
+            loss: 0.0,
+        };
+        for link in &topology.links {
+            let ends = [link.between[0].as_str(), link.between[1].as_str()];
+            let (toward_client, edge) = match ends {
+                ["client", "gateway"] => (Direction::Down, true),
+                ["gateway", "client"] => (Direction::Up, true),
+                ["gateway", "server"] => (Direction::Down, false),
+                ["server", "gateway"] => (Direction::Up, false),
+                _ => continue,
+            };
+            let both = [Direction::Up, Direction::Down];
+            let round_trip: Duration = both.iter().filter_map(|d| link.config(*d)).map(delay).sum();
+            let part = if edge { &mut facts.edge_round_trip_s } else { &mut facts.wan_round_trip_s };
+            *part += round_trip.as_secs_f64();
+            facts.round_trip_s += round_trip.as_secs_f64();
+            if let Some(config) = link.config(toward_client) {
+                facts.rate_bit_per_s = facts.rate_bit_per_s.min(rate(config));
+                facts.loss = 1.0 - (1.0 - facts.loss) * (1.0 - loss(config));
+            }
+        }
+        facts
+    }
+}
+
+/// How long a small packet takes on average, besides queueing.
+fn delay(config: &LinkConfig) -> Duration {
+    config.delay + config.jitter.map_or(Duration::ZERO, |jitter| jitter.distribution.mean())
+}
+
+fn rate(config: &LinkConfig) -> f64 {
+    match &config.rate {
+        Rate::Unlimited => f64::INFINITY,
+        Rate::Fixed(rate) => rate.bits_per_sec() as f64,
+        Rate::Schedule { phases, .. } => {
+            let total: f64 = phases.iter().map(|(time, _)| time.as_secs_f64()).sum();
+            let bits: f64 = phases.iter().map(|(time, rate)| time.as_secs_f64() * rate.bits_per_sec() as f64).sum();
+            if total > 0.0 { bits / total } else { f64::INFINITY }
+        }
+        Rate::Trace(trace) => trace.mean_rate().bits_per_sec() as f64,
+    }
+}
+
+/// The mean probability of random loss.
+fn loss(config: &LinkConfig) -> f64 {
+    match config.loss {
+        LossModel::None => 0.0,
+        LossModel::Bernoulli { probability } => probability,
+        LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+            let bad = to_bad / (to_bad + to_good);
+            bad * loss_bad + (1.0 - bad) * loss_good
+        }
+        LossModel::OnOff { on, off, rate } => {
+            let share = on.as_secs_f64() / (on + off).as_secs_f64();
+            share * rate
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::PATHS;
+    use super::*;
+
+    #[test]
+    fn the_three_paths_are_what_their_titles_say() {
+        let facts = |name: &str| {
+            let path = PATHS.iter().find(|path| path.name == name).unwrap();
+            PathFacts::of(&Topology::from_toml(path.name, path.topology).unwrap())
+        };
+        let halfway = facts("halfway");
+        assert_eq!(halfway.rate_bit_per_s, 32e6);
+        assert!((halfway.round_trip_s - 0.128).abs() < 1e-6, "{halfway:?}");
+        assert_eq!(halfway.edge_round_trip_s, halfway.wan_round_trip_s);
+        assert!((halfway.loss - 0.001).abs() < 1e-6, "{halfway:?}");
+        assert!((facts("geo").round_trip_s - 0.6).abs() < 1e-6);
+        assert!((33e3..34e3).contains(&facts("gprs").rate_bit_per_s));
+    }
+}

@@ -1,0 +1,236 @@
+//! Two figures: an overview for the README, and every transfer.
+use shorthaul_report::Unit;
+use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series, Share};
+use shorthaul_types::Bytes;
+
+use super::outcome::{Outcome, Pair};
+use super::plan::{Congestion, Transfer, Way};
+
+/// The congestion control whose course over time stands in the overview: Linux's own default.
+const SHOWN: Congestion = Congestion::Cubic;
+
+/// Gains as bars; throughput and queueing delay over time for one congestion control.
+pub fn overview(pairs: &[Pair]) -> Figure {
+    let paths = by_path(pairs);
+    let shown = paths.iter().flat_map(|path| path.iter()).map(|pair| pair.congestion);
+    let shown = if shown.clone().any(|c| c == SHOWN) { SHOWN } else { shown.min().unwrap_or(SHOWN) };
+    let mut figure = Figure::new("One TCP connection across a bad path, direct and split by a gateway")
+        .subtitle(
+            "Kernel TCP at both ends, emulated links. Above the bars: how many times as fast the split transfer was.",
+        )
+        .caption(&format!(
+            "Each bar and line is one transfer, from the SYN to the last byte, verified at the far end. \
+             Throughput and queueing delay over time are those of the long transfer with {}. Queueing delay \
+             is what a packet waits at the slowest link toward the client.",
+            shown.name()
+        ))
+        .columns(paths.len())
+        .panel_height(88.0);
+    for path in &paths {
+        figure = figure.panel(bars(path, Transfer::Long, path[0].title));
+    }
+    for path in &paths {
+        figure = figure.panel(bars(path, Transfer::Short, ""));
+    }
+    for path in &paths {
+        figure = figure.panel(throughput(path, shown, ""));
+    }
+    for path in &paths {
+        figure = figure.panel(queueing(path, shown, ""));
+    }
+    figure
+}
+
+/// Throughput and queueing delay over time of every long transfer.
+pub fn details(pairs: &[Pair]) -> Figure {
+    let paths = by_path(pairs);
+    let mut controls: Vec<Congestion> = pairs.iter().map(|pair| pair.congestion).collect();
+    controls.sort();
+    controls.dedup();
+    let mut figure = Figure::new("Every long transfer over time, direct and split")
+        .subtitle("Kernel TCP at both ends, emulated links")
+        .columns(paths.len())
+        .panel_height(72.0)
+        .share_x(Share::Column);
+    for congestion in controls {
+        for path in &paths {
+            let title = format!("{}, {}", path[0].title, congestion.name());
+            figure = figure.panel(throughput(path, congestion, &title));
+        }
+        for path in &paths {
+            figure = figure.panel(queueing(path, congestion, ""));
+        }
+    }
+    figure
+}
+
+/// The pairs of each path, in the order in which the paths come.
+fn by_path(pairs: &[Pair]) -> Vec<&[Pair]> {
+    pairs.chunk_by(|a, b| a.path == b.path).collect()
+}
+
+fn series(way: Way, make: fn(&str, Hue) -> Series) -> Series {
+    match way {
+        // Orange and blue also differ in brightness, for those who print in grey.
+        Way::Direct => make("direct", Hue::Orange),
+        Way::Split => make("split", Hue::Blue),
+    }
+}
+
+fn bars(path: &[Pair], transfer: Transfer, title: &str) -> Panel {
+    let pairs: Vec<&Pair> = path.iter().filter(|pair| pair.transfer == transfer).collect();
+    let size = Bytes(pairs.first().map_or(0, |pair| pair.direct.asked));
+    let about = format!("{} transfer, {size}", transfer.name());
+    let y = match transfer {
+        Transfer::Long => Axis::new("goodput", Unit::BitsPerSecond),
+        Transfer::Short => Axis::new("time to finish", Unit::Seconds),
+    };
+    let mut panel = Panel::new(title).y(y).x(Axis::categories(&about, pairs.iter().map(|p| p.congestion.name())));
+    for way in Way::ALL {
+        let points = pairs.iter().enumerate().map(|(i, pair)| {
+            let outcome = pair.way(way);
+            let y = match transfer {
+                _ if outcome.failure.is_some() => f64::NAN,
+                Transfer::Long => outcome.goodput(),
+                Transfer::Short => outcome.seconds,
+            };
+            let point = Point::new(i as f64, y);
+            match pair.gain() {
+                Some(gain) if way == Way::Split => point.text(format!("{gain:.1} ×")),
+                _ => point,
+            }
+        });
+        panel = panel.series(series(way, Series::bars).points(points));
+    }
+    panel
+}
+
+fn long(path: &[Pair], congestion: Congestion) -> Option<&Pair> {
+    path.iter().find(|pair| pair.congestion == congestion && pair.transfer == Transfer::Long)
+}
+
+/// The end of the time axis: that of the transfer that took longer.
+fn span(pair: &Pair) -> f64 {
+    pair.direct.seconds.max(pair.split.seconds).max(0.1)
+}
+
+fn throughput(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
+    let mut panel = Panel::new(title)
+        .x(Axis::new("time", Unit::Seconds).from(0.0))
+        .y(Axis::new("throughput", Unit::BitsPerSecond));
+    let Some(pair) = long(path, congestion) else { return panel };
+    panel = panel.reference("link", pair.facts.rate_bit_per_s);
+    // Bins no shorter than a round trip, or the bursts of single windows are all that is seen.
+    let bin = (span(pair) / 60.0).max(pair.facts.round_trip_s).max(0.05);
+    for way in Way::ALL {
+        panel = panel.series(series(way, Series::step).points(steps(pair.way(way), bin)));
+    }
+    panel
+}
+
+/// Each rate from the beginning of its bin to the end.
+fn steps(outcome: &Outcome, bin: f64) -> Vec<(f64, f64)> {
+    let mut steps = outcome.throughput(bin);
+    if let Some((_, last)) = steps.last().copied() {
+        steps.push((outcome.seconds, last));
+        // Down to nothing: a transfer that has ended is seen to have ended.
+        steps.push((outcome.seconds, 0.0));
+    }
+    steps
+}
+
+fn queueing(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
+    let mut panel = Panel::new(title)
+        .x(Axis::new("time", Unit::Seconds).from(0.0))
+        .y(Axis::new("queueing delay", Unit::Seconds));
+    let Some(pair) = long(path, congestion) else { return panel };
+    for way in Way::ALL {
+        let samples = pair.way(way).queueing.iter().map(|q| (q.seconds, q.delay_s));
+        panel = panel.series(series(way, Series::line).points(samples));
+    }
+    panel
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::super::outcome::{Queueing, Received};
+    use super::super::facts::PathFacts;
+    use super::*;
+    use shorthaul_report::Manifest;
+
+    /// Results such as a run may have, for looking at tables and figures.
+    pub fn invented() -> Vec<Pair> {
+        let paths = [
+            ("gprs", "GPRS", 33.2e3, 1.2, 12e3, 100e3),
+            ("halfway", "Half-way, 128 ms", 32e6, 0.128, 100e3, 8e6),
+            ("geo", "GEO, 600 ms", 10e6, 0.6, 100e3, 5e6),
+        ];
+        let mut pairs = Vec::new();
+        for (path, title, rate, trip, short, long) in paths {
+            for (c, congestion) in Congestion::ALL.into_iter().enumerate() {
+                for transfer in Transfer::ALL {
+                    let size = if transfer == Transfer::Short { short } else { long };
+                    let run = |share: f64, ramp: f64, queue: f64| {
+                        let mut outcome = Outcome { asked: size as u64, verified: true, ..Outcome::default() };
+                        let (mut t, mut bytes) = (trip, 0.0);
+                        while bytes < size {
+                            t += 0.05;
+                            let grown = 1.0 - (-(t - trip) / ramp).exp();
+                            bytes = (bytes + rate * share * grown * 0.05 / 8.0).min(size);
+                            outcome.received.push(Received { seconds: t, bytes: bytes as u64 });
+                            let delay_s = queue * grown * (0.8 + 0.2 * (t * 3.0).sin());
+                            outcome.queueing.push(Queueing { seconds: t, delay_s });
+                        }
+                        Outcome { bytes: size as u64, seconds: t, ..outcome }
+                    };
+                    let (direct, split) = (run(0.2 + 0.3 * c as f64, 4.0 * trip, 0.3), run(0.9, 2.0 * trip, 0.1));
+                    let half = trip / 2.0;
+                    let facts = PathFacts {
+                        rate_bit_per_s: rate,
+                        round_trip_s: trip,
+                        edge_round_trip_s: half,
+                        wan_round_trip_s: half,
+                        loss: 0.0,
+                    };
+                    pairs.push(Pair { path, title, facts, congestion, transfer, direct, split });
+                }
+            }
+        }
+        pairs
+    }
+
+    #[test]
+    fn the_overview_names_every_path_and_gain() {
+        let svg = overview(&invented()).to_svg(&Manifest::new("shorthaul", "0"));
+        for wanted in ["GPRS", "GEO, 600 ms", "goodput (Mbit/s)", "queueing delay (ms)", "long transfer, 8 MB", "bbr"] {
+            assert!(svg.contains(&format!("aria-label=\"{wanted}\"")), "{wanted}");
+        }
+        assert_eq!(svg.matches(" ×\"").count(), 18);
+    }
+
+    #[test]
+    fn one_path_with_a_failure_still_makes_figures() {
+        let mut pairs: Vec<Pair> = invented().into_iter().filter(|pair| pair.path == "geo").collect();
+        pairs[3].split = Outcome { failure: Some("refused".to_string()), asked: 1, ..Outcome::default() };
+        for figure in [overview(&pairs), details(&pairs)] {
+            assert!(figure.to_svg(&Manifest::new("shorthaul", "0")).contains("GEO, 600 ms"));
+        }
+    }
+
+    #[test]
+    fn a_transfer_that_has_ended_falls_to_zero() {
+        let pairs = invented();
+        let steps = steps(&pairs[7].split, 0.5);
+        assert_eq!(steps.last(), Some(&(pairs[7].split.seconds, 0.0)));
+    }
+
+    /// Writes both figures of invented results, to look at, where `SHORTHAUL_FIGURES` names a directory.
+    #[test]
+    fn figures_are_written_where_asked() {
+        let Some(dir) = std::env::var_os("SHORTHAUL_FIGURES") else { return };
+        let manifest = Manifest::new("shorthaul", "0").arguments(["demo"]);
+        let dir = std::path::PathBuf::from(dir);
+        overview(&invented()).save(&dir.join("demo"), &manifest).unwrap();
+        details(&invented()).save(&dir.join("demo-details"), &manifest).unwrap();
+    }
+}

@@ -1,0 +1,200 @@
+//! Runs the transfers: a network for each congestion control and way, and in it the short transfer
+//! and then the long one.
+use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use shorthaul_lab::workload::{Amount, Ends, Sender, Transfer as Workload, TransferError, TransferReport};
+use shorthaul_lab::{Lab, LinkReport, Topology};
+use shorthaul_types::Seed;
+
+use super::facts::PathFacts;
+use super::gateway::Gateway;
+use super::outcome::{Outcome, Queueing, Received};
+use super::plan::{Case, Congestion, Path, Transfer, Way};
+use super::progress::Progress;
+
+/// How finely the received bytes are counted.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// How often the links are asked for their queues.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Runs all transfers of a path; `lanes` networks with and as many without a gateway at a time.
+pub fn run(path: Path, controls: &[Congestion], seed: Seed, progress: &Progress) -> Vec<(Case, Outcome)> {
+    let waiting = Mutex::new(controls.iter().copied());
+    let next = || waiting.lock().ok().and_then(|mut controls| controls.next());
+    let outcomes = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..path.lanes {
+            scope.spawn(|| {
+                while let Some(congestion) = next() {
+                    // Both ways at once: what disturbs the machine disturbs both.
+                    let network = |way| {
+                        let done = run_network(path, congestion, way, seed, progress);
+                        outcomes.lock().expect("no holder of the lock panics").extend(done);
+                    };
+                    thread::scope(|scope| {
+                        scope.spawn(|| network(Way::Direct));
+                        scope.spawn(|| network(Way::Split));
+                    });
+                }
+            });
+        }
+    });
+    outcomes.into_inner().expect("no holder of the lock panics")
+}
+
+/// The topology of a path; its links draw from `seed`.
+pub fn topology(path: &Path, seed: Seed) -> Result<Topology> {
+    let mut topology = Topology::from_toml(path.name, path.topology)?;
+    topology.seed = seed.derive(path.name);
+    Ok(topology)
+}
+
+fn run_network(
+    path: Path,
+    congestion: Congestion,
+    way: Way,
+    seed: Seed,
+    progress: &Progress,
+) -> Vec<(Case, Outcome)> {
+    let case = |transfer| Case { path, congestion, transfer, way };
+    let made = topology(&path, seed).and_then(|topology| {
+        let lab = Lab::start(&topology)?;
+        let gateway = match way {
+            Way::Direct => None,
+            Way::Split => Some(Gateway::start(lab.host("gateway"))?),
+        };
+        Ok((lab, gateway, PathFacts::of(&topology)))
+    });
+    let mut outcomes = Vec::new();
+    for transfer in Transfer::ALL {
+        let case = case(transfer);
+        progress.began(&case);
+        let outcome = match &made {
+            Ok((lab, _, facts)) => run_transfer(lab, facts, &case, seed),
+            Err(error) => Outcome::failed(&case, format!("{error:#}")),
+        };
+        progress.ended(&case, &outcome);
+        outcomes.push((case, outcome));
+    }
+    outcomes
+}
+
+fn run_transfer(lab: &Lab, facts: &PathFacts, case: &Case, seed: Seed) -> Outcome {
+    let workload = Workload {
+        sender: Sender::Server,
+        amount: Amount::Bytes(case.size()),
+        congestion: Ends { client: case.congestion.name().into(), server: case.congestion.name().into() },
+        limit: case.path.limit,
+        interval: INTERVAL,
+        seed: seed.derive(case.transfer.name()),
+        ..Workload::default()
+    };
+    let before = Links::look(lab);
+    let (result, queueing) = thread::scope(|scope| {
+        let (done, ended) = mpsc::channel::<()>();
+        let watching = scope.spawn(move || watch_queues(lab, &ended));
+        let result = workload.run(lab.host("client"), lab.host("server"));
+        drop(done);
+        (result, watching.join().unwrap_or_default())
+    });
+    let mut outcome = match result {
+        Ok(report) => arrived(&report, case, facts),
+        Err(TransferError::Late { limit, received }) => {
+            let (bytes, seconds) = (received.0, limit.as_secs_f64());
+            Outcome { bytes, asked: case.size().0, seconds, ..Outcome::default() }
+        }
+        Err(error) => Outcome::failed(case, error.to_string()),
+    };
+    outcome.queueing = queueing;
+    if let (Some(before), Some(after)) = (before, Links::look(lab)) {
+        outcome.lost = after.lost - before.lost;
+        outcome.overflowed = after.overflowed - before.overflowed;
+        outcome.missed = after.missed - before.missed;
+        outcome.late_s = after.late_s;
+    }
+    outcome
+}
+
+/// What came of a transfer of which every byte arrived: the workload has compared them all.
+fn arrived(report: &TransferReport, case: &Case, facts: &PathFacts) -> Outcome {
+    let completed = report.completed.as_secs_f64();
+    let mut bytes = 0;
+    let received = report.arrivals.iter().enumerate().map(|(i, arrived)| {
+        bytes += arrived.0;
+        let end = (i + 1) as f64 * INTERVAL.as_secs_f64();
+        Received { seconds: end.min(completed), bytes }
+    });
+    let outcome = Outcome {
+        received: received.collect(),
+        bytes: report.received.0,
+        asked: case.size().0,
+        seconds: completed,
+        verified: true,
+        retransmitted: report.retransmits().into(),
+        server_round_trip_s: report.samples.last().map_or(0.0, |sample| sample.min_rtt.as_secs_f64()),
+        ..Outcome::default()
+    };
+    // A split server sees the round trip to the gateway; an unsplit one that to the client.
+    let between = (facts.wan_round_trip_s + facts.round_trip_s) / 2.0;
+    if case.way == Way::Split && outcome.server_round_trip_s > between {
+        let failure = "the gateway passed the connection on without splitting it".to_string();
+        return Outcome { failure: Some(failure), ..outcome };
+    }
+    outcome
+}
+
+/// Looks at the queues toward the client until `ended` is closed.
+fn watch_queues(lab: &Lab, ended: &mpsc::Receiver<()>) -> Vec<Queueing> {
+    let start = Instant::now();
+    let mut seen = Vec::new();
+    let mut next = start;
+    loop {
+        if let Some(links) = Links::look(lab) {
+            seen.push(Queueing { seconds: start.elapsed().as_secs_f64(), delay_s: links.queue_delay_s });
+        }
+        next += LOOK;
+        let wait = next.saturating_duration_since(Instant::now());
+        if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+            return seen;
+        }
+    }
+}
+
+/// The links of a lab together, toward the client.
+#[derive(Default)]
+struct Links {
+    queue_delay_s: f64,
+    lost: u64,
+    overflowed: u64,
+    missed: u64,
+    late_s: f64,
+}
+
+impl Links {
+    /// `None` if a link is gone.
+    fn look(lab: &Lab) -> Option<Links> {
+        let mut all = Links::default();
+        for link in lab.links() {
+            let LinkReport { up, down, missed, .. } = link.report().ok()?;
+            // The client is the first host by name, and the server the last.
+            let client_first = link.hosts()[0].name() < link.hosts()[1].name();
+            let toward_client = if client_first { down } else { up };
+            all.queue_delay_s += toward_client.queue_delay.as_secs_f64();
+            all.lost += toward_client.link.dropped.loss + toward_client.link.dropped.outage;
+            all.overflowed += toward_client.link.dropped.queue_full;
+            all.missed += missed + up.refused + down.refused;
+            all.late_s = all.late_s.max(toward_client.lateness.p99.as_secs_f64());
+        }
+        Some(all)
+    }
+}
+
+/// Builds one of the networks and takes it down again, so that what is missing is said once and early.
+pub fn rehearse(path: &Path, seed: Seed) -> Result<()> {
+    let topology = topology(path, seed)?;
+    Lab::start(&topology).map(drop).context("this machine cannot emulate a network")
+}

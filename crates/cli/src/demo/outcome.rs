@@ -1,0 +1,210 @@
+//! What a transfer did, and the few numbers that say it.
+use serde::Serialize;
+
+use super::facts::PathFacts;
+use super::plan::{Case, Congestion, Transfer, Way};
+
+/// What was seen of one transfer. Times are seconds from the moment the client began to connect.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Bytes that the client's program received.
+    pub bytes: u64,
+    /// Bytes that it was to receive.
+    pub asked: u64,
+    /// When the last of them came, or when the transfer was stopped.
+    pub seconds: f64,
+    /// All came, and their hash at the far end was that of what was sent.
+    pub verified: bool,
+    /// What went wrong, if it was more than lack of time.
+    pub failure: Option<String>,
+    /// Bytes received so far, over time.
+    pub received: Vec<Received>,
+    /// How long the last packet waited at the bottleneck toward the client, over time.
+    pub queueing: Vec<Queueing>,
+    /// Packets toward the client that were lost at random.
+    pub lost: u64,
+    /// Packets toward the client that found the queue full.
+    pub overflowed: u64,
+}
+
+/// A point of the received bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Received {
+    pub seconds: f64,
+    pub bytes: u64,
+}
+
+/// A point of the queueing delay.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Queueing {
+    pub seconds: f64,
+    pub delay_s: f64,
+}
+
+impl Outcome {
+    /// A transfer that did not happen.
+    pub fn failed(case: &Case, reason: String) -> Outcome {
+        Outcome { asked: case.size().0, failure: Some(reason), ..Outcome::default() }
+    }
+
+    /// All that was asked for has come.
+    pub fn complete(&self) -> bool {
+        self.bytes >= self.asked && self.asked > 0
+    }
+
+    /// Received bits per second, from the beginning of the connection to the last byte.
+    pub fn goodput(&self) -> f64 {
+        if self.seconds > 0.0 { self.bytes as f64 * 8.0 / self.seconds } else { 0.0 }
+    }
+
+    /// Received bits per second in bins of `bin` seconds, as (beginning of the bin, rate). The last
+    /// bin is as long as what is left of the transfer, unless that is under half a bin.
+    pub fn throughput(&self, bin: f64) -> Vec<(f64, f64)> {
+        let mut rates = Vec::new();
+        let (mut start, mut at_start) = (0.0, 0.0);
+        while start < self.seconds {
+            let mut end = start + bin;
+            if end > self.seconds - bin / 2.0 {
+                end = self.seconds;
+            }
+            let at_end = self.received_at(end);
+            rates.push((start, (at_end - at_start) * 8.0 / (end - start)));
+            (start, at_start) = (end, at_end);
+        }
+        rates
+    }
+
+    /// Bytes received by `seconds`.
+    fn received_at(&self, seconds: f64) -> f64 {
+        let after = self.received.partition_point(|r| r.seconds <= seconds);
+        self.received[..after].last().map_or(0.0, |r| r.bytes as f64)
+    }
+
+    /// When the bits received in the second before first reached `rate`, looking every `step` seconds
+    /// at what came in the last `window`.
+    pub fn time_to_reach(&self, rate: f64, window: f64) -> Option<f64> {
+        self.received
+            .iter()
+            .map(|r| r.seconds)
+            .find(|t| (self.received_at(*t) - self.received_at(t - window)) * 8.0 / window >= rate)
+    }
+
+    /// The queueing delay that half of the samples stay below, in seconds.
+    pub fn median_queueing(&self) -> Option<f64> {
+        let mut delays: Vec<f64> = self.queueing.iter().map(|q| q.delay_s).collect();
+        delays.sort_by(f64::total_cmp);
+        delays.get(delays.len() / 2).copied()
+    }
+}
+
+/// The same transfer, direct and split.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pair {
+    pub path: &'static str,
+    #[serde(skip)]
+    pub title: &'static str,
+    #[serde(skip)]
+    pub facts: PathFacts,
+    pub congestion: Congestion,
+    pub transfer: Transfer,
+    pub direct: Outcome,
+    pub split: Outcome,
+}
+
+impl Pair {
+    /// Puts the outcomes of a path side by side, in the order of the table; what was not run is left out.
+    pub fn of(facts: &PathFacts, mut outcomes: Vec<(Case, Outcome)>) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        for congestion in Congestion::ALL {
+            for transfer in Transfer::ALL {
+                let mut take = |way: Way| {
+                    let wanted = |c: &Case| (c.congestion, c.transfer, c.way) == (congestion, transfer, way);
+                    let at = outcomes.iter().position(|(case, _)| wanted(case))?;
+                    Some(outcomes.swap_remove(at))
+                };
+                if let (Some((case, direct)), Some((_, split))) = (take(Way::Direct), take(Way::Split)) {
+                    let (path, title, facts) = (case.path.name, case.path.title, *facts);
+                    pairs.push(Pair { path, title, facts, congestion, transfer, direct, split });
+                }
+            }
+        }
+        pairs
+    }
+
+    /// How many times as fast the split transfer was: by time where both came whole, else by bytes a
+    /// second. `None` where one of them moved nothing or failed.
+    pub fn gain(&self) -> Option<f64> {
+        if self.direct.failure.is_some() || self.split.failure.is_some() {
+            return None;
+        }
+        let (direct, split) = (self.direct.goodput(), self.split.goodput());
+        (direct > 0.0 && split > 0.0).then(|| split / direct)
+    }
+
+    /// One way's outcome.
+    pub fn way(&self, way: Way) -> &Outcome {
+        match way {
+            Way::Direct => &self.direct,
+            Way::Split => &self.split,
+        }
+    }
+
+    /// The share of the bottleneck's rate that the direct transfer used.
+    pub fn direct_share(&self) -> f64 {
+        self.direct.goodput() / self.facts.rate_bit_per_s
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A transfer that received `rates` bits per second, each for one second, and then was whole.
+    pub fn steady(rates: &[f64]) -> Outcome {
+        let mut received = Vec::new();
+        let mut bytes = 0.0;
+        for (second, rate) in rates.iter().enumerate() {
+            for tenth in 1..=10 {
+                bytes += rate / 80.0;
+                let seconds = second as f64 + f64::from(tenth) / 10.0;
+                received.push(Received { seconds, bytes: bytes as u64 });
+            }
+        }
+        let bytes = bytes as u64;
+        let seconds = rates.len() as f64;
+        Outcome { bytes, asked: bytes, seconds, verified: true, received, ..Outcome::default() }
+    }
+
+    #[test]
+    fn goodput_and_throughput_agree_with_the_bytes() {
+        let outcome = steady(&[1e6, 3e6, 2e6]);
+        assert_eq!(outcome.goodput(), 2e6);
+        let bins = outcome.throughput(1.0);
+        assert_eq!(bins.len(), 3);
+        assert!((bins[1].1 - 3e6).abs() < 100.0, "{bins:?}");
+        // Bins that do not divide the time still hold all bytes.
+        for bin in [0.3, 0.7, 0.9, 2.0, 50.0] {
+            let bins = outcome.throughput(bin);
+            let ends = bins.iter().skip(1).map(|b| b.0).chain([outcome.seconds]);
+            let bits: f64 = bins.iter().zip(ends).map(|((start, rate), end)| rate * (end - start)).sum();
+            assert!((bits / 8.0 - outcome.bytes as f64).abs() < 1.0, "bins of {bin}: {bits}");
+        }
+        assert!(Outcome::default().throughput(1.0).is_empty());
+    }
+
+    #[test]
+    fn a_rate_is_reached_when_it_was_held_for_the_window() {
+        let outcome = steady(&[1e6, 1e6, 4e6, 4e6]);
+        let reached = outcome.time_to_reach(3.9e6, 0.5).unwrap();
+        assert!((2.4..=2.6).contains(&reached), "{reached}");
+        assert_eq!(outcome.time_to_reach(5e6, 0.5), None);
+    }
+
+    #[test]
+    fn the_median_is_of_the_delays_not_of_the_times() {
+        let delays = [5.0, 1.0, 3.0];
+        let queueing = delays.iter().map(|d| Queueing { seconds: 0.0, delay_s: *d }).collect();
+        assert_eq!(Outcome { queueing, ..Outcome::default() }.median_queueing(), Some(3.0));
+        assert_eq!(Outcome::default().median_queueing(), None);
+    }
+}

@@ -1,0 +1,26 @@
+//! The `shorthaul` command: one binary, one subcommand a job.
+
+use clap::{Parser, Subcommand};
+
+mod conformance;
+mod demo;
+
+/// TCP made fast where distance or a bad link makes it slow.
+#[derive(Parser)]
+#[command(name = "shorthaul", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+// One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand.
+#[derive(Subcommand)]
+enum Command {
+    Conformance(conformance::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().command {
+        Command::Conformance(args) => conformance::run(&args),
+    }
+}

@@ -1,0 +1,31 @@
+//! `shorthaul conformance` as its users run it.
+use std::process::{Command, Output};
+
+fn conformance(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_shorthaul")).arg("conformance").args(args).output().expect("it runs")
+}
+
+#[test]
+fn a_filtered_control_run_passes_and_ends_with_the_count() {
+    let output = conformance(&["--gateway", "none", "--fault", "none", "--filter", "half-close-by-server"]);
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{report}");
+    assert_eq!(report.lines().last(), Some("2 passed, 0 failed"), "{report}");
+}
+
+#[test]
+fn a_filter_that_fits_nothing_is_an_error() {
+    let output = conformance(&["--filter", "no-such-case"]);
+    assert!(!output.status.success());
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("no-such-case") && message.contains("--list"), "{message}");
+}
+
+#[test]
+fn the_cases_are_listed_with_their_references() {
+    let output = conformance(&["--list", "--filter", "urgent"]);
+    let list = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success());
+    assert_eq!(list.lines().count(), 3, "{list}");
+    assert!(list.lines().all(|line| line.contains("[RFC ")), "{list}");
+}

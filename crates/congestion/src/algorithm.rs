@@ -1,0 +1,146 @@
+//! The algorithms by name.
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::str::FromStr;
+
+use shorthaul_types::Bytes;
+
+use crate::{Control, ControlParams, Cubic, Fixed, Reno};
+
+/// Which congestion control a sender uses, as configurations name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// RFC 5681; written `reno`.
+    Reno,
+    /// RFC 9438 with HyStart++; written `cubic`.
+    Cubic,
+    /// A window that congestion does not move; written `fixed:64 kB`.
+    Fixed(Bytes),
+}
+
+impl Algorithm {
+    /// A fresh state of this algorithm.
+    pub fn build(&self, params: ControlParams) -> Box<dyn Control> {
+        match *self {
+            Algorithm::Reno => Box::new(Reno::new(params)),
+            Algorithm::Cubic => Box::new(Cubic::new(params)),
+            Algorithm::Fixed(window) => Box::new(Fixed::new(params, window)),
+        }
+    }
+}
+
+/// Why a written algorithm was not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseAlgorithmError {
+    reason: String,
+}
+
+impl fmt::Display for ParseAlgorithmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl core::error::Error for ParseAlgorithmError {}
+
+impl FromStr for Algorithm {
+    type Err = ParseAlgorithmError;
+
+    fn from_str(text: &str) -> Result<Self, ParseAlgorithmError> {
+        let name = text.trim();
+        if let Some(size) = name.strip_prefix("fixed:") {
+            let window: Bytes = size.parse().map_err(|e| ParseAlgorithmError {
+                reason: format!("in the congestion control `{text}`, the window {e}"),
+            })?;
+            if window == Bytes(0) {
+                let reason = format!("`{text}` would never send: write a window of one segment or more");
+                return Err(ParseAlgorithmError { reason });
+            }
+            return Ok(Algorithm::Fixed(window));
+        }
+        match name {
+            "reno" => Ok(Algorithm::Reno),
+            "cubic" => Ok(Algorithm::Cubic),
+            _ => Err(ParseAlgorithmError {
+                reason: format!(
+                    "`{text}` is not a congestion control: write \"reno\", \"cubic\" or a fixed window such as \"fixed:64 kB\""
+                ),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    /// Writes what [`FromStr`] reads back as the same value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Algorithm::Reno => f.pad("reno"),
+            Algorithm::Cubic => f.pad("cubic"),
+            Algorithm::Fixed(window) => {
+                // Sizes are shown rounded; where that would lose bytes, they are counted out.
+                let mut size = window.to_string();
+                if size.parse() != Ok(*window) {
+                    size = format!("{} B", window.0);
+                }
+                f.pad(&format!("fixed:{size}"))
+            }
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Algorithm {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Algorithm {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn algorithms_are_read_by_name() {
+        assert_eq!("reno".parse(), Ok(Algorithm::Reno));
+        assert_eq!(" cubic ".parse(), Ok(Algorithm::Cubic));
+        assert_eq!("fixed:64 kB".parse(), Ok(Algorithm::Fixed(Bytes(64_000))));
+        assert_eq!("fixed:64 KiB".parse::<Algorithm>().unwrap().to_string(), "fixed:65536 B");
+        assert_eq!(Algorithm::Fixed(Bytes(64_000)).to_string(), "fixed:64 kB");
+    }
+
+    #[test]
+    fn a_wrong_name_tells_what_would_be_right() {
+        let error = "vegas2".parse::<Algorithm>().unwrap_err().to_string();
+        assert!(error.contains("`vegas2`") && error.contains("cubic"), "{error}");
+        let error = "fixed:64 kbyte".parse::<Algorithm>().unwrap_err().to_string();
+        assert!(error.contains("64 kbyte") && error.contains("120 kB"), "{error}");
+        assert!("fixed:0 B".parse::<Algorithm>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn names_survive_being_written(bytes in 1u64..1 << 40) {
+            let algorithm = Algorithm::Fixed(Bytes(bytes));
+            prop_assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn algorithms_are_strings_in_files() {
+        let fixed: Algorithm = serde_json::from_str("\"fixed:10 kB\"").unwrap();
+        assert_eq!(fixed, Algorithm::Fixed(Bytes(10_000)));
+        assert_eq!(serde_json::to_string(&fixed).unwrap(), "\"fixed:10 kB\"");
+    }
+}

@@ -1,0 +1,181 @@
+//! The boundary between a sender and its congestion control.
+use core::fmt::Debug;
+use core::time::Duration;
+
+use shorthaul_types::{BitRate, Time};
+
+use crate::RateSample;
+
+/// What one acknowledgment told. All sizes in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct AckSample {
+    /// When it arrived.
+    pub now: Time,
+    /// Bytes that this ACK newly acknowledged, cumulatively or selectively.
+    pub delivered: u64,
+    /// Bytes that this ACK acknowledged cumulatively: the advance of SND.UNA.
+    pub newly_acked: u64,
+    /// Bytes in flight just before this ACK was processed.
+    pub in_flight_before: u64,
+    /// Bytes in flight after it: sent, and neither delivered nor believed lost.
+    pub in_flight: u64,
+    /// The round-trip time that this ACK measured, never of a retransmitted segment unless a
+    /// timestamp made that safe (RFC 6298 §3).
+    pub rtt: Option<Duration>,
+    /// The delivery rate that ends with this ACK.
+    pub rate: Option<RateSample>,
+    /// The window, not the application or the peer, held the sender back in the last round.
+    pub cwnd_limited: bool,
+    /// The sender is in fast recovery: after [`Control::on_congestion`] with
+    /// [`CongestionEvent::Loss`] and before [`Control::on_recovered`]. False while it repairs
+    /// after a timeout, when the window grows by slow start.
+    pub in_recovery: bool,
+}
+
+/// One transmission that was lost, for algorithms that look at the loss rate.
+#[derive(Clone, Copy, Debug)]
+pub struct LossSample {
+    /// When the loss was detected.
+    pub now: Time,
+    /// Size of the transmission in bytes.
+    pub bytes: u64,
+    /// Bytes lost since it was sent, itself included.
+    pub lost: u64,
+    /// Bytes delivered since it was sent.
+    pub delivered: u64,
+    /// Bytes that were in flight when it was sent, itself not included.
+    pub in_flight_at_send: u64,
+    /// Too little data, not the network, limited the flight that it was part of.
+    pub app_limited: bool,
+}
+
+/// What the sender took as the sign of congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionEvent {
+    /// A segment was lost and found by duplicate or selective acknowledgments, or by RACK.
+    Loss,
+    /// The peer echoed a congestion mark (RFC 3168).
+    EcnEcho,
+}
+
+/// A congestion control algorithm: it is told what happened and answers with a window in bytes
+/// and, if it has one, a pacing rate.
+///
+/// The sender finds losses, repairs them and decides what a loss means; the algorithm only sizes
+/// the window. In fast recovery [`window`](Control::window) is already the reduced one, and
+/// a sender that finds [`uses_prr`](Control::uses_prr) true walks down to it by RFC 6937.
+///
+/// The contract of the calls:
+///
+/// * [`on_ack`](Control::on_ack) for each ACK that delivered something, after the congestion
+///   call, if any, which the same ACK caused;
+/// * [`on_congestion`](Control::on_congestion) at most once a round trip, on entry into
+///   recovery, then [`on_recovered`](Control::on_recovered) when the recovery point has passed;
+/// * [`on_timeout`](Control::on_timeout) at each expiry of the retransmission timer, likewise
+///   followed by [`on_recovered`](Control::on_recovered).
+pub trait Control: Debug + Send {
+    /// An ACK delivered data.
+    fn on_ack(&mut self, ack: &AckSample);
+
+    /// One transmission was lost to congestion. Called for each, before
+    /// [`on_congestion`](Control::on_congestion), which comes once a round trip.
+    fn on_loss(&mut self, loss: &LossSample) {
+        let _ = loss;
+    }
+
+    /// Congestion was met. `flight_size` is FlightSize of RFC 5681: bytes sent and not yet
+    /// cumulatively acknowledged, the lost ones included.
+    fn on_congestion(&mut self, now: Time, event: CongestionEvent, flight_size: u64);
+
+    /// The retransmission timer expired. The window falls to one segment and ssthresh by
+    /// RFC 5681 equation 4; a further expiry for the same data leaves ssthresh.
+    /// `flight_size` as for [`on_congestion`](Control::on_congestion).
+    fn on_timeout(&mut self, now: Time, flight_size: u64);
+
+    /// Everything that was outstanding at the last congestion event or timeout has arrived.
+    fn on_recovered(&mut self, now: Time);
+
+    /// The last congestion event or timeout was a mistake (RFC 3522, RFC 5682, DSACK): undo the
+    /// answer to it. Without one to undo, nothing happens.
+    fn on_spurious(&mut self, now: Time);
+
+    /// Data will be sent after nothing was sent for longer than the retransmission time-out
+    /// (RFC 5681 §4.1).
+    fn on_idle_restart(&mut self, now: Time);
+
+    /// Data will be sent, and nothing is in flight. Precedes
+    /// [`on_idle_restart`](Control::on_idle_restart) where both hold.
+    fn on_transmit_start(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// The sender's maximum segment size changed; windows keep their bytes.
+    fn set_mss(&mut self, mss: u32);
+
+    /// The congestion window in bytes, at least one segment.
+    fn window(&self) -> u64;
+
+    /// The slow start threshold in bytes; `u64::MAX` is infinite.
+    fn ssthresh(&self) -> u64;
+
+    /// The window grows exponentially until it meets [`ssthresh`](Control::ssthresh) or
+    /// congestion.
+    fn in_slow_start(&self) -> bool;
+
+    /// The rate to pace at, if the algorithm has one of its own.
+    fn pacing_rate(&self) -> Option<BitRate> {
+        None
+    }
+
+    /// The rate to pace at: the algorithm's own, or else what sends the window in `srtt`, times
+    /// 2 early in slow start so that pacing does not slow the doubling down, and times 1.2
+    /// otherwise (the ratios of Linux). `None`, unlimited, before the round-trip time is known.
+    fn pacing_rate_over(&self, srtt: Option<Duration>) -> Option<BitRate> {
+        if let Some(rate) = self.pacing_rate() {
+            return Some(rate);
+        }
+        let srtt = srtt?.as_nanos().max(1);
+        let percent = if self.in_slow_start() && self.window() < self.ssthresh() / 2 { 200 } else { 120 };
+        let bits = u128::from(self.window()) * 8 * percent * 10_000_000 / srtt;
+        Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX)))
+    }
+
+    /// The algorithm keeps the flight small on purpose, so delivery rate samples say nothing
+    /// about the path: the sender calls [`on_app_limited`](crate::DeliveryRate::on_app_limited).
+    fn holds_back(&self) -> bool {
+        false
+    }
+
+    /// Whether the sender spreads the reduction over recovery by RFC 6937.
+    fn uses_prr(&self) -> bool {
+        true
+    }
+
+    /// The name of the algorithm in lower case, for reports.
+    fn name(&self) -> &'static str;
+}
+
+/// What an algorithm starts from.
+#[derive(Clone, Copy, Debug)]
+pub struct ControlParams {
+    /// Sender maximum segment size in bytes, without headers; zero counts as one.
+    pub mss: u32,
+    /// First window in bytes (IW of RFC 5681).
+    pub initial_window: u64,
+    /// When the connection started.
+    pub now: Time,
+    /// The sender paces. Then one ACK for many segments, as receivers with receive offload send
+    /// them, sets off no burst, and slow start need not cap what it adds for one ACK
+    /// (RFC 9406 §4.3); unpaced, it adds at most L segments (RFC 3465).
+    pub paced: bool,
+}
+
+impl ControlParams {
+    /// A paced sender with the initial window of RFC 6928: ten segments, but no more than
+    /// 14600 bytes unless two segments are.
+    pub fn new(mss: u32, now: Time) -> Self {
+        let segment = u64::from(mss.max(1));
+        let initial_window = (10 * segment).min(14_600.max(2 * segment));
+        ControlParams { mss, initial_window, now, paced: true }
+    }
+}

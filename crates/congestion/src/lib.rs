@@ -1,0 +1,63 @@
+//! How fast to send: congestion control as a value that is told about acknowledgments and
+//! losses and answers with a window and a pacing rate.
+//!
+//! Reading order:
+//!
+//! 1. [`Control`], the boundary, with what it is told: [`AckSample`], [`LossSample`] and
+//!    [`CongestionEvent`];
+//! 2. [`Algorithm`] and [`ControlParams`], which build one;
+//! 3. the algorithms: [`Reno`] (RFC 5681), [`Cubic`] (RFC 9438, with HyStart++, RFC 9406) and
+//!    [`Fixed`];
+//! 4. what a sender measures and keeps beside it: [`RttEstimator`] (RFC 6298),
+//!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation) and [`Pacer`].
+//!
+//! An algorithm never sees a packet, a buffer or a clock. All windows are bytes.
+//!
+//! ```
+//! use core::time::Duration;
+//! use shorthaul_congestion::{AckSample, Algorithm, ControlParams};
+//! use shorthaul_types::Time;
+//!
+//! let algorithm: Algorithm = "cubic".parse().unwrap();
+//! let mut control = algorithm.build(ControlParams::new(1460, Time::ZERO));
+//! assert_eq!(control.window(), 14_600);
+//!
+//! // The first segment of a full window is acknowledged, and slow start adds as much.
+//! control.on_ack(&AckSample {
+//!     now: Time::from_millis(50),
+//!     delivered: 1460,
+//!     newly_acked: 1460,
+//!     in_flight_before: 14_600,
+//!     in_flight: 13_140,
+//!     rtt: Some(Duration::from_millis(50)),
+//!     rate: None,
+//!     cwnd_limited: true,
+//!     in_recovery: false,
+//! });
+//! assert_eq!(control.window(), 16_060);
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod algorithm;
+mod control;
+mod cubic;
+mod delivery_rate;
+mod fixed;
+mod hystart;
+mod min_filter;
+mod pacer;
+mod reno;
+mod rtt;
+mod window;
+
+pub use algorithm::{Algorithm, ParseAlgorithmError};
+pub use control::{AckSample, CongestionEvent, Control, ControlParams, LossSample};
+pub use cubic::Cubic;
+pub use delivery_rate::{DeliveryRate, RateSample, SendState};
+pub use fixed::Fixed;
+pub use pacer::Pacer;
+pub use reno::Reno;
+pub use rtt::{RtoFloor, RttConfig, RttEstimator};

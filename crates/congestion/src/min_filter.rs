@@ -1,0 +1,94 @@
+//! The smallest of recent samples, in constant space.
+use core::time::Duration;
+
+use shorthaul_types::Time;
+
+/// A running minimum over a time window (Kathleen Nichols' filter).
+///
+/// It keeps the best sample, the best since then, and the best since that, so that when the best
+/// grows too old its successor is at hand. The result is the exact minimum unless successors grew
+/// old together, and never older than the window.
+#[derive(Clone, Debug)]
+pub(crate) struct MinFilter {
+    window: Duration,
+    best: Option<[Sample; 3]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Time,
+    value: Duration,
+}
+
+impl MinFilter {
+    pub(crate) fn new(window: Duration) -> Self {
+        MinFilter { window, best: None }
+    }
+
+    /// The smallest value of the window.
+    pub(crate) fn get(&self) -> Option<Duration> {
+        self.best.map(|best| best[0].value)
+    }
+
+    pub(crate) fn update(&mut self, at: Time, value: Duration) {
+        let new = Sample { at, value };
+        let age = |sample: Sample| at.saturating_since(sample.at);
+        let Some([mut first, mut second, mut third]) = self.best else {
+            self.best = Some([new; 3]);
+            return;
+        };
+        if value <= first.value || age(third) > self.window {
+            self.best = Some([new; 3]);
+            return;
+        }
+        if value <= second.value {
+            (second, third) = (new, new);
+        } else if value <= third.value {
+            third = new;
+        }
+        if age(first) > self.window {
+            (first, second, third) = (second, third, new);
+            if age(first) > self.window {
+                (first, second, third) = (second, third, new);
+            }
+        } else if second.at == first.at && age(first) > self.window / 4 {
+            // A quarter of the window without a second best: take one from here on.
+            (second, third) = (new, new);
+        } else if third.at == second.at && age(first) > self.window / 2 {
+            third = new;
+        }
+        self.best = Some([first, second, third]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn the_minimum_is_forgotten_when_it_leaves_the_window() {
+        let mut filter = MinFilter::new(Duration::from_secs(10));
+        filter.update(Time::ZERO, ms(10));
+        for s in 1..=10 {
+            filter.update(Time::from_secs(s), ms(50));
+            assert_eq!(filter.get(), Some(ms(10)), "after {s} s");
+        }
+        filter.update(Time::from_secs(11), ms(60));
+        assert_eq!(filter.get(), Some(ms(50)));
+    }
+
+    #[test]
+    fn a_smaller_sample_counts_at_once() {
+        let mut filter = MinFilter::new(Duration::from_secs(10));
+        assert_eq!(filter.get(), None);
+        filter.update(Time::ZERO, ms(10));
+        filter.update(Time::from_secs(1), ms(9));
+        assert_eq!(filter.get(), Some(ms(9)));
+        filter.update(Time::from_secs(100), ms(90));
+        assert_eq!(filter.get(), Some(ms(90)));
+    }
+}

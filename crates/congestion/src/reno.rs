@@ -1,0 +1,113 @@
+//! Reno: slow start and congestion avoidance as RFC 5681 has them, counted in bytes (RFC 3465).
+//!
+//! ```text
+//! slow start            cwnd += min(N, L·SMSS)                             RFC 5681 eq. 2, RFC 3465 §2.2
+//! congestion avoidance  cwnd += SMSS for each cwnd of acknowledged bytes   RFC 5681 eq. 3, RFC 3465 §2.1
+//! loss, ECN-Echo        ssthresh = max(FlightSize/2, 2·SMSS), cwnd = ssthresh             RFC 5681 eq. 4
+//! time-out              ssthresh likewise, once for the same data; cwnd = SMSS          RFC 5681 §3.1
+//! ```
+//! N is what the ACK newly acknowledged. L is 2, or 1 while a time-out is repaired
+//! (RFC 3465 §2.3). Deviation: a paced sender has no L outside such repair, since what L guards
+//! against is the burst that one ACK for many segments sets off, and receivers with receive
+//! offload acknowledge up to 64 KiB at once.
+use shorthaul_types::Time;
+
+use crate::window::{SavedWindow, Window};
+use crate::{AckSample, CongestionEvent, Control, ControlParams};
+
+/// L of RFC 3465 for a sender that does not pace.
+const SLOW_START_LIMIT: u64 = 2;
+
+/// Reno congestion control (RFC 5681).
+#[derive(Debug)]
+pub struct Reno {
+    window: Window,
+    limit: Option<u64>,
+    /// Bytes acknowledged in congestion avoidance that no growth has been given for.
+    unrewarded: u64,
+    undo: Option<SavedWindow>,
+}
+
+impl Reno {
+    /// Starts in slow start from the initial window.
+    pub fn new(params: ControlParams) -> Self {
+        let limit = if params.paced { None } else { Some(SLOW_START_LIMIT) };
+        Reno { window: Window::new(&params), limit, unrewarded: 0, undo: None }
+    }
+
+    /// RFC 5681 equation 4. What limited transmit sent beyond the window does not count
+    /// (RFC 3042).
+    fn half(&self, flight_size: u64) -> u64 {
+        flight_size.min(self.window.bytes()) / 2
+    }
+}
+
+impl Control for Reno {
+    fn on_ack(&mut self, ack: &AckSample) {
+        if !self.window.admits(ack) {
+            return;
+        }
+        let mut acked = ack.newly_acked;
+        if self.window.in_slow_start() {
+            acked = self.window.slow_start(ack, self.limit, 1);
+        }
+        if acked == 0 || !ack.cwnd_limited || self.window.in_slow_start() {
+            return;
+        }
+        // One ACK never covers more than a window, so this is one segment a round trip.
+        let window = self.window.bytes();
+        self.unrewarded += acked.min(window);
+        if self.unrewarded >= window {
+            self.unrewarded -= window;
+            self.window.set_bytes(window + self.window.mss());
+        }
+    }
+
+    fn on_congestion(&mut self, _now: Time, _event: CongestionEvent, flight_size: u64) {
+        let half = self.half(flight_size);
+        self.undo = Some(self.window.reduce(half, half.max(2 * self.window.mss())));
+        self.unrewarded = 0;
+    }
+
+    fn on_timeout(&mut self, _now: Time, flight_size: u64) {
+        let half = self.half(flight_size);
+        self.undo = self.window.collapse(half).or(self.undo);
+        self.unrewarded = 0;
+    }
+
+    fn on_recovered(&mut self, _now: Time) {
+        self.window.recovered();
+    }
+
+    fn on_spurious(&mut self, _now: Time) {
+        if let Some(saved) = self.undo.take() {
+            self.window.restore(saved);
+        }
+    }
+
+    fn on_idle_restart(&mut self, _now: Time) {
+        self.window.restart();
+        self.unrewarded = 0;
+        self.undo = None;
+    }
+
+    fn set_mss(&mut self, mss: u32) {
+        self.window.set_mss(mss);
+    }
+
+    fn window(&self) -> u64 {
+        self.window.bytes()
+    }
+
+    fn ssthresh(&self) -> u64 {
+        self.window.ssthresh()
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.window.in_slow_start()
+    }
+
+    fn name(&self) -> &'static str {
+        "reno"
+    }
+}

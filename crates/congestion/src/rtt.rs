@@ -1,0 +1,180 @@
+//! Round-trip time and the retransmission time-out (RFC 6298).
+//!
+//! ```text
+//! first sample R    SRTT = R, RTTVAR = R/2                                           (2.2)
+//! later samples     RTTVAR = ¾·RTTVAR + ¼·|SRTT − R|, then SRTT = ⅞·SRTT + ⅛·R       (2.3)
+//!                   RTO = SRTT + max(G, 4·RTTVAR), at least a minimum               (2.3, 2.4)
+//! time-out          RTO = 2·RTO, at most a maximum                                   (5.5)
+//! ```
+use core::time::Duration;
+
+use shorthaul_types::Time;
+
+use crate::min_filter::MinFilter;
+
+/// How the time-out is kept from falling too low.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtoFloor {
+    /// The whole time-out is at least this (RFC 6298 rule 2.4, with one second).
+    Whole(Duration),
+    /// The margin over SRTT, 4·RTTVAR, is at least this, as in Linux with 200 ms: a delayed
+    /// acknowledgment or a sudden queue then causes no spurious time-out though the time-out be
+    /// far below a second. Also as in Linux, the largest RTTVAR of a round trip holds for that
+    /// round and then wears off by a quarter a round, because many samples in one round trip
+    /// would otherwise wash a peak away before it has served (RFC 7323 appendix G names the
+    /// problem).
+    Variance(Duration),
+}
+
+/// The parameters of an [`RttEstimator`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RttConfig {
+    /// The time-out before the first sample (rule 2.1).
+    pub initial_rto: Duration,
+    /// G, the granularity of the clock that samples are taken with.
+    pub granularity: Duration,
+    /// The lower bound.
+    pub floor: RtoFloor,
+    /// The upper bound, backoff included (rule 2.5).
+    pub max_rto: Duration,
+    /// For how long a smallest round-trip time is remembered (RFC 8985 §6.2).
+    pub min_rtt_window: Duration,
+}
+
+impl RttConfig {
+    /// As Linux does it: a margin of 200 ms at least, 120 s at most, the minimum of five minutes.
+    pub const LINUX: RttConfig = RttConfig {
+        initial_rto: Duration::from_secs(1),
+        granularity: Duration::from_millis(1),
+        floor: RtoFloor::Variance(Duration::from_millis(200)),
+        max_rto: Duration::from_secs(120),
+        min_rtt_window: Duration::from_secs(300),
+    };
+
+    /// RFC 6298 to the letter: one second at least.
+    pub const RFC6298: RttConfig =
+        RttConfig { floor: RtoFloor::Whole(Duration::from_secs(1)), ..RttConfig::LINUX };
+}
+
+impl Default for RttConfig {
+    /// [`RttConfig::LINUX`].
+    fn default() -> Self {
+        RttConfig::LINUX
+    }
+}
+
+/// Longer samples are taken as this, so that sums cannot overflow.
+const LONGEST_SAMPLE: Duration = Duration::from_secs(3600);
+
+/// The round-trip time of a path and the retransmission time-out that follows from it.
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    config: RttConfig,
+    smoothed: Option<Smoothed>,
+    min: MinFilter,
+    backoff: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Smoothed {
+    latest: Duration,
+    srtt: Duration,
+    rttvar: Duration,
+    /// RTTVAR as the time-out uses it under [`RtoFloor::Variance`].
+    held_rttvar: Duration,
+    round_peak: Duration,
+    round_end: Time,
+}
+
+impl RttEstimator {
+    /// An estimator without a sample.
+    pub fn new(config: RttConfig) -> Self {
+        RttEstimator { config, smoothed: None, min: MinFilter::new(config.min_rtt_window), backoff: 0 }
+    }
+
+    /// Takes a sample that arrived at `now`. Never one of a retransmitted segment, unless
+    /// a timestamp tells which transmission was acknowledged (Karn's algorithm, RFC 6298 §3).
+    ///
+    /// A sample ends backoff, since it is made of data sent after the time-out (RFC 6298 §5).
+    pub fn on_sample(&mut self, now: Time, rtt: Duration) {
+        let rtt = rtt.min(LONGEST_SAMPLE);
+        self.min.update(now, rtt);
+        self.backoff = 0;
+        match &mut self.smoothed {
+            Some(smoothed) => smoothed.update(now, rtt),
+            None => {
+                self.smoothed = Some(Smoothed {
+                    latest: rtt,
+                    srtt: rtt,
+                    rttvar: rtt / 2,
+                    held_rttvar: rtt / 2,
+                    round_peak: Duration::ZERO,
+                    round_end: now + rtt,
+                });
+            }
+        }
+    }
+
+    /// The retransmission time-out, backoff included.
+    pub fn rto(&self) -> Duration {
+        let RttConfig { granularity, floor, max_rto, initial_rto, .. } = self.config;
+        let base = match (&self.smoothed, floor) {
+            (None, _) => initial_rto,
+            (Some(s), RtoFloor::Whole(min)) => (s.srtt + granularity.max(s.rttvar * 4)).max(min),
+            (Some(s), RtoFloor::Variance(min)) => s.srtt + granularity.max(s.held_rttvar * 4).max(min),
+        };
+        base.saturating_mul(1u32.checked_shl(self.backoff).unwrap_or(u32::MAX)).min(max_rto)
+    }
+
+    /// The timer expired: doubles the time-out.
+    pub fn back_off(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// New data was acknowledged, or the time-out turned out to be spurious: the time-out is that
+    /// of the samples again.
+    pub fn reset_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// How often the time-out has been doubled.
+    pub fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
+    /// The smoothed round-trip time.
+    pub fn srtt(&self) -> Option<Duration> {
+        self.smoothed.map(|s| s.srtt)
+    }
+
+    /// The mean deviation of the round-trip time.
+    pub fn rttvar(&self) -> Option<Duration> {
+        self.smoothed.map(|s| s.rttvar)
+    }
+
+    /// The last sample.
+    pub fn latest(&self) -> Option<Duration> {
+        self.smoothed.map(|s| s.latest)
+    }
+
+    /// The smallest sample of the last [`min_rtt_window`](RttConfig::min_rtt_window).
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.min.get()
+    }
+}
+
+impl Smoothed {
+    fn update(&mut self, now: Time, rtt: Duration) {
+        self.latest = rtt;
+        self.rttvar = self.rttvar * 3 / 4 + self.srtt.abs_diff(rtt) / 4;
+        self.srtt = self.srtt * 7 / 8 + rtt / 8;
+
+        self.round_peak = self.round_peak.max(self.rttvar);
+        self.held_rttvar = self.held_rttvar.max(self.rttvar);
+        if now >= self.round_end {
+            self.held_rttvar -= (self.held_rttvar - self.round_peak) / 4;
+            self.round_peak = Duration::ZERO;
+            self.round_end = now + self.srtt;
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The live loop: TUN with offloads, clock, batches, routing rules.

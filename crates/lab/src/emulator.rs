@@ -1,0 +1,207 @@
+//! The thread behind an emulated link: it moves packets from one TUN device through a link model to the
+//! other, when they are due.
+use crate::capture::Tap;
+use crate::lateness::{Lateness, LatenessStats};
+use crate::packet_pool::PacketPool;
+use crate::sys::tun::Tun;
+use crate::sys::{clock, poll, schedule};
+use shorthaul_link::{Direction, Link, LinkConfig, LinkStats, Verdict};
+use shorthaul_types::{Bytes, Time};
+use shorthaul_wire::{ChecksumMode, Cut, Datagram, cut};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Duration;
+
+/// So many packets are taken in from one end, or delivered to it, before the others have their turn.
+const BATCH: usize = 32;
+/// Packets that are due within this time are waited for awake: falling asleep and waking up takes about
+/// as long.
+const SPIN: Duration = Duration::from_micros(5);
+
+/// What other threads ask of the emulator's.
+pub(crate) enum Request {
+    Reconfigure { direction: Direction, config: Box<LinkConfig> },
+    Report(SyncSender<Report>),
+    Capture(Option<Tap>),
+    Stop,
+}
+
+/// What an emulated link has done and how it stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    pub(crate) ways: [DirectionReport; 2],
+    /// Whether the kernel runs the emulator before ordinary threads.
+    pub(crate) runs_first: bool,
+}
+
+/// One direction of an emulated link: what it has done, and how it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectionReport {
+    /// What the link model has done, its drops included.
+    pub link: LinkStats,
+    /// Packets in the queue now.
+    pub queue_packets: usize,
+    /// Bytes in the queue now.
+    pub queue_bytes: Bytes,
+    /// How long a packet that comes now waits until its serialization begins.
+    pub queue_delay: Duration,
+    /// How late the emulator itself delivered, which is its inaccuracy.
+    pub lateness: LatenessStats,
+    /// Packets that the receiving host's kernel would not take, which no link model decided.
+    pub refused: u64,
+    /// Packets that did not get into the capture because it could not be written fast enough.
+    pub not_captured: u64,
+}
+
+/// The number of a direction, which is also that of the end where its packets come from.
+pub(crate) const fn number(direction: Direction) -> usize {
+    match direction {
+        Direction::Up => 0,
+        Direction::Down => 1,
+    }
+}
+
+pub(crate) struct Emulator {
+    ends: [Tun; 2],
+    ways: [Way; 2],
+    pool: PacketPool,
+    requests: Receiver<Request>,
+    waker: Arc<poll::Waker>,
+    tap: Option<Tap>,
+    runs_first: bool,
+}
+
+/// One direction.
+struct Way {
+    link: Link<Cut>,
+    lateness: Lateness,
+    refused: u64,
+    not_captured: u64,
+}
+
+impl Way {
+    fn report(&self, now: Time) -> DirectionReport {
+        DirectionReport {
+            link: *self.link.stats(),
+            queue_packets: self.link.queue_len(now),
+            queue_bytes: self.link.queue_bytes(now),
+            queue_delay: self.link.queue_delay(now),
+            lateness: self.lateness.stats(),
+            refused: self.refused,
+            not_captured: self.not_captured,
+        }
+    }
+}
+
+impl Emulator {
+    /// `links` carry packets from the first end to the second, and back.
+    pub(crate) fn new(
+        ends: [Tun; 2],
+        links: [Link<Cut>; 2],
+        requests: Receiver<Request>,
+        waker: Arc<poll::Waker>,
+    ) -> Self {
+        let way = |link| Way { link, lateness: Lateness::default(), refused: 0, not_captured: 0 };
+        Emulator {
+            ends,
+            ways: links.map(way),
+            pool: PacketPool::new(),
+            requests,
+            waker,
+            tap: None,
+            runs_first: false,
+        }
+    }
+
+    /// Runs until it is asked to stop, or one of the devices is gone.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        schedule::sharpen_timers();
+        // Where it is not permitted, packets may be late when the machine is busy; the lateness tells.
+        self.runs_first = schedule::run_first().is_ok();
+        loop {
+            let [first, second] = &self.ends;
+            let timeout = self.time_to_next();
+            let [from_first, from_second, asked] =
+                poll::wait_readable([first.as_fd(), second.as_fd(), self.waker.descriptor()], timeout)?;
+            if asked && !self.answer() {
+                return Ok(());
+            }
+            for (end, readable) in [from_first, from_second].into_iter().enumerate() {
+                if readable {
+                    self.take_in(end)?;
+                }
+            }
+            self.deliver();
+        }
+    }
+
+    /// How long to sleep: zero if there is, or will soon be, something to deliver; `None` if there is not.
+    fn time_to_next(&self) -> Option<Duration> {
+        let next = self.ways.iter().filter_map(|way| way.link.next_delivery()).min()?;
+        let wait = next.saturating_since(clock::now());
+        Some(wait.saturating_sub(SPIN))
+    }
+
+    /// Puts what the host at `end` sends onto the link.
+    fn take_in(&mut self, end: usize) -> io::Result<()> {
+        for _ in 0..BATCH {
+            let tun = &self.ends[end];
+            let Some((bytes, offload)) = self.pool.fill(|chunk| tun.receive(chunk))? else { return Ok(()) };
+            let now = clock::now();
+            for packet in cut(&Datagram { bytes, offload }, ChecksumMode::Partial) {
+                let way = &mut self.ways[end];
+                let size = Bytes(packet.len() as u64);
+                let Some(tap) = &self.tap else {
+                    // Dropped packets are counted by the link.
+                    let _ = way.link.push(now, size, packet);
+                    continue;
+                };
+                let dropped = match way.link.push(now, size, packet.clone()) {
+                    Verdict::Queued => None,
+                    Verdict::Dropped { reason, .. } => Some(reason),
+                };
+                way.not_captured += u64::from(!tap.entering(end, now, packet, dropped));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands out what is due.
+    fn deliver(&mut self) {
+        for (from, way) in self.ways.iter_mut().enumerate() {
+            let to = 1 - from;
+            for _ in 0..BATCH {
+                let now = clock::now();
+                let Some((due, packet)) = way.link.pop(now) else { break };
+                way.lateness.count(now.saturating_since(due));
+                if let Some(tap) = &self.tap {
+                    way.not_captured += u64::from(!tap.leaving(to, now, packet.clone()));
+                }
+                way.refused += u64::from(self.ends[to].send(&packet).is_err());
+            }
+        }
+    }
+
+    /// Does what was asked; `false` means to stop.
+    fn answer(&mut self) -> bool {
+        self.waker.clear();
+        while let Ok(request) = self.requests.try_recv() {
+            match request {
+                Request::Reconfigure { direction, config } => {
+                    self.ways[number(direction)].link.reconfigure(clock::now(), *config);
+                }
+                Request::Report(to) => {
+                    let now = clock::now();
+                    let ways = [self.ways[0].report(now), self.ways[1].report(now)];
+                    // Who asked may have gone.
+                    let _ = to.try_send(Report { ways, runs_first: self.runs_first });
+                }
+                Request::Capture(tap) => self.tap = tap,
+                Request::Stop => return false,
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,222 @@
+use crate::error::LabError;
+use crate::plan::{HostPlan, InterfacePlan};
+use crate::privilege;
+use crate::sys::namespace::{self, Kind};
+use crate::sys::netlink::{Netlink, interface_index};
+use crate::sys::process::{self, FirstProcess};
+use crate::topology::HostDescription;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+
+/// A host of a [`Lab`](crate::Lab): a network namespace with interfaces, addresses and routes of its own,
+/// and an `/etc/hosts` in which the lab's hosts have names. Clones are the same host.
+#[derive(Clone, Debug)]
+pub struct Host(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    plan: HostPlan,
+    network: OwnedFd,
+    mounts: OwnedFd,
+    processes: Arc<FirstProcess>,
+}
+
+/// The transmit queue of every interface, in packets: long enough for what TCP sends at once.
+const TRANSMIT_QUEUE: u32 = 1000;
+
+impl Host {
+    /// Makes the namespaces; the host has no interface but the loopback.
+    pub(crate) fn create(
+        plan: &HostPlan,
+        description: &HostDescription,
+        hosts_file: &str,
+        processes: &Arc<FirstProcess>,
+    ) -> Result<Self, LabError> {
+        let name = plan.name.as_str();
+        // On a thread of its own, since the caller stays where it is.
+        let made = on_new_thread(name, || {
+            namespace::unshare(&[Kind::Net, Kind::Mount]).map_err(|error| privilege::why_no_namespace(&error))?;
+            set_up_files(hosts_file).map_err(LabError::host(name, "mounting its /etc/hosts"))?;
+            set_up_kernel(plan, description)?;
+            let held = || -> io::Result<_> {
+                Netlink::open()?.set_up(interface_index("lo")?)?;
+                Ok((namespace::current(Kind::Net)?, namespace::current(Kind::Mount)?))
+            };
+            held().map_err(LabError::host(name, "switching its loopback on"))
+        });
+        let (network, mounts) = made?;
+        Ok(Host(Arc::new(Inner { plan: plan.clone(), network, mounts, processes: Arc::clone(processes) })))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0.plan.name
+    }
+
+    /// Its interfaces, in the order of the links.
+    pub fn interfaces(&self) -> &[InterfacePlan] {
+        &self.0.plan.interfaces
+    }
+
+    /// The name of its interface to the host `peer`, if there is a link.
+    pub fn interface_to(&self, peer: &str) -> Option<&str> {
+        let name = format!("to-{peer}");
+        self.interfaces().iter().find(|interface| interface.name == name).map(|i| i.name.as_str())
+    }
+
+    /// The IPv4 address of its first interface; that of the loopback if it has none.
+    pub fn address_v4(&self) -> Ipv4Addr {
+        self.interfaces().first().map_or(Ipv4Addr::LOCALHOST, |interface| interface.v4.address)
+    }
+
+    /// The IPv6 address of its first interface; that of the loopback if it has none.
+    pub fn address_v6(&self) -> Ipv6Addr {
+        self.interfaces().first().map_or(Ipv6Addr::LOCALHOST, |interface| interface.v6.address)
+    }
+
+    /// Runs `task` in the host, on a thread of its own, and waits for it: sockets that it makes belong to
+    /// the host, and names resolve as they do there. Threads that it starts are in the host too.
+    ///
+    /// # Panics
+    /// If `task` does, and if the thread cannot be started or moved.
+    pub fn run<R: Send>(&self, task: impl FnOnce() -> R + Send) -> R {
+        on_new_thread(self.name(), || {
+            self.enter().expect("a host can be entered as long as its lab is there");
+            task()
+        })
+    }
+
+    /// Moves the calling thread into the host, for good.
+    ///
+    /// # Errors
+    /// Only if the process has lost the privilege that it made the lab with.
+    pub fn enter(&self) -> io::Result<()> {
+        let directory = std::env::current_dir();
+        namespace::enter(&self.0.network, Kind::Net)?;
+        namespace::unshare_working_directory()?;
+        namespace::enter(&self.0.mounts, Kind::Mount)?;
+        // Entering leads to the root directory. A working directory that is gone was no use before.
+        directory.and_then(std::env::set_current_dir).or(Ok(()))
+    }
+
+    /// Starts a program in the host. It is killed when the lab ends, with all that it has started.
+    ///
+    /// It runs in the lab's PID namespace. Do not ask for a signal at the death of its parent
+    /// (`PR_SET_PDEATHSIG`): that is a thread which ends before this returns.
+    ///
+    /// # Errors
+    /// As [`Command::spawn`].
+    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        on_new_thread(self.name(), || {
+            self.enter()?;
+            namespace::enter(self.0.processes.namespace(), Kind::Pid)?;
+            process::see_own_processes(command);
+            command.spawn()
+        })
+    }
+
+    /// Its network namespace.
+    pub(crate) fn network(&self) -> &OwnedFd {
+        &self.0.network
+    }
+
+    /// Sets up the interface of one end of a link, which is there already. To be called in the host.
+    pub(crate) fn configure_interface(interface: &InterfacePlan, mtu: u32, end: usize) -> io::Result<()> {
+        let netlink = Netlink::open()?;
+        let index = interface_index(&interface.name)?;
+        netlink.configure(index, mtu, TRANSMIT_QUEUE)?;
+        netlink.set_up(index)?;
+        netlink.add_address(index, interface.v4.address.into(), interface.v4.prefix_len)?;
+        netlink.add_address(index, interface.v6.address.into(), interface.v6.prefix_len)?;
+        // A router asks for its neighbours' hardware addresses with this as the sender.
+        let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, end as u16 + 1);
+        netlink.add_address(index, IpAddr::V6(link_local), 64)
+    }
+
+    /// Adds the routes to the networks that are further away.
+    pub(crate) fn add_routes(&self) -> Result<(), LabError> {
+        let add = || {
+            let netlink = Netlink::open()?;
+            self.0.plan.routes.iter().try_for_each(|r| netlink.add_route(r.network, r.prefix_len, r.via))
+        };
+        self.run(add).map_err(LabError::host(self.name(), "adding its routes"))
+    }
+}
+
+/// Runs `task` on a thread of its own, and waits for it.
+fn on_new_thread<R: Send>(name: &str, task: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        let thread = builder.spawn_scoped(scope, task).expect("the machine has room for one more thread");
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Gives the calling thread's mount namespace its own view of the files that name hosts, and of the
+/// network's devices. Nothing of that touches a disk, or outlives the namespace.
+fn set_up_files(hosts_file: &str) -> io::Result<()> {
+    namespace::make_mounts_private()?;
+    let workshop = Path::new("/tmp");
+    namespace::mount_new(c"tmpfs", workshop)?;
+    for (name, target, content) in
+        [("hosts", "/etc/hosts", hosts_file), ("resolv.conf", "/etc/resolv.conf", "# no name servers here\n")]
+    {
+        let source = workshop.join(name);
+        std::fs::write(&source, content)?;
+        match namespace::bind(&source, Path::new(target)) {
+            // Without the file, the name servers of the machine are asked, and not reached.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && name == "resolv.conf" => {}
+            result => result?,
+        }
+    }
+    namespace::unmount(workshop)?;
+    // Shows this namespace's interfaces. Where it is forbidden, netlink still tells the truth.
+    let _ = namespace::mount_new(c"sysfs", Path::new("/sys"));
+    Ok(())
+}
+
+/// Makes the kernel's settings for the calling thread's network namespace independent of the machine's.
+fn set_up_kernel(plan: &HostPlan, description: &HostDescription) -> Result<(), LabError> {
+    let forwards = if plan.forwards { "1" } else { "0" };
+    let always = [
+        ("net.ipv4.conf.all.rp_filter", "0"),
+        ("net.ipv4.conf.default.rp_filter", "0"),
+        ("net.ipv4.ip_forward", forwards),
+        ("net.ipv6.conf.all.disable_ipv6", "0"),
+        ("net.ipv6.conf.default.disable_ipv6", "0"),
+        // Addresses are to work at once, and to be those given.
+        ("net.ipv6.conf.all.accept_dad", "0"),
+        ("net.ipv6.conf.default.accept_dad", "0"),
+        ("net.ipv6.conf.default.accept_ra", "0"),
+        ("net.ipv6.conf.default.router_solicitations", "0"),
+        ("net.ipv6.conf.all.forwarding", forwards),
+        // A connection must not inherit the slow-start threshold of the one before it.
+        ("net.ipv4.tcp_no_metrics_save", "1"),
+        ("net.ipv4.tcp_congestion_control", description.congestion()),
+    ];
+    let given = description.sysctl.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    always.into_iter().chain(given).try_for_each(|(key, value)| set_kernel_parameter(&plan.name, key, value))
+}
+
+fn set_kernel_parameter(host: &str, key: &str, value: &str) -> Result<(), LabError> {
+    let path = format!("/proc/sys/{}", key.replace('.', "/"));
+    std::fs::write(&path, value).map_err(|error| {
+        let hint = match (key, error.kind()) {
+            ("net.ipv4.tcp_congestion_control", io::ErrorKind::PermissionDenied) => {
+                let remedy = " (this machine forbids it; as root, add it to net.ipv4.tcp_allowed_congestion_control, or give the host another `congestion`)";
+                remedy.to_owned()
+            }
+            ("net.ipv4.tcp_congestion_control", _) => {
+                let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+                format!(" (this kernel has {})", known.unwrap_or_default().trim())
+            }
+            (_, io::ErrorKind::NotFound) => " (no such setting in a network namespace of this kernel)".into(),
+            _ => String::new(),
+        };
+        LabError::host(host, &format!("setting {key} to `{value}`{hint}"))(error)
+    })
+}

@@ -1,0 +1,40 @@
+//! Hosts as network namespaces, links emulated between them, workloads on real kernels.
+//!
+//! Reading order: [`Topology`] (what there is to be; in TOML or in code), [`Plan`] (addresses and routes
+//! decided), [`Privilege`] (what the machine must allow), [`Lab`] (all of it running), [`Host`] (where
+//! programs and closures run), [`LinkHandle`] (what a link does, live), [`workload`] (transfers over kernel
+//! sockets), [`accuracy`] (how exact the emulator is on this machine).
+//!
+//! Nothing here shells out or leaves anything behind: namespaces, devices and processes vanish with the
+//! process that made them, however it ends.
+
+mod capture;
+mod congestion_permission;
+mod emulator;
+mod error;
+mod host;
+mod lab;
+mod lateness;
+mod link_handle;
+mod packet_pool;
+mod plan;
+mod privilege;
+mod service;
+mod summary;
+mod sys;
+mod topology;
+mod topology_file;
+pub mod workload;
+
+pub use emulator::DirectionReport;
+pub use error::LabError;
+pub use host::Host;
+pub use lab::Lab;
+pub use lateness::LatenessStats;
+pub use link_handle::{LinkHandle, LinkReport};
+pub use plan::{HostPlan, InterfacePlan, LinkPlan, Part, Plan, PlanError, RoutePlan};
+pub use privilege::Privilege;
+pub use service::Service;
+pub use sys::process::leave_interrupts_to_children;
+pub use topology::{HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Topology};
+pub use topology_file::TopologyError;

@@ -1,0 +1,66 @@
+//! A link in one line, for people.
+use shorthaul_link::{LinkConfig, LossModel, OutageTimes, QueueLimit, Rate, Recovery};
+use shorthaul_types::{Bytes, format_duration};
+
+/// What a link does to packets, in one line; "nothing" if it does not do anything.
+pub(crate) fn of(config: &LinkConfig) -> String {
+    let mut parts = Vec::new();
+    match &config.rate {
+        Rate::Unlimited => {}
+        Rate::Fixed(rate) => parts.push(rate.to_string()),
+        Rate::Schedule { phases, .. } => parts.push(format!("a rate schedule of {} phases", phases.len())),
+        Rate::Trace(trace) => parts.push(format!("a trace of {} on average", trace.mean_rate())),
+    }
+    if !config.delay.is_zero() {
+        parts.push(format!("delay {}", format_duration(config.delay)));
+    }
+    if let Some(jitter) = config.jitter {
+        let mean = format_duration(jitter.distribution.mean());
+        parts.push(format!("jitter {mean} on average{}", if jitter.keeps_order { "" } else { ", reordering" }));
+    }
+    match config.queue {
+        QueueLimit::Unlimited => {}
+        QueueLimit::Packets(packets) => parts.push(format!("queue {packets} packets")),
+        QueueLimit::Bytes(bytes) => parts.push(format!("queue {}", Bytes(bytes))),
+    }
+    match config.loss {
+        LossModel::None => {}
+        LossModel::Bernoulli { probability } => parts.push(format!("loss {}", percent(probability))),
+        LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+            let bad = to_bad / (to_bad + to_good);
+            let mean = bad * loss_bad + (1.0 - bad) * loss_good;
+            parts.push(format!("loss {} in bursts (Gilbert-Elliott)", percent(mean)));
+        }
+        LossModel::OnOff { on, off, rate } => {
+            let (on, off) = (format_duration(on), format_duration(off));
+            parts.push(format!("loss {} in phases of {on}, none in phases of {off}", percent(rate)));
+        }
+    }
+    if config.duplicate > 0.0 {
+        parts.push(format!("duplicates {}", percent(config.duplicate)));
+    }
+    if let Some(reordering) = config.reordering {
+        parts.push(format!("holds {} back by {}", percent(reordering.share), format_duration(reordering.by)));
+    }
+    match &config.recovery {
+        None => {}
+        Some(Recovery::Delay { distribution, share }) => {
+            parts.push(format!("recovery of {} on average for {}", format_duration(distribution.mean()), percent(*share)));
+        }
+        Some(Recovery::RadioBlocks { .. }) => parts.push("radio block recovery".into()),
+    }
+    if let Some(bunching) = config.bunching {
+        parts.push(format!("packets in bunches of {}", bunching.size));
+    }
+    if let Some(wakeup) = config.wakeup {
+        parts.push(format!("wake-up of {} on average", format_duration(wakeup.penalty.mean())));
+    }
+    if config.outages.when != OutageTimes::Never {
+        parts.push("outages".into());
+    }
+    if parts.is_empty() { "nothing".into() } else { parts.join(", ") }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e6).round() / 1e4)
+}

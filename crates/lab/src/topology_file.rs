@@ -1,0 +1,306 @@
+//! Topologies as people write them, in TOML.
+use crate::plan::{Part, Plan, PlanError};
+use crate::topology::{HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Topology};
+use serde::Deserialize;
+use shorthaul_link::{Direction, LinkSpec, Trace};
+use shorthaul_types::Seed;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use toml::Spanned;
+
+/// The topologies that come with the program: name, what it is, file.
+const BUILT_IN: [(&str, &str, &str); 3] = [
+    (
+        "gprs",
+        "a GPRS phone behind a gateway, and a fast wired network of 20 ms",
+        include_str!("../../../scenarios/gprs.toml"),
+    ),
+    (
+        "halfway",
+        "32 Mbit/s, 128 ms, 0.1 % loss in all, with the gateway half-way",
+        include_str!("../../../scenarios/halfway.toml"),
+    ),
+    (
+        "geo",
+        "a geostationary satellite, 600 ms, with the gateway at the ground station",
+        include_str!("../../../scenarios/geo.toml"),
+    ),
+];
+
+/// Why a topology could not be read: file, line, what stands there, what is wrong and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyError {
+    source: String,
+    /// The line, from 1, and what is written in it.
+    line: Option<(usize, String)>,
+    problem: String,
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)?;
+        if let Some((number, text)) = &self.line {
+            write!(f, ", line {number}: `{text}`")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}
+
+impl std::error::Error for TopologyError {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    seed: u64,
+    hosts: BTreeMap<Spanned<String>, HostSection>,
+    #[serde(default)]
+    links: Vec<Spanned<LinkSection>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostSection {
+    congestion: Option<String>,
+    #[serde(default)]
+    sysctl: BTreeMap<String, SysctlValue>,
+    #[serde(default)]
+    run: Vec<String>,
+    forward: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SysctlValue {
+    Number(i64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkSection {
+    between: Spanned<[String; 2]>,
+    #[serde(default)]
+    kind: Kind,
+    link: Option<Spanned<LinkSpec>>,
+    mtu: Option<Spanned<u32>>,
+    v4: Option<Spanned<[String; 2]>>,
+    v6: Option<Spanned<[String; 2]>>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    #[default]
+    Emulated,
+    Veth,
+}
+
+/// A text with its name and the directory that file names in it are relative to.
+struct Source<'a> {
+    name: &'a str,
+    text: &'a str,
+    directory: Option<&'a Path>,
+}
+
+impl Topology {
+    /// Reads the topology that comes with the program under the name `name_or_path`, or else the file.
+    ///
+    /// # Errors
+    /// If there is no such file, or if it makes no sense.
+    pub fn load(name_or_path: &str) -> Result<Self, TopologyError> {
+        match BUILT_IN.iter().find(|(name, ..)| *name == name_or_path) {
+            Some((name, _, text)) => read(&Source { name, text, directory: None }),
+            None => Self::from_file(Path::new(name_or_path)),
+        }
+    }
+
+    /// Names and descriptions of the topologies that come with the program.
+    pub fn built_in() -> impl Iterator<Item = (&'static str, &'static str)> {
+        BUILT_IN.iter().map(|(name, about, _)| (*name, *about))
+    }
+
+    /// Reads a topology from a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or makes no sense.
+    pub fn from_file(path: &Path) -> Result<Self, TopologyError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let known: Vec<&str> = BUILT_IN.iter().map(|(name, ..)| *name).collect();
+            let problem = format!("{error}; give a file, or one of the built-in topologies {}", known.join(", "));
+            TopologyError { source: name.clone(), line: None, problem }
+        })?;
+        read(&Source { name: &name, text: &text, directory: path.parent() })
+    }
+
+    /// Reads a topology from a text; `name` is what errors call it. It may not refer to trace files.
+    ///
+    /// # Errors
+    /// If it makes no sense.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, TopologyError> {
+        read(&Source { name, text, directory: None })
+    }
+}
+
+fn read(source: &Source<'_>) -> Result<Topology, TopologyError> {
+    let file: File = toml::from_str(source.text)
+        .map_err(|error| source.error(error.span(), error.message().replace('\n', ", ")))?;
+    let mut topology = Topology::new(Seed(file.seed));
+    let mut places = Places { hosts: BTreeMap::new(), links: Vec::new() };
+    for (name, section) in file.hosts {
+        places.hosts.insert(name.get_ref().clone(), name.span());
+        topology.hosts.insert(name.into_inner(), section.into());
+    }
+    for section in file.links {
+        places.links.push(LinkPlace::of(&section));
+        let seed = topology.seed.derive(&section.get_ref().between.get_ref().join("-"));
+        topology.links.push(link(source, section.into_inner(), seed)?);
+    }
+    match Plan::of(&topology) {
+        Ok(_) => Ok(topology),
+        Err(PlanError { part, key, problem }) => Err(source.error(places.of(&part, key), problem)),
+    }
+}
+
+/// Where the parts of a topology stand in its text.
+struct Places {
+    hosts: BTreeMap<String, Range<usize>>,
+    links: Vec<LinkPlace>,
+}
+
+struct LinkPlace {
+    whole: Range<usize>,
+    keys: Vec<(&'static str, Range<usize>)>,
+}
+
+impl LinkPlace {
+    fn of(section: &Spanned<LinkSection>) -> Self {
+        let link = section.get_ref();
+        let keys = [
+            ("between", Some(link.between.span())),
+            ("mtu", link.mtu.as_ref().map(Spanned::span)),
+            ("link", link.link.as_ref().map(Spanned::span)),
+            ("v4", link.v4.as_ref().map(Spanned::span)),
+            ("v6", link.v6.as_ref().map(Spanned::span)),
+        ];
+        let keys = keys.into_iter().filter_map(|(key, span)| Some((key, span?))).collect();
+        LinkPlace { whole: section.span(), keys }
+    }
+}
+
+impl Places {
+    fn of(&self, part: &Part, key: &str) -> Option<Range<usize>> {
+        match part {
+            Part::Host(name) => self.hosts.get(name).cloned(),
+            Part::Link(index) => {
+                let place = self.links.get(*index)?;
+                let span = place.keys.iter().find(|(k, _)| *k == key).map_or(&place.whole, |(_, span)| span);
+                Some(span.clone())
+            }
+            Part::Whole => None,
+        }
+    }
+}
+
+impl Source<'_> {
+    fn error(&self, span: Option<Range<usize>>, problem: impl Into<String>) -> TopologyError {
+        let line = span.map(|span| {
+            let before = &self.text[..span.start.min(self.text.len())];
+            let number = before.matches('\n').count() + 1;
+            let text = self.text.lines().nth(number - 1).unwrap_or_default().trim();
+            (number, text.to_owned())
+        });
+        TopologyError { source: self.name.to_owned(), line, problem: problem.into() }
+    }
+
+    fn load_trace(&self, file: &str) -> Result<Arc<Trace>, String> {
+        let path: PathBuf = match self.directory {
+            Some(directory) => directory.join(file),
+            None => return Err("only a topology in a file can name a trace file".into()),
+        };
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        text.parse::<Trace>().map(Arc::new).map_err(|error| error.to_string())
+    }
+}
+
+impl From<HostSection> for HostDescription {
+    fn from(section: HostSection) -> Self {
+        let text = |value| match value {
+            SysctlValue::Number(number) => number.to_string(),
+            SysctlValue::Text(text) => text,
+        };
+        HostDescription {
+            congestion: section.congestion,
+            sysctl: section.sysctl.into_iter().map(|(key, value)| (key, text(value))).collect(),
+            run: section.run,
+            forward: section.forward,
+        }
+    }
+}
+
+fn link(source: &Source<'_>, section: LinkSection, seed: Seed) -> Result<LinkDescription, TopologyError> {
+    let kind = match (section.kind, section.link) {
+        (Kind::Veth, None) => LinkKind::Direct,
+        (Kind::Veth, Some(spec)) => {
+            let problem = "a link of kind \"veth\" is not emulated; remove `kind` or `link`";
+            return Err(source.error(Some(spec.span()), problem));
+        }
+        (Kind::Emulated, None) => {
+            let problem = "`link` is missing: write what the link is like, as in \
+                `link = { rate = \"32 Mbit/s\", delay = \"32 ms\" }`, or `kind = \"veth\"` for one that is not emulated";
+            return Err(source.error(Some(section.between.span()), problem));
+        }
+        (Kind::Emulated, Some(spec)) => {
+            let resolve = |direction| {
+                let config = spec.get_ref().resolve(direction, seed, |file| source.load_trace(file));
+                config.map_err(|error| source.error(Some(spec.span()), error.to_string()))
+            };
+            LinkKind::Emulated { up: resolve(Direction::Up)?, down: resolve(Direction::Down)? }
+        }
+    };
+    let v4 = section.v4.map(|pair| interfaces(source, pair, interface4)).transpose()?;
+    let v6 = section.v6.map(|pair| interfaces(source, pair, interface6)).transpose()?;
+    let mtu = section.mtu.map_or(LinkDescription::DEFAULT_MTU, Spanned::into_inner);
+    Ok(LinkDescription { between: section.between.into_inner(), kind, mtu, v4, v6 })
+}
+
+fn interfaces<T: Copy>(
+    source: &Source<'_>,
+    pair: Spanned<[String; 2]>,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<[T; 2], TopologyError> {
+    let [first, second] = pair.get_ref();
+    match (parse(first), parse(second)) {
+        (Some(a), Some(b)) => Ok([a, b]),
+        (a, _) => {
+            let wrong = if a.is_none() { first } else { second };
+            let problem = format!("`{wrong}` is not an address of this family with a prefix length, such as \"10.1.0.1/24\" or \"fd00:1::1/64\"");
+            Err(source.error(Some(pair.span()), problem))
+        }
+    }
+}
+
+fn interface4(text: &str) -> Option<Interface4> {
+    match address_and_prefix(text)? {
+        (IpAddr::V4(address), prefix_len @ ..=32) => Some(Interface4 { address, prefix_len }),
+        _ => None,
+    }
+}
+
+fn interface6(text: &str) -> Option<Interface6> {
+    match address_and_prefix(text)? {
+        (IpAddr::V6(address), prefix_len @ ..=128) => Some(Interface6 { address, prefix_len }),
+        _ => None,
+    }
+}
+
+fn address_and_prefix(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, prefix_len) = text.split_once('/')?;
+    Some((IpAddr::from_str(address).ok()?, prefix_len.parse().ok()?))
+}

@@ -1,0 +1,214 @@
+//! The two ends of a running transfer.
+use super::transfer::{Amount, Sender, Transfer, TransferError, TransferReport, check_congestion, failed};
+use super::{Content, TcpSample};
+use shorthaul_types::Bytes;
+use socket2::{SockAddr, Socket};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Nobody waits longer than this without looking at the clock.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What both ends share.
+pub(super) struct Run<'a> {
+    transfer: &'a Transfer,
+    content: Content,
+    start: Instant,
+    connected: OnceLock<Duration>,
+    /// One end has failed, so the other need not go on.
+    failed: AtomicBool,
+    /// The receiver has all that it wants.
+    satisfied: AtomicBool,
+}
+
+/// What one end did.
+pub(super) enum Part {
+    Sent { bytes: Bytes, samples: Vec<TcpSample> },
+    Received(TransferReport),
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(transfer: &'a Transfer) -> Self {
+        Run {
+            transfer,
+            content: Content::new(transfer.seed),
+            start: Instant::now(),
+            connected: OnceLock::new(),
+            failed: AtomicBool::new(false),
+            satisfied: AtomicBool::new(false),
+        }
+    }
+
+    /// When the client was connected.
+    pub(super) fn connected(&self) -> Duration {
+        self.connected.get().copied().unwrap_or_default()
+    }
+
+    /// Does the part of one end, on the socket that `open` provides.
+    pub(super) fn end(
+        &self,
+        end: Sender,
+        open: impl FnOnce() -> Result<Socket, TransferError>,
+    ) -> Result<Part, TransferError> {
+        let part = open().and_then(|socket| {
+            check_congestion(&socket, self.transfer.congestion_of(end))?;
+            socket.set_read_timeout(Some(PATIENCE)).map_err(failed("setting SO_RCVTIMEO"))?;
+            socket.set_write_timeout(Some(PATIENCE)).map_err(failed("setting SO_SNDTIMEO"))?;
+            if matches!(self.transfer.amount, Amount::Time(_)) {
+                // When the time is over, nothing that is still under way matters.
+                socket.set_linger(Some(Duration::ZERO)).map_err(failed("setting SO_LINGER"))?;
+            }
+            if end == self.transfer.sender { self.send(&socket) } else { self.receive(&socket).map(Part::Received) }
+        });
+        if part.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        part
+    }
+
+    pub(super) fn connect(&self, socket: Socket, address: SocketAddr) -> Result<Socket, TransferError> {
+        socket.connect_timeout(&SockAddr::from(address), self.transfer.limit).map_err(failed("connecting"))?;
+        self.connected.get_or_init(|| self.start.elapsed());
+        Ok(socket)
+    }
+
+    pub(super) fn accept(&self, listener: &Socket) -> Result<Socket, TransferError> {
+        listener.set_read_timeout(Some(PATIENCE)).map_err(failed("setting SO_RCVTIMEO"))?;
+        loop {
+            match listener.accept() {
+                Ok((socket, _)) => return Ok(socket),
+                Err(error) => self.go_on_after(error, 0, "accepting a connection")?,
+            }
+        }
+    }
+
+    /// Whether a system call that failed is to be repeated: if it only took long, and there is time.
+    fn go_on_after(&self, error: io::Error, received: u64, doing: &'static str) -> Result<(), TransferError> {
+        use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+        if !matches!(error.kind(), WouldBlock | TimedOut | Interrupted) {
+            return Err(failed(doing)(error));
+        }
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(TransferError::Abandoned);
+        }
+        if self.start.elapsed() >= self.transfer.limit {
+            return Err(TransferError::Late { limit: self.transfer.limit, received: Bytes(received) });
+        }
+        Ok(())
+    }
+
+    /// Sends all there is, while the socket is observed.
+    fn send(&self, socket: &Socket) -> Result<Part, TransferError> {
+        std::thread::scope(|scope| {
+            let (done, ended) = mpsc::channel::<()>();
+            let sampler = scope.spawn(move || self.observe(socket, &ended));
+            let sent = self.send_all(socket);
+            drop(done);
+            let samples = sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            sent.map(|bytes| Part::Sent { bytes, samples })
+        })
+    }
+
+    fn send_all(&self, mut socket: &Socket) -> Result<Bytes, TransferError> {
+        if self.transfer.sender == Sender::Server {
+            self.await_byte(socket)?;
+        }
+        let limit = match self.transfer.amount {
+            Amount::Bytes(bytes) => bytes.0,
+            Amount::Time(_) => u64::MAX,
+        };
+        let mut buffer = vec![0; 1 << 16];
+        let mut filled = 0..0;
+        let mut sent = 0;
+        while sent < limit {
+            if filled.is_empty() {
+                let len = (limit - sent).min(buffer.len() as u64) as usize;
+                self.content.fill(sent, &mut buffer[..len]);
+                filled = 0..len;
+            }
+            match socket.write(&buffer[filled.clone()]) {
+                Ok(n) => {
+                    filled.start += n;
+                    sent += n as u64;
+                }
+                Err(_) if self.satisfied.load(Ordering::Relaxed) => return Ok(Bytes(sent)),
+                Err(error) => self.go_on_after(error, 0, "sending")?,
+            }
+        }
+        socket.shutdown(Shutdown::Write).map_err(failed("ending what is sent"))?;
+        // The receiver closes when it has everything.
+        self.await_byte(socket)?;
+        Ok(Bytes(sent))
+    }
+
+    /// Waits for one byte from the other end, or for the end of what it sends.
+    fn await_byte(&self, mut socket: &Socket) -> Result<(), TransferError> {
+        loop {
+            match socket.read(&mut [0]) {
+                Ok(_) => return Ok(()),
+                Err(error) => self.go_on_after(error, 0, "waiting for the receiver")?,
+            }
+        }
+    }
+
+    fn receive(&self, mut socket: &Socket) -> Result<TransferReport, TransferError> {
+        if self.transfer.sender == Sender::Server {
+            socket.write_all(&[1]).map_err(failed("sending the request"))?;
+        }
+        let end = match self.transfer.amount {
+            Amount::Bytes(_) => Duration::MAX,
+            Amount::Time(time) => time,
+        };
+        let mut buffer = vec![0; 1 << 18];
+        let mut report = TransferReport::default();
+        let mut first_byte = None;
+        loop {
+            let result = socket.read(&mut buffer);
+            let at = self.start.elapsed();
+            if at >= end {
+                self.satisfied.store(true, Ordering::Relaxed);
+                report.completed = end;
+                break;
+            }
+            match result {
+                Ok(0) => {
+                    report.completed = at;
+                    break;
+                }
+                Ok(n) => {
+                    first_byte.get_or_insert(at);
+                    let checked = self.content.check(report.received.0, &buffer[..n]);
+                    checked.map_err(|at| TransferError::Corrupted { at })?;
+                    report.received.0 += n as u64;
+                    let slot = (at.as_nanos() / self.transfer.interval.as_nanos().max(1)) as usize;
+                    if report.arrivals.len() <= slot {
+                        report.arrivals.resize(slot + 1, Bytes(0));
+                    }
+                    report.arrivals[slot].0 += n as u64;
+                }
+                Err(error) => self.go_on_after(error, report.received.0, "receiving")?,
+            }
+        }
+        report.first_byte = first_byte.unwrap_or(report.completed);
+        Ok(report)
+    }
+
+    /// Looks at the socket at every interval until `ended` is closed, and once more then.
+    fn observe(&self, socket: &Socket, ended: &mpsc::Receiver<()>) -> Vec<TcpSample> {
+        let mut samples = Vec::new();
+        let mut next = Instant::now();
+        loop {
+            samples.extend(TcpSample::take(socket, self.start.elapsed()).ok());
+            next += self.transfer.interval;
+            let wait = next.saturating_duration_since(Instant::now());
+            if ended.recv_timeout(wait) != Err(mpsc::RecvTimeoutError::Timeout) {
+                samples.extend(TcpSample::take(socket, self.start.elapsed()).ok());
+                return samples;
+            }
+        }
+    }
+}

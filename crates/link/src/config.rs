@@ -1,0 +1,238 @@
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use shorthaul_types::{BitRate, Bytes, Seed};
+
+use crate::{Distribution, Trace};
+
+/// What a link is like, in one direction.
+///
+/// A packet passes these parts in this order: queue limit, wake-up, serialization at the rate (with
+/// the recovery delay, interrupted by outages), loss, bunching, propagation delay with jitter, and
+/// reordering. The default is a link that does nothing: infinitely fast, no delay, no queue limit.
+///
+/// Everything that is a function of time (rate schedule, trace, outages, on/off loss) counts time
+/// from the start of the link; see [`Link::starting_at`](crate::Link::starting_at).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkConfig {
+    /// How fast packets are serialized, one after the other.
+    pub rate: Rate,
+    /// Bytes that every packet takes on the link beyond its size: link-layer header, trailer, gaps.
+    /// They cost time and are not counted in queue limits or statistics.
+    pub overhead: Bytes,
+    /// How much may wait for serialization; what does not fit is dropped at the tail.
+    pub queue: QueueLimit,
+    /// Propagation delay, added after serialization.
+    pub delay: Duration,
+    /// Random delay in addition to `delay`.
+    pub jitter: Option<Jitter>,
+    /// Random loss. A lost packet has taken its place in the queue and its time on the link: it is
+    /// damaged on the way, not left out.
+    pub loss: LossModel,
+    /// The probability (0 to 1) that a packet is sent twice. The copy follows its original through the
+    /// queue and is left out where the queue has no room for it. A copy is never lost at random, and a
+    /// lost packet has no copy.
+    pub duplicate: f64,
+    /// Time that the link layer spends on recovering a packet. It is added to the serialization time, so
+    /// the packets behind wait and order is kept (PTE §4).
+    pub recovery: Option<Recovery>,
+    /// Times during which nothing gets through.
+    pub outages: Outages,
+    /// Packets held back so that later ones overtake them.
+    pub reordering: Option<Reordering>,
+    /// Packets that come out in groups.
+    pub bunching: Option<Bunching>,
+    /// A penalty for the first packet after idle.
+    pub wakeup: Option<Wakeup>,
+}
+
+/// How fast a link serializes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Rate {
+    /// Serialization takes no time.
+    #[default]
+    Unlimited,
+    /// One rate for ever. A rate of zero sends nothing.
+    Fixed(BitRate),
+    /// A rate that changes at given times, also in the middle of a packet.
+    Schedule {
+        /// How long each rate lasts, from the start of the link on.
+        phases: Vec<(Duration, BitRate)>,
+        /// Start over after the last phase; otherwise the last rate goes on for ever.
+        repeats: bool,
+    },
+    /// Delivery opportunities from a trace, with the semantics of mahimahi; see [`Trace`].
+    Trace(Arc<Trace>),
+}
+
+/// How much may be in the queue. The packet that is being serialized counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// No limit.
+    #[default]
+    Unlimited,
+    /// So many packets; at least one.
+    Packets(usize),
+    /// So many bytes (of packets, without the link's overhead).
+    Bytes(u64),
+}
+
+/// Random delay in addition to the propagation delay.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Jitter {
+    /// Drawn for every packet, or once for every bunch where packets come in bunches.
+    pub distribution: Distribution,
+    /// True: a packet whose draw is small waits for those before it, as on a radio link that delivers
+    /// in sequence. False: it overtakes them, as on a path with parallel routes.
+    pub keeps_order: bool,
+}
+
+/// Which packets are lost at random.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum LossModel {
+    /// None.
+    #[default]
+    None,
+    /// Every packet with the same probability, independently.
+    Bernoulli {
+        /// The loss probability, 0 to 1.
+        probability: f64,
+    },
+    /// The classical Gilbert–Elliott chain, which moves once per packet offered. A burst in the bad state
+    /// lasts `1 / to_good` packets on average; the share of packets that meet the bad state is
+    /// `to_bad / (to_bad + to_good)`.
+    GilbertElliott {
+        /// The probability of going from good to bad between two packets.
+        to_bad: f64,
+        /// The probability of going from bad to good between two packets.
+        to_good: f64,
+        /// The loss probability in the good state (Gilbert's model: 0).
+        loss_good: f64,
+        /// The loss probability in the bad state.
+        loss_bad: f64,
+    },
+    /// A two-state Markov chain in continuous time (VDELDROP, PRB §3): errors happen in the on phase
+    /// only. The phase that counts is the one in which the packet's serialization ends.
+    OnOff {
+        /// The mean length of the phase with errors; exponentially distributed.
+        on: Duration,
+        /// The mean length of the phase without errors; exponentially distributed.
+        off: Duration,
+        /// The loss probability during the on phase (the paper's error rate), 0 to 1.
+        rate: f64,
+    },
+}
+
+/// What the link layer's own error recovery costs, in time at the head of the queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Recovery {
+    /// A random delay for a random share of the packets (PTE §4 has Pareto with a mean of 0.5 s).
+    Delay {
+        /// How long a recovery takes.
+        distribution: Distribution,
+        /// The share of packets that need one, 0 to 1.
+        share: f64,
+    },
+    /// A radio link protocol in persistent mode: packets are cut into radio blocks, and every block that
+    /// is in error is sent again until it arrives. The error rate changes with a two-state Markov chain
+    /// in continuous time (PTE §5 names this as its future model, after Bao).
+    RadioBlocks {
+        /// The payload of one block; above zero.
+        block: Bytes,
+        /// What sending one block again costs.
+        retry: Duration,
+        /// The block error rate in the good phase, below 1.
+        error_good: f64,
+        /// The block error rate in the bad phase, below 1.
+        error_bad: f64,
+        /// The mean length of the good phase.
+        good: Duration,
+        /// The mean length of the bad phase.
+        bad: Duration,
+    },
+}
+
+/// When nothing gets through, and what becomes of the packets.
+///
+/// At first the link layer holds what it has and goes on after the outage: packets are delayed. Once
+/// an outage has lasted `hold`, it gives up: the link sends again at its rate, but into the void, and
+/// loses what it sends until the outage ends. So a short outage delays, and a long one loses in a burst.
+/// `hold: Duration::MAX` makes every outage delay only; `Duration::ZERO` makes every outage lose.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outages {
+    /// When they happen.
+    pub when: OutageTimes,
+    /// How long an outage may last before packets are lost.
+    pub hold: Duration,
+}
+
+impl Default for Outages {
+    fn default() -> Self {
+        Outages { when: OutageTimes::Never, hold: Duration::MAX }
+    }
+}
+
+/// When outages happen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum OutageTimes {
+    /// Never.
+    #[default]
+    Never,
+    /// At given times.
+    Listed(Vec<Outage>),
+    /// At random times.
+    Random {
+        /// The mean time from the end of one to the beginning of the next; exponentially distributed.
+        mean_gap: Duration,
+        /// How long each lasts.
+        lasts: Distribution,
+        /// The seed of the process where several links fail together, such as both directions of one
+        /// radio; `None` derives it from the link's own seed.
+        shared: Option<Seed>,
+    },
+}
+
+/// One outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// When it begins, counted from the start of the link.
+    pub at: Duration,
+    /// How long it lasts.
+    pub lasts: Duration,
+}
+
+/// A share of the packets is held back and overtaken by those behind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reordering {
+    /// The share that is held back, 0 to 1.
+    pub share: f64,
+    /// For how long.
+    pub by: Duration,
+}
+
+/// Packets that follow each other leave the link in groups. The first after a pause of `wait` goes at
+/// once; each of those behind waits for others. A group travels together, that is, with the same jitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bunching {
+    /// The group leaves when it has so many packets; at least one.
+    pub size: usize,
+    /// The group leaves when its first packet has waited so long.
+    pub wait: Duration,
+}
+
+/// What it costs to wake an idle link, such as setting up a temporary block flow (AGG §II).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wakeup {
+    /// The link falls asleep when it has sent nothing for so long.
+    pub idle: Duration,
+    /// How long waking up takes, before the first packet is serialized.
+    pub penalty: Distribution,
+}
+
+impl LinkConfig {
+    /// Whether packets come out in the order in which they went in.
+    pub fn keeps_order(&self) -> bool {
+        self.jitter.is_none_or(|jitter| jitter.keeps_order) && self.reordering.is_none_or(|r| r.share <= 0.0)
+    }
+}

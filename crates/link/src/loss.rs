@@ -1,0 +1,215 @@
+use core::time::Duration;
+
+use shorthaul_types::{Seed, Time};
+
+use crate::LossModel;
+use crate::distribution::seconds;
+use crate::draw::Draw;
+
+/// A two-state Markov chain in continuous time, as a function of time. It starts in its stationary
+/// distribution, so that a short run is not biased.
+#[derive(Clone, Debug)]
+pub(crate) struct Phases {
+    on: Duration,
+    off: Duration,
+    draw: Draw,
+    origin: Time,
+    number: u64,
+    is_on: bool,
+    since: Time,
+    until: Time,
+}
+
+impl Phases {
+    pub(crate) fn new(on: Duration, off: Duration, draw: Draw, origin: Time) -> Self {
+        let mut phases =
+            Phases { on, off, draw, origin, number: 0, is_on: false, since: origin, until: origin };
+        phases.rewind();
+        phases
+    }
+
+    fn rewind(&mut self) {
+        let (on, off) = (self.on.as_secs_f64(), self.off.as_secs_f64());
+        self.number = 0;
+        self.is_on = self.draw.happens(0, on / (on + off));
+        self.since = self.origin;
+        self.until = self.origin;
+        self.lengthen();
+    }
+
+    /// Draws how long the current phase lasts.
+    fn lengthen(&mut self) {
+        self.number += 1;
+        let mean = if self.is_on { self.on } else { self.off };
+        self.until += seconds(mean.as_secs_f64() * self.draw.exponential(self.number));
+    }
+
+    /// Whether the chain is in the on state at `t`.
+    pub(crate) fn is_on_at(&mut self, t: Time) -> bool {
+        if t < self.since && self.since > self.origin {
+            self.rewind();
+        }
+        while t >= self.until && self.until < Time::MAX {
+            self.since = self.until;
+            self.is_on = !self.is_on;
+            self.lengthen();
+        }
+        self.is_on
+    }
+}
+
+/// Decides which packets are lost at random.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    model: LossModel,
+    /// Whether a packet is lost, given the state.
+    draw: Draw,
+    /// The transitions of the per-packet chain.
+    transitions: Draw,
+    /// The state of the per-packet chain; `None` before the first packet.
+    is_bad: Option<bool>,
+    phases: Option<Phases>,
+}
+
+impl Loss {
+    pub(crate) fn new(model: LossModel, seed: Seed, origin: Time) -> Self {
+        let phases = match model {
+            LossModel::OnOff { on, off, .. } => {
+                Some(Phases::new(on, off, Draw::of(seed, "loss phases"), origin))
+            }
+            _ => None,
+        };
+        let transitions = Draw::of(seed, "loss transitions");
+        Loss { model, draw: Draw::of(seed, "loss"), transitions, is_bad: None, phases }
+    }
+
+    /// The loss probability of packet `index` where the model counts packets. Called once for every
+    /// packet offered, in order, so that the chain does not depend on what the queue accepts.
+    pub(crate) fn step(&mut self, index: u64) -> f64 {
+        match self.model {
+            LossModel::None | LossModel::OnOff { .. } => 0.0,
+            LossModel::Bernoulli { probability } => probability,
+            LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+                let turn_bad = match self.is_bad {
+                    // the first packet meets the stationary distribution
+                    None if to_bad > 0.0 => to_bad / (to_bad + to_good),
+                    None => 0.0,
+                    Some(false) => to_bad,
+                    Some(true) => 1.0 - to_good,
+                };
+                let is_bad = self.transitions.happens(index, turn_bad);
+                self.is_bad = Some(is_bad);
+                if is_bad { loss_bad } else { loss_good }
+            }
+        }
+    }
+
+    /// Whether packet `index` is lost, for which [`step`](Self::step) said `per_packet`, and whose
+    /// serialization ends at `departure`.
+    pub(crate) fn loses(&mut self, index: u64, per_packet: f64, departure: Time) -> bool {
+        let probability = match (&mut self.phases, self.model) {
+            (Some(phases), LossModel::OnOff { rate, .. }) => {
+                if phases.is_on_at(departure) {
+                    rate
+                } else {
+                    0.0
+                }
+            }
+            _ => per_packet,
+        };
+        probability > 0.0 && self.draw.happens(index, probability)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn losses(model: LossModel, n: u64, spacing: Duration) -> impl Iterator<Item = bool> {
+        let mut loss = Loss::new(model, Seed(11), Time::ZERO);
+        (0..n).map(move |i| {
+            let p = loss.step(i);
+            loss.loses(i, p, Time::from_nanos(i * spacing.as_nanos() as u64))
+        })
+    }
+
+    fn share(lost: impl Iterator<Item = bool>, n: u64) -> f64 {
+        lost.filter(|lost| *lost).count() as f64 / n as f64
+    }
+
+    /// The mean length of the runs of `true`.
+    fn mean_burst(lost: impl Iterator<Item = bool>) -> f64 {
+        let (mut bursts, mut total, mut before) = (0u64, 0u64, false);
+        for now in lost {
+            total += u64::from(now);
+            bursts += u64::from(now && !before);
+            before = now;
+        }
+        total as f64 / bursts as f64
+    }
+
+    #[test]
+    fn bernoulli_loses_its_share_independently() {
+        for p in [0.0, 0.001, 0.02, 0.33, 1.0] {
+            let n = 1_000_000;
+            let model = LossModel::Bernoulli { probability: p };
+            let got = share(losses(model, n, Duration::ZERO), n);
+            let sigma = (p * (1.0 - p) / n as f64).sqrt();
+            assert!((got - p).abs() <= 4.0 * sigma, "{got} for {p}");
+        }
+        let burst = mean_burst(losses(LossModel::Bernoulli { probability: 0.2 }, 500_000, Duration::ZERO));
+        assert!((burst - 1.0 / 0.8).abs() < 0.02, "{burst}");
+    }
+
+    #[test]
+    fn gilbert_elliott_has_its_burst_length_and_share() {
+        let n = 2_000_000;
+        let gilbert =
+            LossModel::GilbertElliott { to_bad: 0.01, to_good: 0.25, loss_good: 0.0, loss_bad: 1.0 };
+        let got = share(losses(gilbert, n, Duration::ZERO), n);
+        assert!((got - 0.01 / 0.26).abs() < 0.001, "{got}");
+        let burst = mean_burst(losses(gilbert, n, Duration::ZERO));
+        assert!((burst - 4.0).abs() < 0.1, "{burst}");
+        let elliott =
+            LossModel::GilbertElliott { to_bad: 0.02, to_good: 0.08, loss_good: 0.01, loss_bad: 0.5 };
+        let got = share(losses(elliott, n, Duration::ZERO), n);
+        assert!((got - (0.8 * 0.01 + 0.2 * 0.5)).abs() < 0.002, "{got}");
+    }
+
+    #[test]
+    fn on_off_is_on_for_its_share_of_the_time() {
+        // PRB's 1/5 phases with an error rate of 33 %
+        let (on, off) = (Duration::from_secs(1), Duration::from_secs(5));
+        let n = 10_000_000;
+        let model = LossModel::OnOff { on, off, rate: 0.33 };
+        let got = share(losses(model, n, Duration::from_millis(10)), n);
+        assert!((got - 0.33 / 6.0).abs() < 0.001, "{got}");
+
+        let certain = LossModel::OnOff { on, off, rate: 1.0 };
+        let burst = mean_burst(losses(certain, n, Duration::from_millis(10)));
+        // a phase of mean 1 s, sampled every 10 ms and seen only when at least one sample falls into it
+        assert!((burst - 100.0).abs() < 2.5, "{burst}");
+    }
+
+    #[test]
+    fn phases_start_in_their_stationary_distribution() {
+        let secs = Duration::from_secs;
+        let starts_on =
+            |i| Phases::new(secs(1), secs(5), Draw::of(Seed(i), "test"), Time::ZERO).is_on_at(Time::ZERO);
+        let share = (0..20_000).filter(|i| starts_on(*i)).count() as f64 / 20_000.0;
+        assert!((share - 1.0 / 6.0).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn phases_are_a_function_of_time() {
+        let secs = Duration::from_secs;
+        let new = || Phases::new(secs(1), secs(2), Draw::of(Seed(4), "test"), Time::from_secs(50));
+        let mut forward = new();
+        let states: alloc::vec::Vec<bool> =
+            (0..1000).map(|i| forward.is_on_at(Time::from_millis(50_000 + i * 100))).collect();
+        let mut any_order = new();
+        for i in (0..1000).rev().step_by(7) {
+            assert_eq!(any_order.is_on_at(Time::from_millis(50_000 + i * 100)), states[i as usize], "{i}");
+        }
+    }
+}

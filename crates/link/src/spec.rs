@@ -1,0 +1,276 @@
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+
+use serde::Deserialize;
+use shorthaul_types::{Bytes, Seed};
+
+use crate::spec_parts::{self, OutagesSpec, RateSpec};
+use crate::{
+    Bunching, ConfigError, GprsPhone, GprsRadio, Jitter, LinkConfig, LossModel, OutageTimes, Outages,
+    QueueLimit, Rate, Recovery, Reordering, Trace, Wakeup,
+};
+
+/// A link as people write it in TOML. Every key may be left out; what is left out comes from the preset, or
+/// does nothing. The units are written with the numbers.
+///
+/// ```toml
+/// preset = "gprs"                    # or "gprs-4+1", "gprs-moving", "gprs-4+1-moving"
+/// rate = "32 Mbit/s"                 # or "unlimited", or a table:
+/// # rate = { trace = "lte.down" }    # mahimahi's format
+/// # rate = { cellular = { mean = "10 Mbit/s", variation = 0.7 } }
+/// # rate = { schedule = [{ lasts = "10 s", rate = "1 Mbit/s" }, { lasts = "5 s", rate = "8 Mbit/s" }], repeats = true }
+/// overhead = "38 B"                  # per packet
+/// queue = "100 packets"              # or "120 kB", "unlimited"
+/// delay = "64 ms"
+/// jitter = "5 ms"                    # 0 to 5 ms, order kept; or { delay = "normal 20 ms +- 5 ms", order = "free" }
+/// loss = 0.001                       # or "0.1 %", or { model = "on-off", on = "1 s", off = "5 s", rate = 0.33 },
+///                                    # { model = "gilbert-elliott", to_bad = 0.01, to_good = 0.2, loss_bad = 0.5 }
+/// duplicate = 0.0001
+/// recovery = "pareto 500 ms"         # or { model = "delay", delay = "pareto 500 ms", share = 0.05 },
+///                                    # { model = "radio-blocks", block = "50 B", retry = "20 ms", … }
+/// outages = { every = "2 min", lasts = "5 s to 40 s", hold = "10 s" }    # or { list = [{ at = "10 s", lasts = "5 s" }] }
+/// reorder = { share = 0.01, by = "10 ms" }
+/// bunching = { size = 4, wait = "500 ms" }
+/// wakeup = { idle = "100 ms", penalty = "100 ms to 200 ms" }
+///
+/// [up]                               # what is different in one direction
+/// rate = "5 Mbit/s"
+/// ```
+///
+/// A distribution of time is written `64 ms`, `5 s to 40 s` (uniform), `exponential 200 ms up to 2 s`,
+/// `normal 50 ms +- 5 ms` or `pareto 500 ms shape 1.5`. `"none"` switches off a part that the preset has.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkSpec {
+    /// What is taken for the keys that are left out.
+    pub preset: Option<Preset>,
+    /// See [`LinkConfig::rate`].
+    pub rate: Option<RateSpec>,
+    /// See [`LinkConfig::overhead`].
+    pub overhead: Option<Bytes>,
+    /// See [`LinkConfig::queue`].
+    #[serde(deserialize_with = "spec_parts::queue")]
+    pub queue: Option<QueueLimit>,
+    /// See [`LinkConfig::delay`].
+    #[serde(deserialize_with = "shorthaul_types::serde_duration::option::deserialize")]
+    pub delay: Option<Duration>,
+    /// See [`LinkConfig::jitter`]; `Some(None)` switches it off.
+    #[serde(deserialize_with = "spec_parts::jitter")]
+    pub jitter: Option<Option<Jitter>>,
+    /// See [`LinkConfig::loss`].
+    #[serde(deserialize_with = "spec_parts::loss")]
+    pub loss: Option<LossModel>,
+    /// See [`LinkConfig::duplicate`].
+    #[serde(deserialize_with = "spec_parts::optional_probability")]
+    pub duplicate: Option<f64>,
+    /// See [`LinkConfig::recovery`]; `Some(None)` switches it off.
+    #[serde(deserialize_with = "spec_parts::recovery")]
+    pub recovery: Option<Option<Recovery>>,
+    /// See [`LinkConfig::outages`]; `Some(None)` switches them off.
+    #[serde(deserialize_with = "spec_parts::outages")]
+    pub outages: Option<Option<OutagesSpec>>,
+    /// See [`LinkConfig::reordering`]; `Some(None)` switches it off.
+    #[serde(deserialize_with = "spec_parts::reorder")]
+    pub reorder: Option<Option<Reordering>>,
+    /// See [`LinkConfig::bunching`]; `Some(None)` switches it off.
+    #[serde(deserialize_with = "spec_parts::bunching")]
+    pub bunching: Option<Option<Bunching>>,
+    /// See [`LinkConfig::wakeup`]; `Some(None)` switches it off.
+    #[serde(deserialize_with = "spec_parts::wakeup")]
+    pub wakeup: Option<Option<Wakeup>>,
+    /// What is different in the direction [`Direction::Down`].
+    pub down: Option<Box<LinkSpec>>,
+    /// What is different in the direction [`Direction::Up`].
+    pub up: Option<Box<LinkSpec>>,
+}
+
+/// A ready-made link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Preset {
+    /// A 3+1 GPRS phone in ideal radio conditions; see [`LinkConfig::gprs_downlink`].
+    #[serde(rename = "gprs")]
+    Gprs,
+    /// A 4+1 GPRS phone in ideal radio conditions.
+    #[serde(rename = "gprs-4+1")]
+    Gprs4Plus1,
+    /// A 3+1 GPRS phone with outages.
+    #[serde(rename = "gprs-moving")]
+    GprsMoving,
+    /// A 4+1 GPRS phone with outages.
+    #[serde(rename = "gprs-4+1-moving")]
+    Gprs4Plus1Moving,
+}
+
+/// One of the two directions of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Toward the edge: to the phone, the client, the one who downloads.
+    Down,
+    /// From the edge.
+    Up,
+}
+
+impl Direction {
+    const fn name(self) -> &'static str {
+        match self {
+            Direction::Down => "down",
+            Direction::Up => "up",
+        }
+    }
+}
+
+/// Why a [`LinkSpec`] does not make a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkSpecError {
+    /// A trace could not be loaded.
+    Trace {
+        /// The file as the specification names it.
+        file: String,
+        /// What the loader says.
+        problem: String,
+    },
+    /// A value makes no sense.
+    Config(ConfigError),
+    /// A direction within a direction.
+    NestedDirection,
+}
+
+impl fmt::Display for LinkSpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkSpecError::Trace { file, problem } => write!(f, "rate.trace: {file}: {problem}"),
+            LinkSpecError::Config(error) => error.fmt(f),
+            LinkSpecError::NestedDirection => f.write_str(
+                "`up` or `down` stands inside `up` or `down`; put it beside the other keys of the link",
+            ),
+        }
+    }
+}
+
+impl core::error::Error for LinkSpecError {}
+
+impl From<ConfigError> for LinkSpecError {
+    fn from(error: ConfigError) -> Self {
+        LinkSpecError::Config(error)
+    }
+}
+
+impl LinkSpec {
+    /// The link in one direction.
+    ///
+    /// `link_seed` is the seed of the whole link, the same for both directions: random outages hit both at
+    /// once, and generated traces come from it. `load_trace` is given the name of a trace file as it is
+    /// written and says what is wrong with it, if anything.
+    ///
+    /// # Errors
+    /// If a trace cannot be loaded, or a value makes no sense.
+    pub fn resolve(
+        &self,
+        direction: Direction,
+        link_seed: Seed,
+        mut load_trace: impl FnMut(&str) -> Result<Arc<Trace>, String>,
+    ) -> Result<LinkConfig, LinkSpecError> {
+        let over = match direction {
+            Direction::Down => self.down.as_deref(),
+            Direction::Up => self.up.as_deref(),
+        };
+        if [&self.up, &self.down].into_iter().flatten().any(|spec| spec.up.is_some() || spec.down.is_some()) {
+            return Err(LinkSpecError::NestedDirection);
+        }
+        let preset = over.and_then(|over| over.preset).or(self.preset);
+        let mut config =
+            preset.map_or_else(LinkConfig::default, |preset| preset.config(direction, link_seed));
+        for spec in [Some(self), over].into_iter().flatten() {
+            if let Some(rate) = &spec.rate {
+                config.rate = rate_of(rate, direction, link_seed, &mut load_trace)?;
+            }
+            spec.apply(&mut config, link_seed);
+        }
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Writes the keys that are there over `config`, except the rate.
+    fn apply(&self, config: &mut LinkConfig, link_seed: Seed) {
+        fn set<T: Clone>(to: &mut T, from: &Option<T>) {
+            if let Some(value) = from {
+                to.clone_from(value);
+            }
+        }
+        set(&mut config.overhead, &self.overhead);
+        set(&mut config.queue, &self.queue);
+        set(&mut config.delay, &self.delay);
+        set(&mut config.jitter, &self.jitter);
+        set(&mut config.loss, &self.loss);
+        set(&mut config.duplicate, &self.duplicate);
+        set(&mut config.recovery, &self.recovery);
+        set(&mut config.reordering, &self.reorder);
+        set(&mut config.bunching, &self.bunching);
+        set(&mut config.wakeup, &self.wakeup);
+        if let Some(outages) = &self.outages {
+            config.outages = match outages {
+                Some(spec) => Outages { when: outage_times(spec, link_seed), hold: spec.hold },
+                None => Outages::default(),
+            };
+        }
+    }
+}
+
+fn outage_times(spec: &OutagesSpec, link_seed: Seed) -> OutageTimes {
+    match &spec.when {
+        OutageTimes::Random { mean_gap, lasts, shared } => OutageTimes::Random {
+            mean_gap: *mean_gap,
+            lasts: *lasts,
+            shared: Some(shared.unwrap_or(link_seed)),
+        },
+        when => when.clone(),
+    }
+}
+
+fn rate_of(
+    spec: &RateSpec,
+    direction: Direction,
+    link_seed: Seed,
+    load_trace: &mut impl FnMut(&str) -> Result<Arc<Trace>, String>,
+) -> Result<Rate, LinkSpecError> {
+    match spec {
+        RateSpec::Plain(rate) => Ok(rate.clone()),
+        RateSpec::TraceFile(file) => load_trace(file)
+            .map(Rate::Trace)
+            .map_err(|problem| LinkSpecError::Trace { file: file.clone(), problem }),
+        RateSpec::Cellular(model) => {
+            let trace = Trace::cellular(link_seed.derive(direction.name()), model)?;
+            Ok(Rate::Trace(Arc::new(trace)))
+        }
+    }
+}
+
+impl Preset {
+    fn config(self, direction: Direction, link_seed: Seed) -> LinkConfig {
+        let (phone, radio) = match self {
+            Preset::Gprs => (GprsPhone::ThreePlusOne, GprsRadio::Ideal),
+            Preset::Gprs4Plus1 => (GprsPhone::FourPlusOne, GprsRadio::Ideal),
+            Preset::GprsMoving => (GprsPhone::ThreePlusOne, GprsRadio::Outages(link_seed)),
+            Preset::Gprs4Plus1Moving => (GprsPhone::FourPlusOne, GprsRadio::Outages(link_seed)),
+        };
+        match direction {
+            Direction::Down => LinkConfig::gprs_downlink(phone, radio),
+            Direction::Up => LinkConfig::gprs_uplink(phone, radio),
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Says which of several keys are there, for errors.
+pub(crate) fn one_of(part: &str, wanted: &str) -> String {
+    format!("{part}: give exactly one of {wanted}")
+}

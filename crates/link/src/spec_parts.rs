@@ -1,0 +1,488 @@
+//! The parts of a `LinkSpec`: most may be written as one value or as a table.
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+use core::time::Duration;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, de::DeserializeOwned};
+use shorthaul_types::{BitRate, Bytes, serde_duration};
+
+use crate::spec::one_of;
+use crate::{
+    Bunching, CellularModel, CellularOutages, Distribution, Jitter, LossModel, Outage, OutageTimes,
+    QueueLimit, Rate, Recovery, Reordering, Wakeup, parse_probability,
+};
+
+/// How a rate is written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RateSpec {
+    /// A rate that needs nothing else.
+    Plain(Rate),
+    /// The name of a trace file in mahimahi's format.
+    TraceFile(String),
+    /// A trace to be generated.
+    Cellular(CellularModel),
+}
+
+/// How outages are written. A random process without a seed of its own is shared by both directions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutagesSpec {
+    /// When they happen.
+    pub when: OutageTimes,
+    /// How long an outage may last before packets are lost.
+    pub hold: Duration,
+}
+
+/// A single value of a part that may also be a table.
+enum Scalar<'a> {
+    Text(&'a str),
+    Number(f64),
+}
+
+/// Reads a part that is a single value, which `scalar` understands, or a table, which becomes a `Table`.
+struct ScalarOr<Table, V> {
+    expected: &'static str,
+    scalar: fn(Scalar<'_>) -> Result<V, String>,
+    table: fn(Table) -> Result<V, String>,
+    marker: PhantomData<Table>,
+}
+
+fn scalar_or_table<'de, D: Deserializer<'de>, Table: DeserializeOwned, V>(
+    deserializer: D,
+    expected: &'static str,
+    scalar: fn(Scalar<'_>) -> Result<V, String>,
+    table: fn(Table) -> Result<V, String>,
+) -> Result<V, D::Error> {
+    deserializer.deserialize_any(ScalarOr { expected, scalar, table, marker: PhantomData })
+}
+
+impl<'de, Table: DeserializeOwned, V> Visitor<'de> for ScalarOr<Table, V> {
+    type Value = V;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<V, E> {
+        (self.scalar)(Scalar::Text(text)).map_err(E::custom)
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<V, E> {
+        (self.scalar)(Scalar::Number(number)).map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<V, E> {
+        self.visit_f64(number as f64)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<V, E> {
+        self.visit_f64(number as f64)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V, A::Error> {
+        let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+        (self.table)(table).map_err(A::Error::custom)
+    }
+}
+
+/// The text of a value that cannot be a number.
+fn text_only<'a>(scalar: Scalar<'a>, wanted: &str) -> Result<&'a str, String> {
+    match scalar {
+        Scalar::Text(text) => Ok(text),
+        Scalar::Number(number) => Err(alloc::format!("`{number}` has no unit; write {wanted}")),
+    }
+}
+
+fn error_text(error: impl fmt::Display) -> String {
+    error.to_string()
+}
+
+// --- rate ---------------------------------------------------------------------------------------------
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RateTable {
+    trace: Option<String>,
+    schedule: Option<Vec<PhaseTable>>,
+    #[serde(default)]
+    repeats: bool,
+    cellular: Option<CellularTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PhaseTable {
+    #[serde(with = "serde_duration")]
+    lasts: Duration,
+    rate: BitRate,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CellularTable {
+    mean: BitRate,
+    variation: Option<f64>,
+    #[serde(default, with = "serde_duration::option")]
+    memory: Option<Duration>,
+    #[serde(default, deserialize_with = "cellular_outages")]
+    outages: Option<Option<CellularOutages>>,
+    #[serde(default, with = "serde_duration::option")]
+    length: Option<Duration>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CellularOutagesTable {
+    #[serde(with = "serde_duration")]
+    every: Duration,
+    #[serde(with = "serde_duration")]
+    lasts: Duration,
+}
+
+fn cellular_outages<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<CellularOutages>>, D::Error> {
+    scalar_or_table(
+        d,
+        "outages such as { every = \"60 s\", lasts = \"1 s\" }, or \"none\"",
+        |scalar| none_or(scalar, "{ every = \"60 s\", lasts = \"1 s\" }").map(|_| Some(None)),
+        |table: CellularOutagesTable| {
+            Ok(Some(Some(CellularOutages { mean_gap: table.every, mean_length: table.lasts })))
+        },
+    )
+}
+
+impl<'de> Deserialize<'de> for RateSpec {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        scalar_or_table(
+            d,
+            "a rate such as \"32 Mbit/s\", \"unlimited\", or a table with `trace`, `schedule` or `cellular`",
+            |scalar| match text_only(scalar, "a rate such as \"32 Mbit/s\"")? {
+                "unlimited" => Ok(RateSpec::Plain(Rate::Unlimited)),
+                text => text.parse().map(|rate| RateSpec::Plain(Rate::Fixed(rate))).map_err(error_text),
+            },
+            rate_from_table,
+        )
+    }
+}
+
+fn rate_from_table(table: RateTable) -> Result<RateSpec, String> {
+    let RateTable { trace, schedule, repeats, cellular } = table;
+    if repeats && schedule.is_none() {
+        return Err("rate: `repeats` belongs to `schedule`; a trace always repeats".to_string());
+    }
+    match (trace, schedule, cellular) {
+        (Some(file), None, None) => Ok(RateSpec::TraceFile(file)),
+        (None, Some(phases), None) => {
+            let phases = phases.into_iter().map(|phase| (phase.lasts, phase.rate)).collect();
+            Ok(RateSpec::Plain(Rate::Schedule { phases, repeats }))
+        }
+        (None, None, Some(cellular)) => {
+            let default = CellularModel::default();
+            Ok(RateSpec::Cellular(CellularModel {
+                mean: cellular.mean,
+                variation: cellular.variation.unwrap_or(default.variation),
+                memory: cellular.memory.unwrap_or(default.memory),
+                outages: cellular.outages.unwrap_or(default.outages),
+                length: cellular.length.unwrap_or(default.length),
+            }))
+        }
+        _ => Err(one_of("rate", "`trace`, `schedule` and `cellular`")),
+    }
+}
+
+// --- queue, probabilities and loss --------------------------------------------------------------------
+
+pub(crate) fn queue<'de, D: Deserializer<'de>>(d: D) -> Result<Option<QueueLimit>, D::Error> {
+    String::deserialize(d)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+const PROBABILITY: &str = "a probability such as 0.001 or \"0.1 %\"";
+
+/// No table is possible where a probability is wanted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoTable {}
+
+fn probability_from(scalar: Scalar<'_>) -> Result<f64, String> {
+    match scalar {
+        Scalar::Text(text) => parse_probability(text).map_err(error_text),
+        Scalar::Number(number) => parse_probability(&number.to_string()).map_err(error_text),
+    }
+}
+
+fn probability<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+    scalar_or_table(d, PROBABILITY, probability_from, |_: NoTable| {
+        Err(alloc::format!("a table is not {PROBABILITY}"))
+    })
+}
+
+pub(crate) fn optional_probability<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
+    probability(d).map(Some)
+}
+
+fn certain() -> f64 {
+    1.0
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
+enum LossTable {
+    Bernoulli {
+        #[serde(deserialize_with = "probability")]
+        probability: f64,
+    },
+    GilbertElliott {
+        #[serde(deserialize_with = "probability")]
+        to_bad: f64,
+        #[serde(deserialize_with = "probability")]
+        to_good: f64,
+        #[serde(default, deserialize_with = "probability")]
+        loss_good: f64,
+        #[serde(default = "certain", deserialize_with = "probability")]
+        loss_bad: f64,
+    },
+    OnOff {
+        #[serde(with = "serde_duration")]
+        on: Duration,
+        #[serde(with = "serde_duration")]
+        off: Duration,
+        #[serde(default = "certain", deserialize_with = "probability")]
+        rate: f64,
+    },
+}
+
+pub(crate) fn loss<'de, D: Deserializer<'de>>(d: D) -> Result<Option<LossModel>, D::Error> {
+    scalar_or_table(
+        d,
+        "a loss probability such as 0.001 or \"0.1 %\", or a table such as \
+         { model = \"on-off\", on = \"1 s\", off = \"5 s\", rate = 0.33 }",
+        |scalar| match scalar {
+            Scalar::Text("none") => Ok(Some(LossModel::None)),
+            scalar => Ok(Some(LossModel::Bernoulli { probability: probability_from(scalar)? })),
+        },
+        |table| {
+            Ok(Some(match table {
+                LossTable::Bernoulli { probability } => LossModel::Bernoulli { probability },
+                LossTable::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+                    LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad }
+                }
+                LossTable::OnOff { on, off, rate } => LossModel::OnOff { on, off, rate },
+            }))
+        },
+    )
+}
+
+// --- jitter and recovery ------------------------------------------------------------------------------
+
+fn distribution<'de, D: Deserializer<'de>>(d: D) -> Result<Distribution, D::Error> {
+    String::deserialize(d)?.parse().map_err(D::Error::custom)
+}
+
+/// The text of a value, or `None` if it is `"none"`.
+fn none_or_text<'a>(scalar: Scalar<'a>, wanted: &str) -> Result<Option<&'a str>, String> {
+    let text = text_only(scalar, wanted)?;
+    Ok(Some(text).filter(|text| *text != "none"))
+}
+
+/// Accepts `"none"` only, for parts that are tables otherwise.
+fn none_or(scalar: Scalar<'_>, wanted: &str) -> Result<(), String> {
+    match scalar {
+        Scalar::Text("none") => Ok(()),
+        Scalar::Text(text) => Err(alloc::format!("`{text}` is not understood; write {wanted}, or \"none\"")),
+        Scalar::Number(number) => {
+            Err(alloc::format!("`{number}` is not understood; write {wanted}, or \"none\""))
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JitterTable {
+    #[serde(deserialize_with = "distribution")]
+    delay: Distribution,
+    #[serde(default)]
+    order: Order,
+}
+
+#[derive(Default, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Order {
+    #[default]
+    Kept,
+    Free,
+}
+
+/// A bare length of time means that the jitter lies anywhere from zero to it.
+fn jitter_distribution(distribution: Distribution) -> Distribution {
+    match distribution {
+        Distribution::Constant(max) => Distribution::Uniform { min: Duration::ZERO, max },
+        other => other,
+    }
+}
+
+pub(crate) fn jitter<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Jitter>>, D::Error> {
+    scalar_or_table(
+        d,
+        "a jitter such as \"5 ms\" or { delay = \"5 ms\", order = \"free\" }, or \"none\"",
+        |scalar| match none_or_text(scalar, "a jitter such as \"5 ms\"")? {
+            None => Ok(Some(None)),
+            Some(text) => {
+                let distribution = jitter_distribution(text.parse().map_err(error_text)?);
+                Ok(Some(Some(Jitter { distribution, keeps_order: true })))
+            }
+        },
+        |table: JitterTable| {
+            let distribution = jitter_distribution(table.delay);
+            Ok(Some(Some(Jitter { distribution, keeps_order: table.order == Order::Kept })))
+        },
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
+enum RecoveryTable {
+    Delay {
+        #[serde(deserialize_with = "distribution")]
+        delay: Distribution,
+        #[serde(default = "certain", deserialize_with = "probability")]
+        share: f64,
+    },
+    RadioBlocks {
+        block: Bytes,
+        #[serde(with = "serde_duration")]
+        retry: Duration,
+        #[serde(deserialize_with = "probability")]
+        error_good: f64,
+        #[serde(deserialize_with = "probability")]
+        error_bad: f64,
+        #[serde(with = "serde_duration")]
+        good: Duration,
+        #[serde(with = "serde_duration")]
+        bad: Duration,
+    },
+}
+
+pub(crate) fn recovery<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Recovery>>, D::Error> {
+    scalar_or_table(
+        d,
+        "a recovery delay such as \"pareto 500 ms\", or { model = \"delay\", delay = \"pareto 500 ms\", \
+         share = 0.05 }, or a table with model = \"radio-blocks\", or \"none\"",
+        |scalar| match none_or_text(scalar, "a recovery delay such as \"pareto 500 ms\"")? {
+            None => Ok(Some(None)),
+            Some(text) => {
+                let distribution = text.parse().map_err(error_text)?;
+                Ok(Some(Some(Recovery::Delay { distribution, share: 1.0 })))
+            }
+        },
+        |table| {
+            Ok(Some(Some(match table {
+                RecoveryTable::Delay { delay, share } => Recovery::Delay { distribution: delay, share },
+                RecoveryTable::RadioBlocks { block, retry, error_good, error_bad, good, bad } => {
+                    Recovery::RadioBlocks { block, retry, error_good, error_bad, good, bad }
+                }
+            })))
+        },
+    )
+}
+
+// --- outages, reordering, bunching, wake-up -----------------------------------------------------------
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutagesTable {
+    list: Option<Vec<OutageTable>>,
+    #[serde(default, with = "serde_duration::option")]
+    every: Option<Duration>,
+    #[serde(default, deserialize_with = "optional_distribution")]
+    lasts: Option<Distribution>,
+    #[serde(default, with = "serde_duration::option")]
+    hold: Option<Duration>,
+}
+
+fn optional_distribution<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Distribution>, D::Error> {
+    distribution(d).map(Some)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutageTable {
+    #[serde(with = "serde_duration")]
+    at: Duration,
+    #[serde(with = "serde_duration")]
+    lasts: Duration,
+}
+
+pub(crate) fn outages<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<OutagesSpec>>, D::Error> {
+    const WANTED: &str = "{ every = \"2 min\", lasts = \"5 s to 40 s\", hold = \"10 s\" } or \
+         { list = [{ at = \"10 s\", lasts = \"5 s\" }] }";
+    scalar_or_table(
+        d,
+        "outages such as { every = \"2 min\", lasts = \"5 s to 40 s\", hold = \"10 s\" }, or \"none\"",
+        |scalar| none_or(scalar, WANTED).map(|()| Some(None)),
+        |table: OutagesTable| {
+            let when = match (table.list, table.every, table.lasts) {
+                (Some(list), None, None) => OutageTimes::Listed(
+                    list.iter().map(|&OutageTable { at, lasts }| Outage { at, lasts }).collect(),
+                ),
+                (None, Some(mean_gap), Some(lasts)) => OutageTimes::Random { mean_gap, lasts, shared: None },
+                _ => return Err(alloc::format!("outages: write {WANTED}")),
+            };
+            Ok(Some(Some(OutagesSpec { when, hold: table.hold.unwrap_or(Duration::MAX) })))
+        },
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReorderTable {
+    #[serde(deserialize_with = "probability")]
+    share: f64,
+    #[serde(with = "serde_duration")]
+    by: Duration,
+}
+
+pub(crate) fn reorder<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Reordering>>, D::Error> {
+    scalar_or_table(
+        d,
+        "reordering such as { share = 0.01, by = \"10 ms\" }, or \"none\"",
+        |scalar| none_or(scalar, "{ share = 0.01, by = \"10 ms\" }").map(|()| Some(None)),
+        |table: ReorderTable| Ok(Some(Some(Reordering { share: table.share, by: table.by }))),
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BunchingTable {
+    size: usize,
+    #[serde(with = "serde_duration")]
+    wait: Duration,
+}
+
+pub(crate) fn bunching<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Bunching>>, D::Error> {
+    scalar_or_table(
+        d,
+        "bunching such as { size = 4, wait = \"500 ms\" }, or \"none\"",
+        |scalar| none_or(scalar, "{ size = 4, wait = \"500 ms\" }").map(|()| Some(None)),
+        |table: BunchingTable| Ok(Some(Some(Bunching { size: table.size, wait: table.wait }))),
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WakeupTable {
+    #[serde(with = "serde_duration")]
+    idle: Duration,
+    #[serde(deserialize_with = "distribution")]
+    penalty: Distribution,
+}
+
+pub(crate) fn wakeup<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Wakeup>>, D::Error> {
+    scalar_or_table(
+        d,
+        "a wake-up such as { idle = \"100 ms\", penalty = \"100 ms to 200 ms\" }, or \"none\"",
+        |scalar| none_or(scalar, "{ idle = \"100 ms\", penalty = \"150 ms\" }").map(|()| Some(None)),
+        |table: WakeupTable| Ok(Some(Some(Wakeup { idle: table.idle, penalty: table.penalty }))),
+    )
+}

@@ -1,0 +1,197 @@
+use alloc::format;
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use crate::{LinkConfig, LossModel, OutageTimes, QueueLimit, Rate, Recovery};
+
+/// Why a [`LinkConfig`] makes no sense: which part, what is wrong with it, what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    part: &'static str,
+    problem: String,
+}
+
+impl ConfigError {
+    pub(crate) fn new(part: &'static str, problem: impl Into<String>) -> Self {
+        ConfigError { part, problem: problem.into() }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.part, self.problem)
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+/// A probability must lie in 0..=1 (which also refuses NaN).
+fn probability(part: &'static str, value: f64) -> Result<(), ConfigError> {
+    if (0.0..=1.0).contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::new(
+        part,
+        format!("{value} is not a probability; write a number from 0 to 1 (1 % is 0.01)"),
+    ))
+}
+
+pub(crate) fn positive(part: &'static str, value: Duration) -> Result<(), ConfigError> {
+    if value.is_zero() { Err(ConfigError::new(part, "must be longer than zero")) } else { Ok(()) }
+}
+
+fn distribution(part: &'static str, value: &crate::Distribution) -> Result<(), ConfigError> {
+    value.problem().map_or(Ok(()), |problem| Err(ConfigError::new(part, problem)))
+}
+
+impl LinkConfig {
+    /// Checks every value that the types leave open.
+    ///
+    /// # Errors
+    /// The first part that makes no sense.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if let Rate::Schedule { phases, .. } = &self.rate {
+            if phases.is_empty() {
+                return Err(ConfigError::new("rate.schedule", "is empty; give at least one phase"));
+            }
+            phases.iter().try_for_each(|(lasts, _)| positive("rate.schedule", *lasts))?;
+        }
+        if matches!(self.queue, QueueLimit::Packets(0) | QueueLimit::Bytes(0)) {
+            return Err(ConfigError::new(
+                "queue",
+                "a queue of zero lets nothing through (the packet being sent counts); allow at least one packet",
+            ));
+        }
+        if let Some(jitter) = &self.jitter {
+            distribution("jitter", &jitter.distribution)?;
+        }
+        self.validate_loss()?;
+        probability("duplicate", self.duplicate)?;
+        self.validate_recovery()?;
+        self.validate_outages()?;
+        if let Some(reordering) = &self.reordering {
+            probability("reordering.share", reordering.share)?;
+        }
+        if self.bunching.is_some_and(|bunching| bunching.size == 0) {
+            return Err(ConfigError::new("bunching.size", "must be at least 1"));
+        }
+        if let Some(wakeup) = &self.wakeup {
+            distribution("wakeup.penalty", &wakeup.penalty)?;
+        }
+        Ok(())
+    }
+
+    fn validate_loss(&self) -> Result<(), ConfigError> {
+        match self.loss {
+            LossModel::None => Ok(()),
+            LossModel::Bernoulli { probability: p } => probability("loss", p),
+            LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+                probability("loss.to_bad", to_bad)?;
+                probability("loss.to_good", to_good)?;
+                probability("loss.loss_good", loss_good)?;
+                probability("loss.loss_bad", loss_bad)
+            }
+            LossModel::OnOff { on, off, rate } => {
+                positive("loss.on", on)?;
+                positive("loss.off", off)?;
+                probability("loss.rate", rate)
+            }
+        }
+    }
+
+    fn validate_recovery(&self) -> Result<(), ConfigError> {
+        match &self.recovery {
+            None => Ok(()),
+            Some(Recovery::Delay { distribution: delay, share }) => {
+                distribution("recovery", delay)?;
+                probability("recovery.share", *share)
+            }
+            Some(Recovery::RadioBlocks { block, error_good, error_bad, good, bad, .. }) => {
+                if block.0 == 0 {
+                    return Err(ConfigError::new("recovery.block", "must be at least one byte"));
+                }
+                positive("recovery.good", *good)?;
+                positive("recovery.bad", *bad)?;
+                for (part, rate) in [("recovery.error_good", *error_good), ("recovery.error_bad", *error_bad)]
+                {
+                    probability(part, rate)?;
+                    if rate > 0.999 {
+                        return Err(ConfigError::new(
+                            part,
+                            "must be at most 0.999, or no block ever gets through",
+                        ));
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn validate_outages(&self) -> Result<(), ConfigError> {
+        match &self.outages.when {
+            OutageTimes::Never => Ok(()),
+            OutageTimes::Random { mean_gap, lasts, .. } => {
+                positive("outages.every", *mean_gap)?;
+                distribution("outages.lasts", lasts)
+            }
+            OutageTimes::Listed(list) => {
+                let overlap =
+                    list.windows(2).any(|pair| pair[1].at < pair[0].at.saturating_add(pair[0].lasts));
+                if overlap {
+                    return Err(ConfigError::new(
+                        "outages.list",
+                        "must be in order of time and must not overlap; sort it and join what overlaps",
+                    ));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Distribution, Jitter, Outage, Outages, Reordering};
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    #[test]
+    fn the_default_and_sensible_values_pass() {
+        assert_eq!(LinkConfig::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        let ms = Duration::from_millis;
+        let base = LinkConfig::default;
+        let outage = |at, lasts| Outage { at: ms(at), lasts: ms(lasts) };
+        let listed = |list| Outages { when: OutageTimes::Listed(list), hold: Duration::MAX };
+        let backwards = Distribution::Uniform { min: ms(2), max: ms(1) };
+        let cases = [
+            ("duplicate", LinkConfig { duplicate: 1.5, ..base() }),
+            ("duplicate", LinkConfig { duplicate: f64::NAN, ..base() }),
+            ("loss", LinkConfig { loss: LossModel::Bernoulli { probability: -0.1 }, ..base() }),
+            ("queue", LinkConfig { queue: QueueLimit::Packets(0), ..base() }),
+            (
+                "rate.schedule",
+                LinkConfig { rate: Rate::Schedule { phases: vec![], repeats: true }, ..base() },
+            ),
+            (
+                "jitter",
+                LinkConfig { jitter: Some(Jitter { distribution: backwards, keeps_order: true }), ..base() },
+            ),
+            ("reordering", LinkConfig { reordering: Some(Reordering { share: 2.0, by: ms(1) }), ..base() }),
+            ("outages", LinkConfig { outages: listed(vec![outage(10, 10), outage(15, 10)]), ..base() }),
+            (
+                "loss.off",
+                LinkConfig { loss: LossModel::OnOff { on: ms(1), off: ms(0), rate: 0.5 }, ..base() },
+            ),
+        ];
+        for (part, config) in cases {
+            let error = config.validate().expect_err(part).to_string();
+            assert!(error.starts_with(part), "{error} does not name {part}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+/// Declares the counters once, for the struct and for its listing by name.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a gateway has done since it started.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Packets that were no valid packets, by reason.
+            pub malformed: alloc::vec::Vec<(&'static str, u64)>,
+        }
+
+        impl Counters {
+            /// Every counter with its name.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+                [$((stringify!($name), self.$name),)*].into_iter().chain(self.malformed.iter().copied())
+            }
+        }
+    };
+}
+
+counters! {
+    /// Packets that came in.
+    packets_in,
+    /// Packets that went out.
+    packets_out,
+    /// Packets that were forwarded as they came.
+    forwarded_untouched,
+    /// Flows that were split.
+    flows_split,
+    /// Flows that ended with both FINs acknowledged.
+    flows_finished,
+    /// Flows that an end reset.
+    flows_reset,
+    /// Flows that we reset because an end no longer answered.
+    flows_given_up,
+    /// Flows that we stepped out of alive.
+    flows_stepped_out,
+    /// Flows that were reset because a crash of ours had lost bytes of theirs.
+    flows_lost_in_crash,
+    /// Flows that were not split because the memory or the table was full.
+    unsplit_overload,
+    /// Flows that were not split because they use options that we do not know.
+    unsplit_options,
+    /// Segments dropped because they lay outside what the connection can hold.
+    segments_unacceptable,
+    /// Resets dropped or challenged (RFC 5961).
+    resets_challenged,
+}
+
+impl Counters {
+    /// Counts a packet that was none, by reason.
+    pub fn count_malformed(&mut self, reason: &'static str) {
+        match self.malformed.iter_mut().find(|(name, _)| *name == reason) {
+            Some((_, count)) => *count += 1,
+            None => self.malformed.push((reason, 1)),
+        }
+    }
+}

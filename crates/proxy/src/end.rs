@@ -1,0 +1,84 @@
+use shorthaul_types::SeqSpace;
+use shorthaul_wire::{IpHeader, TcpOptions, TcpSegment};
+
+/// One of the two ends of a connection, and of the two directions: the one that this end sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Who sent the SYN.
+    Client,
+    /// Who answered it.
+    Server,
+}
+
+impl Side {
+    /// Both.
+    pub const BOTH: [Side; 2] = [Side::Client, Side::Server];
+
+    /// The other one.
+    pub const fn other(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Side::Client => 0,
+            Side::Server => 1,
+        }
+    }
+}
+
+/// What we know of an end: how it numbers what it sends, what it agreed to, and what its packets
+/// look like, so that ours in its name look the same.
+#[derive(Debug)]
+pub(crate) struct End {
+    /// Its sequence numbers.
+    pub space: SeqSpace,
+    /// Its latest IP header.
+    pub ip: IpHeader,
+    /// Its port.
+    pub port: u16,
+    /// The port of ours that leads to it.
+    pub attachment: shorthaul_types::PortId,
+    /// Largest segment that it takes (RFC 9293 §3.7.1), options included.
+    pub mss: u16,
+    /// Its windows are shifted by this; it takes effect only if both ends offered it.
+    pub window_shift: u8,
+    /// Its latest TSval: ours in its name never run ahead of it (RFC 7323 §5.4).
+    pub ts_val: Option<u32>,
+    /// The window field of its latest segment, not scaled.
+    pub window: u16,
+    /// Urgent data ends at this offset of what it sends.
+    pub urgent: Option<u64>,
+}
+
+impl End {
+    pub(crate) fn new(ip: IpHeader, syn: &TcpSegment, attachment: shorthaul_types::PortId) -> Self {
+        let TcpOptions { mss, window_scale, timestamps, .. } = &syn.header.options;
+        let default_mss = if matches!(ip, IpHeader::V4(_)) { 536 } else { 1220 };
+        End {
+            space: SeqSpace::new(syn.header.seq),
+            ip,
+            port: syn.header.src_port,
+            attachment,
+            mss: mss.unwrap_or(default_mss).max(64),
+            window_shift: window_scale.unwrap_or(0).min(14),
+            ts_val: timestamps.map(|ts| ts.val),
+            window: syn.header.window,
+            urgent: None,
+        }
+    }
+
+    /// Remembers what its packets look like now.
+    pub(crate) fn observe(&mut self, ip: IpHeader, segment: &TcpSegment) {
+        self.ip = ip;
+        self.window = segment.header.window;
+        if let (Some(latest), Some(ts)) = (self.ts_val, segment.header.options.timestamps)
+            && ts.val.wrapping_sub(latest) as i32 > 0
+        {
+            self.ts_val = Some(ts.val);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+use core::fmt;
+use core::time::Duration;
+use shorthaul_types::{Bytes, FlowKey, format_duration};
+
+/// What there is to know of one direction, from an end to the other.
+#[derive(Clone, Debug)]
+pub struct LegInfo {
+    /// Congestion control of what we send.
+    pub control: &'static str,
+    /// Congestion window, in bytes.
+    pub window: u64,
+    /// Slow-start threshold, in bytes; `u64::MAX` where none is set.
+    pub ssthresh: u64,
+    /// Bytes in flight from us.
+    pub in_flight: u64,
+    /// Bytes that we hold: unacknowledged, unsent or out of order.
+    pub buffered: u64,
+    /// Smoothed round-trip time from us to the receiver.
+    pub srtt: Option<Duration>,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// Window that the receiver has open, in bytes.
+    pub peer_window: u64,
+    /// Payload bytes acknowledged by the receiver.
+    pub delivered: u64,
+    /// Payload bytes sent again.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+}
+
+/// What there is to know of a flow.
+#[derive(Clone, Debug)]
+pub struct FlowInfo {
+    /// From the client to the server.
+    pub key: FlowKey,
+    /// `opening`, `split`, `closing` or `draining`.
+    pub state: &'static str,
+    /// How long it has been known.
+    pub age: Duration,
+    /// Toward the server, and toward the client; absent while the flow opens.
+    pub legs: Option<[LegInfo; 2]>,
+}
+
+impl fmt::Display for FlowInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<9} {}  age {}", self.state, self.key, format_duration(self.age))?;
+        let Some(legs) = &self.legs else { return Ok(()) };
+        for (name, leg) in [("to server", &legs[0]), ("to client", &legs[1])] {
+            write!(f, "\n    {name}: {} cwnd:{}", leg.control, Bytes(leg.window))?;
+            if leg.ssthresh != u64::MAX {
+                write!(f, " ssthresh:{}", Bytes(leg.ssthresh))?;
+            }
+            if let Some(srtt) = leg.srtt {
+                write!(f, " rtt:{}", format_duration(srtt))?;
+            }
+            write!(
+                f,
+                " mss:{} flight:{} held:{} window:{} delivered:{} retrans:{} rto:{}",
+                leg.mss,
+                Bytes(leg.in_flight),
+                Bytes(leg.buffered),
+                Bytes(leg.peer_window),
+                Bytes(leg.delivered),
+                Bytes(leg.retransmitted),
+                leg.timeouts,
+            )?;
+        }
+        Ok(())
+    }
+}

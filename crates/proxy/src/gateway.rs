@@ -1,0 +1,502 @@
+use crate::end::Side;
+use crate::handshake::{Handshake, Step};
+use crate::split_flow::Fate;
+use crate::timers::Timers;
+use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, SplitFlow};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::hash::BuildHasher;
+use core::net::SocketAddr;
+use core::time::Duration;
+use hashbrown::HashMap;
+use shorthaul_types::{Deadline, FlowKey, PortId, Time};
+use shorthaul_wire::{
+    IcmpError, IcmpErrorKind, IpHeader, Ipv4Header, Ipv6Header, Machine, Packet, TcpFlags, TcpHeader,
+    TcpSegment, Transport, TxBatch,
+};
+use siphasher::sip::SipHasher13;
+
+/// How long we listen to a handshake that does not complete, and remember a flow that must be
+/// reset: as long as Linux tries to open a connection.
+const PATIENCE: Duration = Duration::from_secs(130);
+/// What a flow is offered when memory is short.
+const SHORT_OFFER: u64 = 64 * 1024;
+
+#[derive(Debug)]
+struct Keyed(u64);
+
+impl BuildHasher for Keyed {
+    type Hasher = SipHasher13;
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.0, !self.0)
+    }
+}
+
+#[derive(Debug)]
+enum Phase {
+    Opening(Box<Handshake>),
+    Split(Box<SplitFlow>),
+    /// A crash lost bytes of it: whoever speaks is told.
+    Lost,
+}
+
+#[derive(Debug)]
+struct Entry {
+    phase: Phase,
+    key: FlowKey,
+    since: Time,
+    /// The deadline that is in the heap, if one is.
+    armed: Option<Time>,
+    ready: bool,
+    custody_due: bool,
+    allocated: usize,
+}
+
+/// All flows of a gateway, as one machine with two ports: [`Gateway::EDGE`] and [`Gateway::WAN`].
+///
+/// What it does not split, it forwards as it came, to the other port.
+#[derive(Debug)]
+pub struct Gateway {
+    config: GatewayConfig,
+    table: HashMap<(SocketAddr, SocketAddr), u32, Keyed>,
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    timers: Timers,
+    ready: VecDeque<u32>,
+    custody_due: Vec<u32>,
+    passing: TxBatch,
+    allocated: usize,
+    draining: bool,
+    counters: Counters,
+    now: Time,
+}
+
+impl Gateway {
+    /// The port toward the edge.
+    pub const EDGE: PortId = PortId(0);
+    /// The port toward the rest of the world.
+    pub const WAN: PortId = PortId(1);
+
+    /// A gateway without flows.
+    pub fn new(config: GatewayConfig) -> Self {
+        Gateway {
+            table: HashMap::with_hasher(Keyed(config.hash_seed)),
+            config,
+            entries: Vec::new(),
+            free: Vec::new(),
+            timers: Timers::default(),
+            ready: VecDeque::new(),
+            custody_due: Vec::new(),
+            passing: Vec::new(),
+            allocated: 0,
+            draining: false,
+            counters: Counters::default(),
+            now: Time::ZERO,
+        }
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Counts bytes that the driver could not read as a packet.
+    pub fn count_malformed(&mut self, reason: &'static str) {
+        self.counters.count_malformed(reason);
+    }
+
+    /// Memory held by the flows' buffers, in bytes.
+    pub fn allocated(&self) -> usize {
+        self.allocated
+    }
+
+    /// Every flow that is known.
+    pub fn flows(&self) -> impl Iterator<Item = FlowInfo> + '_ {
+        self.entries.iter().flatten().map(|entry| match &entry.phase {
+            Phase::Split(flow) => flow.info(self.now),
+            phase => FlowInfo {
+                key: entry.key,
+                state: if matches!(phase, Phase::Lost) { "lost" } else { "opening" },
+                age: self.now.saturating_since(entry.since),
+                legs: None,
+            },
+        })
+    }
+
+    /// Flows of which we hold bytes that their sender believes delivered.
+    pub fn held_flows(&self) -> usize {
+        self.split_flows().filter(|flow| flow.holds_bytes()).count()
+    }
+
+    fn split_flows(&self) -> impl Iterator<Item = &SplitFlow> {
+        self.entries.iter().flatten().filter_map(|entry| match &entry.phase {
+            Phase::Split(flow) => Some(&**flow),
+            _ => None,
+        })
+    }
+
+    /// Splits no more flows, and steps out of each as soon as nothing of it is held.
+    pub fn drain(&mut self, now: Time) {
+        self.now = now;
+        self.draining = true;
+        for index in 0..self.entries.len() as u32 {
+            let fate = match self.entries[index as usize].as_mut().map(|entry| &mut entry.phase) {
+                Some(Phase::Split(flow)) => {
+                    flow.drain();
+                    // What was to be acknowledged still is.
+                    flow.poll_transmit(now, 0, &mut self.passing).1
+                }
+                Some(Phase::Opening(_)) => Fate::SteppedOut,
+                _ => continue,
+            };
+            self.settle(index, fate);
+        }
+    }
+
+    /// Resets what is still held, at both ends: the time for draining is over.
+    pub fn reset_held(&mut self, now: Time) {
+        self.now = now;
+        for index in 0..self.entries.len() as u32 {
+            let Some(Entry { phase: Phase::Split(flow), .. }) =
+                self.entries.get_mut(index as usize).and_then(Option::as_mut)
+            else {
+                continue;
+            };
+            let fate = flow.reset_both(&mut self.passing);
+            self.settle(index, fate);
+        }
+    }
+
+    /// The next change of what must survive a crash: the slot, and its record or `None` if it is
+    /// free now. To be stored before the packets of the same round leave.
+    pub fn poll_custody(&mut self) -> Option<(u32, Option<CustodyRecord>)> {
+        let index = self.custody_due.pop()?;
+        let record = self.entry_mut(index).and_then(|entry| {
+            entry.custody_due = false;
+            match &entry.phase {
+                Phase::Split(flow) => Some(flow.custody()),
+                _ => None,
+            }
+        });
+        Some((index, record))
+    }
+
+    /// Takes over from a predecessor that crashed: flows of which it had lost bytes are reset at
+    /// both ends, at once and again whenever they speak; all others need nothing.
+    pub fn adopt(&mut self, now: Time, records: impl Iterator<Item = CustodyRecord>) {
+        self.now = now;
+        for record in records.filter(CustodyRecord::holds_bytes) {
+            let FlowKey { src: client, dst: server } = record.flow;
+            let client_port = record.client_port;
+            let [(_, client_delivered), (_, server_delivered)] = record.directions;
+            // Each end expects next what it last acknowledged to us.
+            for (from, to, port, seq) in [
+                (server, client, client_port, server_delivered),
+                (client, server, opposite(client_port), client_delivered),
+            ] {
+                let header = TcpHeader {
+                    src_port: from.port(),
+                    dst_port: to.port(),
+                    seq,
+                    flags: TcpFlags::RST,
+                    ..TcpHeader::default()
+                };
+                if let Some(ip) = ip_between(from, to) {
+                    self.passing.push((port, Packet::tcp(ip, TcpSegment { header, ..Default::default() })));
+                }
+            }
+            self.counters.flows_lost_in_crash += 1;
+            let index = self.insert(now, record.flow, Phase::Lost);
+            self.arm(index, now + PATIENCE);
+        }
+    }
+
+    fn entry_mut(&mut self, index: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(index as usize)?.as_mut()
+    }
+
+    fn insert(&mut self, now: Time, key: FlowKey, phase: Phase) -> u32 {
+        let entry =
+            Entry { phase, key, since: now, armed: None, ready: false, custody_due: false, allocated: 0 };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.entries[index as usize] = Some(entry);
+                index
+            }
+            None => {
+                self.entries.push(Some(entry));
+                self.entries.len() as u32 - 1
+            }
+        };
+        self.table.insert(canonical(key), index);
+        index
+    }
+
+    fn remove(&mut self, index: u32) {
+        if let Some(entry) = self.entries[index as usize].take() {
+            self.table.remove(&canonical(entry.key));
+            self.allocated -= entry.allocated;
+            self.free.push(index);
+            if matches!(entry.phase, Phase::Split(_)) && !entry.custody_due {
+                self.custody_due.push(index);
+            }
+        }
+    }
+
+    fn arm(&mut self, index: u32, at: Time) {
+        let Some(entry) = self.entry_mut(index) else { return };
+        if entry.armed.is_none_or(|armed| at < armed) {
+            entry.armed = Some(at);
+            self.timers.arm(index, at);
+        }
+    }
+
+    fn is_short_of_memory(&self) -> bool {
+        self.allocated as u64 > self.config.memory.0 / 4 * 3
+    }
+
+    fn limit(&self) -> u64 {
+        if self.is_short_of_memory() {
+            SHORT_OFFER.min(self.config.flow_buffer.0)
+        } else {
+            self.config.flow_buffer.0
+        }
+    }
+
+    /// A flow was worked on: books its memory and custody, and gives it its next turn or its end.
+    fn settle(&mut self, index: u32, fate: Fate) {
+        let counter = match fate {
+            Fate::Alive => {
+                let Some(entry) = self.entries[index as usize].as_mut() else { return };
+                let Phase::Split(flow) = &entry.phase else { return };
+                let held = flow.allocated();
+                self.allocated = self.allocated - entry.allocated + held;
+                entry.allocated = held;
+                if !core::mem::replace(&mut entry.ready, true) {
+                    self.ready.push_back(index);
+                }
+                if !core::mem::replace(&mut entry.custody_due, true) {
+                    self.custody_due.push(index);
+                }
+                return;
+            }
+            Fate::Finished => &mut self.counters.flows_finished,
+            Fate::Reset => &mut self.counters.flows_reset,
+            Fate::GivenUp => &mut self.counters.flows_given_up,
+            Fate::SteppedOut => &mut self.counters.flows_stepped_out,
+        };
+        *counter += 1;
+        self.remove(index);
+    }
+
+    fn forward(&mut self, port: PortId, packet: Packet) {
+        self.counters.forwarded_untouched += 1;
+        self.passing.push((opposite(port), packet));
+    }
+
+    fn handle_tcp(&mut self, now: Time, port: PortId, packet: Packet) {
+        let (Some(key), Some(segment)) = (packet.flow(), packet.as_tcp()) else {
+            return self.forward(port, packet);
+        };
+        let flags = segment.header.flags;
+        let opens = flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK);
+        let Some(&index) = self.table.get(&canonical(key)) else {
+            if opens {
+                self.begin(now, port, key, &packet);
+            }
+            return self.forward(port, packet);
+        };
+        let limit = self.limit();
+        let Some(entry) = self.entries[index as usize].as_mut() else {
+            return self.forward(port, packet);
+        };
+        let side = if key.src == entry.key.src { Side::Client } else { Side::Server };
+        match &mut entry.phase {
+            Phase::Opening(handshake) => match handshake.on_segment(now, port, side, packet.ip, segment) {
+                Step::Listen => self.forward(port, packet),
+                Step::Open => self.open(now, port, index, packet),
+                Step::Forget(reason) => {
+                    self.counters.unsplit_options += u64::from(reason == "unknown option");
+                    self.remove(index);
+                    if opens {
+                        self.begin(now, port, key, &packet);
+                    }
+                    self.forward(port, packet);
+                }
+            },
+            Phase::Split(flow) => {
+                let fate = flow.on_packet(now, side, packet, limit, &mut self.passing);
+                self.settle(index, fate);
+            }
+            Phase::Lost if opens => {
+                self.remove(index);
+                self.begin(now, port, key, &packet);
+                self.forward(port, packet);
+            }
+            Phase::Lost => {
+                // Its acknowledgment field says exactly what it expects next (RFC 9293 §3.5.3).
+                if !flags.contains(TcpFlags::RST) && flags.contains(TcpFlags::ACK) {
+                    let header = TcpHeader {
+                        src_port: key.dst.port(),
+                        dst_port: key.src.port(),
+                        seq: segment.header.ack,
+                        flags: TcpFlags::RST,
+                        ..TcpHeader::default()
+                    };
+                    if let Some(ip) = ip_between(key.dst, key.src) {
+                        let reset = TcpSegment { header, ..TcpSegment::default() };
+                        self.passing.push((port, Packet::tcp(ip, reset)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A SYN: begins to listen, where there is room and nothing speaks against it.
+    fn begin(&mut self, now: Time, port: PortId, key: FlowKey, packet: &Packet) {
+        let Some(segment) = packet.as_tcp() else { return };
+        if self.draining {
+            return;
+        }
+        if self.table.len() >= self.config.max_flows || self.is_short_of_memory() {
+            self.counters.unsplit_overload += 1;
+            return;
+        }
+        match Handshake::begin(now, port, packet.ip, segment) {
+            Ok(handshake) => {
+                let index = self.insert(now, key, Phase::Opening(Box::new(handshake)));
+                self.arm(index, now + PATIENCE);
+            }
+            Err(_) => self.counters.unsplit_options += 1,
+        }
+    }
+
+    /// The third segment of a handshake: passes on its acknowledgment and steps in.
+    fn open(&mut self, now: Time, port: PortId, index: u32, packet: Packet) {
+        let limit = self.limit();
+        let Some(entry) = self.entries[index as usize].as_mut() else { return };
+        let Phase::Opening(handshake) = core::mem::replace(&mut entry.phase, Phase::Lost) else { return };
+        let Ok(mut flow) = SplitFlow::step_in(now, *handshake, &self.config) else {
+            self.remove(index);
+            return self.forward(port, packet);
+        };
+        self.counters.flows_split += 1;
+        // The server's handshake ends with an acknowledgment, whatever else this segment holds.
+        let carries_data = packet
+            .as_tcp()
+            .is_some_and(|s| !s.payload.is_empty() || s.header.flags.contains(TcpFlags::FIN));
+        if !carries_data {
+            self.passing.push((opposite(port), packet.clone()));
+        }
+        let fate = flow.on_packet(now, Side::Client, packet, limit, &mut self.passing);
+        entry.phase = Phase::Split(Box::new(flow));
+        self.settle(index, fate);
+    }
+
+    /// An ICMP error about a flow: passed on, and heeded where it says "too big".
+    fn handle_icmp(&mut self, now: Time, error: &IcmpError) {
+        let IcmpErrorKind::PacketTooBig { mtu } = error.kind else { return };
+        let Some(&index) = self.table.get(&canonical(error.flow)) else { return };
+        let Some(entry) = self.entries[index as usize].as_mut() else { return };
+        let side = if error.flow.src == entry.key.src { Side::Client } else { Side::Server };
+        if let Phase::Split(flow) = &mut entry.phase {
+            flow.on_packet_too_big(now, side, error.seq, mtu);
+            self.settle(index, Fate::Alive);
+        }
+    }
+}
+
+const fn opposite(port: PortId) -> PortId {
+    PortId(port.0 ^ 1)
+}
+
+/// The same key for both directions of a connection.
+fn canonical(key: FlowKey) -> (SocketAddr, SocketAddr) {
+    if key.src <= key.dst { (key.src, key.dst) } else { (key.dst, key.src) }
+}
+
+/// A fresh IP header between two ends, for a packet that has no other to imitate.
+fn ip_between(from: SocketAddr, to: SocketAddr) -> Option<IpHeader> {
+    match (from, to) {
+        (SocketAddr::V4(from), SocketAddr::V4(to)) => Some(IpHeader::V4(Ipv4Header {
+            src: *from.ip(),
+            dst: *to.ip(),
+            tos: 0,
+            ttl: 64,
+            id: 0,
+            dont_fragment: true,
+        })),
+        (SocketAddr::V6(from), SocketAddr::V6(to)) => Some(IpHeader::V6(Ipv6Header {
+            src: *from.ip(),
+            dst: *to.ip(),
+            traffic_class: 0,
+            hop_limit: 64,
+            flow_label: 0,
+        })),
+        _ => None,
+    }
+}
+
+impl Machine for Gateway {
+    fn handle_packet(&mut self, now: Time, port: PortId, packet: Packet) {
+        self.now = now;
+        self.counters.packets_in += 1;
+        match &packet.transport {
+            Transport::Tcp(_) => self.handle_tcp(now, port, packet),
+            Transport::IcmpError(error) => {
+                self.handle_icmp(now, error);
+                self.forward(port, packet);
+            }
+            _ => self.forward(port, packet),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.now = now;
+        while let Some((at, index)) = self.timers.pop_due(now) {
+            let Some(entry) = self.entries[index as usize].as_mut() else { continue };
+            if entry.armed != Some(at) {
+                continue;
+            }
+            entry.armed = None;
+            match &mut entry.phase {
+                Phase::Split(flow) => {
+                    let fate = flow.on_timeout(now, &mut self.passing);
+                    self.settle(index, fate);
+                }
+                Phase::Opening(_) | Phase::Lost => self.remove(index),
+            }
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Time, out: &mut TxBatch) -> bool {
+        self.counters.packets_out += self.passing.len() as u64;
+        out.append(&mut self.passing);
+        let limit = self.limit();
+        let before = out.len();
+        for _ in 0..self.ready.len() {
+            let Some(index) = self.ready.pop_front() else { break };
+            let Some(entry) = self.entries[index as usize].as_mut() else { continue };
+            entry.ready = false;
+            let Phase::Split(flow) = &mut entry.phase else { continue };
+            let (more, fate) = flow.poll_transmit(now, limit, out);
+            let deadline = flow.poll_timeout();
+            if more {
+                entry.ready = true;
+                self.ready.push_back(index);
+            }
+            if fate != Fate::Alive {
+                self.settle(index, fate);
+            } else if let Some(Deadline { at, .. }) = deadline {
+                self.arm(index, at);
+            }
+        }
+        self.counters.packets_out += (out.len() - before) as u64;
+        !self.ready.is_empty()
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        self.timers.next()
+    }
+}

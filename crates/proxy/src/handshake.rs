@@ -1,0 +1,128 @@
+use crate::end::{End, Side};
+use shorthaul_types::{PortId, Time};
+use shorthaul_wire::{IpHeader, TcpFlags, TcpSegment};
+
+/// A connection that is being opened: the ends talk, we listen.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    pub client: End,
+    pub server: Option<End>,
+    pub agreed: Agreed,
+    pub syn_at: Time,
+    pub syn_ack_at: Time,
+    /// A SYN or SYN-ACK was seen twice: its round trip says nothing (Karn).
+    pub ambiguous: bool,
+}
+
+/// What the SYNs agreed on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Agreed {
+    pub sack: bool,
+    pub timestamps: bool,
+    pub window_scaling: bool,
+    pub ecn: bool,
+}
+
+/// What to do about a segment of a connection that is being opened.
+pub(crate) enum Step {
+    /// Pass it on and go on listening.
+    Listen,
+    /// The third segment: the connection is open. (Pass nothing on; the split flow answers.)
+    Open,
+    /// This will not become a flow that we split.
+    Forget(&'static str),
+}
+
+impl Handshake {
+    /// A SYN came. `Err` says why its connection must pass unsplit.
+    pub(crate) fn begin(
+        now: Time,
+        from: PortId,
+        ip: IpHeader,
+        syn: &TcpSegment,
+    ) -> Result<Handshake, &'static str> {
+        let options = &syn.header.options;
+        if !options.unknown.is_empty() {
+            return Err("unknown option");
+        }
+        if !syn.payload.is_empty() {
+            return Err("data in the SYN");
+        }
+        let ecn_flags = TcpFlags::ECE | TcpFlags::CWR;
+        Ok(Handshake {
+            client: End::new(ip, syn, from),
+            server: None,
+            agreed: Agreed {
+                sack: options.sack_permitted,
+                timestamps: options.timestamps.is_some(),
+                window_scaling: options.window_scale.is_some(),
+                ecn: syn.header.flags.contains(ecn_flags),
+            },
+            syn_at: now,
+            syn_ack_at: now,
+            ambiguous: false,
+        })
+    }
+
+    /// A later segment of the opening, sent by `side`.
+    pub(crate) fn on_segment(
+        &mut self,
+        now: Time,
+        from: PortId,
+        side: Side,
+        ip: IpHeader,
+        segment: &TcpSegment,
+    ) -> Step {
+        let header = &segment.header;
+        let flags = header.flags;
+        if flags.contains(TcpFlags::RST) {
+            return Step::Forget("refused");
+        }
+        match (side, flags.contains(TcpFlags::SYN), flags.contains(TcpFlags::ACK)) {
+            (Side::Client, true, false) => {
+                if self.client.space.seq(0) != header.seq {
+                    return Step::Forget("opened anew");
+                }
+                self.ambiguous = true;
+                Step::Listen
+            }
+            (Side::Server, true, true) => self.on_syn_ack(now, from, ip, segment),
+            (Side::Client, false, true) => match &self.server {
+                Some(server)
+                    if header.ack == server.space.seq(1) && header.seq == self.client.space.seq(1) =>
+                {
+                    Step::Open
+                }
+                _ => Step::Listen,
+            },
+            // A SYN that crosses ours opens the connection from both sides (RFC 9293 §3.5).
+            _ => Step::Forget("simultaneous open"),
+        }
+    }
+
+    fn on_syn_ack(&mut self, now: Time, from: PortId, ip: IpHeader, segment: &TcpSegment) -> Step {
+        let header = &segment.header;
+        let options = &header.options;
+        if header.ack != self.client.space.seq(1) {
+            return Step::Listen; // not an answer to this SYN; the client will say so
+        }
+        if !options.unknown.is_empty() || !segment.payload.is_empty() {
+            return Step::Forget("unknown option");
+        }
+        if self.server.is_some() {
+            self.ambiguous = true;
+            return Step::Listen;
+        }
+        let ecn = header.flags.intersects(TcpFlags::ECE | TcpFlags::CWR | TcpFlags::AE);
+        if ecn && header.flags.intersects(TcpFlags::CWR | TcpFlags::AE) {
+            return Step::Forget("accurate ECN");
+        }
+        self.agreed.sack &= options.sack_permitted;
+        self.agreed.timestamps &= options.timestamps.is_some();
+        self.agreed.window_scaling &= options.window_scale.is_some();
+        self.agreed.ecn &= ecn;
+        self.syn_ack_at = now;
+        self.server = Some(End::new(ip, segment, from));
+        Step::Listen
+    }
+}

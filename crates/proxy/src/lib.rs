@@ -1,0 +1,32 @@
+//! The sequence-preserving splitting gateway, without I/O.
+//!
+//! The two ends shake hands with each other, through us. Then we step between them: toward each
+//! end we speak with the other end's sequence numbers, so nothing is renumbered, and a flow of
+//! which we hold no bytes needs us no longer.
+//!
+//! Reading order: [`GatewayConfig`]; `End` (what we know of an end, to speak in its name);
+//! `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
+//! around one buffer); [`Gateway`] (all flows, as one [`shorthaul_wire::Machine`]);
+//! [`CustodyRecord`] (what must survive a crash).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod config;
+mod counters;
+mod custody;
+mod end;
+mod flow_info;
+mod gateway;
+mod handshake;
+mod split_flow;
+mod timers;
+
+pub use config::{GatewayConfig, LegConfig};
+pub use counters::Counters;
+pub use custody::CustodyRecord;
+pub use end::Side;
+pub use flow_info::{FlowInfo, LegInfo};
+pub use gateway::Gateway;
+pub use split_flow::SplitFlow;

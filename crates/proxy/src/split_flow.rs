@@ -1,0 +1,522 @@
+use crate::end::{End, Side};
+use crate::handshake::{Agreed, Handshake};
+use crate::{CustodyRecord, FlowInfo, GatewayConfig, LegConfig, LegInfo};
+use arrayvec::ArrayVec;
+use core::net::SocketAddr;
+use core::num::NonZeroU16;
+use core::time::Duration;
+use shorthaul_congestion::ControlParams;
+use shorthaul_tcp::{Ack, Outgoing, Receiver, Segment, Sender, SenderConfig};
+use shorthaul_types::{Deadline, FlowKey, PortId, Time};
+use shorthaul_wire::{
+    Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch,
+};
+
+/// Segments that one flow sends before another has its turn.
+const TURN: usize = 32;
+
+/// What became of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on.
+    Alive,
+    /// Both directions were closed and acknowledged.
+    Finished,
+    /// An end reset it; the other was told.
+    Reset,
+    /// An end no longer answers; both were told.
+    GivenUp,
+    /// We hold nothing of it and have stepped out.
+    SteppedOut,
+}
+
+/// What one end sends: we receive it from that end and send it to the other.
+#[derive(Debug)]
+struct Direction {
+    receiver: Receiver,
+    sender: Sender,
+    /// A keep-alive probe of the receiving end was passed through this flow and is unanswered.
+    keep_alive: bool,
+    /// A packet of it was marked (CE): say so until the end has slowed down (RFC 3168 §6.1.3).
+    echo_congestion: bool,
+}
+
+/// A TCP connection that we stand in: two directions, each a [`Receiver`] toward the one end and a
+/// [`Sender`] toward the other around one buffer, in the ends' own sequence numbers.
+#[derive(Debug)]
+pub struct SplitFlow {
+    key: FlowKey,
+    ends: [End; 2],
+    directions: [Direction; 2],
+    agreed: Agreed,
+    opened: Time,
+    draining: bool,
+}
+
+impl SplitFlow {
+    /// Steps in, when the handshake is complete.
+    pub(crate) fn step_in(
+        now: Time,
+        handshake: Handshake,
+        config: &GatewayConfig,
+    ) -> Result<Self, Handshake> {
+        let Handshake { client, server, agreed, syn_at, syn_ack_at, ambiguous } = handshake;
+        let Some(server) = server else {
+            return Err(Handshake { client, server, agreed, syn_at, syn_ack_at, ambiguous });
+        };
+        let key = FlowKey {
+            src: SocketAddr::new(client.ip.src(), client.port),
+            dst: SocketAddr::new(server.ip.src(), server.port),
+        };
+        let ends = [client, server];
+        let directions = Side::BOTH.map(|side| {
+            let (from, to) = (&ends[side.index()], &ends[side.other().index()]);
+            Direction::new(now, from, to, &agreed, config)
+        });
+        let mut flow = SplitFlow { key, ends, directions, agreed, opened: now, draining: false };
+        if !ambiguous {
+            let to_server = syn_ack_at.saturating_since(syn_at);
+            let to_client = now.saturating_since(syn_ack_at);
+            for (side, rtt) in [(Side::Client, to_server), (Side::Server, to_client)] {
+                if rtt > Duration::ZERO {
+                    flow.directions[side.index()].sender.on_rtt_sample(now, rtt);
+                }
+            }
+        }
+        Ok(flow)
+    }
+
+    /// From the client to the server.
+    pub fn key(&self) -> FlowKey {
+        self.key
+    }
+
+    /// Memory held, in bytes.
+    pub fn allocated(&self) -> usize {
+        self.directions.iter().map(|d| d.sender.queue().allocated() + d.receiver.allocated()).sum()
+    }
+
+    /// Whether bytes are held that their sender believes delivered.
+    pub fn holds_bytes(&self) -> bool {
+        self.directions.iter().any(|d| !d.sender.queue().is_empty())
+    }
+
+    /// Takes no more custody from now on: what comes is passed on as it is, what is held is
+    /// delivered.
+    pub(crate) fn drain(&mut self) -> Fate {
+        self.draining = true;
+        self.directions.iter_mut().for_each(|d| d.receiver.discard());
+        self.drained()
+    }
+
+    fn drained(&self) -> Fate {
+        if self.draining && !self.holds_bytes() { Fate::SteppedOut } else { Fate::Alive }
+    }
+
+    /// A TCP packet of this flow arrived, from `side`. What it makes pass goes to `out`.
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Time,
+        side: Side,
+        packet: Packet,
+        limit: u64,
+        out: &mut TxBatch,
+    ) -> Fate {
+        let Some(segment) = packet.as_tcp() else { return Fate::Alive };
+        let header = &segment.header;
+        let (near, far) = (side.index(), side.other().index());
+        let Some(offset) =
+            self.ends[near].space.offset(header.seq, self.directions[near].receiver.data_end())
+        else {
+            self.directions[near].receiver.request_ack();
+            return Fate::Alive;
+        };
+        let receiver = &mut self.directions[near].receiver;
+        if header.flags.contains(TcpFlags::SYN) {
+            // A SYN-ACK sent again, or a stranger's SYN (RFC 5961 §4): say what we have.
+            receiver.request_ack();
+            return Fate::Alive;
+        }
+        if header.flags.contains(TcpFlags::RST) {
+            return self.on_reset(side, offset, out);
+        }
+        if self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps) {
+            receiver.request_ack();
+            return Fate::Alive;
+        }
+        if !header.flags.contains(TcpFlags::ACK) {
+            return Fate::Alive;
+        }
+        let Some(ack) = self.ends[far].space.offset(header.ack, self.directions[far].sender.una()) else {
+            return Fate::Alive;
+        };
+        let beyond = ack > self.directions[far].sender.nxt();
+        if beyond && !self.draining {
+            self.directions[near].receiver.request_ack();
+            return Fate::Alive;
+        }
+        self.ends[near].observe(packet.ip, segment);
+        self.take_ack(now, side, offset, ack, segment);
+        if packet.ip.ecn() == 3 && self.agreed.ecn {
+            self.directions[near].echo_congestion = true;
+        }
+        if header.flags.contains(TcpFlags::CWR) {
+            self.directions[near].echo_congestion = packet.ip.ecn() == 3;
+        }
+        if self.draining {
+            return self.pass_while_draining(side, offset, ack, packet, out);
+        }
+        if self.is_keep_alive(side, offset, segment) {
+            self.directions[far].keep_alive = true;
+            out.push((self.ends[far].attachment, packet));
+            return Fate::Alive;
+        }
+        let bare = segment.payload.is_empty() && !header.flags.contains(TcpFlags::FIN);
+        if bare && core::mem::take(&mut self.directions[near].keep_alive) {
+            out.push((self.ends[far].attachment, packet)); // the answer to a keep-alive probe
+            return Fate::Alive;
+        }
+        if bare {
+            if offset < self.directions[near].receiver.next() {
+                self.directions[near].receiver.request_ack(); // a window probe
+            }
+        } else {
+            self.take_data(now, side, offset, segment, limit);
+        }
+        self.offer_windows(limit);
+        Fate::Alive
+    }
+
+    fn take_data(&mut self, now: Time, side: Side, offset: u64, segment: &TcpSegment, limit: u64) {
+        let header = &segment.header;
+        if header.flags.contains(TcpFlags::URG) && header.urgent > 0 {
+            let end = offset + u64::from(header.urgent);
+            let urgent = &mut self.ends[side.index()].urgent;
+            *urgent = (*urgent).max(Some(end));
+        }
+        let Direction { receiver, sender, .. } = &mut self.directions[side.index()];
+        let segment = Segment {
+            offset,
+            payload: segment.payload.clone(),
+            fin: header.flags.contains(TcpFlags::FIN),
+            push: header.flags.contains(TcpFlags::PSH),
+            timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
+        };
+        receiver.on_segment(now, segment, sender.queue_mut(), 2 * limit as usize);
+        if receiver.is_finished() {
+            sender.finish();
+        }
+    }
+
+    /// The part of a segment from `side` that is about what the other end sent.
+    fn take_ack(&mut self, now: Time, side: Side, seq: u64, ack: u64, segment: &TcpSegment) {
+        let header = &segment.header;
+        let (near, far) = (side.index(), side.other().index());
+        let space = self.ends[far].space;
+        let shift = if self.agreed.window_scaling { self.ends[near].window_shift } else { 0 };
+        let Direction { receiver, sender, .. } = &mut self.directions[far];
+        let una = sender.una();
+        let sack: ArrayVec<(u64, u64), 4> = header
+            .options
+            .sack
+            .iter()
+            .filter_map(|block| Some((space.offset(block.left, una)?, space.offset(block.right, una)?)))
+            .filter(|(left, right)| left < right)
+            .collect();
+        sender.on_ack(
+            now,
+            &Ack {
+                ack: ack.min(sender.nxt()),
+                window: u64::from(header.window) << shift,
+                seq,
+                sack: &sack,
+                has_data: !segment.payload.is_empty() || header.flags.contains(TcpFlags::FIN),
+                ecn_echo: self.agreed.ecn && header.flags.contains(TcpFlags::ECE),
+            },
+        );
+        if sender.is_finished() {
+            receiver.confirm_fin();
+        }
+    }
+
+    /// An end that probes an idle connection asks the other end, not us.
+    fn is_keep_alive(&self, side: Side, offset: u64, segment: &TcpSegment) -> bool {
+        let idle = |d: &Direction| d.sender.queue().is_empty() && d.sender.is_idle();
+        offset + 1 == self.directions[side.index()].receiver.next()
+            && segment.payload.len() <= 1
+            && !segment.header.flags.contains(TcpFlags::FIN)
+            && self.directions.iter().all(idle)
+    }
+
+    /// RFC 5961 §3: a reset counts if it is exactly where it must be; one that is merely within
+    /// the window draws an acknowledgment, which a real sender answers with an exact one.
+    fn on_reset(&mut self, side: Side, offset: u64, out: &mut TxBatch) -> Fate {
+        let receiver = &mut self.directions[side.index()].receiver;
+        if offset == receiver.next() || offset == receiver.ack() {
+            out.push(self.reset_toward(side.other()));
+            return Fate::Reset;
+        }
+        if offset > receiver.next() && offset < receiver.edge() {
+            receiver.request_ack();
+        }
+        Fate::Alive
+    }
+
+    /// While draining, what we hold is ours to deliver and what is new is the ends' own business.
+    fn pass_while_draining(
+        &mut self,
+        side: Side,
+        offset: u64,
+        ack: u64,
+        packet: Packet,
+        out: &mut TxBatch,
+    ) -> Fate {
+        let (near, far) = (side.index(), side.other().index());
+        let Some(segment) = packet.as_tcp() else { return Fate::Alive };
+        let fin = segment.header.flags.contains(TcpFlags::FIN);
+        let end = offset + segment.payload.len() as u64 + u64::from(fin);
+        let bare = segment.payload.is_empty() && !fin;
+        let receiver = &mut self.directions[near].receiver;
+        let ours = end <= receiver.ack() && !bare;
+        // An acknowledgment of less than we acknowledged ourselves is of no use to the far end.
+        let stale = bare && ack < self.directions[far].receiver.ack();
+        if ours {
+            self.directions[near].receiver.request_ack();
+        } else if !stale {
+            out.push((self.ends[far].attachment, packet));
+        }
+        self.drained()
+    }
+
+    fn offer_windows(&mut self, limit: u64) {
+        for direction in &mut self.directions {
+            let queue = direction.sender.queue();
+            if direction.receiver.is_finished() {
+                continue;
+            }
+            let held = queue.len().max((queue.allocated() + direction.receiver.allocated()) as u64 / 2);
+            direction.receiver.offer(limit.saturating_sub(held));
+        }
+    }
+
+    /// The path from `side` to the other end takes packets of `mtu` bytes at most: one that
+    /// carried our data from `seq` on was too big.
+    pub(crate) fn on_packet_too_big(&mut self, now: Time, side: Side, seq: shorthaul_types::SeqNum, mtu: u32) {
+        let end = &self.ends[side.index()];
+        let sender = &mut self.directions[side.index()].sender;
+        let sent = end.space.offset(seq, sender.una());
+        if !sent.is_some_and(|offset| offset >= sender.una() && offset < sender.nxt()) {
+            return; // not about anything outstanding: forged or old (RFC 5927)
+        }
+        let overhead = end.ip.len() as u32 + 20 + if self.agreed.timestamps { 12 } else { 0 };
+        let floor = if end.ip.len() == 20 { 552 } else { 1280 };
+        sender.reduce_mss(now, mtu.max(floor) - overhead);
+    }
+
+    /// Timers may have fired.
+    pub(crate) fn on_timeout(&mut self, now: Time, out: &mut TxBatch) -> Fate {
+        self.directions.iter_mut().for_each(|d| d.sender.on_timeout(now));
+        if self.directions.iter().any(|d| d.sender.has_given_up()) {
+            return self.reset_both(out);
+        }
+        Fate::Alive
+    }
+
+    /// Ends the flow with a reset to both ends.
+    pub(crate) fn reset_both(&mut self, out: &mut TxBatch) -> Fate {
+        for side in Side::BOTH {
+            out.push(self.reset_toward(side));
+        }
+        Fate::GivenUp
+    }
+
+    /// When a timer falls due next.
+    pub(crate) fn poll_timeout(&self) -> Option<Deadline> {
+        self.directions.iter().fold(None, |earliest, d| {
+            let earliest = Deadline::earliest(earliest, d.sender.poll_timeout());
+            Deadline::earliest(earliest, d.receiver.poll_timeout())
+        })
+    }
+
+    /// Puts out what may leave now, at most a turn's worth; returns whether there may be more.
+    pub(crate) fn poll_transmit(&mut self, now: Time, limit: u64, out: &mut TxBatch) -> (bool, Fate) {
+        if !self.draining {
+            self.offer_windows(limit);
+        }
+        let mut more = false;
+        for side in Side::BOTH {
+            let (near, far) = (side.index(), side.other().index());
+            let receiver = &self.directions[near].receiver;
+            if receiver.wants_ack(now) && !receiver.sack_ranges().is_empty() {
+                out.push(self.acknowledge(side));
+            }
+            let mut turns = TURN;
+            while turns > 0 {
+                let Some(outgoing) = self.directions[far].sender.poll_segment(now) else { break };
+                out.push(self.data_toward(side, outgoing));
+                turns -= 1;
+            }
+            more |= turns == 0;
+            if self.directions[near].receiver.wants_ack(now) {
+                out.push(self.acknowledge(side));
+            }
+        }
+        let over = self.directions.iter().all(|d| d.sender.is_finished());
+        let fate = if over && !more { Fate::Finished } else { self.drained() };
+        (more, fate)
+    }
+
+    fn acknowledge(&mut self, side: Side) -> (PortId, Packet) {
+        let far = side.other().index();
+        let seq = self.directions[far].sender.nxt();
+        let mut options = self.options_toward(side);
+        if self.agreed.sack {
+            let space = self.ends[side.index()].space;
+            let room = if self.agreed.timestamps { 3 } else { 4 };
+            for (left, right) in self.directions[side.index()].receiver.sack_ranges().into_iter().take(room) {
+                options.sack.push(SackBlock { left: space.seq(left), right: space.seq(right) });
+            }
+        }
+        let mut header = self.header_toward(side, seq, TcpFlags::ACK);
+        header.options = options;
+        self.directions[side.index()].receiver.on_ack_sent();
+        self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
+    }
+
+    fn data_toward(&mut self, side: Side, outgoing: Outgoing) -> (PortId, Packet) {
+        let far = side.other().index();
+        let mut flags = TcpFlags::ACK;
+        let Outgoing { offset, payload, fin, push, cwr, .. } = outgoing;
+        for (wanted, flag) in [(fin, TcpFlags::FIN), (push && !payload.is_empty(), TcpFlags::PSH)] {
+            if wanted {
+                flags |= flag;
+            }
+        }
+        if cwr && self.agreed.ecn {
+            flags |= TcpFlags::CWR;
+        }
+        let mut header = self.header_toward(side, offset, flags);
+        header.options = self.options_toward(side);
+        if let Some(urgent) = self.ends[far].urgent
+            && urgent > offset
+            && urgent - offset <= u64::from(u16::MAX)
+        {
+            header.flags |= TcpFlags::URG;
+            header.urgent = (urgent - offset) as u16;
+        }
+        let mss = self.directions[far].sender.mss();
+        let gso_size = (payload.len() > mss as usize).then(|| NonZeroU16::new(mss as u16)).flatten();
+        let ect = if self.agreed.ecn && !payload.is_empty() && !outgoing.retransmission { 2 } else { 0 };
+        self.directions[side.index()].receiver.on_ack_sent();
+        self.packet_toward(side, TcpSegment { header, payload, gso_size }, ect)
+    }
+
+    fn reset_toward(&self, side: Side) -> (PortId, Packet) {
+        let seq = self.directions[side.other().index()].sender.nxt();
+        let header = self.header_toward(side, seq, TcpFlags::RST | TcpFlags::ACK);
+        self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
+    }
+
+    /// A header as the other end would send it to `side`.
+    fn header_toward(&self, side: Side, offset: u64, flags: TcpFlags) -> TcpHeader {
+        let (near, far) = (&self.ends[side.index()], &self.ends[side.other().index()]);
+        let direction = &self.directions[side.index()];
+        let shift = if self.agreed.window_scaling { far.window_shift } else { 0 };
+        let echo = if direction.echo_congestion { TcpFlags::ECE } else { TcpFlags::default() };
+        TcpHeader {
+            src_port: far.port,
+            dst_port: near.port,
+            seq: far.space.seq(offset),
+            ack: near.space.seq(direction.receiver.ack()),
+            flags: flags | echo,
+            window: (direction.receiver.window() >> shift).min(u64::from(u16::MAX)) as u16,
+            ..TcpHeader::default()
+        }
+    }
+
+    fn options_toward(&self, side: Side) -> TcpOptions {
+        let far = &self.ends[side.other().index()];
+        let ecr = self.directions[side.index()].receiver.ts_recent().unwrap_or(0);
+        let timestamps =
+            far.ts_val.filter(|_| self.agreed.timestamps).map(|val| Timestamps { val, ecr });
+        TcpOptions { timestamps, ..TcpOptions::default() }
+    }
+
+    fn packet_toward(&self, side: Side, segment: TcpSegment, ecn: u8) -> (PortId, Packet) {
+        let mut ip = self.ends[side.other().index()].ip;
+        ip.set_ecn(ecn);
+        (self.ends[side.index()].attachment, Packet::tcp(ip, segment))
+    }
+
+    /// What must survive a crash.
+    pub fn custody(&self) -> CustodyRecord {
+        let directions = Side::BOTH.map(|side| {
+            let space = self.ends[side.index()].space;
+            let Direction { receiver, sender, .. } = &self.directions[side.index()];
+            (space.seq(receiver.ack()), space.seq(sender.una()))
+        });
+        CustodyRecord { flow: self.key, client_port: self.ends[0].attachment, directions }
+    }
+
+    /// What people see of it.
+    pub fn info(&self, now: Time) -> FlowInfo {
+        let closing = self.directions.iter().any(|d| d.receiver.is_finished());
+        let state = match (self.draining, closing) {
+            (true, _) => "draining",
+            (_, true) => "closing",
+            _ => "split",
+        };
+        let legs = Side::BOTH.map(|side| {
+            let Direction { receiver, sender, .. } = &self.directions[side.index()];
+            let stats = sender.stats();
+            LegInfo {
+                control: sender.control().name(),
+                window: sender.control().window(),
+                ssthresh: sender.control().ssthresh(),
+                in_flight: sender.in_flight(),
+                buffered: sender.queue().len() + receiver.allocated() as u64,
+                srtt: sender.rtt().srtt(),
+                mss: sender.mss(),
+                peer_window: sender.peer_window(),
+                delivered: sender.una().saturating_sub(1),
+                retransmitted: stats.retransmitted,
+                timeouts: stats.timeouts,
+            }
+        });
+        FlowInfo { key: self.key, state, age: now.saturating_since(self.opened), legs: Some(legs) }
+    }
+}
+
+impl Direction {
+    /// What `from` sends to `to`.
+    fn new(now: Time, from: &End, to: &End, agreed: &Agreed, config: &GatewayConfig) -> Self {
+        let leg = |end: &End| -> &LegConfig {
+            if end.attachment == PortId(0) { &config.edge } else { &config.wan }
+        };
+        let options = if agreed.timestamps { 12 } else { 0 };
+        let mss = u32::from(from.mss.min(to.mss)) - options;
+        let out = leg(to);
+        let sender = SenderConfig {
+            mss,
+            control: out.congestion.build(ControlParams {
+                paced: out.pacing,
+                ..ControlParams::new(mss, now)
+            }),
+            sack: agreed.sack,
+            pacing: out.pacing,
+            rtt: out.rtt,
+        };
+        // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
+        let edge = 1 + u64::from(to.window);
+        let mut receiver = Receiver::new(1, 1 + u64::from(to.window), mss, leg(from).ack);
+        if let Some(val) = from.ts_val.filter(|_| agreed.timestamps) {
+            receiver.set_ts_recent(val);
+        }
+        Direction {
+            receiver,
+            sender: Sender::new(now, 1, edge, sender),
+            keep_alive: false,
+            echo_congestion: false,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+use std::path::{Path, PathBuf};
+
+/// Why a report could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A file or directory could not be made or written.
+    #[error("cannot write {path}: {source}; choose another place or make room there")]
+    Write {
+        /// What was being written.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A row did not have as many fields as there are columns.
+    #[error("a row of {found} fields in a table of {expected} columns ({columns})")]
+    RowWidth {
+        /// Fields in the row.
+        found: usize,
+        /// Columns of the table.
+        expected: usize,
+        /// The names of the columns, separated by commas.
+        columns: String,
+    },
+    /// A figure too large to be drawn as pixels.
+    #[error(
+        "a figure of {width} × {height} pixels is too large for a PNG: choose fewer dots per inch or fewer panels"
+    )]
+    TooLarge {
+        /// Pixels across.
+        width: u64,
+        /// Pixels down.
+        height: u64,
+    },
+    /// The PNG encoder refused.
+    #[error("cannot encode a PNG: {0}")]
+    Png(#[from] png::EncodingError),
+}
+
+/// Writes a file, making the directories above it.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
+    let error = |source| ReportError::Write { path: path.to_path_buf(), source };
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(error)?;
+    }
+    std::fs::write(path, bytes).map_err(error)
+}

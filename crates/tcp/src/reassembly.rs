@@ -1,0 +1,181 @@
+use crate::ByteQueue;
+use alloc::collections::BTreeMap;
+use arrayvec::ArrayVec;
+use shorthaul_wire::{Payload, PayloadList};
+
+/// Bytes that arrived ahead of a gap, and the ranges that they form (for SACK, RFC 2018 §4).
+#[derive(Debug, Default)]
+pub struct Reassembly {
+    /// Slices by their first offset; they do not overlap.
+    slices: BTreeMap<u64, Payload>,
+    /// Merged ranges: start to end.
+    ranges: BTreeMap<u64, u64>,
+    /// An offset within each of the ranges that grew last, the latest first.
+    recent: ArrayVec<u64, 4>,
+    allocated: usize,
+}
+
+impl Reassembly {
+    /// The memory held, in bytes.
+    pub fn allocated(&self) -> usize {
+        self.allocated
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The range that holds `offset`, where there is one.
+    pub fn range_at(&self, offset: u64) -> Option<(u64, u64)> {
+        let (&start, &end) = self.ranges.range(..=offset).next_back()?;
+        (offset < end).then_some((start, end))
+    }
+
+    /// The ranges for a SACK option: the one that grew last comes first.
+    pub fn recent_ranges(&self) -> ArrayVec<(u64, u64), 4> {
+        let mut out = ArrayVec::new();
+        for &at in &self.recent {
+            if let Some(range) = self.range_at(at)
+                && !out.contains(&range)
+            {
+                out.push(range);
+            }
+        }
+        out
+    }
+
+    /// Keeps the bytes of `payload`, which begin at `offset`, that are not yet held.
+    pub fn insert(&mut self, offset: u64, payload: &PayloadList) {
+        let mut at = offset;
+        for slice in payload.slices() {
+            self.insert_slice(at, slice);
+            at += slice.len() as u64;
+        }
+        self.merge(offset, at);
+    }
+
+    fn insert_slice(&mut self, offset: u64, slice: &Payload) {
+        let end = offset + slice.len() as u64;
+        let mut at = offset;
+        while at < end {
+            if let Some((_, held)) = self.range_at(at) {
+                at = held;
+                continue;
+            }
+            let gap_end = self.ranges.range(at..).next().map_or(end, |(&next, _)| next.min(end));
+            let part = slice.slice((at - offset) as usize..(gap_end - offset) as usize);
+            self.allocated += part.allocated();
+            self.slices.insert(at, part);
+            at = gap_end;
+        }
+    }
+
+    /// Notes that `[start, end)` is held, and that it came just now.
+    fn merge(&mut self, mut start: u64, mut end: u64) {
+        if start >= end {
+            return;
+        }
+        let point = start;
+        if let Some((&before, &before_end)) = self.ranges.range(..=start).next_back()
+            && before_end >= start
+        {
+            start = before;
+            end = end.max(before_end);
+            self.ranges.remove(&before);
+        }
+        while let Some((&next, &next_end)) = self.ranges.range(start..=end).next() {
+            end = end.max(next_end);
+            self.ranges.remove(&next);
+        }
+        self.ranges.insert(start, end);
+        self.recent.retain(|&mut at| at < start || at >= end);
+        if self.recent.is_full() {
+            self.recent.pop();
+        }
+        self.recent.insert(0, point);
+    }
+
+    /// Moves what has become contiguous with `next` into `queue`; returns the new next offset.
+    pub fn take(&mut self, next: u64, queue: &mut ByteQueue) -> u64 {
+        let mut next = next;
+        while let Some(entry) = self.slices.first_entry() {
+            let at = *entry.key();
+            if at > next {
+                break;
+            }
+            let mut slice = entry.remove();
+            self.allocated -= slice.allocated();
+            let end = at + slice.len() as u64;
+            if end > next {
+                slice.advance((next - at) as usize);
+                queue.push(slice);
+                next = end;
+            }
+        }
+        while let Some(entry) = self.ranges.first_entry() {
+            if *entry.get() > next {
+                break;
+            }
+            entry.remove();
+        }
+        next
+    }
+
+    /// Forgets everything held: it was never acknowledged cumulatively (RFC 2018 §8).
+    pub fn clear(&mut self) {
+        *self = Reassembly::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn whatever_the_order_the_bytes_come_out_once_and_whole(
+            parts in prop::collection::vec((0u64..200, 1usize..40), 1..60)
+        ) {
+            let source: alloc::vec::Vec<u8> = (0..240u32).map(|i| (i * 7 % 251) as u8).collect();
+            let mut held = Reassembly::default();
+            let mut queue = ByteQueue::new(0);
+            let mut next = 0;
+            for (at, len) in parts {
+                let end = (at as usize + len).min(source.len());
+                let skip = (next.saturating_sub(at)) as usize;
+                let start = at as usize + skip;
+                if start < end {
+                    held.insert(start as u64, &Payload::copy_of(&source[start..end]).into());
+                }
+                next = held.take(next, &mut queue);
+                let mut last = next;
+                for (&start, &end) in &held.ranges {
+                    prop_assert!(start > last || (start == last && last == 0) || start > next);
+                    last = end;
+                }
+                let sum: usize = held.slices.values().map(Payload::allocated).sum();
+                prop_assert_eq!(sum, held.allocated());
+            }
+            prop_assert_eq!(queue.end(), next);
+            let mut read = alloc::vec![];
+            while (read.len() as u64) < next {
+                let list = queue.gather(read.len() as u64, 4096);
+                let mut part = alloc::vec![0; list.len()];
+                list.copy_to(&mut part);
+                read.extend(part);
+            }
+            prop_assert_eq!(&read[..], &source[..next as usize]);
+        }
+    }
+
+    #[test]
+    fn the_range_that_grew_last_is_reported_first() {
+        let mut held = Reassembly::default();
+        held.insert(10, &Payload::copy_of(b"aaaaa").into());
+        held.insert(30, &Payload::copy_of(b"bbbbb").into());
+        held.insert(15, &Payload::copy_of(b"ccccc").into());
+        assert_eq!(held.recent_ranges().as_slice(), &[(10, 20), (30, 35)]);
+    }
+}

@@ -1,0 +1,307 @@
+use crate::{ByteQueue, Reassembly};
+use arrayvec::ArrayVec;
+use core::time::Duration;
+use shorthaul_types::{Deadline, Time};
+use shorthaul_wire::{PayloadList, Timestamps};
+
+/// When received data is acknowledged (RFC 5681 §4.2). Data out of order, data that fills a gap,
+/// duplicates and segments that ask for an answer are always acknowledged at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckPolicy {
+    /// Every round of the event loop.
+    Immediate,
+    /// Every second full-sized segment, or after `wait`; the first `quick` segments at once, so
+    /// that a slow start is not slowed further.
+    Delayed {
+        /// The longest that an acknowledgment is held back; RFC 9293 allows 500 ms.
+        wait: Duration,
+        /// How many segments at the start are acknowledged at once.
+        quick: u32,
+    },
+}
+
+impl Default for AckPolicy {
+    fn default() -> Self {
+        AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 16 }
+    }
+}
+
+/// What a receiver looks at in a segment; offsets are of the stream that it receives.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// The offset of the first byte (or of the FIN).
+    pub offset: u64,
+    /// The bytes.
+    pub payload: PayloadList,
+    /// Whether a FIN follows the bytes.
+    pub fin: bool,
+    /// Whether the sender set PSH.
+    pub push: bool,
+    /// Timestamps, where the connection uses them.
+    pub timestamps: Option<Timestamps>,
+}
+
+/// The receiving half: takes segments in any order, hands bytes on in order, and says what to
+/// acknowledge and how much to invite (RFC 9293 §3.10.7.4, RFC 2018, RFC 2883, RFC 7323).
+///
+/// A FIN is *not* acknowledged when it arrives, but when its owner says so with
+/// [`Receiver::confirm_fin`]: the gateway does when the far end has acknowledged it.
+#[derive(Debug)]
+pub struct Receiver {
+    next: u64,
+    /// Right edge of the window that was offered; it is never taken back (RFC 9293 §3.8.6).
+    edge: u64,
+    fin: Option<u64>,
+    fin_confirmed: bool,
+    reassembly: Reassembly,
+    duplicate: Option<(u64, u64)>,
+    policy: AckPolicy,
+    mss: u32,
+    quick_left: u32,
+    unacknowledged: u64,
+    ack_now: bool,
+    ack_at: Option<Time>,
+    /// RCV.NXT in the last acknowledgment that left.
+    last_ack: u64,
+    /// TS.Recent (RFC 7323 §4.3).
+    ts_recent: Option<u32>,
+}
+
+impl Receiver {
+    /// A receiver that expects `next` first, from a peer that sends segments of up to `mss` bytes
+    /// and was offered a window up to `edge`.
+    pub fn new(next: u64, edge: u64, mss: u32, policy: AckPolicy) -> Self {
+        let quick_left = match policy {
+            AckPolicy::Immediate => 0,
+            AckPolicy::Delayed { quick, .. } => quick,
+        };
+        Receiver {
+            next,
+            edge: edge.max(next),
+            fin: None,
+            fin_confirmed: false,
+            reassembly: Reassembly::default(),
+            duplicate: None,
+            policy,
+            mss,
+            quick_left,
+            unacknowledged: 0,
+            ack_now: false,
+            ack_at: None,
+            last_ack: next,
+            ts_recent: None,
+        }
+    }
+
+    /// RCV.NXT: the first offset that is not yet received in order (behind the FIN, if that is).
+    pub fn next(&self) -> u64 {
+        if self.fin == Some(self.next) { self.next + 1 } else { self.next }
+    }
+
+    /// Up to where bytes were received in order, FIN not counted.
+    pub fn data_end(&self) -> u64 {
+        self.next
+    }
+
+    /// What to put into the acknowledgment field: [`Receiver::next`], but not beyond a FIN that
+    /// is not yet confirmed.
+    pub fn ack(&self) -> u64 {
+        if self.fin_confirmed { self.next() } else { self.next }
+    }
+
+    /// Whether everything up to and with the FIN has been received.
+    pub fn is_finished(&self) -> bool {
+        self.fin == Some(self.next)
+    }
+
+    /// The right edge of the window offered so far.
+    pub fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    /// Memory held by data that came out of order.
+    pub fn allocated(&self) -> usize {
+        self.reassembly.allocated()
+    }
+
+    /// The timestamp to echo (RFC 7323 §4.3).
+    pub fn ts_recent(&self) -> Option<u32> {
+        self.ts_recent
+    }
+
+    /// Sets the timestamp to echo, from the handshake.
+    pub fn set_ts_recent(&mut self, val: u32) {
+        self.ts_recent = Some(val);
+    }
+
+    /// Says that the FIN may be acknowledged now.
+    pub fn confirm_fin(&mut self) {
+        if self.is_finished() && !self.fin_confirmed {
+            self.fin_confirmed = true;
+            self.ack_now = true;
+        }
+    }
+
+    /// Whether a segment with these timestamps is an old duplicate (PAWS, RFC 7323 §5).
+    pub fn is_old_duplicate(&self, timestamps: Option<Timestamps>) -> bool {
+        match (timestamps, self.ts_recent) {
+            (Some(ts), Some(recent)) => (ts.val.wrapping_sub(recent) as i32) < 0,
+            _ => false,
+        }
+    }
+
+    /// Takes a segment: what is in order goes into `queue`, what is early is kept while less than
+    /// `memory` bytes are, what lies outside the window is dropped. Returns the number of new
+    /// bytes that are now in order.
+    pub fn on_segment(&mut self, now: Time, segment: Segment, queue: &mut ByteQueue, memory: usize) -> u64 {
+        let Segment { mut offset, mut payload, mut fin, push, timestamps } = segment;
+        let end = offset + payload.len() as u64;
+        if let Some(ts) = timestamps
+            && offset <= self.last_ack
+            && self.ts_recent.is_none_or(|recent| ts.val.wrapping_sub(recent) as i32 >= 0)
+        {
+            self.ts_recent = Some(ts.val);
+        }
+        if payload.is_empty() && !fin {
+            return 0;
+        }
+        if end + u64::from(fin) <= self.next() {
+            // All of it was here before: say so (RFC 2883 §4), and again what we have.
+            if !payload.is_empty() {
+                self.duplicate = Some((offset, end));
+            }
+            self.ack_now = true;
+            return 0;
+        }
+        if offset < self.next {
+            let old = self.next - offset;
+            if old > 0 && !payload.is_empty() {
+                self.duplicate = Some((offset, self.next.min(end)));
+            }
+            payload.advance(old as usize);
+            offset = self.next;
+            self.ack_now = true;
+        }
+        if offset > self.edge {
+            self.ack_now = true;
+            return 0;
+        }
+        if end > self.edge {
+            payload.truncate((self.edge - offset) as usize);
+            fin = false;
+            self.ack_now = true;
+        }
+        let end = offset + payload.len() as u64;
+        if let Some(known) = self.fin {
+            // Nothing follows a FIN, and a FIN does not move.
+            payload.truncate(known.saturating_sub(offset) as usize);
+        } else if fin {
+            self.fin = Some(end);
+        }
+        let before = self.next;
+        if offset == self.next && self.reassembly.is_empty() {
+            for slice in payload.slices() {
+                queue.push(slice.clone());
+            }
+            self.next += payload.len() as u64;
+        } else {
+            self.ack_now = true;
+            if let Some((start, held)) = self.reassembly.range_at(offset)
+                && held >= end
+                && start <= offset
+                && !payload.is_empty()
+            {
+                self.duplicate = Some((offset, end));
+            } else if offset == self.next || self.reassembly.allocated() + payload.allocated() <= memory {
+                self.reassembly.insert(offset, &payload);
+            }
+            self.next = self.reassembly.take(self.next, queue);
+        }
+        let new = self.next - before;
+        self.schedule_ack(now, new, push);
+        new
+    }
+
+    fn schedule_ack(&mut self, now: Time, new: u64, push: bool) {
+        self.unacknowledged += new;
+        match self.policy {
+            AckPolicy::Immediate => self.ack_now = true,
+            AckPolicy::Delayed { wait, .. } => {
+                let quick = self.quick_left > 0;
+                self.quick_left = self.quick_left.saturating_sub(1);
+                if quick || self.unacknowledged >= 2 * u64::from(self.mss) {
+                    self.ack_now = true;
+                } else if new > 0 && self.ack_at.is_none() {
+                    let _ = push; // PSH asks for delivery to the application, not for an ACK
+                    self.ack_at = Some(now + wait);
+                }
+            }
+        }
+    }
+
+    /// Asks for an acknowledgment at once, whatever the policy.
+    pub fn request_ack(&mut self) {
+        self.ack_now = true;
+    }
+
+    /// Whether an acknowledgment is due.
+    pub fn wants_ack(&self, now: Time) -> bool {
+        self.ack_now || self.ack_at.is_some_and(|at| at <= now)
+    }
+
+    /// Offers `free` bytes beyond what was received. The right edge moves by at least a segment
+    /// or half of what there is (silly-window avoidance, RFC 9293 §3.8.6.2.2), and never back.
+    /// Asks for an acknowledgment where the peer must hear of it to go on.
+    pub fn offer(&mut self, free: u64) {
+        let edge = self.next + free;
+        let step = u64::from(self.mss).min(free / 2 + 1);
+        if edge < self.edge + step {
+            return;
+        }
+        // The peer may be waiting: it had less than two segments' room, or half of it is new.
+        let room = self.edge - self.next;
+        if room < 2 * u64::from(self.mss) || edge - self.edge >= free / 2 {
+            self.ack_now = true;
+        }
+        self.edge = edge;
+    }
+
+    /// The window to put into a header: from [`Receiver::ack`] to the edge.
+    pub fn window(&self) -> u64 {
+        self.edge.saturating_sub(self.ack())
+    }
+
+    /// The SACK blocks to report: a duplicate first (RFC 2883), then what grew last.
+    pub fn sack_ranges(&self) -> ArrayVec<(u64, u64), 4> {
+        let mut ranges = ArrayVec::new();
+        if let Some(duplicate) = self.duplicate {
+            ranges.push(duplicate);
+        }
+        for range in self.reassembly.recent_ranges() {
+            if ranges.is_full() {
+                break;
+            }
+            ranges.push(range);
+        }
+        ranges
+    }
+
+    /// An acknowledgment left, alone or with data.
+    pub fn on_ack_sent(&mut self) {
+        self.ack_now = false;
+        self.ack_at = None;
+        self.unacknowledged = 0;
+        self.duplicate = None;
+        self.last_ack = self.ack();
+    }
+
+    /// When a delayed acknowledgment falls due.
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        self.ack_at.map(|at| Deadline { at, timer: "delayed-ack" })
+    }
+
+    /// Forgets what came out of order.
+    pub fn discard(&mut self) {
+        self.reassembly.clear();
+    }
+}

@@ -1,0 +1,223 @@
+use alloc::collections::{BTreeMap, VecDeque};
+use shorthaul_congestion::SendState;
+use shorthaul_types::Time;
+
+/// What became of the last transmission of a range of the stream.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The offset behind the range.
+    pub end: u64,
+    /// The state of the connection when it was sent.
+    pub sent: SendState,
+    /// The number of its transmission: later ones have greater numbers.
+    pub transmission: u64,
+    /// It was sent more than once.
+    pub retransmitted: bool,
+    /// The receiver reported it (RFC 2018).
+    pub sacked: bool,
+    /// It is believed lost and not yet sent again.
+    pub lost: bool,
+}
+
+/// Every transmission that is not cumulatively acknowledged.
+///
+/// By offset it is a tree, by time of sending a queue of which stale entries are dropped when they
+/// come to the front: each ACK costs what it newly covers, not what is outstanding.
+#[derive(Debug, Default)]
+pub struct Scoreboard {
+    records: BTreeMap<u64, Record>,
+    order: VecDeque<(u64, u64, u64)>,
+    next_transmission: u64,
+    outstanding: u64,
+    sacked: u64,
+    lost: u64,
+    /// No lost record begins before this offset.
+    lost_from: u64,
+}
+
+impl Scoreboard {
+    /// Bytes in flight: sent, neither acknowledged, reported nor believed lost ("pipe").
+    pub fn in_flight(&self) -> u64 {
+        self.outstanding - self.sacked - self.lost
+    }
+
+    /// Bytes that the receiver reported beyond the cumulative acknowledgment.
+    pub fn sacked(&self) -> u64 {
+        self.sacked
+    }
+
+    /// Bytes believed lost and not yet sent again.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether nothing is outstanding.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The first outstanding range.
+    pub fn first(&self) -> Option<(u64, &Record)> {
+        self.records.first_key_value().map(|(&start, record)| (start, record))
+    }
+
+    /// The last outstanding range.
+    pub fn last(&self) -> Option<(u64, &Record)> {
+        self.records.last_key_value().map(|(&start, record)| (start, record))
+    }
+
+    /// `[start, end)` is sent, for the first time or again.
+    pub fn on_send(&mut self, start: u64, end: u64, sent: SendState) {
+        let transmission = self.next_transmission;
+        self.next_transmission += 1;
+        let fresh = self.records.last_key_value().is_none_or(|(_, last)| last.end <= start);
+        if fresh {
+            self.outstanding += end - start;
+            let record =
+                Record { end, sent, transmission, retransmitted: false, sacked: false, lost: false };
+            self.records.insert(start, record);
+        } else {
+            self.split(start);
+            self.split(end);
+            for (&at, record) in self.records.range_mut(start..end) {
+                if record.sacked {
+                    continue;
+                }
+                if record.lost {
+                    self.lost -= record.end - at;
+                }
+                *record = Record { sent, transmission, retransmitted: true, lost: false, ..*record };
+            }
+        }
+        self.order.push_back((transmission, start, end));
+    }
+
+    /// Cuts the record that spans `at` in two.
+    fn split(&mut self, at: u64) {
+        if let Some((&start, record)) = self.records.range_mut(..at).next_back()
+            && start < at
+            && record.end > at
+        {
+            let tail = record.clone();
+            record.end = at;
+            self.records.insert(at, tail);
+        }
+    }
+
+    /// Everything before `ack` is acknowledged: `delivered` is told of each range that was not
+    /// reported before.
+    pub fn acknowledge(&mut self, ack: u64, mut delivered: impl FnMut(u64, &Record)) {
+        self.split(ack);
+        while let Some(entry) = self.records.first_entry() {
+            if entry.get().end > ack {
+                break;
+            }
+            let (start, record) = entry.remove_entry();
+            let len = record.end - start;
+            self.outstanding -= len;
+            self.lost -= if record.lost { len } else { 0 };
+            if record.sacked {
+                self.sacked -= len;
+            } else {
+                delivered(start, &record);
+            }
+        }
+        if self.records.is_empty() {
+            self.order.clear();
+        }
+    }
+
+    /// The receiver reports `[start, end)`: `delivered` is told of each range that is news.
+    pub fn report(&mut self, start: u64, end: u64, mut delivered: impl FnMut(u64, &Record)) {
+        if self.records.is_empty() || start >= end {
+            return;
+        }
+        self.split(start);
+        self.split(end);
+        for (&at, record) in self.records.range_mut(start..end) {
+            if record.sacked || record.end > end {
+                continue;
+            }
+            record.sacked = true;
+            let len = record.end - at;
+            self.sacked += len;
+            if record.lost {
+                record.lost = false;
+                self.lost -= len;
+            }
+            delivered(at, record);
+        }
+    }
+
+    /// In the order of sending, the ranges that were sent before transmission `before` and are
+    /// neither reported nor yet believed lost: those for which `is_lost` agrees are believed lost
+    /// from now on and `on_lost` is told; at the first for which it does not the walk ends, and
+    /// its time of sending is returned.
+    pub fn mark_lost_before(
+        &mut self,
+        before: u64,
+        mut is_lost: impl FnMut(&Record) -> bool,
+        mut on_lost: impl FnMut(u64, &Record),
+    ) -> Option<Time> {
+        while let Some(&(transmission, start, end)) = self.order.front() {
+            if transmission >= before {
+                return None;
+            }
+            for (&at, record) in self.records.range_mut(start..end) {
+                if record.transmission != transmission || record.sacked || record.lost {
+                    continue;
+                }
+                if !is_lost(record) {
+                    return Some(record.sent.sent_at());
+                }
+                record.lost = true;
+                self.lost += record.end - at;
+                self.lost_from = self.lost_from.min(at);
+                on_lost(at, record);
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+
+    /// Believes `[start, end)` lost, where it is not reported.
+    pub fn mark_lost(&mut self, start: u64, end: u64, mut on_lost: impl FnMut(u64, &Record)) {
+        self.split(start);
+        self.split(end);
+        for (&at, record) in self.records.range_mut(start..end) {
+            if record.sacked || record.lost {
+                continue;
+            }
+            record.lost = true;
+            self.lost += record.end - at;
+            self.lost_from = self.lost_from.min(at);
+            on_lost(at, record);
+        }
+    }
+
+    /// Forgets what the receiver reported: it may have discarded it (RFC 2018 §8).
+    pub fn forget_reports(&mut self) {
+        self.records.values_mut().for_each(|record| record.sacked = false);
+        self.sacked = 0;
+    }
+
+    /// The first range that is believed lost.
+    pub fn first_lost(&mut self) -> Option<(u64, u64)> {
+        if self.lost == 0 {
+            self.lost_from = u64::MAX;
+            return None;
+        }
+        let (&start, record) = self.records.range(self.lost_from.min(u64::MAX - 1)..).find(|(_, r)| r.lost)?;
+        self.lost_from = start;
+        Some((start, record.end))
+    }
+
+    /// Recomputes the sums from the records, for tests: (outstanding, sacked, lost).
+    #[doc(hidden)]
+    pub fn audit(&self) -> bool {
+        let sum = |pick: fn(&Record) -> bool| -> u64 {
+            self.records.iter().filter(|(_, r)| pick(r)).map(|(start, r)| r.end - start).sum()
+        };
+        sum(|_| true) == self.outstanding && sum(|r| r.sacked) == self.sacked && sum(|r| r.lost) == self.lost
+    }
+}

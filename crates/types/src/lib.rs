@@ -1,0 +1,29 @@
+//! The words that every crate of shorthaul speaks: time, sizes, rates, sequence numbers,
+//! flow keys, deadlines and seeds.
+//!
+//! Reading order: [`Time`], the units [`Bytes`] and [`BitRate`], [`SeqNum`] and [`SeqSpace`],
+//! [`FlowKey`], [`Deadline`], [`Seed`].
+//!
+//! The crate is `no_std` and owns no clock and no random source: time comes in as an argument
+//! and randomness comes from a named [`Seed`].
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod deadline;
+mod flow;
+mod seed;
+mod seq;
+mod time;
+mod units;
+
+pub use deadline::Deadline;
+pub use flow::{FlowKey, PortId};
+pub use seed::Seed;
+pub use seq::{SeqNum, SeqSpace};
+pub use time::Time;
+pub use units::{BitRate, Bytes, ParseUnitError, format_duration, parse_duration};
+
+#[cfg(feature = "serde")]
+pub mod serde_duration;

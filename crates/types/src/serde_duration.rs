@@ -1,0 +1,33 @@
+//! `#[serde(with = "shorthaul_types::serde_duration")]`: a `Duration` written as `"64 ms"`.
+use alloc::format;
+use alloc::string::String;
+use core::time::Duration;
+use serde::{Deserialize, Deserializer, Serializer};
+
+/// Reads `"64 ms"`.
+pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+    crate::parse_duration(&String::deserialize(d)?).map_err(serde::de::Error::custom)
+}
+
+/// Writes `"64000000 ns"`, which loses nothing.
+pub fn serialize<S: Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_str(&format!("{} ns", d.as_nanos()))
+}
+
+/// The same for an optional duration; use with `#[serde(default)]`.
+pub mod option {
+    use super::*;
+
+    /// Reads `"64 ms"` where the key is present.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
+        super::deserialize(d).map(Some)
+    }
+
+    /// Writes `"64000000 ns"` or nothing.
+    pub fn serialize<S: Serializer>(d: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
+        match d {
+            Some(d) => super::serialize(d, s),
+            None => s.serialize_none(),
+        }
+    }
+}

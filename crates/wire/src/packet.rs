@@ -1,0 +1,224 @@
+use crate::{Offload, Payload, PayloadList, TcpHeader};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::num::NonZeroU16;
+use shorthaul_types::FlowKey;
+
+/// A packet: its parsed headers, and its payload as refcounted slices.
+///
+/// The live loop parses and emits bytes; the simulator passes packets as they are. A packet that
+/// came from the wire carries its bytes in [`Packet::original`]; while they are there they are the
+/// packet, and it is forwarded untouched. Who changes a header sets `original` to `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Packet {
+    /// The IP header.
+    pub ip: IpHeader,
+    /// What it carries.
+    pub transport: Transport,
+    /// The bytes as they came, where they did.
+    pub original: Option<Datagram>,
+}
+
+/// What an IP packet carries, as far as we look into it.
+// TCP is the common case: a box for it would cost an allocation for every packet.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transport {
+    /// A TCP segment, or a super-segment that offload put together.
+    Tcp(TcpSegment),
+    /// A UDP datagram.
+    Udp {
+        /// Its header.
+        header: UdpHeader,
+        /// Its payload.
+        payload: Payload,
+    },
+    /// An ICMP or ICMPv6 error that quotes a TCP segment.
+    IcmpError(IcmpError),
+    /// Anything else, which is only ever forwarded: other protocols, other ICMP, fragments,
+    /// IPv4 options and IPv6 extension headers.
+    Opaque {
+        /// The protocol number (of the last header that was read).
+        protocol: u8,
+        /// The bytes behind the IP header.
+        payload: Payload,
+    },
+}
+
+/// A TCP segment with its payload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TcpSegment {
+    /// The header.
+    pub header: TcpHeader,
+    /// The bytes.
+    pub payload: PayloadList,
+    /// For a super-segment: the payload bytes of each segment that it stands for (the last may be
+    /// shorter). `None` for a plain segment.
+    pub gso_size: Option<NonZeroU16>,
+}
+
+/// The UDP header without its checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpHeader {
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+}
+
+/// What an ICMP error says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IcmpErrorKind {
+    /// The packet exceeded the path's MTU (RFC 1191, RFC 8201): the next hop's MTU in bytes, zero
+    /// where an old router did not say.
+    PacketTooBig {
+        /// The largest packet that passes, in bytes.
+        mtu: u32,
+    },
+    /// Any other destination-unreachable, with its code.
+    Unreachable {
+        /// The code as it stands in the message.
+        code: u8,
+    },
+    /// Time exceeded, parameter problem and the like.
+    Other {
+        /// The ICMP type.
+        kind: u8,
+        /// The ICMP code.
+        code: u8,
+    },
+}
+
+/// An ICMP error about one TCP segment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IcmpError {
+    /// What went wrong.
+    pub kind: IcmpErrorKind,
+    /// The connection, as seen from the sender of the quoted segment.
+    pub flow: FlowKey,
+    /// The sequence number of the quoted segment.
+    pub seq: shorthaul_types::SeqNum,
+    /// The whole ICMP message, behind the IP header.
+    pub message: Payload,
+}
+
+/// The IP header, of either version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpHeader {
+    /// IPv4.
+    V4(Ipv4Header),
+    /// IPv6.
+    V6(Ipv6Header),
+}
+
+/// An IPv4 header without options (RFC 791); the protocol, length and checksum are derived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4Header {
+    /// Source address.
+    pub src: Ipv4Addr,
+    /// Destination address.
+    pub dst: Ipv4Addr,
+    /// DSCP and ECN: the traffic class octet.
+    pub tos: u8,
+    /// Time to live.
+    pub ttl: u8,
+    /// Identification.
+    pub id: u16,
+    /// Don't fragment.
+    pub dont_fragment: bool,
+}
+
+/// An IPv6 header without extension headers (RFC 8200).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv6Header {
+    /// Source address.
+    pub src: Ipv6Addr,
+    /// Destination address.
+    pub dst: Ipv6Addr,
+    /// DSCP and ECN: the traffic class octet.
+    pub traffic_class: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+}
+
+impl IpHeader {
+    /// The source address.
+    pub fn src(&self) -> IpAddr {
+        match self {
+            IpHeader::V4(h) => IpAddr::V4(h.src),
+            IpHeader::V6(h) => IpAddr::V6(h.src),
+        }
+    }
+
+    /// The destination address.
+    pub fn dst(&self) -> IpAddr {
+        match self {
+            IpHeader::V4(h) => IpAddr::V4(h.dst),
+            IpHeader::V6(h) => IpAddr::V6(h.dst),
+        }
+    }
+
+    /// The length of the header in bytes: 20 or 40.
+    #[allow(clippy::len_without_is_empty)] // a header is never empty
+    pub fn len(&self) -> usize {
+        match self {
+            IpHeader::V4(_) => 20,
+            IpHeader::V6(_) => 40,
+        }
+    }
+
+    /// The traffic class octet (DSCP and ECN).
+    pub fn traffic_class(&self) -> u8 {
+        match self {
+            IpHeader::V4(h) => h.tos,
+            IpHeader::V6(h) => h.traffic_class,
+        }
+    }
+
+    /// The ECN field: 0 not capable, 1 ECT(1), 2 ECT(0), 3 congestion experienced (RFC 3168 §5).
+    pub fn ecn(&self) -> u8 {
+        self.traffic_class() & 3
+    }
+
+    /// Sets the ECN field (its low two bits).
+    pub fn set_ecn(&mut self, ecn: u8) {
+        match self {
+            IpHeader::V4(h) => h.tos = h.tos & !3 | ecn & 3,
+            IpHeader::V6(h) => h.traffic_class = h.traffic_class & !3 | ecn & 3,
+        }
+    }
+}
+
+impl Packet {
+    /// A TCP packet made here.
+    pub fn tcp(ip: IpHeader, segment: TcpSegment) -> Self {
+        Packet { ip, transport: Transport::Tcp(segment), original: None }
+    }
+
+    /// The TCP segment, where there is one.
+    pub fn as_tcp(&self) -> Option<&TcpSegment> {
+        match &self.transport {
+            Transport::Tcp(segment) => Some(segment),
+            _ => None,
+        }
+    }
+
+    /// The connection and direction of a TCP packet.
+    pub fn flow(&self) -> Option<FlowKey> {
+        let header = &self.as_tcp()?.header;
+        Some(FlowKey {
+            src: SocketAddr::new(self.ip.src(), header.src_port),
+            dst: SocketAddr::new(self.ip.dst(), header.dst_port),
+        })
+    }
+}
+
+/// Bytes of one IP packet, and what an offload left undone on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Datagram {
+    /// From the first byte of the IP header to the last of the payload.
+    pub bytes: Payload,
+    /// What is undone.
+    pub offload: Offload,
+}
