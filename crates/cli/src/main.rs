@@ -17,10 +17,12 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Conformance(conformance::Args),
+    Demo(demo::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Conformance(args) => conformance::run(&args),
+        Command::Demo(args) => demo::run(&args),
     }
 }

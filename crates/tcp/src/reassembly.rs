@@ -141,7 +141,7 @@ mod tests {
             let source: alloc::vec::Vec<u8> = (0..240u32).map(|i| (i * 7 % 251) as u8).collect();
             let mut held = Reassembly::default();
             let mut queue = ByteQueue::new(0);
-            let mut next = 0;
+            let mut next = 0u64;
             for (at, len) in parts {
                 let end = (at as usize + len).min(source.len());
                 let skip = (next.saturating_sub(at)) as usize;

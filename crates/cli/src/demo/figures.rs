@@ -3,6 +3,7 @@ use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series, Share};
 use shorthaul_types::Bytes;
 
+use super::live::INTERVAL;
 use super::outcome::{Outcome, Pair};
 use super::plan::{Congestion, Transfer, Way};
 
@@ -21,7 +22,7 @@ pub fn overview(pairs: &[Pair]) -> Figure {
         .caption(&format!(
             "Each bar and line is one transfer, from the SYN to the last byte, verified at the far end. \
              Throughput and queueing delay over time are those of the long transfer with {}. Queueing delay \
-             is what a packet waits at the slowest link toward the client.",
+             is what a packet toward the client waits in the queues of the links.",
             shown.name()
         ))
         .columns(paths.len())
@@ -121,7 +122,9 @@ fn throughput(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
     let Some(pair) = long(path, congestion) else { return panel };
     panel = panel.reference("link", pair.facts.rate_bit_per_s);
     // Bins no shorter than a round trip, or the bursts of single windows are all that is seen.
-    let bin = (span(pair) / 60.0).max(pair.facts.round_trip_s).max(0.05);
+    let bin = (span(pair) / 60.0).max(pair.facts.round_trip_s);
+    // And whole ones, or some bins have an interval of counting more than others.
+    let bin = (bin / INTERVAL.as_secs_f64()).ceil() * INTERVAL.as_secs_f64();
     for way in Way::ALL {
         panel = panel.series(series(way, Series::step).points(steps(pair.way(way), bin)));
     }

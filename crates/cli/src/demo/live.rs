@@ -17,7 +17,7 @@ use super::plan::{Case, Congestion, Path, Transfer, Way};
 use super::progress::Progress;
 
 /// How finely the received bytes are counted.
-const INTERVAL: Duration = Duration::from_millis(50);
+pub const INTERVAL: Duration = Duration::from_millis(50);
 /// How often the links are asked for their queues.
 const LOOK: Duration = Duration::from_millis(100);
 

@@ -25,6 +25,14 @@ pub struct Outcome {
     pub lost: u64,
     /// Packets toward the client that found the queue full.
     pub overflowed: u64,
+    /// Segments that the server's kernel sent again.
+    pub retransmitted: u64,
+    /// The shortest round trip that the server's kernel measured, in seconds.
+    pub server_round_trip_s: f64,
+    /// Packets that this machine lost because it was too slow to emulate the links.
+    pub missed: u64,
+    /// 99 % of the packets toward the client were delivered at most this much too late, in seconds.
+    pub late_s: f64,
 }
 
 /// A point of the received bytes.
@@ -76,12 +84,11 @@ impl Outcome {
 
     /// Bytes received by `seconds`.
     fn received_at(&self, seconds: f64) -> f64 {
-        let after = self.received.partition_point(|r| r.seconds <= seconds);
+        let after = self.received.partition_point(|r| r.seconds <= seconds + 1e-9);
         self.received[..after].last().map_or(0.0, |r| r.bytes as f64)
     }
 
-    /// When the bits received in the second before first reached `rate`, looking every `step` seconds
-    /// at what came in the last `window`.
+    /// When the bits received in the last `window` seconds first reached `rate` bits per second.
     pub fn time_to_reach(&self, rate: f64, window: f64) -> Option<f64> {
         self.received
             .iter()

@@ -157,9 +157,9 @@ fn queueing_remark(pair: &Pair) -> String {
         return String::new();
     }
     if split > 1.5 * direct {
-        format!("; its packets waited longer in the bottleneck's queue, {} against {}", seconds(split), seconds(direct))
+        format!("; its packets waited longer in the links' queues, {} against {}", seconds(split), seconds(direct))
     } else if direct > 1.5 * split {
-        format!("; its packets waited less in the bottleneck's queue, {} against {}", seconds(split), seconds(direct))
+        format!("; its packets waited less in the links' queues, {} against {}", seconds(split), seconds(direct))
     } else {
         String::new()
     }
