@@ -7,7 +7,7 @@ use shorthaul_wire::{
 use std::num::NonZeroU16;
 
 /// One input of the fuzzer: a byte of flags and what they call for, then the packet.
-#[allow(dead_code)] // one of the two who share this file starts from a datagram
+#[allow(dead_code)] // not every user of this file starts from raw input
 pub fn run(input: &[u8]) {
     let mut rest = input;
     let mut field = || {

@@ -14,12 +14,12 @@ mod show;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use shorthaul_lab::Privilege;
-use shorthaul_report::{Manifest, Terminal, Unit};
-use shorthaul_types::{Seed, format_duration};
+use shorthaul_report::{Manifest, Terminal};
+use shorthaul_types::{BitRate, Seed, format_duration};
 
 use facts::PathFacts;
 use outcome::Pair;
@@ -134,17 +134,18 @@ fn describe(paths: &[Path], controls: &[Congestion], seed: Seed) -> Result<Strin
         "Downloads over kernel TCP ({}), each directly and through `shorthaul gateway`. Every byte is checked.\n",
         names.join(", ")
     );
+    let time = |seconds: f64| format_duration(Duration::from_secs_f64(seconds));
     for path in paths {
         let facts = PathFacts::of(&live::topology(path, seed)?);
         let _ = writeln!(
             text,
-            "  {:8} {}, round trip {} ({} to the gateway and {} behind it), loss {}; short {}, long {}, each in at most {}",
+            "  {:8} {}, round trip {} ({} to the gateway and {} behind it), loss {} %; short {}, long {}, each in at most {}",
             path.name,
-            Unit::BitsPerSecond.format(facts.rate_bit_per_s),
-            Unit::Seconds.format(facts.round_trip_s),
-            Unit::Seconds.format(facts.edge_round_trip_s),
-            Unit::Seconds.format(facts.wan_round_trip_s),
-            Unit::Percent.format(facts.loss),
+            BitRate::from_bits_per_sec(facts.rate_bit_per_s as u64),
+            time(facts.round_trip_s),
+            time(facts.edge_round_trip_s),
+            time(facts.wan_round_trip_s),
+            (facts.loss * 1e6).round() / 1e4,
             path.short,
             path.long,
             format_duration(path.limit),

@@ -4,6 +4,9 @@ use clap::{Parser, Subcommand};
 
 mod conformance;
 mod demo;
+mod flows;
+mod gateway;
+mod lab;
 
 /// TCP made fast where distance or a bad link makes it slow.
 #[derive(Parser)]
@@ -18,11 +21,17 @@ struct Cli {
 enum Command {
     Conformance(conformance::Args),
     Demo(demo::Args),
+    Flows(flows::Args),
+    Gateway(gateway::Args),
+    Lab(lab::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Flows(args) => flows::run(args),
+        Command::Gateway(args) => gateway::run(args),
+        Command::Lab(args) => lab::run(&args),
     }
 }

@@ -153,8 +153,8 @@ impl Emulator {
             for packet in cut(&Datagram { bytes, offload }, ChecksumMode::Partial) {
                 let way = &mut self.ways[end];
                 let size = Bytes(packet.len() as u64);
+                // Dropped packets are counted by the link.
                 let Some(tap) = &self.tap else {
-                    // Dropped packets are counted by the link.
                     let _ = way.link.push(now, size, packet);
                     continue;
                 };
@@ -162,7 +162,7 @@ impl Emulator {
                     Verdict::Queued => None,
                     Verdict::Dropped { reason, .. } => Some(reason),
                 };
-                way.not_captured += u64::from(!tap.entering(end, now, packet, dropped));
+                way.not_captured += u64::from(!tap.note(end, now, &packet, dropped));
             }
         }
         Ok(())
@@ -177,7 +177,7 @@ impl Emulator {
                 let Some((due, packet)) = way.link.pop(now) else { break };
                 way.lateness.count(now.saturating_since(due));
                 if let Some(tap) = &self.tap {
-                    way.not_captured += u64::from(!tap.leaving(to, now, packet.clone()));
+                    way.not_captured += u64::from(!tap.note(to, now, &packet, None));
                 }
                 way.refused += u64::from(self.ends[to].send(&packet).is_err());
             }

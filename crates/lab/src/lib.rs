@@ -8,6 +8,7 @@
 //! Nothing here shells out or leaves anything behind: namespaces, devices and processes vanish with the
 //! process that made them, however it ends.
 
+pub mod accuracy;
 mod capture;
 mod congestion_permission;
 mod emulator;

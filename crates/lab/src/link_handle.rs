@@ -130,17 +130,19 @@ impl LinkHandle {
         Ok(LinkReport { up: ways[number(Direction::Up)], down: ways[number(Direction::Down)], missed, runs_first })
     }
 
-    /// Records every packet of this link into a pcapng file, until [`LinkHandle::stop_recording`] or the end
-    /// of the lab. The file has one interface for each end of the link; packets that the link drops carry
-    /// the reason as a comment.
+    /// Records into a pcapng file what passes the link's end at the host `at`, in both directions, until
+    /// [`LinkHandle::stop_recording`] or the end of the lab. Packets from there that the link drops carry the
+    /// reason as a comment.
     ///
     /// # Errors
-    /// If the file cannot be made, or the link is not emulated, or gone.
-    pub fn record(&self, file: &Path) -> Result<(), LabError> {
-        let failed = || LabError::link(&self.name, &format!("recording it to {}", file.display()));
+    /// If the file cannot be made, or the link is not emulated, or gone, or does not end at that host.
+    pub fn record(&self, at: &str, file: &Path) -> Result<(), LabError> {
+        let end = self.hosts.iter().position(|host| host.name() == at);
+        let end = end.ok_or_else(|| self.gone(&format!("it has no end at `{at}`")))?;
+        let failed = LabError::link(&self.name, &format!("recording it to {}", file.display()));
         self.stop_recording()?;
-        let ends = [self.hosts[0].name(), self.hosts[1].name()];
-        let (tap, recording) = Recording::start(file, ends).map_err(failed())?;
+        let interface = format!("{at} {}", self.interfaces[end]);
+        let (tap, recording) = Recording::start(file, &interface, end).map_err(failed)?;
         self.ask(Request::Capture(Some(tap)))?;
         *self.recording()? = Some(recording);
         Ok(())

@@ -122,7 +122,7 @@ pub struct FieldChange {
 }
 
 /// The checksum after a field under it changed (RFC 1624 §3, equation 3). The field must begin at
-/// an even place of what the checksum covers.
+/// an even place of what the checksum covers, which must not be all zero (no packet is).
 #[inline]
 pub fn updated(checksum: u16, change: FieldChange) -> u16 {
     let mut sum = Sum::new();

@@ -4,10 +4,23 @@ mod packets;
 use packets::reference_checksum;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use shorthaul_wire::PartialChecksum;
 use shorthaul_wire::checksum::{FieldChange, Sum, finish_partial, of, updated};
+use shorthaul_wire::{ChecksumMode, Packet, PartialChecksum, Payload, Transport, UdpHeader, to_datagram};
 
 proptest! {
+    #[test]
+    fn a_udp_checksum_of_zero_is_sent_as_ones(ip in packets::ip(), ports: (u16, u16)) {
+        let checksum = |payload: [u8; 2]| {
+            let header = UdpHeader { src_port: ports.0, dst_port: ports.1 };
+            let transport = Transport::Udp { header, payload: Payload::copy_of(&payload) };
+            let datagram = to_datagram(&Packet { ip, transport, original: None }, ChecksumMode::Full);
+            let field = ip.len() + 6;
+            [datagram.bytes.as_slice()[field], datagram.bytes.as_slice()[field + 1]]
+        };
+        // A payload of what the checksum would be without it makes all add up to zero.
+        prop_assert_eq!(checksum(checksum([0, 0])), [0xff, 0xff]);
+    }
+
     #[test]
     fn it_is_that_of_rfc_1071(bytes in vec(any::<u8>(), 0..3000)) {
         prop_assert_eq!(of(&bytes), reference_checksum(&bytes));
@@ -73,4 +86,13 @@ fn long_runs_of_ones_do_not_overflow() {
         sum.add(&ones);
     }
     assert_eq!(sum.checksum(), 0);
+}
+
+#[test]
+fn only_udp_has_a_second_zero() {
+    for (offset, checksum) in [(4, [0, 0]), (6, [0xff, 0xff])] {
+        let mut bytes = [0xff, 0xff, 0, 0, 0, 0, 0, 0];
+        assert!(finish_partial(&mut bytes, PartialChecksum { start: 0, offset }));
+        assert_eq!(bytes[usize::from(offset)..][..2], checksum);
+    }
 }

@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn fragments_and_ipv4_options_are_opaque(packet in tcp(), more: bool, offset in 0u16..0x2000) {
+    fn fragments_and_ipv4_options_are_opaque(packet in tcp(), more: bool, offset in prop_oneof![Just(0u16), 0u16..0x2000]) {
         prop_assume!(matches!(packet.ip, IpHeader::V4(_)) && (more || offset > 0));
         let (mut bytes, _) = tcp_bytes(&packet);
         let opaque = |bytes: &[u8], header_len: usize| {

@@ -237,6 +237,16 @@ proptest! {
         prop_assert_eq!(error.seq, quoted.as_tcp().unwrap().header.seq);
         prop_assert_eq!(error.message.as_slice(), &bytes[router.len()..]);
 
+        // The other version's ICMP is no ICMP here.
+        if let IpHeader::V4(_) = router {
+            let mut wrong = bytes.clone();
+            wrong[9] = IpNumber::IPV6_ICMP.0;
+            wrong[10..12].fill(0);
+            let checksum = packets::reference_checksum(&wrong[..20]);
+            wrong[10..12].copy_from_slice(&checksum.to_be_bytes());
+            prop_assert!(is_opaque(&parse_theirs(&wrong)));
+        }
+
         // A message with a wrong checksum is passed on but not believed.
         let last = bytes.len() - 1;
         bytes[last] ^= 1;

@@ -64,7 +64,8 @@ fn rate(config: &LinkConfig) -> f64 {
         Rate::Fixed(rate) => rate.bits_per_sec() as f64,
         Rate::Schedule { phases, .. } => {
             let total: f64 = phases.iter().map(|(time, _)| time.as_secs_f64()).sum();
-            let bits: f64 = phases.iter().map(|(time, rate)| time.as_secs_f64() * rate.bits_per_sec() as f64).sum();
+            let bits: f64 =
+                phases.iter().map(|(time, rate)| time.as_secs_f64() * rate.bits_per_sec() as f64).sum();
             if total > 0.0 { bits / total } else { f64::INFINITY }
         }
         Rate::Trace(trace) => trace.mean_rate().bits_per_sec() as f64,

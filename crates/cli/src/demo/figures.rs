@@ -86,7 +86,8 @@ fn bars(path: &[Pair], transfer: Transfer, title: &str) -> Panel {
         Transfer::Long => Axis::new("goodput", Unit::BitsPerSecond),
         Transfer::Short => Axis::new("time to finish", Unit::Seconds),
     };
-    let mut panel = Panel::new(title).y(y).x(Axis::categories(&about, pairs.iter().map(|p| p.congestion.name())));
+    let mut panel =
+        Panel::new(title).y(y).x(Axis::categories(&about, pairs.iter().map(|p| p.congestion.name())));
     for way in Way::ALL {
         let points = pairs.iter().enumerate().map(|(i, pair)| {
             let outcome = pair.way(way);
@@ -156,8 +157,8 @@ fn queueing(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::outcome::{Queueing, Received};
     use super::super::facts::PathFacts;
+    use super::super::outcome::{Queueing, Received};
     use super::*;
     use shorthaul_report::Manifest;
 
@@ -174,7 +175,8 @@ pub mod tests {
                 for transfer in Transfer::ALL {
                     let size = if transfer == Transfer::Short { short } else { long };
                     let run = |share: f64, ramp: f64, queue: f64| {
-                        let mut outcome = Outcome { asked: size as u64, verified: true, ..Outcome::default() };
+                        let mut outcome =
+                            Outcome { asked: size as u64, verified: true, ..Outcome::default() };
                         let (mut t, mut bytes) = (trip, 0.0);
                         while bytes < size {
                             t += 0.05;
@@ -186,7 +188,8 @@ pub mod tests {
                         }
                         Outcome { bytes: size as u64, seconds: t, ..outcome }
                     };
-                    let (direct, split) = (run(0.2 + 0.3 * c as f64, 4.0 * trip, 0.3), run(0.9, 2.0 * trip, 0.1));
+                    let (direct, split) =
+                        (run(0.2 + 0.3 * c as f64, 4.0 * trip, 0.3), run(0.9, 2.0 * trip, 0.1));
                     let half = trip / 2.0;
                     let facts = PathFacts {
                         rate_bit_per_s: rate,
@@ -205,7 +208,9 @@ pub mod tests {
     #[test]
     fn the_overview_names_every_path_and_gain() {
         let svg = overview(&invented()).to_svg(&Manifest::new("shorthaul", "0"));
-        for wanted in ["GPRS", "GEO, 600 ms", "goodput (Mbit/s)", "queueing delay (ms)", "long transfer, 8 MB", "bbr"] {
+        for wanted in
+            ["GPRS", "GEO, 600 ms", "goodput (Mbit/s)", "queueing delay (ms)", "long transfer, 8 MB", "bbr"]
+        {
             assert!(svg.contains(&format!("aria-label=\"{wanted}\"")), "{wanted}");
         }
         assert_eq!(svg.matches(" ×\"").count(), 18);

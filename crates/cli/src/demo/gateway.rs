@@ -48,7 +48,8 @@ impl Gateway {
         if said.recv_timeout(PATIENCE).is_err() {
             drop(gateway);
             let complaint = complaints.join().unwrap_or_default();
-            bail!("the gateway did not start: {complaint}");
+            let first = complaint.lines().next().unwrap_or("it said nothing");
+            bail!("the gateway did not start: {first}");
         }
         Ok(gateway)
     }

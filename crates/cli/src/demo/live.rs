@@ -193,8 +193,10 @@ impl Links {
     }
 }
 
-/// Builds one of the networks and takes it down again, so that what is missing is said once and early.
+/// Builds one of the networks with a gateway in it and takes it down again, so that what is missing
+/// is said once and early.
 pub fn rehearse(path: &Path, seed: Seed) -> Result<()> {
     let topology = topology(path, seed)?;
-    Lab::start(&topology).map(drop).context("this machine cannot emulate a network")
+    let lab = Lab::start(&topology).context("this machine cannot emulate a network")?;
+    Gateway::start(lab.host("gateway")).map(drop)
 }

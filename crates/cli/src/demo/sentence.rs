@@ -1,6 +1,8 @@
 //! One sentence a line: what is seen, from the numbers that were measured.
+use std::time::Duration;
+
 use shorthaul_report::Unit;
-use shorthaul_types::Bytes;
+use shorthaul_types::{Bytes, format_duration};
 
 use super::outcome::{Outcome, Pair};
 use super::plan::{Congestion, Transfer};
@@ -26,7 +28,9 @@ fn finding(pair: &Pair) -> String {
     }
     let Some(gain) = pair.gain() else {
         let still = if pair.direct.bytes == 0 { "direct" } else { "split" };
-        return format!("the {still} transfer moved nothing in the time it had, so there is nothing to compare");
+        return format!(
+            "the {still} transfer moved nothing in the time it had, so there is nothing to compare"
+        );
     };
     let numbers = numbers(pair);
     let main = if gain >= NOTABLE {
@@ -70,8 +74,8 @@ fn reason_of_gain(pair: &Pair) -> String {
     {
         return format!(
             ", because after each loss the window grows back over {} instead of {}",
-            seconds(longest_half),
-            seconds(facts.round_trip_s)
+            nominal(longest_half),
+            nominal(facts.round_trip_s)
         );
     }
     if let Some((split, direct)) = ramps(pair).filter(|(split, direct)| split * NOTABLE < *direct) {
@@ -84,8 +88,8 @@ fn reason_of_gain(pair: &Pair) -> String {
     if pair.transfer == Transfer::Short && shorter_loops {
         return format!(
             ", because slow start doubles every {} on each half instead of every {}",
-            seconds(longest_half),
-            seconds(facts.round_trip_s)
+            nominal(longest_half),
+            nominal(facts.round_trip_s)
         );
     }
     if pair.direct.overflowed > 2 * pair.split.overflowed + 2 {
@@ -135,12 +139,13 @@ fn reason_of_neither(pair: &Pair) -> String {
     if longest_half >= 0.8 * facts.round_trip_s {
         return format!(
             ": one half still has {} of the {} round trip",
-            seconds(longest_half),
-            seconds(facts.round_trip_s)
+            nominal(longest_half),
+            nominal(facts.round_trip_s)
         );
     }
     if pair.congestion == Congestion::Bbr && facts.loss > 0.0 {
-        return ": bbr does not take single losses for congestion, so shorter loops repair little".to_string();
+        return ": bbr does not take single losses for congestion, so shorter loops repair little"
+            .to_string();
     }
     String::new()
 }
@@ -157,9 +162,17 @@ fn queueing_remark(pair: &Pair) -> String {
         return String::new();
     }
     if split > 1.5 * direct {
-        format!("; its packets waited longer in the links' queues, {} against {}", seconds(split), seconds(direct))
+        format!(
+            "; its packets waited longer in the links' queues, {} against {}",
+            seconds(split),
+            seconds(direct)
+        )
     } else if direct > 1.5 * split {
-        format!("; its packets waited less in the links' queues, {} against {}", seconds(split), seconds(direct))
+        format!(
+            "; its packets waited less in the links' queues, {} against {}",
+            seconds(split),
+            seconds(direct)
+        )
     } else {
         String::new()
     }
@@ -199,6 +212,12 @@ pub fn for_path(pairs: &[Pair]) -> Option<String> {
     Some(format!("{}: {verdict}. As fast as direct: {}.", first.title, parts.join("; ")))
 }
 
+/// What a scenario says, without digits that it does not say.
+fn nominal(seconds: f64) -> String {
+    format_duration(Duration::from_secs_f64(seconds))
+}
+
+/// What was measured.
 fn seconds(value: f64) -> String {
     Unit::Seconds.format(value)
 }
@@ -209,9 +228,9 @@ fn per_cent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::facts::PathFacts;
     use super::super::outcome::Queueing;
     use super::super::outcome::tests::steady;
-    use super::super::facts::PathFacts;
     use super::*;
 
     fn pair(direct: Outcome, split: Outcome) -> Pair {
@@ -242,7 +261,7 @@ mod tests {
         assert_eq!(
             text,
             "reno on halfway, long: split was 2.0 × as fast (8.00 Mbit/s, direct 4.00 Mbit/s), because after \
-             each loss the window grows back over 64.0 ms instead of 128 ms."
+             each loss the window grows back over 64 ms instead of 128 ms."
         );
     }
 
@@ -276,10 +295,13 @@ mod tests {
         let mut pair = pair(steady(&[100e3]), steady(&[100e3]));
         pair.transfer = Transfer::Short;
         let same = for_pair(&pair);
-        assert!(same.contains("12.5 kB in 1.00 s, direct 1.00 s") && same.contains("7.8 round trips"), "{same}");
+        assert!(
+            same.contains("12.5 kB in 1.00 s, direct 1.00 s") && same.contains("7.8 round trips"),
+            "{same}"
+        );
         pair.split.seconds = 0.5;
         let faster = for_pair(&pair);
-        assert!(faster.contains("2.0 ×") && faster.contains("every 64.0 ms on each half"), "{faster}");
+        assert!(faster.contains("2.0 ×") && faster.contains("every 64 ms on each half"), "{faster}");
     }
 
     #[test]
@@ -310,7 +332,10 @@ mod tests {
     fn a_path_is_summed_up_by_its_gains() {
         let both = [pair(lossy(&[4e6; 10]), lossy(&[8e6; 5])), pair(lossy(&[4e6; 4]), lossy(&[4e6; 4]))];
         let text = for_path(&both).unwrap();
-        assert!(text.starts_with("Half-way: splitting pays for some.") && text.contains("2.0 × for reno"), "{text}");
+        assert!(
+            text.starts_with("Half-way: splitting pays for some.") && text.contains("2.0 × for reno"),
+            "{text}"
+        );
         assert!(for_path(&both[..1]).unwrap().contains("splitting pays here"));
         assert!(for_path(&both[1..]).unwrap().contains("gains nothing"));
         assert_eq!(for_path(&[]), None);

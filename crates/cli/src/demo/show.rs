@@ -52,7 +52,9 @@ fn result(outcome: &Outcome, transfer: Transfer) -> Cell {
     }
     match (transfer, outcome.complete()) {
         (Transfer::Short, true) => Unit::Seconds.format(outcome.seconds).into(),
-        (Transfer::Short, false) => Cell::toned(format!("> {}", Unit::Seconds.format(outcome.seconds)), Tone::Bad),
+        (Transfer::Short, false) => {
+            Cell::toned(format!("> {}", Unit::Seconds.format(outcome.seconds)), Tone::Bad)
+        }
         (Transfer::Long, _) => Unit::BitsPerSecond.format(outcome.goodput()).into(),
     }
 }

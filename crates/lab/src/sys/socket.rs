@@ -1,5 +1,6 @@
-//! Options of TCP sockets that the standard library does not offer.
-use super::check;
+//! What the standard library does not offer of sockets.
+use super::{check, check_len};
+use shorthaul_types::Time;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -52,10 +53,64 @@ fn option(socket: &impl AsFd, name: libc::c_int, value: &mut [u8]) -> io::Result
     Ok(len as usize)
 }
 
-/// How many bytes the other end's kernel has not acknowledged yet (`SIOCOUTQ`, which is `TIOCOUTQ`).
-pub(crate) fn unacknowledged(socket: &impl AsFd) -> io::Result<usize> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: the request writes one int through the pointer.
-    check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
-    Ok(usize::try_from(bytes).unwrap_or(0))
+/// Asks the kernel to stamp what a socket receives with the time at which it came in.
+pub(crate) fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the pointer and length describe `on`, which the kernel only reads.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// Makes room for `bytes` of what a socket receives, beyond the machine's limit where that is allowed.
+pub(crate) fn enlarge_receive_buffer(socket: &impl AsFd, bytes: libc::c_int) -> io::Result<()> {
+    let set = |option| {
+        // SAFETY: the pointer and length describe `bytes`, which the kernel only reads.
+        check(unsafe {
+            libc::setsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                option,
+                (&raw const bytes).cast(),
+                size_of_val(&bytes) as libc::socklen_t,
+            )
+        })
+    };
+    set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF)).map(drop)
+}
+
+/// Receives a datagram; its length, and when it came in by `CLOCK_REALTIME`. The socket must
+/// [`stamp_arrivals`].
+pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Time)> {
+    // Aligned as control messages have to be, and long enough for one with a timespec.
+    let mut control = [0u64; 8];
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all zeros is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: the message describes `buffer` and `control`, which are valid for writing.
+    let len = check_len(unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, 0) })?;
+    // SAFETY: the kernel has filled in the control messages and their length; the macros walk over them.
+    // A message of this type holds a timespec, which may be unaligned.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_TIMESTAMPNS {
+                let stamp: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
+                return Ok((len, Time::from_nanos(stamp.tv_sec as u64 * 1_000_000_000 + stamp.tv_nsec as u64)));
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    Err(io::Error::other("the kernel did not stamp a datagram"))
 }

@@ -226,7 +226,7 @@ impl Interface<'_> {
         const NANOS_PER_SEC: u128 = 1_000_000_000;
         let exponent = u32::from(self.resolution & 0x7f);
         let nanos = if self.resolution & 0x80 != 0 {
-            u128::from(ticks) * NANOS_PER_SEC >> exponent
+            (u128::from(ticks) * NANOS_PER_SEC) >> exponent
         } else if exponent <= 9 {
             u128::from(ticks) * 10u128.pow(9 - exponent)
         } else {

@@ -1,0 +1,42 @@
+//! `shorthaul flows`: what a running gateway knows.
+use anyhow::Context;
+use shorthaul_dataplane::{Config, control_path};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// List the flows of a running gateway, after the manner of `ss -ti`
+#[derive(clap::Args)]
+pub struct Args {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// The gateway's counters instead
+    #[arg(long, conflicts_with = "json")]
+    counters: bool,
+    /// The gateway's name
+    #[arg(long)]
+    name: Option<String>,
+    /// The gateway's run directory
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let defaults = Config::default();
+    let name = args.name.unwrap_or(defaults.name);
+    let path = control_path(&args.run_dir.unwrap_or(defaults.run_dir), &name);
+    let request = match (args.json, args.counters) {
+        (true, _) => "flows-json",
+        (_, true) => "counters",
+        _ => "flows",
+    };
+    let mut stream = UnixStream::connect(&path)
+        .with_context(|| format!("no gateway named `{name}` answers at {}", path.display()))?;
+    writeln!(stream, "{request}")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    print!("{text}");
+    Ok(())
+}

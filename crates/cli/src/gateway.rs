@@ -1,0 +1,66 @@
+//! `shorthaul gateway`: run the transparent gateway on this host.
+use anyhow::Context;
+use shorthaul_dataplane::{Config, run_forwarder, run_gateway};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Split the TCP connections that pass through this host, until told to stop
+///
+/// SIGTERM or Ctrl-C steps out: what is held is delivered, and every connection goes on directly.
+/// Needs CAP_NET_ADMIN and /dev/net/tun, and IP forwarding switched on.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A configuration file; flags override it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// An interface toward the bad link (repeat for several)
+    #[arg(long, value_name = "IF")]
+    edge: Vec<String>,
+    /// An interface toward the rest of the world (repeat for several)
+    #[arg(long, value_name = "IF")]
+    wan: Vec<String>,
+    /// A name, where several gateways run on one host
+    #[arg(long)]
+    name: Option<String>,
+    /// Congestion control for both legs: reno, cubic or fixed:<size>
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// Where the control socket and the crash journal are
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<PathBuf>,
+    /// How long to wait for what is held when told to stop, such as "30 s"
+    #[arg(long, value_name = "TIME", value_parser = shorthaul_types::parse_duration)]
+    drain_timeout: Option<std::time::Duration>,
+    /// Forward every packet as it is, without splitting: the baseline of measurements
+    #[arg(long)]
+    forward_only: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let mut config = match &args.config {
+        Some(path) => Config::read(path)?,
+        None => Config::default(),
+    };
+    if !args.edge.is_empty() {
+        config.edge = args.edge;
+    }
+    if !args.wan.is_empty() {
+        config.wan = args.wan;
+    }
+    if let Some(congestion) = args.congestion {
+        config.to_edge.congestion.clone_from(&congestion);
+        config.to_wan.congestion = congestion;
+    }
+    config.name = args.name.unwrap_or(config.name);
+    config.run_dir = args.run_dir.unwrap_or(config.run_dir);
+    config.drain_timeout = args.drain_timeout.unwrap_or(config.drain_timeout);
+    let what = if args.forward_only { "forwarding" } else { "splitting" };
+    let line = format!("ready: {what} between {} and {}", config.edge.join(", "), config.wan.join(", "));
+    let ready = || {
+        println!("{line}");
+        let _ = std::io::stdout().flush();
+    };
+    if args.forward_only { run_forwarder(&config, ready) } else { run_gateway(&config, ready) }
+        .context("the gateway cannot run")
+}
