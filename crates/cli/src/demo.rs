@@ -65,7 +65,11 @@ pub fn run(args: &Args) -> Result<()> {
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let (controls, missing) = congestion_controls()?;
     if !missing.is_empty() {
-        eprintln!("This kernel does not have {}; try `modprobe tcp_{}`. Going on without.", missing.join(", "), missing[0]);
+        eprintln!(
+            "This kernel does not have {}; try `modprobe tcp_{}`. Going on without.",
+            missing.join(", "),
+            missing[0]
+        );
     }
     let plan = describe(&paths, &controls, seed)?;
     print!("{plan}");
@@ -168,8 +172,7 @@ fn congestion_controls() -> Result<(Vec<Congestion>, Vec<&'static str>)> {
 
 fn manifest(paths: &[Path], seed: u64) -> Manifest {
     let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-    let mut manifest =
-        Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(arguments).seed(seed);
+    let mut manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(arguments).seed(seed);
     for path in paths {
         manifest = manifest.scenario(path.name, path.topology);
     }

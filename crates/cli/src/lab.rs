@@ -2,7 +2,9 @@
 use anyhow::{Context as _, bail, ensure};
 use clap::Subcommand;
 use shorthaul_lab::accuracy::{self, Accuracy};
-use shorthaul_lab::{DirectionReport, Lab, LinkHandle, Plan, Privilege, Topology, leave_interrupts_to_children};
+use shorthaul_lab::{
+    DirectionReport, Lab, LinkHandle, Plan, Privilege, Topology, leave_interrupts_to_children,
+};
 use shorthaul_report::{Column, Table, Terminal};
 use shorthaul_types::format_duration;
 use std::ffi::OsString;
@@ -118,7 +120,12 @@ fn in_host(place: &Place, mut command: Command) -> anyhow::Result<ExitStatus> {
     let hosts = || topology.hosts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     let wanted = std::iter::once(&place.host).chain(place.also.iter().step_by(2));
     for name in wanted {
-        ensure!(topology.hosts.contains_key(name), "there is no host `{name}` in {}; there are: {}", place.topology, hosts());
+        ensure!(
+            topology.hosts.contains_key(name),
+            "there is no host `{name}` in {}; there are: {}",
+            place.topology,
+            hosts()
+        );
     }
     // Before anything starts a thread.
     Privilege::obtain()?;
@@ -141,7 +148,11 @@ fn in_host(place: &Place, mut command: Command) -> anyhow::Result<ExitStatus> {
     let status = child.wait()?;
     for service in lab.services() {
         if let Some(status) = service.ended().filter(|status| !status.success()) {
-            eprintln!("shorthaul: `{}` in {} had ended with {status}", service.command(), service.host().name());
+            eprintln!(
+                "shorthaul: `{}` in {} had ended with {status}",
+                service.command(),
+                service.host().name()
+            );
         }
     }
     for pair in place.pcap.chunks_exact(2) {
@@ -196,15 +207,25 @@ fn print_stats(links: &[LinkHandle]) -> anyhow::Result<()> {
             if way.refused + way.not_captured > 0 {
                 remarks.push(format!(
                     "{} to {}: {} packets refused by the receiving kernel, {} left out of the recording",
-                    from.name(), to.name(), way.refused, way.not_captured
+                    from.name(),
+                    to.name(),
+                    way.refused,
+                    way.not_captured
                 ));
             }
         }
         if report.missed > 0 {
-            remarks.push(format!("{}: {} packets lost because this machine was too busy", link.name(), report.missed));
+            remarks.push(format!(
+                "{}: {} packets lost because this machine was too busy",
+                link.name(),
+                report.missed
+            ));
         }
         if !report.runs_first {
-            remarks.push(format!("{}: without permission for SCHED_FIFO, so packets may be late on a busy machine", link.name()));
+            remarks.push(format!(
+                "{}: without permission for SCHED_FIFO, so packets may be late on a busy machine",
+                link.name()
+            ));
         }
     }
     eprint!("{}", table.render(Terminal::stderr()));
@@ -232,7 +253,8 @@ fn stats_row(name: &str, way: &DirectionReport) -> Vec<String> {
 }
 
 fn print_accuracy(accuracy: &Accuracy) {
-    let mut rates = Table::new([Column::right("rate"), Column::right("measured"), Column::right("error").unit("%")]);
+    let mut rates =
+        Table::new([Column::right("rate"), Column::right("measured"), Column::right("error").unit("%")]);
     for result in &accuracy.rates {
         let error = format!("{:+.3}", result.error() * 100.0);
         rates.row([result.configured.to_string(), result.measured.to_string(), error]);
@@ -265,9 +287,7 @@ fn print_accuracy(accuracy: &Accuracy) {
 /// Rates in bit/s, times in microseconds.
 fn accuracy_json(accuracy: &Accuracy) -> serde_json::Value {
     let micros = |duration: Duration| duration.as_nanos() as f64 / 1e3;
-    let rate = |r: &accuracy::RateResult| {
-        serde_json::json!({ "configured": r.configured.bits_per_sec(), "measured": r.measured.bits_per_sec() })
-    };
+    let rate = |r: &accuracy::RateResult| serde_json::json!({ "configured": r.configured.bits_per_sec(), "measured": r.measured.bits_per_sec() });
     let delay = |d: &accuracy::DelayResult| {
         let lateness = |l: &shorthaul_lab::LatenessStats| {
             serde_json::json!({

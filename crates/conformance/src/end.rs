@@ -133,7 +133,7 @@ impl End {
         loop {
             let patience = match prod {
                 Prod::No => self.rx.remaining(),
-                Prod::EverySecond => self.rx.remaining().min(Duration::from_secs(1)),
+                Prod::EverySecond | Prod::AfterEnd => self.rx.remaining().min(Duration::from_secs(1)),
             };
             match self.rx.look(patience) {
                 Found::Bytes(_) => {}
@@ -142,7 +142,7 @@ impl End {
                 Found::Nothing if self.rx.remaining().is_zero() => {
                     return Err(Failure::new(format!("{who}: the reset never came")));
                 }
-                Found::End if matches!(prod, Prod::No) => {
+                Found::End if !matches!(prod, Prod::AfterEnd) => {
                     return Err(Failure::new(format!(
                         "{who}: expected a reset, found a clean end of stream"
                     )));
@@ -174,6 +174,8 @@ pub(crate) enum Prod {
     No,
     /// Sends a byte, which a peer that is gone answers with another RST.
     EverySecond,
+    /// As that, in a connection whose other end had closed its direction before.
+    AfterEnd,
 }
 
 /// ECONNRESET, or EPIPE: what Linux makes of a RST when the peer had closed its direction before.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -53,12 +53,12 @@ impl Gateway {
         !matches!(self, Gateway::None)
     }
 
-    /// How many flows a gateway that listens at `control` knows; `None` if it cannot be asked.
-    pub(crate) fn open_flows(&self, control: &std::path::Path) -> Result<Option<usize>, Failure> {
+    /// How many flows a gateway that runs in `run_dir` knows; `None` if it cannot be asked.
+    pub(crate) fn open_flows(&self, run_dir: &Path) -> Result<Option<usize>, Failure> {
         let Gateway::Shorthaul { program } = self else { return Ok(None) };
         let answer = Command::new(program)
-            .args(["flows", "--json", "--control"])
-            .arg(control)
+            .args(["flows", "--json", "--run-dir"])
+            .arg(run_dir)
             .output()
             .doing("asking `shorthaul flows`")?;
         let listing: serde_json::Value = serde_json::from_slice(&answer.stdout).map_err(|error| {
@@ -71,12 +71,12 @@ impl Gateway {
         }
     }
 
-    fn command(&self, control: &std::path::Path) -> Option<(Command, Option<&str>)> {
+    fn command(&self, run_dir: &Path) -> Option<(Command, Option<&str>)> {
         match self {
             Gateway::None => None,
             Gateway::Shorthaul { program } => {
                 let mut command = Command::new(program);
-                command.args(["gateway", "--edge", EDGE, "--wan", WAN, "--control"]).arg(control);
+                command.args(["gateway", "--edge", EDGE, "--wan", WAN, "--run-dir"]).arg(run_dir);
                 Some((command, Some("ready")))
             }
             Gateway::Command { line, ready } => {
@@ -111,12 +111,8 @@ pub(crate) struct Usage {
 
 impl Running {
     /// Starts `gateway` in `host` and waits until it is ready; `None` if there is nothing to start.
-    pub(crate) fn start(
-        gateway: &Gateway,
-        host: &Host,
-        control: &std::path::Path,
-    ) -> Result<Option<Running>, Failure> {
-        let Some((mut command, ready)) = gateway.command(control) else { return Ok(None) };
+    pub(crate) fn start(gateway: &Gateway, host: &Host, run_dir: &Path) -> Result<Option<Running>, Failure> {
+        let Some((mut command, ready)) = gateway.command(run_dir) else { return Ok(None) };
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A group of its own, so that a script is killed together with what it has started.
         command.process_group(0);

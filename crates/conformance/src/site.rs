@@ -12,6 +12,7 @@ use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Packets with this firewall mark never leave a client or the server, see [`crate::end::End::silence`].
@@ -28,7 +29,8 @@ pub(crate) struct Site {
     // Before the laboratory, so that the gateway goes first.
     running: Mutex<Option<Running>>,
     gateway: Gateway,
-    control: PathBuf,
+    /// The gateway's own files; removed at the end.
+    run_dir: PathBuf,
     lab: Lab,
 }
 
@@ -41,8 +43,8 @@ impl Site {
         seed: Seed,
     ) -> Result<Site, Failure> {
         let lab = Lab::start(&topology(fault, seed)).map_err(|error| Failure::new(error.to_string()))?;
-        let control = std::env::temp_dir().join(format!("shorthaul-conformance-{:016x}.sock", seed.0));
-        let site = Site { running: Mutex::new(None), gateway: gateway.clone(), control, lab };
+        let run_dir = new_run_dir().doing("making a directory for the gateway")?;
+        let site = Site { running: Mutex::new(None), gateway: gateway.clone(), run_dir, lab };
         for family in [Family::V4, Family::V6] {
             site.add_routes(family).doing(format!("adding routes for {family}"))?;
         }
@@ -141,7 +143,7 @@ impl Site {
     pub(crate) fn start_gateway(&self) -> Result<(), Failure> {
         let mut running = self.running.lock().expect("no holder panics");
         if running.is_none() {
-            *running = Running::start(&self.gateway, self.host_named(GATEWAY), &self.control)?;
+            *running = Running::start(&self.gateway, self.host_named(GATEWAY), &self.run_dir)?;
         }
         Ok(())
     }
@@ -178,13 +180,30 @@ impl Site {
 
     /// How many connections the gateway still knows, if it can be asked.
     pub(crate) fn open_flows(&self) -> Result<Option<usize>, Failure> {
-        self.gateway.open_flows(&self.control)
+        self.gateway.open_flows(&self.run_dir)
     }
 
     /// The gateway that is tested here.
     pub(crate) fn gateway(&self) -> &Gateway {
         &self.gateway
     }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.kill_gateway();
+        // What cannot be removed from the directory for temporary files does no harm there.
+        let _ = std::fs::remove_dir_all(&self.run_dir);
+    }
+}
+
+/// A directory that no other site has.
+fn new_run_dir() -> io::Result<PathBuf> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("shorthaul-conformance-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&path)?;
+    Ok(path)
 }
 
 /// The hosts and links of a site. Only the link with the faults is not the kernel's own.

@@ -127,12 +127,18 @@ impl Config {
     /// Names the key and the remedy.
     pub fn gateway(&self, hash_seed: u64) -> Result<GatewayConfig, ConfigError> {
         let value = |key, why: String| Err(ConfigError::Value { key, why });
-        if self.name.is_empty() || self.name.len() > 8 || !self.name.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        if self.name.is_empty()
+            || self.name.len() > 8
+            || !self.name.bytes().all(|b| b.is_ascii_alphanumeric())
+        {
             return value("name", format!("`{}` must be 1 to 8 letters or digits", self.name));
         }
         for (key, list, flag) in [("edge", &self.edge, "--edge"), ("wan", &self.wan, "--wan")] {
             if list.is_empty() {
-                return value(key, format!("no interface is named; write {key} = [\"eth0\"] or give {flag} eth0"));
+                return value(
+                    key,
+                    format!("no interface is named; write {key} = [\"eth0\"] or give {flag} eth0"),
+                );
             }
         }
         if let Some(both) = self.edge.iter().find(|name| self.wan.contains(name)) {
@@ -142,10 +148,10 @@ impl Config {
             return value("memory.per_flow", "less than 16 KiB holds no window; write \"4 MiB\"".into());
         }
         let leg = |key, leg: &Leg| -> Result<LegConfig, ConfigError> {
-            let congestion: Algorithm = leg.congestion.parse().map_err(|error| ConfigError::Value {
-                key,
-                why: format!("{error}"),
-            })?;
+            let congestion: Algorithm = leg
+                .congestion
+                .parse()
+                .map_err(|error| ConfigError::Value { key, why: format!("{error}") })?;
             Ok(LegConfig { congestion, pacing: leg.pacing, ..LegConfig::default() })
         };
         Ok(GatewayConfig {
@@ -165,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_wrong_file_names_line_key_and_remedy() {
-        let error = toml::from_str::<Config>("edge = [\"eth0\"]\nwann = [\"eth1\"]\n").unwrap_err().to_string();
+        let error =
+            toml::from_str::<Config>("edge = [\"eth0\"]\nwann = [\"eth1\"]\n").unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("wann") && error.contains("`wan`"), "{error}");
         let error = toml::from_str::<Config>("[memory]\nper_flow = \"4 Mi\"\n").unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("4 MiB"), "{error}");

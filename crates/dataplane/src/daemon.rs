@@ -24,10 +24,14 @@ pub enum DaemonError {
         present: String,
     },
     /// The host does not pass packets on.
-    #[error("this host does not forward packets: run `sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1`")]
+    #[error(
+        "this host does not forward packets: run `sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1`"
+    )]
     NotForwarding,
     /// A device cannot be made.
-    #[error("cannot make the device `{name}`: {error} (it takes CAP_NET_ADMIN, so run it as root or in a user namespace, and /dev/net/tun)")]
+    #[error(
+        "cannot make the device `{name}`: {error} (it takes CAP_NET_ADMIN, so run it as root or in a user namespace, and /dev/net/tun)"
+    )]
     Device {
         /// The device.
         name: String,
@@ -174,9 +178,8 @@ fn run<M: Controlled>(
     sharpen_timers();
     let signals = Signals::take_over().map_err(system("signals"))?;
     let names = [format!("sh-{}-e", config.name), format!("sh-{}-w", config.name)];
-    let device = |name: &String| {
-        Tun::create(name).map_err(|error| DaemonError::Device { name: name.clone(), error })
-    };
+    let device =
+        |name: &String| Tun::create(name).map_err(|error| DaemonError::Device { name: name.clone(), error });
     let devices = [device(&names[0])?, device(&names[1])?];
     let socket_path = control_path(&config.run_dir, &config.name);
     let _ = std::fs::remove_file(&socket_path);

@@ -1,9 +1,10 @@
-use crate::sys::{Tun, monotonic, wait_readable};
 use crate::BufferPool;
+use crate::sys::{Tun, monotonic, wait_readable};
 use shorthaul_proxy::{CustodyRecord, Gateway};
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{
-    ChecksumMode, Datagram, HEADERS_MAX, Machine, Packet, RejectReason, TxBatch, headers, parse, payload_slices,
+    ChecksumMode, Datagram, HEADERS_MAX, Machine, Packet, RejectReason, TxBatch, headers, parse,
+    payload_slices,
 };
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -44,7 +44,10 @@ impl Routes {
             routes.netlink.set_up(index).map_err(|e| step(device, e))?;
             routes.netlink.add_default_route(Family::V4, table, index).map_err(|e| step("IPv4 route", e))?;
             if std::path::Path::new("/proc/sys/net/ipv6").exists() {
-                routes.netlink.add_default_route(Family::V6, table, index).map_err(|e| step("IPv6 route", e))?;
+                routes
+                    .netlink
+                    .add_default_route(Family::V6, table, index)
+                    .map_err(|e| step("IPv6 route", e))?;
             }
         }
         for rule in routes.rules() {

@@ -96,7 +96,8 @@ impl RateResult {
 pub fn measure(each: Duration) -> Result<Accuracy, AccuracyError> {
     let mbit = |n: u64| BitRate::from_bits_per_sec(n * 1_000_000);
     let mut runs_first = true;
-    let rates = [1, 10, 100, 500].into_iter().map(|n| measure_rate(mbit(n), each)).collect::<Result<_, _>>()?;
+    let rates =
+        [1, 10, 100, 500].into_iter().map(|n| measure_rate(mbit(n), each)).collect::<Result<_, _>>()?;
     let mut delays = Vec::new();
     for load in [2, 50, 90] {
         let (result, first) = measure_delay(mbit(load), each)?;
@@ -104,7 +105,8 @@ pub fn measure(each: Duration) -> Result<Accuracy, AccuracyError> {
         delays.push(result);
     }
     let limits = [Some(mbit(500)), Some(mbit(700)), Some(mbit(1000)), None];
-    let throughputs = limits.into_iter().map(|limit| measure_throughput(limit, each)).collect::<Result<_, _>>()?;
+    let throughputs =
+        limits.into_iter().map(|limit| measure_throughput(limit, each)).collect::<Result<_, _>>()?;
     Ok(Accuracy { rates, delays, throughputs, runs_first })
 }
 
@@ -197,7 +199,10 @@ fn measure_rate(configured: BitRate, each: Duration) -> Result<RateResult, Accur
     };
     let bits = (settled.len() - 1) as f64 * PACKET.0 as f64 * 8.0;
     let time = last.1.saturating_since(first.1);
-    Ok(RateResult { configured, measured: BitRate::from_bits_per_sec((bits / time.as_secs_f64().max(1e-9)) as u64) })
+    Ok(RateResult {
+        configured,
+        measured: BitRate::from_bits_per_sec((bits / time.as_secs_f64().max(1e-9)) as u64),
+    })
 }
 
 fn measure_delay(load: BitRate, each: Duration) -> Result<(DelayResult, bool), AccuracyError> {

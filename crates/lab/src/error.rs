@@ -30,7 +30,6 @@ pub enum LabError {
         /// What was being done.
         doing: String,
         /// What the kernel said.
-        #[source]
         error: io::Error,
     },
     /// A link could not be set up, or is gone.
@@ -41,7 +40,6 @@ pub enum LabError {
         /// What was being done.
         doing: String,
         /// What the kernel said.
-        #[source]
         error: io::Error,
     },
 }

@@ -39,7 +39,8 @@ impl Host {
         let name = plan.name.as_str();
         // On a thread of its own, since the caller stays where it is.
         let made = on_new_thread(name, || {
-            namespace::unshare(&[Kind::Net, Kind::Mount]).map_err(|error| privilege::why_no_namespace(&error))?;
+            namespace::unshare(&[Kind::Net, Kind::Mount])
+                .map_err(|error| privilege::why_no_namespace(&error))?;
             set_up_files(hosts_file).map_err(LabError::host(name, "mounting its /etc/hosts"))?;
             set_up_kernel(plan, description)?;
             let held = || -> io::Result<_> {

@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn buckets_cover_all_values_in_order() {
-        let values = (0..64).flat_map(|shift| (0..40u64).map(move |n| (1u64 << shift).saturating_add(n << shift >> 5)));
+        let values = (0..64)
+            .flat_map(|shift| (0..40u64).map(move |n| (1u64 << shift).saturating_add(n << shift >> 5)));
         let mut values: Vec<u64> = values.chain([0, u64::MAX]).collect();
         values.sort_unstable();
         for pair in values.windows(2) {

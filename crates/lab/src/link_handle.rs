@@ -53,7 +53,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl LinkHandle {
     /// Makes the interfaces of a link in its two hosts, and starts its emulator if it has one.
-    pub(crate) fn create(plan: &LinkPlan, number: usize, hosts: [Host; 2], seed: Seed) -> Result<Self, LabError> {
+    pub(crate) fn create(
+        plan: &LinkPlan,
+        number: usize,
+        hosts: [Host; 2],
+        seed: Seed,
+    ) -> Result<Self, LabError> {
         let name = plan.description.name();
         let failed = |doing: &str| LabError::link(&name, doing);
         let interface = |host: &Host| -> InterfacePlan {
@@ -70,7 +75,10 @@ impl LinkHandle {
             }
             LinkKind::Emulated { up, down } => {
                 let end = |end: usize| hosts[end].run(|| Tun::create(&names[end]));
-                let ends = [end(0).map_err(failed("making a TUN device"))?, end(1).map_err(failed("making a TUN device"))?];
+                let ends = [
+                    end(0).map_err(failed("making a TUN device"))?,
+                    end(1).map_err(failed("making a TUN device"))?,
+                ];
                 let seed = seed.derive(&name);
                 let origin = clock::now();
                 let links = [
@@ -127,7 +135,12 @@ impl LinkHandle {
         let Report { ways, runs_first } =
             answer.recv_timeout(PATIENCE).map_err(|_| self.gone("its emulator does not answer"))?;
         let missed = (0..2).map(|end| self.missed(end)).sum();
-        Ok(LinkReport { up: ways[number(Direction::Up)], down: ways[number(Direction::Down)], missed, runs_first })
+        Ok(LinkReport {
+            up: ways[number(Direction::Up)],
+            down: ways[number(Direction::Down)],
+            missed,
+            runs_first,
+        })
     }
 
     /// Records into a pcapng file what passes the link's end at the host `at`, in both directions, until
@@ -195,7 +208,8 @@ impl Emulation {
         let waker = Arc::new(Waker::new()?);
         let (requests, receiver) = mpsc::channel();
         let emulator = Emulator::new(ends, links, receiver, Arc::clone(&waker));
-        let thread = std::thread::Builder::new().name(format!("link {name}")).spawn(move || emulator.run())?;
+        let thread =
+            std::thread::Builder::new().name(format!("link {name}")).spawn(move || emulator.run())?;
         Ok(Emulation { requests, waker, recording: Mutex::default(), thread: Mutex::new(Some(thread)) })
     }
 }

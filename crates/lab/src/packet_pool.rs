@@ -27,11 +27,7 @@ struct Ring {
 impl PacketPool {
     pub(crate) fn new() -> Self {
         let mut large = Ring { chunks: VecDeque::new(), capacity: LARGE };
-        PacketPool {
-            reading: large.take(),
-            large,
-            small: Ring { chunks: VecDeque::new(), capacity: SMALL },
-        }
+        PacketPool { reading: large.take(), large, small: Ring { chunks: VecDeque::new(), capacity: SMALL } }
     }
 
     /// The packet that `read` puts into the chunk that it is given, with what else `read` returns; `None`

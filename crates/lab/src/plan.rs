@@ -130,7 +130,13 @@ impl Plan {
             for (end, host) in link.ends.into_iter().enumerate() {
                 let peer = link.ends[1 - end];
                 let name = format!("to-{}", names[peer]);
-                hosts[host].interfaces.push(InterfacePlan { name, link: index, peer, v4: v4[end], v6: v6[end] });
+                hosts[host].interfaces.push(InterfacePlan {
+                    name,
+                    link: index,
+                    peer,
+                    v4: v4[end],
+                    v6: v6[end],
+                });
             }
         }
         check_networks(&hosts, links.len())?;
@@ -209,7 +215,8 @@ fn check_link(
         return error("between", format!("a link from `{a}` to itself; name two different hosts"));
     }
     if before.iter().any(|l| l.ends == ends || l.ends == [ends[1], ends[0]]) {
-        let problem = format!("a second link between `{a}` and `{b}`; put a host between them on one of the two");
+        let problem =
+            format!("a second link between `{a}` and `{b}`; put a host between them on one of the two");
         return error("between", problem);
     }
     if !(1280..=65_535).contains(&link.mtu) {
@@ -229,10 +236,9 @@ fn check_link(
 /// The addresses of a link's ends.
 fn addresses(index: usize, link: &LinkDescription) -> Result<([Interface4; 2], [Interface6; 2]), PlanError> {
     let number = (index + 1) as u8; // at most LINKS_MAX
-    let v4 = link.v4.unwrap_or([1, 2].map(|end| Interface4 {
-        address: Ipv4Addr::new(10, number, 0, end),
-        prefix_len: 24,
-    }));
+    let v4 = link.v4.unwrap_or(
+        [1, 2].map(|end| Interface4 { address: Ipv4Addr::new(10, number, 0, end), prefix_len: 24 }),
+    );
     let decimal = number.to_string().chars().fold(0, |n, digit| n << 4 | digit as u16 & 0xf);
     let v6 = link.v6.unwrap_or([1, 2].map(|end| Interface6 {
         address: Ipv6Addr::new(0xfd00, decimal, 0, 0, 0, 0, 0, end),

@@ -55,9 +55,13 @@ pub(crate) fn check_tun() -> Result<(), LabError> {
         }
         io::ErrorKind::PermissionDenied => (
             format!("{TUN} may not be opened by this user"),
-            format!("allow it (as root: chmod 0666 {TUN}, which is how most distributions ship it) or run as root"),
+            format!(
+                "allow it (as root: chmod 0666 {TUN}, which is how most distributions ship it) or run as root"
+            ),
         ),
-        _ => (format!("{TUN} cannot be opened: {error}"), "load the kernel module `tun` (modprobe tun)".into()),
+        _ => {
+            (format!("{TUN} cannot be opened: {error}"), "load the kernel module `tun` (modprobe tun)".into())
+        }
     };
     Err(LabError::Missing { need: "TUN devices", problem, remedy })
 }
@@ -85,7 +89,8 @@ fn why_no_user_namespace(error: &io::Error) -> LabError {
     let missing = |problem, remedy: String| LabError::Missing { need: NEED, problem, remedy };
     if error.raw_os_error() == Some(libc::EINVAL) {
         return missing(
-            "this program is not root and already has several threads, so that it cannot move into one".into(),
+            "this program is not root and already has several threads, so that it cannot move into one"
+                .into(),
             "run as root, or call `Privilege::obtain` at the start of `main`".into(),
         );
     }
@@ -111,7 +116,10 @@ pub(crate) fn why_no_namespace(error: &io::Error) -> LabError {
             "the limit of network or mount namespaces is reached".into(),
             "raise user.max_net_namespaces and user.max_mnt_namespaces (sysctl)".into(),
         ),
-        _ => (format!("the kernel refuses one: {error}"), "run as root, outside of restricted containers".into()),
+        _ => (
+            format!("the kernel refuses one: {error}"),
+            "run as root, outside of restricted containers".into(),
+        ),
     };
     LabError::Missing { need: "network and mount namespaces", problem, remedy }
 }

@@ -16,7 +16,10 @@ pub(crate) fn of(config: &LinkConfig) -> String {
     }
     if let Some(jitter) = config.jitter {
         let mean = format_duration(jitter.distribution.mean());
-        parts.push(format!("jitter {mean} on average{}", if jitter.keeps_order { "" } else { ", reordering" }));
+        parts.push(format!(
+            "jitter {mean} on average{}",
+            if jitter.keeps_order { "" } else { ", reordering" }
+        ));
     }
     match config.queue {
         QueueLimit::Unlimited => {}
@@ -45,7 +48,11 @@ pub(crate) fn of(config: &LinkConfig) -> String {
     match &config.recovery {
         None => {}
         Some(Recovery::Delay { distribution, share }) => {
-            parts.push(format!("recovery of {} on average for {}", format_duration(distribution.mean()), percent(*share)));
+            parts.push(format!(
+                "recovery of {} on average for {}",
+                format_duration(distribution.mean()),
+                percent(*share)
+            ));
         }
         Some(Recovery::RadioBlocks { .. }) => parts.push("radio block recovery".into()),
     }

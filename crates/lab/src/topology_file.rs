@@ -133,7 +133,8 @@ impl Topology {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             let known: Vec<&str> = BUILT_IN.iter().map(|(name, ..)| *name).collect();
-            let problem = format!("{error}; give a file, or one of the built-in topologies {}", known.join(", "));
+            let problem =
+                format!("{error}; give a file, or one of the built-in topologies {}", known.join(", "));
             TopologyError { source: name.clone(), line: None, problem }
         })?;
         read(&Source { name: &name, text: &text, directory: path.parent() })
@@ -280,7 +281,9 @@ fn interfaces<T: Copy>(
         (Some(a), Some(b)) => Ok([a, b]),
         (a, _) => {
             let wrong = if a.is_none() { first } else { second };
-            let problem = format!("`{wrong}` is not an address of this family with a prefix length, such as \"10.1.0.1/24\" or \"fd00:1::1/64\"");
+            let problem = format!(
+                "`{wrong}` is not an address of this family with a prefix length, such as \"10.1.0.1/24\" or \"fd00:1::1/64\""
+            );
             Err(source.error(Some(pair.span()), problem))
         }
     }

@@ -383,9 +383,8 @@ impl Gateway {
         };
         self.counters.flows_split += 1;
         // The server's handshake ends with an acknowledgment, whatever else this segment holds.
-        let carries_data = packet
-            .as_tcp()
-            .is_some_and(|s| !s.payload.is_empty() || s.header.flags.contains(TcpFlags::FIN));
+        let carries_data =
+            packet.as_tcp().is_some_and(|s| !s.payload.is_empty() || s.header.flags.contains(TcpFlags::FIN));
         if !carries_data {
             self.passing.push((opposite(port), packet.clone()));
         }

@@ -8,9 +8,7 @@ use core::time::Duration;
 use shorthaul_congestion::ControlParams;
 use shorthaul_tcp::{Ack, Outgoing, Receiver, Segment, Sender, SenderConfig};
 use shorthaul_types::{Deadline, FlowKey, PortId, Time};
-use shorthaul_wire::{
-    Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch,
-};
+use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch};
 
 /// Segments that one flow sends before another has its turn.
 const TURN: usize = 32;
@@ -301,7 +299,13 @@ impl SplitFlow {
 
     /// The path from `side` to the other end takes packets of `mtu` bytes at most: one that
     /// carried our data from `seq` on was too big.
-    pub(crate) fn on_packet_too_big(&mut self, now: Time, side: Side, seq: shorthaul_types::SeqNum, mtu: u32) {
+    pub(crate) fn on_packet_too_big(
+        &mut self,
+        now: Time,
+        side: Side,
+        seq: shorthaul_types::SeqNum,
+        mtu: u32,
+    ) {
         let end = &self.ends[side.index()];
         let sender = &mut self.directions[side.index()].sender;
         let sent = end.space.offset(seq, sender.una());
@@ -437,8 +441,7 @@ impl SplitFlow {
     fn options_toward(&self, side: Side) -> TcpOptions {
         let far = &self.ends[side.other().index()];
         let ecr = self.directions[side.index()].receiver.ts_recent().unwrap_or(0);
-        let timestamps =
-            far.ts_val.filter(|_| self.agreed.timestamps).map(|val| Timestamps { val, ecr });
+        let timestamps = far.ts_val.filter(|_| self.agreed.timestamps).map(|val| Timestamps { val, ecr });
         TcpOptions { timestamps, ..TcpOptions::default() }
     }
 
@@ -498,10 +501,9 @@ impl Direction {
         let out = leg(to);
         let sender = SenderConfig {
             mss,
-            control: out.congestion.build(ControlParams {
-                paced: out.pacing,
-                ..ControlParams::new(mss, now)
-            }),
+            control: out
+                .congestion
+                .build(ControlParams { paced: out.pacing, ..ControlParams::new(mss, now) }),
             sack: agreed.sack,
             pacing: out.pacing,
             rtt: out.rtt,

@@ -83,7 +83,14 @@ impl End {
         let has_data = !segment.payload.is_empty() || fin;
         self.sender.on_ack(
             now,
-            &Ack { ack, window: u64::from(header.window), seq: offset, sack: &sack, has_data, ecn_echo: false },
+            &Ack {
+                ack,
+                window: u64::from(header.window),
+                seq: offset,
+                sack: &sack,
+                has_data,
+                ecn_echo: false,
+            },
         );
         let payload = segment.payload.clone();
         let data = Segment { offset, payload, fin, push: false, timestamps: None };
@@ -123,7 +130,10 @@ impl End {
                 if !last {
                     header.flags = header.flags.without(TcpFlags::FIN);
                 }
-                out.push(Packet::tcp(ip(self.port, self.peer), TcpSegment { header, payload: part, gso_size: None }));
+                out.push(Packet::tcp(
+                    ip(self.port, self.peer),
+                    TcpSegment { header, payload: part, gso_size: None },
+                ));
                 if last {
                     break;
                 }
@@ -148,7 +158,14 @@ impl End {
 
 fn ip(from: u16, to: u16) -> IpHeader {
     let address = |port: u16| [10, 0, 0, port as u8].into();
-    IpHeader::V4(Ipv4Header { src: address(from), dst: address(to), tos: 0, ttl: 64, id: 0, dont_fragment: true })
+    IpHeader::V4(Ipv4Header {
+        src: address(from),
+        dst: address(to),
+        tos: 0,
+        ttl: 64,
+        id: 0,
+        dont_fragment: true,
+    })
 }
 
 /// Seeded faults: SplitMix64.
@@ -186,11 +203,9 @@ struct World {
 
 impl World {
     fn new(isn: [u32; 2], totals: [u64; 2], faults: Faults) -> World {
-        let mut gateway = Gateway::new(GatewayConfig { flow_buffer: Bytes(100_000), ..GatewayConfig::default() });
-        let ends = [
-            End::new(1, 2, isn[0], isn[1], totals[0]),
-            End::new(2, 1, isn[1], isn[0], totals[1]),
-        ];
+        let mut gateway =
+            Gateway::new(GatewayConfig { flow_buffer: Bytes(100_000), ..GatewayConfig::default() });
+        let ends = [End::new(1, 2, isn[0], isn[1], totals[0]), End::new(2, 1, isn[1], isn[0], totals[1])];
         // The handshake, which this test does not disturb.
         let options = TcpOptions { mss: Some(MSS as u16), sack_permitted: true, ..TcpOptions::default() };
         let mut out = Vec::new();

@@ -82,13 +82,12 @@ impl Rack {
     /// How long after its sending a range is lost, if something sent later was delivered
     /// (§6.2 steps 4 and 5). `sacked` is in bytes.
     pub fn patience(&self, rtt: &RttEstimator, sacked: u64, mss: u32, recovering: bool) -> Duration {
-        let reordering =
-            if !self.reordering_seen && (recovering || sacked >= DUP_THRESH * u64::from(mss)) {
-                Duration::ZERO
-            } else {
-                let min = rtt.min_rtt().unwrap_or(self.rtt);
-                (min / 4 * self.window_factor).min(rtt.srtt().unwrap_or(min))
-            };
+        let reordering = if !self.reordering_seen && (recovering || sacked >= DUP_THRESH * u64::from(mss)) {
+            Duration::ZERO
+        } else {
+            let min = rtt.min_rtt().unwrap_or(self.rtt);
+            (min / 4 * self.window_factor).min(rtt.srtt().unwrap_or(min))
+        };
         self.rtt + reordering
     }
 }

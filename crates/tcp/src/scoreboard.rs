@@ -73,8 +73,7 @@ impl Scoreboard {
         let fresh = self.records.last_key_value().is_none_or(|(_, last)| last.end <= start);
         if fresh {
             self.outstanding += end - start;
-            let record =
-                Record { end, sent, transmission, retransmitted: false, sacked: false, lost: false };
+            let record = Record { end, sent, transmission, retransmitted: false, sacked: false, lost: false };
             self.records.insert(start, record);
         } else {
             self.split(start);
@@ -207,7 +206,8 @@ impl Scoreboard {
             self.lost_from = u64::MAX;
             return None;
         }
-        let (&start, record) = self.records.range(self.lost_from.min(u64::MAX - 1)..).find(|(_, r)| r.lost)?;
+        let (&start, record) =
+            self.records.range(self.lost_from.min(u64::MAX - 1)..).find(|(_, r)| r.lost)?;
         self.lost_from = start;
         Some((start, record.end))
     }

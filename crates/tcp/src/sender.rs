@@ -87,9 +87,14 @@ pub struct SenderStats {
 #[derive(Debug)]
 enum State {
     Open,
-    Recovery { end: u64, prr: Prr },
+    Recovery {
+        end: u64,
+        prr: Prr,
+    },
     /// After a timeout (RFC 5681 §3.1): slow start over what was outstanding.
-    Loss { end: u64 },
+    Loss {
+        end: u64,
+    },
 }
 
 /// The sending half: holds the bytes, sends them as window and credit allow, finds losses

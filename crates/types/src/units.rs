@@ -82,7 +82,8 @@ fn number_and_unit<'a>(text: &'a str, wanted: &'static str) -> Result<(f64, &'a 
 const BYTES_WANTED: &str = "a size: write a number and a unit, such as \"1500 B\", \"120 kB\" or \"4 MiB\"";
 const RATE_WANTED: &str =
     "a rate: write a number and a unit, such as \"32 Mbit/s\", \"9600 bit/s\" or \"4.15 kB/s\"";
-const DURATION_WANTED: &str = "a duration: write a number and a unit, such as \"64 ms\", \"1.5 s\" or \"250 us\"";
+const DURATION_WANTED: &str =
+    "a duration: write a number and a unit, such as \"64 ms\", \"1.5 s\" or \"250 us\"";
 
 impl FromStr for Bytes {
     type Err = ParseUnitError;

@@ -1,6 +1,8 @@
 //! The gateway as a child process, in the host between client and server.
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -8,24 +10,43 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use shorthaul_lab::Host;
 
+use super::plan::Congestion;
+
 /// How long it may take to set up its device and rules.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running `shorthaul gateway`; ends when dropped.
 pub struct Gateway {
     child: Child,
+    /// For its control socket and journal; of its own, as several run at once.
+    directory: PathBuf,
 }
 
+/// Numbers the gateways of this process.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
 impl Gateway {
+    /// The congestion control of a gateway between ends that use `ends`: the same, where it has it.
+    pub const fn congestion(ends: Congestion) -> Congestion {
+        match ends {
+            Congestion::Reno => Congestion::Reno,
+            Congestion::Cubic | Congestion::Bbr => Congestion::Cubic,
+        }
+    }
+
     /// Starts this same program as a gateway in `host` and waits until it intercepts.
-    pub fn start(host: &Host) -> Result<Gateway> {
+    pub fn start(host: &Host, ends: Congestion) -> Result<Gateway> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
         command.args(["gateway", "--edge", "to-client", "--wan", "to-server"]);
+        command.args(["--congestion", Gateway::congestion(ends).name()]);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("shorthaul-demo-{}-{number}", std::process::id()));
+        command.arg("--run-dir").arg(&directory);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = host.spawn(&mut command).context("cannot start the gateway")?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let gateway = Gateway { child };
+        let gateway = Gateway { child, directory };
         let (Some(stdout), Some(stderr)) = (stdout, stderr) else { bail!("the gateway has no output") };
 
         let (say, said) = mpsc::channel();
@@ -60,5 +81,6 @@ impl Drop for Gateway {
         // Its device and rules are in the lab's namespaces and vanish with them.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

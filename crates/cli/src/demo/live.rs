@@ -65,7 +65,7 @@ fn run_network(
         let lab = Lab::start(&topology)?;
         let gateway = match way {
             Way::Direct => None,
-            Way::Split => Some(Gateway::start(lab.host("gateway"))?),
+            Way::Split => Some(Gateway::start(lab.host("gateway"), congestion)?),
         };
         Ok((lab, gateway, PathFacts::of(&topology)))
     });
@@ -198,5 +198,5 @@ impl Links {
 pub fn rehearse(path: &Path, seed: Seed) -> Result<()> {
     let topology = topology(path, seed)?;
     let lab = Lab::start(&topology).context("this machine cannot emulate a network")?;
-    Gateway::start(lab.host("gateway")).map(drop)
+    Gateway::start(lab.host("gateway"), Congestion::Cubic).map(drop)
 }

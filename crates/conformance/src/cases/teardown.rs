@@ -246,7 +246,7 @@ fn reset_after_half_close(ctx: &Context, order: fn((End, End)) -> (End, End)) ->
     victim.rx.receive_rest(100)?;
     villain.abort()?;
     // Reading after a FIN finds its end for ever; only writing tells.
-    victim.expect_reset(Prod::EverySecond).map_err(|f| f.within("after its own FIN"))?;
+    victim.expect_reset(Prod::AfterEnd).map_err(|f| f.within("after its own FIN"))?;
 
     let (mut villain, mut victim) = order(ctx.pair()?);
     if ctx.lossy() {

@@ -33,7 +33,10 @@ impl Request {
 
     /// Appends `struct ifinfomsg`: family, type, index, flags, and which flags to change.
     fn interface(self, index: u32, flags: u32) -> Self {
-        self.fixed(&[0; 4]).fixed(&index.to_ne_bytes()).fixed(&flags.to_ne_bytes()).fixed(&flags.to_ne_bytes())
+        self.fixed(&[0; 4])
+            .fixed(&index.to_ne_bytes())
+            .fixed(&flags.to_ne_bytes())
+            .fixed(&flags.to_ne_bytes())
     }
 
     /// Appends an attribute.

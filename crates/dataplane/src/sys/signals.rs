@@ -19,7 +19,8 @@ impl Signals {
         // SAFETY: the set is initialized; the old one is not asked for.
         check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) })?;
         // SAFETY: signalfd reads the set and returns a descriptor that nobody else owns.
-        let fd = check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) })?;
+        let fd =
+            check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) })?;
         // SAFETY: see above.
         Ok(Signals(unsafe { OwnedFd::from_raw_fd(fd) }))
     }

@@ -26,7 +26,8 @@ impl Tun {
     ///
     /// It takes TCP super-segments and unfinished checksums from the host's kernel as they are.
     pub fn create(name: &str) -> io::Result<Self> {
-        let fd = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+        let fd =
+            File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
         // SAFETY: all zeros is a valid ifreq.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         if name.len() >= request.ifr_name.len() {
@@ -69,10 +70,8 @@ impl Tun {
     pub fn send(&self, headers: &[u8], slices: &[Payload], offload: &Offload) -> io::Result<()> {
         let first = headers.first().or_else(|| slices.first()?.as_slice().first());
         let header = write_header(offload, first.is_some_and(|byte| byte >> 4 == 6));
-        let part = |bytes: &[u8]| libc::iovec {
-            iov_base: bytes.as_ptr().cast_mut().cast(),
-            iov_len: bytes.len(),
-        };
+        let part =
+            |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let mut parts = [part(&[]); PayloadList::MAX_SLICES + 2];
         parts[0] = part(&header);
         parts[1] = part(headers);

@@ -16,6 +16,8 @@ pub(crate) fn sharpen_timers() {
 pub(crate) fn run_first() -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: 1 };
     // SAFETY: 0 is the calling thread, and the kernel only reads the structure.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameter) })
-        .map(drop)
+    check(unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameter)
+    })
+    .map(drop)
 }

@@ -107,7 +107,10 @@ pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Resu
         while !header.is_null() {
             if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_TIMESTAMPNS {
                 let stamp: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
-                return Ok((len, Time::from_nanos(stamp.tv_sec as u64 * 1_000_000_000 + stamp.tv_nsec as u64)));
+                return Ok((
+                    len,
+                    Time::from_nanos(stamp.tv_sec as u64 * 1_000_000_000 + stamp.tv_nsec as u64),
+                ));
             }
             header = libc::CMSG_NXTHDR(&raw const message, header);
         }

@@ -26,7 +26,8 @@ impl Tun {
     ///
     /// It takes TCP super-segments and unfinished checksums from the host's kernel as they are.
     pub(crate) fn create(name: &str) -> io::Result<Self> {
-        let fd = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+        let fd =
+            File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
         // SAFETY: all zeros is a valid ifreq.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         if name.len() >= request.ifr_name.len() {

@@ -62,7 +62,11 @@ impl<'a> Run<'a> {
                 // When the time is over, nothing that is still under way matters.
                 socket.set_linger(Some(Duration::ZERO)).map_err(failed("setting SO_LINGER"))?;
             }
-            if end == self.transfer.sender { self.send(&socket) } else { self.receive(&socket).map(Part::Received) }
+            if end == self.transfer.sender {
+                self.send(&socket)
+            } else {
+                self.receive(&socket).map(Part::Received)
+            }
         });
         if part.is_err() {
             self.failed.store(true, Ordering::Relaxed);
@@ -71,7 +75,9 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn connect(&self, socket: Socket, address: SocketAddr) -> Result<Socket, TransferError> {
-        socket.connect_timeout(&SockAddr::from(address), self.transfer.limit).map_err(failed("connecting"))?;
+        socket
+            .connect_timeout(&SockAddr::from(address), self.transfer.limit)
+            .map_err(failed("connecting"))?;
         self.connected.get_or_init(|| self.start.elapsed());
         Ok(socket)
     }

@@ -110,7 +110,6 @@ pub enum TransferError {
         /// What the kernel has.
         available: String,
         /// What it said.
-        #[source]
         error: io::Error,
     },
     /// It took too long.
@@ -144,7 +143,6 @@ pub enum TransferError {
         /// What was being done.
         doing: &'static str,
         /// What the kernel said.
-        #[source]
         error: io::Error,
     },
 }
