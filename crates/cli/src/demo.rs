@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     let _ = write!(seen, "\n{}", show::fidelity(&pairs));
-    println!("\n{}{seen}", table.render(Terminal::stdout()));
+    print!("\n{}{seen}", table.render(Terminal::stdout()));
 
     let text = format!("{}\n\n{plan}\n{}{seen}", manifest.lines().join("\n"), table.render(Terminal::PLAIN));
     let write = |name: &str, content: &str| {

@@ -34,7 +34,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     let mut stream = UnixStream::connect(&path)
         .with_context(|| format!("no gateway named `{name}` answers at {}", path.display()))?;
-    writeln!(stream, "{request}")?;
+    stream.write_all(request.as_bytes())?; // in one piece: the gateway reads once
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     print!("{text}");

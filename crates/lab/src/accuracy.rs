@@ -174,8 +174,11 @@ fn receive_all(receiver: &UdpSocket) -> io::Result<Vec<(usize, Time)>> {
     }
 }
 
-/// Sends packets through the link: when they were sent, and when which arrived.
-fn probe(lab: &Lab, pace: Pace) -> Result<(Vec<Time>, Vec<(usize, Time)>), AccuracyError> {
+/// When each packet was sent, and which arrived when.
+type Probes = (Vec<Time>, Vec<(usize, Time)>);
+
+/// Sends packets through the link.
+fn probe(lab: &Lab, pace: Pace) -> Result<Probes, AccuracyError> {
     let (sender, receiver) = sockets(lab)?;
     let (sent, arrivals) = std::thread::scope(|scope| {
         let receiving = scope.spawn(|| receive_all(&receiver));

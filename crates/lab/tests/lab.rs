@@ -38,7 +38,8 @@ fn hosts_reach_each_other_by_name_across_routers() {
         let met = std::thread::scope(|scope| {
             let accepting = scope.spawn(|| listener.accept().map(|(_, peer)| peer));
             let connecting = lab.host("client").run(|| {
-                let wanted = ("server", address.port()).to_socket_addrs()?.find(|a| a.is_ipv4() == address.is_ipv4());
+                let wanted =
+                    ("server", address.port()).to_socket_addrs()?.find(|a| a.is_ipv4() == address.is_ipv4());
                 TcpStream::connect(wanted.expect("the server has an address of each family"))
             });
             let local = connecting.expect("connecting").local_addr().expect("an address");
@@ -62,7 +63,8 @@ fn a_host_sees_its_own_network_and_files_only() {
     let lab = start(&topology);
     let output = |host: &str, command: &str| {
         let mut shell = Command::new("sh");
-        let child = lab.host(host).spawn(shell.args(["-c", command]).stdout(Stdio::piped())).expect("spawning sh");
+        let child =
+            lab.host(host).spawn(shell.args(["-c", command]).stdout(Stdio::piped())).expect("spawning sh");
         let output = child.wait_with_output().expect("waiting for sh");
         assert!(output.status.success(), "{command}: {output:?}");
         String::from_utf8(output.stdout).expect("text")
@@ -105,7 +107,8 @@ fn transfers_arrive_whole_over_a_bad_link() {
     let (client, server) = (lab.host("client"), lab.host("server"));
     for sender in [Sender::Server, Sender::Client] {
         for family in [Family::V4, Family::V6] {
-            let transfer = Transfer { sender, family, amount: Amount::Bytes(Bytes(2_000_001)), ..Transfer::default() };
+            let transfer =
+                Transfer { sender, family, amount: Amount::Bytes(Bytes(2_000_001)), ..Transfer::default() };
             let report = transfer.with_congestion("reno").run(client, server).expect("a transfer");
             assert_eq!(report.received, Bytes(2_000_001));
             assert_eq!(report.arrivals.iter().map(|bytes| bytes.0).sum::<u64>(), 2_000_001);
@@ -126,7 +129,8 @@ fn transfers_arrive_whole_over_a_bad_link() {
 fn a_transfer_fails_in_time_and_says_why() {
     let lab = start(&pair(delay(1)));
     let (client, server) = (lab.host("client"), lab.host("server"));
-    let error = Transfer::default().with_congestion("no-such").run(client, server).expect_err("no such control");
+    let error =
+        Transfer::default().with_congestion("no-such").run(client, server).expect_err("no such control");
     assert!(matches!(error, TransferError::Congestion { .. }), "{error}");
     assert!(error.to_string().contains("no-such"), "{error}");
 
@@ -149,7 +153,8 @@ fn loss_is_the_same_in_every_run() {
         let mut topology = pair(lossy);
         // Without IPv6 the kernel sends nothing of its own accord.
         for name in ["client", "server"] {
-            let silent = ("net.ipv6.conf.default.mldv2_unsolicited_report_interval".to_owned(), "1".to_owned());
+            let silent =
+                ("net.ipv6.conf.default.mldv2_unsolicited_report_interval".to_owned(), "1".to_owned());
             topology.host(name).sysctl.extend([silent]);
         }
         let lab = start(&topology);
@@ -205,7 +210,8 @@ fn a_recording_shows_what_passed_and_what_did_not() {
     }
     assert_eq!((report.up.not_captured, report.down.not_captured), (0, 0));
     assert!(lost > 0);
-    let passed = report.up.link.offered - before.up.link.offered + report.down.link.delivered - before.down.link.delivered;
+    let passed = report.up.link.offered - before.up.link.offered + report.down.link.delivered
+        - before.down.link.delivered;
     assert!(packets <= passed && packets > 500, "{packets} recorded, {passed} passed");
 }
 
@@ -243,7 +249,8 @@ fn services_run_beside_and_are_awaited() {
     let mut lab = start(&topology);
     let [service] = lab.services() else { panic!("one service is to run") };
     assert!(service.await_listening(Duration::from_secs(10)), "iperf3 must be installed for this test");
-    let mut stream = lab.host("client").run(|| TcpStream::connect(("server", 5201))).expect("connecting to iperf3");
+    let mut stream =
+        lab.host("client").run(|| TcpStream::connect(("server", 5201))).expect("connecting to iperf3");
     stream.write_all(b"x").expect("sending");
     let _ = stream.read(&mut [0]);
 }
@@ -254,7 +261,8 @@ fn several_labs_live_side_by_side() {
     std::thread::scope(|scope| {
         for lab in &labs {
             scope.spawn(|| {
-                let report = Transfer::default().run(lab.host("client"), lab.host("server")).expect("a transfer");
+                let report =
+                    Transfer::default().run(lab.host("client"), lab.host("server")).expect("a transfer");
                 assert_eq!(report.received, Bytes(1_000_000));
             });
         }

@@ -1,5 +1,6 @@
 use crate::end::Side;
 use crate::handshake::{Handshake, Step};
+use crate::orphan::{Orphan, Ruling};
 use crate::split_flow::Fate;
 use crate::timers::Timers;
 use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, SplitFlow};
@@ -11,15 +12,13 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use hashbrown::HashMap;
 use shorthaul_types::{Deadline, FlowKey, PortId, Time};
-use shorthaul_wire::{
-    IcmpError, IcmpErrorKind, IpHeader, Ipv4Header, Ipv6Header, Machine, Packet, TcpFlags, TcpHeader,
-    TcpSegment, Transport, TxBatch,
-};
+use shorthaul_wire::{IcmpError, IcmpErrorKind, Machine, Packet, TcpFlags, Transport, TxBatch};
 use siphasher::sip::SipHasher13;
 
-/// How long we listen to a handshake that does not complete, and remember a flow that must be
-/// reset: as long as Linux tries to open a connection.
+/// How long we listen to a handshake that does not complete: as long as Linux tries to open one.
 const PATIENCE: Duration = Duration::from_secs(130);
+/// How often the ends of an orphan are asked.
+const ORPHAN_INTERVAL: Duration = Duration::from_secs(1);
 /// What a flow is offered when memory is short.
 const SHORT_OFFER: u64 = 64 * 1024;
 
@@ -37,8 +36,10 @@ impl BuildHasher for Keyed {
 enum Phase {
     Opening(Box<Handshake>),
     Split(Box<SplitFlow>),
-    /// A crash lost bytes of it: whoever speaks is told.
-    Lost,
+    /// Between two phases.
+    Closed,
+    /// A predecessor crashed while it held bytes of it.
+    Orphan(Box<Orphan>),
 }
 
 #[derive(Debug)]
@@ -117,7 +118,7 @@ impl Gateway {
             Phase::Split(flow) => flow.info(self.now),
             phase => FlowInfo {
                 key: entry.key,
-                state: if matches!(phase, Phase::Lost) { "lost" } else { "opening" },
+                state: if matches!(phase, Phase::Orphan(_)) { "orphan" } else { "opening" },
                 age: self.now.saturating_since(entry.since),
                 legs: None,
             },
@@ -182,33 +183,14 @@ impl Gateway {
         Some((index, record))
     }
 
-    /// Takes over from a predecessor that crashed: flows of which it had lost bytes are reset at
-    /// both ends, at once and again whenever they speak; all others need nothing.
+    /// Takes over from a predecessor that crashed. Flows of which it held bytes are asked, at both
+    /// ends, what they have: where bytes are lost, both ends are reset, so that they fail at once
+    /// instead of waiting for ever. All other flows need nothing.
     pub fn adopt(&mut self, now: Time, records: impl Iterator<Item = CustodyRecord>) {
         self.now = now;
         for record in records.filter(CustodyRecord::holds_bytes) {
-            let FlowKey { src: client, dst: server } = record.flow;
-            let client_port = record.client_port;
-            let [(_, client_delivered), (_, server_delivered)] = record.directions;
-            // Each end expects next what it last acknowledged to us.
-            for (from, to, port, seq) in [
-                (server, client, client_port, server_delivered),
-                (client, server, opposite(client_port), client_delivered),
-            ] {
-                let header = TcpHeader {
-                    src_port: from.port(),
-                    dst_port: to.port(),
-                    seq,
-                    flags: TcpFlags::RST,
-                    ..TcpHeader::default()
-                };
-                if let Some(ip) = ip_between(from, to) {
-                    self.passing.push((port, Packet::tcp(ip, TcpSegment { header, ..Default::default() })));
-                }
-            }
-            self.counters.flows_lost_in_crash += 1;
-            let index = self.insert(now, record.flow, Phase::Lost);
-            self.arm(index, now + PATIENCE);
+            let index = self.insert(now, record.flow, Phase::Orphan(Box::new(Orphan::new(record))));
+            self.arm(index, now);
         }
     }
 
@@ -329,27 +311,23 @@ impl Gateway {
                 let fate = flow.on_packet(now, side, packet, limit, &mut self.passing);
                 self.settle(index, fate);
             }
-            Phase::Lost if opens => {
+            Phase::Closed => self.forward(port, packet),
+            Phase::Orphan(_) if opens => {
                 self.remove(index);
                 self.begin(now, port, key, &packet);
                 self.forward(port, packet);
             }
-            Phase::Lost => {
-                // Its acknowledgment field says exactly what it expects next (RFC 9293 §3.5.3).
-                if !flags.contains(TcpFlags::RST) && flags.contains(TcpFlags::ACK) {
-                    let header = TcpHeader {
-                        src_port: key.dst.port(),
-                        dst_port: key.src.port(),
-                        seq: segment.header.ack,
-                        flags: TcpFlags::RST,
-                        ..TcpHeader::default()
-                    };
-                    if let Some(ip) = ip_between(key.dst, key.src) {
-                        let reset = TcpSegment { header, ..TcpSegment::default() };
-                        self.passing.push((port, Packet::tcp(ip, reset)));
-                    }
+            Phase::Orphan(orphan) => match orphan.on_segment(side, segment) {
+                Ruling::Unknown => self.forward(port, packet),
+                Ruling::Whole => {
+                    self.remove(index);
+                    self.forward(port, packet);
                 }
-            }
+                Ruling::Lost { newly } => {
+                    self.counters.flows_lost_in_crash += u64::from(newly);
+                    self.passing.extend(orphan.reset(side, segment).map(|reset| (port, reset)));
+                }
+            },
         }
     }
 
@@ -376,8 +354,8 @@ impl Gateway {
     fn open(&mut self, now: Time, port: PortId, index: u32, packet: Packet) {
         let limit = self.limit();
         let Some(entry) = self.entries[index as usize].as_mut() else { return };
-        let Phase::Opening(handshake) = core::mem::replace(&mut entry.phase, Phase::Lost) else { return };
-        let Ok(mut flow) = SplitFlow::step_in(now, *handshake, &self.config) else {
+        let Phase::Opening(handshake) = core::mem::replace(&mut entry.phase, Phase::Closed) else { return };
+        let Some(mut flow) = SplitFlow::step_in(now, *handshake, &self.config) else {
             self.remove(index);
             return self.forward(port, packet);
         };
@@ -415,28 +393,6 @@ fn canonical(key: FlowKey) -> (SocketAddr, SocketAddr) {
     if key.src <= key.dst { (key.src, key.dst) } else { (key.dst, key.src) }
 }
 
-/// A fresh IP header between two ends, for a packet that has no other to imitate.
-fn ip_between(from: SocketAddr, to: SocketAddr) -> Option<IpHeader> {
-    match (from, to) {
-        (SocketAddr::V4(from), SocketAddr::V4(to)) => Some(IpHeader::V4(Ipv4Header {
-            src: *from.ip(),
-            dst: *to.ip(),
-            tos: 0,
-            ttl: 64,
-            id: 0,
-            dont_fragment: true,
-        })),
-        (SocketAddr::V6(from), SocketAddr::V6(to)) => Some(IpHeader::V6(Ipv6Header {
-            src: *from.ip(),
-            dst: *to.ip(),
-            traffic_class: 0,
-            hop_limit: 64,
-            flow_label: 0,
-        })),
-        _ => None,
-    }
-}
-
 impl Machine for Gateway {
     fn handle_packet(&mut self, now: Time, port: PortId, packet: Packet) {
         self.now = now;
@@ -464,7 +420,11 @@ impl Machine for Gateway {
                     let fate = flow.on_timeout(now, &mut self.passing);
                     self.settle(index, fate);
                 }
-                Phase::Opening(_) | Phase::Lost => self.remove(index),
+                Phase::Orphan(orphan) => match orphan.ask(&mut self.passing) {
+                    true => self.arm(index, now + ORPHAN_INTERVAL),
+                    false => self.remove(index),
+                },
+                Phase::Opening(_) | Phase::Closed => self.remove(index),
             }
         }
     }

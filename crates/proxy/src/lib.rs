@@ -20,6 +20,7 @@ mod end;
 mod flow_info;
 mod gateway;
 mod handshake;
+mod orphan;
 mod split_flow;
 mod timers;
 

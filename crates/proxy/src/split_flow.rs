@@ -52,16 +52,10 @@ pub struct SplitFlow {
 }
 
 impl SplitFlow {
-    /// Steps in, when the handshake is complete.
-    pub(crate) fn step_in(
-        now: Time,
-        handshake: Handshake,
-        config: &GatewayConfig,
-    ) -> Result<Self, Handshake> {
+    /// Steps in, when the handshake is complete; `None` if the server has not been heard.
+    pub(crate) fn step_in(now: Time, handshake: Handshake, config: &GatewayConfig) -> Option<Self> {
         let Handshake { client, server, agreed, syn_at, syn_ack_at, ambiguous } = handshake;
-        let Some(server) = server else {
-            return Err(Handshake { client, server, agreed, syn_at, syn_ack_at, ambiguous });
-        };
+        let server = server?;
         let key = FlowKey {
             src: SocketAddr::new(client.ip.src(), client.port),
             dst: SocketAddr::new(server.ip.src(), server.port),
@@ -81,7 +75,7 @@ impl SplitFlow {
                 }
             }
         }
-        Ok(flow)
+        Some(flow)
     }
 
     /// From the client to the server.

@@ -15,6 +15,10 @@ const MAX_SUPER_SEGMENT: u64 = 65_535 - 120;
 const WORST_DELAYED_ACK: Duration = Duration::from_millis(200);
 /// The longest interval between zero-window probes (RFC 9293 §3.8.6.1 leaves it open).
 const MAX_PERSIST: Duration = Duration::from_secs(60);
+/// After so many timeouts in a row, segments shrink to so many bytes: full-size ones may be what does
+/// not pass, and the error that says so may not reach us (RFC 2923 §2.1, RFC 4821). The first size
+/// fits every IPv6 path with timestamps, the second every IPv4 host.
+const BLACK_HOLE: [(u32, u32); 2] = [(2, 1_208), (6, 536)];
 /// After this many timeouts in a row without an answer the peer is taken for dead (as Linux's
 /// `tcp_retries2`).
 const MAX_TIMEOUTS: u32 = 15;
@@ -669,6 +673,11 @@ impl Sender {
         self.stats.timeouts += 1;
         self.timeouts += 1;
         self.control.on_timeout(now, self.nxt - self.una);
+        if let Some(&(_, size)) = BLACK_HOLE.iter().find(|(timeouts, _)| *timeouts == self.timeouts) {
+            self.mss = self.mss.min(size);
+            self.control.set_mss(self.mss);
+            self.pacer.set_mss(self.mss);
+        }
         if self.board.first().is_some_and(|(_, record)| record.sacked) {
             self.board.forget_reports(); // the receiver reneged (RFC 2018 §8)
         }

@@ -3,8 +3,9 @@ use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series, Share};
 use shorthaul_types::Bytes;
 
+use super::gateway::Gateway;
 use super::live::INTERVAL;
-use super::outcome::{Outcome, Pair};
+use super::outcome::Pair;
 use super::plan::{Congestion, Transfer, Way};
 
 /// The congestion control whose course over time stands in the overview: Linux's own default.
@@ -21,9 +22,12 @@ pub fn overview(pairs: &[Pair]) -> Figure {
         )
         .caption(&format!(
             "Each bar and line is one transfer, from the SYN to the last byte, verified at the far end. \
-             Throughput and queueing delay over time are those of the long transfer with {}. Queueing delay \
-             is what a packet toward the client waits in the queues of the links.",
-            shown.name()
+             Throughput and queueing delay over time are those of the long transfer with {}: what the program \
+             received in the last twentieth of the time (at least two round trips and a dozen packets), in order, so that what \
+             waits behind a lost packet comes at once; and what a packet toward the client waits in the links' \
+             queues. The gateway sends with the congestion control of the ends, but with {} where they use bbr.",
+            shown.name(),
+            Gateway::congestion(Congestion::Bbr).name(),
         ))
         .columns(paths.len())
         .panel_height(88.0);
@@ -55,7 +59,7 @@ pub fn details(pairs: &[Pair]) -> Figure {
         .share_x(Share::Column);
     for congestion in controls {
         for path in &paths {
-            let title = format!("{}, {}", path[0].title, congestion.name());
+            let title = format!("{}: {}", path[0].title, congestion.name());
             figure = figure.panel(throughput(path, congestion, &title));
         }
         for path in &paths {
@@ -122,25 +126,17 @@ fn throughput(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
         .y(Axis::new("throughput", Unit::BitsPerSecond));
     let Some(pair) = long(path, congestion) else { return panel };
     panel = panel.reference("link", pair.facts.rate_bit_per_s);
-    // Bins no shorter than a round trip, or the bursts of single windows are all that is seen.
-    let bin = (span(pair) / 60.0).max(pair.facts.round_trip_s);
-    // And whole ones, or some bins have an interval of counting more than others.
-    let bin = (bin / INTERVAL.as_secs_f64()).ceil() * INTERVAL.as_secs_f64();
+    // Over less than a dozen packets or two round trips, single bursts are all that is seen.
+    let packets = 12.0 * 12_000.0 / pair.facts.rate_bit_per_s;
+    let window = (span(pair) / 20.0).max(2.0 * pair.facts.round_trip_s).max(packets);
     for way in Way::ALL {
-        panel = panel.series(series(way, Series::step).points(steps(pair.way(way), bin)));
+        let outcome = pair.way(way);
+        let mut rates = outcome.throughput(window, (span(pair) / 300.0).max(INTERVAL.as_secs_f64()));
+        // Down to nothing: a transfer that has ended is seen to have ended.
+        rates.push((outcome.seconds, 0.0));
+        panel = panel.series(series(way, Series::line).points(rates));
     }
     panel
-}
-
-/// Each rate from the beginning of its bin to the end.
-fn steps(outcome: &Outcome, bin: f64) -> Vec<(f64, f64)> {
-    let mut steps = outcome.throughput(bin);
-    if let Some((_, last)) = steps.last().copied() {
-        steps.push((outcome.seconds, last));
-        // Down to nothing: a transfer that has ended is seen to have ended.
-        steps.push((outcome.seconds, 0.0));
-    }
-    steps
 }
 
 fn queueing(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
@@ -158,7 +154,7 @@ fn queueing(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
 #[cfg(test)]
 pub mod tests {
     use super::super::facts::PathFacts;
-    use super::super::outcome::{Queueing, Received};
+    use super::super::outcome::{Outcome, Queueing, Received};
     use super::*;
     use shorthaul_report::Manifest;
 
@@ -223,22 +219,5 @@ pub mod tests {
         for figure in [overview(&pairs), details(&pairs)] {
             assert!(figure.to_svg(&Manifest::new("shorthaul", "0")).contains("GEO, 600 ms"));
         }
-    }
-
-    #[test]
-    fn a_transfer_that_has_ended_falls_to_zero() {
-        let pairs = invented();
-        let steps = steps(&pairs[7].split, 0.5);
-        assert_eq!(steps.last(), Some(&(pairs[7].split.seconds, 0.0)));
-    }
-
-    /// Writes both figures of invented results, to look at, where `SHORTHAUL_FIGURES` names a directory.
-    #[test]
-    fn figures_are_written_where_asked() {
-        let Some(dir) = std::env::var_os("SHORTHAUL_FIGURES") else { return };
-        let manifest = Manifest::new("shorthaul", "0").arguments(["demo"]);
-        let dir = std::path::PathBuf::from(dir);
-        overview(&invented()).save(&dir.join("demo"), &manifest).unwrap();
-        details(&invented()).save(&dir.join("demo-details"), &manifest).unwrap();
     }
 }

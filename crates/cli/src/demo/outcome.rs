@@ -65,21 +65,11 @@ impl Outcome {
         if self.seconds > 0.0 { self.bytes as f64 * 8.0 / self.seconds } else { 0.0 }
     }
 
-    /// Received bits per second in bins of `bin` seconds, as (beginning of the bin, rate). The last
-    /// bin is as long as what is left of the transfer, unless that is under half a bin.
-    pub fn throughput(&self, bin: f64) -> Vec<(f64, f64)> {
-        let mut rates = Vec::new();
-        let (mut start, mut at_start) = (0.0, 0.0);
-        while start < self.seconds {
-            let mut end = start + bin;
-            if end > self.seconds - bin / 2.0 {
-                end = self.seconds;
-            }
-            let at_end = self.received_at(end);
-            rates.push((start, (at_end - at_start) * 8.0 / (end - start)));
-            (start, at_start) = (end, at_end);
-        }
-        rates
+    /// Received bits per second, averaged over the last `window` seconds, every `step` seconds.
+    pub fn throughput(&self, window: f64, step: f64) -> Vec<(f64, f64)> {
+        let count = (self.seconds / step).floor() as u32;
+        let times = (0..=count).map(|i| f64::from(i) * step);
+        times.map(|t| (t, (self.received_at(t) - self.received_at(t - window)) * 8.0 / window)).collect()
     }
 
     /// Bytes received by `seconds`.
@@ -186,17 +176,13 @@ pub mod tests {
     fn goodput_and_throughput_agree_with_the_bytes() {
         let outcome = steady(&[1e6, 3e6, 2e6]);
         assert_eq!(outcome.goodput(), 2e6);
-        let bins = outcome.throughput(1.0);
-        assert_eq!(bins.len(), 3);
-        assert!((bins[1].1 - 3e6).abs() < 100.0, "{bins:?}");
-        // Bins that do not divide the time still hold all bytes.
-        for bin in [0.3, 0.7, 0.9, 2.0, 50.0] {
-            let bins = outcome.throughput(bin);
-            let ends = bins.iter().skip(1).map(|b| b.0).chain([outcome.seconds]);
-            let bits: f64 = bins.iter().zip(ends).map(|((start, rate), end)| rate * (end - start)).sum();
-            assert!((bits / 8.0 - outcome.bytes as f64).abs() < 1.0, "bins of {bin}: {bits}");
+        let rates = outcome.throughput(1.0, 0.5);
+        assert_eq!(rates.len(), 7);
+        for (t, rate) in [(0.0, 0.0), (1.0, 1e6), (1.5, 2e6), (2.0, 3e6), (3.0, 2e6)] {
+            let found = rates.iter().find(|r| r.0 == t).unwrap().1;
+            assert!((found - rate).abs() < 100.0, "{found} at {t}");
         }
-        assert!(Outcome::default().throughput(1.0).is_empty());
+        assert_eq!(Outcome::default().throughput(1.0, 1.0), [(0.0, 0.0)]);
     }
 
     #[test]

@@ -38,16 +38,16 @@ pub const PATHS: [Path; 3] = [
     },
     Path {
         name: "halfway",
-        title: "32 Mbit/s, 128 ms, 0.1 % loss",
+        title: "Half-way, 0.1 % loss",
         topology: include_str!("../../../../scenarios/halfway.toml"),
         short: Bytes(100_000),
-        long: Bytes(16_000_000),
+        long: Bytes(20_000_000),
         limit: Duration::from_secs(45),
         lanes: 3,
     },
     Path {
         name: "geo",
-        title: "GEO satellite, 600 ms",
+        title: "GEO, 600 ms",
         topology: include_str!("../../../../scenarios/geo.toml"),
         short: Bytes(100_000),
         long: Bytes(12_000_000),
@@ -57,9 +57,9 @@ pub const PATHS: [Path; 3] = [
 ];
 
 impl Path {
-    /// The same with a quarter of the long transfer, and of the time for it.
+    /// The same with a quarter of the long transfer, in half the time at most.
     pub fn quick(self) -> Path {
-        Path { long: Bytes(self.long.0 / 4), limit: self.limit / 4, ..self }
+        Path { long: Bytes(self.long.0 / 4), limit: self.limit / 2, ..self }
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 use shorthaul_report::Unit;
 use shorthaul_types::{Bytes, format_duration};
 
+use super::gateway::Gateway;
 use super::outcome::{Outcome, Pair};
 use super::plan::{Congestion, Transfer};
 
@@ -109,6 +110,14 @@ fn reason_of_loss(pair: &Pair) -> String {
             pair.split.overflowed, pair.direct.overflowed
         );
     }
+    let gateway = Gateway::congestion(pair.congestion);
+    if pair.split.lost > 0 && gateway.slows_at_every_loss() && !pair.congestion.slows_at_every_loss() {
+        return format!(
+            ": {} does not slow down at every loss, but {}, with which the gateway sends, does",
+            pair.congestion.name(),
+            gateway.name()
+        );
+    }
     if let Some((split, direct)) = ramps(pair).filter(|(split, direct)| *split > direct * NOTABLE) {
         return format!(
             ": it had half the link's rate only after {}, direct after {}",
@@ -117,7 +126,7 @@ fn reason_of_loss(pair: &Pair) -> String {
         );
     }
     if pair.direct_share() >= FULL {
-        return format!(": alone it already used {} of the link", per_cent(pair.direct_share()));
+        return format!(": the direct transfer already used {} of the link", per_cent(pair.direct_share()));
     }
     if pair.split.lost > 2 * pair.direct.lost + 2 {
         return format!(": chance dropped {} of its packets, direct {}", pair.split.lost, pair.direct.lost);
@@ -129,7 +138,7 @@ fn reason_of_loss(pair: &Pair) -> String {
 fn reason_of_neither(pair: &Pair) -> String {
     let facts = &pair.facts;
     if pair.direct_share() >= FULL {
-        return format!(": alone it already used {} of the link", per_cent(pair.direct_share()));
+        return format!(": the direct transfer already used {} of the link", per_cent(pair.direct_share()));
     }
     if pair.transfer == Transfer::Short && pair.direct.complete() {
         let trips = pair.direct.seconds / facts.round_trip_s;
@@ -209,7 +218,7 @@ pub fn for_path(pairs: &[Pair]) -> Option<String> {
     } else {
         "splitting pays for some"
     };
-    Some(format!("{}: {verdict}. As fast as direct: {}.", first.title, parts.join("; ")))
+    Some(format!("{}: {verdict}. Speed against direct: {}.", first.title, parts.join("; ")))
 }
 
 /// What a scenario says, without digits that it does not say.
@@ -285,6 +294,10 @@ mod tests {
     fn a_full_link_and_a_slower_split_are_said_so() {
         let full = for_pair(&pair(lossy(&[30e6; 4]), lossy(&[31e6; 4])));
         assert!(full.contains("already used 94 % of the link"), "{full}");
+        let mut weaker = pair(lossy(&[20e6; 4]), lossy(&[10e6; 8]));
+        weaker.congestion = Congestion::Bbr;
+        let weaker = for_pair(&weaker);
+        assert!(weaker.contains("but cubic, with which the gateway sends, does"), "{weaker}");
         let slower = Outcome { overflowed: 40, ..steady(&[5e6; 8]) };
         let slower = for_pair(&pair(steady(&[10e6; 4]), slower));
         assert!(slower.contains("slower, 0.50 ×") && slower.contains("40 packets dropped"), "{slower}");

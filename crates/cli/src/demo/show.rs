@@ -82,18 +82,27 @@ fn queueing(outcome: &Outcome) -> Cell {
 
 /// How far the emulation itself may have distorted the results.
 pub fn fidelity(pairs: &[Pair]) -> String {
-    let outcomes = || pairs.iter().flat_map(|pair| [&pair.direct, &pair.split]);
-    let late = outcomes().map(|outcome| outcome.late_s).fold(0.0, f64::max);
-    let missed: u64 = outcomes().map(|outcome| outcome.missed).sum();
+    let late: Vec<String> = pairs
+        .chunk_by(|a, b| a.path == b.path)
+        .map(|path| {
+            let late = outcomes(path).map(|outcome| outcome.late_s).fold(0.0, f64::max);
+            format!("{} on {}", Unit::Seconds.format(late), path[0].path)
+        })
+        .collect();
+    let missed: u64 = outcomes(pairs).map(|outcome| outcome.missed).sum();
     let verdict = if missed > 0 {
-        format!("and the machine was too slow for {missed} packets, which were lost without the links' doing")
+        format!("The machine was too slow for {missed} packets, which were lost without the links' doing")
     } else {
-        "and no packet was lost but by the links' own models".to_string()
+        "No packet was lost but by the links' own models".to_string()
     };
     format!(
-        "Emulation: in each network 99 % of the packets were delivered at most {} later than they should, {verdict}.\n",
-        Unit::Seconds.format(late)
+        "Emulation: at most 1 % of the packets came later than they should by more than {}. {verdict}.\n",
+        late.join(", ")
     )
+}
+
+fn outcomes(pairs: &[Pair]) -> impl Iterator<Item = &Outcome> {
+    pairs.iter().flat_map(|pair| [&pair.direct, &pair.split])
 }
 
 /// One row a transfer.

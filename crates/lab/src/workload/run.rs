@@ -98,11 +98,12 @@ impl<'a> Run<'a> {
         if !matches!(error.kind(), WouldBlock | TimedOut | Interrupted) {
             return Err(failed(doing)(error));
         }
-        if self.failed.load(Ordering::Relaxed) {
-            return Err(TransferError::Abandoned);
-        }
+        // First, so that the receiver says how much it has even when the sender noticed earlier.
         if self.start.elapsed() >= self.transfer.limit {
             return Err(TransferError::Late { limit: self.transfer.limit, received: Bytes(received) });
+        }
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(TransferError::Abandoned);
         }
         Ok(())
     }
@@ -155,7 +156,7 @@ impl<'a> Run<'a> {
     fn await_byte(&self, mut socket: &Socket) -> Result<(), TransferError> {
         loop {
             match socket.read(&mut [0]) {
-                Ok(_) => return Ok(()),
+                Ok(0..) => return Ok(()), // the byte, or the end
                 Err(error) => self.go_on_after(error, 0, "waiting for the receiver")?,
             }
         }

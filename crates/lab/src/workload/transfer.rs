@@ -198,6 +198,10 @@ impl Transfer {
                 }
                 Ok(TransferReport { connected: run.connected(), samples, ..report })
             }
+            // The sender ran out of time and closed, which looks like a proper end to the receiver.
+            (Ok(Part::Received(report)), Err(TransferError::Late { limit, .. })) => {
+                Err(TransferError::Late { limit, received: report.received })
+            }
             // Who gave up because the other end had failed has nothing to tell.
             (Err(TransferError::Abandoned), Err(error)) | (Err(error), _) | (_, Err(error)) => Err(error),
             (Ok(_), Ok(_)) => unreachable!("one end receives and the other sends"),

@@ -108,7 +108,11 @@ pub(super) fn panel(
 
     if !panel.title.is_empty() {
         let place = at(frame.area.left, frame.area.top - 5.0);
-        scene.text(text_at(&panel.title, place, Anchor::Start, PANEL_TITLE));
+        let mut text = text_at(&panel.title, place, Anchor::Start, PANEL_TITLE);
+        // A title longer than its panel is set smaller rather than into the next one.
+        let length = typeface::width(&panel.title, PANEL_TITLE.weight, PANEL_TITLE.size);
+        text.style.size *= (frame.area.width() / length.max(1.0)).clamp(0.6, 1.0);
+        scene.text(text);
     }
     y_axis(scene, frame, y_ticks, labels.y);
     x_axis(scene, panel, frame, &x_ticks, labels.x)
