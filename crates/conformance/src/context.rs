@@ -202,16 +202,20 @@ pub(crate) fn both<A: Send, B: Send>(
     })
 }
 
-/// Does `task` for `0..n`, all at once; says how many failed, and why the first did.
+/// Does `task` for `0..n`, all at once; says how many failed, and why the first and the last did.
 pub(crate) fn each(n: usize, task: impl Fn(usize) -> Result<(), Failure> + Sync) -> Result<(), Failure> {
     let task = &task;
     let failures: Vec<Failure> = std::thread::scope(|scope| {
         let tasks: Vec<_> = (0..n).map(|i| scope.spawn(move || task(i))).collect();
         tasks.into_iter().filter_map(|t| joined(t.join()).err()).collect()
     });
-    match failures.first() {
-        None => Ok(()),
-        Some(first) => Err(Failure::new(format!("{} of {n} failed, the first: {first}", failures.len()))),
+    match &failures[..] {
+        [] => Ok(()),
+        [only] => Err(Failure::new(format!("1 of {n} failed: {only}"))),
+        [first, .., last] => Err(Failure::new(format!(
+            "{} of {n} failed, the first: {first}; the last: {last}",
+            failures.len()
+        ))),
     }
 }
 

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -63,7 +64,8 @@ impl Gateway {
             .doing("asking `shorthaul flows`")?;
         let listing: serde_json::Value = serde_json::from_slice(&answer.stdout).map_err(|error| {
             let said = String::from_utf8_lossy(&answer.stderr);
-            Failure::new(format!("`shorthaul flows --json` gave no JSON: {error}; {}", said.trim()))
+            let said = said.lines().next().unwrap_or("it said nothing");
+            Failure::new(format!("`shorthaul flows --json` gave no JSON: {error}; {said}"))
         })?;
         match listing.as_array().or_else(|| listing.get("flows")?.as_array()) {
             Some(flows) => Ok(Some(flows.len())),
@@ -98,6 +100,8 @@ pub(crate) struct Running {
 /// The last lines that the gateway printed, and whether one of them said that it is ready.
 struct Output {
     ready_text: Option<String>,
+    /// Pipes that are still open.
+    open: AtomicUsize,
     lines: Mutex<(VecDeque<String>, bool)>,
     changed: Condvar,
 }
@@ -119,6 +123,7 @@ impl Running {
         let mut child = host.spawn(&mut command).doing("starting the gateway")?;
         let output = Arc::new(Output {
             ready_text: ready.map(str::to_string),
+            open: AtomicUsize::new(0),
             lines: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -137,6 +142,7 @@ impl Running {
         let deadline = Instant::now() + patience;
         loop {
             if let Some(status) = self.exited() {
+                self.await_last_words();
                 return Err(Failure::new(format!(
                     "the gateway exited ({status}) before it was ready: {}",
                     self.last_words()
@@ -165,6 +171,15 @@ impl Running {
     /// The exit status, if the gateway is no more.
     pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits until everything that the gateway printed has been read, for a second at most: a child
+    /// of its own may have its pipes.
+    fn await_last_words(&self) {
+        let lines = self.output.lines.lock().expect("no holder panics");
+        let patience = Duration::from_secs(1);
+        let unread = |_: &mut _| self.output.open.load(Ordering::Acquire) > 0;
+        drop(self.output.changed.wait_timeout_while(lines, patience, unread));
     }
 
     /// The last lines that it printed.
@@ -240,6 +255,7 @@ fn follow(pipe: Option<impl Read + Send + 'static>, output: &Arc<Output>) {
     const KEPT: usize = 5;
     let Some(pipe) = pipe else { return };
     let output = Arc::clone(output);
+    output.open.fetch_add(1, Ordering::Release);
     std::thread::spawn(move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
             let mut lines = output.lines.lock().expect("no holder panics");
@@ -250,5 +266,8 @@ fn follow(pipe: Option<impl Read + Send + 'static>, output: &Arc<Output>) {
             }
             output.changed.notify_all();
         }
+        let _lines = output.lines.lock().expect("no holder panics");
+        output.open.fetch_sub(1, Ordering::Release);
+        output.changed.notify_all();
     });
 }

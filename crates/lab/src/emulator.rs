@@ -63,6 +63,14 @@ pub(crate) const fn number(direction: Direction) -> usize {
     }
 }
 
+/// Whether a packet tells the routers of a network which multicast groups a host listens to (RFC 3810
+/// §5.2.14). The kernel sends these of its own accord, at random times after an interface came up. With
+/// them, no two runs would lose the same packets.
+fn is_multicast_report(packet: &[u8]) -> bool {
+    const ALL_MLD_V2_ROUTERS: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16];
+    packet.first().is_some_and(|first| first >> 4 == 6) && packet.get(24..40) == Some(&ALL_MLD_V2_ROUTERS)
+}
+
 pub(crate) struct Emulator {
     ends: [Tun; 2],
     ways: [Way; 2],
@@ -149,6 +157,9 @@ impl Emulator {
         for _ in 0..BATCH {
             let tun = &self.ends[end];
             let Some((bytes, offload)) = self.pool.fill(|chunk| tun.receive(chunk))? else { return Ok(()) };
+            if is_multicast_report(bytes.as_slice()) {
+                continue;
+            }
             let now = clock::now();
             for packet in cut(&Datagram { bytes, offload }, ChecksumMode::Partial) {
                 let way = &mut self.ways[end];

@@ -229,10 +229,10 @@ impl Sender {
         &self.rtt
     }
 
-    /// A round trip measured outside, in the handshake.
+    /// A round trip measured outside, in the handshake. The initial window is not spread over it:
+    /// it is a burst that every path has to take (RFC 6928), and a short transfer would wait.
     pub fn on_rtt_sample(&mut self, now: Time, rtt: Duration) {
         self.rtt.on_sample(now, rtt);
-        self.set_pace();
     }
 
     /// The congestion control.

@@ -1,10 +1,11 @@
 //! The gateway comes and goes: what it has promised it keeps, or says that it cannot.
 use super::sequence::exchange;
 use crate::case::{Case, Setting};
-use crate::context::{Context, both, each};
+use crate::context::{Context, Dial, both, each};
 use crate::end::{End, Ending};
 use crate::failure::{Failure, ensure};
 use shorthaul_types::format_duration;
+use socket2::Socket;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -124,14 +125,21 @@ impl Busy {
     ) -> Result<(), Failure> {
         let transfers = || {
             each(BUSY, |i| {
-                let pair = ctx.pair();
+                // Readers that take little at a time leave much to the gateway; others may have it
+                // all, or nearly, when the gateway goes.
+                let little = |socket: &Socket| match i % 4 {
+                    0 | 1 => socket.set_recv_buffer_size(32 * 1024),
+                    _ => Ok(()),
+                };
+                let pair = ctx.pair_with(&Dial { client: &little, server: &little, ..Dial::default() });
                 if pair.is_err() {
                     // The others wait for this one too.
                     self.under_way.wait();
                 }
                 let (client, server) = pair?;
+                let name = client.local()?;
                 let (sender, reader) = if i % 2 == 0 { (client, server) } else { (server, client) };
-                self.transfer(sender, reader, may_reset)
+                self.transfer(sender, reader, may_reset).map_err(|f| f.within(format!("that of {name}")))
             })
             .map_err(|f| f.within("busy connections"))
         };
