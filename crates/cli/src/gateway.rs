@@ -22,7 +22,7 @@ pub struct Args {
     /// A name, where several gateways run on one host
     #[arg(long)]
     name: Option<String>,
-    /// Congestion control for both legs: reno, cubic or fixed:<size>
+    /// Congestion control for both legs: reno, cubic, or a fixed window such as `fixed:64kB`
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
     /// Where the control socket and the crash journal are

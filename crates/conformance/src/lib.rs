@@ -5,7 +5,7 @@
 //! into it, and lets the Linux kernel's own TCP talk through it from both sides. It knows nothing
 //! of how the gateway works, so it can be run against any; and against none, which is the control.
 //!
-//! Reading order: a [`Case`] says what must hold; [`cases`] lists them all, by topic; a [`Suite`]
+//! Reading order: a [`Case`] says what must hold; [`cases()`] lists them all, by topic; a [`Suite`]
 //! runs them, each in a site (client, gateway, server) with or without [`Fault`]s; the [`Report`]
 //! says how each went.
 //!

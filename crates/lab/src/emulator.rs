@@ -2,8 +2,9 @@
 //! other, when they are due.
 use crate::capture::Tap;
 use crate::lateness::{Lateness, LatenessStats};
-use crate::packet_pool::PacketPool;
-use crate::sys::tun::Tun;
+use shorthaul_dataplane::BufferPool;
+use shorthaul_dataplane::sys::Tun;
+
 use crate::sys::{clock, poll, schedule};
 use shorthaul_link::{Direction, Link, LinkConfig, LinkStats, Verdict};
 use shorthaul_types::{Bytes, Time};
@@ -74,7 +75,7 @@ fn is_multicast_report(packet: &[u8]) -> bool {
 pub(crate) struct Emulator {
     ends: [Tun; 2],
     ways: [Way; 2],
-    pool: PacketPool,
+    pool: BufferPool,
     requests: Receiver<Request>,
     waker: Arc<poll::Waker>,
     tap: Option<Tap>,
@@ -115,7 +116,7 @@ impl Emulator {
         Emulator {
             ends,
             ways: links.map(way),
-            pool: PacketPool::new(),
+            pool: BufferPool::new(),
             requests,
             waker,
             tap: None,
@@ -190,7 +191,7 @@ impl Emulator {
                 if let Some(tap) = &self.tap {
                     way.not_captured += u64::from(!tap.note(to, now, &packet, None));
                 }
-                way.refused += u64::from(self.ends[to].send(&packet).is_err());
+                way.refused += u64::from(hand_over(&self.ends[to], &packet).is_err());
             }
         }
     }
@@ -215,4 +216,10 @@ impl Emulator {
         }
         true
     }
+}
+
+/// Gives a host's kernel a packet.
+#[inline]
+fn hand_over(tun: &Tun, packet: &Cut) -> io::Result<()> {
+    tun.send(&packet.header, std::slice::from_ref(&packet.payload), &packet.offload)
 }

@@ -17,7 +17,6 @@ mod host;
 mod lab;
 mod lateness;
 mod link_handle;
-mod packet_pool;
 mod plan;
 mod privilege;
 mod service;

@@ -1,4 +1,5 @@
 //! A lab leaves nothing behind, however its process ends.
+#![allow(clippy::zombie_processes)] // what is started here, the lab has to end, and nobody else
 use shorthaul_lab::{Lab, LinkDescription, Topology};
 use shorthaul_link::LinkConfig;
 use shorthaul_types::Seed;
@@ -118,16 +119,21 @@ fn nothing_is_left_of_a_lab_that_is_dropped() {
     let lab = Lab::start(&topology()).unwrap_or_else(|error| panic!("this test needs a lab: {error}"));
     let mark = format!("{}-dropped", std::process::id());
     let mut sleep = Command::new("sleep");
-    let witness =
-        lab.host("a").run(|| sleep.arg("600").stdout(Stdio::null()).spawn()).expect("starting sleep");
-    let witness = Witness(witness.id());
+    let witness = lab.host("a").run(|| sleep.arg("600").stdout(Stdio::null()).spawn());
+    let mut witness = witness.expect("starting sleep");
+    let devices = Witness(witness.id());
     let mut shell = Command::new("sh");
-    lab.host("b").spawn(shell.args(["-c", "sleep 600 & sleep 600"]).env(MARK, &mark)).expect("starting sh");
-    assert!(witness.devices().contains("to-c:"));
+    let shell = lab.host("b").spawn(shell.args(["-c", "sleep 600 & sleep 600"]).env(MARK, &mark));
+    let mut shell = shell.expect("starting sh");
+    assert!(devices.devices().contains("to-c:"));
+    // Not even a child that nobody has waited for yet holds the lab up.
     drop(lab);
     let deadline = Instant::now() + Duration::from_secs(20);
-    while witness.devices().contains("to-") || !marked(&mark).is_empty() {
-        assert!(Instant::now() < deadline, "left: {:?} and {}", marked(&mark), witness.devices());
+    while devices.devices().contains("to-") || !marked(&mark).is_empty() {
+        assert!(Instant::now() < deadline, "left: {:?} and {}", marked(&mark), devices.devices());
         std::thread::sleep(Duration::from_millis(10));
     }
+    assert!(!shell.wait().expect("waiting for sh").success());
+    drop(devices);
+    witness.wait().expect("waiting for sleep");
 }

@@ -7,7 +7,6 @@ pub(crate) mod poll;
 pub(crate) mod process;
 pub(crate) mod schedule;
 pub(crate) mod socket;
-pub(crate) mod tun;
 
 use std::io;
 
