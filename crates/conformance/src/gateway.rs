@@ -1,7 +1,8 @@
 use crate::failure::{Failure, While};
 use crate::sys;
+use serde::Deserialize;
 use shorthaul_lab::Host;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -54,23 +55,20 @@ impl Gateway {
         !matches!(self, Gateway::None)
     }
 
-    /// How many flows a gateway that runs in `run_dir` knows; `None` if it cannot be asked.
-    pub(crate) fn open_flows(&self, run_dir: &Path) -> Result<Option<usize>, Failure> {
+    /// The flows that a gateway in `run_dir` knows; `None` if it cannot be asked.
+    pub(crate) fn flows(&self, run_dir: &Path) -> Result<Option<BTreeSet<String>>, Failure> {
         let Gateway::Shorthaul { program } = self else { return Ok(None) };
         let answer = Command::new(program)
             .args(["flows", "--json", "--run-dir"])
             .arg(run_dir)
             .output()
             .doing("asking `shorthaul flows`")?;
-        let listing: serde_json::Value = serde_json::from_slice(&answer.stdout).map_err(|error| {
+        let listing: Vec<Flow> = serde_json::from_slice(&answer.stdout).map_err(|error| {
             let said = String::from_utf8_lossy(&answer.stderr);
             let said = said.lines().next().unwrap_or("it said nothing");
-            Failure::new(format!("`shorthaul flows --json` gave no JSON: {error}; {said}"))
+            Failure::new(format!("`shorthaul flows --json` gave no list of flows: {error}; {said}"))
         })?;
-        match listing.as_array().or_else(|| listing.get("flows")?.as_array()) {
-            Some(flows) => Ok(Some(flows.len())),
-            None => Err(Failure::new("`shorthaul flows --json` lists no flows")),
-        }
+        Ok(Some(listing.into_iter().map(|flow| format!("{} to {}", flow.client, flow.server)).collect()))
     }
 
     fn command(&self, run_dir: &Path) -> Option<(Command, Option<&str>)> {
@@ -89,6 +87,13 @@ impl Gateway {
             }
         }
     }
+}
+
+/// An element of what `shorthaul flows --json` prints.
+#[derive(Deserialize)]
+struct Flow {
+    client: String,
+    server: String,
 }
 
 /// A gateway that runs in its host. It is killed when this is dropped.

@@ -8,6 +8,7 @@ use crate::place::{
 use shorthaul_lab::{Host, Lab, LinkDescription, Topology};
 use shorthaul_link::{LinkConfig, LossModel, Reordering};
 use shorthaul_types::Seed;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
@@ -178,9 +179,9 @@ impl Site {
         }
     }
 
-    /// How many connections the gateway still knows, if it can be asked.
-    pub(crate) fn open_flows(&self) -> Result<Option<usize>, Failure> {
-        self.gateway.open_flows(&self.run_dir)
+    /// The flows that the gateway knows; `None` if it cannot be asked.
+    pub(crate) fn flows(&self) -> Result<Option<BTreeSet<String>>, Failure> {
+        self.gateway.flows(&self.run_dir)
     }
 
     /// The gateway that is tested here.

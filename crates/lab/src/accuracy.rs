@@ -2,9 +2,10 @@
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::lateness::LatenessStats;
-use crate::sys::{clock, schedule, socket};
+use crate::sys::{clock, socket};
 use crate::topology::{LinkDescription, LinkKind, Topology};
 use crate::workload::{Amount, Transfer, TransferError};
+use shorthaul_dataplane::sys::sharpen_timers;
 use shorthaul_link::{LinkConfig, QueueLimit, Rate};
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 use std::io;
@@ -142,7 +143,7 @@ struct Pace {
 
 /// Sends numbered packets; returns when each was sent, by `CLOCK_REALTIME`.
 fn send_paced(sender: &UdpSocket, Pace { gap, nap, count }: Pace) -> io::Result<Vec<Time>> {
-    schedule::sharpen_timers();
+    sharpen_timers();
     let mut packet = vec![0; (PACKET.0 - HEADERS) as usize];
     let start = clock::wall();
     let mut sent = Vec::with_capacity(count);

@@ -1,5 +1,6 @@
 //! Recording what passes a link, off the thread that moves the packets.
 use crate::sys::clock;
+use shorthaul_dataplane::sys::monotonic;
 use shorthaul_link::DropReason;
 use shorthaul_types::Time;
 use shorthaul_wire::pcapng::{PacketInfo, Writer};
@@ -70,7 +71,7 @@ fn write(
     interface: u32,
     sightings: &Receiver<Sighting>,
 ) -> io::Result<()> {
-    let wall = clock::wall().saturating_since(clock::now());
+    let wall = clock::wall().saturating_since(monotonic());
     let epoch = Time::ZERO + wall;
     while let Ok(first) = sightings.recv() {
         let mut next = Some(first);

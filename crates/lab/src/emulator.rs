@@ -3,9 +3,10 @@
 use crate::capture::Tap;
 use crate::lateness::{Lateness, LatenessStats};
 use shorthaul_dataplane::BufferPool;
-use shorthaul_dataplane::sys::Tun;
+use shorthaul_dataplane::sys::{Tun, monotonic, sharpen_timers, wait_readable};
 
-use crate::sys::{clock, poll, schedule};
+use crate::sys::schedule;
+use crate::sys::waker::Waker;
 use shorthaul_link::{Direction, Link, LinkConfig, LinkStats, Verdict};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::{ChecksumMode, Cut, Datagram, cut};
@@ -77,7 +78,7 @@ pub(crate) struct Emulator {
     ways: [Way; 2],
     pool: BufferPool,
     requests: Receiver<Request>,
-    waker: Arc<poll::Waker>,
+    waker: Arc<Waker>,
     tap: Option<Tap>,
     runs_first: bool,
 }
@@ -110,7 +111,7 @@ impl Emulator {
         ends: [Tun; 2],
         links: [Link<Cut>; 2],
         requests: Receiver<Request>,
-        waker: Arc<poll::Waker>,
+        waker: Arc<Waker>,
     ) -> Self {
         let way = |link| Way { link, lateness: Lateness::default(), refused: 0, not_captured: 0 };
         Emulator {
@@ -126,14 +127,14 @@ impl Emulator {
 
     /// Runs until it is asked to stop, or one of the devices is gone.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        schedule::sharpen_timers();
+        sharpen_timers();
         // Where it is not permitted, packets may be late when the machine is busy; the lateness tells.
         self.runs_first = schedule::run_first().is_ok();
         loop {
             let [first, second] = &self.ends;
             let timeout = self.time_to_next();
             let [from_first, from_second, asked] =
-                poll::wait_readable([first.as_fd(), second.as_fd(), self.waker.descriptor()], timeout)?;
+                wait_readable([first.as_fd(), second.as_fd(), self.waker.descriptor()], timeout)?;
             if asked && !self.answer() {
                 return Ok(());
             }
@@ -149,7 +150,7 @@ impl Emulator {
     /// How long to sleep: zero if there is, or will soon be, something to deliver; `None` if there is not.
     fn time_to_next(&self) -> Option<Duration> {
         let next = self.ways.iter().filter_map(|way| way.link.next_delivery()).min()?;
-        let wait = next.saturating_since(clock::now());
+        let wait = next.saturating_since(monotonic());
         Some(wait.saturating_sub(SPIN))
     }
 
@@ -161,7 +162,7 @@ impl Emulator {
             if is_multicast_report(bytes.as_slice()) {
                 continue;
             }
-            let now = clock::now();
+            let now = monotonic();
             for packet in cut(&Datagram { bytes, offload }, ChecksumMode::Partial) {
                 let way = &mut self.ways[end];
                 let size = Bytes(packet.len() as u64);
@@ -185,7 +186,7 @@ impl Emulator {
         for (from, way) in self.ways.iter_mut().enumerate() {
             let to = 1 - from;
             for _ in 0..BATCH {
-                let now = clock::now();
+                let now = monotonic();
                 let Some((due, packet)) = way.link.pop(now) else { break };
                 way.lateness.count(now.saturating_since(due));
                 if let Some(tap) = &self.tap {
@@ -202,10 +203,10 @@ impl Emulator {
         while let Ok(request) = self.requests.try_recv() {
             match request {
                 Request::Reconfigure { direction, config } => {
-                    self.ways[number(direction)].link.reconfigure(clock::now(), *config);
+                    self.ways[number(direction)].link.reconfigure(monotonic(), *config);
                 }
                 Request::Report(to) => {
-                    let now = clock::now();
+                    let now = monotonic();
                     let ways = [self.ways[0].report(now), self.ways[1].report(now)];
                     // Who asked may have gone.
                     let _ = to.try_send(Report { ways, runs_first: self.runs_first });

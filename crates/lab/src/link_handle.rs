@@ -3,10 +3,10 @@ use crate::emulator::{DirectionReport, Emulator, Report, Request, number};
 use crate::error::LabError;
 use crate::host::Host;
 use crate::plan::{InterfacePlan, LinkPlan};
-use crate::sys::poll::Waker;
-use crate::sys::{clock, netlink};
+use crate::sys::netlink;
+use crate::sys::waker::Waker;
 use crate::topology::LinkKind;
-use shorthaul_dataplane::sys::Tun;
+use shorthaul_dataplane::sys::{Tun, monotonic};
 use shorthaul_link::{Direction, Link, LinkConfig};
 use shorthaul_types::Seed;
 use std::io;
@@ -80,7 +80,7 @@ impl LinkHandle {
                     end(1).map_err(failed("making a TUN device"))?,
                 ];
                 let seed = seed.derive(&name);
-                let origin = clock::now();
+                let origin = monotonic();
                 let links = [
                     Link::starting_at(origin, up.clone(), seed.derive("up")),
                     Link::starting_at(origin, down.clone(), seed.derive("down")),

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`Payload`] (refcounted bytes), [`Packet`] (parsed headers and payload slices),
 //! [`TcpHeader`] and [`TcpOptions`], [`Datagram`] (raw bytes with what an offload left undone),
-//! [`parse`] (bytes to packets), [`headers`] and [`to_datagram`] (packets to bytes), [`cut`]
+//! [`parse()`] (bytes to packets), [`headers`] and [`to_datagram`] (packets to bytes), [`cut`]
 //! (segmentation in software), [`checksum`], [`Machine`] (what takes packets and gives packets),
 //! [`pcapng`] (packets to a recording and back).
 //!

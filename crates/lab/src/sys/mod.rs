@@ -3,10 +3,10 @@
 pub(crate) mod clock;
 pub(crate) mod namespace;
 pub(crate) mod netlink;
-pub(crate) mod poll;
 pub(crate) mod process;
 pub(crate) mod schedule;
 pub(crate) mod socket;
+pub(crate) mod waker;
 
 use std::io;
 

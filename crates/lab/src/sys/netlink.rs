@@ -182,13 +182,3 @@ impl Netlink {
         }
     }
 }
-
-/// The index of an interface in the calling thread's network namespace.
-pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
-    let name = std::ffi::CString::new(name)?;
-    // SAFETY: the name is a terminated string.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(io::Error::last_os_error()),
-        index => Ok(index),
-    }
-}

@@ -1,36 +1,7 @@
-//! Waiting for descriptors, and waking who waits.
+//! Waking a thread that waits for descriptors.
 use super::{check, check_len};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
-
-/// Waits until one of `descriptors` can be read from, for at most `timeout` (to the nanosecond, as far
-/// as the timers go); says which can.
-pub(crate) fn wait_readable<const N: usize>(
-    descriptors: [BorrowedFd<'_>; N],
-    timeout: Option<Duration>,
-) -> io::Result<[bool; N]> {
-    let mut polled =
-        descriptors.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
-    let timeout = timeout.map(|t| libc::timespec {
-        tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: t.subsec_nanos().into(),
-    });
-    // SAFETY: `polled` holds N structures and `timeout` one or none; both live until the call returns.
-    let result = unsafe {
-        libc::ppoll(
-            polled.as_mut_ptr(),
-            N as libc::nfds_t,
-            timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
-            std::ptr::null(),
-        )
-    };
-    match check(result) {
-        Ok(_) => Ok(polled.map(|p| p.revents != 0)),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok([false; N]),
-        Err(error) => Err(error),
-    }
-}
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// What a thread that waits for descriptors can be woken by (`eventfd(2)`).
 #[derive(Debug)]
@@ -46,7 +17,6 @@ impl Waker {
 
     /// The descriptor to wait for.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        use std::os::fd::AsFd;
         self.0.as_fd()
     }
 
