@@ -1,6 +1,6 @@
 //! `shorthaul flows`: what a running gateway knows.
 use anyhow::Context;
-use shorthaul_dataplane::{Config, control_path};
+use shorthaul_dataplane::{Config, Name, control_path};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// The gateway's counters instead
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     counters: bool,
     /// The gateway's name
     #[arg(long)]
-    name: Option<String>,
+    name: Option<Name>,
     /// The gateway's run directory
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -26,11 +26,12 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     let defaults = Config::default();
     let name = args.name.unwrap_or(defaults.name);
-    let path = control_path(&args.run_dir.unwrap_or(defaults.run_dir), &name);
+    let path = control_path(&args.run_dir.unwrap_or(defaults.run_dir), &name.to_string());
     let request = match (args.json, args.counters) {
-        (true, _) => "flows-json",
-        (_, true) => "counters",
-        _ => "flows",
+        (true, true) => "counters-json",
+        (true, false) => "flows-json",
+        (false, true) => "counters",
+        (false, false) => "flows",
     };
     let mut stream = UnixStream::connect(&path)
         .with_context(|| format!("no gateway named `{name}` answers at {}", path.display()))?;

@@ -1,6 +1,7 @@
 //! `shorthaul gateway`: run the transparent gateway on this host.
 use anyhow::Context;
-use shorthaul_dataplane::{Config, run_forwarder, run_gateway};
+use shorthaul_congestion::Algorithm;
+use shorthaul_dataplane::{Config, Name, Notice, run_forwarder, run_gateway};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -21,16 +22,22 @@ pub struct Args {
     wan: Vec<String>,
     /// A name, where several gateways run on one host
     #[arg(long)]
-    name: Option<String>,
+    name: Option<Name>,
     /// Congestion control for both legs: reno, cubic, or a fixed window such as `fixed:64kB`
     #[arg(long, value_name = "NAME")]
-    congestion: Option<String>,
+    congestion: Option<Algorithm>,
     /// Where the control socket and the crash journal are
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
     /// How long to wait for what is held when told to stop, such as "30 s"
     #[arg(long, value_name = "TIME", value_parser = shorthaul_types::parse_duration)]
     drain_timeout: Option<std::time::Duration>,
+    /// The first of the two routing tables to use, and the priority of the rules
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(256..32_765))]
+    table: Option<u32>,
+    /// Record all packets to a pcapng file, for Wireshark and for `shorthaul replay`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Forward every packet as it is, without splitting: the baseline of measurements
     #[arg(long)]
     forward_only: bool,
@@ -49,18 +56,23 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.wan = args.wan;
     }
     if let Some(congestion) = args.congestion {
-        config.to_edge.congestion.clone_from(&congestion);
+        config.to_edge.congestion = congestion;
         config.to_wan.congestion = congestion;
     }
     config.name = args.name.unwrap_or(config.name);
     config.run_dir = args.run_dir.unwrap_or(config.run_dir);
     config.drain_timeout = args.drain_timeout.unwrap_or(config.drain_timeout);
+    config.table = args.table.unwrap_or(config.table);
+    config.record = args.record.or(config.record);
     let what = if args.forward_only { "forwarding" } else { "splitting" };
-    let line = format!("ready: {what} between {} and {}", config.edge.join(", "), config.wan.join(", "));
-    let ready = || {
-        println!("{line}");
-        let _ = std::io::stdout().flush();
+    let ready = format!("ready: {what} between {} and {}", config.edge.join(", "), config.wan.join(", "));
+    let notify = |notice| match notice {
+        Notice::Ready => {
+            println!("{ready}");
+            let _ = std::io::stdout().flush();
+        }
+        other => eprintln!("{other}"),
     };
-    if args.forward_only { run_forwarder(&config, ready) } else { run_gateway(&config, ready) }
+    if args.forward_only { run_forwarder(&config, notify) } else { run_gateway(&config, notify) }
         .context("the gateway cannot run")
 }

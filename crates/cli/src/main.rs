@@ -7,6 +7,7 @@ mod demo;
 mod flows;
 mod gateway;
 mod lab;
+mod replay;
 
 /// TCP made fast where distance or a bad link makes it slow.
 #[derive(Parser)]
@@ -24,6 +25,7 @@ enum Command {
     Flows(flows::Args),
     Gateway(gateway::Args),
     Lab(lab::Args),
+    Replay(replay::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -33,5 +35,6 @@ fn main() -> anyhow::Result<()> {
         Command::Flows(args) => flows::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Lab(args) => lab::run(&args),
+        Command::Replay(args) => replay::run(&args),
     }
 }

@@ -1,16 +1,18 @@
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_congestion::Algorithm;
 use shorthaul_proxy::{GatewayConfig, LegConfig};
 use shorthaul_types::Bytes;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// A gateway's configuration file, all of it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Distinguishes several gateways on one host; part of device and file names (at most 8 letters).
-    pub name: String,
+    /// Distinguishes several gateways on one host; part of device and file names.
+    pub name: Name,
     /// Interfaces toward the edge: the bad link.
     pub edge: Vec<String>,
     /// Interfaces toward the rest of the world.
@@ -27,14 +29,22 @@ pub struct Config {
     /// Where the control socket and the crash journal are.
     pub run_dir: PathBuf,
     /// First of the two routing tables, and priority of the rules.
+    #[serde(deserialize_with = "table")]
     pub table: u32,
+    /// A file to record everything to.
+    pub record: Option<PathBuf>,
 }
 
+/// The name of a gateway: 1 to 8 letters or digits, since it is part of an interface's name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Name(String);
+
 /// Bounds on what is held.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
     /// Of each direction of a flow.
+    #[serde(deserialize_with = "per_flow")]
     pub per_flow: Bytes,
     /// In all.
     pub total: Bytes,
@@ -43,11 +53,11 @@ pub struct Memory {
 }
 
 /// How to send into a leg.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Leg {
     /// `reno`, `cubic` or `fixed:<size>`.
-    pub congestion: String,
+    pub congestion: Algorithm,
     /// Spread bursts over the round trip.
     pub pacing: bool,
 }
@@ -55,7 +65,7 @@ pub struct Leg {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            name: "gw".into(),
+            name: Name("gw".into()),
             edge: Vec::new(),
             wan: Vec::new(),
             memory: Memory::default(),
@@ -64,6 +74,7 @@ impl Default for Config {
             drain_timeout: Duration::from_secs(30),
             run_dir: "/run/shorthaul".into(),
             table: 7001,
+            record: None,
         }
     }
 }
@@ -77,7 +88,53 @@ impl Default for Memory {
 
 impl Default for Leg {
     fn default() -> Self {
-        Leg { congestion: "cubic".into(), pacing: true }
+        let LegConfig { congestion, pacing, .. } = LegConfig::default();
+        Leg { congestion, pacing }
+    }
+}
+
+impl FromStr for Name {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if (1..=8).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            Ok(Name(name.into()))
+        } else {
+            Err(format!(
+                "`{name}` cannot be a gateway's name: write 1 to 8 letters or digits, such as \"gw\""
+            ))
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+fn per_flow<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
+    match Bytes::deserialize(d)? {
+        Bytes(0..16_384) => Err(serde::de::Error::custom(
+            "less than 16 KiB for each direction of a flow holds no window: write a size such as \"4 MiB\"",
+        )),
+        size => Ok(size),
+    }
+}
+
+fn table<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
+    match u32::deserialize(d)? {
+        table @ (1..253 | 256..32_765) => Ok(table),
+        other => Err(serde::de::Error::custom(format!(
+            "{other} and {} cannot be our routing tables: write a number from 256 to 32764, such as 7001",
+            u64::from(other) + 1
+        ))),
     }
 }
 
@@ -100,7 +157,7 @@ pub enum ConfigError {
         /// Where and why.
         error: toml::de::Error,
     },
-    /// A value is not one that can be worked with.
+    /// What file and flags say together is not something that can be worked with.
     #[error("{key}: {why}")]
     Value {
         /// The key.
@@ -114,7 +171,7 @@ impl Config {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// Says which line and key are wrong.
+    /// Says which line and key are wrong, and what would be right.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError::Unreadable { path: path.into(), error })?;
@@ -127,39 +184,23 @@ impl Config {
     /// Names the key and the remedy.
     pub fn gateway(&self, hash_seed: u64) -> Result<GatewayConfig, ConfigError> {
         let value = |key, why: String| Err(ConfigError::Value { key, why });
-        if self.name.is_empty()
-            || self.name.len() > 8
-            || !self.name.bytes().all(|b| b.is_ascii_alphanumeric())
-        {
-            return value("name", format!("`{}` must be 1 to 8 letters or digits", self.name));
-        }
         for (key, list, flag) in [("edge", &self.edge, "--edge"), ("wan", &self.wan, "--wan")] {
             if list.is_empty() {
-                return value(
-                    key,
-                    format!("no interface is named; write {key} = [\"eth0\"] or give {flag} eth0"),
-                );
+                let why = format!("no interface is named; write {key} = [\"eth0\"] or give {flag} eth0");
+                return value(key, why);
             }
         }
         if let Some(both) = self.edge.iter().find(|name| self.wan.contains(name)) {
             return value("wan", format!("`{both}` is named as edge too; an interface leads to one side"));
         }
-        if self.memory.per_flow.0 < 16 * 1024 {
-            return value("memory.per_flow", "less than 16 KiB holds no window; write \"4 MiB\"".into());
-        }
-        let leg = |key, leg: &Leg| -> Result<LegConfig, ConfigError> {
-            let congestion: Algorithm = leg
-                .congestion
-                .parse()
-                .map_err(|error| ConfigError::Value { key, why: format!("{error}") })?;
-            Ok(LegConfig { congestion, pacing: leg.pacing, ..LegConfig::default() })
-        };
+        let leg =
+            |leg: &Leg| LegConfig { congestion: leg.congestion, pacing: leg.pacing, ..LegConfig::default() };
         Ok(GatewayConfig {
             flow_buffer: self.memory.per_flow,
             memory: self.memory.total,
             max_flows: self.memory.max_flows,
-            edge: leg("to_edge.congestion", &self.to_edge)?,
-            wan: leg("to_wan.congestion", &self.to_wan)?,
+            edge: leg(&self.to_edge),
+            wan: leg(&self.to_wan),
             hash_seed,
         })
     }
@@ -169,18 +210,48 @@ impl Config {
 mod tests {
     use super::*;
 
+    /// What a person is told about a file with this text.
+    fn complaint(text: &str) -> String {
+        let error = toml::from_str(text).map(|_: Config| ()).expect_err(text);
+        ConfigError::Malformed { path: "gateway.toml".into(), error }.to_string()
+    }
+
     #[test]
-    fn a_wrong_file_names_line_key_and_remedy() {
-        let error =
-            toml::from_str::<Config>("edge = [\"eth0\"]\nwann = [\"eth1\"]\n").unwrap_err().to_string();
-        assert!(error.contains("line 2") && error.contains("wann") && error.contains("`wan`"), "{error}");
-        let error = toml::from_str::<Config>("[memory]\nper_flow = \"4 Mi\"\n").unwrap_err().to_string();
-        assert!(error.contains("line 2") && error.contains("4 MiB"), "{error}");
+    fn a_wrong_file_names_file_line_key_and_remedy() {
+        for (text, line, words) in [
+            ("edge = [\"eth0\"]\nwann = [\"eth1\"]\n", 2, ["wann", "`wan`"]),
+            ("[memory]\nper_flow = \"4 Mi\"\n", 2, ["per_flow", "4 MiB"]),
+            ("[memory]\n\nper_flow = \"4 KiB\"\n", 3, ["per_flow", "\"4 MiB\""]),
+            ("[to_edge]\ncongestion = \"vegas\"\n", 2, ["congestion", "\"cubic\""]),
+            ("\nname = \"my gateway\"\n", 2, ["name", "letters or digits"]),
+            ("table = 254\n", 1, ["table", "7001"]),
+            ("drain_timeout = \"soon\"\n", 1, ["drain_timeout", "1.5 s"]),
+        ] {
+            let said = complaint(text);
+            assert!(said.starts_with("gateway.toml: "), "{said}");
+            assert!(said.contains(&format!("line {line}")), "{said}");
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        }
     }
 
     #[test]
     fn a_configuration_without_interfaces_says_what_to_write() {
         let error = Config::default().gateway(0).unwrap_err().to_string();
         assert!(error.contains("edge") && error.contains("--edge eth0"), "{error}");
+    }
+
+    #[test]
+    fn an_interface_leads_to_one_side() {
+        let config =
+            Config { edge: vec!["a".into(), "b".into()], wan: vec!["b".into()], ..Config::default() };
+        let error = config.gateway(0).unwrap_err().to_string();
+        assert!(error.starts_with("wan: `b`"), "{error}");
+    }
+
+    #[test]
+    fn a_configuration_survives_being_written_into_a_recording() {
+        let config = Config { record: Some("x".into()), edge: vec!["eth0".into()], ..Config::default() };
+        let text = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
     }
 }

@@ -1,11 +1,14 @@
-use crate::routes::is_forwarding;
-use crate::sys::{Signals, Tun, interface_index, monotonic, sharpen_timers};
-use crate::{Config, ConfigError, Driven, EventLoop, Forwarder, Interception, Journal, Routes};
+use crate::control::{ControlSocket, Controlled, control_path};
+use crate::routes::{RouteError, is_forwarding};
+use crate::sys::{RulePriority, Signals, Tun, interface_index, interface_names, monotonic, sharpen_timers};
+use crate::{Config, ConfigError, EventLoop, Forwarder, Interception, Journal, Recorder, Routes, Session};
 use shorthaul_proxy::Gateway;
-use std::fmt::Write as _;
-use std::io::{self, Read, Write};
+use shorthaul_types::Time;
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,18 +31,25 @@ pub enum DaemonError {
         "this host does not forward packets: run `sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1`"
     )]
     NotForwarding,
+    /// There is one with this name.
+    #[error("a gateway named `{name}` is running already: give this one another with --name")]
+    Running {
+        /// The name.
+        name: String,
+    },
     /// A device cannot be made.
-    #[error(
-        "cannot make the device `{name}`: {error} (it takes CAP_NET_ADMIN, so run it as root or in a user namespace, and /dev/net/tun)"
-    )]
+    #[error("cannot make the device `{name}`: {error}{}", device_remedy(.error))]
     Device {
         /// The device.
         name: String,
         /// Why.
         error: io::Error,
     },
+    /// Packets cannot be routed into the devices.
+    #[error(transparent)]
+    Routes(#[from] RouteError),
     /// A file or socket of ours cannot be made.
-    #[error("{path}: {error}")]
+    #[error("{path}: {error}{}", if error.kind() == io::ErrorKind::PermissionDenied { " (choose another directory with --run-dir)" } else { "" })]
     File {
         /// The path.
         path: PathBuf,
@@ -56,202 +66,206 @@ pub enum DaemonError {
     },
 }
 
-/// The control socket of the gateway `name`.
-pub fn control_path(run_dir: &std::path::Path, name: &str) -> PathBuf {
-    run_dir.join(format!("{name}.sock"))
-}
-
-/// Runs a gateway until it is asked to end and has delivered what it holds. `ready` is called once,
-/// when packets are being intercepted.
-///
-/// # Errors
-/// Says what is missing and what to do.
-pub fn run_gateway(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
-    let hash_seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
-    let mut gateway = Gateway::new(config.gateway(hash_seed)?);
-    make_run_dir(config)?;
-    let path = config.run_dir.join(format!("{}.custody", config.name));
-    let (mut journal, left) = Journal::open(&path, config.memory.max_flows)
-        .map_err(|error| DaemonError::File { path: path.clone(), error })?;
-    gateway.adopt(monotonic(), left.into_iter());
-    run(config, gateway, ready, |slot, record| journal.store(slot, record))?;
-    drop(journal);
-    let _ = std::fs::remove_file(path);
-    Ok(())
-}
-
-/// Forwards every packet as it is: what a gateway is measured against.
-///
-/// # Errors
-/// Says what is missing and what to do.
-pub fn run_forwarder(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
-    config.gateway(0)?;
-    make_run_dir(config)?;
-    run(config, Forwarder::default(), ready, |_, _| ())
-}
-
-/// What the daemon asks of a machine beyond driving it.
-pub trait Controlled: Driven {
-    /// Begin to step out of everything.
-    fn drain(&mut self) {}
-    /// Whether nothing is held any more.
-    fn is_drained(&self) -> bool {
-        true
-    }
-    /// Give up what is still held.
-    fn abandon(&mut self) {}
-    /// The answer to a line on the control socket.
-    fn answer(&self, request: &str) -> String;
-}
-
-impl Controlled for Forwarder {
-    fn answer(&self, _request: &str) -> String {
-        "[]\n".into()
+fn device_remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+            " (/dev/net/tun is missing: run `modprobe tun`, or let the container have the device)"
+        }
+        Some(libc::EPERM | libc::EACCES) => {
+            " (it takes the capability CAP_NET_ADMIN: run as root, or in a user and network namespace of your own)"
+        }
+        Some(libc::EBUSY) => " (another gateway has it: give this one another name with --name)",
+        _ => "",
     }
 }
 
-impl Controlled for Gateway {
-    fn drain(&mut self) {
-        Gateway::drain(self, monotonic());
-    }
+/// What a running gateway has to say.
+#[derive(Debug)]
+pub enum Notice {
+    /// Packets are intercepted from now on.
+    Ready,
+    /// It was asked to end, and delivers first what it holds of so many flows.
+    Draining {
+        /// The flows.
+        held_flows: usize,
+    },
+    /// The time for that is over: so many flows were reset at both ends.
+    Abandoned {
+        /// The flows.
+        held_flows: usize,
+    },
+    /// Nothing more is recorded; the gateway goes on.
+    RecordingEnded {
+        /// Why.
+        error: io::Error,
+    },
+}
 
-    fn is_drained(&self) -> bool {
-        self.held_flows() == 0
-    }
-
-    fn abandon(&mut self) {
-        self.reset_held(monotonic());
-    }
-
-    fn answer(&self, request: &str) -> String {
-        let mut text = String::new();
-        match request {
-            "flows" => self.flows().for_each(|flow| {
-                let _ = writeln!(text, "{flow}");
-            }),
-            "flows-json" => {
-                let flows: Vec<_> = self.flows().map(|flow| flow_json(&flow)).collect();
-                let _ = writeln!(text, "{}", serde_json::Value::Array(flows));
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Ready => f.write_str("ready"),
+            Notice::Draining { held_flows } => {
+                write!(f, "ending: delivering what is held of {held_flows} flows; once more to end at once")
             }
-            "counters" => self.counters().named().for_each(|(name, count)| {
-                let _ = writeln!(text, "{count:>12} {name}");
-            }),
-            other => {
-                let _ = writeln!(text, "unknown request `{other}`: ask for flows, flows-json or counters");
+            Notice::Abandoned { held_flows } => {
+                write!(f, "the drain timeout is over: {held_flows} flows with undelivered bytes were reset")
+            }
+            Notice::RecordingEnded { error } => {
+                write!(f, "recording ended, the gateway goes on without: {error}")
             }
         }
-        text
     }
 }
 
-fn flow_json(flow: &shorthaul_proxy::FlowInfo) -> serde_json::Value {
-    let leg = |leg: &shorthaul_proxy::LegInfo| {
-        serde_json::json!({
-            "congestion": leg.control, "cwnd": leg.window, "in_flight": leg.in_flight, "held": leg.buffered,
-            "srtt_us": leg.srtt.map(|srtt| srtt.as_micros() as u64), "mss": leg.mss, "window": leg.peer_window,
-            "delivered": leg.delivered, "retransmitted": leg.retransmitted, "timeouts": leg.timeouts,
-        })
-    };
-    serde_json::json!({
-        "client": flow.key.src.to_string(), "server": flow.key.dst.to_string(), "state": flow.state,
-        "age_ms": flow.age.as_millis() as u64,
-        "to_server": flow.legs.as_ref().map(|legs| leg(&legs[0])),
-        "to_client": flow.legs.as_ref().map(|legs| leg(&legs[1])),
-    })
+/// Runs a gateway until it is asked to end and has delivered what it holds.
+///
+/// # Errors
+/// Says what is missing and what to do.
+pub fn run_gateway(config: &Config, notify: impl FnMut(Notice)) -> Result<(), DaemonError> {
+    let hash_seed = RandomState::new().hash_one(0);
+    let session = Session::gateway(config, hash_seed)?;
+    run(&session, Gateway::new(config.gateway(hash_seed)?), notify)
+}
+
+/// Forwards every packet as it is, until it is asked to end: what a gateway is measured against.
+///
+/// # Errors
+/// Says what is missing and what to do.
+pub fn run_forwarder(config: &Config, notify: impl FnMut(Notice)) -> Result<(), DaemonError> {
+    run(&Session::forwarder(config)?, Forwarder::default(), notify)
 }
 
 fn run<M: Controlled>(
-    config: &Config,
+    session: &Session,
     machine: M,
-    ready: impl FnOnce(),
-    mut journal: impl FnMut(u32, Option<shorthaul_proxy::CustodyRecord>),
+    mut notify: impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
-    let system = |what| move |error| DaemonError::System { what, error };
-    for name in config.edge.iter().chain(&config.wan) {
-        if interface_index(name).is_err() {
-            return Err(DaemonError::NoInterface { name: name.clone(), present: interfaces() });
-        }
-    }
-    if !is_forwarding() {
-        return Err(DaemonError::NotForwarding);
-    }
+    let config = &session.config;
+    check_host(config)?;
+    let signals = Signals::take_over().map_err(system("taking over signals"))?;
     sharpen_timers();
-    let signals = Signals::take_over().map_err(system("signals"))?;
     let names = [format!("sh-{}-e", config.name), format!("sh-{}-w", config.name)];
-    let device =
-        |name: &String| Tun::create(name).map_err(|error| DaemonError::Device { name: name.clone(), error });
-    let devices = [device(&names[0])?, device(&names[1])?];
-    let socket_path = control_path(&config.run_dir, &config.name);
-    let _ = std::fs::remove_file(&socket_path);
-    let control = UnixListener::bind(&socket_path)
-        .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
-        .map_err(|error| DaemonError::File { path: socket_path.clone(), error })?;
+    let devices = [create_device(&names[0])?, create_device(&names[1])?];
+    let _lock = lock(config)?;
+    let socket = control_path(&config.run_dir, &config.name.to_string());
+    let control = ControlSocket::bind(socket).map_err(|(path, error)| DaemonError::File { path, error })?;
+    let recorder = match &config.record {
+        Some(path) => Some(Recorder::create(path, session, monotonic()).map_err(file(path.clone()))?),
+        None => None,
+    };
+    // What a crash left is read when nothing but the kernel's refusal of a route can keep us from
+    // seeing to it.
+    let journal_path = config.run_dir.join(format!("{}.custody", config.name));
+    let (journal, left) = if session.forward_only {
+        (None, Vec::new())
+    } else {
+        let slots = config.memory.max_flows;
+        let (journal, left) = Journal::open(&journal_path, slots).map_err(file(journal_path.clone()))?;
+        (Some(journal), left)
+    };
     let routes = Routes::install(Interception {
         interfaces: [config.edge.clone(), config.wan.clone()],
         devices: names,
         tables: [config.table, config.table + 1],
-        priority: config.table,
-    })
-    .map_err(system("routing"))?;
-    let mut event_loop = EventLoop::new(devices, machine);
-    ready();
-    let mut end = None;
+        priority: RulePriority(config.table),
+    })?;
+    let mut event_loop = EventLoop::new(devices, machine, journal, recorder);
+    event_loop.adopt(left);
+    notify(Notice::Ready);
+    work(config, &mut event_loop, &signals, &control, &mut notify)?;
+    drop(routes);
+    // What was on its way to us still passes.
     loop {
-        let others = [signals.as_fd(), control.as_fd()];
-        let longest = Duration::from_millis(if end.is_some() { 10 } else { 1000 });
-        let [signal, asked] =
-            event_loop.round(others, longest, &mut journal).map_err(system("a device is gone"))?;
-        if asked && let Ok((stream, _)) = control.accept() {
-            answer(stream, event_loop.machine());
-        }
-        if signal && signals.arrived() {
-            if end.is_some() {
-                break;
-            }
-            event_loop.machine().drain();
-            end = Some(monotonic() + config.drain_timeout);
-        }
-        if let Some(end) = end {
-            if monotonic() >= end {
-                event_loop.machine().abandon();
-            }
-            if event_loop.machine().is_drained() {
-                // One more round, for the last acknowledgments.
-                let others = [signals.as_fd(), control.as_fd()];
-                let _ = event_loop.round(others, Duration::ZERO, &mut journal);
-                break;
-            }
+        let before = event_loop.stats().packets_read;
+        let round = event_loop.round([signals.as_fd(), control.as_fd()], Duration::ZERO);
+        if round.is_err() || event_loop.stats().packets_read == before {
+            break;
         }
     }
-    drop(routes);
-    let _ = std::fs::remove_file(socket_path);
+    // Otherwise the next one has to see to it.
+    if !session.forward_only && event_loop.machine().held_flows() == 0 {
+        let _ = std::fs::remove_file(journal_path);
+    }
     Ok(())
 }
 
-fn make_run_dir(config: &Config) -> Result<(), DaemonError> {
-    std::fs::create_dir_all(&config.run_dir)
-        .map_err(|error| DaemonError::File { path: config.run_dir.clone(), error })
+/// Does rounds until it was asked to end and nothing is held any more, or until it was asked twice.
+fn work<M: Controlled>(
+    config: &Config,
+    event_loop: &mut EventLoop<M>,
+    signals: &Signals,
+    control: &ControlSocket,
+    notify: &mut impl FnMut(Notice),
+) -> Result<(), DaemonError> {
+    const IDLE: Duration = Duration::from_secs(1);
+    const DRAINING: Duration = Duration::from_millis(10);
+    let mut end: Option<Time> = None;
+    loop {
+        let longest = if end.is_some() { DRAINING } else { IDLE };
+        let others = [signals.as_fd(), control.as_fd()];
+        let [signalled, asked] =
+            event_loop.round(others, longest).map_err(system("reading from our own devices"))?;
+        if let Some(error) = event_loop.take_recording_error() {
+            notify(Notice::RecordingEnded { error });
+        }
+        if asked {
+            control.answer(event_loop.machine(), event_loop.stats());
+        }
+        if signalled && signals.arrived() {
+            if end.is_some() {
+                return Ok(());
+            }
+            notify(Notice::Draining { held_flows: event_loop.machine().held_flows() });
+            event_loop.drain();
+            end = Some(monotonic() + config.drain_timeout);
+        }
+        if let Some(end) = end {
+            let held_flows = event_loop.machine().held_flows();
+            if held_flows == 0 {
+                return Ok(());
+            }
+            if monotonic() >= end {
+                event_loop.abandon();
+                notify(Notice::Abandoned { held_flows });
+            }
+        }
+    }
 }
 
-/// Answers one request. Whoever asks gets a fifth of a second to say what, and to read the answer:
-/// packets wait meanwhile.
-fn answer(mut stream: UnixStream, machine: &impl Controlled) {
-    let patience = Some(Duration::from_millis(200));
-    let _ = stream.set_read_timeout(patience);
-    let _ = stream.set_write_timeout(patience);
-    let mut request = [0; 64];
-    let Ok(len) = stream.read(&mut request) else { return };
-    let request = String::from_utf8_lossy(&request[..len]);
-    let _ = stream.write_all(machine.answer(request.trim()).as_bytes());
+fn check_host(config: &Config) -> Result<(), DaemonError> {
+    for name in config.edge.iter().chain(&config.wan) {
+        if interface_index(name).is_err() {
+            return Err(DaemonError::NoInterface {
+                name: name.clone(),
+                present: interface_names().join(", "),
+            });
+        }
+    }
+    if is_forwarding() { Ok(()) } else { Err(DaemonError::NotForwarding) }
 }
 
-fn interfaces() -> String {
-    let mut names: Vec<String> = std::fs::read_dir("/sys/class/net")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names.join(", ")
+/// Keeps a second gateway of this name from taking our files. The lock goes with the process.
+fn lock(config: &Config) -> Result<File, DaemonError> {
+    std::fs::create_dir_all(&config.run_dir).map_err(file(config.run_dir.clone()))?;
+    let path = config.run_dir.join(format!("{}.lock", config.name));
+    let lock = File::options().write(true).create(true).truncate(false).open(&path);
+    let lock = lock.map_err(file(path.clone()))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(DaemonError::Running { name: config.name.to_string() }),
+        Err(TryLockError::Error(error)) => Err(DaemonError::File { path, error }),
+    }
+}
+
+fn create_device(name: &str) -> Result<Tun, DaemonError> {
+    Tun::create(name).map_err(|error| DaemonError::Device { name: name.into(), error })
+}
+
+fn file(path: PathBuf) -> impl FnOnce(io::Error) -> DaemonError {
+    move |error| DaemonError::File { path, error }
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
+    move |error| DaemonError::System { what, error }
 }

@@ -1,11 +1,10 @@
-use crate::BufferPool;
+use crate::driver::{Driven, Driver, Outlet};
+use crate::record::{Mark, Recorder};
 use crate::sys::{Tun, monotonic, wait_readable};
-use shorthaul_proxy::{CustodyRecord, Gateway};
+use crate::{BufferPool, Journal};
+use shorthaul_proxy::CustodyRecord;
 use shorthaul_types::{PortId, Time};
-use shorthaul_wire::{
-    ChecksumMode, Datagram, HEADERS_MAX, Machine, Packet, RejectReason, TxBatch, headers, parse,
-    payload_slices,
-};
+use shorthaul_wire::{Datagram, Offload, Payload};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -14,159 +13,185 @@ use std::time::Duration;
 /// long for its acknowledgment, enough to spread the cost of a round.
 const BATCH: usize = 32;
 
-/// A machine that the loop can drive: what it is told beyond [`Machine`].
-pub trait Driven: Machine {
-    /// Bytes arrived that are no packet.
-    fn on_malformed(&mut self, reason: RejectReason) {
-        let _ = reason;
-    }
+/// Declares the loop's counters once, for the struct and for its listing by name.
+macro_rules! loop_stats {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What the loop itself has seen.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct LoopStats {
+            $($(#[$doc])* pub $name: u64,)*
+        }
 
-    /// The next thing to be stored before the packets of this round leave.
-    fn poll_custody(&mut self) -> Option<(u32, Option<CustodyRecord>)> {
-        None
-    }
+        impl LoopStats {
+            /// Every counter with its name.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
 }
 
-impl Driven for crate::Forwarder {}
-
-impl Driven for Gateway {
-    fn on_malformed(&mut self, reason: RejectReason) {
-        self.count_malformed(reason.as_str());
-    }
-
-    fn poll_custody(&mut self) -> Option<(u32, Option<CustodyRecord>)> {
-        Gateway::poll_custody(self)
-    }
-}
-
-/// What the loop itself has seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LoopStats {
+loop_stats! {
     /// Rounds.
-    pub rounds: u64,
-    /// Packets read.
-    pub packets_in: u64,
-    /// Packets written.
-    pub packets_out: u64,
-    /// Packets that a device did not take.
-    pub dropped: u64,
+    rounds,
+    /// Packets read from a device.
+    packets_read,
+    /// Packets written to a device.
+    packets_written,
+    /// Packets dropped because the device's queue was full (`EAGAIN`).
+    dropped_queue_full,
+    /// Packets dropped because the kernel had no memory for them (`ENOBUFS`, `ENOMEM`).
+    dropped_no_memory,
+    /// Packets dropped because the device was down (`EIO`).
+    dropped_device_down,
+    /// Packets dropped because the kernel refused them for another reason.
+    dropped_refused,
+}
+
+impl LoopStats {
+    fn count_written(&mut self, result: &io::Result<()>) {
+        let counter = match result.as_ref().map_err(io::Error::raw_os_error) {
+            Ok(()) => &mut self.packets_written,
+            Err(Some(libc::EAGAIN)) => &mut self.dropped_queue_full,
+            Err(Some(libc::ENOBUFS | libc::ENOMEM)) => &mut self.dropped_no_memory,
+            Err(Some(libc::EIO | libc::ENETDOWN)) => &mut self.dropped_device_down,
+            Err(_) => &mut self.dropped_refused,
+        };
+        *counter += 1;
+    }
 }
 
 /// One event loop: two devices, one machine, one `now` a round.
 pub struct EventLoop<M> {
-    devices: [Tun; 2],
-    machine: M,
+    driver: Driver<M>,
     pool: BufferPool,
-    out: TxBatch,
+    outside: Outside,
+}
+
+/// What the loop's packets and records go to.
+struct Outside {
+    devices: [Tun; 2],
+    journal: Option<Journal>,
+    recorder: Option<Recorder>,
     stats: LoopStats,
+    now: Time,
 }
 
 impl<M: Driven> EventLoop<M> {
-    /// A loop over the devices of port 0 and port 1.
-    pub fn new(devices: [Tun; 2], machine: M) -> Self {
-        let pool = BufferPool::new();
-        EventLoop { devices, machine, pool, out: TxBatch::new(), stats: LoopStats::default() }
+    /// A loop over the devices of port 0 and port 1. What the machine wants to survive a crash goes to
+    /// `journal`; all that goes in and out is recorded where there is a `recorder`.
+    pub fn new(devices: [Tun; 2], machine: M, journal: Option<Journal>, recorder: Option<Recorder>) -> Self {
+        let outside = Outside { devices, journal, recorder, stats: LoopStats::default(), now: monotonic() };
+        EventLoop { driver: Driver::new(machine), pool: BufferPool::new(), outside }
     }
 
     /// The machine.
-    pub fn machine(&mut self) -> &mut M {
-        &mut self.machine
+    pub fn machine(&self) -> &M {
+        self.driver.machine()
     }
 
     /// What the loop has seen so far.
     pub fn stats(&self) -> LoopStats {
-        self.stats
+        self.outside.stats
+    }
+
+    /// Has the machine take over what a predecessor left when it crashed.
+    pub fn adopt(&mut self, records: impl IntoIterator<Item = CustodyRecord>) {
+        let now = monotonic();
+        for record in records {
+            self.outside.mark(now, Mark::Adopt, &record.encode());
+            self.driver.machine_mut().adopt(now, record);
+        }
+    }
+
+    /// Has the machine begin to step out of everything.
+    pub fn drain(&mut self) {
+        let now = monotonic();
+        self.outside.mark(now, Mark::Drain, &[]);
+        self.driver.machine_mut().drain(now);
+    }
+
+    /// Has the machine give up what it still holds.
+    pub fn abandon(&mut self) {
+        let now = monotonic();
+        self.outside.mark(now, Mark::Abandon, &[]);
+        self.driver.machine_mut().abandon(now);
+    }
+
+    /// Why recording ended before the loop did; said once.
+    pub fn take_recording_error(&mut self) -> Option<io::Error> {
+        let error = self.outside.recorder.as_mut()?.take_error()?;
+        self.outside.recorder = None;
+        Some(error)
     }
 
     /// Waits for a packet, a deadline or `others`, but no longer than `longest`, and does one round.
-    /// `journal` is given what must be stored before the round's packets leave. Says which of the
-    /// others can be read from.
+    /// Says which of the others can be read from.
     ///
     /// # Errors
     /// A device is gone.
-    pub fn round(
-        &mut self,
-        others: [BorrowedFd<'_>; 2],
-        longest: Duration,
-        mut journal: impl FnMut(u32, Option<CustodyRecord>),
-    ) -> io::Result<[bool; 2]> {
-        let timeout = self
-            .machine
-            .poll_timeout()
-            .map_or(longest, |deadline| deadline.at.saturating_since(monotonic()).min(longest));
-        let [edge, wan, first, second] = wait_readable(
-            [self.devices[0].as_fd(), self.devices[1].as_fd(), others[0], others[1]],
-            Some(timeout),
-        )?;
+    pub fn round(&mut self, others: [BorrowedFd<'_>; 2], longest: Duration) -> io::Result<[bool; 2]> {
+        let deadline = self.driver.machine().poll_timeout();
+        let timeout = deadline.map_or(longest, |d| d.at.saturating_since(monotonic()).min(longest));
+        let [edge, wan] = &self.outside.devices;
+        let [edge, wan, first, second] =
+            wait_readable([edge.as_fd(), wan.as_fd(), others[0], others[1]], Some(timeout))?;
         let now = monotonic();
-        self.stats.rounds += 1;
-        for (port, readable) in [(0, edge), (1, wan)] {
+        self.outside.now = now;
+        self.outside.stats.rounds += 1;
+        for (port, readable) in [PortId(0), PortId(1)].into_iter().zip([edge, wan]) {
             if readable {
-                self.take_in(now, PortId(port))?;
+                self.take_in(now, port)?;
             }
         }
-        self.turn(now, &mut journal);
+        self.outside.mark(now, Mark::Turn, &[]);
+        self.driver.turn(now, &mut self.outside);
+        if let Some(recorder) = &mut self.outside.recorder {
+            recorder.end_round();
+        }
         Ok([first, second])
-    }
-
-    /// Lets the machine put out what it has, and writes it.
-    fn turn(&mut self, now: Time, journal: &mut impl FnMut(u32, Option<CustodyRecord>)) {
-        self.machine.handle_timeout(now);
-        loop {
-            let more = self.machine.poll_transmit(now, &mut self.out);
-            while let Some((slot, record)) = self.machine.poll_custody() {
-                journal(slot, record);
-            }
-            self.put_out();
-            if !more {
-                return;
-            }
-        }
     }
 
     fn take_in(&mut self, now: Time, port: PortId) -> io::Result<()> {
         for _ in 0..BATCH {
-            let device = &self.devices[usize::from(port.0)];
+            let device = &self.outside.devices[usize::from(port.0)];
             let Some((bytes, offload)) = self.pool.fill(|chunk| device.receive(chunk))? else {
                 return Ok(());
             };
-            self.stats.packets_in += 1;
+            self.outside.stats.packets_read += 1;
             let datagram = Datagram { bytes, offload };
-            match parse(datagram) {
-                Ok(packet) => self.machine.handle_packet(now, port, packet),
-                Err(rejected) => {
-                    self.machine.on_malformed(rejected.reason);
-                    if rejected.reason.is_forwardable() {
-                        let other = &self.devices[usize::from(port.0 ^ 1)];
-                        let Datagram { bytes, offload } = &rejected.datagram;
-                        let sent = other.send(&[], std::slice::from_ref(bytes), offload);
-                        self.stats.dropped += u64::from(sent.is_err());
-                    }
-                }
+            if let Some(recorder) = &mut self.outside.recorder {
+                recorder.received(now, port, &datagram);
             }
+            self.driver.take_in(now, port, datagram, &mut self.outside);
         }
         Ok(())
     }
+}
 
-    fn put_out(&mut self) {
-        for (port, packet) in self.out.drain(..) {
-            let device = &self.devices[usize::from(port.0 & 1)];
-            match write(device, &packet) {
-                Ok(()) => self.stats.packets_out += 1,
-                // A device that is down or a packet that it does not take: the ends repair it.
-                Err(_) => self.stats.dropped += 1,
-            }
+impl Outside {
+    fn mark(&mut self, now: Time, mark: Mark, bytes: &[u8]) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.mark(now, mark, bytes);
         }
     }
 }
 
-fn write(device: &Tun, packet: &Packet) -> io::Result<()> {
-    match &packet.original {
-        Some(Datagram { bytes, offload }) => device.send(&[], std::slice::from_ref(bytes), offload),
-        None => {
-            let mut bytes = [0; HEADERS_MAX];
-            let (len, offload) = headers(packet, ChecksumMode::Partial, &mut bytes);
-            device.send(&bytes[..len], payload_slices(packet), &offload)
+impl Outlet for Outside {
+    #[inline]
+    fn packet(&mut self, port: PortId, headers: &[u8], slices: &[Payload], offload: &Offload) {
+        let port = PortId(port.0 & 1);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.sent(self.now, port, headers, slices, offload);
+        }
+        // What a device does not take is lost as on any link, and repaired by the senders.
+        let result = self.devices[usize::from(port.0)].send(headers, slices, offload);
+        self.stats.count_written(&result);
+    }
+
+    fn custody(&mut self, slot: u32, record: Option<CustodyRecord>) {
+        if let Some(journal) = &mut self.journal {
+            journal.store(slot, record);
         }
     }
 }

@@ -1,7 +1,7 @@
 use crate::sys::JournalMap;
 use shorthaul_proxy::CustodyRecord;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 const SIZE: usize = CustodyRecord::SIZE;
@@ -20,11 +20,13 @@ impl Journal {
     /// # Errors
     /// The file cannot be made or mapped.
     pub fn open(path: &Path, slots: usize) -> io::Result<(Self, Vec<CustodyRecord>)> {
-        let left = std::fs::read(path).unwrap_or_default();
+        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut left = Vec::new();
+        file.read_to_end(&mut left)?;
         let (records, _) = left.as_chunks::<SIZE>();
         let records = records.iter().filter_map(CustodyRecord::decode).collect();
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
-        Ok((Journal { map: JournalMap::new(&file, slots * SIZE)? }, records))
+        file.set_len(0)?;
+        Ok((Journal { map: JournalMap::new(&file, slots.max(1) * SIZE)? }, records))
     }
 
     /// Stores the record of a slot, or frees it.

@@ -1,22 +1,31 @@
 //! The live loop: the gateway's machine between two TUN devices.
 //!
-//! Reading order: [`sys`] (devices, netlink, signals), [`BufferPool`], [`EventLoop`] (one `now` a
-//! round), [`Routes`] (what is sent into the devices), [`Journal`] (what survives a crash),
-//! [`Config`], [`run_gateway`].
+//! Reading order: [`sys`] (devices, netlink, signals), [`BufferPool`], [`Driver`] (bytes into a machine
+//! and out of it), [`EventLoop`] (one `now` a round), [`Routes`] (what is sent into the devices),
+//! [`Journal`] (what survives a crash), [`Recorder`] and [`replay()`] (a live run, again), [`Config`],
+//! [`run_gateway`].
 
 mod config;
+mod control;
 mod daemon;
+mod driver;
 mod event_loop;
 mod forwarder;
 mod journal;
 mod pool;
+mod record;
+mod replay;
 mod routes;
 pub mod sys;
 
-pub use config::{Config, ConfigError, Leg, Memory};
-pub use daemon::{Controlled, DaemonError, control_path, run_forwarder, run_gateway};
-pub use event_loop::{Driven, EventLoop, LoopStats};
+pub use config::{Config, ConfigError, Leg, Memory, Name};
+pub use control::{Controlled, control_path};
+pub use daemon::{DaemonError, Notice, run_forwarder, run_gateway};
+pub use driver::{Driven, Driver, Outlet};
+pub use event_loop::{EventLoop, LoopStats};
 pub use forwarder::Forwarder;
 pub use journal::Journal;
 pub use pool::BufferPool;
-pub use routes::{Interception, Routes};
+pub use record::{Mark, Recorder, Session};
+pub use replay::{Difference, Output, Replay, ReplayError, replay};
+pub use routes::{Interception, RouteError, Routes};

@@ -1,8 +1,15 @@
-use crate::sys::{Family, Netlink, Rule, interface_index};
+use crate::sys::{Family, Netlink, Rule, RulePriority, interface_index};
 use std::io;
+use std::path::Path;
 
 const TCP: u8 = 6;
 const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+
+/// Not 1500: what the kernel merged on receipt may be longer, and is cut when it leaves.
+const MTU: u32 = 65_535;
+/// Packets that may wait for us: more than come in while we are busy with a round.
+const QUEUE: u32 = 1_000;
 
 /// Which packets are routed into our devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,15 +21,42 @@ pub struct Interception {
     /// The two routing tables that we use.
     pub tables: [u32; 2],
     /// The priority of our rules.
-    pub priority: u32,
+    pub priority: RulePriority,
 }
 
-/// Rules and routes that send TCP (and ICMP errors about it) into our devices. They are taken back
-/// when this is dropped; if the process dies instead, the devices and so the routes are gone, and
-/// the rules find empty tables: traffic flows directly.
+/// Rules and routes that send TCP, and ICMP for the errors about it, into our devices.
+///
+/// What we write into a device comes from that device for the kernel, so that no rule leads it back.
+/// Packets for this host itself, neighbour discovery among them, are found in the table of local
+/// addresses, which is asked before all rules.
+///
+/// The rules are taken back when this is dropped. If the process dies instead, the devices and so
+/// the routes are gone, and the rules find empty tables: traffic flows directly.
 pub struct Routes {
     netlink: Netlink,
     interception: Interception,
+}
+
+/// What could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum RouteError {
+    /// The table is not empty.
+    #[error(
+        "the routing table {table} is in use, perhaps by another gateway: give this one another with `table = {}` in its configuration, or --table",
+        table + 100
+    )]
+    TableInUse {
+        /// The table.
+        table: u32,
+    },
+    /// The kernel refused.
+    #[error("{step}: {error}")]
+    Refused {
+        /// What was tried.
+        step: String,
+        /// Why.
+        error: io::Error,
+    },
 }
 
 impl Routes {
@@ -30,32 +64,18 @@ impl Routes {
     ///
     /// # Errors
     /// What the kernel said, and to which step.
-    pub fn install(interception: Interception) -> io::Result<Self> {
-        let step = |what: &str, error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
-        let netlink = Netlink::open().map_err(|e| step("netlink", e))?;
+    pub fn install(interception: Interception) -> Result<Self, RouteError> {
+        let netlink = Netlink::open().map_err(refused("connecting to the kernel's routing"))?;
+        for (device, &table) in interception.devices.iter().zip(&interception.tables) {
+            set_up_device(&netlink, device).map_err(refused(format!("setting up `{device}`")))?;
+            add_routes(&netlink, device, table)?;
+        }
+        // From here on the tables are ours, and with them every rule that leads there.
         let routes = Routes { netlink, interception };
         routes.remove_rules();
-        let Interception { devices, tables, .. } = &routes.interception;
-        for (device, &table) in devices.iter().zip(tables) {
-            let index = interface_index(device).map_err(|e| step(device, e))?;
-            // Not 1500: what the kernel merged on receipt may be longer, and is cut when it leaves.
-            routes.netlink.configure(index, 65_535, 1_000).map_err(|e| step(device, e))?;
-            set_sysctl(device, "ipv4", "rp_filter", "2")?;
-            routes.netlink.set_up(index).map_err(|e| step(device, e))?;
-            routes.netlink.add_default_route(Family::V4, table, index).map_err(|e| step("IPv4 route", e))?;
-            if std::path::Path::new("/proc/sys/net/ipv6").exists() {
-                routes
-                    .netlink
-                    .add_default_route(Family::V6, table, index)
-                    .map_err(|e| step("IPv6 route", e))?;
-            }
-        }
         for rule in routes.rules() {
-            if let Err(error) = routes.netlink.add_rule(&rule)
-                && rule.family == Family::V4
-            {
-                return Err(step(&format!("routing rule for {}", rule.interface), error));
-            }
+            let step = format!("adding a routing rule for {}", rule.interface);
+            routes.netlink.add_rule(&rule).map_err(refused(step))?;
         }
         Ok(routes)
     }
@@ -65,10 +85,15 @@ impl Routes {
         let mut rules = Vec::new();
         for (interfaces, &table) in interfaces.iter().zip(tables) {
             for interface in interfaces {
-                // Neighbour discovery is ICMPv6 too, and not ours to delay.
-                for (family, protocol) in [(Family::V4, TCP), (Family::V4, ICMP), (Family::V6, TCP)] {
-                    let interface = interface.clone();
-                    rules.push(Rule { family, interface, protocol, table, priority: *priority });
+                let protocols = [(Family::V4, [TCP, ICMP]), (Family::V6, [TCP, ICMPV6])];
+                for (family, protocols) in protocols.into_iter().filter(|(family, _)| exists(*family)) {
+                    rules.extend(protocols.map(|protocol| Rule {
+                        family,
+                        interface: interface.clone(),
+                        protocol,
+                        table,
+                        priority: *priority,
+                    }));
                 }
             }
         }
@@ -76,9 +101,11 @@ impl Routes {
     }
 
     fn remove_rules(&self) {
-        for rule in self.rules() {
-            // A crash and a restart may have left several; each call removes one.
-            while self.netlink.remove_rule(&rule).is_ok() {}
+        let Interception { tables, priority, .. } = &self.interception;
+        for &table in tables {
+            for family in [Family::V4, Family::V6] {
+                self.netlink.remove_rules(family, *priority, table);
+            }
         }
     }
 }
@@ -89,12 +116,55 @@ impl Drop for Routes {
     }
 }
 
+fn set_up_device(netlink: &Netlink, device: &str) -> io::Result<()> {
+    let index = interface_index(device)?;
+    netlink.set_mtu(index, MTU)?;
+    netlink.set_queue_length(index, QUEUE)?;
+    if exists(Family::V6) {
+        netlink.set_no_automatic_address(index)?;
+    }
+    // The larger of this and the value for all interfaces holds: 0 would not undo a 1 there, 2 does.
+    // The way back that is looked for leads through the other device, or through none.
+    set_sysctl(device, "rp_filter", "2")?;
+    set_sysctl(device, "forwarding", "1")?;
+    netlink.set_up(index)
+}
+
+fn add_routes(netlink: &Netlink, device: &str, table: u32) -> Result<(), RouteError> {
+    let index = interface_index(device).map_err(refused(format!("finding `{device}`")))?;
+    for family in [Family::V4, Family::V6] {
+        if family == Family::V6 && !has_v6(device) {
+            continue;
+        }
+        netlink.add_default_route(family, table, index).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => RouteError::TableInUse { table },
+            _ => refused(format!("adding a route to table {table}"))(error),
+        })?;
+    }
+    Ok(())
+}
+
+fn refused(step: impl Into<String>) -> impl FnOnce(io::Error) -> RouteError {
+    move |error| RouteError::Refused { step: step.into(), error }
+}
+
+/// Whether this kernel has the family at all.
+fn exists(family: Family) -> bool {
+    family == Family::V4 || Path::new("/proc/sys/net/ipv6").exists()
+}
+
+/// Whether the device takes IPv6: it may be switched off for all interfaces.
+fn has_v6(device: &str) -> bool {
+    let path = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
+    std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "0")
+}
+
 /// Whether this host passes packets on from one interface to another.
 pub fn is_forwarding() -> bool {
     std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "1")
 }
 
-fn set_sysctl(device: &str, family: &str, key: &str, value: &str) -> io::Result<()> {
-    let path = format!("/proc/sys/net/{family}/conf/{device}/{key}");
+fn set_sysctl(device: &str, key: &str, value: &str) -> io::Result<()> {
+    let path = format!("/proc/sys/net/ipv4/conf/{device}/{key}");
     std::fs::write(&path, value).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }

@@ -216,6 +216,9 @@ fn set_kernel_parameter(host: &str, key: &str, value: &str) -> Result<(), LabErr
                 let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
                 format!(" (this kernel has {})", known.unwrap_or_default().trim())
             }
+            (_, io::ErrorKind::ReadOnlyFilesystem) => {
+                " (/proc/sys is read-only here; give the container --privileged)".into()
+            }
             (_, io::ErrorKind::NotFound) => " (no such setting in a network namespace of this kernel)".into(),
             _ => String::new(),
         };

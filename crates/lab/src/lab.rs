@@ -32,6 +32,10 @@ struct Processes(Arc<FirstProcess>);
 impl Lab {
     /// Builds the topology and starts what its hosts are to run.
     ///
+    /// Nothing outside of it changes, with one exception, for a moment: where the machine keeps a congestion
+    /// control that a host is to have by default from namespaces, `net.ipv4.tcp_allowed_congestion_control`
+    /// is widened while the hosts are set up.
+    ///
     /// # Errors
     /// If the topology makes no sense, and if the machine lacks or forbids something: the error says what,
     /// and what to do.

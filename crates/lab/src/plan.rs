@@ -363,3 +363,153 @@ impl fmt::Display for Plan {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::HostDescription;
+    use shorthaul_types::Seed;
+
+    /// A topology of direct links.
+    fn topology(links: &[[&str; 2]]) -> Topology {
+        let mut topology = Topology::new(Seed(0));
+        for [first, second] in links {
+            topology.add_link(LinkDescription::direct(first, second));
+        }
+        topology
+    }
+
+    fn plan(links: &[[&str; 2]]) -> Plan {
+        Plan::of(&topology(links)).expect("a sound topology")
+    }
+
+    /// The hosts that a packet passes from `from` to `to`, by the routes of the plan.
+    fn path<'a>(plan: &'a Plan, from: &str, to: IpAddr) -> Vec<&'a str> {
+        let mut host = plan.host(from).expect("a host");
+        let mut path = vec![plan.hosts[host].name.as_str()];
+        let has = |host: usize, address: IpAddr| {
+            plan.hosts[host]
+                .interfaces
+                .iter()
+                .any(|i| [IpAddr::V4(i.v4.address), i.v6.address.into()].contains(&address))
+        };
+        while !has(host, to) {
+            assert!(path.len() <= plan.hosts.len(), "a loop: {path:?}");
+            let here = &plan.hosts[host];
+            let direct = here.interfaces.iter().find(|i| has(i.peer, to) && same_network(i, to));
+            let next = match direct {
+                Some(interface) => interface.peer,
+                None => {
+                    let route = here.routes.iter().find(|route| covers(route, to)).expect("a route");
+                    let hop = here.interfaces.iter().find(|i| has(i.peer, route.via));
+                    hop.expect("the gateway of a route is a neighbour").peer
+                }
+            };
+            host = next;
+            path.push(&plan.hosts[host].name);
+        }
+        path
+    }
+
+    fn same_network(interface: &InterfacePlan, to: IpAddr) -> bool {
+        match to {
+            IpAddr::V4(to) => Interface4 { address: to, ..interface.v4 }.network() == interface.v4.network(),
+            IpAddr::V6(to) => Interface6 { address: to, ..interface.v6 }.network() == interface.v6.network(),
+        }
+    }
+
+    fn covers(route: &RoutePlan, to: IpAddr) -> bool {
+        match (route.network, to) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                Interface4 { address, prefix_len: route.prefix_len }.network() == network
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                Interface6 { address, prefix_len: route.prefix_len }.network() == network
+            }
+            _ => false,
+        }
+    }
+
+    #[test]
+    fn packets_take_a_shortest_path_in_both_families() {
+        // A line with a detour: a - b - c - d, and b - x - y - d.
+        let plan = plan(&[["a", "b"], ["b", "c"], ["c", "d"], ["b", "x"], ["x", "y"], ["y", "d"]]);
+        for family in [0, 1] {
+            let address = |host: &str| {
+                let interface = &plan.hosts[plan.host(host).expect("a host")].interfaces[0];
+                if family == 0 { IpAddr::V4(interface.v4.address) } else { interface.v6.address.into() }
+            };
+            assert_eq!(path(&plan, "a", address("d")), ["a", "b", "c", "d"]);
+            assert_eq!(path(&plan, "d", address("a")), ["d", "c", "b", "a"]);
+            assert_eq!(path(&plan, "a", address("y")), ["a", "b", "x", "y"]);
+            // Everyone reaches everyone.
+            for from in &plan.hosts {
+                for to in &plan.hosts {
+                    path(&plan, &from.name, address(&to.name));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_follow_the_number_of_the_link() {
+        let links: Vec<[String; 2]> = (0..20).map(|n| [format!("h{n}"), format!("h{}", n + 1)]).collect();
+        let links: Vec<[&str; 2]> = links.iter().map(|[a, b]| [a.as_str(), b.as_str()]).collect();
+        let plan = plan(&links);
+        let h16 = &plan.hosts[plan.host("h16").expect("a host")];
+        let [left, right] = h16.interfaces.as_slice() else { panic!("two interfaces") };
+        assert_eq!((left.name.as_str(), right.name.as_str()), ("to-h15", "to-h17"));
+        assert_eq!(
+            (left.v4.to_string(), right.v4.to_string()),
+            ("10.16.0.2/24".into(), "10.17.0.1/24".into())
+        );
+        assert_eq!(
+            (left.v6.to_string(), right.v6.to_string()),
+            ("fd00:16::2/64".into(), "fd00:17::1/64".into())
+        );
+        assert!(h16.forwards && !plan.hosts[plan.host("h0").expect("a host")].forwards);
+    }
+
+    #[test]
+    fn names_stand_for_the_address_that_faces_the_asker() {
+        let plan = plan(&[["client", "gateway"], ["gateway", "server"]]);
+        let file = |host| plan.hosts_file(plan.host(host).expect("a host"));
+        assert!(file("client").contains("10.1.0.2 gateway\nfd00:1::2 gateway\n"), "{}", file("client"));
+        assert!(file("server").contains("10.2.0.1 gateway\n"), "{}", file("server"));
+        assert!(
+            file("server").contains("10.1.0.1 client\n") && file("server").contains("127.0.0.1 localhost")
+        );
+    }
+
+    #[test]
+    fn a_host_that_does_not_forward_is_no_way() {
+        let mut topology = topology(&[["a", "b"], ["b", "c"], ["c", "d"]]);
+        let routes = |topology: &Topology| {
+            let plan = Plan::of(topology).expect("a sound topology");
+            let routes = plan.hosts[plan.host("a").expect("a host")].routes.iter();
+            routes
+                .filter(|route| route.network.is_ipv4())
+                .map(|route| route.network.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(routes(&topology), ["10.2.0.0", "10.3.0.0"]);
+        topology.hosts.insert("b".into(), HostDescription { forward: Some(false), ..Default::default() });
+        // It still answers to its own address in the network behind it.
+        assert_eq!(routes(&topology), ["10.2.0.0"]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let refused = |topology: &Topology, text: &str| {
+            let error = Plan::of(topology).expect_err("this makes no sense").to_string();
+            assert!(error.contains(text), "`{text}` is not in: {error}");
+        };
+        refused(&Topology::new(Seed(0)), "no hosts");
+        refused(&topology(&[["a", "b"], ["b", "a"]]), "second link");
+        refused(&topology(&[["a", "a-name-too-long"]]), "a-name-too-long");
+        let mut overlapping = topology(&[["a", "b"], ["b", "c"]]);
+        let address = |text: &str| Interface4 { address: text.parse().expect("an address"), prefix_len: 8 };
+        overlapping.links[1].v4 = Some([address("10.1.7.1"), address("10.1.7.2")]);
+        refused(&overlapping, "links, number 2, v4: the network of this link overlaps that of link number 1");
+    }
+}

@@ -142,6 +142,36 @@ impl Topology {
 
     /// Reads a topology from a text; `name` is what errors call it. It may not refer to trace files.
     ///
+    /// ```
+    /// let text = r#"
+    /// seed = 1                                # of all randomness of the links; 0 if left out
+    ///
+    /// [hosts.client]                          # everything in a host may be left out
+    /// congestion = "reno"                     # default of its TCP; "cubic" if left out
+    /// sysctl = { "net.ipv4.tcp_rmem" = "4096 131072 6291456" }
+    /// [hosts.gateway]
+    /// forward = true                          # automatic with more than one link
+    /// [hosts.server]
+    /// run = ["iperf3 -s"]                     # shell commands, from start to end
+    ///
+    /// [[links]]
+    /// between = ["client", "gateway"]         # `up` goes from the first to the second, `down` back
+    /// mtu = 1400                              # 1500 if left out
+    /// link = { rate = "32 Mbit/s", delay = "32 ms", loss = "0.05 %", queue = "256 kB", up = { rate = "4 Mbit/s" } }
+    /// v4 = ["192.168.1.1/24", "192.168.1.2/24"]    # 10.1.0.1/24 and 10.1.0.2/24 for the first link if left out
+    /// v6 = ["fd12::1/64", "fd12::2/64"]            # fd00:1::1/64 and fd00:1::2/64 if left out
+    ///
+    /// [[links]]
+    /// between = ["gateway", "server"]
+    /// kind = "veth"                           # inside the kernel, at full speed, instead of `link`
+    /// "#;
+    /// let topology = shorthaul_lab::Topology::from_toml("example", text)?;
+    /// assert_eq!(topology.links[0].name(), "client-gateway");
+    /// # Ok::<(), shorthaul_lab::TopologyError>(())
+    /// ```
+    ///
+    /// What `link` may say is described at [`LinkSpec`].
+    ///
     /// # Errors
     /// If it makes no sense.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, TopologyError> {
@@ -306,4 +336,95 @@ fn interface6(text: &str) -> Option<Interface6> {
 fn address_and_prefix(text: &str) -> Option<(IpAddr, u8)> {
     let (address, prefix_len) = text.split_once('/')?;
     Some((IpAddr::from_str(address).ok()?, prefix_len.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shorthaul_link::{LossModel, Rate};
+    use shorthaul_types::BitRate;
+    use std::time::Duration;
+
+    const HOSTS: &str = "[hosts.a]\n[hosts.b]\n";
+
+    fn error(rest: &str) -> String {
+        let text = format!("{HOSTS}{rest}");
+        Topology::from_toml("lab.toml", &text).expect_err("this makes no sense").to_string()
+    }
+
+    #[test]
+    fn both_directions_come_from_one_description() {
+        let text = format!(
+            "{HOSTS}[[links]]\nbetween = [\"a\", \"b\"]\n\
+             link = {{ rate = \"8 Mbit/s\", delay = \"3 ms\", up = {{ rate = \"1 Mbit/s\", loss = \"1 %\" }} }}"
+        );
+        let topology = Topology::from_toml("lab.toml", &text).expect("a sound topology");
+        let [link] = topology.links.as_slice() else { panic!("one link") };
+        let (up, down) =
+            (link.config(Direction::Up).expect("up"), link.config(Direction::Down).expect("down"));
+        assert_eq!((up.delay, down.delay), (Duration::from_millis(3), Duration::from_millis(3)));
+        assert_eq!(up.rate, Rate::Fixed(BitRate::from_bits_per_sec(1_000_000)));
+        assert_eq!(down.rate, Rate::Fixed(BitRate::from_bits_per_sec(8_000_000)));
+        assert_eq!((up.loss, down.loss), (LossModel::Bernoulli { probability: 0.01 }, LossModel::None));
+        assert_eq!(link.mtu, 1500);
+    }
+
+    #[test]
+    fn what_comes_with_the_program_is_sound() {
+        for (name, about) in Topology::built_in() {
+            let topology = Topology::load(name).unwrap_or_else(|error| panic!("{error}"));
+            assert!(!about.is_empty());
+            let plan = Plan::of(&topology).expect("a plan");
+            assert!(plan.link("client", "gateway").is_some() && plan.link("gateway", "server").is_some());
+        }
+    }
+
+    #[test]
+    fn errors_name_file_line_text_and_remedy() {
+        let says = |rest: &str, parts: &[&str]| {
+            let error = error(rest);
+            for part in ["lab.toml, line "].iter().chain(parts) {
+                assert!(error.contains(part), "`{part}` is not in: {error}");
+            }
+        };
+        says(
+            "[[links]]\nbetween = [\"a\", \"c\"]\nkind = \"veth\"",
+            &["line 4: `between", "no host `c`", "a, b"],
+        );
+        says("[[links]]\nbetween = [\"a\", \"a\"]\nkind = \"veth\"", &["line 4: `between", "to itself"]);
+        says("[[links]]\nbetween = [\"a\", \"b\"]", &["line 4: `between", "`link` is missing", "32 Mbit/s"]);
+        says(
+            "[[links]]\nbetween = [\"a\", \"b\"]\nkind = \"veth\"\nlink = {}",
+            &["line 6: `link = {}`", "not emulated"],
+        );
+        says(
+            "[[links]]\nbetween = [\"a\", \"b\"]\nlink = { rate = \"32 Mbit\" }",
+            &["line 5: `link", "`32 Mbit` is not a rate", "32 Mbit/s"],
+        );
+        says(
+            "[[links]]\nbetween = [\"a\", \"b\"]\nlink = { dely = \"3 ms\" }",
+            &["line 5: `link", "unknown field `dely`", "`delay`"],
+        );
+        says("[[links]]\nbetween = [\"a\", \"b\"]\nlink = {}\nmtu = 100", &["line 6: `mtu = 100`", "1280"]);
+        says(
+            "[[links]]\nbetween = [\"a\", \"b\"]\nlink = {}\nv4 = [\"10.0.0.1\", \"10.0.0.2/24\"]",
+            &["line 6: `v4", "`10.0.0.1` is not", "10.1.0.1/24"],
+        );
+        says(
+            "[[links]]\nbetween = [\"a\", \"b\"]\nlink = {}\nv6 = [\"fd00::1/64\", \"fd01::1/64\"]",
+            &["line 6: `v6", "one network"],
+        );
+        says("[hosts.Gateway]", &["line 3: `[hosts.Gateway]`", "a-z"]);
+        says("[hosts.c]\ncongstion = \"reno\"", &["line 4: `congstion", "`congestion`"]);
+        says(
+            "[[links]]\nbetween = [\"a\", \"b\"]\nlink = { rate = { trace = \"x\" } }",
+            &["line 5", "trace"],
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_leads_to_the_built_in_ones() {
+        let error = Topology::load("no-such.toml").expect_err("no such file").to_string();
+        assert!(error.starts_with("no-such.toml: ") && error.contains("halfway"), "{error}");
+    }
 }

@@ -12,9 +12,17 @@ pub struct JournalMap {
 }
 
 impl JournalMap {
-    /// Maps the first `len` bytes of `file`, growing it to that length.
+    /// Maps the first `len` bytes of `file`, growing it to that length with zeros.
+    ///
+    /// # Errors
+    /// There is no room for so many bytes, now: later stores cannot fail.
     pub fn new(file: &File, len: usize) -> io::Result<Self> {
-        file.set_len(len as u64)?;
+        // Room is reserved, since a store without it would end the process (SIGBUS).
+        // SAFETY: posix_fallocate takes a descriptor and numbers.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as libc::off_t) } {
+            0 => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
         // SAFETY: a fresh mapping of a file that is at least `len` bytes long; the result is checked.
         let start = unsafe {
             libc::mmap(

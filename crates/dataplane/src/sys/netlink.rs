@@ -105,9 +105,13 @@ pub struct Rule {
     pub protocol: u8,
     /// The routing table to look into.
     pub table: u32,
-    /// Rules with smaller numbers are asked first.
-    pub priority: u32,
+    /// When it is asked.
+    pub priority: RulePriority,
 }
+
+/// The priority of a rule: those with smaller numbers are asked first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RulePriority(pub u32);
 
 const FR_ACT_TO_TBL: u8 = 1;
 const FRA_IIFNAME: u16 = 3;
@@ -115,17 +119,9 @@ const FRA_PRIORITY: u16 = 6;
 const FRA_TABLE: u16 = 15;
 const FRA_IP_PROTO: u16 = 22;
 
-impl Rule {
-    fn request(&self, request: Request) -> Request {
-        // struct fib_rule_hdr: family, lengths, tos, table, two reserved, action, flags
-        request
-            .fixed(&[self.family.number(), 0, 0, 0, libc::RT_TABLE_UNSPEC, 0, 0, FR_ACT_TO_TBL])
-            .fixed(&[0; 4])
-            .text(FRA_IIFNAME, &self.interface)
-            .number(FRA_PRIORITY, self.priority)
-            .number(FRA_TABLE, self.table)
-            .attribute(FRA_IP_PROTO, &[self.protocol])
-    }
+/// Appends `struct fib_rule_hdr`: family, lengths, tos, table, two reserved, action, flags.
+fn rule_request(request: Request, family: Family) -> Request {
+    request.fixed(&[family.number(), 0, 0, 0, libc::RT_TABLE_UNSPEC, 0, 0, FR_ACT_TO_TBL]).fixed(&[0; 4])
 }
 
 /// A connection to the kernel's routing tables and interfaces.
@@ -147,13 +143,20 @@ impl Netlink {
         self.ask(&Request::change(libc::RTM_NEWLINK).interface(index, libc::IFF_UP as u32))
     }
 
-    /// Sets the MTU and the transmit queue length, and that no IPv6 address comes of itself.
-    pub fn configure(&self, index: u32, mtu: u32, queue: u32) -> io::Result<()> {
-        let request = Request::change(libc::RTM_NEWLINK)
-            .interface(index, 0)
-            .number(libc::IFLA_MTU, mtu)
-            .number(libc::IFLA_TXQLEN, queue)
-            .nested(libc::IFLA_AF_SPEC, |r| {
+    /// Sets the MTU, in bytes.
+    pub fn set_mtu(&self, index: u32, mtu: u32) -> io::Result<()> {
+        self.ask(&Request::change(libc::RTM_NEWLINK).interface(index, 0).number(libc::IFLA_MTU, mtu))
+    }
+
+    /// Sets how many packets may wait to be sent.
+    pub fn set_queue_length(&self, index: u32, packets: u32) -> io::Result<()> {
+        self.ask(&Request::change(libc::RTM_NEWLINK).interface(index, 0).number(libc::IFLA_TXQLEN, packets))
+    }
+
+    /// Wants no IPv6 address to come of itself. Fails where the kernel has no IPv6.
+    pub fn set_no_automatic_address(&self, index: u32) -> io::Result<()> {
+        let request =
+            Request::change(libc::RTM_NEWLINK).interface(index, 0).nested(libc::IFLA_AF_SPEC, |r| {
                 r.nested(libc::AF_INET6 as u16, |r| {
                     r.attribute(IFLA_INET6_ADDR_GEN_MODE, &[IN6_ADDR_GEN_MODE_NONE])
                 })
@@ -175,12 +178,21 @@ impl Netlink {
 
     /// Makes packets of `rule` look into its table before any other.
     pub fn add_rule(&self, rule: &Rule) -> io::Result<()> {
-        self.ask(&rule.request(Request::create(libc::RTM_NEWRULE)))
+        let request = rule_request(Request::create(libc::RTM_NEWRULE), rule.family)
+            .text(FRA_IIFNAME, &rule.interface)
+            .number(FRA_PRIORITY, rule.priority.0)
+            .number(FRA_TABLE, rule.table)
+            .attribute(FRA_IP_PROTO, &[rule.protocol]);
+        self.ask(&request)
     }
 
-    /// Takes a rule back.
-    pub fn remove_rule(&self, rule: &Rule) -> io::Result<()> {
-        self.ask(&rule.request(Request::change(libc::RTM_DELRULE)))
+    /// Takes back all rules of this priority that look into `table`, whoever made them.
+    pub fn remove_rules(&self, family: Family, RulePriority(priority): RulePriority, table: u32) {
+        let any = rule_request(Request::change(libc::RTM_DELRULE), family)
+            .number(FRA_PRIORITY, priority)
+            .number(FRA_TABLE, table);
+        // Each request removes one; after the last one, there is none to be found.
+        while self.ask(&any).is_ok() {}
     }
 
     fn ask(&self, request: &Request) -> io::Result<()> {
@@ -211,4 +223,24 @@ pub fn interface_index(name: &str) -> io::Result<u32> {
         0 => Err(io::Error::last_os_error()),
         index => Ok(index),
     }
+}
+
+/// The names of the interfaces in the calling thread's network namespace.
+pub fn interface_names() -> Vec<String> {
+    let mut names = Vec::new();
+    // SAFETY: if_nameindex returns null or an array that is ours until it is freed below.
+    let list = unsafe { libc::if_nameindex() };
+    let mut entry = list;
+    // SAFETY: the array ends with an entry whose index is zero; names are terminated strings.
+    while !entry.is_null() && unsafe { (*entry).if_index } != 0 {
+        // SAFETY: as above.
+        names.push(unsafe { std::ffi::CStr::from_ptr((*entry).if_name) }.to_string_lossy().into_owned());
+        // SAFETY: this was not the last entry.
+        entry = unsafe { entry.add(1) };
+    }
+    if !list.is_null() {
+        // SAFETY: it came from if_nameindex and is not used any more.
+        unsafe { libc::if_freenameindex(list) };
+    }
+    names
 }

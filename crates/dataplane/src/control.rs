@@ -1,0 +1,164 @@
+use crate::{Driven, Forwarder, LoopStats};
+use serde_json::{Value, json};
+use shorthaul_proxy::{FlowInfo, Gateway, LegInfo};
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The control socket of the gateway `name`.
+pub fn control_path(run_dir: &Path, name: &str) -> PathBuf {
+    run_dir.join(format!("{name}.sock"))
+}
+
+/// What the daemon asks of a machine beyond driving it.
+pub trait Controlled: Driven {
+    /// Flows of which it holds bytes that their sender believes delivered.
+    fn held_flows(&self) -> usize {
+        0
+    }
+
+    /// Every flow that it knows.
+    fn flows(&self) -> Vec<FlowInfo> {
+        Vec::new()
+    }
+
+    /// Its counters, by name.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+impl Controlled for Forwarder {}
+
+impl Controlled for Gateway {
+    fn held_flows(&self) -> usize {
+        Gateway::held_flows(self)
+    }
+
+    fn flows(&self) -> Vec<FlowInfo> {
+        Gateway::flows(self).collect()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Gateway::counters(self).named().collect()
+    }
+}
+
+/// The socket that a running gateway answers questions on: `flows`, `flows-json`, `counters` and
+/// `counters-json`, one a connection.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl ControlSocket {
+    /// Listens at `path`, in place of a predecessor's socket that may be there.
+    pub(crate) fn bind(path: PathBuf) -> Result<Self, (PathBuf, io::Error)> {
+        let _ = std::fs::remove_file(&path);
+        let bound = UnixListener::bind(&path).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        match bound {
+            Ok(listener) => Ok(ControlSocket { listener, path }),
+            Err(error) => Err((path, error)),
+        }
+    }
+
+    /// Answers one question. Whoever asks gets a moment to say what, for packets wait meanwhile; to
+    /// read the answer it may take longer.
+    pub(crate) fn answer(&self, machine: &impl Controlled, stats: LoopStats) {
+        const TO_ASK: Duration = Duration::from_millis(20);
+        const TO_READ: Duration = Duration::from_secs(10);
+        let Ok((mut stream, _)) = self.listener.accept() else { return };
+        let mut request = [0; 64];
+        let asked = stream.set_read_timeout(Some(TO_ASK)).and_then(|()| stream.read(&mut request));
+        let Ok(len) = asked else { return };
+        let text = answer(String::from_utf8_lossy(&request[..len]).trim(), machine, stats);
+        let write = move |mut stream: UnixStream| {
+            let _ = stream.set_write_timeout(Some(TO_READ)).and_then(|()| stream.write_all(text.as_bytes()));
+        };
+        let _ = std::thread::Builder::new().name("answer".into()).spawn(move || write(stream));
+    }
+}
+
+impl AsFd for ControlSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn answer(request: &str, machine: &impl Controlled, stats: LoopStats) -> String {
+    let counters = || machine.counters().into_iter().chain(stats.named());
+    let mut text = String::new();
+    match request {
+        "flows" => machine.flows().iter().for_each(|flow| {
+            let _ = writeln!(text, "{flow}");
+        }),
+        "flows-json" => {
+            let flows = machine.flows().iter().map(flow_json).collect();
+            let _ = writeln!(text, "{}", Value::Array(flows));
+        }
+        "counters" => counters().for_each(|(name, count)| {
+            let _ = writeln!(text, "{count:>12} {name}");
+        }),
+        "counters-json" => {
+            let counters = counters().map(|(name, count)| (name.to_owned(), count.into())).collect();
+            let _ = writeln!(text, "{}", Value::Object(counters));
+        }
+        other => {
+            let known = "flows, flows-json, counters or counters-json";
+            let _ = writeln!(text, "unknown request `{other}`: ask for {known}");
+        }
+    }
+    text
+}
+
+fn flow_json(flow: &FlowInfo) -> Value {
+    let leg = |leg: &LegInfo| {
+        json!({
+            "congestion": leg.control, "cwnd": leg.window, "in_flight": leg.in_flight, "held": leg.buffered,
+            "ssthresh": (leg.ssthresh != u64::MAX).then_some(leg.ssthresh),
+            "srtt_us": leg.srtt.map(|srtt| srtt.as_micros() as u64), "mss": leg.mss, "window": leg.peer_window,
+            "delivered": leg.delivered, "retransmitted": leg.retransmitted, "timeouts": leg.timeouts,
+        })
+    };
+    json!({
+        "client": flow.key.src.to_string(), "server": flow.key.dst.to_string(), "state": flow.state,
+        "age_ms": flow.age.as_millis() as u64,
+        "to_server": flow.legs.as_ref().map(|legs| leg(&legs[0])),
+        "to_client": flow.legs.as_ref().map(|legs| leg(&legs[1])),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_machine_and_loop_are_listed_together() {
+        let stats = LoopStats { packets_read: 7, ..LoopStats::default() };
+        let gateway = Gateway::new(shorthaul_proxy::GatewayConfig::default());
+        let text = answer("counters", &gateway, stats);
+        assert!(text.contains("           7 packets_read\n") && text.contains("0 flows_split\n"), "{text}");
+        let json: Value = serde_json::from_str(&answer("counters-json", &gateway, stats)).unwrap();
+        assert_eq!(json["packets_read"], 7);
+        assert_eq!(json["flows_split"], 0);
+    }
+
+    #[test]
+    fn a_request_that_is_none_is_told_what_would_be() {
+        let text = answer("flwos", &Forwarder::default(), LoopStats::default());
+        assert!(text.contains("`flwos`") && text.contains("flows-json"), "{text}");
+    }
+}

@@ -1,0 +1,135 @@
+use shorthaul_proxy::{CustodyRecord, Gateway};
+use shorthaul_types::{PortId, Time};
+use shorthaul_wire::{
+    ChecksumMode, Datagram, HEADERS_MAX, Machine, Offload, Packet, Payload, RejectReason, TxBatch, headers,
+    parse, payload_slices,
+};
+
+/// A machine that a driver can run: what it is told beyond [`Machine`].
+pub trait Driven: Machine {
+    /// Bytes arrived that are no packet.
+    fn on_malformed(&mut self, reason: RejectReason) {
+        let _ = reason;
+    }
+
+    /// The next thing to be stored before the packets of this round leave.
+    fn poll_custody(&mut self) -> Option<(u32, Option<CustodyRecord>)> {
+        None
+    }
+
+    /// A predecessor crashed and left this record.
+    fn adopt(&mut self, now: Time, record: CustodyRecord) {
+        let _ = (now, record);
+    }
+
+    /// Begin to step out of everything.
+    fn drain(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// Give up what is still held.
+    fn abandon(&mut self, now: Time) {
+        let _ = now;
+    }
+}
+
+impl Driven for crate::Forwarder {}
+
+impl Driven for Gateway {
+    fn on_malformed(&mut self, reason: RejectReason) {
+        self.count_malformed(reason.as_str());
+    }
+
+    fn poll_custody(&mut self) -> Option<(u32, Option<CustodyRecord>)> {
+        Gateway::poll_custody(self)
+    }
+
+    fn adopt(&mut self, now: Time, record: CustodyRecord) {
+        Gateway::adopt(self, now, std::iter::once(record));
+    }
+
+    fn drain(&mut self, now: Time) {
+        Gateway::drain(self, now);
+    }
+
+    fn abandon(&mut self, now: Time) {
+        self.reset_held(now);
+    }
+}
+
+/// Where what a machine puts out goes: devices, or the comparison of a replay.
+pub trait Outlet {
+    /// A packet to leave by `port`: `headers`, then `slices`.
+    fn packet(&mut self, port: PortId, headers: &[u8], slices: &[Payload], offload: &Offload);
+
+    /// A record to be stored in `slot` (`None` frees it) before the packets that follow.
+    fn custody(&mut self, slot: u32, record: Option<CustodyRecord>);
+}
+
+/// Drives a machine with bytes. The live loop and a replay both do it through this, in the same order.
+#[derive(Debug)]
+pub struct Driver<M> {
+    machine: M,
+    out: TxBatch,
+}
+
+impl<M: Driven> Driver<M> {
+    /// A driver of `machine`.
+    pub fn new(machine: M) -> Self {
+        Driver { machine, out: TxBatch::new() }
+    }
+
+    /// The machine, to look at.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// The machine, to tell it what [`Driven`] has.
+    pub fn machine_mut(&mut self) -> &mut M {
+        &mut self.machine
+    }
+
+    /// Bytes came in by `port`. What is no packet for the machine, but would be for a router, goes on
+    /// to the other port at once.
+    #[inline]
+    pub fn take_in(&mut self, now: Time, port: PortId, datagram: Datagram, outlet: &mut impl Outlet) {
+        match parse(datagram) {
+            Ok(packet) => self.machine.handle_packet(now, port, packet),
+            Err(rejected) => {
+                self.machine.on_malformed(rejected.reason);
+                if rejected.reason.is_forwardable() {
+                    let Datagram { bytes, offload } = &rejected.datagram;
+                    outlet.packet(PortId(port.0 ^ 1), &[], std::slice::from_ref(bytes), offload);
+                }
+            }
+        }
+    }
+
+    /// Tells the machine the time, and passes on what it puts out.
+    pub fn turn(&mut self, now: Time, outlet: &mut impl Outlet) {
+        self.machine.handle_timeout(now);
+        loop {
+            let more = self.machine.poll_transmit(now, &mut self.out);
+            while let Some((slot, record)) = self.machine.poll_custody() {
+                outlet.custody(slot, record);
+            }
+            for (port, packet) in self.out.drain(..) {
+                put_out(port, &packet, outlet);
+            }
+            if !more {
+                return;
+            }
+        }
+    }
+}
+
+fn put_out(port: PortId, packet: &Packet, outlet: &mut impl Outlet) {
+    match &packet.original {
+        Some(Datagram { bytes, offload }) => outlet.packet(port, &[], std::slice::from_ref(bytes), offload),
+        None => {
+            let mut bytes = [0; HEADERS_MAX];
+            let (len, offload) = headers(packet, ChecksumMode::Partial, &mut bytes);
+            outlet.packet(port, &bytes[..len], payload_slices(packet), &offload);
+        }
+    }
+}

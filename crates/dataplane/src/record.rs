@@ -1,0 +1,201 @@
+use crate::{Config, ConfigError};
+use serde::{Deserialize, Serialize};
+use shorthaul_types::{PortId, Time};
+use shorthaul_wire::pcapng::{PacketInfo, Writer};
+use shorthaul_wire::{Datagram, Offload, Payload};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// The interfaces of a recording, by number: what came in and went out by each port, and a clock
+/// whose entries say what the driver did beside taking packets in.
+pub(crate) const INTERFACES: [&str; 5] = ["edge-in", "wan-in", "edge-out", "wan-out", "clock"];
+/// The number of the first interface for packets that went out.
+pub(crate) const FIRST_OUT: u32 = 2;
+/// The number of the clock.
+pub(crate) const CLOCK: u32 = 4;
+/// In front of the session in the comment of the first entry.
+pub(crate) const TITLE: &str = "shorthaul recording 1 ";
+
+/// Recorded bytes that are gathered before they go to the file, at most.
+const GATHERED: usize = 1 << 20;
+/// How long they are gathered, at most (while there are rounds).
+const GATHERED_FOR: Duration = Duration::from_secs(1);
+
+/// What the driver did, as the comment of an entry on the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The machine was told the time and then asked for its packets: the end of a round.
+    Turn,
+    /// The machine took over a record of a predecessor, which is the entry's content.
+    Adopt,
+    /// The machine was told to step out of everything.
+    Drain,
+    /// The machine was told to give up what it held.
+    Abandon,
+    /// The recording ends here, in good order.
+    End,
+}
+
+impl Mark {
+    const ALL: [Mark; 5] = [Mark::Turn, Mark::Adopt, Mark::Drain, Mark::Abandon, Mark::End];
+
+    /// The comment.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Mark::Turn => "turn",
+            Mark::Adopt => "adopt",
+            Mark::Drain => "drain",
+            Mark::Abandon => "abandon",
+            Mark::End => "end",
+        }
+    }
+
+    /// The mark with this comment.
+    pub fn read(comment: &str) -> Option<Self> {
+        Mark::ALL.into_iter().find(|mark| mark.as_str() == comment)
+    }
+}
+
+/// What has to be known to build the same machine again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Session {
+    /// The version that recorded.
+    pub version: String,
+    /// Whether packets were only forwarded, without splitting.
+    pub forward_only: bool,
+    /// The key of the flow table's hash.
+    pub hash_seed: u64,
+    /// The configuration.
+    pub config: Config,
+}
+
+impl Session {
+    /// The session of a gateway that runs with `config`.
+    ///
+    /// # Errors
+    /// The configuration cannot be worked with.
+    pub fn gateway(config: &Config, hash_seed: u64) -> Result<Self, ConfigError> {
+        config.gateway(hash_seed)?;
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Session { version, forward_only: false, hash_seed, config: config.clone() })
+    }
+
+    /// The session of a forwarder that runs with `config`.
+    ///
+    /// # Errors
+    /// The configuration cannot be worked with.
+    pub fn forwarder(config: &Config) -> Result<Self, ConfigError> {
+        Ok(Session { forward_only: true, ..Self::gateway(config, 0)? })
+    }
+}
+
+/// Records a live run: all that goes into a machine and all that comes out, as a pcapng file that
+/// Wireshark shows and that [`replay`](crate::replay()) plays into the same machine again.
+///
+/// It holds the packets whole, with what is private in them; only its owner may read the file.
+#[derive(Debug)]
+pub struct Recorder {
+    writer: Writer,
+    file: File,
+    comment: String,
+    now: Time,
+    written_at: Time,
+    is_broken: bool,
+    error: Option<io::Error>,
+}
+
+impl Recorder {
+    /// Begins a recording in a new file at `path`, in place of one that may be there.
+    ///
+    /// # Errors
+    /// The file cannot be made or written.
+    pub fn create(path: &Path, session: &Session, now: Time) -> io::Result<Self> {
+        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut writer = Writer::new();
+        for name in INTERFACES {
+            writer.add_interface(name);
+        }
+        let comment = format!("{TITLE}{}", serde_json::to_string(session)?);
+        if comment.len() > usize::from(u16::MAX) {
+            return Err(io::Error::other("the configuration is too long to be kept in a recording"));
+        }
+        writer.packet(&PacketInfo { interface: CLOCK, at: now, comment: &comment }, []);
+        let mut recorder = Recorder {
+            writer,
+            file,
+            comment: String::new(),
+            now,
+            written_at: now,
+            is_broken: false,
+            error: None,
+        };
+        recorder.write_out();
+        match recorder.error.take() {
+            None => Ok(recorder),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Why nothing more is recorded, if so; said once.
+    pub fn take_error(&mut self) -> Option<io::Error> {
+        self.error.take()
+    }
+
+    pub(crate) fn mark(&mut self, at: Time, mark: Mark, bytes: &[u8]) {
+        self.now = at;
+        self.writer.packet(&PacketInfo { interface: CLOCK, at, comment: mark.as_str() }, [bytes]);
+    }
+
+    pub(crate) fn received(&mut self, at: Time, port: PortId, datagram: &Datagram) {
+        self.packet(at, u32::from(port.0), &[], std::slice::from_ref(&datagram.bytes), &datagram.offload);
+    }
+
+    pub(crate) fn sent(
+        &mut self,
+        at: Time,
+        port: PortId,
+        headers: &[u8],
+        slices: &[Payload],
+        offload: &Offload,
+    ) {
+        self.packet(at, FIRST_OUT + u32::from(port.0), headers, slices, offload);
+    }
+
+    fn packet(&mut self, at: Time, interface: u32, headers: &[u8], slices: &[Payload], offload: &Offload) {
+        self.comment.clear();
+        let _ = write!(self.comment, "{offload}"); // a string takes everything
+        let info = PacketInfo { interface, at, comment: &self.comment };
+        self.writer.packet(&info, std::iter::once(headers).chain(slices.iter().map(Payload::as_slice)));
+    }
+
+    /// Passes what was gathered on to the file when it is much, or when it waited for long.
+    pub(crate) fn end_round(&mut self) {
+        let waited = self.now.saturating_since(self.written_at);
+        if self.writer.buffered().len() >= GATHERED || waited >= GATHERED_FOR {
+            self.write_out();
+        }
+    }
+
+    fn write_out(&mut self) {
+        // After an error the file may end in the middle of a block: nothing may follow.
+        if !self.is_broken
+            && let Err(error) = self.file.write_all(self.writer.buffered())
+        {
+            self.is_broken = true;
+            self.error = Some(error);
+        }
+        self.written_at = self.now;
+        self.writer.clear();
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.mark(self.now, Mark::End, &[]);
+        self.write_out();
+    }
+}
