@@ -58,6 +58,9 @@ pub struct Memory {
 pub struct Leg {
     /// `reno`, `cubic` or `fixed:<size>`.
     pub congestion: Algorithm,
+    /// Segments that a flow may send before it has heard anything back.
+    #[serde(deserialize_with = "initial_window")]
+    pub initial_window: u32,
     /// Spread bursts over the round trip.
     pub pacing: bool,
 }
@@ -88,8 +91,8 @@ impl Default for Memory {
 
 impl Default for Leg {
     fn default() -> Self {
-        let LegConfig { congestion, pacing, .. } = LegConfig::default();
-        Leg { congestion, pacing }
+        let LegConfig { congestion, initial_window, pacing, .. } = LegConfig::default();
+        Leg { congestion, initial_window, pacing }
     }
 }
 
@@ -125,6 +128,15 @@ fn per_flow<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
             "less than 16 KiB for each direction of a flow holds no window: write a size such as \"4 MiB\"",
         )),
         size => Ok(size),
+    }
+}
+
+fn initial_window<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
+    match u32::deserialize(d)? {
+        segments @ 1..=1000 => Ok(segments),
+        other => Err(serde::de::Error::custom(format!(
+            "an initial window of {other} segments: write a number from 1 to 1000, such as 10"
+        ))),
     }
 }
 
@@ -193,8 +205,10 @@ impl Config {
         if let Some(both) = self.edge.iter().find(|name| self.wan.contains(name)) {
             return value("wan", format!("`{both}` is named as edge too; an interface leads to one side"));
         }
-        let leg =
-            |leg: &Leg| LegConfig { congestion: leg.congestion, pacing: leg.pacing, ..LegConfig::default() };
+        let leg = |leg: &Leg| {
+            let Leg { congestion, initial_window, pacing } = *leg;
+            LegConfig { congestion, initial_window, pacing, ..LegConfig::default() }
+        };
         Ok(GatewayConfig {
             flow_buffer: self.memory.per_flow,
             memory: self.memory.total,
@@ -224,6 +238,7 @@ mod tests {
             ("[memory]\n\nper_flow = \"4 KiB\"\n", 3, ["per_flow", "\"4 MiB\""]),
             ("[to_edge]\ncongestion = \"vegas\"\n", 2, ["congestion", "\"cubic\""]),
             ("\nname = \"my gateway\"\n", 2, ["name", "letters or digits"]),
+            ("[to_edge]\ninitial_window = 0\n", 2, ["initial_window", "1 to 1000"]),
             ("table = 254\n", 1, ["table", "7001"]),
             ("drain_timeout = \"soon\"\n", 1, ["drain_timeout", "1.5 s"]),
         ] {

@@ -7,6 +7,9 @@ use shorthaul_types::Bytes;
 pub struct LegConfig {
     /// Congestion control of what we send into the leg.
     pub congestion: Algorithm,
+    /// Segments that a flow may send into the leg before it has heard anything back (RFC 6928 allows
+    /// ten; whoever knows that the leg takes more can say so).
+    pub initial_window: u32,
     /// Spread bursts over the round trip.
     pub pacing: bool,
     /// When we acknowledge what arrives from the leg.
@@ -19,6 +22,7 @@ impl Default for LegConfig {
     fn default() -> Self {
         LegConfig {
             congestion: Algorithm::Cubic,
+            initial_window: 10,
             pacing: true,
             ack: AckPolicy::default(),
             rtt: RttConfig::LINUX,

@@ -495,9 +495,10 @@ impl Direction {
         let out = leg(to);
         let sender = SenderConfig {
             mss,
-            control: out
-                .congestion
-                .build(ControlParams { paced: out.pacing, ..ControlParams::new(mss, now) }),
+            control: out.congestion.build(
+                ControlParams { paced: out.pacing, ..ControlParams::new(mss, now) }
+                    .with_initial_segments(out.initial_window),
+            ),
             sack: agreed.sack,
             pacing: out.pacing,
             rtt: out.rtt,

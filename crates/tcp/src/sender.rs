@@ -11,6 +11,10 @@ use shorthaul_wire::PayloadList;
 
 /// Payload of the largest super-segment: what fits into an IPv4 total length with both headers.
 const MAX_SUPER_SEGMENT: u64 = 65_535 - 120;
+/// A slow start leaves windows up to this size, in bytes, to the clock of the acknowledgments. It is a
+/// burst that every host with segmentation offload sends anyway, and spreading it would make a short
+/// transfer half a round trip longer.
+const UNSPREAD_WINDOW: u64 = 64 << 10;
 /// The longest that a peer is expected to delay an acknowledgment (RFC 8985 §7.2, WCDelAckT).
 const WORST_DELAYED_ACK: Duration = Duration::from_millis(200);
 /// The longest interval between zero-window probes (RFC 9293 §3.8.6.1 leaves it open).
@@ -515,7 +519,11 @@ impl Sender {
     }
 
     fn set_pace(&mut self) {
-        let rate = if self.pacing { self.control.pacing_rate_over(self.rtt.srtt()) } else { None };
+        let small = self.control.pacing_rate().is_none()
+            && self.control.in_slow_start()
+            && self.control.window() <= UNSPREAD_WINDOW;
+        let paced = self.pacing && !small;
+        let rate = if paced { self.control.pacing_rate_over(self.rtt.srtt()) } else { None };
         self.pacer.set_rate(rate);
     }
 
