@@ -101,6 +101,11 @@ impl SplitFlow {
         self.drained()
     }
 
+    /// Whether nothing is held or under way: it would not notice if it were stepped out of.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.holds_bytes() && self.directions.iter().all(|d| d.sender.is_idle())
+    }
+
     fn drained(&self) -> Fate {
         if self.draining && !self.holds_bytes() { Fate::SteppedOut } else { Fate::Alive }
     }
@@ -491,8 +496,9 @@ impl Direction {
             if end.attachment == PortId(0) { &config.edge } else { &config.wan }
         };
         let options = if agreed.timestamps { 12 } else { 0 };
-        let mss = u32::from(from.mss.min(to.mss)) - options;
         let out = leg(to);
+        let room = out.mtu.saturating_sub(to.ip.len() as u32 + 20).max(88);
+        let mss = u32::from(from.mss.min(to.mss)).min(room) - options;
         let sender = SenderConfig {
             mss,
             control: out.congestion.build(
