@@ -132,7 +132,11 @@ impl SplitFlow {
         if header.flags.contains(TcpFlags::RST) {
             return self.on_reset(side, offset, out);
         }
-        if self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps) {
+        // Beyond the window, nothing of a segment counts (RFC 9293 §3.10.7.4): its window would be
+        // taken for the latest ever after. While draining, the windows are the ends' own.
+        let beyond = offset > receiver.edge().max(receiver.next()) && !self.draining;
+        let old = self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps);
+        if beyond || old {
             receiver.request_ack();
             return Fate::Alive;
         }

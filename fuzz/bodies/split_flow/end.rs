@@ -25,7 +25,7 @@ pub struct End {
     fins: BTreeSet<u64>,
     /// Everything before was sent at least once.
     pub next: u64,
-    /// The end of the furthest segment that lay within the offered window.
+    /// The end of what it sent within the offered window: where its acknowledgments stand.
     pub furthest: u64,
     /// Up to where its bytes were acknowledged to it, and the right edge that it was offered.
     pub acknowledged: u64,
@@ -82,9 +82,9 @@ impl End {
         if flags.contains(TcpFlags::FIN) {
             self.fins.insert(end);
         }
-        let end = end + u64::from(flags.contains(TcpFlags::FIN));
-        if end <= self.edge + 1 {
-            self.furthest = self.furthest.max(end);
+        if offset <= self.edge {
+            let fin = u64::from(flags.contains(TcpFlags::FIN) && end <= self.edge);
+            self.furthest = self.furthest.max(end.min(self.edge) + fin);
         }
         self.sent_reset |= flags.contains(TcpFlags::RST);
     }
@@ -92,6 +92,11 @@ impl End {
     /// Whether it may have closed in this place.
     pub fn closed_at(&self, offset: u64) -> bool {
         self.fins.contains(&offset)
+    }
+
+    /// Where it closed.
+    pub fn fins(&self) -> &BTreeSet<u64> {
+        &self.fins
     }
 
     /// The gateway says that it may acknowledge up to `ack` to this end.
