@@ -148,6 +148,7 @@ impl End {
         assert!(self.may_acknowledge(ack), "{ack} was acknowledged, but only {} was sent", self.next);
         assert!(ack >= self.acknowledged, "the acknowledgment went back to {ack}");
         self.acknowledged = ack;
+        self.furthest = self.furthest.max(ack);
         if header.flags.contains(TcpFlags::RST) {
             return;
         }

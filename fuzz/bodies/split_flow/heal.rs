@@ -3,7 +3,6 @@
 
 use super::end::End;
 use super::{Flow, Target, World};
-use shorthaul_types::Time;
 use shorthaul_wire::{Machine, TcpFlags};
 use std::time::Duration;
 
@@ -55,6 +54,11 @@ impl World {
                 self.send(target, at, 0, TcpFlags::ACK);
             }
         }
+        self.rest();
+    }
+
+    /// Time passes up to the next deadline.
+    fn rest(&mut self) {
         self.flush();
         let soon = self.now + Duration::from_millis(50);
         let next = self.gateway.poll_timeout().map_or(soon, |deadline| deadline.at);
@@ -83,10 +87,7 @@ impl World {
                     self.send(target, at, 0, flags);
                 }
             }
-            self.flush();
-            let soon = self.now + Duration::from_millis(50);
-            let next: Option<Time> = self.gateway.poll_timeout().map(|deadline| deadline.at);
-            self.wait_until(next.filter(|&at| at < soon).unwrap_or(soon));
+            self.rest();
         }
         panic!("not closed: {}", self.describe());
     }
