@@ -30,12 +30,17 @@ pub struct End {
     /// Up to where its bytes were acknowledged to it, and the right edge that it was offered.
     pub acknowledged: u64,
     pub edge: u64,
+    /// The same, by the gateway.
+    taken: u64,
+    offered: u64,
     /// Up to where its bytes came out toward the other end.
     pub passed: u64,
     /// Up to where the other end acknowledged them, and offered to take them.
     pub confirmed: u64,
     pub invited: u64,
     pub sent_reset: bool,
+    /// What it sends now is for the other end, whose window counts.
+    pub direct: bool,
 }
 
 impl End {
@@ -54,10 +59,13 @@ impl End {
             furthest: 1,
             acknowledged: 1,
             edge: 1,
+            taken: 1,
+            offered: 1,
             passed: 1,
             confirmed: 1,
             invited: 1,
             sent_reset: false,
+            direct: false,
         }
     }
 
@@ -82,9 +90,10 @@ impl End {
         if flags.contains(TcpFlags::FIN) {
             self.fins.insert(end);
         }
-        if offset <= self.edge {
-            let fin = u64::from(flags.contains(TcpFlags::FIN) && end <= self.edge);
-            self.furthest = self.furthest.max(end.min(self.edge) + fin);
+        let edge = if self.direct { self.edge.max(self.invited) } else { self.edge };
+        if offset <= edge {
+            let fin = u64::from(flags.contains(TcpFlags::FIN) && end <= edge);
+            self.furthest = self.furthest.max(end.min(edge) + fin);
         }
         self.sent_reset |= flags.contains(TcpFlags::RST);
     }
@@ -139,6 +148,13 @@ impl End {
         }
     }
 
+    /// Somebody acknowledged `ack` to it and offered it a window up to `edge`.
+    pub fn on_told(&mut self, ack: u64, edge: u64) {
+        self.acknowledged = self.acknowledged.max(ack);
+        self.furthest = self.furthest.max(ack);
+        self.edge = self.edge.max(edge);
+    }
+
     /// Checks an acknowledgment that came out of the gateway toward this end, and notes it.
     pub fn on_acknowledged(&mut self, segment: &TcpSegment, shift: u8, scaled: bool) {
         let header = &segment.header;
@@ -146,19 +162,19 @@ impl End {
             panic!("acknowledged what lies before the stream");
         };
         assert!(self.may_acknowledge(ack), "{ack} was acknowledged, but only {} was sent", self.next);
-        assert!(ack >= self.acknowledged, "the acknowledgment went back to {ack}");
-        self.acknowledged = ack;
-        self.furthest = self.furthest.max(ack);
+        assert!(ack >= self.taken, "the acknowledgment went back to {ack}");
+        self.taken = ack;
         if header.flags.contains(TcpFlags::RST) {
-            return;
+            return self.on_told(ack, 0);
         }
         let shift = if scaled { shift } else { 0 };
         let edge = ack + (u64::from(header.window) << shift);
         if header.window < u16::MAX {
             let rounding = (1 << shift) - 1;
-            assert!(edge + rounding >= self.edge, "the window was taken back from {} to {edge}", self.edge);
+            assert!(edge + rounding >= self.offered, "the window went back from {} to {edge}", self.offered);
         }
-        self.edge = self.edge.max(edge);
+        self.offered = self.offered.max(edge);
+        self.on_told(ack, edge);
         if let Some(stamp) = header.options.timestamps {
             self.echo = stamp.ecr;
         }

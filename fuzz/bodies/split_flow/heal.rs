@@ -48,10 +48,12 @@ impl World {
                 if to > from {
                     self.send(target, from, to - from, TcpFlags::ACK);
                 }
-                // Also a probe, where its window is closed: an old segment draws an answer.
                 let end = &self.flows[index].ends[side];
-                let at = if end.edge <= from && from < *goal { from - 1 } else { end.furthest };
-                self.send(target, at, 0, TcpFlags::ACK);
+                let (furthest, probes) = (end.furthest, end.edge <= from && from < *goal);
+                self.send(target, furthest, 0, TcpFlags::ACK);
+                if probes && self.flows[index].alive {
+                    self.send(target, from - 1, 0, TcpFlags::ACK); // an old segment draws an answer
+                }
             }
         }
         self.rest();

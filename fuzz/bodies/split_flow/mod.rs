@@ -67,7 +67,6 @@ struct World {
     handed: Vec<Packet>,
     /// Packet buffers that the driver keeps for reuse, as its pool does.
     pool: Vec<Arc<Chunk>>,
-    draining: bool,
 }
 
 impl World {
@@ -97,7 +96,6 @@ impl World {
             custody: BTreeMap::new(),
             handed: Vec::new(),
             pool: Vec::new(),
-            draining: false,
         };
         for index in 0..FLOWS {
             let isn = [script.isn()?, script.isn()?];
@@ -209,7 +207,8 @@ impl World {
             }
             Step::Drain => {
                 self.flush();
-                self.draining = true;
+                let ends = self.flows.iter_mut().flat_map(|flow| &mut flow.ends);
+                ends.for_each(|end| end.direct = true);
                 self.gateway.drain(self.now);
             }
             Step::Flush => self.flush(),
@@ -258,9 +257,6 @@ impl World {
         let Some(offset) = seq.checked_add_signed(shape.seq.delta) else { return };
         if (LONGEST_STREAM - LARGEST_CHUNK as u64..LONGEST_STREAM * 2).contains(&offset) {
             return; // would have to be remembered
-        }
-        if offset > near.edge && offset - near.edge <= self.config.flow_buffer.0 + 1 {
-            return; // perhaps within a window that is about to be offered: who knows what it counts for
         }
         let ack = match shape.ack.landmark {
             0 | 1 => far.passed,
@@ -318,6 +314,9 @@ impl World {
         let flow = &mut self.flows[target.flow];
         let shift = flow.shifts.map_or(0, |shifts| shifts[target.side]);
         let [near, far] = pair(&mut flow.ends, target.side);
+        if offset > near.edge && offset - near.edge <= self.config.flow_buffer.0 + 1 {
+            return; // perhaps within a window that is about to be offered: who knows what it counts for
+        }
         header.src_port = near.port;
         header.dst_port = far.port;
         let split = self.gateway.flows().any(|info| info.key == flow.key);
@@ -413,6 +412,14 @@ impl World {
                 && offset <= near.passed
             {
                 near.passed = near.passed.max(offset + end);
+                near.furthest = near.furthest.max(near.passed);
+            }
+            if let Some(ack) = far.space.offset(segment.header.ack, far.acknowledged)
+                && segment.header.flags.contains(TcpFlags::ACK)
+                && ack <= far.passed
+            {
+                let shift = flow.shifts.map_or(0, |shifts| shifts[from]);
+                far.on_told(ack, ack + (u64::from(segment.header.window) << shift));
             }
             return;
         }
