@@ -323,7 +323,7 @@ impl Gateway {
             return self.forward(port, packet);
         };
         let flags = segment.header.flags;
-        let opens = flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK);
+        let opens = flags.contains(TcpFlags::SYN) && !flags.intersects(TcpFlags::ACK | TcpFlags::RST);
         let Some(&index) = self.table.get(&canonical(key)) else {
             if opens {
                 self.begin(now, port, key, &packet);

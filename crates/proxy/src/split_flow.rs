@@ -137,7 +137,12 @@ impl SplitFlow {
         if header.flags.contains(TcpFlags::RST) {
             return self.on_reset(side, offset, out);
         }
-        if self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps) {
+        // Beyond the window, nothing of a segment counts (RFC 9293 §3.10.7.4): its window would be
+        // taken for the latest ever after. While draining, the windows are the ends' own.
+        let own = if self.draining { self.ends[far].invites } else { 0 };
+        let beyond = offset > receiver.edge().max(receiver.next()).max(own);
+        let old = self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps);
+        if beyond || old {
             receiver.request_ack();
             return Fate::Alive;
         }
@@ -211,6 +216,9 @@ impl SplitFlow {
         let (near, far) = (side.index(), side.other().index());
         let space = self.ends[far].space;
         let shift = if self.agreed.window_scaling { self.ends[near].window_shift } else { 0 };
+        let window = u64::from(header.window) << shift;
+        let invites = &mut self.ends[near].invites;
+        *invites = (*invites).max(ack + window);
         let Direction { receiver, sender, .. } = &mut self.directions[far];
         let una = sender.una();
         let sack: ArrayVec<(u64, u64), 4> = header
@@ -224,7 +232,7 @@ impl SplitFlow {
             now,
             &Ack {
                 ack: ack.min(sender.nxt()),
-                window: u64::from(header.window) << shift,
+                window,
                 seq,
                 sack: &sack,
                 has_data: !segment.payload.is_empty() || header.flags.contains(TcpFlags::FIN),
