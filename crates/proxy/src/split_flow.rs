@@ -7,7 +7,7 @@ use core::num::NonZeroU16;
 use core::time::Duration;
 use shorthaul_congestion::ControlParams;
 use shorthaul_tcp::{Ack, Outgoing, Receiver, Segment, Sender, SenderConfig};
-use shorthaul_types::{Deadline, FlowKey, PortId, Time};
+use shorthaul_types::{Deadline, FlowKey, PortId, Seed, Time};
 use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch};
 
 /// Segments that one flow sends before another has its turn.
@@ -493,11 +493,18 @@ impl Direction {
         let options = if agreed.timestamps { 12 } else { 0 };
         let mss = u32::from(from.mss.min(to.mss)) - options;
         let out = leg(to);
+        // Differs from flow to flow, and is the same when a recording is replayed.
+        let seed = Seed(u64::from(from.space.seq(0).0)).derive("congestion control");
         let sender = SenderConfig {
             mss,
             control: out
                 .congestion
-                .build(ControlParams { paced: out.pacing, ..ControlParams::new(mss, now) }),
+                .build(ControlParams {
+                    paced: out.pacing,
+                    selective_acks: agreed.sack,
+                    seed,
+                    ..ControlParams::new(mss, now)
+                }),
             sack: agreed.sack,
             pacing: out.pacing,
             rtt: out.rtt,
