@@ -222,7 +222,7 @@ mod tests {
             ("edge = [\"eth0\"]\nwann = [\"eth1\"]\n", 2, ["wann", "`wan`"]),
             ("[memory]\nper_flow = \"4 Mi\"\n", 2, ["per_flow", "4 MiB"]),
             ("[memory]\n\nper_flow = \"4 KiB\"\n", 3, ["per_flow", "\"4 MiB\""]),
-            ("[to_edge]\ncongestion = \"vegas\"\n", 2, ["congestion", "\"cubic\""]),
+            ("[to_edge]\ncongestion = \"tornado\"\n", 2, ["congestion", "\"cubic\""]),
             ("\nname = \"my gateway\"\n", 2, ["name", "letters or digits"]),
             ("table = 254\n", 1, ["table", "7001"]),
             ("drain_timeout = \"soon\"\n", 1, ["drain_timeout", "1.5 s"]),
