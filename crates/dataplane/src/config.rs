@@ -255,7 +255,7 @@ mod tests {
             ("edge = [\"eth0\"]\nwann = [\"eth1\"]\n", 2, ["wann", "`wan`"]),
             ("[memory]\nper_flow = \"4 Mi\"\n", 2, ["per_flow", "4 MiB"]),
             ("[memory]\n\nper_flow = \"4 KiB\"\n", 3, ["per_flow", "\"4 MiB\""]),
-            ("[to_edge]\ncongestion = \"vegas\"\n", 2, ["congestion", "\"cubic\""]),
+            ("[to_edge]\ncongestion = \"tornado\"\n", 2, ["congestion", "\"cubic\""]),
             ("\nname = \"my gateway\"\n", 2, ["name", "letters or digits"]),
             ("[to_edge]\ninitial_window = 0\n", 2, ["initial_window", "1 to 1000"]),
             ("[to_wan]\npacing = true\nmtu = 100\n", 3, ["mtu", "576 to 65535"]),

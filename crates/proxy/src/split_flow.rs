@@ -7,7 +7,7 @@ use core::num::NonZeroU16;
 use core::time::Duration;
 use shorthaul_congestion::ControlParams;
 use shorthaul_tcp::{Ack, Outgoing, Receiver, Segment, Sender, SenderConfig};
-use shorthaul_types::{Deadline, FlowKey, PortId, Time};
+use shorthaul_types::{Deadline, FlowKey, PortId, Seed, Time};
 use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch};
 
 /// Segments that one flow sends before another has its turn.
@@ -507,12 +507,17 @@ impl Direction {
         let out = leg(to);
         let room = out.mtu.saturating_sub(to.ip.len() as u32 + 20).max(88);
         let mss = u32::from(from.mss.min(to.mss)).min(room) - options;
+        // Differs from flow to flow, and is the same when a recording is replayed.
+        let seed = Seed(u64::from(from.space.seq(0).0)).derive("congestion control");
+        let params = ControlParams {
+            paced: out.pacing,
+            selective_acks: agreed.sack,
+            seed,
+            ..ControlParams::new(mss, now)
+        };
         let sender = SenderConfig {
             mss,
-            control: out.congestion.build(
-                ControlParams { paced: out.pacing, ..ControlParams::new(mss, now) }
-                    .with_initial_segments(out.initial_window),
-            ),
+            control: out.congestion.build(params.with_initial_segments(out.initial_window)),
             sack: agreed.sack,
             pacing: out.pacing,
             rtt: out.rtt,

@@ -345,6 +345,9 @@ impl Sender {
                 cwnd_limited: una_before <= self.window_limited_until,
                 in_recovery: matches!(self.state, State::Recovery { .. }),
             });
+            if self.control.holds_back() {
+                self.rate.on_app_limited(self.in_flight());
+            }
             let pipe = self.in_flight();
             if let State::Recovery { prr, .. } = &mut self.state {
                 let delivered = if self.sack { delivered } else { delivered.max(u64::from(self.mss)) };
@@ -424,7 +427,7 @@ impl Sender {
             |record| record.sent.sent_at() + patience <= now,
             |start, record| {
                 found = true;
-                control.on_loss(&rate.on_lost(now, record.end - start, &record.sent));
+                control.on_loss(&rate.on_lost(now, start..record.end, &record.sent));
             },
         );
         self.rack_at = waiting.map(|sent| sent + patience);
@@ -457,7 +460,7 @@ impl Sender {
     fn mark_lost(&mut self, now: Time, start: u64, end: u64) {
         let Sender { board, rate, control, .. } = self;
         board.mark_lost(start, end, |at, record| {
-            control.on_loss(&rate.on_lost(now, record.end - at, &record.sent));
+            control.on_loss(&rate.on_lost(now, at..record.end, &record.sent));
         });
         self.enter_recovery(now);
     }
@@ -704,7 +707,7 @@ impl Sender {
         let (una, nxt) = (self.una, self.nxt);
         let Sender { board, rate, control, .. } = self;
         board.mark_lost(una, nxt, |at, record| {
-            control.on_loss(&rate.on_lost(now, record.end - at, &record.sent));
+            control.on_loss(&rate.on_lost(now, at..record.end, &record.sent));
         });
         self.duplicate_acks = 0;
         self.tail_probe = None;
