@@ -211,7 +211,7 @@ impl ControlParams {
     /// A paced sender with selective acknowledgments and the initial window of RFC 6928: ten
     /// segments, but no more than 14600 bytes unless two segments are. The seed is zero.
     pub fn new(mss: u32, now: Time) -> Self {
-ControlParams {
+        ControlParams {
             mss,
             initial_window: 0,
             now,

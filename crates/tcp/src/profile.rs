@@ -95,11 +95,10 @@ impl Profile {
     /// is how often the SYN or SYN-ACK was sent again: more than once, and the window is one
     /// segment (RFC 6928 §2).
     pub(crate) fn control_params(&self, now: Time, mss: u32, syn_resent: u32) -> ControlParams {
-        let segment = u64::from(mss.max(1));
-        let segments = if syn_resent > 1 { 1 } else { u64::from(self.initial_window.clamp(1, 10)) };
-        // RFC 6928 §2, equation 1.
-        let initial_window = (segments * segment).min(14_600.max(2 * segment));
-        ControlParams { mss, initial_window, now, paced: self.pacing }
+        let segments = if syn_resent > 1 { 1 } else { self.initial_window.clamp(1, 10) };
+        let params =
+            ControlParams { paced: self.pacing, selective_acks: self.sack, ..ControlParams::new(mss, now) };
+        params.with_initial_segments(segments)
     }
 }
 
@@ -153,6 +152,6 @@ mod tests {
         assert_eq!(window(1460, 10, 0), 14_600);
         assert_eq!(window(1448, 3, 1), 3 * 1448);
         assert_eq!(window(8948, 10, 0), 2 * 8948);
-        assert_eq!(window(1448, 10, 2), 1448);
+        assert_eq!(window(1448, 10, 2), 1448, "the SYN was sent again twice");
     }
 }

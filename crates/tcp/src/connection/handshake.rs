@@ -6,6 +6,7 @@ use super::{Addresses, Connection, ConnectionConfig, Event, Failure, State};
 use crate::{ByteQueue, Receiver, Sender, SenderConfig};
 use alloc::sync::Arc;
 use core::time::Duration;
+use shorthaul_congestion::ControlParams;
 use shorthaul_types::{SeqNum, SeqSpace, Time};
 use shorthaul_wire::{IpHeader, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps};
 
@@ -59,7 +60,12 @@ impl Connection {
             peer: Peer { space: SeqSpace::new(SeqNum(0)), mss: 0, shift: 0 },
             agreed: Agreed::default(),
             opening: Opening { due: true, ..Opening::default() },
-            sender: Sender::new(now, 1, 1, sender_config(now, &config, 536, Agreed::default(), 0)),
+            sender: Sender::new(
+                now,
+                1,
+                1,
+                sender_config(now, &config, 536, Agreed::default(), &Opening::default()),
+            ),
             receiver: Receiver::new(1, 1, 536, ack),
             inbox: ByteQueue::new(1),
             window,
@@ -125,7 +131,7 @@ impl Connection {
         let mss = self.segment_size(self.config.mtu);
         // The window of a SYN is never scaled (RFC 7323 §2.2).
         let edge = 1 + u64::from(syn.window);
-        let config = sender_config(now, &self.config, mss, self.agreed, self.opening.resent);
+        let config = sender_config(now, &self.config, mss, self.agreed, &self.opening);
         let mut sender = Sender::new(now, 1, edge, config);
         if profile.nagle {
             sender.hold_small_segments();
@@ -276,12 +282,13 @@ fn sender_config(
     config: &ConnectionConfig,
     mss: u32,
     agreed: Agreed,
-    syn_resent: u32,
+    opening: &Opening,
 ) -> SenderConfig {
     let profile = &config.profile;
+    let params = profile.control_params(now, mss, opening.resent);
     SenderConfig {
         mss,
-        control: profile.control.build(profile.control_params(now, mss, syn_resent)),
+        control: profile.control.build(ControlParams { selective_acks: agreed.sack, ..params }),
         sack: agreed.sack,
         pacing: profile.pacing,
         rtt: profile.rtt,
