@@ -515,12 +515,12 @@ impl Direction {
             seed,
             ..ControlParams::new(mss, now)
         };
+        let control = out.congestion.build(params.with_initial_segments(out.initial_window));
         let sender = SenderConfig {
-            mss,
-            control: out.congestion.build(params.with_initial_segments(out.initial_window)),
             sack: agreed.sack,
             pacing: out.pacing,
             rtt: out.rtt,
+            ..SenderConfig::new(mss, control)
         };
         // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
         let edge = 1 + u64::from(to.window);

@@ -1,5 +1,5 @@
 //! Schemes by name: each is a row of data that picks its parts.
-use crate::AckPolicy;
+use crate::{AckPolicy, Recovery};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -14,6 +14,12 @@ pub struct Profile {
     pub name: &'static str,
     /// Sizes the congestion window.
     pub control: Algorithm,
+    /// Finds losses and repairs them.
+    pub recovery: Recovery,
+    /// After a timeout, first looks whether it was spurious (F-RTO, RFC 5682).
+    pub f_rto: bool,
+    /// After several timeouts in a row, tries smaller segments (RFC 4821).
+    pub finds_black_holes: bool,
     /// Spreads bursts over the round trip.
     pub pacing: bool,
     /// When received data is acknowledged.
@@ -40,6 +46,9 @@ pub struct Profile {
 const MODERN: Profile = Profile {
     name: "cubic",
     control: Algorithm::Cubic,
+    recovery: Recovery::RackTlp,
+    f_rto: true,
+    finds_black_holes: true,
     pacing: true,
     ack: AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 16 },
     rtt: RttConfig::LINUX,
@@ -57,6 +66,9 @@ const MODERN: Profile = Profile {
 const CLASSIC: Profile = Profile {
     name: "newreno",
     control: Algorithm::Reno,
+    recovery: Recovery::NewReno,
+    f_rto: false,
+    finds_black_holes: false,
     pacing: false,
     ack: AckPolicy::Delayed { wait: Duration::from_millis(200), quick: 0 },
     rtt: RttConfig::RFC6298,
@@ -70,6 +82,8 @@ const CLASSIC: Profile = Profile {
 
 /// The registry, in the order in which it is listed.
 const PROFILES: &[Profile] = &[
+    Profile { name: "tahoe", recovery: Recovery::Tahoe, ..CLASSIC },
+    Profile { name: "reno", recovery: Recovery::Reno, ..CLASSIC },
     CLASSIC,
     Profile { name: "sack-reno", control: Algorithm::Reno, ..MODERN },
     MODERN,

@@ -133,12 +133,6 @@ impl Connection {
         let edge = 1 + u64::from(syn.window);
         let config = sender_config(now, &self.config, mss, self.agreed, &self.opening);
         let mut sender = Sender::new(now, 1, edge, config);
-        if profile.nagle {
-            sender.hold_small_segments();
-        }
-        if !profile.idle_restart {
-            sender.keep_window_when_idle();
-        }
         *sender.queue_mut() = core::mem::replace(self.sender.queue_mut(), ByteQueue::new(1));
         self.sender = sender;
         let edge = 1 + u64::from(self.syn_window());
@@ -286,11 +280,16 @@ fn sender_config(
 ) -> SenderConfig {
     let profile = &config.profile;
     let params = profile.control_params(now, mss, opening.resent);
+    let control = profile.control.build(ControlParams { selective_acks: agreed.sack, ..params });
     SenderConfig {
-        mss,
-        control: profile.control.build(ControlParams { selective_acks: agreed.sack, ..params }),
+        recovery: profile.recovery,
         sack: agreed.sack,
+        f_rto: profile.f_rto,
+        finds_black_holes: profile.finds_black_holes,
         pacing: profile.pacing,
+        nagle: profile.nagle,
+        idle_restart: profile.idle_restart,
         rtt: profile.rtt,
+        ..SenderConfig::new(mss, control)
     }
 }
