@@ -153,21 +153,23 @@ impl Scoreboard {
         }
     }
 
-    /// In the order of sending, the ranges that were sent before transmission `before` and are
-    /// neither reported nor yet believed lost: those for which `is_lost` agrees are believed lost
-    /// from now on and `on_lost` is told; at the first for which it does not the walk ends, and
-    /// its time of sending is returned.
+    /// In the order of sending, the ranges that were sent before `newest`, and are neither reported
+    /// nor yet believed lost: those for which `is_lost` agrees are believed lost from now on and
+    /// `on_lost` is told; at the first for which it does not the walk ends, and its time of sending is
+    /// returned. `newest` is a transmission and the end of one of its ranges: what left with it, in one
+    /// super-segment, left before it if it lies below (RFC 8985 §6.2, RACK_sent_after).
     pub fn mark_lost_before(
         &mut self,
-        before: u64,
+        newest: (u64, u64),
         mut is_lost: impl FnMut(&Record) -> bool,
         mut on_lost: impl FnMut(u64, &Record),
     ) -> Option<Time> {
         while let Some(&(transmission, start, end)) = self.order.front() {
-            if transmission >= before {
+            if transmission > newest.0 {
                 return None;
             }
-            for (&at, record) in self.records.range_mut(start..end) {
+            let end = if transmission == newest.0 { newest.1.min(end) } else { end };
+            for (&at, record) in self.records.range_mut(start..end.max(start)) {
                 if record.transmission != transmission || record.sacked || record.lost {
                     continue;
                 }
@@ -178,6 +180,9 @@ impl Scoreboard {
                 self.lost += record.end - at;
                 self.lost_from = self.lost_from.min(at);
                 on_lost(at, record);
+            }
+            if transmission == newest.0 {
+                return None;
             }
             self.order.pop_front();
         }

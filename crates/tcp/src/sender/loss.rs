@@ -100,6 +100,7 @@ impl Sender {
                 self.left = self.left.saturating_sub(advanced.saturating_sub(u64::from(self.mss)));
                 let una = self.una;
                 self.mark_lost(now, una, segment_end);
+                self.hole_due = true;
             } else {
                 self.left = 0;
             }
@@ -109,6 +110,7 @@ impl Sender {
             if u64::from(self.duplicate_acks) == DUP_THRESH && matches!(self.state, State::Open) {
                 let una = self.una;
                 self.mark_lost(now, una, segment_end);
+                self.hole_due = true;
             }
         }
     }

@@ -71,6 +71,9 @@ pub struct Sender {
     duplicate_acks: u32,
     /// Bytes that duplicate acknowledgments show to have left the network, without SACK.
     left: u64,
+    /// A hole that duplicates have shown is sent again whatever the window says (RFC 5681 §3.2 step 2,
+    /// RFC 6582 §3.2 step 3).
+    hole_due: bool,
     tail_probe: Option<TailProbe>,
     undo: Option<Undo>,
     arbiter: Box<dyn Arbiter>,
@@ -125,6 +128,7 @@ impl Sender {
             rack: Rack::default(),
             duplicate_acks: 0,
             left: 0,
+            hole_due: false,
             tail_probe: None,
             undo: None,
             arbiter: config.arbiter,
