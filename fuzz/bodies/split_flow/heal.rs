@@ -19,8 +19,9 @@ impl World {
         let goals: Vec<[u64; 2]> = self.flows.iter().map(|flow| [0, 1].map(|side| flow.goal(side))).collect();
         let (mut stalled, mut best) = (0, 0);
         for _ in 0..ENDLESS {
-            let unfinished =
-                |(flow, goals): (&Flow, &[u64; 2])| flow.alive && !(0..2).all(|side| flow.reached(side, goals[side]));
+            let unfinished = |(flow, goals): (&Flow, &[u64; 2])| {
+                flow.alive && !(0..2).all(|side| flow.reached(side, goals[side]))
+            };
             if !self.flows.iter().zip(&goals).any(unfinished) {
                 return self.close();
             }
@@ -84,7 +85,8 @@ impl World {
                     let target = Target { flow: index, side, wrong_port: false };
                     let end = &self.flows[index].ends[side];
                     let at = end.next;
-                    let flags = if end.acknowledged <= at { TcpFlags::ACK | TcpFlags::FIN } else { TcpFlags::ACK };
+                    let flags =
+                        if end.acknowledged <= at { TcpFlags::ACK | TcpFlags::FIN } else { TcpFlags::ACK };
                     let at = at + u64::from(end.acknowledged > at);
                     self.send(target, at, 0, flags);
                 }
@@ -99,7 +101,13 @@ impl World {
             let ends = flow.ends.each_ref().map(|end| {
                 format!(
                     "next {} furthest {} acknowledged {} edge {} passed {} confirmed {} invited {} fins {:?}",
-                    end.next, end.furthest, end.acknowledged, end.edge, end.passed, end.confirmed, end.invited,
+                    end.next,
+                    end.furthest,
+                    end.acknowledged,
+                    end.edge,
+                    end.passed,
+                    end.confirmed,
+                    end.invited,
                     end.fins()
                 )
             });
