@@ -316,7 +316,8 @@ impl Sender {
         if duplicate {
             self.rack.on_duplicate(self.una, self.nxt);
         }
-        self.settle_tail_probe(now, ack, duplicate);
+        let plain_duplicate = advanced == 0 && ack.sack.is_empty() && !ack.has_data && !window_changed;
+        self.settle_tail_probe(now, ack, duplicate, plain_duplicate);
         if self.sack {
             self.detect_losses(now);
         } else {
@@ -482,14 +483,19 @@ impl Sender {
         }
     }
 
-    /// Rules on a tail loss probe that is answered (RFC 8985 §7.4).
-    fn settle_tail_probe(&mut self, now: Time, ack: &Ack<'_>, duplicate: bool) {
+    /// Rules on a tail loss probe that is answered (RFC 8985 §7.4.2). An acknowledgment up to the
+    /// probe alone says nothing: it may be that of the original, with the report still to come.
+    fn settle_tail_probe(&mut self, now: Time, ack: &Ack<'_>, duplicate: bool, plain_duplicate: bool) {
         let Some(probe) = self.tail_probe else { return };
         if ack.ack < probe.end {
             return;
         }
+        let repaired = ack.ack > probe.end && probe.retransmission && !duplicate;
+        if probe.retransmission && !duplicate && !repaired && !plain_duplicate {
+            return;
+        }
         self.tail_probe = None;
-        if probe.retransmission && !duplicate && matches!(self.state, State::Open) {
+        if repaired && matches!(self.state, State::Open) {
             // The probe itself repaired a loss that nothing else has shown.
             self.control.on_congestion(now, CongestionEvent::Loss, probe.flight);
             self.control.on_recovered(now);
