@@ -159,9 +159,9 @@ impl SplitFlow {
             return Fate::Alive;
         };
         // What nobody has sent cannot be acknowledged; while draining, the ends also send themselves,
-        // what comes behind all that we hold.
-        let sender = &self.directions[far].sender;
-        let direct = self.draining && ack > sender.queue().end();
+        // what comes behind all that we hold; but nothing comes behind a FIN.
+        let Direction { receiver, sender, .. } = &self.directions[far];
+        let direct = self.draining && !receiver.is_finished() && ack > sender.queue().end();
         if ack > sender.nxt() && !direct {
             self.directions[near].receiver.request_ack();
             return Fate::Alive;
