@@ -1,4 +1,6 @@
 //! RACK (RFC 8985 §6): what was sent long enough before something that was delivered is lost.
+#![allow(clippy::single_range_in_vec_init)] // a list of what was sent, of one item
+
 mod trace;
 
 use trace::{Trace, WIDE};

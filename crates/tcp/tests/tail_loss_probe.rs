@@ -1,4 +1,6 @@
 //! Tail loss probes (RFC 8985 §7).
+#![allow(clippy::single_range_in_vec_init)] // a list of what was sent, of one item
+
 mod trace;
 
 use shorthaul_congestion::Algorithm;
