@@ -277,7 +277,7 @@ impl Sender {
             self.rack.on_duplicate(self.una, self.nxt);
             self.on_needless(now, right - left);
         }
-        self.settle_tail_probe(now, ack, duplicate_report);
+        self.settle_tail_probe(now, ack, duplicate_report, duplicate_ack && ack.sack.is_empty());
         if let State::Waiting { sign } = self.state {
             self.rto_at = None;
             let answer = ProbeAnswer { number: None, duplicate: duplicate_ack };
