@@ -119,6 +119,9 @@ impl Reassembly {
             }
             entry.remove();
         }
+        if self.ranges.is_empty() {
+            self.clear(); // the maps give their memory back
+        }
         next
     }
 
