@@ -4,8 +4,6 @@ use shorthaul_wire::{Payload, PayloadList};
 /// A slice up to this size is copied behind its predecessor, so that a stream of small writes
 /// takes the memory of its bytes and not of its packets.
 const COALESCE: usize = 512;
-/// An empty queue that has room for more slices than this gives the room back.
-const KEPT_SLOTS: usize = 4;
 
 /// Contiguous bytes of a stream, `[start, end)`, as the refcounted slices that they arrived in.
 ///
@@ -85,9 +83,7 @@ impl ByteQueue {
             self.allocated -= slice.allocated();
             self.slices.pop_front();
         }
-        if self.slices.capacity() > KEPT_SLOTS {
-            self.slices = VecDeque::new();
-        }
+        self.slices = VecDeque::new(); // an empty queue keeps no memory for busier times
     }
 
     /// Forgets everything held; the next byte is at the old end.

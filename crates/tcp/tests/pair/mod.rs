@@ -79,6 +79,8 @@ pub struct Pair {
     pub sent: [u64; 2],
     /// Every packet that left, with its time, if wanted.
     pub trace: Option<Vec<(Time, usize, Packet)>>,
+    /// The test is the application.
+    pub manual: bool,
     /// Check the senders' books after each step.
     pub audit: bool,
     wire: BTreeMap<(Time, u64), (usize, Packet)>,
@@ -109,6 +111,7 @@ impl Pair {
             dice: Dice(seed),
             sent: [0; 2],
             trace: None,
+            manual: false,
             audit: false,
             wire: BTreeMap::new(),
             count: 0,
@@ -199,7 +202,7 @@ impl Pair {
             let mut batches: [TxBatch; 2] = Default::default();
             let mut more = false;
             for (side, batch) in batches.iter_mut().enumerate() {
-                more |= self.run_app(side);
+                more |= !self.manual && self.run_app(side);
                 more |= self.hosts[side].poll_transmit(self.now, batch);
             }
             let quiet = batches.iter().all(Vec::is_empty);
