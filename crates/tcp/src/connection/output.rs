@@ -85,7 +85,7 @@ impl Connection {
 
     /// Data, cut into segments where the driver does not.
     fn put_data(&mut self, now: Time, outgoing: Outgoing, out: &mut TxBatch) {
-        let Outgoing { offset, mut payload, fin, push, retransmission, cwr } = outgoing;
+        let Outgoing { offset, mut payload, fin, push, retransmission, cwr, .. } = outgoing;
         let mss = self.sender.mss() as usize;
         let mut at = offset;
         loop {

@@ -16,7 +16,7 @@ mod window;
 
 use script::Script;
 use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_tcp::{AckPolicy, ConnectionConfig, Profile};
+use shorthaul_tcp::{AckPolicy, ConnectionConfig, Profile, Recovery};
 use std::time::Duration;
 
 /// A host that offers no option but its segment size, acknowledges every second segment or after
@@ -27,6 +27,9 @@ fn plain() -> ConnectionConfig {
         profile: Profile {
             name: "plain",
             control: Algorithm::Reno,
+            recovery: Recovery::RackTlp,
+            f_rto: false,
+            finds_black_holes: false,
             pacing: false,
             ack: AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 0 },
             rtt: RttConfig::RFC6298,
