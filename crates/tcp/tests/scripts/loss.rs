@@ -40,7 +40,7 @@ fn the_timer_sends_the_first_segment_again_with_backoff() {
     s.write(3_000);
     assert_eq!(s.take().len(), 3);
     s.expect_at(1_020, ". 1:1001(1000) ack 1").expect_at(3_020, ". 1:1001(1000) ack 1");
-    s.expect_at(7_020, ". 1:537(536) ack 1".replace("537(536)", "1001(1000)").as_str());
+    s.expect_at(7_020, ". 1:1001(1000) ack 1");
 }
 
 /// RFC 5681 §3.1: after a timeout sending starts from one segment.
@@ -137,5 +137,6 @@ fn a_loss_halves_the_window() {
     s.take();
     assert_eq!(s.connection().sender().control().ssthresh(), 5_000);
     s.at(60).inject(". 1:1(0) ack 10001");
-    assert_eq!(s.connection().sender().control().window(), 5_000);
+    // Congestion avoidance has begun: one segment for what this acknowledgment covers.
+    assert_eq!(s.connection().sender().control().window(), 6_000);
 }

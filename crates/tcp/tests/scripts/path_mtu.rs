@@ -11,8 +11,7 @@ fn a_segment_that_was_too_big_is_sent_again_in_smaller_ones() {
     let mut s = Script::established_with(plain(), "mss 1460", "");
     s.write(1_460).expect("P. 1:1461(1460) ack 1");
     s.at(30).inject_icmp(1, too_big(1_040));
-    s.expect(". 1:1001(1000) ack 1").pass(60).inject(". 1:1(0) ack 1001");
-    s.expect("P. 1001:1461(460) ack 1");
+    s.expect(". 1:1001(1000) ack 1").expect("P. 1001:1461(460) ack 1").quiet();
     assert_eq!(s.connection().sender().mss(), 1_000);
 }
 

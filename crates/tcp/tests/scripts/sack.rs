@@ -89,8 +89,7 @@ fn blocks_ride_on_data_only_where_there_is_room() {
 #[test]
 fn a_hole_is_filled_when_three_segments_beyond_it_have_arrived() {
     let mut s = established();
-    s.write(5_000);
-    assert_eq!(s.take().len(), 5);
+    s.write_segments(5);
     s.at(40).inject(". 1:1(0) ack 1 <sack 1001:2001>").quiet();
     s.inject(". 1:1(0) ack 1 <sack 1001:3001>").quiet();
     s.inject(". 1:1(0) ack 1 <sack 1001:4001>").expect(". 1:1001(1000) ack 1").quiet();
@@ -101,8 +100,7 @@ fn a_hole_is_filled_when_three_segments_beyond_it_have_arrived() {
 #[test]
 fn only_the_holes_are_filled() {
     let mut s = established();
-    s.write(8_000);
-    assert_eq!(s.take().len(), 8);
+    s.write_segments(8);
     s.at(40).inject(". 1:1(0) ack 1 <sack 1001:2001 3001:4001 5001:8001>");
     s.expect(". 1:1001(1000) ack 1")
         .expect(". 2001:3001(1000) ack 1")
@@ -114,8 +112,7 @@ fn only_the_holes_are_filled() {
 #[test]
 fn a_lost_tail_is_probed() {
     let mut s = established();
-    s.write(3_000);
-    assert_eq!(s.take().len(), 3);
+    s.write_segments(3);
     // Two round trips of 20 ms, measured in the handshake.
     s.expect_at(60, "P. 2001:3001(1000) ack 1").quiet();
     s.at(80).inject(". 1:1(0) ack 1 <sack 2001:3001>");
@@ -127,8 +124,7 @@ fn a_lost_tail_is_probed() {
 #[test]
 fn two_segments_beyond_a_hole_are_waited_on_for_a_quarter_of_a_round_trip() {
     let mut s = established();
-    s.write(3_000);
-    assert_eq!(s.take().len(), 3);
+    s.write_segments(3);
     s.at(40).inject(". 1:1(0) ack 1 <sack 1001:3001>").quiet();
     s.quiet_until(44).expect_at(45, ". 1:1001(1000) ack 1");
 }
@@ -137,8 +133,7 @@ fn two_segments_beyond_a_hole_are_waited_on_for_a_quarter_of_a_round_trip() {
 #[test]
 fn a_receiver_that_reneges_gets_everything_again() {
     let mut s = established();
-    s.write(2_000);
-    assert_eq!(s.take().len(), 2);
+    s.write_segments(2);
     s.at(40).inject(". 1:1(0) ack 1 <sack 1001:2001>");
     s.pass(60);
     s.take();

@@ -470,6 +470,15 @@ impl Script {
         })
     }
 
+    /// The owner writes so many segments of 1000 bytes, one by one, and they leave.
+    pub fn write_segments(&mut self, count: u64) -> &mut Self {
+        for _ in 0..count {
+            self.write(1_000);
+        }
+        assert_eq!(self.take().len() as u64, count);
+        self
+    }
+
     /// The owner reads up to `max` bytes.
     pub fn read_up_to(&mut self, max: usize) -> &mut Self {
         self.with(&format!("read {max}"), |connection, now| {
