@@ -27,7 +27,9 @@ impl Prr {
             let bound = self.delivered.saturating_sub(self.out).max(delivered) + u64::from(mss);
             (target - pipe).min(bound)
         };
-        self.allowance = allowance;
+        // The retransmission that recovery begins with waits for nothing (RFC 5681 §3.2).
+        let first = if self.out == 0 { u64::from(mss) } else { 0 };
+        self.allowance = allowance.max(first);
     }
 
     /// What may leave now.

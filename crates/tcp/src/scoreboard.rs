@@ -126,7 +126,9 @@ impl Scoreboard {
             }
         }
         if self.records.is_empty() {
-            self.order.clear();
+            // An idle connection keeps no memory for busier times.
+            self.records = BTreeMap::new();
+            self.order = VecDeque::new();
         }
     }
 
