@@ -319,7 +319,7 @@ impl Bbr {
     }
 
     fn restore_window(&mut self) {
-        self.window = self.window.max(self.prior_window);
+        self.window = self.window.max(self.prior_window.min(MAX_WINDOW));
     }
 }
 
@@ -327,11 +327,8 @@ impl Control for Bbr {
     fn on_ack(&mut self, ack: &AckSample) {
         let lost = core::mem::take(&mut self.lost);
         self.update_bandwidth(ack);
-        let path = Expectation {
-            bandwidth: self.bandwidth.get(),
-            window: self.window,
-            round: self.rounds.count(),
-        };
+        let path =
+            Expectation { bandwidth: self.bandwidth.get(), window: self.window, round: self.rounds.count() };
         self.aggregation.on_ack(ack.now, ack.delivered, path);
         self.advance_cycle(ack, lost);
         self.check_full_pipe(ack);
@@ -395,7 +392,7 @@ impl Control for Bbr {
 
     fn set_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
-        self.window = self.window.max(self.mss);
+        self.window = self.window.min(MAX_WINDOW).max(self.mss);
     }
 
     fn window(&self) -> u64 {

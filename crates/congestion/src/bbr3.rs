@@ -261,7 +261,8 @@ impl Bbr3 {
         if many {
             self.undo_to(State::Startup);
             self.full_bandwidth_reached = true;
-            self.model.inflight_longterm = self.bdp(self.model.max_bandwidth()).max(self.model.inflight_latest);
+            self.model.inflight_longterm =
+                self.bdp(self.model.max_bandwidth()).max(self.model.inflight_latest);
         }
     }
 
@@ -316,7 +317,7 @@ impl Bbr3 {
 
     /// RestoreCwnd() (§5.6.4.4).
     fn restore_window(&mut self) {
-        self.window = self.window.max(self.prior_window);
+        self.window = self.window.max(self.prior_window.min(MAX_WINDOW));
     }
 
     /// SaveStateUponLoss() (§5.5.11.1), once for each episode.
@@ -450,7 +451,7 @@ impl Control for Bbr3 {
 
     fn set_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
-        self.window = self.window.max(self.mss);
+        self.window = self.window.min(MAX_WINDOW).max(self.mss);
     }
 
     fn window(&self) -> u64 {

@@ -81,8 +81,12 @@ fn cubic_follows_its_curve_to_the_plateau_at_k_and_beyond() {
     let k = (plateau * 0.3 / 0.4).cbrt();
     path.watch(start + Duration::from_secs_f64(k + 3.0), STEP, |path| {
         let t = path.now.saturating_since(start).as_secs_f64();
-        let (window, curve) = (path.flows[0].control.window() as f64 / MSS as f64, 0.4 * (t - k).powi(3) + plateau);
-        assert!(t < 0.5 || (window - curve).abs() < 2.0, "{window} segments after {t} s, not {curve}; K is {k} s");
+        let (window, curve) =
+            (path.flows[0].control.window() as f64 / MSS as f64, 0.4 * (t - k).powi(3) + plateau);
+        assert!(
+            t < 0.5 || (window - curve).abs() < 2.0,
+            "{window} segments after {t} s, not {curve}; K is {k} s"
+        );
     });
     assert_eq!(path.flows[0].recoveries, 1);
 }

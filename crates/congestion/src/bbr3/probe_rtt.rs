@@ -30,7 +30,15 @@ pub(super) struct MinRtt {
 
 impl MinRtt {
     pub(super) fn new(now: Time) -> Self {
-        MinRtt { get: None, at: now, recent: None, recent_at: now, expired: false, done_at: None, round_done: false }
+        MinRtt {
+            get: None,
+            at: now,
+            recent: None,
+            recent_at: now,
+            expired: false,
+            done_at: None,
+            round_done: false,
+        }
     }
 
     /// UpdateMinRTT() (§5.3.4.3).

@@ -281,11 +281,8 @@ impl Bottleneck {
     pub fn add(&mut self, name: &str, start: Time) {
         let index = self.flows.len();
         let seed = self.link.seed.derive("flow").nth(index as u64);
-        let params = ControlParams {
-            initial_window: 10 * MSS,
-            seed,
-            ..ControlParams::new(MSS as u32, start)
-        };
+        let params =
+            ControlParams { initial_window: 10 * MSS, seed, ..ControlParams::new(MSS as u32, start) };
         let algorithm: Algorithm = name.parse().expect("a known algorithm");
         self.flows.push(Flow::new(algorithm.build(params), start));
         self.wake(index, start);
