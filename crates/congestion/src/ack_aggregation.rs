@@ -47,9 +47,13 @@ impl AckAggregation {
         self.acked = 0;
     }
 
-    /// Bytes beyond the bandwidth: the most of the last ten rounds, or of the present round while the
-    /// pipe is not yet full.
-    pub(crate) fn extra(&self, full_pipe: bool) -> u64 {
-        if full_pipe { self.extra.get() } else { self.extra.newest() }
+    /// Bytes beyond the bandwidth, the most of the last ten rounds.
+    pub(crate) fn extra(&self) -> u64 {
+        self.extra.get()
+    }
+
+    /// The same of the present round only, for while the pipe is not full yet.
+    pub(crate) fn extra_of_round(&self) -> u64 {
+        self.extra.newest()
     }
 }

@@ -305,7 +305,7 @@ impl Bbr {
         let mut target = self.inflight(gain);
         if self.full_pipe.is_full() {
             let most = volume::in_time(self.bandwidth.get(), LONGEST_AGGREGATION);
-            target = target.saturating_add(self.aggregation.extra(true).min(most));
+            target = target.saturating_add(self.aggregation.extra().min(most));
             if matches!(self.mode, Mode::ProbeBw { phase: 0, .. }) {
                 target = target.saturating_add(2 * self.mss); // so that a small flight grows at all (Linux)
             }

@@ -253,12 +253,8 @@ impl Bbr3 {
         if !self.model.loss_round_started || !ack.in_recovery {
             return;
         }
-        let many = if self.selective_acks {
-            self.lost_ranges >= STARTUP_LOSS_RANGES && Flight::of(sample, self.mss).is_too_high(true)
-        } else {
-            self.lost_ranges > 0
-        };
-        if many {
+        let ranges = if self.selective_acks { STARTUP_LOSS_RANGES } else { 1 };
+        if self.lost_ranges >= ranges && self.is_too_high(&Flight::of(sample, self.mss)) {
             self.undo_to(State::Startup);
             self.full_bandwidth_reached = true;
             self.model.inflight_longterm =
@@ -283,7 +279,10 @@ impl Bbr3 {
     /// SetCwnd() (§5.6.4.6).
     fn set_window(&mut self, ack: &AckSample) {
         let (_, gain) = self.gains();
-        let extra = self.aggregation.extra(self.full_bandwidth_reached);
+        let extra = match self.full_bandwidth_reached {
+            true => self.aggregation.extra(),
+            false => self.aggregation.extra_of_round(),
+        };
         let wanted = gain.of(self.bdp(self.model.bandwidth())).saturating_add(extra);
         let most = self.with_quantization(wanted);
         let grown = self.window.saturating_add(ack.delivered);
@@ -378,7 +377,7 @@ impl Control for Bbr3 {
             lost: loss.lost,
             app_limited: loss.app_limited,
         };
-        if flight.is_too_high(self.selective_acks) {
+        if self.is_too_high(&flight) {
             flight.in_flight = flight.at_threshold(loss.bytes);
             self.on_inflight_too_high(flight, loss.now);
         }

@@ -18,7 +18,7 @@ use shorthaul_types::Time;
 
 use crate::congestion_avoidance::CongestionAvoidance;
 use crate::window::{SavedWindow, Window};
-use crate::{AckSample, CongestionEvent, Control, ControlParams};
+use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// L of RFC 3465 for a sender that does not pace.
 pub(crate) const SLOW_START_LIMIT: u64 = 2;
@@ -35,7 +35,7 @@ pub struct Reno {
 impl Reno {
     /// Starts in slow start from the initial window.
     pub fn new(params: ControlParams) -> Self {
-        let limit = params.byte_counting.limit(params.paced, SLOW_START_LIMIT);
+        let limit = ByteCounting::limit(&params, SLOW_START_LIMIT);
         Reno { window: Window::new(&params), limit, avoidance: CongestionAvoidance::default(), undo: None }
     }
 

@@ -1,6 +1,8 @@
 //! Reno against the numbers of RFC 5681 and RFC 3465.
 mod path;
 
+use std::time::Duration;
+
 use path::{MSS, ack, build, params, round};
 use shorthaul_congestion::{
     AckSample, Algorithm, ByteCounting, CongestionEvent, Control, ControlParams, Reno,
@@ -185,7 +187,11 @@ fn byte_counting_can_be_limited_though_the_sender_paces() {
     ] {
         for algorithm in [Algorithm::Reno, Algorithm::Westwood, Algorithm::Vegas, Algorithm::Hybla] {
             let mut control = algorithm.build(ControlParams { byte_counting, paced, ..params() });
-            let one_for_eight = ack(control.as_ref(), NOW, 8 * MSS);
+            let rtt = Some(Duration::from_millis(10));
+            // Vegas sees a round begin first.
+            let nothing = AckSample { rtt, ..ack(control.as_ref(), NOW, 0) };
+            control.on_ack(&nothing);
+            let one_for_eight = AckSample { rtt, ..ack(control.as_ref(), NOW, 8 * MSS) };
             control.on_ack(&one_for_eight);
             let grown = (control.window() - 10 * MSS) / MSS;
             assert_eq!(grown, segments, "{algorithm} with {byte_counting:?}, paced: {paced}");

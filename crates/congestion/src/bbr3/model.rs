@@ -7,7 +7,7 @@ use crate::volume::Gain;
 /// No bound.
 pub(super) const INFINITE: u64 = u64::MAX;
 /// BBR.LossThresh: the loss rate that a probe may cause, one in fifty.
-const LOSS_THRESHOLD: u64 = 50;
+pub(super) const LOSS_THRESHOLD: u64 = 50;
 /// BBR.Beta: no answer to congestion takes away more.
 pub(super) const BETA: Gain = Gain(700);
 
@@ -49,12 +49,6 @@ impl Flight {
             lost: sample.lost,
             app_limited: sample.app_limited,
         }
-    }
-
-    /// IsInflightTooHigh(): the loss rate is above the threshold. Without selective
-    /// acknowledgments one loss hides the others, so any is too much.
-    pub(super) fn is_too_high(&self, selective_acks: bool) -> bool {
-        self.lost > self.in_flight / LOSS_THRESHOLD || (self.lost > 0 && !selective_acks)
     }
 
     /// InflightAtLoss(): what was in flight at the byte, within the last `size`, at which the losses
@@ -171,14 +165,6 @@ fn volume(sample: &RateSample) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn two_per_cent_is_borne_and_more_is_not() {
-        let flight = |lost| Flight { in_flight: 100_000, lost, app_limited: false };
-        assert!(!flight(2000).is_too_high(true));
-        assert!(flight(2001).is_too_high(true));
-        assert!(flight(1).is_too_high(false));
-    }
 
     #[test]
     fn the_volume_at_loss_is_where_the_losses_cross_the_threshold() {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use shorthaul_types::Time;
 
-use super::model::{BETA, Flight, INFINITE};
+use super::model::{BETA, Flight, INFINITE, LOSS_THRESHOLD};
 use super::{Bbr3, MIN_PIPE_SEGMENTS, State};
 use crate::full_pipe::FullPipe;
 use crate::volume::Gain;
@@ -227,7 +227,7 @@ impl Bbr3 {
         }
         let Some(sample) = &ack.rate else { return false };
         let flight = Flight::of(sample, self.mss);
-        if flight.is_too_high(self.selective_acks) || self.model.inflight_longterm == INFINITE {
+        if self.is_too_high(&flight) || self.model.inflight_longterm == INFINITE {
             return false;
         }
         self.model.inflight_longterm = self.model.inflight_longterm.max(flight.in_flight);
@@ -235,6 +235,12 @@ impl Bbr3 {
             self.probe_upward(ack);
         }
         false
+    }
+
+    /// IsInflightTooHigh() (§5.5.10.2): the loss rate is above the threshold. Without selective
+    /// acknowledgments one loss hides the others, so any is too much.
+    pub(super) fn is_too_high(&self, flight: &Flight) -> bool {
+        flight.lost > flight.in_flight / LOSS_THRESHOLD || (flight.lost > 0 && !self.selective_acks)
     }
 
     /// HandleInflightTooHigh() (§5.5.10.2).
