@@ -1,4 +1,5 @@
-//! Draws what each algorithm does on one and the same bottleneck, and prints what came of it:
+//! Draws what each algorithm does on one and the same bottleneck, and prints what came of it and how
+//! it fares beside CUBIC:
 //! `cargo run -p shorthaul-congestion --example plots -- DIR` writes `DIR/<name>.svg`, by default
 //! into `docs/schemes`; a second directory takes the same as PNG. The same program writes the same
 //! files.
@@ -52,7 +53,29 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         println!();
     }
+    println!();
+    beside_cubic();
     Ok(())
+}
+
+/// Prints which share each algorithm has of what it and one flow of CUBIC deliver together.
+fn beside_cubic() {
+    println!("| beside cubic | buffer 0.2 | 1 | 4 products |");
+    println!("|---|---:|---:|---:|");
+    for algorithm in ALGORITHMS.into_iter().filter(|name| !name.starts_with("fixed")) {
+        print!("| {algorithm} |");
+        for buffer in [0.2, 1.0, 4.0] {
+            let mut path = Bottleneck::new(Link { buffer, seed: Seed(SEED), ..Link::new(20, 40) });
+            path.add(algorithm, Time::ZERO);
+            path.add("cubic", Time::from_millis(500));
+            path.run_until(Time::from_secs(20));
+            let before = [0, 1].map(|flow: usize| path.flows[flow].delivered);
+            path.run_until(Time::from_secs(140));
+            let [own, other] = [0, 1].map(|flow| (path.flows[flow].delivered - before[flow]) as f64);
+            print!(" {:.0} % |", 100.0 * own / (own + other));
+        }
+        println!();
+    }
 }
 
 /// Runs one flow of `algorithm` and draws it.

@@ -9,7 +9,7 @@
 //! N is what the ACK newly acknowledged. L is 2, or 1 while a time-out is repaired
 //! (RFC 3465 §2.3). Deviation: a paced sender has no L outside such repair, since what L guards
 //! against is the burst that one ACK for many segments sets off, and receivers with receive
-//! offload acknowledge up to 64 KiB at once. [`ByteCounting`](crate::ByteCounting) selects L = 1
+//! offload acknowledge up to 64 KiB at once. [`ByteCounting`] selects L = 1
 //! or 2 whether paced or not.
 //!
 //! An ECN-Echo is answered like a loss (RFC 3168 §6.1.2), at most once a round trip by the

@@ -183,6 +183,23 @@ fn two_flows_share_the_bottleneck() {
 }
 
 #[test]
+fn version_3_leaves_cubic_its_share() {
+    // What the time scale of its probes is for (§5.3.3.8.1).
+    for buffer in [0.2, 1.0, 4.0] {
+        let mut path = Bottleneck::new(Link { buffer, seed: Seed(2), ..Link::new(20, 40) });
+        path.add("bbr3", Time::ZERO);
+        path.add("cubic", Time::from_millis(500));
+        path.run_until(Time::from_secs(20));
+        let before = path.flows[0].delivered;
+        let cubic = path.share_until(1, Time::from_secs(80));
+        let bbr =
+            (path.flows[0].delivered - before) as f64 * 8.0 / 60.0 / path.link.rate.bits_per_sec() as f64;
+        let share = bbr / (bbr + cubic);
+        assert!((0.35..0.65).contains(&share), "{share} with a buffer of {buffer}; {bbr} and {cubic}");
+    }
+}
+
+#[test]
 fn a_faster_path_is_found_within_seconds() {
     for name in BOTH {
         let mut path = Bottleneck::with(name, Link { buffer: 8.0, ..Link::new(5, 40) });
