@@ -211,16 +211,23 @@ impl ControlParams {
     /// A paced sender with selective acknowledgments and the initial window of RFC 6928: ten
     /// segments, but no more than 14600 bytes unless two segments are. The seed is zero.
     pub fn new(mss: u32, now: Time) -> Self {
-        let segment = u64::from(mss.max(1));
-        let initial_window = (10 * segment).min(14_600.max(2 * segment));
         ControlParams {
             mss,
-            initial_window,
+            initial_window: 0,
             now,
             paced: true,
             byte_counting: ByteCounting::ByPacing,
             selective_acks: true,
             seed: Seed(0),
         }
+        .with_initial_segments(10)
+    }
+
+    /// The same with an initial window of so many segments; of segments larger than 1460 bytes, only
+    /// as many as fit into so many of 1460, but two in any case (RFC 6928 equation 1).
+    pub fn with_initial_segments(self, segments: u32) -> Self {
+        let (mss, segments) = (u64::from(self.mss.max(1)), u64::from(segments.max(1)));
+        let initial_window = (segments * mss).min((segments * 1460).max(2 * mss));
+        ControlParams { initial_window, ..self }
     }
 }

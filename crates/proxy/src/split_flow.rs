@@ -101,6 +101,11 @@ impl SplitFlow {
         self.drained()
     }
 
+    /// Whether nothing is held or under way: it would not notice if it were stepped out of.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.holds_bytes() && self.directions.iter().all(|d| d.sender.is_idle())
+    }
+
     fn drained(&self) -> Fate {
         if self.draining && !self.holds_bytes() { Fate::SteppedOut } else { Fate::Alive }
     }
@@ -132,7 +137,12 @@ impl SplitFlow {
         if header.flags.contains(TcpFlags::RST) {
             return self.on_reset(side, offset, out);
         }
-        if self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps) {
+        // Beyond the window, nothing of a segment counts (RFC 9293 §3.10.7.4): its window would be
+        // taken for the latest ever after. While draining, the windows are the ends' own.
+        let own = if self.draining { self.ends[far].invites } else { 0 };
+        let beyond = offset > receiver.edge().max(receiver.next()).max(own);
+        let old = self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps);
+        if beyond || old {
             receiver.request_ack();
             return Fate::Alive;
         }
@@ -206,6 +216,9 @@ impl SplitFlow {
         let (near, far) = (side.index(), side.other().index());
         let space = self.ends[far].space;
         let shift = if self.agreed.window_scaling { self.ends[near].window_shift } else { 0 };
+        let window = u64::from(header.window) << shift;
+        let invites = &mut self.ends[near].invites;
+        *invites = (*invites).max(ack + window);
         let Direction { receiver, sender, .. } = &mut self.directions[far];
         let una = sender.una();
         let sack: ArrayVec<(u64, u64), 4> = header
@@ -219,7 +232,7 @@ impl SplitFlow {
             now,
             &Ack {
                 ack: ack.min(sender.nxt()),
-                window: u64::from(header.window) << shift,
+                window,
                 seq,
                 sack: &sack,
                 has_data: !segment.payload.is_empty() || header.flags.contains(TcpFlags::FIN),
@@ -491,23 +504,23 @@ impl Direction {
             if end.attachment == PortId(0) { &config.edge } else { &config.wan }
         };
         let options = if agreed.timestamps { 12 } else { 0 };
-        let mss = u32::from(from.mss.min(to.mss)) - options;
         let out = leg(to);
+        let room = out.mtu.saturating_sub(to.ip.len() as u32 + 20).max(88);
+        let mss = u32::from(from.mss.min(to.mss)).min(room) - options;
         // Differs from flow to flow, and is the same when a recording is replayed.
         let seed = Seed(u64::from(from.space.seq(0).0)).derive("congestion control");
+        let params = ControlParams {
+            paced: out.pacing,
+            selective_acks: agreed.sack,
+            seed,
+            ..ControlParams::new(mss, now)
+        };
+        let control = out.congestion.build(params.with_initial_segments(out.initial_window));
         let sender = SenderConfig {
-            mss,
-            control: out
-                .congestion
-                .build(ControlParams {
-                    paced: out.pacing,
-                    selective_acks: agreed.sack,
-                    seed,
-                    ..ControlParams::new(mss, now)
-                }),
             sack: agreed.sack,
             pacing: out.pacing,
             rtt: out.rtt,
+            ..SenderConfig::new(mss, control)
         };
         // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
         let edge = 1 + u64::from(to.window);
