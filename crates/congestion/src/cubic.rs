@@ -92,7 +92,7 @@ impl Cubic {
             srtt: None,
             last_ack: params.now,
             hystart: HyStart::default(),
-            limit: if params.paced { None } else { Some(hystart::SLOW_START_LIMIT) },
+            limit: params.byte_counting.limit(params.paced, hystart::SLOW_START_LIMIT),
             undo: None,
         }
     }

@@ -91,7 +91,7 @@ proptest! {
         events in prop::collection::vec(any_event(), 1..200),
     ) {
         for algorithm in ALL {
-            let mut control = algorithm.build(ControlParams { mss, initial_window, now: Time::ZERO, paced });
+            let mut control = algorithm.build(ControlParams { initial_window, paced, ..ControlParams::new(mss, Time::ZERO) });
             let mut now = Time::ZERO;
             let mut mss = u64::from(mss);
             for event in &events {

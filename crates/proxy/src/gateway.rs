@@ -19,6 +19,12 @@ use siphasher::sip::SipHasher13;
 const PATIENCE: Duration = Duration::from_secs(130);
 /// How often the ends of an orphan are asked.
 const ORPHAN_INTERVAL: Duration = Duration::from_secs(1);
+/// In how many steps the whole table is looked through for idle flows in one idle timeout.
+const SWEEPS: u32 = 64;
+/// In a full table a flow that was idle for so long makes room for a new one...
+const DISPENSABLE: Duration = Duration::from_secs(60);
+/// ... if it is found among so many.
+const SEARCH: usize = 256;
 /// What a flow is offered when memory is short.
 const SHORT_OFFER: u64 = 64 * 1024;
 
@@ -47,6 +53,7 @@ struct Entry {
     phase: Phase,
     key: FlowKey,
     since: Time,
+    last_active: Time,
     /// The deadline that is in the heap, if one is.
     armed: Option<Time>,
     ready: bool,
@@ -64,6 +71,10 @@ pub struct Gateway {
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     timers: Timers,
+    /// When idle flows are looked for again.
+    sweep_at: Option<Time>,
+    /// Where the search for them goes on.
+    sweep_next: usize,
     ready: VecDeque<u32>,
     custody_due: Vec<u32>,
     passing: TxBatch,
@@ -87,6 +98,8 @@ impl Gateway {
             entries: Vec::new(),
             free: Vec::new(),
             timers: Timers::default(),
+            sweep_at: None,
+            sweep_next: 0,
             ready: VecDeque::new(),
             custody_due: Vec::new(),
             passing: Vec::new(),
@@ -199,8 +212,17 @@ impl Gateway {
     }
 
     fn insert(&mut self, now: Time, key: FlowKey, phase: Phase) -> u32 {
-        let entry =
-            Entry { phase, key, since: now, armed: None, ready: false, custody_due: false, allocated: 0 };
+        let entry = Entry {
+            phase,
+            key,
+            since: now,
+            last_active: now,
+            armed: None,
+            ready: false,
+            custody_due: false,
+            allocated: 0,
+        };
+        self.sweep_at.get_or_insert(now + self.config.idle_timeout / SWEEPS);
         let index = match self.free.pop() {
             Some(index) => {
                 self.entries[index as usize] = Some(entry);
@@ -232,6 +254,25 @@ impl Gateway {
             entry.armed = Some(at);
             self.timers.arm(index, at);
         }
+    }
+
+    /// Steps out of flows that are idle for `idle` or longer, among the next so many of the table;
+    /// whether there was one. What they forget is nothing: the ends go on with each other.
+    fn step_out_of_idle(&mut self, now: Time, idle: Duration, among: usize) -> bool {
+        let before = self.table.len();
+        for _ in 0..among.min(self.entries.len()) {
+            let index = self.sweep_next % self.entries.len();
+            self.sweep_next = index + 1;
+            if let Some(entry) = &mut self.entries[index]
+                && let Phase::Split(flow) = &mut entry.phase
+                && now.saturating_since(entry.last_active) >= idle
+                && flow.is_idle()
+            {
+                let fate = flow.drain();
+                self.settle(index as u32, fate);
+            }
+        }
+        self.table.len() < before
     }
 
     fn is_short_of_memory(&self) -> bool {
@@ -316,6 +357,7 @@ impl Gateway {
                 }
             },
             Phase::Split(flow) => {
+                entry.last_active = now;
                 let fate = flow.on_packet(now, side, packet, budget, &mut self.passing);
                 self.settle(index, fate);
             }
@@ -345,7 +387,9 @@ impl Gateway {
         if self.draining {
             return;
         }
-        if self.table.len() >= self.config.max_flows || self.is_short_of_memory() {
+        let full =
+            self.table.len() >= self.config.max_flows && !self.step_out_of_idle(now, DISPENSABLE, SEARCH);
+        if full || self.is_short_of_memory() {
             self.counters.unsplit_overload += 1;
             return;
         }
@@ -417,6 +461,11 @@ impl Machine for Gateway {
 
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            let idle = self.config.idle_timeout;
+            self.step_out_of_idle(now, idle, self.entries.len().div_ceil(SWEEPS as usize));
+            self.sweep_at = (!self.table.is_empty()).then(|| now + idle / SWEEPS);
+        }
         while let Some((at, index)) = self.timers.pop_due(now) {
             let Some(entry) = self.entries[index as usize].as_mut() else { continue };
             if entry.armed != Some(at) {
@@ -464,6 +513,7 @@ impl Machine for Gateway {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        self.timers.next()
+        let sweep = self.sweep_at.map(|at| Deadline { at, timer: "idle-sweep" });
+        Deadline::earliest(self.timers.next(), sweep)
     }
 }

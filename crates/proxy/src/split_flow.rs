@@ -7,7 +7,7 @@ use core::num::NonZeroU16;
 use core::time::Duration;
 use shorthaul_congestion::ControlParams;
 use shorthaul_tcp::{Ack, Outgoing, Receiver, Segment, Sender, SenderConfig};
-use shorthaul_types::{Deadline, FlowKey, PortId, Time};
+use shorthaul_types::{Deadline, FlowKey, PortId, Seed, Time};
 use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch};
 
 /// Segments that one flow sends before another has its turn.
@@ -110,6 +110,11 @@ impl SplitFlow {
         self.draining = true;
         self.directions.iter_mut().for_each(|d| d.receiver.discard());
         self.drained()
+    }
+
+    /// Whether nothing is held or under way: it would not notice if it were stepped out of.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.holds_bytes() && self.directions.iter().all(|d| d.sender.is_idle())
     }
 
     fn drained(&self) -> Fate {
@@ -537,16 +542,23 @@ impl Direction {
             if end.attachment == PortId(0) { &config.edge } else { &config.wan }
         };
         let options = if agreed.timestamps { 12 } else { 0 };
-        let mss = u32::from(from.mss.min(to.mss)) - options;
         let out = leg(to);
+        let room = out.mtu.saturating_sub(to.ip.len() as u32 + 20).max(88);
+        let mss = u32::from(from.mss.min(to.mss)).min(room) - options;
+        // Differs from flow to flow, and is the same when a recording is replayed.
+        let seed = Seed(u64::from(from.space.seq(0).0)).derive("congestion control");
+        let params = ControlParams {
+            paced: out.pacing,
+            selective_acks: agreed.sack,
+            seed,
+            ..ControlParams::new(mss, now)
+        };
+        let control = out.congestion.build(params.with_initial_segments(out.initial_window));
         let sender = SenderConfig {
-            mss,
-            control: out
-                .congestion
-                .build(ControlParams { paced: out.pacing, ..ControlParams::new(mss, now) }),
             sack: agreed.sack,
             pacing: out.pacing,
             rtt: out.rtt,
+            ..SenderConfig::new(mss, control)
         };
         // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
         let edge = 1 + u64::from(to.window);

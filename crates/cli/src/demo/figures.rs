@@ -192,6 +192,7 @@ pub mod tests {
                         round_trip_s: trip,
                         edge_round_trip_s: half,
                         wan_round_trip_s: half,
+                        initial_window: 10,
                         loss: 0.0,
                     };
                     pairs.push(Pair { path, title, facts, congestion, transfer, direct, split });

@@ -34,12 +34,14 @@ impl Gateway {
         }
     }
 
-    /// Starts this same program as a gateway in `host` and waits until it intercepts.
-    pub fn start(host: &Host, ends: Congestion) -> Result<Gateway> {
+    /// Starts this same program as a gateway in `host`, with a first window of `initial_window` segments
+    /// toward the client, and waits until it intercepts.
+    pub fn start(host: &Host, ends: Congestion, initial_window: u32) -> Result<Gateway> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
         command.args(["gateway", "--edge", "to-client", "--wan", "to-server"]);
         command.args(["--congestion", Gateway::congestion(ends).name()]);
+        command.args(["--initial-window", &initial_window.to_string()]);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("shorthaul-demo-{}-{number}", std::process::id()));
         command.arg("--run-dir").arg(&directory);

@@ -79,6 +79,12 @@ fn reason_of_gain(pair: &Pair) -> String {
             nominal(facts.round_trip_s)
         );
     }
+    if pair.transfer == Transfer::Short && facts.initial_window > 10 {
+        return format!(
+            ", because the gateway, which knows its link, begins with {} segments instead of 10",
+            facts.initial_window
+        );
+    }
     if let Some((split, direct)) = ramps(pair).filter(|(split, direct)| split * NOTABLE < *direct) {
         return format!(
             ", because it had half the link's rate after {} instead of {}",
@@ -251,6 +257,7 @@ mod tests {
                 round_trip_s: 0.128,
                 edge_round_trip_s: 0.064,
                 wan_round_trip_s: 0.064,
+                initial_window: 10,
                 loss: 0.001,
             },
             congestion: Congestion::Reno,
@@ -315,6 +322,8 @@ mod tests {
         pair.split.seconds = 0.5;
         let faster = for_pair(&pair);
         assert!(faster.contains("2.0 ×") && faster.contains("every 64 ms on each half"), "{faster}");
+        pair.facts.initial_window = 64;
+        assert!(for_pair(&pair).contains("begins with 64 segments"));
     }
 
     #[test]
