@@ -174,10 +174,10 @@ pub enum ByteCounting {
 }
 
 impl ByteCounting {
-    /// L, `None` being no limit; `unpaced` is that of the algorithm for a sender without pacing.
-    pub(crate) fn limit(self, paced: bool, unpaced: u64) -> Option<u64> {
-        match self {
-            ByteCounting::ByPacing if paced => None,
+    /// L of an algorithm that has `unpaced` for a sender without pacing; `None` is no limit.
+    pub(crate) fn limit(params: &ControlParams, unpaced: u64) -> Option<u64> {
+        match params.byte_counting {
+            ByteCounting::ByPacing if params.paced => None,
             ByteCounting::ByPacing => Some(unpaced),
             ByteCounting::Conservative => Some(1),
             ByteCounting::Aggressive => Some(2),

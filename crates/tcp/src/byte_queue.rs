@@ -91,6 +91,7 @@ impl ByteQueue {
             self.allocated -= slice.allocated();
             self.slices.pop_front();
         }
+        self.slices = VecDeque::new(); // an empty queue keeps no memory for busier times
     }
 
     /// Forgets everything held; the next byte is at the old end.

@@ -130,7 +130,8 @@ fn run(name: &str, recovery: Recovery, sack: bool, by_chance: bool, seed: u64) {
     let mut seen = 0;
     while !half.sender.is_idle() {
         assert!(half.step(deadline), "{what}: stuck at {}: {:#?}", half.now, half.sender);
-        assert!(half.sender.control().window() >= MSS, "{what}: the window is below one segment");
+        let mss = u64::from(half.sender.mss());
+        assert!(half.sender.control().window() >= mss, "{what}: the window is below one segment");
         for sent in &half.sent[seen..] {
             let end = sent.segment * MSS + sent.bytes;
             assert!(end <= half.receiver.edge(), "{what}: sent beyond the window: {sent:?}");

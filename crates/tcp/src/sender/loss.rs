@@ -302,15 +302,20 @@ impl Sender {
     }
 
     /// Rules on a tail loss probe that is answered (RFC 8985 §7.4.2). An acknowledgment up to the
-    /// probe alone says nothing: it may be that of the original, with the answer to the probe still to
-    /// come. That the probe was `needless`, a report or a plain duplicate says.
-    pub(super) fn settle_tail_probe(&mut self, now: Time, ack: &Ack<'_>, needless: bool) {
+    /// probe alone says nothing: it may be that of the original, with the report still to come.
+    pub(super) fn settle_tail_probe(
+        &mut self,
+        now: Time,
+        ack: &Ack<'_>,
+        duplicate: bool,
+        plain_duplicate: bool,
+    ) {
         let Some(probe) = self.tail_probe else { return };
         if ack.ack < probe.end {
             return;
         }
-        let repaired = probe.retransmission && !needless && ack.ack > probe.end;
-        if probe.retransmission && !needless && !repaired {
+        let repaired = ack.ack > probe.end && probe.retransmission && !duplicate;
+        if probe.retransmission && !duplicate && !repaired && !plain_duplicate {
             return;
         }
         self.tail_probe = None;

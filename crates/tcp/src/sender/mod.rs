@@ -277,8 +277,9 @@ impl Sender {
             self.rack.on_duplicate(self.una, self.nxt);
             self.on_needless(now, right - left);
         }
+        // Not `duplicate_ack`: by now nothing may be outstanding.
         let plain_duplicate = advanced == 0 && !ack.has_data && !window_changed && ack.sack.is_empty();
-        self.settle_tail_probe(now, ack, duplicate_report || plain_duplicate);
+        self.settle_tail_probe(now, ack, duplicate_report, plain_duplicate);
         if let State::Waiting { sign } = self.state {
             self.rto_at = None;
             let answer = ProbeAnswer { number: None, duplicate: duplicate_ack };
@@ -364,6 +365,7 @@ impl Sender {
         let min_rtt = rtt.min_rtt();
         let mut delivered = 0;
         let mut newest: Option<Time> = None;
+        let mut ambiguous = false;
         let mut on_delivered = |start: u64, record: &Record| {
             delivered += record.end - start;
             rate.on_delivered(now, record.end - start, &record.sent);
@@ -371,6 +373,8 @@ impl Sender {
             if !record.retransmitted {
                 newest = newest.max(Some(record.sent.sent_at()));
             }
+            // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
+            ambiguous |= record.retransmitted;
         };
         board.acknowledge(ack.ack, &mut on_delivered);
         if self.sack {
@@ -382,7 +386,8 @@ impl Sender {
         }
         self.una = ack.ack;
         self.queue.release(ack.ack);
-        (delivered, newest.map(|sent| now.saturating_since(sent)))
+        let sample = newest.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
+        (delivered, sample)
     }
 
     /// When the retransmission timer expires that is started now: coarse timers only do on a tick.

@@ -2,8 +2,8 @@
 //! from zero; each has [`MSS`] bytes.
 #![allow(dead_code)] // not every test uses all of it
 
-use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{Ack, Outgoing, Recovery, Sender, SenderConfig};
+use shorthaul_congestion::{Algorithm, ControlParams, RttConfig};
+use shorthaul_tcp::{Ack, Outgoing, Sender, SenderConfig};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::Payload;
 use std::ops::Range;
@@ -37,9 +37,7 @@ impl Trace {
     fn new(control: Algorithm, sack: bool) -> Self {
         let mss = MSS as u32;
         let control = control.build(ControlParams { paced: false, ..ControlParams::new(mss, Time::ZERO) });
-        let recovery = if sack { Recovery::RackTlp } else { Recovery::NewReno };
-        let base = SenderConfig::new(mss, control);
-        let config = SenderConfig { recovery, sack, pacing: false, f_rto: false, ..base };
+        let config = SenderConfig { sack, pacing: false, ..SenderConfig::new(mss, control) };
         let window = 1_000 * MSS;
         let mut sender = Sender::new(Time::ZERO, 1, 1 + window, config);
         sender.on_rtt_sample(Time::ZERO, Duration::from_millis(100));
