@@ -160,6 +160,18 @@ fn a_window_below_a_segment_is_not_filled_while_more_is_outstanding() {
 }
 
 #[test]
+fn a_small_window_is_filled_when_nothing_else_comes_for_a_timeout() {
+    let mut t = shut_out();
+    t.window(300);
+    assert_eq!(t.ack(150, 1, &[]), [], "the receiver may be about to open more");
+    let due = t.sender.poll_timeout().unwrap();
+    assert_eq!(due.timer, "persist");
+    t.sender.on_timeout(due.at);
+    let part = t.sender.poll_segment(due.at).unwrap();
+    assert_eq!((part.offset, part.payload.len()), (1 + MSS, 300));
+}
+
+#[test]
 fn an_older_segment_does_not_take_the_window_back() {
     let mut t = Trace::with_sack(WIDE);
     t.write(1);
