@@ -140,7 +140,8 @@ pub trait Control: Debug + Send {
         let srtt = srtt?.as_nanos().max(1);
         let percent = if self.in_slow_start() && self.window() < self.ssthresh() / 2 { 200 } else { 120 };
         let bits = u128::from(self.window()) * 8 * percent * 10_000_000 / srtt;
-        Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX)))
+        // Rounded to zero, it would let nothing leave ever again.
+        Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX).max(1)))
     }
 
     /// The algorithm keeps the flight small on purpose, so delivery rate samples say nothing

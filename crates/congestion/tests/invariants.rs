@@ -265,6 +265,9 @@ fn the_pacing_rate_leads_the_window() {
     assert_eq!(reno.pacing_rate_over(srtt), Some(BitRate::from_bits_per_sec(1_600_000)));
     reno.on_congestion(Time::from_millis(1), CongestionEvent::Loss, 10 * MSS);
     assert_eq!(reno.pacing_rate_over(srtt), Some(BitRate::from_bits_per_sec(480_000)));
+    // However long the round trip: at a rate of zero nothing would leave ever again.
+    let day = Duration::from_secs(86_400);
+    assert_eq!(reno.pacing_rate_over(Some(day)), Some(BitRate::from_bits_per_sec(1)));
 }
 
 #[test]

@@ -126,7 +126,9 @@ impl Scoreboard {
             }
         }
         if self.records.is_empty() {
-            self.order.clear();
+            // An idle connection keeps no memory for busier times.
+            self.records = BTreeMap::new();
+            self.order = VecDeque::new();
         }
     }
 
@@ -153,24 +155,25 @@ impl Scoreboard {
         }
     }
 
-    /// In the order of sending, the ranges that were sent before `newest`, and are neither reported
-    /// nor yet believed lost: those for which `is_lost` agrees are believed lost from now on and
-    /// `on_lost` is told; at the first for which it does not the walk ends, and its time of sending is
-    /// returned. `newest` is a transmission and the end of one of its ranges: what left with it, in one
-    /// super-segment, left before it if it lies below (RFC 8985 §6.2, RACK_sent_after).
+    /// In the order of sending, the ranges that were sent before `before` and are neither reported nor
+    /// yet believed lost: those for which `is_lost` agrees are believed lost from now on and `on_lost`
+    /// is told; at the first for which it does not the walk ends, and its time of sending is returned.
+    ///
+    /// `before` is the transmission and the end of a range. Segments that left together, as one
+    /// super-segment, left in the order of the stream (`RACK_sent_after`, RFC 8985 §6.2).
     pub fn mark_lost_before(
         &mut self,
-        newest: (u64, u64),
+        before: (u64, u64),
         mut is_lost: impl FnMut(&Record) -> bool,
         mut on_lost: impl FnMut(u64, &Record),
     ) -> Option<Time> {
         while let Some(&(transmission, start, end)) = self.order.front() {
-            if transmission > newest.0 {
+            if transmission > before.0 {
                 return None;
             }
-            let end = if transmission == newest.0 { newest.1.min(end) } else { end };
-            for (&at, record) in self.records.range_mut(start..end.max(start)) {
-                if record.transmission != transmission || record.sacked || record.lost {
+            for (&at, record) in self.records.range_mut(start..end) {
+                let earlier = (transmission, record.end) < before;
+                if record.transmission != transmission || record.sacked || record.lost || !earlier {
                     continue;
                 }
                 if !is_lost(record) {
@@ -181,8 +184,8 @@ impl Scoreboard {
                 self.lost_from = self.lost_from.min(at);
                 on_lost(at, record);
             }
-            if transmission == newest.0 {
-                return None;
+            if transmission == before.0 {
+                return None; // the rest of it may still be on its way
             }
             self.order.pop_front();
         }

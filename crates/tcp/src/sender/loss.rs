@@ -301,14 +301,25 @@ impl Sender {
         }
     }
 
-    /// Rules on a tail loss probe that is answered (RFC 8985 §7.4).
-    pub(super) fn settle_tail_probe(&mut self, now: Time, ack: &Ack<'_>, duplicate: bool) {
+    /// Rules on a tail loss probe that is answered (RFC 8985 §7.4.2). An acknowledgment up to the
+    /// probe alone says nothing: it may be that of the original, with the report still to come.
+    pub(super) fn settle_tail_probe(
+        &mut self,
+        now: Time,
+        ack: &Ack<'_>,
+        duplicate: bool,
+        plain_duplicate: bool,
+    ) {
         let Some(probe) = self.tail_probe else { return };
         if ack.ack < probe.end {
             return;
         }
+        let repaired = ack.ack > probe.end && probe.retransmission && !duplicate;
+        if probe.retransmission && !duplicate && !repaired && !plain_duplicate {
+            return;
+        }
         self.tail_probe = None;
-        if probe.retransmission && !duplicate && matches!(self.state, State::Open) {
+        if repaired && matches!(self.state, State::Open) {
             // The probe itself repaired a loss that nothing else has shown.
             self.control.on_congestion(now, CongestionEvent::Loss, probe.flight);
             self.control.on_recovered(now);

@@ -277,7 +277,7 @@ impl Sender {
             self.rack.on_duplicate(self.una, self.nxt);
             self.on_needless(now, right - left);
         }
-        self.settle_tail_probe(now, ack, duplicate_report);
+        self.settle_tail_probe(now, ack, duplicate_report, duplicate_ack && ack.sack.is_empty());
         if let State::Waiting { sign } = self.state {
             self.rto_at = None;
             let answer = ProbeAnswer { number: None, duplicate: duplicate_ack };
@@ -363,6 +363,7 @@ impl Sender {
         let min_rtt = rtt.min_rtt();
         let mut delivered = 0;
         let mut newest: Option<Time> = None;
+        let mut ambiguous = false;
         let mut on_delivered = |start: u64, record: &Record| {
             delivered += record.end - start;
             rate.on_delivered(now, record.end - start, &record.sent);
@@ -370,6 +371,8 @@ impl Sender {
             if !record.retransmitted {
                 newest = newest.max(Some(record.sent.sent_at()));
             }
+            // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
+            ambiguous |= record.retransmitted;
         };
         board.acknowledge(ack.ack, &mut on_delivered);
         if self.sack {
@@ -381,7 +384,8 @@ impl Sender {
         }
         self.una = ack.ack;
         self.queue.release(ack.ack);
-        (delivered, newest.map(|sent| now.saturating_since(sent)))
+        let sample = newest.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
+        (delivered, sample)
     }
 
     /// When the retransmission timer expires that is started now: coarse timers only do on a tick.

@@ -30,6 +30,11 @@ impl Sender {
             State::Recovery { prr: Some(prr), .. } => prr.allowance(),
             State::Loss { f_rto: Some(f_rto), .. } => f_rto.allowance,
             State::Waiting { .. } => 0,
+            // The third duplicate and each partial acknowledgment send one segment again, whatever
+            // the window says (RFC 5681 §3.2, RFC 6582 §3.2).
+            State::Recovery { prr: None, .. } if !self.sack && self.board.lost() > 0 => {
+                self.control.window().saturating_sub(in_flight).max(u64::from(self.mss))
+            }
             _ => self.control.window().saturating_sub(in_flight),
         };
         let own = if self.hole_due && self.board.lost() > 0 { own.max(u64::from(self.mss)) } else { own };
@@ -56,6 +61,11 @@ impl Sender {
                 self.rate.on_app_limited(self.in_flight());
             }
             return None;
+        }
+        let idle = self.board.is_empty() && now.saturating_since(self.last_send) > self.rtt.rto();
+        if idle && self.idle_restart {
+            self.control.on_idle_restart(now); // before the credit for what follows is counted
+            self.set_pace();
         }
         self.pace_at = self.pacer.next_send(now, u64::from(self.mss));
         if self.pace_at.is_some() {
@@ -97,10 +107,6 @@ impl Sender {
             }
         }
         if self.board.is_empty() {
-            if self.idle_restart && now.saturating_since(self.last_send) > self.rtt.rto() {
-                self.control.on_idle_restart(now);
-                self.set_pace();
-            }
             self.control.on_transmit_start(now);
         }
         Some(self.transmit(now, self.nxt, len))
