@@ -1,7 +1,7 @@
 use crate::end::Side;
 use crate::handshake::{Handshake, Step};
 use crate::orphan::{Orphan, Ruling};
-use crate::split_flow::{Budget, Fate};
+use crate::split_flow::{Budget, Fate, Odd};
 use crate::timers::Timers;
 use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, SplitFlow};
 use alloc::boxed::Box;
@@ -359,6 +359,9 @@ impl Gateway {
             Phase::Split(flow) => {
                 entry.last_active = now;
                 let fate = flow.on_packet(now, side, packet, budget, &mut self.passing);
+                let Odd { unacceptable, challenged } = flow.take_odd();
+                self.counters.segments_unacceptable += unacceptable;
+                self.counters.resets_challenged += challenged;
                 self.settle(index, fate);
             }
             Phase::Closed => self.forward(port, packet),

@@ -60,6 +60,16 @@ pub struct SplitFlow {
     agreed: Agreed,
     opened: Time,
     draining: bool,
+    odd: Odd,
+}
+
+/// Segments that were not taken, since they were last asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Odd {
+    /// Outside of what the connection can hold, or old duplicates.
+    pub unacceptable: u64,
+    /// Resets that were not exactly where one must be.
+    pub challenged: u64,
 }
 
 impl SplitFlow {
@@ -76,7 +86,8 @@ impl SplitFlow {
             let (from, to) = (&ends[side.index()], &ends[side.other().index()]);
             Direction::new(now, from, to, &agreed, config)
         });
-        let mut flow = SplitFlow { key, ends, directions, agreed, opened: now, draining: false };
+        let mut flow =
+            SplitFlow { key, ends, directions, agreed, opened: now, draining: false, odd: Odd::default() };
         if !ambiguous {
             let to_server = syn_ack_at.saturating_since(syn_at);
             let to_client = now.saturating_since(syn_ack_at);
@@ -87,6 +98,11 @@ impl SplitFlow {
             }
         }
         Some(flow)
+    }
+
+    /// What was not taken since the last call.
+    pub(crate) fn take_odd(&mut self) -> Odd {
+        core::mem::take(&mut self.odd)
     }
 
     /// From the client to the server.
@@ -151,9 +167,11 @@ impl SplitFlow {
         // Beyond the window, nothing of a segment counts (RFC 9293 §3.10.7.4): its window would be
         // taken for the latest ever after. While draining, the windows are the ends' own.
         let own = if self.draining { self.ends[far].invites } else { 0 };
-        let beyond = offset > receiver.edge().max(receiver.next()).max(own);
+        // A FIN is taken at the edge itself; what follows it lies one behind.
+        let beyond = offset > receiver.edge().max(own) + 1;
         let old = self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps);
         if beyond || old {
+            self.odd.unacceptable += 1;
             receiver.request_ack();
             return Fate::Alive;
         }
@@ -278,6 +296,7 @@ impl SplitFlow {
             out.push(self.reset_toward(side.other()));
             return Fate::Reset;
         }
+        self.odd.challenged += 1;
         if offset > receiver.next() && offset < receiver.edge() {
             receiver.request_ack();
         }

@@ -30,11 +30,6 @@ impl Sender {
             State::Recovery { prr: Some(prr), .. } => prr.allowance(),
             State::Loss { f_rto: Some(f_rto), .. } => f_rto.allowance,
             State::Waiting { .. } => 0,
-            // The third duplicate and each partial acknowledgment send one segment again, whatever
-            // the window says (RFC 5681 §3.2, RFC 6582 §3.2).
-            State::Recovery { prr: None, .. } if !self.sack && self.board.lost() > 0 => {
-                self.control.window().saturating_sub(in_flight).max(u64::from(self.mss))
-            }
             _ => self.control.window().saturating_sub(in_flight),
         };
         let own = if self.hole_due && self.board.lost() > 0 { own.max(u64::from(self.mss)) } else { own };
@@ -44,7 +39,13 @@ impl Sender {
     /// The next segment to send, if there is one that may leave now.
     pub fn poll_segment(&mut self, now: Time) -> Option<Outgoing> {
         if core::mem::take(&mut self.probe_due) {
-            return Some(Outgoing::empty(self.una - 1));
+            // What fits into a small window is the better probe (the override timeout of RFC 9293
+            // §3.8.6.2.1).
+            let fits = self.edge.saturating_sub(self.nxt).min(self.end() - self.nxt).min(u64::from(self.mss));
+            return Some(match fits {
+                0 => Outgoing::empty(self.una - 1),
+                len => self.transmit(now, self.nxt, len),
+            });
         }
         if let State::Waiting { .. } = self.state {
             let probe = self.arbiter.poll_probe(now)?;
@@ -85,11 +86,9 @@ impl Sender {
         let usable = self.edge.saturating_sub(self.nxt);
         let pending = self.end() - self.nxt;
         if usable < pending.min(u64::from(self.mss)) && usable < self.max_window / 2 {
-            // Silly-window avoidance (RFC 9293 §3.8.6.2.1); alone, it is the persist timer's turn.
-            if !self.board.is_empty() || usable == 0 {
-                self.arm_persist(now);
-                return None;
-            }
+            // Silly-window avoidance (RFC 9293 §3.8.6.2.1): it is the persist timer's turn.
+            self.arm_persist(now);
+            return None;
         }
         if usable == 0 {
             self.arm_persist(now);
