@@ -9,9 +9,9 @@ use crate::volume;
 #[derive(Clone, Debug)]
 pub(crate) struct AckAggregation {
     since: Time,
-    acked: u64,
-    /// BBR.ExtraAckedFilterLen rounds.
-    extra: RecentMax<10>,
+    acked: u32,
+    /// BBR.ExtraAckedFilterLen rounds, in bytes: no window has 4 GiB.
+    extra: RecentMax<u32, 10>,
 }
 
 /// What is known of the path when an ACK arrives.
@@ -22,7 +22,7 @@ pub(crate) struct Expectation {
     /// More than a window is never acknowledged at once.
     pub window: u64,
     /// The round that the ACK belongs to.
-    pub round: u64,
+    pub round: u32,
 }
 
 impl AckAggregation {
@@ -33,12 +33,13 @@ impl AckAggregation {
     /// An ACK delivered `delivered` bytes.
     pub(crate) fn on_ack(&mut self, now: Time, delivered: u64, path: Expectation) {
         let mut expected = volume::in_time(path.bandwidth, now.saturating_since(self.since));
-        if self.acked <= expected {
+        if u64::from(self.acked) <= expected {
             self.restart(now);
             expected = 0;
         }
-        self.acked = self.acked.saturating_add(delivered);
-        self.extra.update(path.round, (self.acked.saturating_sub(expected)).min(path.window));
+        self.acked = self.acked.saturating_add(u32::try_from(delivered).unwrap_or(u32::MAX));
+        let extra = u64::from(self.acked).saturating_sub(expected).min(path.window);
+        self.extra.update(path.round, u32::try_from(extra).unwrap_or(u32::MAX));
     }
 
     /// A new interval begins.
@@ -49,11 +50,11 @@ impl AckAggregation {
 
     /// Bytes beyond the bandwidth, the most of the last ten rounds.
     pub(crate) fn extra(&self) -> u64 {
-        self.extra.get()
+        u64::from(self.extra.get())
     }
 
     /// The same of the present round only, for while the pipe is not full yet.
     pub(crate) fn extra_of_round(&self) -> u64 {
-        self.extra.newest()
+        u64::from(self.extra.newest())
     }
 }

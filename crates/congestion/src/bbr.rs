@@ -65,7 +65,7 @@ pub struct Bbr {
     mode: Mode,
     recovery: Recovery,
     rounds: Rounds,
-    bandwidth: RecentMax<10>,
+    bandwidth: RecentMax<u64, 10>,
     full_pipe: FullPipe,
     aggregation: AckAggregation,
     min_rtt: Option<Duration>,

@@ -31,6 +31,7 @@ mod model;
 mod probe_bw;
 mod probe_rtt;
 
+use core::num::NonZeroU64;
 use core::time::Duration;
 
 use shorthaul_types::{BitRate, Time};
@@ -62,20 +63,21 @@ const PACING_MARGIN: Gain = Gain(990);
 /// BBR.MinPipeCwnd (§5.6.4.3).
 const MIN_PIPE_SEGMENTS: u64 = 4;
 /// BBRStartupFullLossCnt (§5.3.1.3).
-const STARTUP_LOSS_RANGES: u32 = 6;
+const STARTUP_LOSS_RANGES: u8 = 6;
 /// Drain takes no more rounds (§5.3.2).
-const DRAIN_ROUNDS: u64 = 3;
+const DRAIN_ROUNDS: u32 = 3;
 
 /// BBR version 3 (draft-ietf-ccwg-bbr-06).
 #[derive(Debug)]
 pub struct Bbr3 {
-    mss: u64,
-    initial_window: u64,
-    selective_acks: bool,
-    window: u64,
+    // Windows in bytes, which 32 bits hold, as no window has 4 GiB: idle connections are many.
+    mss: u32,
+    initial_window: u32,
+    window: u32,
     /// The window before recovery or ProbeRTT narrowed it.
-    prior_window: u64,
-    pacing_rate: Option<u64>,
+    prior_window: u32,
+    selective_acks: bool,
+    pacing_rate: Option<NonZeroU64>,
     state: State,
     recovery: Recovery,
     model: Model,
@@ -88,8 +90,8 @@ pub struct Bbr3 {
     min_rtt: MinRtt,
     idle_restart: bool,
     /// Ranges of the stream lost in this loss round, and where the last one ended.
-    lost_ranges: u32,
-    last_lost_end: Option<u64>,
+    lost_ranges: u8,
+    last_lost_end: u64,
     undo: Option<Undo>,
     /// Losses are being repaired that began when `undo` was saved.
     in_episode: bool,
@@ -100,7 +102,7 @@ pub struct Bbr3 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Startup,
-    Drain { since_round: u64 },
+    Drain { since_round: u32 },
     ProbeBw(Phase),
     ProbeRtt,
 }
@@ -112,11 +114,18 @@ enum Recovery {
     TimedOut,
 }
 
+/// What losses ended, and a spurious recovery takes up again: BBR.undo_state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probing {
+    Startup,
+    Up,
+}
+
 /// What a spurious recovery is undone to (§5.5.11.1).
 #[derive(Clone, Copy, Debug)]
 struct Undo {
-    /// Losses ended this state.
-    state: Option<State>,
+    /// Losses ended this.
+    probing: Option<Probing>,
     bandwidth_shortterm: u64,
     inflight_shortterm: u64,
     inflight_longterm: u64,
@@ -125,8 +134,8 @@ struct Undo {
 impl Bbr3 {
     /// Starts in Startup from the initial window.
     pub fn new(params: ControlParams) -> Self {
-        let mss = u64::from(params.mss.max(1));
-        let initial_window = params.initial_window.clamp(mss, MAX_WINDOW.max(mss));
+        let mss = params.mss.max(1);
+        let initial_window = window_of(params.initial_window, mss);
         Bbr3 {
             mss,
             initial_window,
@@ -145,7 +154,7 @@ impl Bbr3 {
             min_rtt: MinRtt::new(params.now),
             idle_restart: false,
             lost_ranges: 0,
-            last_lost_end: None,
+            last_lost_end: u64::MAX,
             undo: None,
             in_episode: false,
             draws: Draws::new(params.seed.derive("bbr3")),
@@ -159,12 +168,16 @@ impl Bbr3 {
 
     /// BBR.min_rtt; `None` before the first sample.
     pub fn min_rtt(&self) -> Option<Duration> {
-        self.min_rtt.get
+        self.min_rtt.get()
     }
 
     /// BBR.inflight_longterm, the bytes beyond which a probe lost more than 2 %; `None` before one did.
     pub fn inflight_longterm(&self) -> Option<u64> {
         Some(self.model.inflight_longterm).filter(|&bytes| bytes != INFINITE)
+    }
+
+    fn mss(&self) -> u64 {
+        u64::from(self.mss)
     }
 
     /// Pacing gain and cwnd gain (§5.6.1).
@@ -181,7 +194,7 @@ impl Bbr3 {
 
     /// BBR.bdp at `bandwidth`; the initial window before the first round-trip time.
     fn bdp(&self, bandwidth: u64) -> u64 {
-        self.min_rtt.get.map_or(self.initial_window, |rtt| volume::in_time(bandwidth, rtt))
+        self.min_rtt.get().map_or(u64::from(self.initial_window), |rtt| volume::in_time(bandwidth, rtt))
     }
 
     /// Inflight(1.0) at `bandwidth` (§5.6.4.2).
@@ -191,22 +204,23 @@ impl Bbr3 {
 
     /// QuantizationBudget() (§5.6.4.2), with the offload budget of §5.5.8.1 and the send quantum of §5.6.3.
     fn with_quantization(&self, inflight: u64) -> u64 {
-        let millisecond = volume::in_time(self.pacing_rate.unwrap_or(0), Duration::from_millis(1));
-        let quantum = millisecond.min(64 * 1024).max(2 * self.mss);
-        let more = if self.state == State::ProbeBw(Phase::Up) { 2 * self.mss } else { 0 };
-        inflight.max(3 * quantum).max(MIN_PIPE_SEGMENTS * self.mss).saturating_add(more)
+        let millisecond =
+            volume::in_time(self.pacing_rate.map_or(0, NonZeroU64::get), Duration::from_millis(1));
+        let quantum = millisecond.min(64 * 1024).max(2 * self.mss());
+        let more = if self.state == State::ProbeBw(Phase::Up) { 2 * self.mss() } else { 0 };
+        inflight.max(3 * quantum).max(MIN_PIPE_SEGMENTS * self.mss()).saturating_add(more)
     }
 
     /// ProbeRTTCwnd() (§5.6.4.5).
     fn probe_rtt_window(&self) -> u64 {
-        PROBE_RTT_CWND_GAIN.of(self.bdp(self.model.bandwidth())).max(MIN_PIPE_SEGMENTS * self.mss)
+        PROBE_RTT_CWND_GAIN.of(self.bdp(self.model.bandwidth())).max(MIN_PIPE_SEGMENTS * self.mss())
     }
 
     /// UpdateCongestionSignals() (§5.5.10.3).
     fn update_signals(&mut self, ack: &AckSample) {
         self.rounds.on_ack(ack.rate.as_ref());
         if self.rounds.started() {
-            self.probe.rounds_since += 1;
+            self.probe.rounds_since = self.probe.rounds_since.saturating_add(1);
         }
         self.model.on_sample(ack.rate.as_ref());
         if !self.model.loss_round_started {
@@ -214,7 +228,7 @@ impl Bbr3 {
         }
         let probing = matches!(self.state, State::Startup | State::ProbeBw(Phase::Refill | Phase::Up));
         if self.model.loss_in_round && !probing {
-            self.model.lower_bounds(self.window);
+            self.model.lower_bounds(self.window());
         }
         self.model.loss_in_round = false;
     }
@@ -241,7 +255,7 @@ impl Bbr3 {
         }
         if let State::Drain { since_round } = self.state
             && (ack.in_flight <= self.inflight(self.model.bandwidth())
-                || self.rounds.count() > since_round + DRAIN_ROUNDS)
+                || self.rounds.count() - since_round > DRAIN_ROUNDS)
         {
             self.start_down(ack.now);
         }
@@ -254,8 +268,8 @@ impl Bbr3 {
             return;
         }
         let ranges = if self.selective_acks { STARTUP_LOSS_RANGES } else { 1 };
-        if self.lost_ranges >= ranges && self.is_too_high(&Flight::of(sample, self.mss)) {
-            self.undo_to(State::Startup);
+        if self.lost_ranges >= ranges && self.is_too_high(&Flight::of(sample, self.mss())) {
+            self.undo_to(Probing::Startup);
             self.full_bandwidth_reached = true;
             self.model.inflight_longterm =
                 self.bdp(self.model.max_bandwidth()).max(self.model.inflight_latest);
@@ -264,16 +278,17 @@ impl Bbr3 {
 
     /// SetPacingRateWithGain() (§5.6.2): before the pipe is full, the rate only rises.
     fn set_pacing_rate(&mut self, gain: Gain) {
-        let Some(rtt) = self.min_rtt.get else { return };
-        let rate = PACING_MARGIN.of(gain.of(self.model.bandwidth()));
+        let Some(rtt) = self.min_rtt.get() else { return };
+        let mut rate = PACING_MARGIN.of(gain.of(self.model.bandwidth()));
         match self.pacing_rate {
             None => {
-                let first = STARTUP_PACING_GAIN.of(volume::rate(self.initial_window, rtt));
-                self.pacing_rate = Some(first.max(rate));
+                rate = rate.max(STARTUP_PACING_GAIN.of(volume::rate(u64::from(self.initial_window), rtt)))
             }
-            Some(present) if self.full_bandwidth_reached || rate > present => self.pacing_rate = Some(rate),
+            Some(present) if !self.full_bandwidth_reached && rate <= present.get() => return,
             Some(_) => {}
         }
+        // A segment a second at least: at a rate of zero nothing would be measured any more.
+        self.pacing_rate = NonZeroU64::new(rate.max(8 * self.mss()));
     }
 
     /// SetCwnd() (§5.6.4.6).
@@ -285,17 +300,18 @@ impl Bbr3 {
         };
         let wanted = gain.of(self.bdp(self.model.bandwidth())).saturating_add(extra);
         let most = self.with_quantization(wanted);
-        let grown = self.window.saturating_add(ack.delivered);
+        let mut window = self.window();
+        let grown = window.saturating_add(ack.delivered);
         if self.full_bandwidth_reached {
-            self.window = grown.min(most);
-        } else if self.window < most || self.rounds.delivered() < self.initial_window {
-            self.window = grown;
+            window = grown.min(most);
+        } else if window < most || self.rounds.delivered() < u64::from(self.initial_window) {
+            window = grown;
         }
-        self.window = self.window.max(MIN_PIPE_SEGMENTS * self.mss);
+        window = window.max(MIN_PIPE_SEGMENTS * self.mss());
         if self.state == State::ProbeRtt {
-            self.window = self.window.min(self.probe_rtt_window());
+            window = window.min(self.probe_rtt_window());
         }
-        self.window = self.window.min(self.volume_cap()).min(MAX_WINDOW).max(self.mss);
+        self.window = window_of(window.min(self.volume_cap()), self.mss);
     }
 
     /// BoundCwndForModel() (§5.6.4.7).
@@ -305,7 +321,7 @@ impl Bbr3 {
             State::ProbeBw(_) => self.model.inflight_longterm,
             State::Startup | State::Drain { .. } => INFINITE,
         };
-        longterm.min(self.model.inflight_shortterm).max(MIN_PIPE_SEGMENTS * self.mss)
+        longterm.min(self.model.inflight_shortterm).max(MIN_PIPE_SEGMENTS * self.mss())
     }
 
     /// SaveCwnd() (§5.6.4.4).
@@ -316,7 +332,7 @@ impl Bbr3 {
 
     /// RestoreCwnd() (§5.6.4.4).
     fn restore_window(&mut self) {
-        self.window = self.window.max(self.prior_window.min(MAX_WINDOW));
+        self.window = window_of(u64::from(self.window.max(self.prior_window)), self.mss);
     }
 
     /// SaveStateUponLoss() (§5.5.11.1), once for each episode.
@@ -325,7 +341,7 @@ impl Bbr3 {
             self.in_episode = true;
             self.save_window();
             self.undo = Some(Undo {
-                state: None,
+                probing: None,
                 bandwidth_shortterm: self.model.bandwidth_shortterm,
                 inflight_shortterm: self.model.inflight_shortterm,
                 inflight_longterm: self.model.inflight_longterm,
@@ -333,12 +349,17 @@ impl Bbr3 {
         }
     }
 
-    /// Losses end `state`: if they were none, it is to be entered again.
-    fn undo_to(&mut self, state: State) {
+    /// Losses end `probing`: if they were none, it is to begin again.
+    fn undo_to(&mut self, probing: Probing) {
         if let Some(undo) = &mut self.undo {
-            undo.state = Some(state);
+            undo.probing = Some(probing);
         }
     }
+}
+
+/// A window of `bytes`, or the next that may be: a segment at least, a GiB at most.
+fn window_of(bytes: u64, mss: u32) -> u32 {
+    (bytes.min(MAX_WINDOW) as u32).max(mss)
 }
 
 impl Control for Bbr3 {
@@ -346,7 +367,7 @@ impl Control for Bbr3 {
         self.update_signals(ack);
         let path = Expectation {
             bandwidth: self.model.bandwidth(),
-            window: self.window,
+            window: self.window(),
             round: self.rounds.count(),
         };
         self.aggregation.on_ack(ack.now, ack.delivered, path);
@@ -365,10 +386,10 @@ impl Control for Bbr3 {
         if self.model.note_loss(self.rounds.delivered()) {
             self.save_state();
         }
-        if self.last_lost_end != Some(loss.offset) {
+        if self.last_lost_end != loss.offset {
             self.lost_ranges = self.lost_ranges.saturating_add(1);
         }
-        self.last_lost_end = Some(loss.offset.saturating_add(loss.bytes));
+        self.last_lost_end = loss.offset.saturating_add(loss.bytes);
         if !self.probe.is_sample {
             return;
         }
@@ -420,14 +441,14 @@ impl Control for Bbr3 {
         model.bandwidth_shortterm = model.bandwidth_shortterm.max(undo.bandwidth_shortterm);
         model.inflight_shortterm = model.inflight_shortterm.max(undo.inflight_shortterm);
         model.inflight_longterm = model.inflight_longterm.max(undo.inflight_longterm);
-        match undo.state {
-            Some(State::Startup) if self.state != State::Startup => {
+        match undo.probing {
+            Some(Probing::Startup) if self.state != State::Startup => {
                 self.full_bandwidth_reached = false;
                 if self.state != State::ProbeRtt {
                     self.state = State::Startup;
                 }
             }
-            Some(State::ProbeBw(_)) if !matches!(self.state, State::ProbeBw(Phase::Up) | State::ProbeRtt) => {
+            Some(Probing::Up) if !matches!(self.state, State::ProbeBw(Phase::Up) | State::ProbeRtt) => {
                 self.start_refill();
             }
             _ => {}
@@ -449,12 +470,12 @@ impl Control for Bbr3 {
     }
 
     fn set_mss(&mut self, mss: u32) {
-        self.mss = u64::from(mss.max(1));
-        self.window = self.window.min(MAX_WINDOW).max(self.mss);
+        self.mss = mss.max(1);
+        self.window = window_of(self.window(), self.mss);
     }
 
     fn window(&self) -> u64 {
-        self.window
+        u64::from(self.window)
     }
 
     fn ssthresh(&self) -> u64 {
@@ -465,9 +486,8 @@ impl Control for Bbr3 {
         self.state == State::Startup
     }
 
-    /// A segment a second at least: at a rate of zero nothing would be measured any more.
     fn pacing_rate(&self) -> Option<BitRate> {
-        self.pacing_rate.map(|rate| BitRate::from_bits_per_sec(rate.max(8 * self.mss)))
+        self.pacing_rate.map(|rate| BitRate::from_bits_per_sec(rate.get()))
     }
 
     fn holds_back(&self) -> bool {

@@ -3,41 +3,41 @@
 /// A running maximum over the last `N` rounds, the present one included. It keeps the maximum of
 /// each round, so it is exact.
 #[derive(Clone, Debug)]
-pub(crate) struct RecentMax<const N: usize> {
+pub(crate) struct RecentMax<T, const N: usize> {
     /// The maximum of round r is at r modulo N.
-    rounds: [u64; N],
-    newest: u64,
+    rounds: [T; N],
+    newest: u32,
 }
 
-impl<const N: usize> RecentMax<N> {
+impl<T: Copy + Default + Ord, const N: usize> RecentMax<T, N> {
     pub(crate) fn new() -> Self {
-        RecentMax { rounds: [0; N], newest: 0 }
+        RecentMax { rounds: [T::default(); N], newest: 0 }
     }
 
     /// Takes in a sample of round `round`, which never falls.
-    pub(crate) fn update(&mut self, round: u64, value: u64) {
+    pub(crate) fn update(&mut self, round: u32, value: T) {
         self.advance(round);
-        let slot = &mut self.rounds[(round % N as u64) as usize];
+        let slot = &mut self.rounds[round as usize % N];
         *slot = value.max(*slot);
     }
 
     /// Forgets what is `N` rounds old at `round`.
-    pub(crate) fn advance(&mut self, round: u64) {
-        let passed = round.saturating_sub(self.newest).min(N as u64);
+    pub(crate) fn advance(&mut self, round: u32) {
+        let passed = round.saturating_sub(self.newest).min(N as u32);
         for ago in 0..passed {
-            self.rounds[((round - ago) % N as u64) as usize] = 0;
+            self.rounds[(round - ago) as usize % N] = T::default();
         }
         self.newest = self.newest.max(round);
     }
 
     /// The largest sample; zero if there was none.
-    pub(crate) fn get(&self) -> u64 {
-        self.rounds.iter().copied().max().unwrap_or(0)
+    pub(crate) fn get(&self) -> T {
+        self.rounds.iter().copied().max().unwrap_or_default()
     }
 
     /// The largest sample of the newest round.
-    pub(crate) fn newest(&self) -> u64 {
-        self.rounds[(self.newest % N as u64) as usize]
+    pub(crate) fn newest(&self) -> T {
+        self.rounds[self.newest as usize % N]
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_sample_counts_for_n_rounds() {
-        let mut max = RecentMax::<3>::new();
+        let mut max = RecentMax::<u64, 3>::new();
         assert_eq!(max.get(), 0);
         max.update(5, 100);
         max.update(5, 90);

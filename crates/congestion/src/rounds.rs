@@ -9,7 +9,7 @@ pub(crate) struct Rounds {
     delivered: u64,
     /// The round ends with what is sent when this much is delivered.
     end: u64,
-    count: u64,
+    count: u32,
     started: bool,
 }
 
@@ -21,7 +21,7 @@ impl Rounds {
         self.delivered = rate.delivered;
         if rate.prior_delivered >= self.end {
             self.restart();
-            self.count += 1;
+            self.count = self.count.saturating_add(1);
             self.started = true;
         }
     }
@@ -37,7 +37,7 @@ impl Rounds {
     }
 
     /// Rounds so far.
-    pub(crate) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u32 {
         self.count
     }
 

@@ -15,11 +15,13 @@ const RTT: Duration = Duration::from_millis(100);
 struct Rounds {
     now: Time,
     delivered: u64,
+    /// What is acknowledged was sent with no more than this in flight.
+    at_send: u64,
 }
 
 impl Rounds {
     fn new() -> Self {
-        Rounds { now: Time::ZERO, delivered: 0 }
+        Rounds { now: Time::ZERO, delivered: 0, at_send: u64::MAX }
     }
 
     /// One ACK for a whole round at `rate`, of whose `in_flight` bytes `lost` were lost.
@@ -43,7 +45,7 @@ impl Rounds {
                 interval: RTT,
                 app_limited: false,
                 lost,
-                in_flight_at_send: in_flight,
+                in_flight_at_send: in_flight.min(self.at_send),
             }),
             cwnd_limited: true,
             in_recovery,
@@ -235,4 +237,64 @@ fn a_round_with_loss_lowers_the_pace_to_what_is_delivered_but_not_below_seven_te
         rounds.ack(&mut bbr, delivered, 50 * MSS, 0, false);
         assert_eq!(bbr.bandwidth().bits_per_sec(), 8_000_000);
     }
+}
+
+/// Paces of version 3 at 8 Mbit/s.
+const DOWN: u64 = 7_128_000;
+const CRUISE: u64 = 7_920_000;
+const UP: u64 = 9_900_000;
+
+fn pace(bbr: &Bbr3) -> u64 {
+    bbr.pacing_rate().unwrap().bits_per_sec()
+}
+
+/// Runs rounds of 8 Mbit/s with half the product in flight until it probes; gives their number.
+fn until_up(bbr: &mut Bbr3, rounds: &mut Rounds) -> u32 {
+    for n in 1..=60 {
+        rounds.ack(bbr, 8_000_000, 50 * MSS, 0, false);
+        if pace(bbr) == UP {
+            return n;
+        }
+    }
+    panic!("no probe within 6 s, though ProbeRTT delays one by 3 s at most");
+}
+
+#[test]
+fn a_probe_that_loses_more_than_two_per_cent_sets_a_bound_that_the_next_one_touches_only() {
+    let (mut bbr, mut rounds) = (Bbr3::new(params()), Rounds::new());
+    for _ in 0..8 {
+        rounds.ack(&mut bbr, 8_000_000, 50 * MSS, 0, false);
+    }
+    let waited = until_up(&mut bbr, &mut rounds);
+    assert!((10..=31).contains(&waited), "{waited} rounds of 100 ms for 2 to 3 s");
+    assert_eq!(bbr.inflight_longterm(), None);
+
+    // Three of 100 segments are lost, where two are borne. The bound is where they crossed that.
+    for (segment, lost) in [(0, MSS), (10, 2 * MSS), (20, 3 * MSS)] {
+        assert_eq!(bbr.inflight_longterm(), None);
+        rounds.lose(&mut bbr, segment, lost, 99 * MSS);
+    }
+    assert_eq!(bbr.inflight_longterm(), Some(99 * MSS));
+    rounds.lose(&mut bbr, 30, 50 * MSS, 99 * MSS);
+    assert_eq!(bbr.inflight_longterm(), Some(99 * MSS), "a probe is answered once");
+
+    // Down at once, and then Cruise with headroom.
+    rounds.ack(&mut bbr, 8_000_000, 90 * MSS, 0, false);
+    assert_eq!(pace(&bbr), DOWN, "{} are more than 0.85 of the bound", 90 * MSS);
+    rounds.ack(&mut bbr, 8_000_000, 80 * MSS, 0, false);
+    assert_eq!((pace(&bbr), bbr.window()), (CRUISE, 84_150));
+
+    // The next probe turns back where the last one lost, and as nothing is lost now, goes on at once.
+    until_up(&mut bbr, &mut rounds);
+    rounds.at_send = 50 * MSS;
+    rounds.ack(&mut bbr, 8_000_000, 101 * MSS, 0, false);
+    assert_eq!(pace(&bbr), DOWN);
+    rounds.ack(&mut bbr, 8_000_000, 99 * MSS, 0, false);
+    assert_eq!(pace(&bbr), CRUISE, "Refill");
+    rounds.at_send = u64::MAX;
+    for _ in 0..3 {
+        rounds.ack(&mut bbr, 8_000_000, 99 * MSS, 0, false);
+        assert_eq!(pace(&bbr), UP);
+    }
+    assert!(bbr.inflight_longterm() > Some(99 * MSS), "the bound is raised");
 }

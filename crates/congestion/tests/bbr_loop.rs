@@ -55,15 +55,19 @@ fn startup_doubles_the_rate_each_round_and_ends_when_the_pipe_is_full() {
 }
 
 /// The share of the link that `name` delivers and the mean queue in bandwidth-delay products, over
-/// 30 s with a buffer of four of them.
+/// 30 s with a buffer of four of them: means of ten seeds.
 fn with_loss(name: &str, loss: f64, rtt_ms: u64) -> (f64, f64) {
-    let link = Link { loss, seed: Seed(11), buffer: 4.0, ..Link::new(20, rtt_ms) };
-    let mut path = Bottleneck::with(name, link);
-    path.run_until(Time::from_secs(2));
-    let before = path.flows[0].delivered;
-    let queue = mean_queue(&mut path, Time::from_secs(32));
-    let bits = (path.flows[0].delivered - before) as f64 * 8.0;
-    (bits / 30.0 / link.rate.bits_per_sec() as f64, queue)
+    let (mut share, mut queue) = (0.0, 0.0);
+    for seed in 0..10 {
+        let link = Link { loss, seed: Seed(seed), buffer: 4.0, ..Link::new(20, rtt_ms) };
+        let mut path = Bottleneck::with(name, link);
+        path.run_until(Time::from_secs(2));
+        let before = path.flows[0].delivered;
+        queue += mean_queue(&mut path, Time::from_secs(32)) / 10.0;
+        let bits = (path.flows[0].delivered - before) as f64 * 8.0;
+        share += bits / 30.0 / link.rate.bits_per_sec() as f64 / 10.0;
+    }
+    (share, queue)
 }
 
 #[test]
@@ -71,7 +75,8 @@ fn one_per_cent_of_random_loss_costs_version_1_next_to_nothing() {
     for rtt in [20, 40, 100] {
         let (share, queue) = with_loss("bbr", 0.01, rtt);
         let (reno, _) = with_loss("reno", 0.01, rtt);
-        assert!(share > 0.95, "{share} of the link at {rtt} ms");
+        // Of what leaves the bottleneck, 1 % is lost behind it.
+        assert!(share / 0.99 > 0.95, "{share} of the link at {rtt} ms");
         assert!(queue < 1.0, "{queue} products wait at {rtt} ms");
         assert!(reno < 0.3, "reno {reno} at {rtt} ms");
     }
@@ -79,13 +84,14 @@ fn one_per_cent_of_random_loss_costs_version_1_next_to_nothing() {
 
 #[test]
 fn one_per_cent_of_random_loss_costs_version_3_its_loss_rate_each_round_between_probes() {
-    // Each round with loss lowers bw_shortterm by what was lost, 1 %, until a probe lifts the bound
-    // (§5.3.3.8.3): over n rounds the mean is (1 − 0.99^n)/(0.01·n). Within 2.5 s, that is 62 rounds of
-    // 40 ms and 12 of 200 ms. Probing itself and ProbeRTT take a few per cent more.
-    for (rtt, rounds) in [(40, 62), (200, 12)] {
+    // A round with loss lowers bw_shortterm by what was lost, 1 %, until a probe lifts the bound
+    // (§5.3.3.8.3): over n such rounds the mean is (1 − 0.99^n)/(0.01·n). Of the 62 rounds of 40 ms in
+    // 2.5 s, with 100 segments each, 39 have a loss; of 12 rounds of 200 ms all.
+    for (rtt, rounds) in [(40, 39), (200, 12)] {
         let (share, queue) = with_loss("bbr3", 0.01, rtt);
         let decay = (1.0 - 0.99_f64.powi(rounds)) / (0.01 * f64::from(rounds));
-        assert!((share - decay).abs() < 0.06, "{share} of the link at {rtt} ms, not {decay}");
+        // The margin of pacing, headroom, Down and ProbeRTT take a few per cent more.
+        assert!(share < decay && share > decay - 0.08, "{share} of the link at {rtt} ms, not {decay}");
         assert!(queue < 1.0, "{queue} products wait at {rtt} ms");
     }
 }
@@ -184,18 +190,20 @@ fn two_flows_share_the_bottleneck() {
 
 #[test]
 fn version_3_leaves_cubic_its_share() {
-    // What the time scale of its probes is for (§5.3.3.8.1).
+    // What the time scale of its probes is for (§5.3.3.8.1); the mean of ten seeds.
     for buffer in [0.2, 1.0, 4.0] {
-        let mut path = Bottleneck::new(Link { buffer, seed: Seed(2), ..Link::new(20, 40) });
-        path.add("bbr3", Time::ZERO);
-        path.add("cubic", Time::from_millis(500));
-        path.run_until(Time::from_secs(20));
-        let before = path.flows[0].delivered;
-        let cubic = path.share_until(1, Time::from_secs(80));
-        let bbr =
-            (path.flows[0].delivered - before) as f64 * 8.0 / 60.0 / path.link.rate.bits_per_sec() as f64;
-        let share = bbr / (bbr + cubic);
-        assert!((0.35..0.65).contains(&share), "{share} with a buffer of {buffer}; {bbr} and {cubic}");
+        let mut share = 0.0;
+        for seed in 0..10 {
+            let mut path = Bottleneck::new(Link { buffer, seed: Seed(seed), ..Link::new(20, 40) });
+            path.add("bbr3", Time::ZERO);
+            path.add("cubic", Time::from_millis(500));
+            path.run_until(Time::from_secs(20));
+            let before = [0, 1].map(|flow: usize| path.flows[flow].delivered);
+            path.run_until(Time::from_secs(60));
+            let [bbr, cubic] = [0, 1].map(|flow| (path.flows[flow].delivered - before[flow]) as f64);
+            share += bbr / (bbr + cubic) / 10.0;
+        }
+        assert!((0.4..0.6).contains(&share), "{share} with a buffer of {buffer}");
     }
 }
 

@@ -88,6 +88,11 @@ const PROFILES: &[Profile] = &[
     Profile { name: "sack-reno", control: Algorithm::Reno, ..MODERN },
     MODERN,
     Profile { name: "cubic-ecn", ecn: true, ..MODERN },
+    Profile { name: "bbr", control: Algorithm::Bbr, ..MODERN },
+    Profile { name: "bbr3", control: Algorithm::Bbr3, ..MODERN },
+    Profile { name: "westwood", control: Algorithm::Westwood, ..MODERN },
+    Profile { name: "vegas", control: Algorithm::Vegas, ..MODERN },
+    Profile { name: "hybla", control: Algorithm::Hybla, ..MODERN },
 ];
 
 impl Profile {

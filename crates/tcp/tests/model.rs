@@ -11,7 +11,7 @@ use shorthaul_tcp::{
 use shorthaul_types::{Deadline, Time};
 use std::time::Duration;
 
-const CONTROLS: [&str; 6] = ["reno", "cubic", "westwood", "vegas", "hybla", "fixed:30 kB"];
+const CONTROLS: [&str; 8] = ["reno", "cubic", "bbr", "bbr3", "westwood", "vegas", "hybla", "fixed:30 kB"];
 const SEGMENTS: u64 = 400;
 /// When the path heals.
 const HEALED: Time = Time::from_millis(4_000);

@@ -15,9 +15,9 @@ pub(super) const BETA: Gain = Gain(700);
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     /// BBR.max_bw over this and the last ProbeBW cycle (§5.5.3).
-    max_bandwidth: RecentMax<2>,
+    max_bandwidth: RecentMax<u64, 2>,
     /// BBR.cycle_count (§5.5.6).
-    cycle: u64,
+    cycle: u32,
     /// The bounds that hold until the next probe, taken from losses between probes (§5.5.10.3).
     pub bandwidth_shortterm: u64,
     pub inflight_shortterm: u64,
@@ -89,7 +89,7 @@ impl Model {
 
     /// AdvanceMaxBwFilter() (§5.5.6).
     pub(super) fn next_cycle(&mut self) {
-        self.cycle += 1;
+        self.cycle = self.cycle.saturating_add(1);
         self.max_bandwidth.advance(self.cycle);
     }
 

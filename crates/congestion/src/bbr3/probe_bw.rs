@@ -5,10 +5,10 @@ use core::time::Duration;
 use shorthaul_types::Time;
 
 use super::model::{BETA, Flight, INFINITE, LOSS_THRESHOLD};
-use super::{Bbr3, MIN_PIPE_SEGMENTS, State};
+use super::{Bbr3, MIN_PIPE_SEGMENTS, Probing, State};
 use crate::full_pipe::FullPipe;
 use crate::volume::Gain;
-use crate::{AckSample, RateSample};
+use crate::{AckSample, Control, RateSample};
 
 /// BBR.Headroom: the share of inflight_longterm that is left to others between probes.
 const HEADROOM: Gain = Gain(150);
@@ -43,10 +43,9 @@ enum AckPhase {
 pub(super) struct Probe {
     ack_phase: AckPhase,
     /// BBR.rounds_since_probe_up, and the random share of it.
-    pub rounds_since: u64,
-    /// BBR.bw_probe_wait: at most this long from `since` to the next probe.
-    wait: Duration,
-    since: Time,
+    pub rounds_since: u32,
+    /// The next probe is due then at the latest: BBR.cycle_stamp + BBR.bw_probe_wait.
+    due_at: Time,
     /// ACKs are of data sent while probing, and no answer was given to their losses yet.
     pub is_sample: bool,
     /// The last probe lost too much.
@@ -63,8 +62,7 @@ impl Probe {
         Probe {
             ack_phase: AckPhase::Init,
             rounds_since: 0,
-            wait: Duration::ZERO,
-            since: now,
+            due_at: now,
             is_sample: false,
             too_high: false,
             precautionary: false,
@@ -86,9 +84,8 @@ impl Bbr3 {
         self.model.reset_signals();
         self.probe.up_acked_per_segment = INFINITE;
         // PickProbeWait(): two to three seconds, and up to one round less.
-        self.probe.rounds_since = self.draws.below(2);
-        self.probe.wait = Duration::from_secs(2) + Duration::from_micros(self.draws.below(1_000_001));
-        self.probe.since = now;
+        self.probe.rounds_since = self.draws.below(2) as u32;
+        self.probe.due_at = now + Duration::from_micros(2_000_000 + self.draws.below(1_000_001));
         self.probe.stop();
         self.rounds.restart();
         self.state = State::ProbeBw(Phase::Down);
@@ -143,13 +140,13 @@ impl Bbr3 {
     /// IsTimeToProbeBW() (§5.3.3.8): after the wait, or as many rounds as Reno would need to regain
     /// its window, so that Reno keeps up where it can.
     fn is_time_to_probe(&self, now: Time) -> bool {
-        let reno_rounds = (self.target_inflight() / self.mss).min(MOST_ROUNDS);
-        now.saturating_since(self.probe.since) > self.probe.wait || self.probe.rounds_since >= reno_rounds
+        let reno_rounds = (self.target_inflight() / self.mss()).min(MOST_ROUNDS);
+        now > self.probe.due_at || u64::from(self.probe.rounds_since) >= reno_rounds
     }
 
     /// TargetInflight().
     fn target_inflight(&self) -> u64 {
-        self.bdp(self.model.bandwidth()).min(self.window)
+        self.bdp(self.model.bandwidth()).min(self.window())
     }
 
     /// IsTimeToCruise().
@@ -164,8 +161,8 @@ impl Bbr3 {
         if most == INFINITE {
             return INFINITE;
         }
-        let headroom = HEADROOM.of(most).max(self.mss);
-        most.saturating_sub(headroom).max(MIN_PIPE_SEGMENTS * self.mss)
+        let headroom = HEADROOM.of(most).max(self.mss());
+        most.saturating_sub(headroom).max(MIN_PIPE_SEGMENTS * self.mss())
     }
 
     /// IsTimeToGoDown().
@@ -175,7 +172,7 @@ impl Bbr3 {
             self.probe.precautionary = true;
             return true;
         }
-        if ack.cwnd_limited && self.window >= most {
+        if ack.cwnd_limited && self.window() >= most {
             // The bound, not the path, holds the rate down.
             self.full_pipe = FullPipe::from(rate(ack.rate.as_ref()));
             return false;
@@ -187,18 +184,18 @@ impl Bbr3 {
     fn raise_slope(&mut self) {
         let growth = 1_u64 << self.probe.up_rounds;
         self.probe.up_rounds = (self.probe.up_rounds + 1).min(30);
-        self.probe.up_acked_per_segment = (self.window / growth).max(self.mss);
+        self.probe.up_acked_per_segment = (self.window() / growth).max(self.mss());
     }
 
     /// ProbeInflightLongtermUpward().
     fn probe_upward(&mut self, ack: &AckSample) {
-        if !ack.cwnd_limited || self.window < self.model.inflight_longterm {
+        if !ack.cwnd_limited || self.window() < self.model.inflight_longterm {
             return;
         }
         self.probe.up_acked = self.probe.up_acked.saturating_add(ack.delivered);
         let segments = self.probe.up_acked / self.probe.up_acked_per_segment;
         self.probe.up_acked -= segments * self.probe.up_acked_per_segment;
-        let growth = segments.saturating_mul(self.mss);
+        let growth = segments.saturating_mul(self.mss());
         self.model.inflight_longterm = self.model.inflight_longterm.saturating_add(growth);
         if self.rounds.started() {
             self.raise_slope();
@@ -226,7 +223,7 @@ impl Bbr3 {
             }
         }
         let Some(sample) = &ack.rate else { return false };
-        let flight = Flight::of(sample, self.mss);
+        let flight = Flight::of(sample, self.mss());
         if self.is_too_high(&flight) || self.model.inflight_longterm == INFINITE {
             return false;
         }
@@ -251,7 +248,7 @@ impl Bbr3 {
             self.model.inflight_longterm = flight.in_flight.max(BETA.of(self.target_inflight()));
         }
         if self.state == State::ProbeBw(Phase::Up) {
-            self.undo_to(State::ProbeBw(Phase::Up));
+            self.undo_to(Probing::Up);
             self.start_down(now);
         }
     }

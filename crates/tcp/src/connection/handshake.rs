@@ -7,7 +7,7 @@ use crate::{ByteQueue, Receiver, Sender, SenderConfig};
 use alloc::sync::Arc;
 use core::time::Duration;
 use shorthaul_congestion::ControlParams;
-use shorthaul_types::{SeqNum, SeqSpace, Time};
+use shorthaul_types::{Seed, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{IpHeader, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps};
 
 /// What the peer's SYN said.
@@ -64,7 +64,7 @@ impl Connection {
                 now,
                 1,
                 1,
-                sender_config(now, &config, 536, Agreed::default(), &Opening::default()),
+                sender_config(now, &config, 536, Agreed::default(), &Opening::default(), isn),
             ),
             receiver: Receiver::new(1, 1, 536, ack),
             inbox: ByteQueue::new(1),
@@ -131,7 +131,7 @@ impl Connection {
         let mss = self.segment_size(self.config.mtu);
         // The window of a SYN is never scaled (RFC 7323 §2.2).
         let edge = 1 + u64::from(syn.window);
-        let config = sender_config(now, &self.config, mss, self.agreed, &self.opening);
+        let config = sender_config(now, &self.config, mss, self.agreed, &self.opening, self.own.seq(0));
         let mut sender = Sender::new(now, 1, edge, config);
         *sender.queue_mut() = core::mem::replace(self.sender.queue_mut(), ByteQueue::new(1));
         self.sender = sender;
@@ -277,10 +277,13 @@ fn sender_config(
     mss: u32,
     agreed: Agreed,
     opening: &Opening,
+    isn: SeqNum,
 ) -> SenderConfig {
     let profile = &config.profile;
     let params = profile.control_params(now, mss, opening.resent);
-    let control = profile.control.build(ControlParams { selective_acks: agreed.sack, ..params });
+    // So that connections which share a bottleneck do not probe it in step.
+    let seed = Seed(u64::from(isn.0)).derive("congestion control");
+    let control = profile.control.build(ControlParams { selective_acks: agreed.sack, seed, ..params });
     SenderConfig {
         recovery: profile.recovery,
         sack: agreed.sack,
