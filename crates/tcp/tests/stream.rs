@@ -4,7 +4,7 @@ mod pair;
 
 use pair::{Dice, Link, Pair};
 use proptest::prelude::*;
-use shorthaul_tcp::{AckPolicy, ConnectionConfig, KeepAlive, Profile, State};
+use shorthaul_tcp::{AckPolicy, ConnectionConfig, KeepAlive, Profile, Recovery, State};
 use shorthaul_types::{Bytes, Time};
 use std::time::Duration;
 
@@ -40,11 +40,16 @@ fn draw(seed: u64) -> (Link, [ConnectionConfig; 2], [u64; 2], [usize; 2]) {
         lag: Duration::from_micros(1 + dice.below(60_000)),
     };
     let names: Vec<&str> = Profile::names().collect();
+    let controls = ["reno", "cubic", "westwood", "vegas", "hybla", "fixed:30 kB"];
     let configs = [0, 1].map(|_| {
         let profile = Profile::named(names[dice.below(names.len() as u64) as usize]).unwrap();
         let mtu = [576, 1280, 1500, 1500, 9000][dice.below(5) as usize];
         ConnectionConfig {
             profile: Profile {
+                control: controls[dice.below(controls.len() as u64) as usize].parse().unwrap(),
+                recovery: Recovery::ALL[dice.below(5) as usize],
+                f_rto: dice.happens(500),
+                finds_black_holes: dice.happens(500),
                 sack: dice.happens(700),
                 timestamps: dice.happens(600),
                 window_scaling: dice.happens(700),
