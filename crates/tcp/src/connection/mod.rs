@@ -62,6 +62,8 @@ pub struct Connection {
     reset: Option<Box<TcpHeader>>,
     /// The owner has closed, but the handshake is not complete.
     close_wanted: bool,
+    /// The owner is gone: nobody will read what comes.
+    abandoned: bool,
     /// A write took less than it was given.
     write_blocked: bool,
     /// A packet was marked (CE): say so until the peer has slowed down (RFC 3168 §6.1.3).
@@ -205,6 +207,26 @@ impl Connection {
     fn finish(&mut self, state: State) {
         self.sender.finish();
         self.state = state;
+    }
+
+    /// Closes, and will not read what still comes: if the peer sends more, it is reset, so that it
+    /// knows that the data is lost (RFC 2525 §2.17); if it does not close either, it is waited for
+    /// as long as TIME-WAIT lasts and then forgotten.
+    pub fn abandon(&mut self, now: Time) {
+        self.close(now);
+        self.abandoned = true;
+        self.refuse_unread(now);
+    }
+
+    /// Whether the owner is gone.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned
+    }
+
+    fn refuse_unread(&mut self, now: Time) {
+        if self.abandoned && self.readable() > 0 && self.state != State::Closed {
+            self.abort(now);
+        }
     }
 
     /// Gives the connection up: what is queued is forgotten, and the peer is reset where it does
