@@ -8,7 +8,7 @@ use core::str::FromStr;
 
 use shorthaul_types::Bytes;
 
-use crate::{Control, ControlParams, Cubic, Fixed, Hybla, Reno, Vegas, WestwoodPlus};
+use crate::{Bbr, Bbr3, Control, ControlParams, Cubic, Fixed, Hybla, Reno, Vegas, WestwoodPlus};
 
 /// Which congestion control a sender uses, as configurations name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,10 @@ pub enum Algorithm {
     Reno,
     /// RFC 9438 with HyStart++; written `cubic`.
     Cubic,
+    /// BBR version 1: pacing at the measured bandwidth; written `bbr`.
+    Bbr,
+    /// BBR version 3, which also heeds loss above 2 %; written `bbr3`.
+    Bbr3,
     /// Reno that sets its window after a loss by the measured bandwidth; written `westwood`.
     Westwood,
     /// Few segments in the queue, by delay; written `vegas`.
@@ -30,14 +34,23 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Those that are written as a bare name.
-    const NAMED: [Algorithm; 5] =
-        [Algorithm::Reno, Algorithm::Cubic, Algorithm::Westwood, Algorithm::Vegas, Algorithm::Hybla];
+    const NAMED: [Algorithm; 7] = [
+        Algorithm::Reno,
+        Algorithm::Cubic,
+        Algorithm::Bbr,
+        Algorithm::Bbr3,
+        Algorithm::Westwood,
+        Algorithm::Vegas,
+        Algorithm::Hybla,
+    ];
 
     /// What it is called, without parameters: [`Control::name`] of what it builds.
     pub const fn name(&self) -> &'static str {
         match self {
             Algorithm::Reno => "reno",
             Algorithm::Cubic => "cubic",
+            Algorithm::Bbr => "bbr",
+            Algorithm::Bbr3 => "bbr3",
             Algorithm::Westwood => "westwood",
             Algorithm::Vegas => "vegas",
             Algorithm::Hybla => "hybla",
@@ -50,6 +63,8 @@ impl Algorithm {
         match *self {
             Algorithm::Reno => Box::new(Reno::new(params)),
             Algorithm::Cubic => Box::new(Cubic::new(params)),
+            Algorithm::Bbr => Box::new(Bbr::new(params)),
+            Algorithm::Bbr3 => Box::new(Bbr3::new(params)),
             Algorithm::Westwood => Box::new(WestwoodPlus::new(params)),
             Algorithm::Vegas => Box::new(Vegas::new(params)),
             Algorithm::Hybla => Box::new(Hybla::new(params)),

@@ -140,7 +140,8 @@ pub trait Control: Debug + Send {
         let srtt = srtt?.as_nanos().max(1);
         let percent = if self.in_slow_start() && self.window() < self.ssthresh() / 2 { 200 } else { 120 };
         let bits = u128::from(self.window()) * 8 * percent * 10_000_000 / srtt;
-        Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX)))
+        // Rounded to zero, it would let nothing leave ever again.
+        Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX).max(1)))
     }
 
     /// The algorithm keeps the flight small on purpose, so delivery rate samples say nothing
@@ -173,10 +174,10 @@ pub enum ByteCounting {
 }
 
 impl ByteCounting {
-    /// L, `None` being no limit; `unpaced` is that of the algorithm for a sender without pacing.
-    pub(crate) fn limit(self, paced: bool, unpaced: u64) -> Option<u64> {
-        match self {
-            ByteCounting::ByPacing if paced => None,
+    /// L of an algorithm that has `unpaced` for a sender without pacing; `None` is no limit.
+    pub(crate) fn limit(params: &ControlParams, unpaced: u64) -> Option<u64> {
+        match params.byte_counting {
+            ByteCounting::ByPacing if params.paced => None,
             ByteCounting::ByPacing => Some(unpaced),
             ByteCounting::Conservative => Some(1),
             ByteCounting::Aggressive => Some(2),

@@ -30,7 +30,7 @@ use shorthaul_types::Time;
 use crate::reno::SLOW_START_LIMIT;
 use crate::volume;
 use crate::window::{MAX_WINDOW, SavedWindow, Window};
-use crate::{AckSample, CongestionEvent, Control, ControlParams};
+use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// The round-trip time that all connections are to behave as if they had.
 const RTT0: Duration = Duration::from_millis(25);
@@ -67,7 +67,7 @@ impl Hybla {
     pub fn new(params: ControlParams) -> Self {
         Hybla {
             window: Window::new(&params),
-            limit: params.byte_counting.limit(params.paced, SLOW_START_LIMIT),
+            limit: ByteCounting::limit(&params, SLOW_START_LIMIT),
             min_rtt: None,
             fraction: 0.0,
             start: Start::Waiting,

@@ -9,7 +9,7 @@
 //! N is what the ACK newly acknowledged. L is 2, or 1 while a time-out is repaired
 //! (RFC 3465 §2.3). Deviation: a paced sender has no L outside such repair, since what L guards
 //! against is the burst that one ACK for many segments sets off, and receivers with receive
-//! offload acknowledge up to 64 KiB at once. [`ByteCounting`](crate::ByteCounting) selects L = 1
+//! offload acknowledge up to 64 KiB at once. [`ByteCounting`] selects L = 1
 //! or 2 whether paced or not.
 //!
 //! An ECN-Echo is answered like a loss (RFC 3168 §6.1.2), at most once a round trip by the
@@ -18,7 +18,7 @@ use shorthaul_types::Time;
 
 use crate::congestion_avoidance::CongestionAvoidance;
 use crate::window::{SavedWindow, Window};
-use crate::{AckSample, CongestionEvent, Control, ControlParams};
+use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// L of RFC 3465 for a sender that does not pace.
 pub(crate) const SLOW_START_LIMIT: u64 = 2;
@@ -35,7 +35,7 @@ pub struct Reno {
 impl Reno {
     /// Starts in slow start from the initial window.
     pub fn new(params: ControlParams) -> Self {
-        let limit = params.byte_counting.limit(params.paced, SLOW_START_LIMIT);
+        let limit = ByteCounting::limit(&params, SLOW_START_LIMIT);
         Reno { window: Window::new(&params), limit, avoidance: CongestionAvoidance::default(), undo: None }
     }
 

@@ -22,6 +22,10 @@
 //! for retransmission in the paper (§III-A) are not part of congestion control here: the sender's
 //! own recovery does their work, and so the window is halved, not cut by a quarter, on loss.
 //!
+//! What left while W stayed is acknowledged in the round after, the one that is to double W again. In
+//! that round W grows from the first sample on that shows no more than γ in the queue; if none does,
+//! slow start is over, and W was never doubled once too often.
+//!
 //! Deviation from Linux: `diff` has RTT, not BaseRTT, below the fraction bar, as in the paper.
 use core::time::Duration;
 
@@ -30,7 +34,7 @@ use shorthaul_types::Time;
 use crate::congestion_avoidance::CongestionAvoidance;
 use crate::reno::SLOW_START_LIMIT;
 use crate::window::{SavedWindow, Window};
-use crate::{AckSample, CongestionEvent, Control, ControlParams};
+use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// α: with less than this in the queue, the window grows. In segments, like β and γ.
 const ALPHA: u64 = 2;
@@ -51,6 +55,8 @@ pub struct Vegas {
     round: Round,
     /// Slow start grows in this round; in the next it holds.
     growing: bool,
+    /// The window when the round began.
+    held: u64,
     undo: Option<SavedWindow>,
 }
 
@@ -79,30 +85,30 @@ impl Vegas {
         Vegas {
             window: Window::new(&params),
             avoidance: CongestionAvoidance::default(),
-            limit: params.byte_counting.limit(params.paced, SLOW_START_LIMIT),
+            limit: ByteCounting::limit(&params, SLOW_START_LIMIT),
             base_rtt: None,
             round: Round { disturbed: true, ..Round::default() },
-            growing: true,
+            growing: false,
+            held: params.initial_window,
             undo: None,
         }
     }
 
-    /// Bytes of the present window that wait in the queue when its round-trip time is `rtt`, and
-    /// bytes that the path itself holds.
-    fn split(&self, base: Duration, rtt: Duration) -> (u64, u64) {
-        let window = u128::from(self.window.bytes());
-        let path = (window * base.as_nanos() / rtt.as_nanos().max(1)).min(window) as u64;
-        (self.window.bytes() - path, path)
+    /// Of the window with which the round began, the bytes that wait in the queue and those that the
+    /// path itself holds, by the smallest round-trip time of the round.
+    fn split(&self, round: &Round) -> Option<(u64, u64)> {
+        let (base, rtt) = (self.base_rtt?, round.min_rtt?);
+        let path = u128::from(self.held) * base.as_nanos() / rtt.as_nanos().max(1);
+        let path = path.min(u128::from(self.held)) as u64;
+        Some((self.held - path, path))
     }
 
     /// A round has ended: sets the window by what was seen in it.
     fn judge(&mut self, round: &Round) {
-        let (Some(base), Some(rtt)) = (self.base_rtt, round.min_rtt) else { return };
+        let Some((queued, path)) = self.split(round) else { return };
         let mss = self.window.mss();
-        let (queued, path) = self.split(base, rtt);
         if self.window.in_slow_start() {
-            // Only the rounds in which the window stayed compare like with like.
-            if !self.growing && queued > GAMMA * mss {
+            if self.growing && queued > GAMMA * mss {
                 self.window.set_bytes(self.window.bytes().min(path + mss).max(2 * mss));
                 self.window.leave_slow_start();
             }
@@ -116,7 +122,7 @@ impl Vegas {
 
     fn start_over(&mut self, in_flight: u64) {
         self.round = Round { disturbed: true, ..Round::new(in_flight) };
-        self.growing = true;
+        self.growing = false;
         self.avoidance.reset();
     }
 }
@@ -136,7 +142,9 @@ impl Control for Vegas {
         if admitted {
             let measured = self.round.samples >= ENOUGH_SAMPLES;
             if self.window.in_slow_start() {
-                if self.growing || self.window.is_repairing_timeout() {
+                let room =
+                    self.split(&self.round).is_some_and(|(queued, _)| queued <= GAMMA * self.window.mss());
+                if (self.growing && room) || self.window.is_repairing_timeout() {
                     self.window.slow_start(ack, self.limit, 1);
                 }
             } else if self.round.disturbed || (ended && !measured) {
@@ -150,6 +158,7 @@ impl Control for Vegas {
         if ended {
             self.growing = !self.growing;
             self.round = Round::new(ack.in_flight);
+            self.held = self.window.bytes();
         }
     }
 

@@ -19,7 +19,9 @@
 //! Deviations. Delivered bytes are known exactly here, by selective acknowledgments or the
 //! sender's counting, so the correction for delayed and duplicate ACKs of Linux's
 //! `westwood_acked_count` is not needed. Before the first bandwidth sample a loss is answered as
-//! Reno does. Samples while the application or the peer left room are not taken, as they tell how
+//! Reno does. In the first slow start the window doubles with each sample, and the filter, which
+//! forgets in some 15 round trips, would still hold the rate of a second ago when the first loss
+//! comes; so until then a sample above the estimate fills both stages. Samples while the application or the peer left room are not taken, as they tell how
 //! much was sent and not how much could have been.
 use core::time::Duration;
 
@@ -29,7 +31,7 @@ use crate::congestion_avoidance::CongestionAvoidance;
 use crate::reno::SLOW_START_LIMIT;
 use crate::volume;
 use crate::window::{SavedWindow, Window};
-use crate::{AckSample, CongestionEvent, Control, ControlParams};
+use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// No bandwidth sample covers less (Linux's `TCP_WESTWOOD_RTT_MIN`).
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
@@ -54,13 +56,15 @@ struct Bandwidth {
     since: Time,
     delivered: u64,
     limited: bool,
+    /// Nothing has ended the first slow start yet.
+    rising: bool,
     /// The two stages of the filter in bits per second; `None` before the first sample.
     stages: Option<(u64, u64)>,
 }
 
 impl Bandwidth {
     fn new(now: Time) -> Self {
-        Bandwidth { since: now, delivered: 0, limited: true, stages: None }
+        Bandwidth { since: now, delivered: 0, limited: true, rising: true, stages: None }
     }
 
     /// Counts an ACK; once a round trip, a sample goes through the filter.
@@ -69,7 +73,11 @@ impl Bandwidth {
         let elapsed = ack.now.saturating_since(self.since);
         if elapsed > rtt.max(SHORTEST_INTERVAL) {
             if self.limited {
-                self.take(volume::rate(self.delivered, elapsed));
+                let sample = volume::rate(self.delivered, elapsed);
+                if self.rising && self.stages.is_some_and(|(_, estimate)| sample > estimate) {
+                    self.stages = None;
+                }
+                self.take(sample);
             }
             self.restart(ack.now);
         }
@@ -100,7 +108,7 @@ impl WestwoodPlus {
         WestwoodPlus {
             window: Window::new(&params),
             avoidance: CongestionAvoidance::default(),
-            limit: params.byte_counting.limit(params.paced, SLOW_START_LIMIT),
+            limit: ByteCounting::limit(&params, SLOW_START_LIMIT),
             bandwidth: Bandwidth::new(params.now),
             rtt: None,
             min_rtt: None,
@@ -145,12 +153,14 @@ impl Control for WestwoodPlus {
 
     fn on_congestion(&mut self, _now: Time, _event: CongestionEvent, flight_size: u64) {
         let pipe = self.pipe(flight_size);
+        self.bandwidth.rising = false;
         self.undo = Some(self.window.reduce(pipe, pipe.max(2 * self.window.mss())));
         self.avoidance.reset();
     }
 
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let pipe = self.pipe(flight_size);
+        self.bandwidth.rising = false;
         self.undo = self.window.collapse(pipe).or(self.undo);
         self.avoidance.reset();
         self.renew_min_rtt = true;

@@ -38,10 +38,11 @@ impl Default for LegConfig {
 /// How a gateway works.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GatewayConfig {
-    /// What we hold of each direction of a flow, at most.
+    /// What we hold of each direction of a flow, at most. The packet buffers that hold it are allowed
+    /// twice as much; beyond that, segments are dropped even within the window.
     pub flow_buffer: Bytes,
     /// What we hold in all. From three quarters of it on, new flows pass unsplit and each flow is
-    /// offered 64 KiB at most.
+    /// offered 64 KiB at most; at the limit, segments are dropped even within the window.
     pub memory: Bytes,
     /// Flows that are tracked at once; more pass unsplit.
     pub max_flows: usize,

@@ -1,7 +1,7 @@
 use crate::end::Side;
 use crate::handshake::{Handshake, Step};
 use crate::orphan::{Orphan, Ruling};
-use crate::split_flow::Fate;
+use crate::split_flow::{Budget, Fate};
 use crate::timers::Timers;
 use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, SplitFlow};
 use alloc::boxed::Box;
@@ -287,6 +287,14 @@ impl Gateway {
         }
     }
 
+    fn budget(&self) -> Budget {
+        Budget {
+            window: self.limit(),
+            direction: 2 * self.config.flow_buffer.0,
+            free: self.config.memory.0.saturating_sub(self.allocated as u64),
+        }
+    }
+
     /// A flow was worked on: books its memory and custody, and gives it its next turn or its end.
     fn settle(&mut self, index: u32, fate: Fate) {
         let counter = match fate {
@@ -330,7 +338,7 @@ impl Gateway {
             }
             return self.forward(port, packet);
         };
-        let limit = self.limit();
+        let budget = self.budget();
         let Some(entry) = self.entries[index as usize].as_mut() else {
             return self.forward(port, packet);
         };
@@ -350,7 +358,7 @@ impl Gateway {
             },
             Phase::Split(flow) => {
                 entry.last_active = now;
-                let fate = flow.on_packet(now, side, packet, limit, &mut self.passing);
+                let fate = flow.on_packet(now, side, packet, budget, &mut self.passing);
                 self.settle(index, fate);
             }
             Phase::Closed => self.forward(port, packet),
@@ -396,7 +404,7 @@ impl Gateway {
 
     /// The third segment of a handshake: passes on its acknowledgment and steps in.
     fn open(&mut self, now: Time, port: PortId, index: u32, packet: Packet) {
-        let limit = self.limit();
+        let budget = self.budget();
         let Some(entry) = self.entries[index as usize].as_mut() else { return };
         let Phase::Opening(handshake) = core::mem::replace(&mut entry.phase, Phase::Closed) else { return };
         let Some(mut flow) = SplitFlow::step_in(now, *handshake, &self.config) else {
@@ -410,7 +418,7 @@ impl Gateway {
         if !carries_data {
             self.passing.push((opposite(port), packet.clone()));
         }
-        let fate = flow.on_packet(now, Side::Client, packet, limit, &mut self.passing);
+        let fate = flow.on_packet(now, Side::Client, packet, budget, &mut self.passing);
         entry.phase = Phase::Split(Box::new(flow));
         self.settle(index, fate);
     }

@@ -13,6 +13,17 @@ use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegm
 /// Segments that one flow sends before another has its turn.
 const TURN: usize = 32;
 
+/// What a flow may take when a packet arrives, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// The window to offer.
+    pub window: u64,
+    /// Memory of a direction, whole packet buffers counted.
+    pub direction: u64,
+    /// Memory that is free in all.
+    pub free: u64,
+}
+
 /// What became of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -116,7 +127,7 @@ impl SplitFlow {
         now: Time,
         side: Side,
         packet: Packet,
-        limit: u64,
+        budget: Budget,
         out: &mut TxBatch,
     ) -> Fate {
         let Some(segment) = packet.as_tcp() else { return Fate::Alive };
@@ -152,8 +163,11 @@ impl SplitFlow {
         let Some(ack) = self.ends[far].space.offset(header.ack, self.directions[far].sender.una()) else {
             return Fate::Alive;
         };
-        let beyond = ack > self.directions[far].sender.nxt();
-        if beyond && !self.draining {
+        // What nobody has sent cannot be acknowledged; while draining, the ends also send themselves,
+        // what comes behind all that we hold; but nothing comes behind a FIN.
+        let Direction { receiver, sender, .. } = &self.directions[far];
+        let direct = self.draining && !receiver.is_finished() && ack > sender.queue().end();
+        if ack > sender.nxt() && !direct {
             self.directions[near].receiver.request_ack();
             return Fate::Alive;
         }
@@ -183,13 +197,13 @@ impl SplitFlow {
                 self.directions[near].receiver.request_ack(); // a window probe
             }
         } else {
-            self.take_data(now, side, offset, segment, limit);
+            self.take_data(now, side, offset, segment, budget);
         }
-        self.offer_windows(limit);
+        self.offer_windows(budget.window);
         Fate::Alive
     }
 
-    fn take_data(&mut self, now: Time, side: Side, offset: u64, segment: &TcpSegment, limit: u64) {
+    fn take_data(&mut self, now: Time, side: Side, offset: u64, segment: &TcpSegment, budget: Budget) {
         let header = &segment.header;
         if header.flags.contains(TcpFlags::URG) && header.urgent > 0 {
             let end = offset + u64::from(header.urgent);
@@ -197,6 +211,9 @@ impl SplitFlow {
             *urgent = (*urgent).max(Some(end));
         }
         let Direction { receiver, sender, .. } = &mut self.directions[side.index()];
+        if !make_room(receiver, sender.queue().allocated(), offset, segment.payload.allocated(), budget) {
+            return receiver.request_ack();
+        }
         let segment = Segment {
             offset,
             payload: segment.payload.clone(),
@@ -204,7 +221,7 @@ impl SplitFlow {
             push: header.flags.contains(TcpFlags::PSH),
             timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
         };
-        receiver.on_segment(now, segment, sender.queue_mut(), 2 * limit as usize);
+        receiver.on_segment(now, segment, sender.queue_mut(), 2 * budget.window as usize);
         if receiver.is_finished() {
             sender.finish();
         }
@@ -495,6 +512,27 @@ impl SplitFlow {
         });
         FlowInfo { key: self.key, state, age: now.saturating_since(self.opened), legs: Some(legs) }
     }
+}
+
+/// Whether there is memory for a segment of `size` bytes at `offset`, packet buffer counted, beside
+/// `queued` bytes in order. What came early makes room for what is in order, as it was never
+/// acknowledged (RFC 2018 §8); what finds no room is sent again. A segment in order always fits into
+/// an empty direction.
+fn make_room(receiver: &mut Receiver, queued: usize, offset: u64, size: usize, budget: Budget) -> bool {
+    let fits = |early: usize, freed: usize| {
+        let held = (queued + early) as u64;
+        let size = size as u64;
+        (held == 0 || held + size <= budget.direction) && size <= budget.free + freed as u64
+    };
+    let early = receiver.allocated();
+    if size == 0 || fits(early, 0) {
+        return true;
+    }
+    if offset > receiver.data_end() || !fits(0, early) {
+        return false;
+    }
+    receiver.discard();
+    true
 }
 
 impl Direction {

@@ -98,7 +98,11 @@ impl Held {
                 continue;
             }
             let gap_end = self.ranges.range(at..).next().map_or(end, |(&next, _)| next.min(end));
-            let part = slice.slice((at - offset) as usize..(gap_end - offset) as usize);
+            let mut part = slice.slice((at - offset) as usize..(gap_end - offset) as usize);
+            if part.len() < slice.len() {
+                // Several parts of one buffer would each be charged with all of it.
+                part = Payload::copy_of(part.as_slice());
+            }
             self.allocated += part.allocated();
             self.slices.insert(at, part);
             at = gap_end;
@@ -197,6 +201,17 @@ mod tests {
             }
             prop_assert_eq!(&read[..], &source[..next as usize]);
         }
+    }
+
+    #[test]
+    fn a_slice_that_fills_several_gaps_is_charged_once() {
+        let mut held = Reassembly::default();
+        for at in [10, 30, 50] {
+            held.insert(at, &Payload::copy_of(b"aaaaa").into());
+        }
+        held.insert(5, &Payload::copy_of(&[b'b'; 60]).into());
+        assert_eq!(held.recent_ranges().as_slice(), &[(5, 65)]);
+        assert_eq!(held.allocated(), 60);
     }
 
     #[test]

@@ -155,22 +155,25 @@ impl Scoreboard {
         }
     }
 
-    /// In the order of sending, the ranges that were sent before transmission `before` and are
-    /// neither reported nor yet believed lost: those for which `is_lost` agrees are believed lost
-    /// from now on and `on_lost` is told; at the first for which it does not the walk ends, and
-    /// its time of sending is returned.
+    /// In the order of sending, the ranges that were sent before `before` and are neither reported nor
+    /// yet believed lost: those for which `is_lost` agrees are believed lost from now on and `on_lost`
+    /// is told; at the first for which it does not the walk ends, and its time of sending is returned.
+    ///
+    /// `before` is the transmission and the end of a range. Segments that left together, as one
+    /// super-segment, left in the order of the stream (`RACK_sent_after`, RFC 8985 §6.2).
     pub fn mark_lost_before(
         &mut self,
-        before: u64,
+        before: (u64, u64),
         mut is_lost: impl FnMut(&Record) -> bool,
         mut on_lost: impl FnMut(u64, &Record),
     ) -> Option<Time> {
         while let Some(&(transmission, start, end)) = self.order.front() {
-            if transmission >= before {
+            if transmission > before.0 {
                 return None;
             }
             for (&at, record) in self.records.range_mut(start..end) {
-                if record.transmission != transmission || record.sacked || record.lost {
+                let earlier = (transmission, record.end) < before;
+                if record.transmission != transmission || record.sacked || record.lost || !earlier {
                     continue;
                 }
                 if !is_lost(record) {
@@ -180,6 +183,9 @@ impl Scoreboard {
                 self.lost += record.end - at;
                 self.lost_from = self.lost_from.min(at);
                 on_lost(at, record);
+            }
+            if transmission == before.0 {
+                return None; // the rest of it may still be on its way
             }
             self.order.pop_front();
         }

@@ -39,8 +39,8 @@ pub fn run(input: &[u8]) {
     let mut script = Script::new(input);
     let Some(mut world) = World::open(&mut script) else { return };
     while let Some(step) = script.step() {
-        if trace() { eprintln!("{} {step:?}", world.now); }
         world.play(&step);
+        world.played.push(step);
     }
     world.heal();
 }
@@ -67,6 +67,8 @@ struct World {
     handed: Vec<Packet>,
     /// Packet buffers that the driver keeps for reuse, as its pool does.
     pool: Vec<Arc<Chunk>>,
+    /// The steps so far, to be told if something does not hold.
+    played: Vec<Step>,
 }
 
 impl World {
@@ -96,6 +98,7 @@ impl World {
             custody: BTreeMap::new(),
             handed: Vec::new(),
             pool: Vec::new(),
+            played: Vec::new(),
         };
         for index in 0..FLOWS {
             let isn = [script.isn()?, script.isn()?];
@@ -132,14 +135,8 @@ impl World {
             src: SocketAddr::new(ends[0].ip.src(), ports[0]),
             dst: SocketAddr::new(ends[1].ip.src(), ports[1]),
         };
-        let mut flow = Flow {
-            key,
-            ends,
-            timestamps: agreed & 0x40 != 0,
-            shifts,
-            mss: usize::from(mss),
-            alive: true,
-        };
+        let mut flow =
+            Flow { key, ends, timestamps: agreed & 0x40 != 0, shifts, mss: usize::from(mss), alive: true };
         let shift = flow.shifts.map_or(0, |shifts| shifts[0]);
         let ecn = TcpFlags::ECE | TcpFlags::CWR;
         let ecn = if agreed & 0x80 != 0 { [ecn, TcpFlags::ECE] } else { [TcpFlags::default(); 2] };
@@ -241,8 +238,7 @@ impl World {
             window: 60_000 >> shift,
             ..TcpHeader::default()
         };
-        header.options.timestamps =
-            flow.timestamps.then_some(Timestamps { val: near.clock, ecr: near.echo });
+        header.options.timestamps = flow.timestamps.then_some(Timestamps { val: near.clock, ecr: near.echo });
         self.hand_in(target, header, offset, len.min(60_000) as usize, 0, Wrapping::default());
     }
 
@@ -293,8 +289,10 @@ impl World {
         for (place, len) in &shape.sack {
             let left = if place.landmark & 1 == 0 { far.confirmed } else { far.passed };
             let left = left.wrapping_add_signed(place.delta);
-            let block =
-                SackBlock { left: far.space.seq(left), right: far.space.seq(left.wrapping_add(u64::from(*len))) };
+            let block = SackBlock {
+                left: far.space.seq(left),
+                right: far.space.seq(left.wrapping_add(u64::from(*len))),
+            };
             header.options.sack.push(block);
         }
         let wrapping = Wrapping { roomy: shape.roomy, ecn: shape.ecn };
@@ -346,7 +344,6 @@ impl World {
         let packet = Packet::tcp(ip, TcpSegment { header, payload, gso_size });
         let port = PortId((target.side ^ usize::from(target.wrong_port)) as u8);
         self.handed.push(packet.clone());
-        if trace() { eprintln!("  {} in {port:?} {} {:?}", self.now, packet.flow().unwrap(), packet.as_tcp()); }
         self.gateway.handle_packet(self.now, port, packet);
         self.check_memory();
     }
@@ -390,7 +387,6 @@ impl World {
         for flow in &mut self.flows {
             flow.alive &= self.gateway.flows().any(|info| info.key == flow.key);
         }
-        if trace() { for (p,k) in &out { eprintln!("  {} out {p:?} {} {:?}", self.now, k.flow().map(|f| f.to_string()).unwrap_or_default(), k.as_tcp()); } }
         self.check_memory();
         self.pool.truncate(500);
     }
@@ -458,6 +454,15 @@ impl World {
     }
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.played.iter().for_each(|step| eprintln!("{step:?}"));
+            eprintln!("then it was {}", self.now);
+        }
+    }
+}
+
 /// How a segment is packed.
 #[derive(Default)]
 struct Wrapping {
@@ -470,5 +475,3 @@ fn pair(ends: &mut [End; 2], side: usize) -> [&mut End; 2] {
     let [client, server] = ends;
     if side == 0 { [client, server] } else { [server, client] }
 }
-
-fn trace() -> bool { std::env::var_os("TRACE").is_some() }

@@ -151,13 +151,13 @@ impl<'a> Script<'a> {
     fn shape(&mut self) -> Option<Shape> {
         let kind = self.byte()?;
         let flags = match kind & 15 {
-            0..=6 => 0x010,                            // ACK
-            7 | 8 => 0x018,                            // and PSH
-            9 | 10 => 0x011,                           // and FIN
-            11 => 0x030,                               // and URG
-            12 => 0x0d0,                               // and ECE and CWR
-            13 => 0x014,                               // and RST
-            14 => 0x012,                               // and SYN
+            0..=6 => 0x010,  // ACK
+            7 | 8 => 0x018,  // and PSH
+            9 | 10 => 0x011, // and FIN
+            11 => 0x030,     // and URG
+            12 => 0x0d0,     // and ECE and CWR
+            13 => 0x014,     // and RST
+            14 => 0x012,     // and SYN
             _ => self.word()? & 0xfff,
         };
         let bits = self.byte()?;

@@ -100,6 +100,7 @@ impl Sender {
                 self.left = self.left.saturating_sub(advanced.saturating_sub(u64::from(self.mss)));
                 let una = self.una;
                 self.mark_lost(now, una, segment_end);
+                self.hole_due = true;
             } else {
                 self.left = 0;
             }
@@ -109,6 +110,7 @@ impl Sender {
             if u64::from(self.duplicate_acks) == DUP_THRESH && matches!(self.state, State::Open) {
                 let una = self.una;
                 self.mark_lost(now, una, segment_end);
+                self.hole_due = true;
             }
         }
     }
@@ -299,14 +301,25 @@ impl Sender {
         }
     }
 
-    /// Rules on a tail loss probe that is answered (RFC 8985 §7.4).
-    pub(super) fn settle_tail_probe(&mut self, now: Time, ack: &Ack<'_>, duplicate: bool) {
+    /// Rules on a tail loss probe that is answered (RFC 8985 §7.4.2). An acknowledgment up to the
+    /// probe alone says nothing: it may be that of the original, with the report still to come.
+    pub(super) fn settle_tail_probe(
+        &mut self,
+        now: Time,
+        ack: &Ack<'_>,
+        duplicate: bool,
+        plain_duplicate: bool,
+    ) {
         let Some(probe) = self.tail_probe else { return };
         if ack.ack < probe.end {
             return;
         }
+        let repaired = ack.ack > probe.end && probe.retransmission && !duplicate;
+        if probe.retransmission && !duplicate && !repaired && !plain_duplicate {
+            return;
+        }
         self.tail_probe = None;
-        if probe.retransmission && !duplicate && matches!(self.state, State::Open) {
+        if repaired && matches!(self.state, State::Open) {
             // The probe itself repaired a loss that nothing else has shown.
             self.control.on_congestion(now, CongestionEvent::Loss, probe.flight);
             self.control.on_recovered(now);

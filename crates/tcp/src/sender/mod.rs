@@ -71,6 +71,9 @@ pub struct Sender {
     duplicate_acks: u32,
     /// Bytes that duplicate acknowledgments show to have left the network, without SACK.
     left: u64,
+    /// A hole that duplicates have shown is sent again whatever the window says (RFC 5681 §3.2 step 2,
+    /// RFC 6582 §3.2 step 3).
+    hole_due: bool,
     tail_probe: Option<TailProbe>,
     undo: Option<Undo>,
     arbiter: Box<dyn Arbiter>,
@@ -125,6 +128,7 @@ impl Sender {
             rack: Rack::default(),
             duplicate_acks: 0,
             left: 0,
+            hole_due: false,
             tail_probe: None,
             undo: None,
             arbiter: config.arbiter,
@@ -273,7 +277,7 @@ impl Sender {
             self.rack.on_duplicate(self.una, self.nxt);
             self.on_needless(now, right - left);
         }
-        self.settle_tail_probe(now, ack, duplicate_report);
+        self.settle_tail_probe(now, ack, duplicate_report, duplicate_ack && ack.sack.is_empty());
         if let State::Waiting { sign } = self.state {
             self.rto_at = None;
             let answer = ProbeAnswer { number: None, duplicate: duplicate_ack };

@@ -37,6 +37,7 @@ impl Sender {
             }
             _ => self.control.window().saturating_sub(in_flight),
         };
+        let own = if self.hole_due && self.board.lost() > 0 { own.max(u64::from(self.mss)) } else { own };
         self.governor.credit(now, own, in_flight)
     }
 
@@ -166,9 +167,14 @@ impl Sender {
         self.last_send = now;
         self.stats.sent += payload.len() as u64;
         if retransmission {
+            self.hole_due = false;
             self.stats.retransmitted += payload.len() as u64;
         }
         let deadline = self.rto_deadline(now);
+        // What repairs the head has a whole time-out to arrive, as in Linux; RFC 6298 leaves it open.
+        if retransmission && offset == self.una && self.recovery.uses_reports() {
+            self.rto_at = Some(deadline);
+        }
         self.rto_at.get_or_insert(deadline);
         if !retransmission {
             self.arm_tail_probe(now);
