@@ -151,7 +151,8 @@ impl SplitFlow {
         // Beyond the window, nothing of a segment counts (RFC 9293 §3.10.7.4): its window would be
         // taken for the latest ever after. While draining, the windows are the ends' own.
         let own = if self.draining { self.ends[far].invites } else { 0 };
-        let beyond = offset > receiver.edge().max(receiver.next()).max(own);
+        // A FIN is taken at the edge itself; what follows it lies one behind.
+        let beyond = offset > receiver.edge().max(own) + 1;
         let old = self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps);
         if beyond || old {
             receiver.request_ack();

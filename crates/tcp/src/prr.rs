@@ -81,8 +81,8 @@ mod tests {
             .collect()
     }
 
-    /// As in the first example of RFC 6937 §3.2: one loss. It is sent again with the ACK that shows
-    /// it, and counts; after that, a segment for every other ACK.
+    /// As in the first example of RFC 6937 §3.2: one loss. The first segment leaves at once, and is
+    /// counted; in all a segment leaves for every other ACK.
     #[test]
     fn while_too_much_is_in_flight_every_second_delivery_lets_a_segment_leave() {
         assert_eq!(sent_by_ack(1, 4), [1, 0, 0, 1]);

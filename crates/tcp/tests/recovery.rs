@@ -2,7 +2,7 @@
 //! the window twelve segments and fixed but where congestion control shrinks it.
 mod half;
 
-use half::{DELAY, Fate, Half, MSS, Sent, losing};
+use half::{DELAY, DataPath, Fate, Half, MSS, losing};
 use shorthaul_congestion::{Algorithm, Control, ControlParams, RtoFloor, RttConfig};
 use shorthaul_tcp::{Arbiter, LossEvidence, LossSign, Probe, ProbeAnswer, Recovery, SenderConfig, Verdict};
 use shorthaul_types::{Deadline, Time};
@@ -141,7 +141,7 @@ fn without_reports_the_schemes_that_need_them_are_newreno() {
 }
 
 /// The path stands still until 0.7 s, for all that leaves after 50 ms: longer than the timer waits.
-fn stalled() -> Box<dyn FnMut(usize, &Sent) -> Fate> {
+fn stalled() -> DataPath {
     let end = Time::from_millis(700);
     Box::new(move |_, sent| match sent.at {
         at if at > Time::from_millis(50) && at + DELAY < end => Fate::Late(end.saturating_since(at + DELAY)),

@@ -94,7 +94,7 @@ impl Model {
                     |start, record: &Record| {
                         for byte in &mut bytes[start as usize..record.end as usize] {
                             assert!(!byte.sacked && !byte.lost, "lost, but it is not in flight");
-                            assert!((byte.transmission, record.end) < (transmission, end), "sent later");
+                            assert!((byte.transmission, start) < (transmission, end), "sent later");
                             byte.lost = true;
                         }
                     },

@@ -312,7 +312,7 @@ impl World {
         let flow = &mut self.flows[target.flow];
         let shift = flow.shifts.map_or(0, |shifts| shifts[target.side]);
         let [near, far] = pair(&mut flow.ends, target.side);
-        if offset > near.edge && offset - near.edge <= self.config.flow_buffer.0 + 1 {
+        if offset > near.edge.max(near.furthest) && offset - near.edge <= self.config.flow_buffer.0 + 1 {
             return; // perhaps within a window that is about to be offered: who knows what it counts for
         }
         header.src_port = near.port;

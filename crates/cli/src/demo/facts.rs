@@ -102,7 +102,7 @@ mod tests {
     fn the_three_paths_are_what_their_titles_say() {
         let facts = |name: &str| {
             let path = PATHS.iter().find(|path| path.name == name).unwrap();
-            PathFacts::of(&Topology::from_toml(path.name, path.topology).unwrap())
+            PathFacts::of(&Topology::from_toml(path.name, path.topology).unwrap(), path)
         };
         let halfway = facts("halfway");
         assert_eq!(halfway.rate_bit_per_s, 32e6);

@@ -277,7 +277,9 @@ impl Sender {
             self.rack.on_duplicate(self.una, self.nxt);
             self.on_needless(now, right - left);
         }
-        self.settle_tail_probe(now, ack, duplicate_report, duplicate_ack && ack.sack.is_empty());
+        // Not `duplicate_ack`: by now nothing may be outstanding.
+        let plain_duplicate = advanced == 0 && !ack.has_data && !window_changed && ack.sack.is_empty();
+        self.settle_tail_probe(now, ack, duplicate_report, plain_duplicate);
         if let State::Waiting { sign } = self.state {
             self.rto_at = None;
             let answer = ProbeAnswer { number: None, duplicate: duplicate_ack };

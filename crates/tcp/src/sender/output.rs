@@ -30,11 +30,6 @@ impl Sender {
             State::Recovery { prr: Some(prr), .. } => prr.allowance(),
             State::Loss { f_rto: Some(f_rto), .. } => f_rto.allowance,
             State::Waiting { .. } => 0,
-            // The third duplicate and each partial acknowledgment send one segment again, whatever
-            // the window says (RFC 5681 §3.2, RFC 6582 §3.2).
-            State::Recovery { prr: None, .. } if !self.sack && self.board.lost() > 0 => {
-                self.control.window().saturating_sub(in_flight).max(u64::from(self.mss))
-            }
             _ => self.control.window().saturating_sub(in_flight),
         };
         let own = if self.hole_due && self.board.lost() > 0 { own.max(u64::from(self.mss)) } else { own };

@@ -32,6 +32,9 @@ pub enum Fate {
     Twice,
 }
 
+/// Decides about the n-th segment that leaves, counted from zero.
+pub type DataPath = Box<dyn FnMut(usize, &Sent) -> Fate>;
+
 enum Arrival {
     Data { offset: u64, bytes: u64 },
     Ack { ack: u64, window: u64, sack: Vec<(u64, u64)> },
@@ -46,8 +49,7 @@ pub struct Half {
     sack: bool,
     wire: BTreeMap<(Time, u64), Arrival>,
     count: u64,
-    /// What happens to the n-th segment that leaves, counted from zero.
-    pub data: Box<dyn FnMut(usize, &Sent) -> Fate>,
+    pub data: DataPath,
     /// What happens to the n-th acknowledgment.
     pub acks: Box<dyn FnMut(usize) -> Fate>,
     acks_sent: usize,
@@ -201,7 +203,7 @@ impl Half {
 }
 
 /// Drops the listed transmissions of each segment: `(segment, how often)`.
-pub fn losing(list: &'static [(u64, u32)]) -> Box<dyn FnMut(usize, &Sent) -> Fate> {
+pub fn losing(list: &'static [(u64, u32)]) -> DataPath {
     let mut left: BTreeMap<u64, u32> = list.iter().copied().collect();
     Box::new(move |_, sent| match left.get_mut(&sent.segment) {
         Some(times) if *times > 0 => {

@@ -2,7 +2,7 @@
 //! from zero; each has [`MSS`] bytes.
 #![allow(dead_code)] // not every test uses all of it
 
-use shorthaul_congestion::{Algorithm, ControlParams, RttConfig};
+use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_tcp::{Ack, Outgoing, Sender, SenderConfig};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::Payload;
