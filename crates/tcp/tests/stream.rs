@@ -95,7 +95,7 @@ fn draw(seed: u64) -> (Link, [ConnectionConfig; 2], [u64; 2], [usize; 2]) {
         lag: Duration::from_micros(1 + dice.below(60_000)),
     };
     let names: Vec<&str> = Profile::names().collect();
-    let controls = ["reno", "cubic", "westwood", "vegas", "hybla", "fixed:30 kB"];
+    let controls = ["reno", "cubic", "bbr", "bbr3", "westwood", "vegas", "hybla", "fixed:30 kB"];
     let configs = [0, 1].map(|_| {
         let profile = Profile::named(names[dice.below(names.len() as u64) as usize]).unwrap();
         let mtu = [576, 1280, 1500, 1500, 9000][dice.below(5) as usize];

@@ -64,7 +64,7 @@ pub struct Connection {
     close_wanted: bool,
     /// The owner is gone: nobody will read what comes.
     abandoned: bool,
-    /// A write took less than it was given.
+    /// A write filled the buffer.
     write_blocked: bool,
     /// A packet was marked (CE): say so until the peer has slowed down (RFC 3168 §6.1.3).
     echo_congestion: bool,
@@ -157,15 +157,20 @@ impl Connection {
         self.config.send_buffer.0.saturating_sub(self.sender.queue().len())
     }
 
-    /// Queues bytes to send, without copying them; returns how many were taken. If that is less
-    /// than all, [`Event::Writable`] says when to go on.
+    /// Queues bytes to send, without copying them; returns how many were taken. Once the buffer is
+    /// full, [`Event::Writable`] says when to go on.
     pub fn write(&mut self, mut payload: Payload) -> usize {
         let room = usize::try_from(self.writable()).unwrap_or(usize::MAX);
-        self.write_blocked = payload.len() > room;
+        self.write_blocked = payload.len() >= room;
         payload.truncate(room);
         let taken = payload.len();
         self.sender.queue_mut().push(payload);
         taken
+    }
+
+    /// Whether the peer will send nothing more: what is left to read is the end.
+    pub fn peer_has_closed(&self) -> bool {
+        self.receiver.is_finished()
     }
 
     /// How many bytes there are to read.
