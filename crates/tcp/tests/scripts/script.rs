@@ -293,7 +293,7 @@ impl Script {
         let options = &header.options;
         let timestamps = options.timestamps.map(|ts| {
             let clock = *self.clock.get_or_insert(ts.val.wrapping_sub(millis));
-            (i64::from(ts.val.wrapping_sub(clock) as i32), i64::from(ts.ecr))
+            (i64::from(ts.val.wrapping_sub(clock)), i64::from(ts.ecr))
         });
         Line {
             flags: header.flags.0,
@@ -445,6 +445,11 @@ impl Script {
     pub fn connection(&self) -> &Connection {
         let connection = self.id.and_then(|id| self.host.connection(id));
         connection.unwrap_or_else(|| self.fail("there is no connection"))
+    }
+
+    /// The sequence number of our SYN.
+    pub fn own_isn(&self) -> SeqNum {
+        self.own.expect("nothing was sent yet").seq(0)
     }
 
     /// Whether the host still knows the connection.
