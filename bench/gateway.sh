@@ -12,12 +12,14 @@ tag=shb$$
 work=$(mktemp -d)
 pids=()
 cleanup() {
-    for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; done
     for host in c g s; do ip netns del "$tag$host" 2>/dev/null || true; done
     rm -rf "$work"
 }
 trap cleanup EXIT
 on() { local host=$1; shift; ip netns exec "$tag$host" "$@"; }
+# Not a function call in the background: its process would be a shell, which a signal would not get past.
+start() { local host=$1 log=$2; shift 2; ip netns exec "$tag$host" "$@" >"$log" 2>&1 & started=$!; pids+=("$started"); }
 for host in c g s; do ip netns add "$tag$host"; ip -n "$tag$host" link set lo up; done
 ip link add c0 netns "${tag}c" type veth peer name to-client netns "${tag}g"
 ip link add s0 netns "${tag}s" type veth peer name to-server netns "${tag}g"
@@ -32,7 +34,7 @@ done
 ip -n "${tag}c" route add default via 10.77.1.1
 ip -n "${tag}s" route add default via 10.77.2.1
 on g sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
-on s iperf3 -s >"$work/iperf.log" 2>&1 & pids+=($!)
+start s "$work/iperf.log" iperf3 -s
 until on s ss -ltn 2>/dev/null | grep -q 5201; do sleep 0.1; done
 
 measure() { # FLOWS -> Gbit/s, or null
@@ -45,12 +47,11 @@ declare -A result
 row() { result[$1]=$(measure 1); result[${1}_8]=$(measure 8); printf '%-22s %8s %8s\n' "$2" "${result[$1]}" "${result[${1}_8]}"; }
 ours() { # KEY LABEL FLAGS…
     local key=$1 label=$2; shift 2
-    mkfifo "$work/$key"
-    on g "$shorthaul" gateway --edge to-client --wan to-server --run-dir "$work" "$@" >"$work/$key" & pids+=($!)
-    local pid=$!
-    read -r -t 10 _ <"$work/$key" || { echo "$label did not start" >&2; exit 1; }
+    start g "$work/$key" "$shorthaul" gateway --edge to-client --wan to-server --run-dir "$work" "$@"
+    for _ in $(seq 50); do grep -q ready "$work/$key" && break; sleep 0.1; done
+    grep -q ready "$work/$key" || { echo "$label did not start:" >&2; cat "$work/$key" >&2; exit 1; }
     row "$key" "$label"
-    kill "$pid"; wait "$pid" || true
+    kill "$started"; wait "$started" || true
 }
 haproxy() {
     cat >"$work/haproxy.cfg" <<CFG
@@ -78,11 +79,10 @@ table ip bench {
 NFT
     ip -n "${tag}g" rule add fwmark 1 lookup 100
     ip -n "${tag}g" route add local default dev lo table 100
-    on g /usr/sbin/haproxy -db -f "$work/haproxy.cfg" >"$work/haproxy.log" 2>&1 & pids+=($!)
-    local pid=$!
+    start g "$work/haproxy.log" /usr/sbin/haproxy -db -f "$work/haproxy.cfg"
     for _ in $(seq 50); do on g ss -ltn | grep -q 7000 && break; sleep 0.1; done
     row haproxy "HAProxy, splice"
-    kill -9 "$pid"; wait "$pid" 2>/dev/null || true
+    kill "$started"; wait "$started" 2>/dev/null || true
     on g nft delete table ip bench
 }
 printf '%-22s %8s %8s   (Gbit/s)\n' "" "1 flow" "8 flows"

@@ -131,11 +131,12 @@ impl Cubic {
         self.window.set_bytes(grown as u64);
     }
 
-    /// β·FlightSize (§4.6). What limited transmit sent beyond the window does not count
-    /// (RFC 3042).
-    fn reduced(&self, flight_size: u64) -> u64 {
+    /// β·cwnd. §4.6 lets cwnd stand for FlightSize where it does not outgrow what is used, and it does
+    /// not here (RFC 7661, [`Window::slow_start`]). A sender that happened to have little in flight
+    /// when a loss showed, as at the end of a burst, then keeps most of what it has learnt.
+    fn reduced(&self) -> u64 {
         // In whole numbers, so that seven tenths of ten segments are seven segments.
-        flight_size.min(self.window.bytes()) * 7 / 10
+        self.window.bytes() * 7 / 10
     }
 }
 
@@ -170,9 +171,9 @@ impl Control for Cubic {
         }
     }
 
-    fn on_congestion(&mut self, _now: Time, event: CongestionEvent, flight_size: u64) {
+    fn on_congestion(&mut self, _now: Time, event: CongestionEvent, _flight_size: u64) {
         let cwnd = self.window.bytes() as f64;
-        let reduced = self.reduced(flight_size);
+        let reduced = self.reduced();
         // A mark, unlike a loss, may bring the window down to a single segment (§4.6).
         let floor = match event {
             CongestionEvent::Loss => 2 * self.window.mss(),
@@ -186,9 +187,9 @@ impl Control for Cubic {
         self.curve = Curve { w_max: Some(w_max), cwnd_prior: cwnd, epoch: None };
     }
 
-    fn on_timeout(&mut self, _now: Time, flight_size: u64) {
+    fn on_timeout(&mut self, _now: Time, _flight_size: u64) {
         let cwnd = self.window.bytes() as f64;
-        if let Some(saved) = self.window.collapse(self.reduced(flight_size)) {
+        if let Some(saved) = self.window.collapse(self.reduced()) {
             self.undo = Some((saved, self.curve));
             self.curve.cwnd_prior = cwnd;
         }

@@ -1,18 +1,15 @@
 //! Spreading a window over its round trip.
 use shorthaul_types::{BitRate, Time};
 
-/// No burst is larger than this, which is also the largest segment that offload can cut up.
-const LARGEST_QUANTUM: u64 = 64 * 1024;
-
 /// Credit is counted in billionths of a bit, the unit in which rate times nanoseconds is whole:
 /// no rounding, so the long-run rate is exact.
 const CREDIT_PER_BYTE: i128 = 8 * 1_000_000_000;
 
 /// A token bucket that says when bytes may leave.
 ///
-/// The bucket holds one quantum: a millisecond's worth of the rate, but at least two segments and
-/// at most 64 KiB. So a sender that was idle bursts by no more than that, and one that is woken
-/// late makes up for up to as much.
+/// The bucket holds one quantum: a millisecond's worth of the rate, but at least two segments. So a
+/// sender that was idle bursts by no more than that, and one that is woken up to a millisecond late,
+/// because others had their turn, loses nothing of its rate.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     rate: Option<BitRate>,
@@ -46,7 +43,7 @@ impl Pacer {
     /// The largest burst, in bytes; `u64::MAX` if unlimited.
     pub fn quantum(&self) -> u64 {
         let Some(rate) = self.rate else { return u64::MAX };
-        (rate.bytes_per_sec() / 1000).clamp((2 * self.mss).min(LARGEST_QUANTUM), LARGEST_QUANTUM)
+        (rate.bytes_per_sec() / 1000).max(2 * self.mss)
     }
 
     /// How many bytes may leave now; `u64::MAX` if unlimited.

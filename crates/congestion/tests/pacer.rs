@@ -57,10 +57,10 @@ fn a_late_timer_loses_nothing() {
 }
 
 #[test]
-fn the_quantum_is_a_millisecond_within_bounds() {
+fn the_quantum_is_a_millisecond_but_two_segments_at_least() {
     assert_eq!(pacer(1_000_000).quantum(), 2 * MSS);
     assert_eq!(pacer(80_000_000).quantum(), 10_000);
-    assert_eq!(pacer(10_000_000_000).quantum(), 65_536);
+    assert_eq!(pacer(10_000_000_000).quantum(), 1_250_000);
 }
 
 #[test]

@@ -101,6 +101,17 @@ enum State {
     },
 }
 
+/// A tail loss probe that is unanswered (RFC 8985 §7.3).
+#[derive(Clone, Copy, Debug)]
+struct TailProbe {
+    /// SND.NXT after it: TLP.end_seq.
+    end: u64,
+    /// It sent old data again: TLP.is_retrans.
+    retransmission: bool,
+    /// What was outstanding when it left.
+    flight: u64,
+}
+
 /// The sending half: holds the bytes, sends them as window and credit allow, finds losses
 /// (RACK-TLP, RFC 8985; NewReno, RFC 6582, without SACK; RFC 6298's timer), repairs them with
 /// proportional rate reduction (RFC 6937), and probes closed windows.
@@ -121,8 +132,7 @@ pub struct Sender {
     state: State,
     rack: Rack,
     duplicate_acks: u64,
-    /// End of the data that a tail loss probe covers, and whether it was a retransmission.
-    tail_probe: Option<(u64, bool)>,
+    tail_probe: Option<TailProbe>,
     control: Box<dyn Control>,
     rtt: RttEstimator,
     rate: DeliveryRate,
@@ -474,14 +484,14 @@ impl Sender {
 
     /// Rules on a tail loss probe that is answered (RFC 8985 §7.4).
     fn settle_tail_probe(&mut self, now: Time, ack: &Ack<'_>, duplicate: bool) {
-        let Some((end, retransmission)) = self.tail_probe else { return };
-        if ack.ack < end {
+        let Some(probe) = self.tail_probe else { return };
+        if ack.ack < probe.end {
             return;
         }
         self.tail_probe = None;
-        if retransmission && !duplicate && matches!(self.state, State::Open) {
+        if probe.retransmission && !duplicate && matches!(self.state, State::Open) {
             // The probe itself repaired a loss that nothing else has shown.
-            self.control.on_congestion(now, CongestionEvent::Loss, self.nxt - self.una);
+            self.control.on_congestion(now, CongestionEvent::Loss, probe.flight);
             self.control.on_recovered(now);
         }
     }
@@ -608,7 +618,8 @@ impl Sender {
         };
         self.stats.tail_probes += 1;
         let out = self.transmit(now, start, end - start);
-        self.tail_probe = Some((self.nxt, fresh == 0));
+        let flight = self.nxt - self.una;
+        self.tail_probe = Some(TailProbe { end: self.nxt, retransmission: fresh == 0, flight });
         self.tail_at = None;
         Some(out)
     }
