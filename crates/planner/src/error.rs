@@ -12,6 +12,14 @@ pub enum PlanError {
         /// What may be given.
         wanted: &'static str,
     },
+    /// A model that does not exist.
+    #[error("there is no model `{found}`; there are {names}")]
+    NoModel {
+        /// What was asked for.
+        found: String,
+        /// What could have been.
+        names: String,
+    },
     /// A path without legs, or with a wrong number of relays.
     #[error("a path of {legs} legs needs {} relays between them, not {relays}", .legs.saturating_sub(1))]
     Shape {
@@ -32,6 +40,8 @@ pub enum PlanError {
     #[error("a leg leads from site number {0} to itself; give two different sites")]
     Loop(usize),
     /// No chain of legs within the limits reaches the destination.
-    #[error("no path leads from source to destination within the limits; allow more relays, latency, price or memory, or measure more legs")]
+    #[error(
+        "no path leads from source to destination within the limits; allow more relays, latency, price or memory, or measure more legs"
+    )]
     NoPath,
 }

@@ -74,11 +74,14 @@ pub struct Leg {
     pub window_limit: Option<Bytes>,
     /// The least retransmission timeout: 1 s in RFC 6298 §2.4, 200 ms in Linux.
     pub min_rto: Duration,
+    /// Segments that are sent at once before the first ACK (RFC 6928: 10).
+    pub initial_window: u32,
 }
 
 impl Leg {
     /// A leg with one bandwidth-delay product of queue, Ethernet framing, byte-counting ends, no window limit,
-    /// and a least retransmission timeout of 200 ms.
+    /// a least retransmission timeout of 200 ms and
+    /// an initial window of 10 segments.
     pub fn new(rtt: Duration, loss: f64, capacity: BitRate) -> Self {
         Leg {
             rtt,
@@ -89,11 +92,12 @@ impl Leg {
             segments_per_ack: 1.0,
             window_limit: None,
             min_rto: Duration::from_millis(200),
+            initial_window: 10,
         }
     }
 
-    /// `parts` legs that make up this one: each has its share of the round trip, and of the loss, as equation 8
-    /// of Kalim et al. assumes (RTT/(N+1), p/(N+1)).
+    /// The `part` (0 to 1) of this leg that is left when relays stand on it: that share of the round trip and of
+    /// the loss, as equation 8 of Kalim et al. assumes for equal parts (RTT/(N+1), p/(N+1)).
     #[must_use]
     pub fn share(&self, part: f64) -> Leg {
         Leg { rtt: self.rtt.mul_f64(part), loss: self.loss * part, ..*self }
@@ -125,6 +129,9 @@ impl Leg {
         }
         if !(1.0..=64.0).contains(&self.segments_per_ack) {
             return wrong("segments per ACK", self.segments_per_ack.to_string(), "1 to 64");
+        }
+        if !(1..=1000).contains(&self.initial_window) {
+            return wrong("initial window", self.initial_window.to_string(), "1 to 1000 segments");
         }
         if self.framing.mss() < 100 {
             return wrong("packet size", self.framing.mtu.to_string(), "room for 100 bytes of payload");

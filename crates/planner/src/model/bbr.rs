@@ -1,4 +1,4 @@
-use super::{Limit, Rate, ThroughputModel, limited};
+use super::{Limit, Rate, Response, ThroughputModel, limited};
 use crate::Leg;
 
 /// Which BBR.
@@ -64,5 +64,9 @@ impl ThroughputModel for Bbr {
 
     fn relative_error(&self) -> f64 {
         0.2
+    }
+
+    fn response(&self) -> Response {
+        Response::GoesByRate
     }
 }

@@ -1,4 +1,4 @@
-use super::{Limit, Rate, ThroughputModel, backoff_series};
+use super::{Limit, Rate, Response, ThroughputModel, backoff_series};
 use crate::Leg;
 
 /// How losses are spread over the segments.
@@ -40,8 +40,8 @@ const STEPS: usize = 80;
 impl Cubic {
     /// The average window in segments of RFC 9438 §5 equation 5, or Reno's where that is larger.
     pub fn periodic_window(leg: &Leg) -> f64 {
-        let cubic = (C * (3.0 + KEPT) / (4.0 * (1.0 - KEPT))).powf(0.25)
-            * (leg.round_trip() / leg.loss).powf(0.75);
+        let cubic =
+            (C * (3.0 + KEPT) / (4.0 * (1.0 - KEPT))).powf(0.25) * (leg.round_trip() / leg.loss).powf(0.75);
         cubic.max((1.5 / leg.loss).sqrt())
     }
 }
@@ -75,6 +75,10 @@ impl ThroughputModel for Cubic {
             LossPattern::Periodic => 0.2,
             LossPattern::Random => 0.08,
         }
+    }
+
+    fn response(&self) -> Response {
+        Response::KeepsShare(KEPT)
     }
 }
 

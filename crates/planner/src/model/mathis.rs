@@ -1,4 +1,4 @@
-use super::{Limit, Rate, ThroughputModel, limited};
+use super::{Limit, Rate, Response, ThroughputModel, limited};
 use crate::Leg;
 
 /// Mathis et al. 1997: `c·MSS / (RTT·√p)` with `c = √(3/2b)`; equation 4 of Kalim et al.
@@ -31,5 +31,15 @@ impl ThroughputModel for Mathis {
 
     fn relative_error(&self) -> f64 {
         0.15
+    }
+
+    fn response(&self) -> Response {
+        Response::KeepsShare(0.5)
+    }
+
+    /// Equation 5 of Kalim et al.: it knows no slow start.
+    fn times(&self, leg: &Leg, sizes: &[f64]) -> Vec<f64> {
+        let rate = self.rate(leg).segments_per_sec;
+        sizes.iter().map(|segments| segments / rate).collect()
     }
 }

@@ -1,4 +1,4 @@
-use super::{Limit, Rate, ThroughputModel, limited};
+use super::{Limit, Rate, Response, ThroughputModel, limited};
 use crate::Leg;
 
 /// Padhye, Firoiu, Towsley, Kurose 1998 ("PFTK"): Reno with timeouts and a largest window.
@@ -92,6 +92,10 @@ impl ThroughputModel for Pftk {
 
     fn relative_error(&self) -> f64 {
         0.15
+    }
+
+    fn response(&self) -> Response {
+        Response::KeepsShare(0.5)
     }
 }
 

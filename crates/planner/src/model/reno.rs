@@ -1,4 +1,4 @@
-use super::{Limit, Rate, ThroughputModel, backoff_series, loss_is_timeout};
+use super::{Limit, Rate, Response, ThroughputModel, backoff_series, loss_is_timeout};
 use crate::Leg;
 
 /// How a sender repairs what was lost.
@@ -47,6 +47,10 @@ impl ThroughputModel for Reno {
 
     fn relative_error(&self) -> f64 {
         0.05
+    }
+
+    fn response(&self) -> Response {
+        Response::KeepsShare(KEPT)
     }
 }
 
@@ -213,8 +217,9 @@ mod tests {
         let mut before = f64::INFINITY;
         for k in 0..60 {
             let loss = 1e-7 * 10f64.powf(f64::from(k) / 10.0);
-            let now = rate(&Leg::new(Duration::from_millis(80), loss, BitRate::from_bits_per_sec(100_000_000)))
-                .segments_per_sec;
+            let now =
+                rate(&Leg::new(Duration::from_millis(80), loss, BitRate::from_bits_per_sec(100_000_000)))
+                    .segments_per_sec;
             assert!(now <= before * 1.005, "{loss}: {now} after {before}");
             before = now;
         }
