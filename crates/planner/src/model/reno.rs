@@ -126,21 +126,23 @@ fn stationary(survival: &[f64], start_of: impl Fn(usize) -> f64, step: f64, mean
     now[GRID] = 1.0;
     // y/4 forgets where it started by a factor of four each time: fourteen times is 2⁻²⁸.
     for _ in 0..14 {
-        // From a start y0 the next loss is beyond z with probability S(z)/S(y0).
+        // From a start y0 the next loss is beyond z with probability S(z)/S(y0). What starts in a cell adds to
+        // all cells above it alike, but for that factor, so one pass with a running sum does it.
         let mut next = vec![0.0; GRID + 1];
+        let mut starting = vec![0.0; GRID + 1];
         for (i, weight) in now.iter().enumerate() {
-            if *weight < 1e-15 {
-                continue;
-            }
             let start = if i == GRID { KEPT * KEPT * GRID as f64 * step } else { start_of(i) };
             let cell = (start / step) as usize;
             let scale = weight / (-start / mean).exp();
             next[cell] += weight - scale * survival[cell + 1];
-            for j in cell + 1..GRID {
-                next[j] += scale * (survival[j] - survival[j + 1]);
-            }
-            next[GRID] += scale * survival[GRID];
+            starting[cell + 1] += scale;
         }
+        let mut scale = 0.0;
+        for j in 0..GRID {
+            scale += starting[j];
+            next[j] += scale * (survival[j] - survival[j + 1]);
+        }
+        next[GRID] += (scale + starting[GRID]) * survival[GRID];
         now = next;
     }
     now
