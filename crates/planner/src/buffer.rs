@@ -2,7 +2,10 @@
 //!
 //! Both legs' throughput wanders, since losses come at random. What the buffer holds beyond what TCP needs in it is
 //! taken for a Brownian motion between two walls, empty and full, with drift `in − out` and the sum of both
-//! variances (Harrison 1985, *Brownian Motion and Stochastic Flow Systems*, chapter 5). Then everything has a closed form.
+//! variances (Harrison 1985, *Brownian Motion and Stochastic Flow Systems*, chapter 5). Where walls are so close
+//! that nothing is held at all, both legs go in step, at each moment's slower speed. Between the two extremes losses of
+//! throughput combine as `1/(1/a + 1/b)`; two Reno senders simulated in tandem agree within 2 % when they are equally
+//! fast and within 7 % when one is up to half as fast again (`tests/tandem.rs`).
 
 use shorthaul_types::Bytes;
 
@@ -16,6 +19,27 @@ pub struct Flow {
     /// Of a sender that answers losses it is `rate·(e/p)·e·mss`, with `e` the elasticity of its rate to loss: over `n`
     /// losses the throughput has a relative standard deviation of `e/√n`.
     pub variance: f64,
+    /// The standard deviation of the speed at one moment, in bytes a second.
+    ///
+    /// Of Reno under random loss it is 0.4 of the mean: 0.8 times its elasticity (the stationary window of the same chain).
+    pub deviation: f64,
+}
+
+impl Flow {
+    /// Speed that does not vary, in bytes a second.
+    pub const fn steady(rate: f64) -> Self {
+        Flow { rate, variance: 0.0, deviation: 0.0 }
+    }
+
+    /// The flow at `share` of its rate, with the same relative variation.
+    #[must_use]
+    pub fn scaled(self, share: f64) -> Self {
+        Flow {
+            rate: share * self.rate,
+            variance: share * share * self.variance,
+            deviation: share * self.deviation,
+        }
+    }
 }
 
 /// What happens at a relay in the long run.
@@ -56,20 +80,36 @@ pub fn couple(incoming: Flow, outgoing: Flow, buffer: Bytes, round_trips: f64) -
     }
 }
 
-/// Bytes a second between two walls `room` apart: `out − μ/(e^{2μ·room/σ²} − 1)`, which is also
-/// `in − μ/(1 − e^{−2μ·room/σ²})` (Harrison 1985, §5.5, the two regulators' rates).
+/// Bytes a second that pass when `room` bytes absorb variation.
 fn through(incoming: Flow, outgoing: Flow, room: f64) -> f64 {
     let least = incoming.rate.min(outgoing.rate);
-    if room <= 0.0 {
+    let in_step = in_step(incoming, outgoing);
+    if room < 0.0 {
         return 0.0;
     }
-    let drift = incoming.rate - outgoing.rate;
-    let variance = incoming.variance + outgoing.variance;
-    if variance <= 0.0 {
+    if in_step <= 0.0 {
         return least;
     }
-    let lost = variance / (2.0 * room) * ratio(2.0 * drift.abs() * room / variance);
-    (least - lost).max(0.0)
+    // The regulators' rates of Harrison 1985 §5.5: drought μ/(e^{2μ·room/σ²} − 1), overflow the same and μ more.
+    let drift = (incoming.rate - outgoing.rate).abs();
+    let variance = incoming.variance + outgoing.variance;
+    let between_walls = variance / (2.0 * room) * ratio(2.0 * drift * room / variance);
+    (least - 1.0 / (1.0 / between_walls + 1.0 / in_step)).max(0.0)
+}
+
+/// Bytes a second by which the slower of two speeds is, on average, below the slower mean: `s·(φ(z) − z·Φ(−z))` for
+/// normal speeds whose means are `z·s` apart.
+fn in_step(incoming: Flow, outgoing: Flow) -> f64 {
+    let s = incoming.deviation.hypot(outgoing.deviation);
+    if s <= 0.0 {
+        return 0.0;
+    }
+    let z = (incoming.rate - outgoing.rate).abs() / s;
+    let (density, above) = normal(z);
+    // A normal speed can be negative, which counts when one leg is far faster: then it is as if both were equally slow.
+    let least = incoming.rate.min(outgoing.rate);
+    let equal = least * (incoming.deviation / incoming.rate).hypot(outgoing.deviation / outgoing.rate);
+    (s * (density - z * above)).clamp(0.0, equal * normal(0.0).0)
 }
 
 /// `x/(eˣ − 1)`, 1 at zero.
@@ -79,21 +119,27 @@ fn ratio(x: f64) -> f64 {
 
 /// The least buffer with which not more than the share `tolerance` of the slower leg's throughput is lost.
 ///
-/// [`couple`] solved for the buffer: `round_trips·rate` and on top `σ²/2|μ|·ln(1 + |μ|/lost)`.
+/// [`couple`] solved for the buffer: `round_trips·rate` and on top `σ²/2|μ|·ln(1 + |μ|/lost)`, where `lost` is between walls
+/// what is to be lost together with going in step.
 pub fn needed(incoming: Flow, outgoing: Flow, round_trips: f64, tolerance: f64) -> Bytes {
     let least = incoming.rate.min(outgoing.rate);
     let (drift, variance) = ((incoming.rate - outgoing.rate).abs(), incoming.variance + outgoing.variance);
-    let lost = tolerance * least;
-    // ln(1 + x)/x → 1.
-    let x = drift / lost;
-    let room = variance / (2.0 * lost) * if x < 1e-9 { 1.0 } else { x.ln_1p() / x };
+    let (lost, in_step) = (tolerance * least, in_step(incoming, outgoing));
+    let room = if lost >= in_step {
+        0.0
+    } else {
+        let between_walls = 1.0 / (1.0 / lost - 1.0 / in_step);
+        // ln(1 + x)/x → 1.
+        let x = drift / between_walls;
+        variance / (2.0 * between_walls) * if x < 1e-9 { 1.0 } else { x.ln_1p() / x }
+    };
     Bytes(((1.0 - tolerance) * least * round_trips + room).ceil() as u64)
 }
 
 /// How much longer than the slower leg alone a transfer takes, in seconds, when both legs' speed varies and the buffer
 /// has no bound: `E[max(m·x + s·B(x))] − max(m, 0)·S` over `0 ≤ x ≤ S`.
 ///
-/// It is what one leg has not delivered in its slow moments when the other has its fast ones. It grows as `√S`
+/// Nor can it be more than going in step would cost. It is what one leg has not delivered in its slow moments when the other has its fast ones. It grows as `√S`
 /// between equal legs and stays bounded between unequal ones.
 pub(crate) fn waiting(incoming: Flow, outgoing: Flow, size: f64) -> f64 {
     // Seconds for each byte, and the variance of that: var/rate³ (renewal theory).
@@ -109,7 +155,11 @@ pub(crate) fn waiting(incoming: Flow, outgoing: Flow, size: f64) -> f64 {
     let m = m.abs();
     // σ√S·φ(z) − m·S·Φ(−z) + (s²/2m)·(1 − 2Φ(−z)), for z → 0 σ√S·√(2/π).
     let last = if z < 1e-6 { density * deviation } else { s2 / (2.0 * m) * (1.0 - 2.0 * above) };
-    (deviation * density - m * size * above + last).max(0.0)
+    let free = (deviation * density - m * size * above + last).max(0.0);
+    let least = incoming.rate.min(outgoing.rate);
+    let in_step = in_step(incoming, outgoing).min(0.9 * least);
+    let bound = size / (least - in_step) - size / least;
+    if free <= 0.0 || bound <= 0.0 { 0.0 } else { 1.0 / (1.0 / free + 1.0 / bound) }
 }
 
 /// The standard normal density at `z ≥ 0`, and the probability of more (Abramowitz and Stegun 26.2.17).
@@ -126,8 +176,9 @@ fn normal(z: f64) -> (f64, f64) {
 mod tests {
     use super::*;
 
+    /// A flow whose momentary speed varies so wildly that walls alone count.
     fn flow(rate: f64, variance: f64) -> Flow {
-        Flow { rate, variance }
+        Flow { rate, variance, deviation: if variance > 0.0 { 1e9 * rate } else { 0.0 } }
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct RelayForecast {
 
 /// The share of throughput that a buffer of the recommended size may cost at one relay.
 pub const TOLERANCE: f64 = 0.02;
+/// A buffer that costs a larger share than this is what binds.
+const CRAMPED: f64 = 1.5 * TOLERANCE;
 /// Standard deviations of a two-sided interval of 95 %.
 const DEVIATIONS: f64 = 1.96;
 /// Sizes at which legs' courses are compared.
@@ -109,7 +111,11 @@ pub(crate) struct Stage {
     rate: Rate,
     /// Without relays' buffers.
     pub(crate) flow: Flow,
+    /// The same with no more variation than a transfer of this size meets.
+    pub(crate) met: Flow,
     elasticity: f64,
+    /// How many are expected.
+    losses: f64,
     /// Seconds to move each of the sizes.
     times: Vec<f64>,
 }
@@ -133,7 +139,8 @@ impl Path {
     /// The forecast for a path that has passed its check, from what the model says of its legs.
     pub(crate) fn combine(&self, model_error: f64, transfer: &Transfer, stages: &[&Stage]) -> Forecast {
         let size = transfer.size.0 as f64;
-        let chain = self.long_run(stages);
+        let long_run = self.chain(stages.iter().map(|stage| stage.flow));
+        let chain = self.chain(stages.iter().map(|stage| stage.met));
         let set_up = self.set_up_time(transfer.set_up);
         let moving = match transfer.forwarding {
             Forwarding::Stored => stages.iter().map(|stage| stage.alone()).sum(),
@@ -160,47 +167,44 @@ impl Path {
             };
         let interval =
             Interval { set_up, moving, least: size / stages[slowest].ceiling(&self.legs[slowest]) };
-        let spread =
-            spread(model_error, stages[slowest], &self.legs[slowest], size, at_rate / moving.max(1e-12));
+        let spread = spread(model_error, stages[slowest], at_rate / moving.max(1e-12));
         Forecast {
             size: transfer.size,
-            steady: BitRate::from_bits_per_sec((8.0 * chain.rate).round() as u64),
+            steady: BitRate::from_bits_per_sec((8.0 * long_run.rate).round() as u64),
             time: interval.estimate(spread),
             set_up: Duration::from_secs_f64(set_up),
             legs: self.legs.len(),
             bottleneck,
-            relays: chain.relays,
+            relays: long_run.relays,
         }
     }
 
-    /// The chain's throughput in the long run, relay by relay.
-    fn long_run(&self, stages: &[&Stage]) -> Chain {
-        let mut so_far = stages[0].flow;
+    /// The throughput of a chain of `flows`, relay by relay.
+    fn chain(&self, mut flows: impl Iterator<Item = Flow>) -> Chain {
+        let mut so_far = flows.next().unwrap_or(Flow::steady(0.0));
         let mut chain = Chain { rate: so_far.rate, relays: Vec::new(), cramped: None };
-        let mut worst = TOLERANCE;
-        for (i, relay) in self.relays.iter().enumerate() {
-            let next = stages[i + 1].flow;
+        let mut worst = CRAMPED;
+        for (i, (relay, next)) in self.relays.iter().zip(flows).enumerate() {
             let round_trips = self.legs[i].round_trip() + self.legs[i + 1].round_trip();
             let needed = buffer::needed(so_far, next, round_trips, TOLERANCE);
             let held = relay.buffer.unwrap_or(Bytes(u64::MAX));
             let found = buffer::couple(so_far, next, held, round_trips);
-            let least = so_far.rate.min(next.rate);
-            // More than a tolerance is lost here, and more than at any relay before.
-            if 1.0 - found.rate / least > 1.5 * worst {
-                worst = (1.0 - found.rate / least) / 1.5;
+            let slower = if so_far.rate < next.rate { so_far } else { next };
+            let lost = 1.0 - found.rate / slower.rate;
+            if lost > worst {
+                worst = lost;
                 chain.cramped = Some(i);
             }
             chain.relays.push(RelayForecast { needed, drought: found.drought, overflow: found.overflow });
             // What comes out varies as the slower one does.
-            let variance = if so_far.rate < next.rate { so_far.variance } else { next.variance };
-            so_far = Flow { rate: found.rate, variance };
+            so_far = slower.scaled(1.0 - lost);
         }
         chain.rate = so_far.rate;
         chain
     }
 }
 
-/// The long run of a chain.
+/// What becomes of a chain of flows.
 struct Chain {
     /// Bytes a second.
     rate: f64,
@@ -216,16 +220,21 @@ impl Stage {
         let rate = model.rate(leg);
         let elasticity = model.loss_elasticity(leg);
         let bytes_per_sec = rate.segments_per_sec * mss;
-        // See `Flow::variance`.
+        // See `Flow`.
         let variance =
             if leg.loss > 0.0 { bytes_per_sec * mss * elasticity * elasticity / leg.loss } else { 0.0 };
+        let flow = Flow { rate: bytes_per_sec, variance, deviation: 0.8 * elasticity * bytes_per_sec };
+        // Where hardly one loss is expected there is hardly anything to vary.
+        let losses = leg.loss * transfer.size.0 as f64 / mss;
+        let share = losses * losses / (1.0 + losses * losses);
+        let met = Flow { variance: share * variance, deviation: share.sqrt() * flow.deviation, ..flow };
         let segments: Vec<f64> = sizes(transfer.size.0 as f64).map(|bytes| bytes / mss).collect();
         let times = model.times(leg, &segments);
-        Stage { rate, flow: Flow { rate: bytes_per_sec, variance }, elasticity, times }
+        Stage { rate, flow, met, elasticity, losses, times }
     }
 
     /// Seconds that the whole transfer takes on this leg alone.
-    fn alone(&self) -> f64 {
+    pub(crate) fn alone(&self) -> f64 {
         self.times[SIZES - 1]
     }
 
@@ -240,9 +249,9 @@ fn sizes(size: f64) -> impl Iterator<Item = f64> {
 }
 
 /// Seconds from first to last arrival, with relays that send on what they get.
-fn pipelined(stages: &[&Stage], size: f64, long_run: f64) -> f64 {
+fn pipelined(stages: &[&Stage], size: f64, bounded: f64) -> f64 {
     let mut so_far = stages[0].times.clone();
-    let mut flow = stages[0].flow;
+    let mut flow = stages[0].met;
     let mut waiting = 0.0;
     for next in &stages[1..] {
         // T(x) = max over y ≤ x of T(y) + t(x) − t(y): at some byte y this leg last waited for the one before.
@@ -251,20 +260,21 @@ fn pipelined(stages: &[&Stage], size: f64, long_run: f64) -> f64 {
             lead = lead.max(*done - own);
             *done = lead + own;
         }
-        waiting += buffer::waiting(flow, next.flow, size);
-        if next.flow.rate < flow.rate {
-            flow = next.flow;
+        waiting += buffer::waiting(flow, next.met, size);
+        if next.met.rate < flow.rate {
+            flow = next.met;
         }
     }
     let least = stages.iter().map(|stage| stage.flow.rate).fold(f64::INFINITY, f64::min);
     // A bounded buffer costs in proportion to the size, an unbounded one with its root: whichever is more.
-    so_far[SIZES - 1] + waiting.max(size / long_run - size / least)
+    so_far[SIZES - 1] + waiting.max(size / bounded - size / least)
 }
 
 /// The relative standard deviation of the time that the slowest leg takes.
-fn spread(model_error: f64, stage: &Stage, leg: &Leg, size: f64, share_at_rate: f64) -> f64 {
-    let losses = (size / f64::from(leg.framing.mss()) * leg.loss).max(1.0);
-    let chance = share_at_rate.min(1.0) * stage.elasticity / losses.sqrt();
+fn spread(model_error: f64, stage: &Stage, share_at_rate: f64) -> f64 {
+    // Over many losses e/√n; where hardly one is expected, the chance that it comes.
+    let n = stage.losses;
+    let chance = share_at_rate.min(1.0) * stage.elasticity * (n / (1.0 + n * n)).sqrt();
     model_error.hypot(chance)
 }
 

@@ -27,11 +27,14 @@ mod forecast;
 pub mod kalim;
 mod leg;
 pub mod model;
+mod network;
 mod path;
+pub mod placement;
 
 pub use advice::{Advice, Policy};
 pub use error::PlanError;
 pub use forecast::{Bottleneck, Estimate, Forecast, RelayForecast, TOLERANCE};
 pub use leg::{Framing, Leg};
 pub use model::{Limit, Rate, ThroughputModel};
+pub use network::{Connection, Ends, Limits, Network, Site};
 pub use path::{Forwarding, Path, Relay, SetUp, Transfer};
