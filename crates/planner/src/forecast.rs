@@ -139,8 +139,8 @@ impl Path {
     /// The forecast for a path that has passed its check, from what the model says of its legs.
     pub(crate) fn combine(&self, model_error: f64, transfer: &Transfer, stages: &[&Stage]) -> Forecast {
         let size = transfer.size.0 as f64;
-        let long_run = self.chain(stages.iter().map(|stage| stage.flow));
-        let chain = self.chain(stages.iter().map(|stage| stage.met));
+        let long_run = self.chain(Bytes(u64::MAX), stages.iter().map(|stage| stage.flow));
+        let chain = self.chain(transfer.size, stages.iter().map(|stage| stage.met));
         let set_up = self.set_up_time(transfer.set_up);
         let moving = match transfer.forwarding {
             Forwarding::Stored => stages.iter().map(|stage| stage.alone()).sum(),
@@ -179,15 +179,15 @@ impl Path {
         }
     }
 
-    /// The throughput of a chain of `flows`, relay by relay.
-    fn chain(&self, mut flows: impl Iterator<Item = Flow>) -> Chain {
+    /// The throughput of a chain of `flows`, relay by relay. A buffer that can hold all of the `size` never fills.
+    fn chain(&self, size: Bytes, mut flows: impl Iterator<Item = Flow>) -> Chain {
         let mut so_far = flows.next().unwrap_or(Flow::steady(0.0));
         let mut chain = Chain { rate: so_far.rate, relays: Vec::new(), cramped: None };
         let mut worst = CRAMPED;
         for (i, (relay, next)) in self.relays.iter().zip(flows).enumerate() {
             let round_trips = self.legs[i].round_trip() + self.legs[i + 1].round_trip();
             let needed = buffer::needed(so_far, next, round_trips, TOLERANCE);
-            let held = relay.buffer.unwrap_or(Bytes(u64::MAX));
+            let held = relay.buffer.filter(|held| *held < size).unwrap_or(Bytes(u64::MAX));
             let found = buffer::couple(so_far, next, held, round_trips);
             let slower = if so_far.rate < next.rate { so_far } else { next };
             let lost = 1.0 - found.rate / slower.rate;

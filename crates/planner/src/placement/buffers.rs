@@ -14,18 +14,22 @@ const LARGEST_LOSS: f64 = 0.999;
 pub(super) fn fill(path: &mut Path, flows: &[Flow], most: &[Bytes], total: Option<Bytes>) {
     let slowest = flows.iter().map(|flow| flow.rate).fold(f64::INFINITY, f64::min);
     let sizes = |share: f64| -> Vec<Bytes> {
+        // What comes to a relay is as fast as the slowest leg so far, as in the forecast of a chain.
+        let mut so_far = flows[0];
         (0..most.len())
             .map(|i| {
                 let round_trips = path.legs[i].round_trip() + path.legs[i + 1].round_trip();
-                // No more than the slowest leg of all lets through comes by, with its own variation on one side.
-                let cut = |flow: Flow| Flow { rate: flow.rate.min(slowest), ..flow };
-                let (incoming, outgoing) = (flows[i], flows[i + 1]);
-                let buffer = if incoming.rate.min(outgoing.rate) > slowest {
-                    needed(cut(incoming), outgoing, round_trips, share)
+                let outgoing = flows[i + 1];
+                // Where all is faster than a leg further on, no more than that leg lets through comes by.
+                let incoming = if so_far.rate.min(outgoing.rate) > slowest {
+                    Flow { rate: slowest, ..so_far }
                 } else {
-                    needed(incoming, outgoing, round_trips, share)
+                    so_far
                 };
-                buffer.min(most[i])
+                if outgoing.rate < so_far.rate {
+                    so_far = outgoing;
+                }
+                needed(incoming, outgoing, round_trips, share).min(most[i])
             })
             .collect()
     };
