@@ -61,7 +61,8 @@ pub struct Leg {
     pub loss: f64,
     /// The rate of the narrowest link, headers included.
     pub capacity: BitRate,
-    /// What the narrowest link's drop-tail queue holds, in bandwidth-delay products of this leg.
+    /// What the narrowest link's drop-tail queue holds, in bandwidth-delay products of this leg; taken for ten packets
+    /// where that is less, since no router has fewer.
     pub queue_bdp: f64,
     /// Headers and packet size.
     pub framing: Framing,
@@ -77,6 +78,9 @@ pub struct Leg {
     /// Segments that are sent at once before the first ACK (RFC 6928: 10).
     pub initial_window: u32,
 }
+
+/// Packets that any queue holds.
+const SHORTEST_QUEUE: f64 = 10.0;
 
 impl Leg {
     /// A leg with one bandwidth-delay product of queue, Ethernet framing, byte-counting ends, no window limit,
@@ -169,9 +173,9 @@ impl Leg {
         self.capacity_segments() * self.round_trip()
     }
 
-    /// Segments that the queue holds; the one in transmission is always there.
+    /// Segments that the queue holds.
     pub(crate) fn queue_segments(&self) -> f64 {
-        (self.queue_bdp * self.bdp_segments()).max(1.0)
+        (self.queue_bdp * self.bdp_segments()).max(SHORTEST_QUEUE)
     }
 
     /// The window limit in segments; infinite where there is none.

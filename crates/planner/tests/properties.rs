@@ -69,7 +69,10 @@ proptest! {
     #[test]
     fn a_longer_round_trip_is_never_faster(leg in leg(), factor in 1.0..10.0f64, size in size(), model in any_model()) {
         // The queue in packets stays as it is.
-        let longer = Leg { rtt: leg.rtt.mul_f64(factor), queue_bdp: leg.queue_bdp / factor, ..leg };
+        let packet = leg.capacity.time_to_send(Bytes(1538));
+        let rtt = leg.rtt.mul_f64(factor);
+        let product = (rtt + packet).as_secs_f64() / (leg.rtt + packet).as_secs_f64();
+        let longer = Leg { rtt, queue_bdp: leg.queue_bdp / product, ..leg };
         let (before, after) =
             (seconds(&Path::direct(leg), &*model, size), seconds(&Path::direct(longer), &*model, size));
         prop_assert!(after >= before * (1.0 - GRID_ERROR), "{before} {after}");
@@ -129,10 +132,13 @@ proptest! {
 
     #[test]
     fn tiny_transfers_gain_nothing(leg in leg(), relays in 1usize..5, bytes in 1u64..10_000, model in any_model()) {
+        // All of it is in the first window, unless TCP's own is smaller or losses are frequent; Mathis knows no windows.
+        let leg = Leg { window_limit: None, loss: leg.loss.min(1e-3), ..leg };
+        if model.name() == "mathis" {
+            return Ok(());
+        }
         let direct = seconds(&Path::direct(leg), &*model, Bytes(bytes));
         let split = seconds(&Path::evenly_split(&leg, relays, Relay::default()), &*model, Bytes(bytes));
-        // All of it is in the first window, unless TCP's window is smaller than that or losses are frequent.
-        prop_assume!(leg.window_limit.is_none() && leg.loss < 1e-3 && model.name() != "mathis");
         prop_assert!(direct / split < 1.1, "{direct} {split}");
     }
 }

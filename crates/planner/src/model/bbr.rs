@@ -69,4 +69,9 @@ impl ThroughputModel for Bbr {
     fn response(&self) -> Response {
         Response::GoesByRate
     }
+
+    /// Single losses change nothing, and at the cliff a slope says nothing.
+    fn loss_elasticity(&self, _leg: &Leg) -> f64 {
+        0.0
+    }
 }

@@ -35,7 +35,7 @@ impl Cardwell {
         let largest = largest_window(leg);
         if exit_window(leg, segments) > largest {
             let grown = (largest / w1).max(1.0).ln() / gamma.ln() + 1.0;
-            let rest = segments - (gamma * largest - w1) / (gamma - 1.0);
+            let rest = segments - ((gamma * largest - w1) / (gamma - 1.0)).max(0.0);
             rtt * (grown + rest / largest)
         } else {
             rtt * (segments * (gamma - 1.0) / w1 + 1.0).ln() / gamma.ln()
@@ -66,7 +66,7 @@ fn exit_window(leg: &Leg, segments: f64) -> f64 {
 
 /// `W_max`: the window limit, or what keeps the link busy, beyond which a window is not faster.
 fn largest_window(leg: &Leg) -> f64 {
-    leg.window_segments().min(leg.bdp_segments()).max(f64::from(leg.initial_window))
+    leg.window_segments().min(leg.bdp_segments()).max(1.0)
 }
 
 impl ThroughputModel for Cardwell {

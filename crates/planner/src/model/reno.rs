@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_queue_of_one_product_fills_the_link_without_loss() {
-        let leg = Leg::new(Duration::from_millis(50), 0.0, BitRate::from_bits_per_sec(50_000_000));
+        let leg = Leg::new(Duration::from_millis(50), 0.0, BitRate::from_bits_per_sec(500_000_000));
         let full = rate(&leg);
         assert_eq!(full.limit, Limit::Capacity);
         assert!(full.segments_per_sec > 0.99 * leg.capacity_segments());

@@ -70,7 +70,7 @@ fn one_course(leg: &Leg, steady: Rate, kept: f64, end: f64, n: f64) -> f64 {
 
 /// Slow start for `n` segments, and then the steady rate: for those who do not leave it for a loss.
 fn without_loss(leg: &Leg, steady: Rate, n: f64) -> f64 {
-    let full = segments_until(leg, leg.bdp_segments().min(leg.window_segments()));
+    let full = segments_until(leg, steady.segments_per_sec * leg.round_trip());
     if n <= full {
         return slow_start(leg, n);
     }
