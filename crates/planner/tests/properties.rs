@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use shorthaul_planner::{Forecast, Leg, Path, Relay, ThroughputModel, Transfer, model};
 use shorthaul_types::{BitRate, Bytes};
 
-/// Models solved on a grid are monotonic up to the grid's own error.
-const GRID_ERROR: f64 = 0.02;
+/// Models solved on a grid are monotonic up to the grid's own error, which is largest where windows are a few packets.
+const GRID_ERROR: f64 = 0.03;
 
 fn leg() -> impl Strategy<Value = Leg> {
     let loss = prop_oneof![1 => Just(0.0), 5 => (-6.0..-1.0f64).prop_map(|exponent| 10f64.powf(exponent))];
