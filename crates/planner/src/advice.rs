@@ -31,7 +31,7 @@ pub struct Advice {
 }
 
 /// As long as one relay fewer costs no more than this share of time, it is left out.
-const NOT_WORTH_A_RELAY: f64 = 0.03;
+const NOT_WORTH_A_RELAY: f64 = 0.05;
 
 impl Advice {
     /// Decides between `direct` (`None` where there is no direct way) and `relayed`, forecasts of the same transfer.
@@ -112,7 +112,7 @@ impl fmt::Display for Advice {
                     self.gain(),
                 )?;
                 let most = chosen.relays.iter().map(|relay| relay.needed).max().unwrap_or(Bytes(0));
-                write!(f, "; a relay needs a buffer of {most}; then {}.", binding(chosen))
+                write!(f, "; with buffers of {most}, {}.", binding(chosen))
             }
             (Some(direct), None) => {
                 write!(f, "Go direct: ")?;
@@ -157,9 +157,10 @@ fn relays(forecast: &Forecast) -> String {
 fn binding(forecast: &Forecast) -> String {
     let bottleneck = forecast.bottleneck;
     match bottleneck.limit {
-        Limit::Start => "set-up and slow start take most of the time".to_string(),
-        Limit::Buffer => format!("the buffer of relay {} binds", bottleneck.leg + 1),
-        limit => format!("{limit} binds, on leg {} of {}", bottleneck.leg + 1, forecast.legs),
+        Limit::Start => "set-up and slow start then take most of the time".to_string(),
+        Limit::Buffer => format!("the buffer of relay {} then binds", bottleneck.leg + 1),
+        limit if forecast.alike => format!("{limit} then binds, on each leg"),
+        limit => format!("{limit} then binds, on leg {} of {}", bottleneck.leg + 1, forecast.legs),
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Forecast {
     pub set_up: Duration,
     /// Legs of the path.
     pub legs: usize,
+    /// Whether all legs are the same, so that none is slower than the others.
+    pub alike: bool,
     /// What binds.
     pub bottleneck: Bottleneck,
     /// What happens at each relay in the long run.
@@ -48,7 +50,7 @@ pub struct Bottleneck {
 /// A relay's buffer in the long run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RelayForecast {
-    /// The least buffer with which less than [`TOLERANCE`] of the throughput is lost here.
+    /// The least buffer with which not more than [`TOLERANCE`] of the throughput is lost here; no more than the transfer.
     pub needed: Bytes,
     /// The share of its possible throughput that the outgoing leg loses because the buffer is empty.
     pub drought: f64,
@@ -57,7 +59,7 @@ pub struct RelayForecast {
 }
 
 /// The share of throughput that a buffer of the recommended size may cost at one relay.
-pub const TOLERANCE: f64 = 0.02;
+pub const TOLERANCE: f64 = 0.05;
 /// A buffer that costs a larger share than this is what binds.
 const CRAMPED: f64 = 1.5 * TOLERANCE;
 /// Standard deviations of a two-sided interval of 95 %.
@@ -100,6 +102,7 @@ impl fmt::Display for Forecast {
             Limit::Start => write!(f, "{limit} take most of it"),
             Limit::Buffer => write!(f, "the buffer of relay {} is what binds", leg + 1),
             _ if self.legs == 1 => write!(f, "{limit} is what binds"),
+            _ if self.alike => write!(f, "{limit} on each of {} legs is what binds", self.legs),
             _ => write!(f, "{limit} on leg {} of {} is what binds", leg + 1, self.legs),
         }
     }
@@ -139,7 +142,10 @@ impl Path {
     /// The forecast for a path that has passed its check, from what the model says of its legs.
     pub(crate) fn combine(&self, model_error: f64, transfer: &Transfer, stages: &[&Stage]) -> Forecast {
         let size = transfer.size.0 as f64;
-        let long_run = self.chain(Bytes(u64::MAX), stages.iter().map(|stage| stage.flow));
+        let mut long_run = self.chain(Bytes(u64::MAX), stages.iter().map(|stage| stage.flow));
+        for relay in &mut long_run.relays {
+            relay.needed = relay.needed.min(transfer.size);
+        }
         let chain = self.chain(transfer.size, stages.iter().map(|stage| stage.met));
         let set_up = self.set_up_time(transfer.set_up);
         let moving = match transfer.forwarding {
@@ -149,8 +155,7 @@ impl Path {
                 f64::from(wait_windows) * waited + pipelined(stages, size, chain.rate)
             }
         };
-        let slowest =
-            (0..stages.len()).rev().min_by(|a, b| stages[*a].flow.rate.total_cmp(&stages[*b].flow.rate));
+        let slowest = (0..stages.len()).min_by(|a, b| stages[*a].flow.rate.total_cmp(&stages[*b].flow.rate));
         let slowest = slowest.unwrap_or_default();
         let at_rate = size / stages[slowest].flow.rate;
         let bottleneck =
@@ -174,6 +179,7 @@ impl Path {
             time: interval.estimate(spread),
             set_up: Duration::from_secs_f64(set_up),
             legs: self.legs.len(),
+            alike: self.legs.windows(2).all(|pair| pair[0] == pair[1]),
             bottleneck,
             relays: long_run.relays,
         }

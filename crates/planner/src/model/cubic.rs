@@ -124,7 +124,11 @@ fn random(leg: &Leg) -> Rate {
                 *cell += weight * chance;
             }
         }
+        let moved: f64 = at.iter().zip(&next).map(|(before, after)| (before - after).abs()).sum();
         at = next;
+        if moved < 1e-6 {
+            break;
+        }
     }
     let (mut seconds, mut segments, mut overflows) = (0.0, 0.0, 0.0);
     for (weight, cycle) in at.iter().zip(&cycles) {

@@ -69,15 +69,15 @@ mod tests {
     #[test]
     fn steady_legs_get_what_is_in_flight() {
         let found = filled(None, [Bytes(u64::MAX); 2]);
-        // 98 % of 1 MB/s times 40 and 50 ms.
-        assert!(found[0].abs_diff(39_200) < 50 && found[1].abs_diff(49_000) < 50, "{found:?}");
+        // 95 % of 1 MB/s times 40 and 50 ms.
+        assert!(found[0].abs_diff(38_000) < 50 && found[1].abs_diff(47_500) < 50, "{found:?}");
     }
 
     #[test]
     fn scarce_memory_is_shared_so_that_all_pass_the_same_rate() {
-        let found = filled(Some(Bytes(45_000)), [Bytes(u64::MAX); 2]);
-        assert!(found.iter().sum::<u64>() <= 45_000);
-        assert!(found[0].abs_diff(20_000) < 50 && found[1].abs_diff(25_000) < 50, "{found:?}");
+        let found = filled(Some(Bytes(36_000)), [Bytes(u64::MAX); 2]);
+        assert!(found.iter().sum::<u64>() <= 36_000);
+        assert!(found[0].abs_diff(16_000) < 50 && found[1].abs_diff(20_000) < 50, "{found:?}");
     }
 
     #[test]
