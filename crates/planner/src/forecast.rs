@@ -23,7 +23,7 @@ pub struct Forecast {
     pub alike: bool,
     /// What binds.
     pub bottleneck: Bottleneck,
-    /// What happens at each relay in the long run.
+    /// What happens at each relay.
     pub relays: Vec<RelayForecast>,
 }
 
@@ -47,7 +47,7 @@ pub struct Bottleneck {
     pub limit: Limit,
 }
 
-/// A relay's buffer in the long run.
+/// A relay's buffer during the transfer, once it is under way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RelayForecast {
     /// The least buffer with which not more than [`TOLERANCE`] of the throughput is lost here; no more than the transfer.
@@ -142,10 +142,7 @@ impl Path {
     /// The forecast for a path that has passed its check, from what the model says of its legs.
     pub(crate) fn combine(&self, model_error: f64, transfer: &Transfer, stages: &[&Stage]) -> Forecast {
         let size = transfer.size.0 as f64;
-        let mut long_run = self.chain(Bytes(u64::MAX), stages.iter().map(|stage| stage.flow));
-        for relay in &mut long_run.relays {
-            relay.needed = relay.needed.min(transfer.size);
-        }
+        let long_run = self.chain(Bytes(u64::MAX), stages.iter().map(|stage| stage.flow));
         let chain = self.chain(transfer.size, stages.iter().map(|stage| stage.met));
         let set_up = self.set_up_time(transfer.set_up);
         let moving = match transfer.forwarding {
@@ -181,7 +178,7 @@ impl Path {
             legs: self.legs.len(),
             alike: self.legs.windows(2).all(|pair| pair[0] == pair[1]),
             bottleneck,
-            relays: long_run.relays,
+            relays: chain.relays,
         }
     }
 
@@ -201,7 +198,11 @@ impl Path {
                 worst = lost;
                 chain.cramped = Some(i);
             }
-            chain.relays.push(RelayForecast { needed, drought: found.drought, overflow: found.overflow });
+            chain.relays.push(RelayForecast {
+                needed: needed.min(size),
+                drought: found.drought,
+                overflow: found.overflow,
+            });
             // What comes out varies as the slower one does.
             so_far = slower.scaled(1.0 - lost);
         }

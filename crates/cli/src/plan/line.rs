@@ -83,8 +83,8 @@ fn table(rows: &[Row]) -> Table {
         Column::right("throughput"),
         Column::right("gain").unit("direct = 1"),
         Column::right("buffer").unit("each relay"),
-        Column::right("drought").unit("long run"),
-        Column::right("overflow").unit("long run"),
+        Column::right("drought").unit("of a leg"),
+        Column::right("overflow").unit("of a leg"),
         Column::left("what binds"),
     ]);
     for row in rows {
