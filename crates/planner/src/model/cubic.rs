@@ -73,7 +73,7 @@ impl ThroughputModel for Cubic {
     fn relative_error(&self) -> f64 {
         match self.losses {
             LossPattern::Periodic => 0.2,
-            LossPattern::Random => 0.08,
+            LossPattern::Random => 0.1,
         }
     }
 
