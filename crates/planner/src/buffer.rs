@@ -80,6 +80,12 @@ pub fn couple(incoming: Flow, outgoing: Flow, buffer: Bytes, round_trips: f64) -
     }
 }
 
+/// What a relay sends on, for the relay after it: it varies as the slower of both legs does.
+pub(crate) fn passed_on(incoming: Flow, outgoing: Flow, coupling: &Coupling) -> Flow {
+    let slower = if incoming.rate < outgoing.rate { incoming } else { outgoing };
+    slower.scaled(coupling.rate / slower.rate)
+}
+
 /// Bytes a second that pass when `room` bytes absorb variation.
 fn through(incoming: Flow, outgoing: Flow, room: f64) -> f64 {
     let least = incoming.rate.min(outgoing.rate);

@@ -192,8 +192,7 @@ impl Path {
             let needed = buffer::needed(so_far, next, round_trips, TOLERANCE);
             let held = relay.buffer.filter(|held| *held < size).unwrap_or(Bytes(u64::MAX));
             let found = buffer::couple(so_far, next, held, round_trips);
-            let slower = if so_far.rate < next.rate { so_far } else { next };
-            let lost = 1.0 - found.rate / slower.rate;
+            let lost = 1.0 - found.rate / so_far.rate.min(next.rate);
             if lost > worst {
                 worst = lost;
                 chain.cramped = Some(i);
@@ -203,8 +202,7 @@ impl Path {
                 drought: found.drought,
                 overflow: found.overflow,
             });
-            // What comes out varies as the slower one does.
-            so_far = slower.scaled(1.0 - lost);
+            so_far = buffer::passed_on(so_far, next, &found);
         }
         chain.rate = so_far.rate;
         chain

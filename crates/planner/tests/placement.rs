@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseResult;
+use proptest::test_runner::{RngSeed, TestCaseResult};
 use shorthaul_planner::model::{self, Mathis};
 use shorthaul_planner::placement::{self, PRECISION, Placements, Question};
 use shorthaul_planner::{Connection, Ends, Leg, Limits, Network, PlanError, Site, ThroughputModel, Transfer};
@@ -121,8 +121,18 @@ fn within_limits(question: &Question<'_>, found: &Placements) -> TestCaseResult 
     Ok(())
 }
 
+/// The same cases each time: a rare case that misses a tolerance is found on purpose, not by accident.
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(cases(600))]
 
     #[test]
     fn branch_and_bound_finds_the_best_of_all_chains(instance in instance(6, 4)) {
@@ -161,7 +171,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20))]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn both_searches_agree_with_the_models_that_forecasts_use(mut instance in instance(6, 3), cubic: bool) {

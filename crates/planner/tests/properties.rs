@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use shorthaul_planner::{Forecast, Leg, Path, Relay, TOLERANCE, ThroughputModel, Transfer, model};
 use shorthaul_types::{BitRate, Bytes};
 
@@ -36,8 +37,18 @@ fn seconds(path: &Path, model: &dyn ThroughputModel, size: Bytes) -> f64 {
     forecast(path, model, size).time.expected.as_secs_f64()
 }
 
+/// The same cases each time: a rare case that misses a tolerance is found on purpose, not by accident.
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases(1000))]
 
     #[test]
     fn a_forecast_is_possible_and_consistent(leg in leg(), relays in 0usize..5, size in size(), model in any_model()) {
@@ -144,7 +155,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases(1000))]
 
     #[test]
     fn pftk_is_never_faster_than_mathis_and_near_it_where_losses_are_rare(leg in leg(), exponent in -7.0..-1.0f64) {

@@ -1,35 +1,34 @@
 //! How large each relay's buffer is to be, within what each site and all together have.
 use shorthaul_types::Bytes;
 
-use crate::buffer::{Flow, needed};
+use crate::buffer::{Flow, couple, needed, passed_on};
 use crate::{Path, Relay, TOLERANCE};
 
 /// Beyond this share of lost throughput smaller buffers make no sense to look for.
 const LARGEST_LOSS: f64 = 0.999;
 
+/// How far above the slowest leg's rate legs are kept that could be faster, so that they do not delay it.
+const HEADROOM: f64 = 1.25;
+
 /// Gives each relay of `path` the buffer with which all lose the same share of throughput: at most [`TOLERANCE`]
 /// where memory allows, or else the least share with which all fit into `total`.
 ///
-/// For legs that do not vary this is the best there is: every relay passes the same rate, `buffer/round trips`.
+/// For legs that do not vary and are alike this is the best there is: every relay passes the same rate, `buffer/round trips`.
 pub(super) fn fill(path: &mut Path, flows: &[Flow], most: &[Bytes], total: Option<Bytes>) {
     let slowest = flows.iter().map(|flow| flow.rate).fold(f64::INFINITY, f64::min);
     let sizes = |share: f64| -> Vec<Bytes> {
-        // What comes to a relay is as fast as the slowest leg so far, as in the forecast of a chain.
+        // What comes to a relay is what the one before lets pass, as in the forecast of a chain.
         let mut so_far = flows[0];
         (0..most.len())
             .map(|i| {
                 let round_trips = path.legs[i].round_trip() + path.legs[i + 1].round_trip();
                 let outgoing = flows[i + 1];
-                // Where all is faster than a leg further on, no more than that leg lets through comes by.
-                let incoming = if so_far.rate.min(outgoing.rate) > slowest {
-                    Flow { rate: slowest, ..so_far }
-                } else {
-                    so_far
-                };
-                if outgoing.rate < so_far.rate {
-                    so_far = outgoing;
-                }
-                needed(incoming, outgoing, round_trips, share).min(most[i])
+                // Legs that are far faster than the slowest may lose more: what is well above that one's rate.
+                let wanted = (HEADROOM * slowest / so_far.rate.min(outgoing.rate)).min(1.0);
+                let tolerance = 1.0 - (1.0 - share) * wanted;
+                let buffer = needed(so_far, outgoing, round_trips, tolerance).min(most[i]);
+                so_far = passed_on(so_far, outgoing, &couple(so_far, outgoing, buffer, round_trips));
+                buffer
             })
             .collect()
     };

@@ -1,7 +1,7 @@
 //! Which relays, in which order, with what buffers.
 //!
-//! Two searches over the same forecasts. [`exact`] tries every chain that can still be better than the best found, and is
-//! meant for a dozen sites. [`labels`] carries non-dominated labels over a layered graph, layer by number of relays,
+//! Two searches over the same forecasts. `exact` tries every chain that can still be better than the best found, and is
+//! meant for a dozen sites. `labels` carries non-dominated labels over a layered graph, layer by number of relays,
 //! and is meant for hundreds; it says how far from the best it can be at most ([`Placements::bound`]).
 //! [`place`] takes the first where the chains are few enough to be tried.
 mod buffers;
