@@ -123,23 +123,28 @@ fn ratio(x: f64) -> f64 {
     if x < 1e-9 { 1.0 } else { x / x.exp_m1() }
 }
 
-/// The least buffer with which not more than the share `tolerance` of the slower leg's throughput is lost.
-///
-/// [`couple`] solved for the buffer: `round_trips·rate` and on top `σ²/2|μ|·ln(1 + |μ|/lost)`, where `lost` is between walls
-/// what is to be lost together with going in step.
+/// The buffer that holds what is in flight, and room enough that variation costs no more than the share `tolerance` of
+/// the slower leg's throughput.
 pub fn needed(incoming: Flow, outgoing: Flow, round_trips: f64, tolerance: f64) -> Bytes {
+    let in_flight = incoming.rate.min(outgoing.rate) * round_trips;
+    Bytes((in_flight + room(incoming, outgoing, tolerance)).ceil() as u64)
+}
+
+/// Bytes beyond what is in flight with which the share `tolerance` is lost.
+///
+/// What passes in such room solved for it: `σ²/2|μ|·ln(1 + |μ|/lost)`, where `lost` is between walls what is to be lost
+/// together with going in step.
+pub(crate) fn room(incoming: Flow, outgoing: Flow, tolerance: f64) -> f64 {
     let least = incoming.rate.min(outgoing.rate);
     let (drift, variance) = ((incoming.rate - outgoing.rate).abs(), incoming.variance + outgoing.variance);
     let (lost, in_step) = (tolerance * least, in_step(incoming, outgoing));
-    let room = if lost >= in_step {
-        0.0
-    } else {
-        let between_walls = 1.0 / (1.0 / lost - 1.0 / in_step);
-        // ln(1 + x)/x → 1.
-        let x = drift / between_walls;
-        variance / (2.0 * between_walls) * if x < 1e-9 { 1.0 } else { x.ln_1p() / x }
-    };
-    Bytes(((1.0 - tolerance) * least * round_trips + room).ceil() as u64)
+    if lost >= in_step {
+        return 0.0;
+    }
+    let between_walls = 1.0 / (1.0 / lost - 1.0 / in_step);
+    // ln(1 + x)/x → 1.
+    let x = drift / between_walls;
+    variance / (2.0 * between_walls) * if x < 1e-9 { 1.0 } else { x.ln_1p() / x }
 }
 
 /// How much longer than the slower leg alone a transfer takes, in seconds, when both legs' speed varies and the buffer
@@ -207,16 +212,20 @@ mod tests {
     }
 
     #[test]
-    fn the_needed_buffer_is_the_one_that_loses_the_tolerated_share() {
-        for (a, b) in [
-            (flow(1e6, 3e10), flow(1e6, 1e10)),
-            (flow(1.3e6, 2e10), flow(1e6, 1e10)),
-            (flow(1e6, 0.0), flow(3e6, 0.0)),
-        ] {
+    fn the_needed_buffer_loses_the_tolerated_share_and_a_smaller_one_more() {
+        let equal = (flow(1e6, 3e10), flow(1e6, 1e10));
+        for (a, b) in [equal, (flow(1.3e6, 2e10), flow(1e6, 1e10))] {
+            let least = a.rate.min(b.rate);
             let buffer = needed(a, b, 0.12, 0.03);
             let found = couple(a, b, buffer, 0.12);
-            assert!((found.rate / (0.97 * a.rate.min(b.rate)) - 1.0).abs() < 1e-3, "{buffer}: {found:?}");
+            assert!((0.97 * least..0.975 * least).contains(&found.rate), "{buffer}: {found:?}");
+            let smaller = couple(a, b, Bytes(buffer.0 * 9 / 10), 0.12);
+            assert!(smaller.rate < 0.97 * least, "{smaller:?}");
         }
+        // Nothing varies: what is in flight is enough, and nothing is lost.
+        let (a, b) = (flow(1e6, 0.0), flow(3e6, 0.0));
+        assert_eq!(needed(a, b, 0.12, 0.03), Bytes(120_000));
+        assert!(couple(a, b, Bytes(120_000), 0.12).rate > 0.999_99e6);
     }
 
     #[test]

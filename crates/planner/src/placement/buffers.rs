@@ -1,32 +1,36 @@
 //! How large each relay's buffer is to be, within what each site and all together have.
 use shorthaul_types::Bytes;
 
-use crate::buffer::{Flow, couple, needed, passed_on};
+use crate::buffer::{Flow, couple, passed_on, room};
 use crate::{Path, Relay, TOLERANCE};
 
-/// Beyond this share of lost throughput smaller buffers make no sense to look for.
-const LARGEST_LOSS: f64 = 0.999;
+/// With a share of lost throughput as large as this no room is needed beyond what is in flight.
+const ALL: f64 = 0.999;
 
 /// How far above the slowest leg's rate legs are kept that could be faster, so that they do not delay it.
 const HEADROOM: f64 = 1.25;
 
-/// Gives each relay of `path` the buffer with which all lose the same share of throughput: at most [`TOLERANCE`]
-/// where memory allows, or else the least share with which all fit into `total`.
+/// Gives each relay of `path` a buffer for what is in flight, and room with which variation costs [`TOLERANCE`].
 ///
-/// For legs that do not vary and are alike this is the best there is: every relay passes the same rate, `buffer/round trips`.
+/// Where that is more than `total`, there is less room at all relays, for the same larger share of lost throughput; where even what
+/// is in flight is more, the same part of it everywhere: then all pass the same rate, which is the best there is.
 pub(super) fn fill(path: &mut Path, flows: &[Flow], most: &[Bytes], total: Option<Bytes>) {
     let slowest = flows.iter().map(|flow| flow.rate).fold(f64::INFINITY, f64::min);
-    let sizes = |share: f64| -> Vec<Bytes> {
+    let sizes = |share: f64, part_of_flight: f64| -> Vec<Bytes> {
         // What comes to a relay is what the one before lets pass, as in the forecast of a chain.
         let mut so_far = flows[0];
+        // And what it would be if all were held that is in flight.
+        let mut least = so_far.rate;
         (0..most.len())
             .map(|i| {
                 let round_trips = path.legs[i].round_trip() + path.legs[i + 1].round_trip();
                 let outgoing = flows[i + 1];
+                least = least.min(outgoing.rate);
                 // Legs that are far faster than the slowest may lose more: what is well above that one's rate.
-                let wanted = (HEADROOM * slowest / so_far.rate.min(outgoing.rate)).min(1.0);
-                let tolerance = 1.0 - (1.0 - share) * wanted;
-                let buffer = needed(so_far, outgoing, round_trips, tolerance).min(most[i]);
+                let wanted = (HEADROOM * slowest / least).min(1.0);
+                let in_flight = part_of_flight * wanted * least * round_trips;
+                let room = room(so_far, outgoing, 1.0 - (1.0 - share) * wanted);
+                let buffer = Bytes((in_flight + room) as u64).min(most[i]);
                 so_far = passed_on(so_far, outgoing, &couple(so_far, outgoing, buffer, round_trips));
                 buffer
             })
@@ -36,14 +40,17 @@ pub(super) fn fill(path: &mut Path, flows: &[Flow], most: &[Bytes], total: Optio
         let sum = sizes.iter().fold(0u64, |sum, size| sum.saturating_add(size.0));
         total.is_none_or(|total| sum <= total.0)
     };
-    let mut chosen = sizes(TOLERANCE);
+    let mut chosen = sizes(TOLERANCE, 1.0);
     if !fits(&chosen) {
-        let (mut low, mut high) = (TOLERANCE, LARGEST_LOSS);
+        let less_room = fits(&sizes(ALL, 1.0));
+        // From what does not fit to what does.
+        let (mut too_much, mut enough) = if less_room { (TOLERANCE, ALL) } else { (1.0, 0.0) };
         for _ in 0..50 {
-            let middle = 0.5 * (low + high);
-            if fits(&sizes(middle)) { high = middle } else { low = middle }
+            let middle = 0.5 * (too_much + enough);
+            let tried = if less_room { sizes(middle, 1.0) } else { sizes(ALL, middle) };
+            if fits(&tried) { enough = middle } else { too_much = middle }
         }
-        chosen = sizes(high);
+        chosen = if less_room { sizes(enough, 1.0) } else { sizes(ALL, enough) };
     }
     path.relays = chosen.into_iter().map(|buffer| Relay { buffer: Some(buffer) }).collect();
 }
@@ -68,8 +75,8 @@ mod tests {
     #[test]
     fn steady_legs_get_what_is_in_flight() {
         let found = filled(None, [Bytes(u64::MAX); 2]);
-        // 95 % of 1 MB/s times 40 and 50 ms.
-        assert!(found[0].abs_diff(38_000) < 50 && found[1].abs_diff(47_500) < 50, "{found:?}");
+        // 1 MB/s times 40 and 50 ms.
+        assert!(found[0].abs_diff(40_000) < 50 && found[1].abs_diff(50_000) < 50, "{found:?}");
     }
 
     #[test]
