@@ -1,6 +1,6 @@
 use std::fmt;
 
-use shorthaul_types::{Bytes, format_duration};
+use shorthaul_types::format_duration;
 
 use crate::{Forecast, Limit};
 
@@ -111,8 +111,7 @@ impl fmt::Display for Advice {
                     time(direct),
                     self.gain(),
                 )?;
-                let most = chosen.relays.iter().map(|relay| relay.needed).max().unwrap_or(Bytes(0));
-                write!(f, "; with buffers of {most}, {}.", binding(chosen))
+                write!(f, "; {}.", binding(chosen))
             }
             (Some(direct), None) => {
                 write!(f, "Go direct: ")?;
@@ -168,7 +167,7 @@ fn binding(forecast: &Forecast) -> String {
 mod tests {
     use std::time::Duration;
 
-    use shorthaul_types::BitRate;
+    use shorthaul_types::{BitRate, Bytes};
 
     use super::*;
     use crate::{Leg, Path, Relay, Transfer, model};
@@ -193,7 +192,7 @@ mod tests {
         assert!((2..=4).contains(&found.relays()) && found.gain() > 3.0, "{found}");
         let said = found.to_string();
         assert!(
-            said.starts_with("Use ") && said.contains("times as fast") && said.contains("buffer"),
+            said.starts_with("Use ") && said.contains("times as fast") && said.contains("then binds"),
             "{said}"
         );
     }

@@ -44,11 +44,17 @@ pub fn answer(args: &Args, model: &dyn ThroughputModel) -> Result<Answer> {
             model.name(),
         ),
         table: table(&rows),
-        sentences: vec![advice.to_string()],
+        sentences: std::iter::once(advice.to_string()).chain(buffers(&rows, args)).collect(),
         figure: figure(&leg, &transfer, model, Relay { buffer: args.buffer }, &rows)?,
         rows,
         file: None,
     })
+}
+
+/// What the advised relays need.
+fn buffers(rows: &[Row], args: &Args) -> Option<String> {
+    let needed = rows.iter().find(|row| row.advised)?.buffers.iter().max()?;
+    args.buffer.is_none().then(|| format!("Give each relay a buffer of {needed}."))
 }
 
 /// The forecast with the buffers that are given, or else with those that the path needs.

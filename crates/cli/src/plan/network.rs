@@ -4,7 +4,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use shorthaul_planner::placement::{self, Placement, Placements, Question};
 use shorthaul_planner::{Advice, Ends, Forecast, Leg, ThroughputModel};
-use shorthaul_report::plot::{Axis, Figure, Hue, Mark, Panel, Point, Series};
+use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series};
 use shorthaul_report::{Column, Table, Unit};
 use shorthaul_types::format_duration;
 
@@ -150,7 +150,7 @@ fn figure(sites: &Sites, question: &Question<'_>, rows: &[Row]) -> Figure {
     let numbers = Panel::new("The best chain with so many relays")
         .x(Axis::categories("relays", (0..=most).map(|n| n.to_string())))
         .y(Axis::new("throughput", Unit::BitsPerSecond))
-        .series(Series::new("forecast, 19 of 20 cases", Mark::LineAndDots, Hue::Blue).points(best));
+        .series(Series::dots("forecast, 19 of 20 cases", Hue::Blue).points(best));
 
     let mut alone = single_relays(question);
     alone.sort_by(|a, b| b.2.total_cmp(&a.2));
@@ -161,12 +161,12 @@ fn figure(sites: &Sites, question: &Question<'_>, rows: &[Row]) -> Figure {
     let mut positions = Panel::new("Each site as the only relay")
         .x(Axis::new("share of the round trip before the relay", Unit::Percent).from(0.0).to(1.0))
         .y(Axis::new("throughput", Unit::BitsPerSecond))
-        .series(Series::dots("forecast", Hue::Blue).points(points));
+        .series(Series::dots("", Hue::Blue).points(points));
     if let Some(direct) = rows.iter().find(|row| row.relays() == 0) {
         positions = positions.reference("direct", bits(&direct.forecast));
     }
     let name = |site: usize| sites.network.sites()[site].name.as_str();
-    Figure::new(&format!(
+    let figure = Figure::new(&format!(
         "{} from {} to {}: throughput with relays",
         question.transfer.size,
         name(sites.ends.from),
@@ -179,8 +179,9 @@ fn figure(sites: &Sites, question: &Question<'_>, rows: &[Row]) -> Figure {
     )
     .columns(2)
     .panel_height(150.0)
-    .panel(numbers)
-    .panel(positions)
+    .panel(numbers);
+    // Without a site that is measured to both ends there is nothing to show.
+    if alone.is_empty() { figure } else { figure.panel(positions) }
 }
 
 /// Site, position and throughput of each relay that is measured to both ends.
