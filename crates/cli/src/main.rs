@@ -7,6 +7,7 @@ mod demo;
 mod flows;
 mod gateway;
 mod lab;
+mod plan;
 mod replay;
 
 /// TCP made fast where distance or a bad link makes it slow.
@@ -25,6 +26,7 @@ enum Command {
     Flows(flows::Args),
     Gateway(gateway::Args),
     Lab(lab::Args),
+    Plan(plan::Args),
     Replay(replay::Args),
 }
 
@@ -35,6 +37,7 @@ fn main() -> anyhow::Result<()> {
         Command::Flows(args) => flows::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Lab(args) => lab::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Replay(args) => replay::run(&args),
     }
 }
