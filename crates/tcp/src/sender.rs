@@ -150,6 +150,8 @@ pub struct Sender {
     probe_due: bool,
     persist_backoff: u32,
     timeouts: u32,
+    nagle: bool,
+    idle_restart: bool,
     stats: SenderStats,
 }
 
@@ -190,8 +192,21 @@ impl Sender {
             probe_due: false,
             persist_backoff: 0,
             timeouts: 0,
+            nagle: false,
+            idle_restart: true,
             stats: SenderStats::default(),
         }
+    }
+
+    /// Holds small segments back while something is unacknowledged (Nagle's algorithm, RFC 9293
+    /// §3.7.4), but for the one that carries the FIN.
+    pub fn hold_small_segments(&mut self) {
+        self.nagle = true;
+    }
+
+    /// Goes on with the window of before after idle times, against RFC 5681 §4.1.
+    pub fn keep_window_when_idle(&mut self) {
+        self.idle_restart = false;
     }
 
     /// The bytes held, to append to. They are sent at the next [`Sender::poll_segment`].
@@ -263,6 +278,11 @@ impl Sender {
     /// Payload bytes of a full segment.
     pub fn mss(&self) -> u32 {
         self.mss
+    }
+
+    /// The largest window that the peer ever had open (MAX.SND.WND), in bytes.
+    pub fn max_window(&self) -> u64 {
+        self.max_window
     }
 
     /// The window that the peer has open, in bytes.
@@ -388,6 +408,7 @@ impl Sender {
         let min_rtt = rtt.min_rtt();
         let mut delivered = 0;
         let mut newest: Option<Time> = None;
+        let mut ambiguous = false;
         let mut on_delivered = |start: u64, record: &Record| {
             delivered += record.end - start;
             rate.on_delivered(now, record.end - start, &record.sent);
@@ -395,6 +416,8 @@ impl Sender {
             if !record.retransmitted {
                 newest = newest.max(Some(record.sent.sent_at()));
             }
+            // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
+            ambiguous |= record.retransmitted;
         };
         board.acknowledge(ack.ack, &mut on_delivered);
         if self.sack {
@@ -406,7 +429,8 @@ impl Sender {
         }
         self.una = ack.ack;
         self.queue.release(ack.ack);
-        (delivered, newest.map(|sent| now.saturating_since(sent)))
+        let sample = newest.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
+        (delivered, sample)
     }
 
     /// RACK: what was sent long enough before something delivered is lost.
@@ -576,8 +600,15 @@ impl Sender {
         if len < pending && len > u64::from(self.mss) {
             len = whole(len);
         }
+        if self.nagle && len == pending && len % u64::from(self.mss) != 0 && !self.fin {
+            if len > u64::from(self.mss) {
+                len = whole(len); // the small one follows when these are acknowledged
+            } else if !self.board.is_empty() {
+                return None;
+            }
+        }
         if self.board.is_empty() {
-            if now.saturating_since(self.last_send) > self.rtt.rto() {
+            if self.idle_restart && now.saturating_since(self.last_send) > self.rtt.rto() {
                 self.control.on_idle_restart(now);
                 self.set_pace();
             }
