@@ -18,6 +18,14 @@ pub struct Scheme {
     pub sack: Option<bool>,
     /// Offer timestamps, or do not.
     pub timestamps: Option<bool>,
+    /// Offer window scaling, or do not: without, at most 65,535 bytes are on the way.
+    pub window_scaling: Option<bool>,
+    /// Offer explicit congestion notification, or do not.
+    pub ecn: Option<bool>,
+    /// Start from the initial window again after an idle time, or do not.
+    pub idle_restart: Option<bool>,
+    /// Hold small segments back while data is unacknowledged, or do not.
+    pub nagle: Option<bool>,
     /// Another initial window, in segments.
     pub initial_window: Option<u32>,
     /// Another retransmission timer.
@@ -40,6 +48,10 @@ impl Default for Scheme {
             ack: None,
             sack: None,
             timestamps: None,
+            window_scaling: None,
+            ecn: None,
+            idle_restart: None,
+            nagle: None,
             initial_window: None,
             rto: None,
             send_buffer: Bytes(16 << 20),
@@ -84,6 +96,10 @@ impl From<&SchemeSection> for Scheme {
             ack: table.ack.map(Ack::from),
             sack: table.sack,
             timestamps: table.timestamps,
+            window_scaling: table.window_scaling,
+            ecn: table.ecn,
+            idle_restart: table.idle_restart,
+            nagle: table.nagle,
             initial_window: table.initial_window,
             rto: table.rto.map(|rto| match rto {
                 RtoSection::Linux => RttConfig::LINUX,

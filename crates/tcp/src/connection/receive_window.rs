@@ -46,6 +46,16 @@ impl ReceiveWindow {
         self.limit
     }
 
+    /// The whole buffer, of which [`Self::limit`] is what may be offered now.
+    pub(super) fn buffer(&self) -> u64 {
+        self.buffer
+    }
+
+    /// The owner has use for so much of the buffer only.
+    pub(super) fn restrict(&mut self, limit: u64) {
+        self.limit = limit.min(self.buffer);
+    }
+
     /// The buffer is no larger than this: what the header can express.
     pub(super) fn cap(&mut self, bytes: u64) {
         self.buffer = self.buffer.min(bytes);
