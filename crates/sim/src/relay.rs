@@ -67,7 +67,9 @@ impl Service {
 
     fn begin(&mut self, now: Time) {
         if self.done.is_none() && !self.queue.is_empty() {
-            self.done = Some(now + self.time.draw(self.seed, self.served));
+            let bytes = self.queue.front().map_or(0, |job| job.bytes.len());
+            let share = bytes as f64 / self.packet as f64;
+            self.done = Some(now + self.time.draw(self.seed, self.served).mul_f64(share));
             self.served += 1;
         }
     }
@@ -255,6 +257,11 @@ impl RelayNode {
         let session = &mut self.sessions[index];
         session.most_held = session.most_held.max(held);
         let (source, target) = (session.id(from), session.id(from.other()));
+        // what is read is still held: reading must not open the window
+        let room = Bytes(self.buffer.0.saturating_sub(held));
+        if let Some(connection) = self.host.connection_mut(source) {
+            connection.limit_receive_window(room);
+        }
         loop {
             let Some(connection) = self.host.connection(source) else { return };
             if connection.readable() == 0 {

@@ -217,7 +217,7 @@ impl Connection {
                 timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
             },
             &mut self.inbox,
-            2 * self.window.limit() as usize,
+            self.window.memory() as usize,
         );
         if new > 0 {
             self.window.on_arrival(
