@@ -1,7 +1,8 @@
 //! What an experiment is, as data: one TOML file for every engine.
 //!
 //! Reading order: [`Study`] (a file: points of a sweep, seeds), [`Scenario`] (one point, worked out),
-//! [`Node`], [`LinkDescription`], [`Scheme`], [`Flow`] and [`Workload`], [`Metric`] and [`Series`].
+//! [`Node`], [`LinkDescription`], [`Scheme`], [`Flow`] and [`Workload`], [`Metric`] and [`Series`],
+//! [`Summary`] (what several runs say).
 //!
 //! A file that makes no sense is refused with its name, the line, what is wrong and what would be right.
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ mod scenario;
 mod schema;
 mod scheme;
 mod study;
+mod summary;
 mod sweep;
 
 pub use error::ScenarioError;
@@ -27,4 +29,5 @@ pub use scenario::{
 pub use schema::schema;
 pub use scheme::Scheme;
 pub use study::Study;
+pub use summary::Summary;
 pub use sweep::Point;

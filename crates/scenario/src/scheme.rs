@@ -64,6 +64,7 @@ impl Default for Scheme {
 impl Scheme {
     /// What is wrong with it, if anything.
     pub(crate) fn check(&self) -> Result<(), String> {
+        shorthaul_tcp::Profile::named(&self.profile).map_err(|error| error.to_string())?;
         if self.send_buffer == Bytes(0) || self.receive_buffer == Bytes(0) {
             return Err("a buffer of nothing lets nothing through: write a size such as \"1 MB\"".into());
         }

@@ -153,6 +153,27 @@ impl Study {
         resolve(&source, file).map_err(in_point)
     }
 
+    /// What decides about the outcome of a run at a point, but for the seed, in a form that does not depend
+    /// on how it is written: two points with the same text have the same outcomes.
+    ///
+    /// # Errors
+    /// As [`Study::scenario`].
+    pub fn fingerprint(&self, point: &Point) -> Result<String, ScenarioError> {
+        let text = self.text_at(point)?;
+        let mut table: toml::Table =
+            toml::from_str(&text).map_err(|error| ScenarioError::of_toml(&self.file_name, &text, &error))?;
+        for key in ["name", "about", "seed", "repeats", "sweep", "cases"] {
+            table.remove(key);
+        }
+        let mut fingerprint = table.to_string();
+        for link in self.scenario(point)?.links {
+            for (file, trace) in &link.traces {
+                fingerprint.push_str(&format!("# {file}: {trace:?}\n"));
+            }
+        }
+        Ok(fingerprint)
+    }
+
     /// The name of the scenario.
     pub fn name(&self) -> &str {
         &self.name

@@ -135,6 +135,7 @@ fn errors_name_file_line_text_and_remedy() {
         "from = \"sorce\"",
         &["line 22: `from = \"sorce\"`", "no node `sorce`", "source"],
     );
+    says("\"newreno\", ack", "\"neworeno\", ack", &["line 9", "`neworeno` is not a profile", "newreno, "]);
     says("from = \"source\"", "from = \"source-sink.1\"", &["line 22", "is no host"]);
     says(
         "link = { rate = \"10 Mbit/s",

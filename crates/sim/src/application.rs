@@ -32,8 +32,8 @@ pub(crate) struct FlowEnd {
 /// What one end of a flow has seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EndReport {
-    /// When each connection was begun (by who opens) and established (by both).
-    pub connections: Vec<(Time, Option<Time>)>,
+    /// The connections, in order.
+    pub connections: Vec<Opening>,
     pub transfers: Vec<Transfer>,
     /// Payload that reached the application.
     pub delivered: u64,
@@ -48,6 +48,14 @@ pub(crate) struct EndReport {
     pub failures: Vec<String>,
     /// Nothing more is to come.
     pub done: bool,
+}
+
+/// How a connection came about, as one end has seen it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opening {
+    /// When it was asked for, or accepted.
+    pub begun: Time,
+    pub established: Option<Time>,
 }
 
 /// A file, a response or a whole stream, as who takes it has seen it.
@@ -93,7 +101,7 @@ pub(crate) enum Wake {
 
 impl FlowEnd {
     pub fn session(&mut self, end: usize, now: Time, established: bool) -> Session {
-        self.report.connections.push((now, established.then_some(now)));
+        self.report.connections.push(Opening { begun: now, established: established.then_some(now) });
         Session {
             end,
             number: self.report.connections.len() - 1,
@@ -120,7 +128,7 @@ impl FlowEnd {
 
     /// The connection is established: what to write, and when to wake up for more.
     pub fn on_connected(&mut self, session: &mut Session, now: Time) -> Option<(Time, Wake)> {
-        self.report.connections[session.number].1 = Some(now);
+        self.report.connections[session.number].established = Some(now);
         match (&self.workload, self.gives) {
             (Workload::Bulk(size), true) => {
                 session.budget = size.0;
@@ -240,7 +248,7 @@ impl FlowEnd {
         match &self.workload {
             Workload::Requests { .. } => {}
             _ => {
-                let started = self.report.connections[session.number].0.max(session.began.min(now));
+                let started = session.began;
                 self.report.transfers.push(Transfer { started, ended: now });
             }
         }

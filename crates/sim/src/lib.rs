@@ -1,6 +1,6 @@
 //! A deterministic discrete-event simulator that drives the very machines that the live loop drives.
 //!
-//! Reading order: [`simulate`] (a scenario and a seed to an [`Outcome`]); within, `network` (the event
+//! Reading order: [`simulate()`] (a scenario and a seed to an [`Outcome`]); within, `network` (the event
 //! loop), [`Agenda`] (who is next), `frame` (what travels), `host` and `application` (endpoints and what
 //! they do), `relay` (the node of the proxy transport service), `measure` (numbers and checks).
 //!

@@ -1,5 +1,5 @@
 //! From a network that runs to numbers.
-use crate::application::{EndReport, seconds};
+use crate::application::{EndReport, Opening, seconds};
 use crate::network::{Network, WayState};
 use crate::outcome::{FlowOutcome, LinkOutcome, Outcome, TimeSeries};
 use crate::station::Station;
@@ -225,13 +225,13 @@ fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {
     }
     let outcome = |(flow, reports): (&Flow, &[Option<&EndReport>; 2])| {
         let [Some(taker), Some(giver)] = *reports else { return None };
-        let began = giver.connections.iter().chain(&taker.connections).map(|(began, _)| *began).min();
+        let began = giver.connections.iter().chain(&taker.connections).map(|opening| opening.begun).min();
         let from = began.unwrap_or(network.now).max(Time::ZERO + scenario.warm_up);
         let until = if taker.done { taker.last_delivery.unwrap_or(network.now) } else { network.now };
         let time = seconds(from, until);
         let (opener, listener) = if flow.giver_opens { (giver, taker) } else { (taker, giver) };
-        let set_up = |(opened, accepted): (&(Time, Option<Time>), &(Time, Option<Time>))| {
-            Some(seconds(opened.0, opened.1?.max(accepted.1?)))
+        let set_up = |(opened, accepted): (&Opening, &Opening)| {
+            Some(seconds(opened.begun, opened.established?.max(accepted.established?)))
         };
         Some(FlowOutcome {
             name: flow.name.clone(),

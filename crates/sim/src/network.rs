@@ -202,8 +202,7 @@ impl Network {
     /// Lets a machine send what it has to send, and asks when to come again.
     fn turn(&mut self, node: NodeIndex) {
         let mut out = std::mem::take(&mut self.out);
-        loop {
-            let Some(machine) = self.nodes[node.0].station.machine() else { break };
+        while let Some(machine) = self.nodes[node.0].station.machine() {
             let more = machine.poll_transmit(self.now, &mut out);
             cut_super_segments(&mut out);
             for (_, packet) in out.drain(..) {

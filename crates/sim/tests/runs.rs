@@ -212,9 +212,9 @@ fn a_capture_holds_every_packet_of_the_link_and_says_which_were_dropped() {
     let recording = Recording::default().capture("a-a-b.1", Box::new(file.clone()));
     let outcome = simulate(&scenario, 2, recording).expect("a run");
     let bytes = file.0.lock().expect("one thread").clone();
-    let mut reader = shorthaul_wire::pcapng::Reader::new(&bytes);
+    let reader = shorthaul_wire::pcapng::Reader::new(&bytes);
     let (mut packets, mut dropped, mut payload) = (0, 0, 0);
-    while let Some(record) = reader.next() {
+    for record in reader {
         let record = record.expect("a sound recording");
         packets += 1;
         dropped += u64::from(record.comment.starts_with("dropped"));

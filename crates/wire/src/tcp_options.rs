@@ -108,7 +108,7 @@ pub(crate) fn write(options: &TcpOptions, out: &mut [u8; OPTIONS_MAX]) -> usize 
     write_as(&known, Layout::Aligned, 0, out)
 }
 
-/// The bytes that [`write`] takes for these options: a multiple of four, at most 40.
+/// The bytes that [`write()`] takes for these options: a multiple of four, at most 40.
 pub(crate) fn written_len(options: &TcpOptions) -> usize {
     for blocks in (0..=options.sack.len()).rev() {
         for layout in [Layout::Aligned, Layout::Packed] {
