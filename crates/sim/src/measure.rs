@@ -100,15 +100,16 @@ impl<'a> Probe<'a> {
             }
             Series::Cwnd | Series::Ssthresh | Series::Sequence | Series::Rtt | Series::InFlight => {
                 for (flow, connection) in host_senders(network) {
-                    put(flows[flow as usize].name.clone(), value_of(series, connection));
+                    if let Some(value) = value_of(series, connection) {
+                        put(flows[flow as usize].name.clone(), value);
+                    }
                 }
                 for (node, state) in self.scenario.nodes.iter().zip(&network.nodes) {
                     let Station::Relay(relay) = &state.station else { continue };
                     for (flow, connection) in relay.senders() {
-                        let toward_taker = connection.sender().nxt() > 1;
-                        if toward_taker {
-                            let subject = format!("{}@{}", flows[flow as usize].name, node.name);
-                            put(subject, value_of(series, connection));
+                        let has_sent = connection.sender().nxt() > 1;
+                        if let Some(value) = value_of(series, connection).filter(|_| has_sent) {
+                            put(format!("{}@{}", flows[flow as usize].name, node.name), value);
                         }
                     }
                 }
@@ -176,15 +177,16 @@ fn mean<'a>(values: impl Iterator<Item = &'a f64>) -> Option<f64> {
     mean.value()
 }
 
-fn value_of(series: Series, connection: &Connection) -> f64 {
+/// A value of a sender; `None` for a round-trip time that is not yet known.
+fn value_of(series: Series, connection: &Connection) -> Option<f64> {
     let sender = connection.sender();
-    match series {
+    Some(match series {
         Series::Cwnd => sender.control().window() as f64,
         Series::Ssthresh => sender.control().ssthresh() as f64,
         Series::Sequence => sender.nxt().saturating_sub(1) as f64,
-        Series::Rtt => sender.rtt().srtt().map_or(f64::NAN, |srtt| srtt.as_secs_f64()),
+        Series::Rtt => sender.rtt().srtt()?.as_secs_f64(),
         _ => sender.in_flight() as f64,
-    }
+    })
 }
 
 /// The ends of all flows: the flow's number, whether it gives, and what it has seen.
