@@ -138,8 +138,7 @@ impl Builder<'_> {
                     Some(scheme) => self.config(node, scheme, Buffers::of(scheme))?,
                     None => shared.clone(),
                 };
-                let timestamps = if config.profile.timestamps { 12 } else { 0 };
-                let unit = config.mss.min(config.mtu.saturating_sub(40)) - timestamps;
+                let unit = self.segment(flow)?;
                 let pattern = patterns.entry(unit).or_insert_with(|| Arc::new(Pattern::new(unit))).clone();
                 ends.push(FlowEnd {
                     flow: number as u32,
@@ -156,6 +155,17 @@ impl Builder<'_> {
             }
         }
         Ok(AppHost::new(self.host(node), address_of(node), ends))
+    }
+
+    /// The payload of a flow's full segments, as its giver sends them: both ends must know the same bytes.
+    fn segment(&self, flow: &Flow) -> Result<u32, SimError> {
+        let scheme = match (&flow.scheme, &self.scenario.nodes[flow.from.0].role) {
+            (Some(scheme), _) | (None, Role::Host(scheme)) => scheme,
+            _ => return Ok(1460),
+        };
+        let config = self.config(flow.from, scheme, Buffers::of(scheme))?;
+        let timestamps = if config.profile.timestamps { 12 } else { 0 };
+        Ok(config.mss.min(config.mtu.saturating_sub(40)).saturating_sub(timestamps))
     }
 
     /// The nodes that end the connections of a flow, in the order in which they are opened.

@@ -104,6 +104,8 @@ struct RelaySession {
     in_service: [u64; 2],
     /// Per direction: its sender has closed.
     closed: [bool; 2],
+    /// The far leg is established. To close it before would give it up (RFC 9293 §3.10.4).
+    far_connected: bool,
     /// The most that was held of either direction.
     most_held: u64,
 }
@@ -202,6 +204,7 @@ impl RelayNode {
                     far,
                     in_service: [0; 2],
                     closed: [false; 2],
+                    far_connected: false,
                     most_held: 0,
                 };
                 self.sessions.push(session);
@@ -222,7 +225,8 @@ impl RelayNode {
         while let Some((id, event)) = self.host.poll_event() {
             let Some(&(index, side)) = self.by_connection.get(&id) else { continue };
             match event {
-                Event::Connected | Event::Readable | Event::Writable => {}
+                Event::Connected => self.sessions[index].far_connected |= side == Side::Far,
+                Event::Readable | Event::Writable => {}
                 Event::PeerClosed => self.sessions[index].closed[side as usize] = true,
                 Event::Closed | Event::Failed(_) => {
                     if let Some(connection) = self.host.connection(id) {
@@ -286,7 +290,8 @@ impl RelayNode {
     fn pass_on_end(&mut self, now: Time, index: usize, from: Side) {
         let session = &self.sessions[index];
         let unread = self.connection(session, from).map_or(0, Connection::readable);
-        if session.closed[from as usize] && session.in_service[from as usize] == 0 && unread == 0 {
+        let ended = session.closed[from as usize] && session.in_service[from as usize] == 0 && unread == 0;
+        if ended && session.far_connected {
             let target = session.id(from.other());
             if let Some(connection) = self.host.connection_mut(target) {
                 connection.close(now); // again, perhaps: that does nothing
