@@ -5,8 +5,9 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::hash::BuildHasher;
 use core::net::{IpAddr, SocketAddr};
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use shorthaul_types::{Deadline, PortId, Seed, SeqNum, Time};
 use shorthaul_wire::{IcmpError, Machine, Packet, TcpFlags, TcpHeader, TcpSegment, Transport, TxBatch};
 
@@ -129,7 +130,9 @@ pub struct Host {
     secret: Secret,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    table: HashMap<Addresses, u32, Keyed>,
+    /// The slots of the connections that segments go to, by the hash of their two ends.
+    table: HashTable<u32>,
+    keyed: Keyed,
     listeners: BTreeMap<u16, Listener>,
     accepted: VecDeque<ConnectionId>,
     ready: VecDeque<u32>,
@@ -149,7 +152,8 @@ impl Host {
             secret,
             slots: Vec::new(),
             free: Vec::new(),
-            table: HashMap::with_hasher(secret.keyed("table")),
+            table: HashTable::new(),
+            keyed: secret.keyed("table"),
             listeners: BTreeMap::new(),
             accepted: VecDeque::new(),
             ready: VecDeque::new(),
@@ -200,7 +204,7 @@ impl Host {
             return Err(ConnectError::Versions(path));
         }
         let path = if local.port() == 0 { self.with_free_port(path)? } else { path };
-        if self.table.contains_key(&path) {
+        if self.slot_of(&path).is_some() {
             return Err(ConnectError::InUse(path));
         }
         let isn = self.secret.isn(now, &path);
@@ -218,7 +222,7 @@ impl Host {
             self.next_port = self.next_port.wrapping_add(1);
             let local = SocketAddr::new(path.local.ip(), port);
             let candidate = Addresses { local, ..path };
-            if !self.table.contains_key(&candidate) && !self.listeners.contains_key(&port) {
+            if self.slot_of(&candidate).is_none() && !self.listeners.contains_key(&port) {
                 return Ok(candidate);
             }
         }
@@ -322,23 +326,32 @@ impl Host {
             end_told: false,
         };
         self.slots[slot as usize].entry = Some(alloc::boxed::Box::new(entry));
-        self.table.insert(path, slot);
+        let (keyed, slots) = (&self.keyed, &self.slots);
+        self.table
+            .insert_unique(keyed.hash_one(Some(path)), slot, |&slot| keyed.hash_one(path_at(slots, slot)));
         self.mark_ready(slot);
         ConnectionId { slot, generation: self.slots[slot as usize].generation }
     }
 
     fn remove(&mut self, slot: u32) {
+        self.unlink(slot);
         let Some(entry) = self.slots[slot as usize].entry.take() else { return };
         self.slots[slot as usize].generation += 1;
         self.free.push(slot);
-        self.unlink(slot, entry.connection.path());
         self.leave_backlog(entry.backlog);
     }
 
+    /// The slot that segments between two ends go to.
+    fn slot_of(&self, path: &Addresses) -> Option<u32> {
+        let hash = self.keyed.hash_one(Some(*path));
+        self.table.find(hash, |&slot| path_at(&self.slots, slot) == Some(*path)).copied()
+    }
+
     /// Segments between these two ends do not go to `slot` any more.
-    fn unlink(&mut self, slot: u32, path: Addresses) {
-        if self.table.get(&path) == Some(&slot) {
-            self.table.remove(&path);
+    fn unlink(&mut self, slot: u32) {
+        let hash = self.keyed.hash_one(path_at(&self.slots, slot));
+        if let Ok(found) = self.table.find_entry(hash, |&other| other == slot) {
+            found.remove();
         }
     }
 
@@ -372,11 +385,10 @@ impl Host {
             connection.abort(now); // nobody will read it, and the peer should know (RFC 2525 §2.17)
         }
         if connection.state() == State::Closed {
-            let path = connection.path();
             let over = entry.end_told && connection.readable() == 0 && !connection.has_event();
             let released = entry.released;
             let taken = entry.backlog.is_none() || self.accepted.contains(&ConnectionId { slot, generation });
-            self.unlink(slot, path);
+            self.unlink(slot);
             if over || released || !taken {
                 return self.remove(slot);
             }
@@ -396,7 +408,7 @@ impl Host {
         }
         let path = Addresses::of_incoming(flow);
         let mut above = None;
-        if let Some(&slot) = self.table.get(&path) {
+        if let Some(slot) = self.slot_of(&path) {
             let Some(entry) = self.slots[slot as usize].entry.as_mut() else { return };
             let successor = entry.connection.successor_isn(&segment.header);
             let reopens = successor.is_some() && self.listeners.contains_key(&path.local.port());
@@ -415,7 +427,7 @@ impl Host {
             entry.connection.abort(now);
             self.stats.reused += u64::from(reopens);
             above = successor;
-            self.unlink(slot, path);
+            self.unlink(slot);
             self.announce(slot);
             self.mark_ready(slot);
         }
@@ -463,13 +475,18 @@ impl Host {
 
     fn handle_icmp(&mut self, now: Time, packet: &Packet, error: &IcmpError) {
         let path = Addresses { local: error.flow.src, remote: error.flow.dst };
-        let Some(&slot) = self.table.get(&path) else { return };
+        let Some(slot) = self.slot_of(&path) else { return };
         if let Some(entry) = self.slots[slot as usize].entry.as_mut() {
             entry.connection.handle_packet(now, PortId(0), packet.clone());
             self.announce(slot);
             self.mark_ready(slot);
         }
     }
+}
+
+/// The ends of the connection in a slot.
+fn path_at(slots: &[Slot], slot: u32) -> Option<Addresses> {
+    Some(slots.get(slot as usize)?.entry.as_ref()?.connection.path())
 }
 
 /// The reset that answers a segment of no connection (RFC 9293 §3.10.7.1).

@@ -15,8 +15,10 @@
 
 extern crate alloc;
 
+mod arbiter;
 mod byte_queue;
 mod connection;
+mod governor;
 mod host;
 mod isn;
 mod profile;
@@ -24,15 +26,19 @@ mod prr;
 mod rack;
 mod reassembly;
 mod receiver;
+mod recovery;
 mod scoreboard;
 mod sender;
 mod timers;
 
+pub use arbiter::{Arbiter, EveryLossIsCongestion, LossEvidence, LossSign, Probe, ProbeAnswer, Verdict};
 pub use byte_queue::ByteQueue;
 pub use connection::{Addresses, Agreed, Connection, ConnectionConfig, Event, Failure, KeepAlive, State};
+pub use governor::{Governor, Solo, Transmission};
 pub use host::{ConnectError, ConnectionId, Host, HostConfig, HostStats};
 pub use profile::{Profile, UnknownProfile};
 pub use reassembly::Reassembly;
 pub use receiver::{AckPolicy, Receiver, Segment};
+pub use recovery::{Recovery, UnknownRecovery};
 pub use scoreboard::{Record, Scoreboard};
 pub use sender::{Ack, Outgoing, Sender, SenderConfig, SenderStats};

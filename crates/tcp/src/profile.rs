@@ -1,5 +1,5 @@
 //! Schemes by name: each is a row of data that picks its parts.
-use crate::AckPolicy;
+use crate::{AckPolicy, Recovery};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -14,6 +14,12 @@ pub struct Profile {
     pub name: &'static str,
     /// Sizes the congestion window.
     pub control: Algorithm,
+    /// Finds losses and repairs them.
+    pub recovery: Recovery,
+    /// After a timeout, first looks whether it was spurious (F-RTO, RFC 5682).
+    pub f_rto: bool,
+    /// After several timeouts in a row, tries smaller segments (RFC 4821).
+    pub finds_black_holes: bool,
     /// Spreads bursts over the round trip.
     pub pacing: bool,
     /// When received data is acknowledged.
@@ -40,6 +46,9 @@ pub struct Profile {
 const MODERN: Profile = Profile {
     name: "cubic",
     control: Algorithm::Cubic,
+    recovery: Recovery::RackTlp,
+    f_rto: true,
+    finds_black_holes: true,
     pacing: true,
     ack: AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 16 },
     rtt: RttConfig::LINUX,
@@ -57,6 +66,9 @@ const MODERN: Profile = Profile {
 const CLASSIC: Profile = Profile {
     name: "newreno",
     control: Algorithm::Reno,
+    recovery: Recovery::NewReno,
+    f_rto: false,
+    finds_black_holes: false,
     pacing: false,
     ack: AckPolicy::Delayed { wait: Duration::from_millis(200), quick: 0 },
     rtt: RttConfig::RFC6298,
@@ -70,10 +82,17 @@ const CLASSIC: Profile = Profile {
 
 /// The registry, in the order in which it is listed.
 const PROFILES: &[Profile] = &[
+    Profile { name: "tahoe", recovery: Recovery::Tahoe, ..CLASSIC },
+    Profile { name: "reno", recovery: Recovery::Reno, ..CLASSIC },
     CLASSIC,
     Profile { name: "sack-reno", control: Algorithm::Reno, ..MODERN },
     MODERN,
     Profile { name: "cubic-ecn", ecn: true, ..MODERN },
+    Profile { name: "bbr", control: Algorithm::Bbr, ..MODERN },
+    Profile { name: "bbr3", control: Algorithm::Bbr3, ..MODERN },
+    Profile { name: "westwood", control: Algorithm::Westwood, ..MODERN },
+    Profile { name: "vegas", control: Algorithm::Vegas, ..MODERN },
+    Profile { name: "hybla", control: Algorithm::Hybla, ..MODERN },
 ];
 
 impl Profile {
@@ -95,11 +114,10 @@ impl Profile {
     /// is how often the SYN or SYN-ACK was sent again: more than once, and the window is one
     /// segment (RFC 6928 §2).
     pub(crate) fn control_params(&self, now: Time, mss: u32, syn_resent: u32) -> ControlParams {
-        let segment = u64::from(mss.max(1));
-        let segments = if syn_resent > 1 { 1 } else { u64::from(self.initial_window.clamp(1, 10)) };
-        // RFC 6928 §2, equation 1.
-        let initial_window = (segments * segment).min(14_600.max(2 * segment));
-        ControlParams { mss, initial_window, now, paced: self.pacing }
+        let segments = if syn_resent > 1 { 1 } else { self.initial_window.clamp(1, 10) };
+        let params =
+            ControlParams { paced: self.pacing, selective_acks: self.sack, ..ControlParams::new(mss, now) };
+        params.with_initial_segments(segments)
     }
 }
 
@@ -153,6 +171,6 @@ mod tests {
         assert_eq!(window(1460, 10, 0), 14_600);
         assert_eq!(window(1448, 3, 1), 3 * 1448);
         assert_eq!(window(8948, 10, 0), 2 * 8948);
-        assert_eq!(window(1448, 10, 2), 1448);
+        assert_eq!(window(1448, 10, 2), 1448, "the SYN was sent again twice");
     }
 }

@@ -2,8 +2,10 @@
 
 mod pair;
 
-use pair::{Link, Pair};
-use shorthaul_tcp::{ConnectionConfig, Profile, State};
+use pair::{Dice, Link, Pair};
+use proptest::prelude::*;
+use shorthaul_tcp::{AckPolicy, ConnectionConfig, KeepAlive, Profile, State};
+use shorthaul_types::{Bytes, Time};
 use std::time::Duration;
 
 #[test]
@@ -24,5 +26,106 @@ fn every_profile_gets_through_a_bad_link() {
         pair.open(config.clone(), config);
         let done = pair.run_until(Duration::from_secs(3600), Pair::is_done);
         assert!(done, "{name}: {:?} {:?}", pair.apps, [pair.state(0), pair.state(1)]);
+    }
+}
+
+/// Two ends and a link, drawn from a seed.
+fn draw(seed: u64) -> (Link, [ConnectionConfig; 2], [u64; 2], [usize; 2]) {
+    let mut dice = Dice(seed);
+    let link = Link {
+        delay: Duration::from_micros(100 + dice.below(150_000)),
+        loss: [0, 5, 20, 100, 200][dice.below(5) as usize],
+        reorder: [0, 0, 50, 300][dice.below(4) as usize],
+        duplicate: [0, 0, 20, 200][dice.below(4) as usize],
+        lag: Duration::from_micros(1 + dice.below(60_000)),
+    };
+    let names: Vec<&str> = Profile::names().collect();
+    let configs = [0, 1].map(|_| {
+        let profile = Profile::named(names[dice.below(names.len() as u64) as usize]).unwrap();
+        let mtu = [576, 1280, 1500, 1500, 9000][dice.below(5) as usize];
+        ConnectionConfig {
+            profile: Profile {
+                sack: dice.happens(700),
+                timestamps: dice.happens(600),
+                window_scaling: dice.happens(700),
+                ecn: dice.happens(300),
+                nagle: dice.happens(300),
+                pacing: dice.happens(500),
+                idle_restart: dice.happens(700),
+                initial_window: 1 + dice.below(10) as u32,
+                ack: if dice.happens(300) { AckPolicy::Immediate } else { profile.ack },
+                ..profile
+            },
+            send_buffer: Bytes(1 << (11 + dice.below(10))),
+            receive_buffer: Bytes(1 << (11 + dice.below(10))),
+            autotuning: dice.happens(700),
+            window_shift: dice.happens(300).then(|| dice.below(15) as u8),
+            mss: mtu - 40,
+            mtu,
+            super_segments: dice.happens(300),
+            keep_alive: dice.happens(200).then(KeepAlive::default),
+            syn_retries: 12,
+            ..ConnectionConfig::default()
+        }
+    });
+    let totals = [0, 1].map(|_| [0, 1, 5_000, 100_000, 400_000][dice.below(5) as usize]);
+    let appetites =
+        [0, 1].map(|_| if dice.happens(200) { 1 + dice.below(20_000) as usize } else { usize::MAX });
+    (link, configs, totals, appetites)
+}
+
+fn swarm(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let (link, [client, server], totals, appetites) = draw(seed);
+        let mut pair = Pair::new(seed, link, totals);
+        pair.audit = true;
+        pair.apps[0].appetite = appetites[0];
+        pair.apps[1].appetite = appetites[1];
+        let context = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            pair.open(client.clone(), server.clone());
+            pair.run_until(Duration::from_secs(4 * 3600), Pair::is_done)
+        }));
+        let state = || [pair.state(0), pair.state(1)];
+        match context {
+            Ok(true) => assert_eq!(state(), [State::Closed; 2], "seed {seed}"),
+            Ok(false) => panic!(
+                "seed {seed}: {:?} {:?} at {}\n{link:?}\n{client:?}\n{server:?}",
+                pair.apps,
+                state(),
+                pair.now
+            ),
+            Err(cause) => {
+                eprintln!("seed {seed}: {link:?}\n{client:?}\n{server:?}");
+                std::panic::resume_unwind(cause);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_swarm_of_ends_and_links_gets_through() {
+    swarm(0..500);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_is_lost_reordered_or_duplicated_the_stream_arrives(
+        seed: u64,
+        loss in 0u64..250,
+        reorder in 0u64..500,
+        duplicate in 0u64..300,
+        totals in (0u64..60_000, 0u64..60_000),
+        isn_time in 0u64..20_000_000,
+    ) {
+        let link = Link { loss, reorder, duplicate, ..Link::default() };
+        let mut pair = Pair::new(seed, link, [totals.0, totals.1]);
+        // The clock decides the sequence numbers: they wrap in some of the cases.
+        pair.now = Time::from_millis(isn_time);
+        let config = ConnectionConfig { syn_retries: 12, ..ConnectionConfig::default() };
+        pair.open(config.clone(), config);
+        let done = pair.run_until(Duration::from_secs(4 * 3600), Pair::is_done);
+        prop_assert!(done, "{:?} {:?}", pair.apps, [pair.state(0), pair.state(1)]);
     }
 }

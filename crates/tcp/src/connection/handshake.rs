@@ -6,7 +6,8 @@ use super::{Addresses, Connection, ConnectionConfig, Event, Failure, State};
 use crate::{ByteQueue, Receiver, Sender, SenderConfig};
 use alloc::sync::Arc;
 use core::time::Duration;
-use shorthaul_types::{SeqNum, SeqSpace, Time};
+use shorthaul_congestion::ControlParams;
+use shorthaul_types::{Seed, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{IpHeader, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps};
 
 /// What the peer's SYN said.
@@ -59,7 +60,12 @@ impl Connection {
             peer: Peer { space: SeqSpace::new(SeqNum(0)), mss: 0, shift: 0 },
             agreed: Agreed::default(),
             opening: Opening { due: true, ..Opening::default() },
-            sender: Sender::new(now, 1, 1, sender_config(now, &config, 536, Agreed::default(), 0)),
+            sender: Sender::new(
+                now,
+                1,
+                1,
+                sender_config(now, &config, 536, Agreed::default(), &Opening::default(), isn),
+            ),
             receiver: Receiver::new(1, 1, 536, ack),
             inbox: ByteQueue::new(1),
             window,
@@ -125,14 +131,8 @@ impl Connection {
         let mss = self.segment_size(self.config.mtu);
         // The window of a SYN is never scaled (RFC 7323 §2.2).
         let edge = 1 + u64::from(syn.window);
-        let config = sender_config(now, &self.config, mss, self.agreed, self.opening.resent);
+        let config = sender_config(now, &self.config, mss, self.agreed, &self.opening, self.own.seq(0));
         let mut sender = Sender::new(now, 1, edge, config);
-        if profile.nagle {
-            sender.hold_small_segments();
-        }
-        if !profile.idle_restart {
-            sender.keep_window_when_idle();
-        }
         *sender.queue_mut() = core::mem::replace(self.sender.queue_mut(), ByteQueue::new(1));
         self.sender = sender;
         let edge = 1 + u64::from(self.syn_window());
@@ -276,14 +276,23 @@ fn sender_config(
     config: &ConnectionConfig,
     mss: u32,
     agreed: Agreed,
-    syn_resent: u32,
+    opening: &Opening,
+    isn: SeqNum,
 ) -> SenderConfig {
     let profile = &config.profile;
+    let params = profile.control_params(now, mss, opening.resent);
+    // So that connections which share a bottleneck do not probe it in step.
+    let seed = Seed(u64::from(isn.0)).derive("congestion control");
+    let control = profile.control.build(ControlParams { selective_acks: agreed.sack, seed, ..params });
     SenderConfig {
-        mss,
-        control: profile.control.build(profile.control_params(now, mss, syn_resent)),
+        recovery: profile.recovery,
         sack: agreed.sack,
+        f_rto: profile.f_rto,
+        finds_black_holes: profile.finds_black_holes,
         pacing: profile.pacing,
+        nagle: profile.nagle,
+        idle_restart: profile.idle_restart,
         rtt: profile.rtt,
+        ..SenderConfig::new(mss, control)
     }
 }

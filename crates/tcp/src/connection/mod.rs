@@ -18,6 +18,7 @@ pub use handshake::Agreed;
 pub use state::{Event, Failure, State};
 
 use crate::{ByteQueue, Receiver, Sender};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use challenge::ChallengeLimit;
 use handshake::{Opening, Peer};
@@ -58,7 +59,7 @@ pub struct Connection {
     timers: Timers,
     challenges: ChallengeLimit,
     /// A reset that is to leave.
-    reset: Option<TcpHeader>,
+    reset: Option<Box<TcpHeader>>,
     /// The owner has closed, but the handshake is not complete.
     close_wanted: bool,
     /// A write took less than it was given.
@@ -247,7 +248,7 @@ impl Connection {
                     | State::CloseWait
             );
         if tell {
-            self.reset = Some(self.reset_header());
+            self.reset = Some(Box::new(self.reset_header()));
         }
         self.inbox.clear();
         self.end(now, Event::Failed(failure));

@@ -1,5 +1,6 @@
 use super::{Connection, State};
 use crate::Outgoing;
+use alloc::boxed::Box;
 use core::num::NonZeroU16;
 use shorthaul_types::{PortId, SeqNum, Time};
 use shorthaul_wire::{
@@ -16,7 +17,7 @@ impl Connection {
     /// Puts out what may leave now, at most a turn's worth; returns whether there may be more.
     pub(super) fn transmit(&mut self, now: Time, out: &mut TxBatch) -> bool {
         if let Some(reset) = self.reset.take() {
-            self.put(out, TcpSegment { header: reset, ..TcpSegment::default() }, 0);
+            self.put(out, TcpSegment { header: *reset, ..TcpSegment::default() }, 0);
         }
         match self.state {
             State::Closed | State::Listen => return false,
@@ -84,7 +85,7 @@ impl Connection {
 
     /// Data, cut into segments where the driver does not.
     fn put_data(&mut self, now: Time, outgoing: Outgoing, out: &mut TxBatch) {
-        let Outgoing { offset, mut payload, fin, push, retransmission, cwr } = outgoing;
+        let Outgoing { offset, mut payload, fin, push, retransmission, cwr, .. } = outgoing;
         let mss = self.sender.mss() as usize;
         let mut at = offset;
         loop {
@@ -174,12 +175,12 @@ impl Connection {
     /// A reset that answers an acknowledgment of something that was never sent, in its own numbers
     /// (RFC 9293 §3.5.2). The connection goes on.
     pub(super) fn reset_for(&mut self, ack: SeqNum) {
-        self.reset = Some(TcpHeader {
+        self.reset = Some(Box::new(TcpHeader {
             src_port: self.path.local.port(),
             dst_port: self.path.remote.port(),
             seq: ack,
             flags: TcpFlags::RST,
             ..TcpHeader::default()
-        });
+        }));
     }
 }

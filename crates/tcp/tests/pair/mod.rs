@@ -79,6 +79,10 @@ pub struct Pair {
     pub sent: [u64; 2],
     /// Every packet that left, with its time, if wanted.
     pub trace: Option<Vec<(Time, usize, Packet)>>,
+    /// The test is the application.
+    pub manual: bool,
+    /// Check the senders' books after each step.
+    pub audit: bool,
     wire: BTreeMap<(Time, u64), (usize, Packet)>,
     count: u64,
 }
@@ -107,6 +111,8 @@ impl Pair {
             dice: Dice(seed),
             sent: [0; 2],
             trace: None,
+            manual: false,
+            audit: false,
             wire: BTreeMap::new(),
             count: 0,
         }
@@ -141,20 +147,22 @@ impl Pair {
         }
     }
 
-    /// What the application does whenever it can.
-    fn run_app(&mut self, side: usize) {
+    /// What the application does whenever it can; says whether it heard of anything.
+    fn run_app(&mut self, side: usize) -> bool {
         let host = &mut self.hosts[side];
         let app = &mut self.apps[side];
         if app.id.is_none() {
             app.id = host.poll_accept();
         }
+        let mut heard = false;
         while let Some((id, event)) = host.poll_event() {
+            heard = true;
             if Some(id) == app.id && event != Event::Readable {
                 app.events.push(event);
             }
         }
-        let Some(id) = app.id else { return };
-        let Some(connection) = host.connection_mut(id) else { return };
+        let Some(id) = app.id else { return heard };
+        let Some(connection) = host.connection_mut(id) else { return heard };
         loop {
             let list = connection.read(self.now, app.appetite);
             if list.is_empty() {
@@ -180,10 +188,11 @@ impl Pair {
                 break;
             }
         }
-        if app.written == app.total && !app.closed && connection.state() != State::SynReceived {
+        if app.written == app.total && !app.closed && connection.state().is_synchronized() {
             app.closed = true;
             connection.close(self.now);
         }
+        heard
     }
 
     /// Lets both ends do all that they can at this time.
@@ -193,7 +202,7 @@ impl Pair {
             let mut batches: [TxBatch; 2] = Default::default();
             let mut more = false;
             for (side, batch) in batches.iter_mut().enumerate() {
-                self.run_app(side);
+                more |= !self.manual && self.run_app(side);
                 more |= self.hosts[side].poll_transmit(self.now, batch);
             }
             let quiet = batches.iter().all(Vec::is_empty);
@@ -212,7 +221,16 @@ impl Pair {
     fn next_time(&self) -> Option<Time> {
         let timers = self.hosts.iter().filter_map(|host| host.poll_timeout().map(|Deadline { at, .. }| at));
         let arrival = self.wire.first_key_value().map(|((at, _), _)| *at);
-        timers.chain(arrival).min()
+        timers.chain(arrival).chain(self.reader_time()).min()
+    }
+
+    /// When a slow reader reads on.
+    fn reader_time(&self) -> Option<Time> {
+        let waits = |side: usize| {
+            let connection = self.apps[side].id.and_then(|id| self.hosts[side].connection(id));
+            connection.is_some_and(|connection| connection.readable() > 0)
+        };
+        (waits(0) || waits(1)).then(|| self.now + Duration::from_millis(1))
     }
 
     /// Goes on to the next event; `false` if there is none.
@@ -230,7 +248,23 @@ impl Pair {
             host.handle_timeout(self.now);
         }
         self.settle();
+        if self.audit {
+            self.check();
+        }
         true
+    }
+
+    /// What must hold at any time.
+    fn check(&self) {
+        for (side, host) in self.hosts.iter().enumerate() {
+            for (_, connection) in host.connections() {
+                let sender = connection.sender();
+                assert!(sender.scoreboard().audit(), "side {side}: the scoreboard's sums are wrong");
+                assert!(sender.una() <= sender.nxt(), "side {side}: SND.UNA passed SND.NXT");
+                let window = sender.control().window();
+                assert!(window >= 1, "side {side}: a window of {window} bytes");
+            }
+        }
     }
 
     /// Runs until `done` or `limit`; says whether it was done.

@@ -1,0 +1,1 @@
+//! Every state and every event.
