@@ -53,6 +53,8 @@ pub struct HostStats {
     pub refused: u64,
     /// Connections in TIME-WAIT that a new one of the same ends took the place of.
     pub reused: u64,
+    /// Times that a connection was asked for what it has to send: the work that was done.
+    pub polled: u64,
 }
 
 /// Why a connection could not be opened.
@@ -107,8 +109,6 @@ struct Entry {
     eventful: bool,
     /// The port of the listener whose backlog it counts against.
     backlog: Option<u16>,
-    /// The owner is done with it: it is forgotten when it has closed.
-    released: bool,
     /// The owner knows that it has ended.
     end_told: bool,
 }
@@ -247,7 +247,9 @@ impl Host {
         while let Some(&slot) = self.eventful.front() {
             let generation = self.slots[slot as usize].generation;
             if let Some(entry) = self.slots[slot as usize].entry.as_mut() {
-                if let Some(event) = entry.connection.poll_event() {
+                if let Some(event) = entry.connection.poll_event()
+                    && !entry.connection.is_abandoned()
+                {
                     entry.end_told |= matches!(event, Event::Closed | Event::Failed(_));
                     return Some((ConnectionId { slot, generation }, event));
                 }
@@ -274,14 +276,11 @@ impl Host {
         self.entry_mut(id).map(|entry| &mut entry.connection)
     }
 
-    /// The owner is done with a connection: it is closed, if it was not, and forgotten when both
-    /// sides have closed. If the peer sends more that nobody will read, it is reset.
+    /// The owner is done with a connection (see [`Connection::abandon`]): it is forgotten when both
+    /// sides have closed, and nobody hears of it any more.
     pub fn release(&mut self, now: Time, id: ConnectionId) {
         if let Some(connection) = self.connection_mut(id) {
-            connection.close(now);
-            if let Some(entry) = self.entry_mut(id) {
-                entry.released = true;
-            }
+            connection.abandon(now);
         }
     }
 
@@ -316,15 +315,8 @@ impl Host {
             self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
         });
-        let entry = Entry {
-            connection,
-            armed: None,
-            ready: false,
-            eventful: false,
-            backlog,
-            released: false,
-            end_told: false,
-        };
+        let entry =
+            Entry { connection, armed: None, ready: false, eventful: false, backlog, end_told: false };
         self.slots[slot as usize].entry = Some(alloc::boxed::Box::new(entry));
         let (keyed, slots) = (&self.keyed, &self.slots);
         self.table
@@ -360,7 +352,7 @@ impl Host {
     fn announce(&mut self, slot: u32) {
         if let Some(entry) = self.slots[slot as usize].entry.as_mut()
             && entry.connection.has_event()
-            && !(entry.eventful || entry.released || entry.backlog.is_some())
+            && !(entry.eventful || entry.connection.is_abandoned() || entry.backlog.is_some())
         {
             entry.eventful = true;
             self.eventful.push_back(slot);
@@ -377,16 +369,13 @@ impl Host {
     }
 
     /// Books what a call has changed: events, the deadline, the end.
-    fn settle(&mut self, now: Time, slot: u32) {
+    fn settle(&mut self, slot: u32) {
         let generation = self.slots[slot as usize].generation;
         let Some(entry) = self.slots[slot as usize].entry.as_mut() else { return };
-        let connection = &mut entry.connection;
-        if entry.released && connection.readable() > 0 {
-            connection.abort(now); // nobody will read it, and the peer should know (RFC 2525 §2.17)
-        }
+        let connection = &entry.connection;
         if connection.state() == State::Closed {
             let over = entry.end_told && connection.readable() == 0 && !connection.has_event();
-            let released = entry.released;
+            let released = connection.is_abandoned();
             let taken = entry.backlog.is_none() || self.accepted.contains(&ConnectionId { slot, generation });
             self.unlink(slot);
             if over || released || !taken {
@@ -537,8 +526,9 @@ impl Machine for Host {
             let Some(slot) = self.ready.pop_front() else { break };
             let Some(entry) = self.slots[slot as usize].entry.as_mut() else { continue };
             entry.ready = false;
+            self.stats.polled += 1;
             let more = entry.connection.poll_transmit(now, out);
-            self.settle(now, slot);
+            self.settle(slot);
             if more {
                 self.mark_ready(slot);
             }

@@ -227,6 +227,10 @@ impl Connection {
                 self.agreed.timestamps,
             );
             self.events.push(Event::Readable);
+            self.refuse_unread(now);
+            if self.state == State::Closed {
+                return;
+            }
         }
         if self.receiver.is_finished() {
             self.on_fin(now);

@@ -75,6 +75,7 @@ impl Connection {
             challenges: ChallengeLimit::default(),
             reset: None,
             close_wanted: false,
+            abandoned: false,
             write_blocked: false,
             echo_congestion: false,
             unreachable: false,

@@ -62,7 +62,9 @@ pub struct Connection {
     reset: Option<Box<TcpHeader>>,
     /// The owner has closed, but the handshake is not complete.
     close_wanted: bool,
-    /// A write took less than it was given.
+    /// The owner is gone: nobody will read what comes.
+    abandoned: bool,
+    /// A write filled the buffer.
     write_blocked: bool,
     /// A packet was marked (CE): say so until the peer has slowed down (RFC 3168 §6.1.3).
     echo_congestion: bool,
@@ -165,15 +167,20 @@ impl Connection {
         self.config.send_buffer.0.saturating_sub(self.sender.queue().len())
     }
 
-    /// Queues bytes to send, without copying them; returns how many were taken. If that is less
-    /// than all, [`Event::Writable`] says when to go on.
+    /// Queues bytes to send, without copying them; returns how many were taken. Once the buffer is
+    /// full, [`Event::Writable`] says when to go on.
     pub fn write(&mut self, mut payload: Payload) -> usize {
         let room = usize::try_from(self.writable()).unwrap_or(usize::MAX);
-        self.write_blocked = payload.len() > room;
+        self.write_blocked = payload.len() >= room;
         payload.truncate(room);
         let taken = payload.len();
         self.sender.queue_mut().push(payload);
         taken
+    }
+
+    /// Whether the peer will send nothing more: what is left to read is the end.
+    pub fn peer_has_closed(&self) -> bool {
+        self.receiver.is_finished()
     }
 
     /// How many bytes there are to read.
@@ -215,6 +222,26 @@ impl Connection {
     fn finish(&mut self, state: State) {
         self.sender.finish();
         self.state = state;
+    }
+
+    /// Closes, and will not read what still comes: if the peer sends more, it is reset, so that it
+    /// knows that the data is lost (RFC 2525 §2.17); if it does not close either, it is waited for
+    /// as long as TIME-WAIT lasts and then forgotten.
+    pub fn abandon(&mut self, now: Time) {
+        self.close(now);
+        self.abandoned = true;
+        self.refuse_unread(now);
+    }
+
+    /// Whether the owner is gone.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned
+    }
+
+    fn refuse_unread(&mut self, now: Time) {
+        if self.abandoned && self.readable() > 0 && self.state != State::Closed {
+            self.abort(now);
+        }
     }
 
     /// Gives the connection up: what is queued is forgotten, and the peer is reset where it does

@@ -48,7 +48,7 @@ pub enum Event {
     Readable,
     /// The peer will send nothing more; what it sent may still be there to read.
     PeerClosed,
-    /// A write took less than it was given, and there is room again.
+    /// A write had filled the buffer, and there is room again.
     Writable,
     /// The connection ended as it should.
     Closed,

@@ -91,6 +91,9 @@ impl Connection {
                 }
             }
         }
+        if due(self.abandoned_at()) {
+            return self.end(now, Event::Closed);
+        }
         if due(self.user_timeout_at()) {
             return self.fail(now, Failure::UserTimeout);
         }
@@ -134,6 +137,12 @@ impl Connection {
         alive.then(|| self.timers.quiet_since + wait)
     }
 
+    /// When a peer that does not close is waited for no more.
+    fn abandoned_at(&self) -> Option<Time> {
+        let waits = self.abandoned && self.state == State::FinWait2;
+        waits.then(|| self.timers.heard_at + self.config.time_wait)
+    }
+
     fn user_timeout_at(&self) -> Option<Time> {
         Some(self.timers.waiting_since? + self.config.user_timeout?)
     }
@@ -143,6 +152,7 @@ impl Connection {
         let own = match self.state {
             State::Closed | State::Listen => return None,
             State::TimeWait => [timers.time_wait_until.map(|at| (at, "time-wait")), None],
+            State::FinWait2 if self.abandoned => [self.abandoned_at().map(|at| (at, "fin-wait-2")), None],
             State::SynSent | State::SynReceived => {
                 [timers.syn_at.map(|at| (at, "syn")), self.user_timeout_at().map(|at| (at, "user-timeout"))]
             }

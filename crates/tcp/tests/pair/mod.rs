@@ -15,6 +15,8 @@ pub const PORT: u16 = 80;
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     pub delay: Duration,
+    /// Between two packets of one direction, at least: the rate, without bound on the queue.
+    pub gap: Duration,
     pub loss: u64,
     pub reorder: u64,
     pub duplicate: u64,
@@ -25,7 +27,7 @@ pub struct Link {
 impl Default for Link {
     fn default() -> Self {
         let delay = Duration::from_millis(10);
-        Link { delay, loss: 0, reorder: 0, duplicate: 0, lag: Duration::from_millis(15) }
+        Link { delay, gap: Duration::ZERO, loss: 0, reorder: 0, duplicate: 0, lag: Duration::from_millis(15) }
     }
 }
 
@@ -84,6 +86,8 @@ pub struct Pair {
     /// Check the senders' books after each step.
     pub audit: bool,
     wire: BTreeMap<(Time, u64), (usize, Packet)>,
+    /// When each direction is free again.
+    free_at: [Time; 2],
     count: u64,
 }
 
@@ -114,6 +118,7 @@ impl Pair {
             manual: false,
             audit: false,
             wire: BTreeMap::new(),
+            free_at: [Time::ZERO; 2],
             count: 0,
         }
     }
@@ -138,7 +143,9 @@ impl Pair {
         }
         let copies = if self.dice.happens(self.link.duplicate) { 2 } else { 1 };
         for _ in 0..copies {
-            let mut at = self.now + self.link.delay;
+            let leaves = self.now.max(self.free_at[from]);
+            self.free_at[from] = leaves + self.link.gap;
+            let mut at = leaves + self.link.delay;
             if self.dice.happens(self.link.reorder) {
                 at += Duration::from_nanos(self.dice.below(self.link.lag.as_nanos() as u64));
             }

@@ -74,3 +74,11 @@ fn an_acknowledgment_without_data_is_not_acknowledged() {
     let mut s = Script::established(plain());
     s.at(100).inject(". 1:1(0) ack 1 win 100").inject(". 1:1(0) ack 1 win 200").quiet_until(1_000);
 }
+
+/// RFC 9293 §3.8.6.3: full-sized is what the peer sends, not what is usual.
+#[test]
+fn large_segments_are_acknowledged_by_twos_too() {
+    let mut s = Script::established_with(plain(), "mss 1460", "");
+    s.at(100).inject(". 1:1401(1400) ack 1").quiet();
+    s.inject(". 1401:2801(1400) ack 1").expect(". 1:1(0) ack 2801").quiet();
+}

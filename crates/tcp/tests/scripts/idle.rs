@@ -89,3 +89,12 @@ fn after_an_idle_time_sending_starts_from_the_initial_window() {
 fn a_profile_may_keep_its_window() {
     assert!(after_a_pause(plain_but(|p| p.idle_restart = false)) > 10);
 }
+
+#[test]
+fn while_data_is_unacknowledged_there_are_no_probes() {
+    let mut s = Script::established(keep_alive());
+    s.write(100).expect("P. 1:101(100) ack 1");
+    for at in [1_020, 3_020, 7_020, 15_020, 31_020] {
+        s.expect_at(at, "P. 1:101(100) ack 1");
+    }
+}

@@ -42,13 +42,18 @@ fn an_acknowledgment_from_the_future_is_challenged() {
     assert_eq!(s.connection().readable(), 0, "its data may be forged, too");
 }
 
-/// RFC 5961 §5.2: older than any window.
+/// RFC 5961 §5.2: older than any window that the peer ever had open.
 #[test]
 fn an_acknowledgment_from_the_distant_past_is_challenged() {
-    let mut s = Script::established(plain());
-    s.write(1_000).expect("P. 1:1001(1000) ack 1").inject(". 1:1(0) ack 1001").quiet();
-    s.at(100).inject("P. 1:11(10) ack -70000").expect(". 1001:1001(0) ack 1").quiet().no_event();
-    s.at(200).inject("P. 1:11(10) ack 900").event(Event::Readable);
+    let mut s = Script::listening(plain());
+    s.inject("S 0:0(0) win 2000 <mss 1000>").expect("S. 0:0(0) ack 1");
+    s.inject(". 1:1(0) ack 1 win 2000").event(Event::Connected);
+    for sent in [2_000, 4_000, 6_000] {
+        s.write(2_000).take();
+        s.inject(&format!(". 1:1(0) ack {} win 2000", sent + 1)).quiet();
+    }
+    s.at(100).inject("P. 1:11(10) ack 4000 win 2000").expect(". 6001:6001(0) ack 1").quiet().no_event();
+    s.at(200).inject("P. 1:11(10) ack 4001 win 2000").event(Event::Readable);
 }
 
 /// RFC 5961 §7: ten in five seconds.

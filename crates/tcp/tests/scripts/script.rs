@@ -293,11 +293,12 @@ impl Script {
         let options = &header.options;
         let timestamps = options.timestamps.map(|ts| {
             let clock = *self.clock.get_or_insert(ts.val.wrapping_sub(millis));
-            (i64::from(ts.val.wrapping_sub(clock) as i32), i64::from(ts.ecr))
+            (i64::from(ts.val.wrapping_sub(clock)), i64::from(ts.ecr))
         });
         Line {
             flags: header.flags.0,
-            seq: relative(own, header.seq),
+            // The reset that answers a segment without acknowledgment has no number of anybody.
+            seq: if header.seq == SeqNum(0) { 0 } else { relative(own, header.seq) },
             len: segment.payload.len(),
             ack: header.flags.contains(TcpFlags::ACK).then(|| relative(theirs, header.ack)),
             win: Some(header.window),
@@ -446,6 +447,11 @@ impl Script {
         connection.unwrap_or_else(|| self.fail("there is no connection"))
     }
 
+    /// The sequence number of our SYN.
+    pub fn own_isn(&self) -> SeqNum {
+        self.own.expect("nothing was sent yet").seq(0)
+    }
+
     /// Whether the host still knows the connection.
     pub fn is_forgotten(&self) -> bool {
         self.id.and_then(|id| self.host.connection(id)).is_none()
@@ -501,6 +507,34 @@ impl Script {
     /// The owner aborts.
     pub fn abort(&mut self) -> &mut Self {
         self.with("abort", |connection, now| connection.abort(now))
+    }
+
+    /// Takes everything that the owner has heard.
+    pub fn drain_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events).into()
+    }
+
+    /// Whether there ever was a connection.
+    pub fn had_connection(&self) -> bool {
+        let stats = self.host.stats();
+        stats.accepted + stats.connected > 0
+    }
+
+    /// The next timer of the connection fires, if it has one.
+    pub fn next_timer(&mut self) -> &mut Self {
+        let connection = self.host.connections().next().map(|(_, connection)| connection);
+        if let Some(deadline) = connection.and_then(|connection| connection.poll_timeout()) {
+            self.now = deadline.at.max(self.now);
+            self.host.handle_timeout(self.now);
+            self.poll();
+        }
+        self
+    }
+
+    /// Calls a connection that is not yet accepted.
+    pub fn on_unaccepted(&mut self, call: impl FnOnce(&mut Connection, Time)) -> &mut Self {
+        self.id = self.host.connections().next().map(|(id, _)| id);
+        self.with("call", call)
     }
 
     /// Takes everything that has left, as text, for tables.

@@ -93,6 +93,8 @@ fn a_timestamp_does_not_outlive_an_idle_month() {
     let days = 24 * 3_600 * 1_000;
     s.at(23 * days).inject("P. 1:101(100) ack 1 <TS val 7 ecr 0>").expect(". 1:1(0) ack 1").no_event();
     s.at(25 * days).inject("P. 1:101(100) ack 1 <TS val 7 ecr 0>").event(Event::Readable);
+    let then = 25 * days + 40;
+    s.expect_at(then, &format!(". 1:1(0) ack 101 <TS val {then} ecr 7>"));
 }
 
 /// §3.2: they take 12 bytes of the segment.
@@ -148,4 +150,19 @@ fn without_timestamps_the_sequence_number_decides() {
     s.at(500).inject("S -9:-9(0) <mss 1000>").expect(". 2:2(0) ack 2").quiet();
     s.at(600).inject("S 3:3(0) <mss 1000>").expect("S. 0:0(0) ack 4").quiet();
     assert_eq!(s.host.stats().reused, 1);
+}
+
+/// RFC 9293 §3.6.1: our numbers, too, begin beyond the old ones, though the clock has not come so far.
+#[test]
+fn the_sequence_numbers_of_a_successor_begin_above_the_old_ones() {
+    let mut s = established();
+    let old = s.own_isn();
+    for sent in 1..=30 {
+        s.write(10_000).take();
+        s.inject(&format!(". 1:1(0) ack {} <TS val 120 ecr 20>", 10_000 * sent + 1)).take();
+    }
+    s.close().expect("F. 300001:300001(0) ack 1");
+    s.inject("F. 1:1(0) ack 300002 <TS val 121 ecr 20>").expect(". 300002:300002(0) ack 2");
+    s.at(30).inject("S 50:50(0) <mss 1012,TS val 130 ecr 0>").expect("S. 0:0(0) ack 51");
+    assert!(s.own_isn().after(old + 300_002), "{:?} after {old:?}", s.own_isn());
 }

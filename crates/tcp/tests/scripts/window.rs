@@ -170,3 +170,46 @@ fn a_blocked_writer_hears_when_there_is_room() {
     s.at(100).inject(". 1:1(0) ack 1001").event(Event::Writable).no_event();
     assert_eq!(s.connection().writable(), 1_000);
 }
+
+/// A peer that has filled the window, and lost the first of it, stands at the edge.
+#[test]
+fn an_acknowledgment_at_the_very_edge_of_the_window_counts() {
+    let mut s = Script::established(small_buffer());
+    s.write(100).expect("P. 1:101(100) ack 1");
+    for from in [1_001, 2_001, 3_001] {
+        s.inject(&format!(". {from}:{}(1000) ack 1", from + 1_000)).expect(". 101:101(0) ack 1");
+    }
+    s.inject(". 4001:4001(0) ack 101").quiet();
+    assert_eq!(s.connection().sender().una(), 101);
+}
+
+/// RFC 9293 §3.10.7.4: the special allowance for a closed window.
+#[test]
+fn data_for_a_closed_window_still_acknowledges() {
+    let mut s = Script::established(small_buffer());
+    s.inject(". 1:2001(2000) ack 1").expect(". 1:1(0) ack 2001 win 2000");
+    s.inject(". 2001:4001(2000) ack 1").expect(". 1:1(0) ack 4001 win 0");
+    s.write(100).expect("P. 1:101(100) ack 4001 win 0");
+    s.inject(". 4001:4101(100) ack 101").expect(". 101:101(0) ack 4001 win 0").quiet();
+    assert_eq!((s.connection().sender().una(), s.connection().readable()), (101, 4_000));
+}
+
+#[test]
+fn a_reader_with_plenty_of_window_left_causes_no_update() {
+    let mut s = Script::established(plain());
+    for from in (1..10_000).step_by(2_000) {
+        let (middle, to) = (from + 1_000, from + 2_000);
+        s.inject(&format!(". {from}:{middle}(1000) ack 1")).inject(&format!(". {middle}:{to}(1000) ack 1"));
+        s.expect(&format!(". 1:1(0) ack {to}"));
+    }
+    s.read_up_to(10_000).quiet();
+}
+
+/// RFC 7323 §2.2: also for whoever sends first.
+#[test]
+fn the_window_of_a_syn_ack_is_not_scaled() {
+    let mut s = Script::connecting(plain_but(|p| p.window_scaling = true));
+    s.expect("S 0:0(0)").write(2_000);
+    s.inject("S. 0:0(0) ack 1 win 500 <mss 1000,wscale 3>");
+    s.expect(". 1:501(500) ack 1").quiet();
+}
