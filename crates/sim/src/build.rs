@@ -84,6 +84,13 @@ impl Builder<'_> {
         mtus.min().unwrap_or(1500)
     }
 
+    /// The longest packet that all links of `node` to the neighbours that `which` chooses take.
+    fn mtu_toward(&self, node: NodeIndex, which: impl Fn(NodeIndex) -> bool) -> u32 {
+        let other = |between: [NodeIndex; 2]| if between[0] == node { between[1] } else { between[0] };
+        let links = self.scenario.links.iter().filter(|link| link.between.contains(&node));
+        links.filter(|link| which(other(link.between))).map(|link| link.mtu).min().unwrap_or(1500)
+    }
+
     fn host(&self, node: NodeIndex) -> Host {
         let seed = self.seed.derive("host").derive(&self.scenario.nodes[node.0].name);
         let mut config = HostConfig::new(address_of(node), seed);
@@ -110,8 +117,8 @@ impl Builder<'_> {
                 let default = GatewayConfig::default();
                 Station::Gateway(Box::new(Gateway::new(GatewayConfig {
                     flow_buffer: gateway.flow_buffer.unwrap_or(default.flow_buffer),
-                    edge: leg(&gateway.to_edge),
-                    wan: leg(&gateway.to_wan),
+                    edge: leg(&gateway.to_edge, self.mtu_toward(node, |from| from == gateway.edge)),
+                    wan: leg(&gateway.to_wan, self.mtu_toward(node, |from| from != gateway.edge)),
                     max_flows: default.max_flows.max(self.scenario.flows.len()),
                     hash_seed: self.seed.derive("gateway").0,
                     ..default
@@ -206,12 +213,13 @@ impl Builder<'_> {
     }
 }
 
-fn leg(leg: &Leg) -> LegConfig {
+fn leg(leg: &Leg, mtu: u32) -> LegConfig {
     let default = LegConfig::default();
     LegConfig {
         congestion: leg.congestion.unwrap_or(default.congestion),
         pacing: leg.pacing.unwrap_or(default.pacing),
         ack: leg.ack.map_or(default.ack, ack_policy),
-        rtt: default.rtt,
+        mtu,
+        ..default
     }
 }
