@@ -346,6 +346,7 @@ impl Gateway {
         match &mut entry.phase {
             Phase::Opening(handshake) => match handshake.on_segment(now, port, side, packet.ip, segment) {
                 Step::Listen => self.forward(port, packet),
+                Step::Withhold => {}
                 Step::Open => self.open(now, port, index, packet),
                 Step::Forget(reason) => {
                     self.counters.unsplit_options += u64::from(reason == "unknown option");

@@ -217,7 +217,7 @@ impl Connection {
                 timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
             },
             &mut self.inbox,
-            2 * self.window.limit() as usize,
+            self.window.memory() as usize,
         );
         if new > 0 {
             self.window.on_arrival(
@@ -269,13 +269,13 @@ impl Connection {
         let limit = self.window.limit();
         let memory = (self.inbox.allocated() + self.receiver.allocated()) as u64 / 2;
         let free = limit.saturating_sub(self.inbox.len().max(memory));
-        let step = u64::from(self.config.mss).min(limit / 2).max(1);
+        let step = u64::from(self.config.mss).min(self.window.buffer() / 2).max(1);
         if self.receiver.data_end() + free >= self.receiver.edge() + step {
             self.receiver.offer(free);
         }
         // A scaled window is coarse: what the peer sees of it may lag far behind.
         let visible = self.receiver.ack() + (u64::from(self.window_field()) << self.own_shift);
-        if visible >= self.advertised + (2 * step).min(limit / 2).max(1) && self.is_pinched() {
+        if visible >= self.advertised + (2 * step).min(self.window.buffer() / 2).max(1) && self.is_pinched() {
             self.receiver.request_ack();
         }
     }

@@ -23,7 +23,7 @@ use alloc::sync::Arc;
 use challenge::ChallengeLimit;
 use handshake::{Opening, Peer};
 use receive_window::ReceiveWindow;
-use shorthaul_types::{Deadline, PortId, SeqNum, SeqSpace, Time};
+use shorthaul_types::{Bytes, Deadline, PortId, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{Machine, Packet, Payload, PayloadList, TcpHeader, Transport, TxBatch};
 use state::Events;
 use timers::Timers;
@@ -132,6 +132,16 @@ impl Connection {
     /// The most that the window may offer now, in bytes; with autotuning it grows.
     pub fn receive_window_limit(&self) -> u64 {
         self.window.limit()
+    }
+
+    /// Offers at most `limit` bytes from now on, read ones not counted, instead of the whole receive buffer:
+    /// for an owner that keeps what it has read in the same memory, such as a relay. What was offered is
+    /// not taken back. Not to be used with autotuning, which sets the limit itself.
+    pub fn limit_receive_window(&mut self, limit: Bytes) {
+        self.window.restrict(limit.0);
+        if self.state.is_synchronized() {
+            self.offer_window();
+        }
     }
 
     /// What both ends agreed on: nothing, before the peer's SYN has come.

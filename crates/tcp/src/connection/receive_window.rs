@@ -14,6 +14,8 @@ const FIRST: u64 = 64 * 1024;
 pub(super) struct ReceiveWindow {
     limit: u64,
     buffer: u64,
+    /// The owner sets the limit.
+    restricted: bool,
     segment: u64,
     /// What was read in the best round trip so far.
     space: u64,
@@ -32,6 +34,7 @@ impl ReceiveWindow {
         ReceiveWindow {
             limit,
             buffer,
+            restricted: false,
             segment,
             space: (10 * segment).min(limit).max(1),
             read: 0,
@@ -44,6 +47,22 @@ impl ReceiveWindow {
     /// The most that is offered now.
     pub(super) fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// The whole buffer, of which [`Self::limit`] is what may be offered now.
+    pub(super) fn buffer(&self) -> u64 {
+        self.buffer
+    }
+
+    /// The owner has use for so much of the buffer only.
+    pub(super) fn restrict(&mut self, limit: u64) {
+        self.limit = limit.min(self.buffer);
+        self.restricted = true;
+    }
+
+    /// How many bytes may lie in memory: an offer that was made holds, though the limit is lower now.
+    pub(super) fn memory(&self) -> u64 {
+        2 * if self.restricted { self.buffer } else { self.limit }
     }
 
     /// The buffer is no larger than this: what the header can express.
@@ -76,6 +95,9 @@ impl ReceiveWindow {
 
     /// The owner has read `bytes`.
     pub(super) fn on_read(&mut self, now: Time, bytes: u64) {
+        if self.restricted {
+            return;
+        }
         self.read += bytes;
         let Some(rtt) = self.rtt else { return };
         if now.saturating_since(self.round_start) < rtt {
@@ -112,6 +134,15 @@ mod tests {
         assert_eq!(window.limit(), limit, "a slow reader does not shrink what was offered");
         window.on_read(Time::from_millis(600), 1 << 30);
         assert_eq!(window.limit(), 4 << 20);
+    }
+
+    #[test]
+    fn an_owner_that_sets_the_limit_is_obeyed() {
+        let mut window = ReceiveWindow::new(Time::ZERO, 4 << 20, 1448, false);
+        window.on_rtt(Duration::from_millis(100));
+        window.restrict(10_000);
+        window.on_read(Time::from_millis(200), 1 << 20);
+        assert_eq!((window.limit(), window.memory()), (10_000, 8 << 20));
     }
 
     #[test]
