@@ -6,13 +6,16 @@ mod conformance;
 mod demo;
 mod flows;
 mod gateway;
+mod gateway_process;
 mod lab;
+mod live;
 mod merge;
 mod plan;
 mod replay;
 mod results;
 mod run;
 mod scenario;
+mod watch;
 
 /// TCP made fast where distance or a bad link makes it slow.
 #[derive(Parser)]

@@ -1,10 +1,11 @@
 //! `shorthaul run`: a scenario file, all of its runs.
+use crate::live::{self, Bounds};
 use crate::results;
 use anyhow::{Context as _, bail, ensure};
-use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
+use shorthaul_lab::Privilege;
 use shorthaul_report::{Manifest, Terminal};
-use shorthaul_scenario::Study;
+use shorthaul_scenario::{Engine, Study};
 use shorthaul_sim::{Cache, Recording, Run, RunRecord, Shard, run_all, runs_of, simulate};
 use std::fs::File;
 use std::io::BufWriter;
@@ -20,9 +21,10 @@ use std::time::Duration;
 pub struct Args {
     /// The scenario file
     file: PathBuf,
-    /// What runs it
-    #[arg(long, value_enum, default_value_t = Engine::Sim)]
-    engine: Engine,
+    /// What runs it: sim, the deterministic simulator, or live, the kernel's TCP across emulated links in
+    /// namespaces; both, separated by a comma, are shown side by side
+    #[arg(long, value_name = "ENGINES", value_delimiter = ',', default_value = "sim", value_parser = engine)]
+    engine: Vec<Engine>,
     /// The first seed, instead of the file's
     #[arg(long)]
     seed: Option<u64>,
@@ -44,27 +46,33 @@ pub struct Args {
     /// Run everything anew, and keep nothing
     #[arg(long)]
     no_cache: bool,
-    /// How many runs at once [default: as many as there are cores]
-    #[arg(long)]
-    jobs: Option<usize>,
+    /// How many runs at once [default: as many as there are cores, but live runs one by one]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: Option<u16>,
     /// Record the packets of a link for Wireshark; for a single run
     #[arg(long, value_name = "LINK=FILE")]
     pcap: Vec<String>,
     /// Write every event as a line of JSON to this file; for a single run
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    bounds: Bounds,
 }
 
-/// What runs a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Engine {
-    /// The deterministic simulator
-    Sim,
+fn engine(text: &str) -> Result<Engine, String> {
+    [Engine::Sim, Engine::Live]
+        .into_iter()
+        .find(|engine| engine.name() == text)
+        .ok_or_else(|| format!("there is no engine `{text}`: write sim, live, or sim,live"))
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let Engine::Sim = args.engine;
+    let wants = |engine| args.engine.contains(&engine);
+    if wants(Engine::Live) {
+        // First of all, while the process has a single thread: the kernel asks for that.
+        Privilege::obtain()?;
+    }
     let study = Study::from_file(&args.file)?;
     let seed = args.seed.or_else(|| study.seeds().next()).unwrap_or(0);
     let repeats = args.repeats.unwrap_or(study.seeds().count() as u32);
@@ -72,19 +80,33 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let study = study.with_seeds(seed, repeats);
     let runs = chosen(args, &study)?;
     if !args.pcap.is_empty() || args.trace.is_some() {
+        ensure!(!wants(Engine::Live), "--pcap and --trace are of the simulator: give --engine sim");
         return record_one(args, &study, &runs);
     }
     let cache = if args.no_cache { None } else { Some(open_cache(args.cache.as_deref())?) };
     if let Some(jobs) = args.jobs {
-        rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global()?;
+        rayon::ThreadPoolBuilder::new().num_threads(jobs.into()).build_global()?;
     }
-    let progress = progress(runs.len());
-    let records = run_all(&study, &runs, cache.as_ref(), |record, _| {
+    let progress = progress(runs.len() * args.engine.len());
+    let done = |record: &RunRecord| {
         if let Some(failure) = &record.failure {
             progress.suspend(|| eprintln!("{}", failure_of(args, record, failure)));
         }
         progress.inc(1);
-    })?;
+    };
+    let mut records = Vec::new();
+    if wants(Engine::Sim) {
+        records.extend(run_all(&study, &runs, cache.as_ref(), |record, _| done(record))?);
+    }
+    if wants(Engine::Live) {
+        if let Some(first) = runs.first() {
+            let scenario = study.scenario(&study.points()[first.point])?;
+            live::unmeasured(&scenario).iter().for_each(|remark| eprintln!("{remark}"));
+        }
+        // After the simulations, which would take the processors away.
+        let jobs = args.jobs.unwrap_or(1).into();
+        records.extend(live::run_all(&study, &runs, jobs, &args.bounds, done)?);
+    }
     progress.finish_and_clear();
     finish(args, &study, &records)
 }
@@ -130,10 +152,11 @@ fn progress(runs: usize) -> ProgressBar {
 
 fn failure_of(args: &Args, record: &RunRecord, failure: &str) -> String {
     format!(
-        "seed {} of point {} failed: {failure}\n  again: shorthaul run {} --engine sim --point {} --seed {} --repeats 1 --no-cache",
+        "seed {} of point {} failed: {failure}\n  again: shorthaul run {} --engine {} --point {} --seed {} --repeats 1 --no-cache",
         record.seed,
         record.point,
         args.file.display(),
+        record.engine,
         record.point,
         record.seed
     )
@@ -182,6 +205,7 @@ fn record_one(args: &Args, study: &Study, runs: &[Run]) -> anyhow::Result<()> {
         case: point.case.clone(),
         values: point.values.clone(),
         seed: run.seed,
+        engine: Engine::Sim,
         outcome: Some(outcome),
         failure,
     };

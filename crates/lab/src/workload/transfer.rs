@@ -21,6 +21,8 @@ pub struct Transfer {
     /// The congestion controls of the two ends, by the kernel's names. They are set explicitly, and it is
     /// checked that they are.
     pub congestion: Ends<String>,
+    /// Whether an end spreads its bursts over the round trip, as the kernel does for `bbr` in any case.
+    pub paced: Ends<bool>,
     /// The version of IP.
     pub family: Family,
     /// When to give up.
@@ -47,6 +49,32 @@ pub enum Amount {
     Bytes(Bytes),
     /// As much as arrives in this time, counted from the SYN; then the connection is aborted.
     Time(Duration),
+    /// So many bytes, or as many of them as arrive in this time, counted from the SYN; then the connection
+    /// is aborted.
+    Within {
+        /// How much.
+        bytes: Bytes,
+        /// How long at most.
+        time: Duration,
+    },
+}
+
+impl Amount {
+    /// How many bytes are sent at most.
+    pub(super) fn bytes(self) -> Option<Bytes> {
+        match self {
+            Amount::Bytes(bytes) | Amount::Within { bytes, .. } => Some(bytes),
+            Amount::Time(_) => None,
+        }
+    }
+
+    /// When the receiver has had enough, whatever has come.
+    pub(super) fn time(self) -> Option<Duration> {
+        match self {
+            Amount::Bytes(_) => None,
+            Amount::Time(time) | Amount::Within { time, .. } => Some(time),
+        }
+    }
 }
 
 /// Something for either end of a connection.
@@ -73,6 +101,8 @@ pub enum Family {
 pub struct TransferReport {
     /// When the client was connected.
     pub connected: Duration,
+    /// When the server was, too.
+    pub accepted: Duration,
     /// When the receiver had the first byte.
     pub first_byte: Duration,
     /// When the receiver had the last byte and knew that it was the last.
@@ -158,6 +188,7 @@ impl Default for Transfer {
             sender: Sender::Server,
             amount: Amount::Bytes(Bytes(1_000_000)),
             congestion: Ends { client: "cubic".into(), server: "cubic".into() },
+            paced: Ends::default(),
             family: Family::V4,
             limit: Duration::from_secs(60),
             interval: Duration::from_millis(100),
@@ -179,7 +210,7 @@ impl Transfer {
     /// If anything but the right bytes in time arrives, in full, at the receiver.
     pub fn run(&self, client: &Host, server: &Host) -> Result<TransferReport, TransferError> {
         let (listener, address) = self.listen(server)?;
-        let connecting = self.socket(client, &self.congestion.client)?;
+        let connecting = self.socket(client, Sender::Client)?;
         let run = Run::new(self);
         let (client_end, server_end) = std::thread::scope(|scope| {
             let serving = scope.spawn(|| run.end(Sender::Server, || run.accept(&listener)));
@@ -193,10 +224,12 @@ impl Transfer {
         };
         match (received, sent) {
             (Ok(Part::Received(report)), Ok(Part::Sent { bytes, samples })) => {
-                if matches!(self.amount, Amount::Bytes(_)) && report.received != bytes {
+                let ended = self.amount.time().is_none_or(|time| report.completed < time);
+                if ended && report.received != bytes {
                     return Err(TransferError::Truncated { received: report.received, sent: bytes });
                 }
-                Ok(TransferReport { connected: run.connected(), samples, ..report })
+                let (connected, accepted) = (run.connected(), run.accepted());
+                Ok(TransferReport { connected, accepted, samples, ..report })
             }
             // The sender ran out of time and closed, which looks like a proper end to the receiver.
             (Ok(Part::Received(report)), Err(TransferError::Late { limit, .. })) => {
@@ -208,19 +241,27 @@ impl Transfer {
         }
     }
 
-    fn socket(&self, host: &Host, congestion: &str) -> Result<Socket, TransferError> {
+    fn socket(&self, host: &Host, end: Sender) -> Result<Socket, TransferError> {
         let domain = match self.family {
             Family::V4 => Domain::IPV4,
             Family::V6 => Domain::IPV6,
         };
         let made = host.run(|| Socket::new(domain, Type::STREAM, Some(Protocol::TCP)));
         let made = made.map_err(failed("making a socket"))?;
+        let congestion = self.congestion_of(end);
         socket::set_congestion(&made, congestion).map_err(|error| congestion_error(congestion, error))?;
+        let paced = match end {
+            Sender::Client => self.paced.client,
+            Sender::Server => self.paced.server,
+        };
+        if paced {
+            socket::set_paced(&made).map_err(failed("switching pacing on"))?;
+        }
         Ok(made)
     }
 
     fn listen(&self, server: &Host) -> Result<(Socket, SocketAddr), TransferError> {
-        let listener = self.socket(server, &self.congestion.server)?;
+        let listener = self.socket(server, Sender::Server)?;
         let address: IpAddr = match self.family {
             Family::V4 => server.address_v4().into(),
             Family::V6 => server.address_v6().into(),
