@@ -7,9 +7,11 @@ use shorthaul_lab::Privilege;
 use shorthaul_report::{Manifest, Terminal};
 use shorthaul_scenario::{Engine, Study};
 use shorthaul_sim::{Cache, Recording, Run, RunRecord, Shard, run_all, runs_of, simulate};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Run a scenario file: every point of its sweep with every seed
@@ -37,7 +39,8 @@ pub struct Args {
     /// Do one of several machines' part of the runs, such as 2/8; put them together with `shorthaul merge`
     #[arg(long)]
     shard: Option<Shard>,
-    /// Write runs.jsonl, results.csv, transfers.csv and series.csv to this directory
+    /// Write report.html, figures (SVG, PNG), results.json, results.csv, transfers.csv, series.csv and
+    /// runs.jsonl to this directory
     #[arg(long)]
     out: Option<PathBuf>,
     /// Where known outcomes are kept [default: ~/.cache/shorthaul/runs]
@@ -88,12 +91,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         rayon::ThreadPoolBuilder::new().num_threads(jobs.into()).build_global()?;
     }
     let progress = progress(runs.len() * args.engine.len());
+    // What is the same for all seeds is said once.
+    let said = Mutex::new(BTreeSet::new());
     let done = |record: &RunRecord| {
         if let Some(failure) = &record.failure {
-            progress.suspend(|| eprintln!("{}", failure_of(args, record, failure)));
+            let new = |mut said: MutexGuard<'_, BTreeSet<_>>| said.insert((record.point, failure.clone()));
+            if said.lock().map_or(true, new) {
+                progress.suspend(|| eprintln!("{}", failure_of(args, record, failure)));
+            }
         }
         progress.inc(1);
     };
+    let mut remarks = Vec::new();
     let mut records = Vec::new();
     if wants(Engine::Sim) {
         records.extend(run_all(&study, &runs, cache.as_ref(), |record, _| done(record))?);
@@ -101,14 +110,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if wants(Engine::Live) {
         if let Some(first) = runs.first() {
             let scenario = study.scenario(&study.points()[first.point])?;
-            live::unmeasured(&scenario).iter().for_each(|remark| eprintln!("{remark}"));
+            remarks = live::unmeasured(&scenario);
+            remarks.iter().for_each(|remark| progress.suspend(|| eprintln!("{remark}")));
         }
         // After the simulations, which would take the processors away.
         let jobs = args.jobs.unwrap_or(1).into();
         records.extend(live::run_all(&study, &runs, jobs, &args.bounds, done)?);
     }
     progress.finish_and_clear();
-    finish(args, &study, &records)
+    finish(args, &study, &records, &remarks)
 }
 
 fn chosen(args: &Args, study: &Study) -> anyhow::Result<Vec<Run>> {
@@ -151,8 +161,10 @@ fn progress(runs: usize) -> ProgressBar {
 }
 
 fn failure_of(args: &Args, record: &RunRecord, failure: &str) -> String {
+    let what =
+        if record.outcome.is_some() && record.engine == Engine::Live { "is doubtful" } else { "failed" };
     format!(
-        "seed {} of point {} failed: {failure}\n  again: shorthaul run {} --engine {} --point {} --seed {} --repeats 1 --no-cache",
+        "seed {} of point {} {what}: {failure}\n  again: shorthaul run {} --engine {} --point {} --seed {} --repeats 1 --no-cache",
         record.seed,
         record.point,
         args.file.display(),
@@ -162,19 +174,52 @@ fn failure_of(args: &Args, record: &RunRecord, failure: &str) -> String {
     )
 }
 
-fn finish(args: &Args, study: &Study, records: &[RunRecord]) -> anyhow::Result<()> {
-    print!("{}", results::table(records));
+fn finish(args: &Args, study: &Study, records: &[RunRecord], remarks: &[String]) -> anyhow::Result<()> {
+    print!("{}", results::table(records).render(Terminal::stdout()));
     if let Some(out) = &args.out {
-        let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
-            .arguments(std::env::args().skip(1))
-            .seed(study.seeds().next().unwrap_or(0))
-            .scenario(study.name(), study.text());
-        results::write(out, &manifest, records)?;
+        let about = results::About { title: study.name(), about: study.about(), text: study.text(), remarks };
+        results::write(out, &manifest(study, records), &about, records)?;
     }
-    match records.iter().filter(|record| record.failure.is_some()).count() {
-        0 => Ok(()),
-        failed => bail!("{failed} of {} runs failed", records.len()),
+    conclude(records)
+}
+
+/// What produced the records, with what matters to live runs if there are any.
+pub fn manifest(study: &Study, records: &[RunRecord]) -> Manifest {
+    let mut manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
+        .arguments(std::env::args().skip(1))
+        .seed(study.seeds().next().unwrap_or(0))
+        .scenario(study.name(), study.text());
+    if records.iter().any(|record| record.engine == Engine::Live) {
+        if let Ok(kernel) = std::fs::read_to_string("/proc/sys/kernel/osrelease") {
+            manifest = manifest.fact("kernel", kernel.trim());
+        }
+        if let Ok(cores) = std::thread::available_parallelism() {
+            manifest = manifest.fact("cores", &cores.to_string());
+        }
     }
+    manifest
+}
+
+/// The exit status when everything was run, and something live is not to be trusted.
+const NOT_TO_BE_TRUSTED: i32 = 3;
+
+/// Ends as the records ask for.
+///
+/// # Errors
+/// If a run failed, or could not be done.
+pub fn conclude(records: &[RunRecord]) -> anyhow::Result<()> {
+    let (failed, doubtful) = results::failures(records);
+    // A simulation has no excuse: what must not happen has happened.
+    let wrong = records.iter().filter(|record| record.engine == Engine::Sim);
+    let (_, wrong) = results::failures(wrong);
+    if failed + wrong > 0 {
+        bail!("{} of {} runs failed", failed + wrong, records.len());
+    }
+    if doubtful > 0 {
+        eprintln!("{doubtful} of {} runs are not to be trusted", records.len());
+        std::process::exit(NOT_TO_BE_TRUSTED);
+    }
+    Ok(())
 }
 
 /// A single run with recordings, which are not kept with the outcomes.
@@ -209,5 +254,5 @@ fn record_one(args: &Args, study: &Study, runs: &[Run]) -> anyhow::Result<()> {
         outcome: Some(outcome),
         failure,
     };
-    finish(args, study, &[record])
+    finish(args, study, &[record], &[])
 }
