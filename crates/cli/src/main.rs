@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+mod agreement;
 mod conformance;
 mod demo;
 mod flows;
@@ -28,6 +29,7 @@ struct Cli {
 // One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand.
 #[derive(Subcommand)]
 enum Command {
+    Agreement(agreement::Args),
     Conformance(conformance::Args),
     Demo(demo::Args),
     Flows(flows::Args),
@@ -42,6 +44,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Agreement(args) => agreement::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Flows(args) => flows::run(args),

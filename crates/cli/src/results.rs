@@ -15,10 +15,10 @@ pub use page::About;
 pub use table::{ratio, table};
 
 /// A point of a study: its place, the case, and the swept values.
-type PointKey = (usize, Option<String>, Vec<(String, String)>);
+pub type PointKey = (usize, Option<String>, Vec<(String, String)>);
 
 /// Runs by point, in the order of the points.
-fn by_point(records: &[RunRecord]) -> BTreeMap<PointKey, Vec<&RunRecord>> {
+pub fn by_point(records: &[RunRecord]) -> BTreeMap<PointKey, Vec<&RunRecord>> {
     let mut points: BTreeMap<PointKey, Vec<&RunRecord>> = BTreeMap::new();
     for record in records {
         let key = (record.point, record.case.clone(), record.values.clone());
@@ -28,7 +28,7 @@ fn by_point(records: &[RunRecord]) -> BTreeMap<PointKey, Vec<&RunRecord>> {
 }
 
 /// What distinguishes a point from the others, in one line.
-fn label(case: Option<&str>, values: &[(String, String)]) -> String {
+pub fn label(case: Option<&str>, values: &[(String, String)]) -> String {
     let values = values.iter().map(|(path, value)| format!("{} {}", short(path), value.trim_matches('"')));
     case.map(str::to_owned).into_iter().chain(values).collect::<Vec<_>>().join(", ")
 }
