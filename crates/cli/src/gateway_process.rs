@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use shorthaul_dataplane::Config;
-use shorthaul_lab::Host;
+use shorthaul_lab::{Host, waited_of};
 
 /// How long it may take to set up its device and rules.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -69,6 +69,12 @@ impl Gateway {
             bail!("the gateway did not start: {first}");
         }
         Ok(gateway)
+    }
+
+    /// How long its threads have stood waiting for a processor, the one that waited longest.
+    pub fn waited(&self) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten();
+        tasks.flatten().map(|task| waited_of(&task.path())).max().unwrap_or_default()
     }
 
     /// Whether it still runs.

@@ -96,6 +96,7 @@ pub fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome> {
     let mut network = Network::start(scenario, Seed(seed))?;
     let before = Look::take(&network.lab).context("a link of the lab is gone")?;
     let processors = ProcessorTime::now();
+    let gateways_waited = network.waited();
     let began = Instant::now();
     let (flows, looks) = thread::scope(|scope| {
         let (done, ended) = mpsc::channel::<()>();
@@ -109,8 +110,9 @@ pub fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome> {
     });
     let ended_at = began.elapsed().as_secs_f64();
     let busy = processors.busy_since();
+    let gateways_waited = network.waited().saturating_sub(gateways_waited);
     let after = Look::take(&network.lab).context("a link of the lab is gone")?;
-    let run = measure::Run { scenario, seed, flows, before, looks, after, ended_at, busy };
+    let run = measure::Run { scenario, seed, flows, before, looks, after, ended_at, busy, gateways_waited };
     let mut outcome = run.outcome();
     outcome.problems.extend(network.problems());
     outcome.problems.extend(outcome.fidelity.iter().flat_map(|fidelity| bounds.judge(fidelity)));

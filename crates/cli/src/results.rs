@@ -218,7 +218,7 @@ fn results_csv(manifest: &Manifest, records: &[RunRecord]) -> anyhow::Result<Csv
         unit => format!("{} [{unit}]", metric.name()),
     };
     let mut more: Vec<String> = metrics.iter().map(column).collect();
-    let live = ["late p99 [s]", "emulator drops", "busy"];
+    let live = ["late p99 [s]", "emulator drops", "busy", "starved"];
     more.extend(["events", "trace hash"].into_iter().chain(live).chain(["failure"]).map(str::to_owned));
     let mut csv = csv_with(manifest, records, &more);
     for record in records {
@@ -234,8 +234,13 @@ fn results_csv(manifest: &Manifest, records: &[RunRecord]) -> anyhow::Result<Csv
         fields.push(simulated.map_or(Field::Missing, |outcome| Field::Integer(outcome.events.into())));
         fields.push(simulated.map_or(Field::Missing, |o| Field::from(format!("{:016x}", o.trace_hash))));
         fields.extend(match outcome.and_then(|outcome| outcome.fidelity) {
-            Some(f) => [Field::Number(f.late_p99), Field::Integer(f.dropped.into()), Field::Number(f.busy)],
-            None => [Field::Missing, Field::Missing, Field::Missing],
+            Some(f) => [
+                Field::Number(f.late_p99),
+                Field::Integer(f.dropped.into()),
+                Field::Number(f.busy),
+                Field::Number(f.starved),
+            ],
+            None => [Field::Missing, Field::Missing, Field::Missing, Field::Missing],
         });
         fields.push(record.failure.as_deref().map_or(Field::Missing, Field::from));
         csv.row(fields)?;

@@ -32,7 +32,8 @@ fn run(file: &Path, arguments: &[&str]) -> Output {
 }
 
 /// Whatever the machine is busy with meanwhile.
-const PATIENT: [&str; 6] = ["--max-late", "1 h", "--max-dropped", "1000000", "--max-busy", "100"];
+const PATIENT: [&str; 8] =
+    ["--max-late", "1 h", "--max-dropped", "1000000", "--max-busy", "100", "--max-starved", "100"];
 
 /// Three kinds of flows through a gateway.
 const SCENARIO: &str = r#"

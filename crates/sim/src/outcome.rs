@@ -39,6 +39,10 @@ pub struct Fidelity {
     pub dropped: u64,
     /// The busy share of all processors while the run lasted, 0 to 1, without what yields to the run.
     pub busy: f64,
+    /// The largest share of its time, 0 to 1, that a program at an end of a flow, or a gateway, stood waiting
+    /// for a processor.
+    #[serde(default)]
+    pub starved: f64,
 }
 
 /// What a flow got.

@@ -18,6 +18,10 @@ pub struct Bounds {
     /// what runs at low priority
     #[arg(long, value_name = "PERCENT", default_value_t = 90.0)]
     pub max_busy: f64,
+    /// ... or if a program that sends, receives or splits stood waiting for a processor for more than this
+    /// share of its time, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
+    pub max_starved: f64,
 }
 
 impl Bounds {
@@ -42,6 +46,13 @@ impl Bounds {
                 "do not trust: the processors were busy for {} of the time (bound: {} %)",
                 Unit::Percent.format(fidelity.busy),
                 self.max_busy
+            ));
+        }
+        if fidelity.starved * 100.0 > self.max_starved {
+            doubts.push(format!(
+                "do not trust: a program of the run waited for a processor for {} of its time (bound: {} %)",
+                Unit::Percent.format(fidelity.starved),
+                self.max_starved
             ));
         }
         doubts
@@ -87,20 +98,22 @@ impl ProcessorTime {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { max_late: Duration::from_millis(1), max_dropped: 0, max_busy: 90.0 };
+    const BOUNDS: Bounds =
+        Bounds { max_late: Duration::from_millis(1), max_dropped: 0, max_busy: 90.0, max_starved: 20.0 };
 
     #[test]
     fn a_run_within_all_bounds_is_trusted() {
-        assert!(BOUNDS.judge(&Fidelity { late_p99: 0.001, dropped: 0, busy: 0.9 }).is_empty());
+        assert!(BOUNDS.judge(&Fidelity { late_p99: 0.001, dropped: 0, busy: 0.9, starved: 0.2 }).is_empty());
     }
 
     #[test]
     fn each_bound_has_its_own_sentence_with_value_and_bound() {
-        let good = Fidelity { late_p99: 0.0001, dropped: 0, busy: 0.2 };
+        let good = Fidelity { late_p99: 0.0001, dropped: 0, busy: 0.2, starved: 0.001 };
         for (fidelity, words) in [
             (Fidelity { late_p99: 0.0042, ..good }, ["4.20 ms", "1 ms"]),
             (Fidelity { dropped: 3, ..good }, ["3 packets", "bound: 0"]),
             (Fidelity { busy: 0.97, ..good }, ["97.0 %", "90 %"]),
+            (Fidelity { starved: 0.32, ..good }, ["32.0 %", "20 %"]),
         ] {
             let doubts = BOUNDS.judge(&fidelity);
             assert_eq!(doubts.len(), 1, "{doubts:?}");

@@ -26,6 +26,8 @@ pub struct Run<'a> {
     pub ended_at: f64,
     /// The busy share of the processors.
     pub busy: f64,
+    /// How long the gateways stood waiting for a processor.
+    pub gateways_waited: Duration,
 }
 
 /// One direction of a link, before and after.
@@ -218,7 +220,16 @@ impl Run<'_> {
             late_p99: ways.iter().map(|way| way.after.lateness.p99.as_secs_f64()).fold(0.0, f64::max),
             dropped: refused + missed(&self.after).saturating_sub(missed(&self.before)),
             busy: self.busy,
+            starved: self.starved(),
         }
+    }
+
+    /// The largest share of its time that a program of the run stood waiting for a processor.
+    fn starved(&self) -> f64 {
+        let transfers = self.flows.iter().flat_map(|flown| &flown.transfers).map(|(_, report)| {
+            report.waited.as_secs_f64() / report.completed.as_secs_f64().max(f64::MIN_POSITIVE)
+        });
+        transfers.fold(self.gateways_waited.as_secs_f64() / self.ended_at, f64::max)
     }
 
     fn problems(&self) -> Vec<String> {

@@ -1,4 +1,6 @@
 //! The lab of a scenario, and its gateways.
+use std::time::Duration;
+
 use anyhow::{Context as _, Result};
 use shorthaul_dataplane::{Config, Leg};
 use shorthaul_lab::{Host, HostDescription, Lab, LinkDescription, LinkKind, Topology};
@@ -37,6 +39,11 @@ impl Network {
     /// The host of a node.
     pub fn host(&self, node: NodeIndex) -> &Host {
         self.lab.host(&self.names[node.0])
+    }
+
+    /// How long the gateways have stood waiting for a processor, the one that waited longest.
+    pub fn waited(&self) -> Duration {
+        self.gateways.iter().map(|(_, gateway)| gateway.waited()).max().unwrap_or_default()
     }
 
     /// What has gone wrong with the gateways.

@@ -71,9 +71,10 @@ fn fidelity(records: &[RunRecord]) -> Option<String> {
     let dropped: u64 = all.iter().map(|fidelity| fidelity.dropped).sum();
     Some(format!(
         "Of the {} live runs, in the worst case: 1 % of the packets late by more than {}, the processors busy for {} \
-         of the time. The emulator itself dropped {dropped} packets in all.",
+         of the time, a program waiting for a processor for {} of its time. The emulator itself dropped {dropped} packets in all.",
         all.len(),
         Unit::Seconds.format(worst(|fidelity| fidelity.late_p99)),
         Unit::Percent.format(worst(|fidelity| fidelity.busy)),
+        Unit::Percent.format(worst(|fidelity| fidelity.starved)),
     ))
 }

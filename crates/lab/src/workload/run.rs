@@ -1,6 +1,7 @@
 //! The two ends of a running transfer.
 use super::transfer::{Sender, Transfer, TransferError, TransferReport, check_congestion, failed};
 use super::{Content, TcpSample};
+use crate::sys::schedule;
 use shorthaul_types::Bytes;
 use socket2::{SockAddr, Socket};
 use std::io::{self, Read, Write};
@@ -28,7 +29,7 @@ pub(super) struct Run<'a> {
 
 /// What one end did.
 pub(super) enum Part {
-    Sent { bytes: Bytes, samples: Vec<TcpSample> },
+    Sent { bytes: Bytes, samples: Vec<TcpSample>, waited: Duration },
     Received(TransferReport),
 }
 
@@ -65,10 +66,14 @@ impl<'a> Run<'a> {
             check_congestion(&socket, self.transfer.congestion_of(end))?;
             socket.set_read_timeout(Some(PATIENCE)).map_err(failed("setting SO_RCVTIMEO"))?;
             socket.set_write_timeout(Some(PATIENCE)).map_err(failed("setting SO_SNDTIMEO"))?;
+            let before = schedule::waited();
+            let waited = || schedule::waited().saturating_sub(before);
             if end == self.transfer.sender {
-                self.send(&socket)
+                let (bytes, samples) = self.send(&socket)?;
+                Ok(Part::Sent { bytes, samples, waited: waited() })
             } else {
-                self.receive(&socket).map(Part::Received)
+                let report = self.receive(&socket)?;
+                Ok(Part::Received(TransferReport { waited: waited(), ..report }))
             }
         });
         if part.is_err() {
@@ -115,14 +120,14 @@ impl<'a> Run<'a> {
     }
 
     /// Sends all there is, while the socket is observed.
-    fn send(&self, socket: &Socket) -> Result<Part, TransferError> {
+    fn send(&self, socket: &Socket) -> Result<(Bytes, Vec<TcpSample>), TransferError> {
         std::thread::scope(|scope| {
             let (done, ended) = mpsc::channel::<()>();
             let sampler = scope.spawn(move || self.observe(socket, &ended));
             let sent = self.send_all(socket);
             drop(done);
             let samples = sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            sent.map(|bytes| Part::Sent { bytes, samples })
+            sent.map(|bytes| (bytes, samples))
         })
     }
 

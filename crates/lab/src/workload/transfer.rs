@@ -111,6 +111,9 @@ pub struct TransferReport {
     pub received: Bytes,
     /// How many bytes arrived in each interval, beginning with the start.
     pub arrivals: Vec<Bytes>,
+    /// How long the program at one of the ends, the one that had to wait longer, stood waiting for a
+    /// processor: time in which the machine and not the network held the transfer up.
+    pub waited: Duration,
     /// How the sender's TCP stood, at every interval, beginning when the client was connected.
     pub samples: Vec<TcpSample>,
 }
@@ -223,13 +226,14 @@ impl Transfer {
             Sender::Client => (client_end, server_end),
         };
         match (received, sent) {
-            (Ok(Part::Received(report)), Ok(Part::Sent { bytes, samples })) => {
+            (Ok(Part::Received(report)), Ok(Part::Sent { bytes, samples, waited })) => {
                 let ended = self.amount.time().is_none_or(|time| report.completed < time);
                 if ended && report.received != bytes {
                     return Err(TransferError::Truncated { received: report.received, sent: bytes });
                 }
                 let (connected, accepted) = (run.connected(), run.accepted());
-                Ok(TransferReport { connected, accepted, samples, ..report })
+                let waited = waited.max(report.waited);
+                Ok(TransferReport { connected, accepted, waited, samples, ..report })
             }
             // The sender ran out of time and closed, which looks like a proper end to the receiver.
             (Ok(Part::Received(report)), Err(TransferError::Late { limit, .. })) => {
