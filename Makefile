@@ -1,4 +1,4 @@
-.PHONY: all test demo conformance bench-gateway bench-sim check no-std fuzz-build
+.PHONY: all test demo agreement conformance bench-gateway bench-sim check no-std fuzz-build
 
 all: test
 
@@ -17,6 +17,10 @@ check:
 
 no-std:
 	cargo build --quiet --manifest-path tests/no-std/Cargo.toml --target-dir target/no-std
+
+# The simulator against kernels on six scenarios, with the ratios as a table: ten minutes.
+agreement:
+	cargo run --release --quiet --bin shorthaul -- agreement scenarios/agreement/*.toml
 
 # Every promise of the gateway, live against the kernel's TCP on both sides.
 conformance:

@@ -1,6 +1,6 @@
 //! The figures of a study: every metric over what varies, and values over time.
 use shorthaul_report::Unit;
-use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Marker, Panel, Point, Series as Curve};
+use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Marker, Panel, Point, Series as Curve, Share};
 use shorthaul_scenario::{Engine, Metric, Series};
 use shorthaul_sim::RunRecord;
 use shorthaul_types::{BitRate, Bytes, parse_duration};
@@ -12,6 +12,8 @@ use super::{PointKey, by_point, engines, label, metrics, short, summary, unit_of
 const MOST_CURVES: usize = 8;
 /// More names below one panel cannot be read.
 const MOST_NAMES: usize = 12;
+/// More panels beside each other are too narrow.
+const MOST_COLUMNS: usize = 3;
 
 /// The figures with the names of their files; none where there is nothing to show.
 pub fn all(records: &[RunRecord]) -> Vec<(&'static str, Figure)> {
@@ -104,20 +106,30 @@ fn of_metrics(records: &[RunRecord]) -> Option<Figure> {
         families.entry(family).or_default().push(key);
     }
     let engine_names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
-    let mut figure = Figure::new("Means over the runs")
+    let figure = Figure::new("Means over the runs")
         .subtitle(&format!(
-            "Engines: {}. Bars show the 95 % confidence interval of the mean.",
+            "Engines: {}. Whiskers show the 95 % confidence interval of the mean, where there are several runs.",
             engine_names.join(", ")
         ))
         .columns(if metrics.len() > 1 { 2 } else { 1 });
+    let mut remarks = Vec::new();
     if families.len() > MOST_CURVES {
-        figure = figure
-            .caption(&format!("The first {MOST_CURVES} of {} curves; the table has all.", families.len()));
+        remarks.push(format!("The first {MOST_CURVES} of {} curves; the table has all.", families.len()));
     }
     if x.is_none() && keys.len() > MOST_NAMES {
-        figure =
-            figure.caption(&format!("The first {MOST_NAMES} of {} points; the table has all.", keys.len()));
+        remarks.push(format!("The first {MOST_NAMES} of {} points; the table has all.", keys.len()));
     }
+    // An empty panel says less than a sentence.
+    let is_zero = |metric: &Metric| {
+        let outcomes = records.iter().filter_map(|record| record.outcome.as_ref());
+        outcomes.filter_map(|outcome| outcome.metrics.get(metric)).all(|value| *value == 0.0)
+    };
+    let (zero, metrics): (Vec<Metric>, Vec<Metric>) = metrics.into_iter().partition(is_zero);
+    if !zero.is_empty() {
+        let names: Vec<&str> = zero.iter().map(|metric| metric.name()).collect();
+        remarks.push(format!("Zero in every run: {}.", names.join(", ")));
+    }
+    let mut figure = figure.caption(&remarks.join(" "));
     for metric in metrics {
         let y = Axis::new(metric.name(), unit_of(metric).1);
         let mut panel = Panel::new("").y(y);
@@ -155,54 +167,66 @@ fn of_metrics(records: &[RunRecord]) -> Option<Figure> {
     Some(figure)
 }
 
-/// Values over time: of the first seed, every point and engine, as far as colours reach.
+/// Values over time of the first seed: a row of panels for each kind of value, a column for each point.
 fn over_time(records: &[RunRecord]) -> Option<Figure> {
     let seed = records.iter().map(|record| record.seed).min()?;
     let several = engines(records).len() > 1;
-    let mut curves: BTreeMap<Series, Vec<(String, Engine, &[(f64, f64)])>> = BTreeMap::new();
-    for record in records.iter().filter(|record| record.seed == seed) {
-        let label = label(record.case.as_deref(), &record.values);
-        for series in record.outcome.iter().flat_map(|outcome| &outcome.series) {
-            let name = if label.is_empty() {
-                series.subject.clone()
-            } else {
-                format!("{label}, {}", series.subject)
-            };
-            curves.entry(series.series).or_default().push((name, record.engine, &series.points));
+    let of_seed: Vec<&RunRecord> = records.iter().filter(|record| record.seed == seed).collect();
+    let points = by_point(records);
+    // A queue that was always empty is only in the way.
+    let shown = || {
+        let all = of_seed.iter().flat_map(|record| {
+            record.outcome.iter().flat_map(|outcome| &outcome.series).map(move |series| (*record, series))
+        });
+        all.filter(|(_, series)| series.points.iter().any(|(_, value)| *value > 0.0))
+    };
+    let mut kinds: Vec<Series> = shown().map(|(_, series)| series.series).collect();
+    kinds.sort();
+    kinds.dedup();
+    // A subject has the same colour everywhere.
+    let mut subjects: Vec<&str> = Vec::new();
+    for (_, series) in shown() {
+        if !subjects.contains(&series.subject.as_str()) {
+            subjects.push(&series.subject);
         }
     }
-    if curves.is_empty() {
+    if kinds.is_empty() {
         return None;
     }
-    let mut left_out = false;
-    let mut figure = Figure::new("Over time").columns(1).panel_height(150.0);
-    for (series, curves) in curves {
-        let unit = match series {
+    let columns: Vec<&PointKey> = points.keys().take(MOST_COLUMNS).collect();
+    let mut figure = Figure::new("Over time").columns(columns.len()).share_y(Share::Row);
+    for kind in kinds {
+        let unit = match kind {
             Series::Rtt => Unit::Seconds,
             Series::Queue => Unit::Plain("packets"),
             _ => Unit::Bytes,
         };
-        let mut panel = Panel::new(series.name())
-            .x(Axis::new("time", Unit::Seconds).from(0.0))
-            .y(Axis::new(series.name(), unit));
-        // The same subject has the same colour in both engines.
-        let mut names: Vec<&str> = Vec::new();
-        for (name, engine, points) in &curves {
-            let place = names.iter().position(|known| known == name).unwrap_or_else(|| {
-                names.push(name);
-                names.len() - 1
-            });
-            if place >= MOST_CURVES {
-                left_out = true;
-                continue;
+        for point in &columns {
+            let mut panel = Panel::new(&label(point.1.as_deref(), &point.2))
+                .x(Axis::new("time", Unit::Seconds).from(0.0))
+                .y(Axis::new(kind.name(), unit));
+            for (record, series) in
+                shown().filter(|(record, series)| record.point == point.0 && series.series == kind)
+            {
+                let place =
+                    subjects.iter().position(|subject| *subject == series.subject).unwrap_or(MOST_CURVES);
+                if place < MOST_CURVES {
+                    let name = curve_name(&series.subject, record.engine, several);
+                    let curve = Curve::line(&name, Hue::nth(place)).points(series.points.iter().copied());
+                    panel = panel.series(styled(curve, record.engine));
+                }
             }
-            let curve = Curve::line(&curve_name(name, *engine, several), Hue::nth(place));
-            panel = panel.series(styled(curve.points(points.iter().copied()), *engine));
+            figure = figure.panel(panel);
         }
-        figure = figure.panel(panel);
     }
-    let which = if left_out { format!(", the first {MOST_CURVES} of each") } else { String::new() };
-    Some(figure.subtitle(&format!("Seed {seed}{which}. The file series.csv has every run.")))
+    let mut remarks = vec![format!("Seed {seed}; the file series.csv has every run.")];
+    if points.len() > columns.len() {
+        remarks.push(format!("The first {} of {} points.", columns.len(), points.len()));
+    }
+    if subjects.len() > MOST_CURVES {
+        remarks.push(format!("The first {MOST_CURVES} of {} flows and queues.", subjects.len()));
+    }
+    Some(figure.subtitle(&remarks.join(" ")))
 }
 
 #[cfg(test)]
