@@ -18,9 +18,11 @@ check:
 no-std:
 	cargo build --quiet --manifest-path tests/no-std/Cargo.toml --target-dir target/no-std
 
-# The simulator against kernels on six scenarios, with the ratios as a table: ten minutes.
+# The simulator against kernels on six scenarios, with the ratios as a table: twelve minutes.
+# docs/agreement.md explains the difference that is excused.
 agreement:
-	cargo run --release --quiet --bin shorthaul -- agreement scenarios/agreement/*.toml
+	cargo run --release --quiet --bin shorthaul -- agreement scenarios/agreement/*.toml \
+		--explained direct-loss/cubic
 
 # Every promise of the gateway, live against the kernel's TCP on both sides.
 conformance:

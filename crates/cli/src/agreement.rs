@@ -21,6 +21,9 @@ pub struct Args {
     /// How far apart the goodputs may be, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     within: f64,
+    /// A scenario's point whose difference has a known reason, and is no error
+    #[arg(long, value_name = "SCENARIO/POINT")]
+    explained: Vec<String>,
     /// How many live runs at once
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
@@ -43,6 +46,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Column::right("rtt").unit("live / sim"),
         Column::right("sent again").unit("live / sim"),
         Column::right("runs"),
+        Column::left(""),
     ]);
     let (mut all, mut apart) = (Vec::new(), 0);
     for study in &studies {
@@ -52,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         for sentence in failure_sentences(&records) {
             eprintln!("{}: {sentence}", study.name());
         }
-        apart += add_rows(&mut table, study.name(), &records, args.within);
+        apart += add_rows(&mut table, study.name(), &records, args);
         all.extend(records);
     }
     print!("{}", table.render(Terminal::stdout()));
@@ -63,23 +67,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Adds the points of a study; how many of them are too far apart.
-fn add_rows(table: &mut Table, name: &str, records: &[RunRecord], within: f64) -> usize {
+fn add_rows(table: &mut Table, name: &str, records: &[RunRecord], args: &Args) -> usize {
     let mut apart = 0;
-    let mut name = name;
+    let mut shown = name;
     for ((_, case, values), runs) in by_point(records) {
         let goodput = |engine| summary(&runs, engine, Metric::Goodput);
         let (Some(sim), Some(live)) = (goodput(Engine::Sim), goodput(Engine::Live)) else { continue };
         let Some(of_goodput) = ratio(&runs, Metric::Goodput) else { continue };
-        let agrees = (of_goodput - 1.0).abs() * 100.0 <= within;
-        apart += usize::from(!agrees);
+        let agrees = (of_goodput - 1.0).abs() * 100.0 <= args.within;
+        let point = label(case.as_deref(), &values);
+        let explained = args.explained.contains(&format!("{name}/{point}"));
+        apart += usize::from(!agrees && !explained);
         let share = |of: &shorthaul_scenario::Summary| of.confidence().map(|half| half / of.mean);
         // Relative errors of numerator and denominator add up as squares.
         let sure = share(&sim).zip(share(&live)).map(|(a, b)| of_goodput * a.hypot(b));
         let times = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| Unit::Times.format(ratio));
         let tone = if agrees { Tone::Strong } else { Tone::Bad };
         table.row([
-            Cell::from(std::mem::take(&mut name)),
-            label(case.as_deref(), &values).into(),
+            Cell::from(std::mem::take(&mut shown)),
+            point.into(),
             format_metric(Metric::Goodput, sim.mean).into(),
             format_metric(Metric::Goodput, live.mean).into(),
             Cell::toned(Unit::Times.format(of_goodput), tone),
@@ -87,6 +93,14 @@ fn add_rows(table: &mut Table, name: &str, records: &[RunRecord], within: f64) -
             times(ratio(&runs, Metric::Rtt)).into(),
             times(ratio(&runs, Metric::Retransmitted)).into(),
             format!("{} + {}", sim.count(), live.count()).into(),
+            (if agrees {
+                ""
+            } else if explained {
+                "apart, explained"
+            } else {
+                "apart"
+            })
+            .into(),
         ]);
     }
     apart
