@@ -303,3 +303,71 @@ impl Interval {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Relay, SetUp, model};
+
+    const SIZE: Bytes = Bytes(100_000_000);
+
+    fn leg() -> Leg {
+        Leg::new(Duration::from_millis(40), 0.001, BitRate::from_bits_per_sec(1_000_000_000))
+    }
+
+    /// So many legs like [`leg`], one after the other, with relays of this buffer.
+    fn chain(legs: usize, buffer: Option<Bytes>) -> Path {
+        Path { legs: vec![leg(); legs], relays: vec![Relay { buffer }; legs - 1] }
+    }
+
+    fn moving(path: &Path, transfer: &Transfer) -> f64 {
+        let found = path.forecast(&*model::by_name("reno").unwrap(), transfer).unwrap();
+        (found.time.expected - found.set_up).as_secs_f64()
+    }
+
+    #[test]
+    fn each_more_equal_leg_is_waited_for() {
+        let times: Vec<f64> = (1..=3).map(|legs| moving(&chain(legs, None), &Transfer::new(SIZE))).collect();
+        let (second, third) = (times[1] - times[0], times[2] - times[1]);
+        assert!(second > 0.03 * times[0] && second < 0.3 * times[0], "{times:?}");
+        assert!(third > 0.5 * second, "{times:?}");
+    }
+
+    #[test]
+    fn a_relay_that_can_hold_everything_holds_nothing_up() {
+        let all = moving(&chain(2, Some(SIZE)), &Transfer::new(SIZE));
+        assert_eq!(all, moving(&chain(2, None), &Transfer::new(SIZE)));
+        let cramped = chain(2, Some(Bytes(50_000)));
+        assert!(moving(&cramped, &Transfer::new(SIZE)) > 1.1 * all);
+        let found = cramped.forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap();
+        assert_eq!(found.bottleneck, Bottleneck { leg: 0, limit: Limit::Buffer });
+        assert!(found.to_string().contains("the buffer of relay 1 is what binds"), "{found}");
+    }
+
+    #[test]
+    fn storing_first_takes_the_sum_and_waiting_windows_their_time() {
+        let one = moving(&chain(1, None), &Transfer::new(SIZE));
+        let stored = Transfer { forwarding: Forwarding::Stored, ..Transfer::new(SIZE) };
+        assert!((moving(&chain(3, None), &stored) / (3.0 * one) - 1.0).abs() < 1e-6);
+        let waiting = Transfer {
+            forwarding: Forwarding::Pipelined { wait_windows: 16 },
+            set_up: SetUp::Sequential,
+            ..Transfer::new(SIZE)
+        };
+        let waited = moving(&chain(3, None), &waiting) - moving(&chain(3, None), &Transfer::new(SIZE));
+        assert!((waited - 16.0 * 0.08).abs() < 1e-6, "{waited}");
+    }
+
+    #[test]
+    fn a_forecast_is_a_sentence() {
+        let found =
+            Path::direct(leg()).forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap();
+        let said = found.to_string();
+        assert!(said.starts_with("100 MB in ") && said.ends_with("loss is what binds"), "{said}");
+        let slow = Leg { rtt: Duration::from_millis(90), ..leg() };
+        let path = Path { legs: vec![leg(), slow, leg()], relays: vec![Relay::default(); 2] };
+        let said =
+            path.forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap().to_string();
+        assert!(said.ends_with("loss on leg 2 of 3 is what binds"), "{said}");
+    }
+}

@@ -164,6 +164,21 @@ mod tests {
     }
 
     #[test]
+    fn what_slow_start_left_is_forgotten_loss_by_loss() {
+        // Slow start ends at 1000 segments, of which a half is kept; the steady window is 40, 1000 segments from loss to loss.
+        let leg = Leg { loss: 1e-3, ..leg(0.0) };
+        let steady = Rate { segments_per_sec: 400.0, limit: super::super::Limit::Loss };
+        let at = |n| one_course(&leg, steady, 0.5, segments_until(&leg, 1000.0), n);
+        let end = segments_until(&leg, 1000.0);
+        // The windows after the first losses are 500, 40 + 230, 40 + 115.
+        for (cycle, window) in [(0.0, 500.0), (1.0, 270.0), (2.0, 155.0)] {
+            let from = end + cycle * 1000.0 + 1.0;
+            let rate = 900.0 / (at(from + 900.0) - at(from));
+            assert!((rate / (10.0 * window) - 1.0).abs() < 0.01, "{cycle}: {rate}");
+        }
+    }
+
+    #[test]
     fn more_takes_longer() {
         let sizes: Vec<f64> = (0..60).map(|k| 10f64.powf(f64::from(k) / 10.0)).collect();
         for loss in [0.0, 1e-4, 1e-2] {
