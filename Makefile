@@ -1,4 +1,4 @@
-.PHONY: all test demo conformance bench-gateway check no-std fuzz-build
+.PHONY: all test demo conformance bench-gateway bench-sim check no-std fuzz-build
 
 all: test
 
@@ -26,3 +26,7 @@ conformance:
 bench-gateway:
 	cargo build --release --quiet --bin shorthaul
 	bench/gateway.sh target/release/shorthaul
+
+# What the simulator costs: the chain of the papers, the same at 1 Gbit/s, a thousand and ten thousand flows.
+bench-sim:
+	bench/sim.sh

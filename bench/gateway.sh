@@ -12,7 +12,7 @@ tag=shb$$
 work=$(mktemp -d)
 pids=()
 cleanup() {
-    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null; done
+    for pid in "${pids[@]}"; do { kill "$pid" && wait "$pid"; } 2>/dev/null || true; done
     for host in c g s; do ip netns del "$tag$host" 2>/dev/null || true; done
     rm -rf "$work"
 }

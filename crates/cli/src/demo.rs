@@ -126,7 +126,7 @@ fn run_paths(paths: &[Path], controls: &[Congestion], seed: Seed) -> Result<Vec<
     progress.finish();
     let mut pairs = Vec::new();
     for (path, outcomes) in paths.iter().zip(outcomes) {
-        pairs.extend(Pair::of(&PathFacts::of(&live::topology(path, seed)?), outcomes));
+        pairs.extend(Pair::of(&PathFacts::of(&live::topology(path, seed)?, path), outcomes));
     }
     Ok(pairs)
 }
@@ -140,10 +140,10 @@ fn describe(paths: &[Path], controls: &[Congestion], seed: Seed) -> Result<Strin
     );
     let time = |seconds: f64| format_duration(Duration::from_secs_f64(seconds));
     for path in paths {
-        let facts = PathFacts::of(&live::topology(path, seed)?);
+        let facts = PathFacts::of(&live::topology(path, seed)?, path);
         let _ = writeln!(
             text,
-            "  {:8} {}, round trip {} ({} to the gateway and {} behind it), loss {} %; short {}, long {}, each in at most {}",
+            "  {:8} {}, round trip {} ({} to the gateway and {} behind it), loss {} %; short {}, long {}, each in at most {}{}",
             path.name,
             BitRate::from_bits_per_sec(facts.rate_bit_per_s as u64),
             time(facts.round_trip_s),
@@ -153,6 +153,11 @@ fn describe(paths: &[Path], controls: &[Congestion], seed: Seed) -> Result<Strin
             path.short,
             path.long,
             format_duration(path.limit),
+            if path.initial_window > 10 {
+                format!("; the gateway begins with {} segments", path.initial_window)
+            } else {
+                String::new()
+            },
         );
     }
     Ok(text)

@@ -26,6 +26,10 @@ pub struct Args {
     /// Congestion control for both legs: reno, cubic, or a fixed window such as `fixed:64kB`
     #[arg(long, value_name = "NAME")]
     congestion: Option<Algorithm>,
+    /// Segments that a flow may send toward the edge before it has heard anything back. The default
+    /// of 10 suits unknown paths; a link of your own may take more
+    #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    initial_window: Option<u32>,
     /// Where the control socket and the crash journal are
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -59,6 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.to_edge.congestion = congestion;
         config.to_wan.congestion = congestion;
     }
+    config.to_edge.initial_window = args.initial_window.unwrap_or(config.to_edge.initial_window);
     config.name = args.name.unwrap_or(config.name);
     config.run_dir = args.run_dir.unwrap_or(config.run_dir);
     config.drain_timeout = args.drain_timeout.unwrap_or(config.drain_timeout);

@@ -7,8 +7,12 @@ mod demo;
 mod flows;
 mod gateway;
 mod lab;
+mod merge;
 mod plan;
 mod replay;
+mod results;
+mod run;
+mod scenario;
 
 /// TCP made fast where distance or a bad link makes it slow.
 #[derive(Parser)]
@@ -26,8 +30,11 @@ enum Command {
     Flows(flows::Args),
     Gateway(gateway::Args),
     Lab(lab::Args),
+    Merge(merge::Args),
     Plan(plan::Args),
     Replay(replay::Args),
+    Run(run::Args),
+    Scenario(scenario::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -37,7 +44,10 @@ fn main() -> anyhow::Result<()> {
         Command::Flows(args) => flows::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Lab(args) => lab::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Scenario(args) => scenario::run(&args),
     }
 }

@@ -2,12 +2,13 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
 use shorthaul_types::Bytes;
 
-use crate::{Control, ControlParams, Cubic, Fixed, Reno};
+use crate::{Bbr, Bbr3, Control, ControlParams, Cubic, Fixed, Hybla, Reno, Vegas, WestwoodPlus};
 
 /// Which congestion control a sender uses, as configurations name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,16 +18,56 @@ pub enum Algorithm {
     Reno,
     /// RFC 9438 with HyStart++; written `cubic`.
     Cubic,
+    /// BBR version 1: pacing at the measured bandwidth; written `bbr`.
+    Bbr,
+    /// BBR version 3, which also heeds loss above 2 %; written `bbr3`.
+    Bbr3,
+    /// Reno that sets its window after a loss by the measured bandwidth; written `westwood`.
+    Westwood,
+    /// Few segments in the queue, by delay; written `vegas`.
+    Vegas,
+    /// Growth as over a path of 25 ms, however long it is; written `hybla`.
+    Hybla,
     /// A window that congestion does not move; written `fixed:64 kB`.
     Fixed(Bytes),
 }
 
 impl Algorithm {
+    /// Those that are written as a bare name.
+    const NAMED: [Algorithm; 7] = [
+        Algorithm::Reno,
+        Algorithm::Cubic,
+        Algorithm::Bbr,
+        Algorithm::Bbr3,
+        Algorithm::Westwood,
+        Algorithm::Vegas,
+        Algorithm::Hybla,
+    ];
+
+    /// What it is called, without parameters: [`Control::name`] of what it builds.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Algorithm::Reno => "reno",
+            Algorithm::Cubic => "cubic",
+            Algorithm::Bbr => "bbr",
+            Algorithm::Bbr3 => "bbr3",
+            Algorithm::Westwood => "westwood",
+            Algorithm::Vegas => "vegas",
+            Algorithm::Hybla => "hybla",
+            Algorithm::Fixed(_) => "fixed",
+        }
+    }
+
     /// A fresh state of this algorithm.
     pub fn build(&self, params: ControlParams) -> Box<dyn Control> {
         match *self {
             Algorithm::Reno => Box::new(Reno::new(params)),
             Algorithm::Cubic => Box::new(Cubic::new(params)),
+            Algorithm::Bbr => Box::new(Bbr::new(params)),
+            Algorithm::Bbr3 => Box::new(Bbr3::new(params)),
+            Algorithm::Westwood => Box::new(WestwoodPlus::new(params)),
+            Algorithm::Vegas => Box::new(Vegas::new(params)),
+            Algorithm::Hybla => Box::new(Hybla::new(params)),
             Algorithm::Fixed(window) => Box::new(Fixed::new(params, window)),
         }
     }
@@ -61,15 +102,15 @@ impl FromStr for Algorithm {
             }
             return Ok(Algorithm::Fixed(window));
         }
-        match name {
-            "reno" => Ok(Algorithm::Reno),
-            "cubic" => Ok(Algorithm::Cubic),
-            _ => Err(ParseAlgorithmError {
-                reason: format!(
-                    "`{text}` is not a congestion control: write \"reno\", \"cubic\" or a fixed window such as \"fixed:64 kB\""
-                ),
-            }),
-        }
+        Algorithm::NAMED.into_iter().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
+            let known: Vec<String> =
+                Algorithm::NAMED.iter().map(|algorithm| format!("\"{}\"", algorithm.name())).collect();
+            let reason = format!(
+                "`{text}` is not a congestion control: write {} or a fixed window such as \"fixed:64 kB\"",
+                known.join(", ")
+            );
+            ParseAlgorithmError { reason }
+        })
     }
 }
 
@@ -77,8 +118,6 @@ impl fmt::Display for Algorithm {
     /// Writes what [`FromStr`] reads back as the same value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Algorithm::Reno => f.pad("reno"),
-            Algorithm::Cubic => f.pad("cubic"),
             Algorithm::Fixed(window) => {
                 // Sizes are shown rounded; where that would lose bytes, they are counted out.
                 let mut size = window.to_string();
@@ -87,6 +126,7 @@ impl fmt::Display for Algorithm {
                 }
                 f.pad(&format!("fixed:{size}"))
             }
+            named => f.pad(named.name()),
         }
     }
 }
@@ -122,7 +162,10 @@ mod tests {
     #[test]
     fn a_wrong_name_tells_what_would_be_right() {
         let error = "vegas2".parse::<Algorithm>().unwrap_err().to_string();
-        assert!(error.contains("`vegas2`") && error.contains("cubic"), "{error}");
+        assert!(error.contains("`vegas2`") && error.contains("fixed:64 kB"), "{error}");
+        for known in Algorithm::NAMED {
+            assert!(error.contains(&format!("\"{known}\"")), "{error}");
+        }
         let error = "fixed:64 kbyte".parse::<Algorithm>().unwrap_err().to_string();
         assert!(error.contains("64 kbyte") && error.contains("120 kB"), "{error}");
         assert!("fixed:0 B".parse::<Algorithm>().is_err());
@@ -136,11 +179,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_name_is_read_back_and_is_what_the_control_says() {
+        let params = ControlParams::new(1000, shorthaul_types::Time::ZERO);
+        for algorithm in Algorithm::NAMED.into_iter().chain([Algorithm::Fixed(Bytes(1))]) {
+            assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
+            assert_eq!(algorithm.build(params).name(), algorithm.name());
+        }
+    }
+
     #[cfg(feature = "serde")]
     #[test]
     fn algorithms_are_strings_in_files() {
         let fixed: Algorithm = serde_json::from_str("\"fixed:10 kB\"").unwrap();
         assert_eq!(fixed, Algorithm::Fixed(Bytes(10_000)));
         assert_eq!(serde_json::to_string(&fixed).unwrap(), "\"fixed:10 kB\"");
+        for algorithm in Algorithm::NAMED {
+            let written = serde_json::to_string(&algorithm).unwrap();
+            assert_eq!(serde_json::from_str::<Algorithm>(&written).unwrap(), algorithm);
+        }
     }
 }

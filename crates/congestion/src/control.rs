@@ -2,7 +2,7 @@
 use core::fmt::Debug;
 use core::time::Duration;
 
-use shorthaul_types::{BitRate, Time};
+use shorthaul_types::{BitRate, Seed, Time};
 
 use crate::RateSample;
 
@@ -37,6 +37,9 @@ pub struct AckSample {
 pub struct LossSample {
     /// When the loss was detected.
     pub now: Time,
+    /// Where in the stream its first byte is, so that what was lost in one piece can be told from
+    /// losses here and there.
+    pub offset: u64,
     /// Size of the transmission in bytes.
     pub bytes: u64,
     /// Bytes lost since it was sent, itself included.
@@ -137,11 +140,13 @@ pub trait Control: Debug + Send {
         let srtt = srtt?.as_nanos().max(1);
         let percent = if self.in_slow_start() && self.window() < self.ssthresh() / 2 { 200 } else { 120 };
         let bits = u128::from(self.window()) * 8 * percent * 10_000_000 / srtt;
-        Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX)))
+        // Rounded to zero, it would let nothing leave ever again.
+        Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX).max(1)))
     }
 
     /// The algorithm keeps the flight small on purpose, so delivery rate samples say nothing
-    /// about the path: the sender calls [`on_app_limited`](crate::DeliveryRate::on_app_limited).
+    /// about the path: the sender calls [`on_app_limited`](crate::DeliveryRate::on_app_limited)
+    /// after each [`on_ack`](Control::on_ack) for which this is true.
     fn holds_back(&self) -> bool {
         false
     }
@@ -153,6 +158,31 @@ pub trait Control: Debug + Send {
 
     /// The name of the algorithm in lower case, for reports.
     fn name(&self) -> &'static str;
+}
+
+/// How many segments one ACK may add to the window in slow start: L of RFC 3465 §2.2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ByteCounting {
+    /// No limit for a paced sender, and what the algorithm's own document says for an unpaced one:
+    /// 2 (RFC 3465 §2.2), or 8 for CUBIC with HyStart++ (RFC 9406 §4.3).
+    #[default]
+    ByPacing,
+    /// L = 1: delayed acknowledgments slow the doubling down, as in RFC 5681 with a segment an ACK.
+    Conservative,
+    /// L = 2: the window doubles also where every second segment is acknowledged.
+    Aggressive,
+}
+
+impl ByteCounting {
+    /// L of an algorithm that has `unpaced` for a sender without pacing; `None` is no limit.
+    pub(crate) fn limit(params: &ControlParams, unpaced: u64) -> Option<u64> {
+        match params.byte_counting {
+            ByteCounting::ByPacing if params.paced => None,
+            ByteCounting::ByPacing => Some(unpaced),
+            ByteCounting::Conservative => Some(1),
+            ByteCounting::Aggressive => Some(2),
+        }
+    }
 }
 
 /// What an algorithm starts from.
@@ -168,14 +198,37 @@ pub struct ControlParams {
     /// them, sets off no burst, and slow start need not cap what it adds for one ACK
     /// (RFC 9406 §4.3); unpaced, it adds at most L segments (RFC 3465).
     pub paced: bool,
+    /// How slow start counts acknowledged bytes, where the algorithm has a slow start.
+    pub byte_counting: ByteCounting,
+    /// The receiver reports what it holds (RFC 2018). Without, only one loss a round trip is seen,
+    /// and BBRv3 takes each for more than the path bears.
+    pub selective_acks: bool,
+    /// Where the random choices of BBR come from. Flows that share a bottleneck are to have
+    /// different seeds, or they probe in step.
+    pub seed: Seed,
 }
 
 impl ControlParams {
-    /// A paced sender with the initial window of RFC 6928: ten segments, but no more than
-    /// 14600 bytes unless two segments are.
+    /// A paced sender with selective acknowledgments and the initial window of RFC 6928: ten
+    /// segments, but no more than 14600 bytes unless two segments are. The seed is zero.
     pub fn new(mss: u32, now: Time) -> Self {
-        let segment = u64::from(mss.max(1));
-        let initial_window = (10 * segment).min(14_600.max(2 * segment));
-        ControlParams { mss, initial_window, now, paced: true }
+        ControlParams {
+            mss,
+            initial_window: 0,
+            now,
+            paced: true,
+            byte_counting: ByteCounting::ByPacing,
+            selective_acks: true,
+            seed: Seed(0),
+        }
+        .with_initial_segments(10)
+    }
+
+    /// The same with an initial window of so many segments; of segments larger than 1460 bytes, only
+    /// as many as fit into so many of 1460, but two in any case (RFC 6928 equation 1).
+    pub fn with_initial_segments(self, segments: u32) -> Self {
+        let (mss, segments) = (u64::from(self.mss.max(1)), u64::from(segments.max(1)));
+        let initial_window = (segments * mss).min((segments * 1460).max(2 * mss));
+        ControlParams { initial_window, ..self }
     }
 }

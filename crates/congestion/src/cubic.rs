@@ -23,7 +23,7 @@ use shorthaul_types::Time;
 
 use crate::hystart::{self, HyStart, Phase};
 use crate::window::{SavedWindow, Window};
-use crate::{AckSample, CongestionEvent, Control, ControlParams};
+use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// Multiplicative decrease factor β_cubic.
 const BETA: f64 = 0.7;
@@ -92,7 +92,7 @@ impl Cubic {
             srtt: None,
             last_ack: params.now,
             hystart: HyStart::default(),
-            limit: if params.paced { None } else { Some(hystart::SLOW_START_LIMIT) },
+            limit: ByteCounting::limit(&params, hystart::SLOW_START_LIMIT),
             undo: None,
         }
     }

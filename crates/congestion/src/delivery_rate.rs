@@ -11,6 +11,7 @@
 //! ```
 //! The longer of the two is taken because acknowledgments may be compressed on their way and
 //! then arrive faster than the path can carry data.
+use core::ops::Range;
 use core::time::Duration;
 
 use shorthaul_types::{BitRate, Time};
@@ -119,11 +120,13 @@ impl DeliveryRate {
         }
     }
 
-    /// `bytes` of the transmission `sent` are believed lost.
-    pub fn on_lost(&mut self, now: Time, bytes: u64, sent: &SendState) -> LossSample {
+    /// The bytes `lost` of the stream, of the transmission `sent`, are believed lost.
+    pub fn on_lost(&mut self, now: Time, lost: Range<u64>, sent: &SendState) -> LossSample {
+        let bytes = lost.end.saturating_sub(lost.start);
         self.lost = self.lost.saturating_add(bytes);
         LossSample {
             now,
+            offset: lost.start,
             bytes,
             lost: self.lost - sent.lost,
             delivered: self.delivered - sent.delivered,

@@ -6,8 +6,9 @@
 //! 1. [`Control`], the boundary, with what it is told: [`AckSample`], [`LossSample`] and
 //!    [`CongestionEvent`];
 //! 2. [`Algorithm`] and [`ControlParams`], which build one;
-//! 3. the algorithms: [`Reno`] (RFC 5681), [`Cubic`] (RFC 9438, with HyStart++, RFC 9406) and
-//!    [`Fixed`];
+//! 3. the algorithms that answer loss: [`Reno`] (RFC 5681), [`Cubic`] (RFC 9438, with HyStart++,
+//!    RFC 9406), [`WestwoodPlus`] and [`Hybla`]; [`Vegas`], which answers delay;
+//!    [`Bbr`] and [`Bbr3`], which measure bandwidth and delay; and [`Fixed`];
 //! 4. what a sender measures and keeps beside it: [`RttEstimator`] (RFC 6298),
 //!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation) and [`Pacer`].
 //!
@@ -41,23 +42,40 @@
 
 extern crate alloc;
 
+mod ack_aggregation;
 mod algorithm;
+mod bbr;
+mod bbr3;
+mod congestion_avoidance;
 mod control;
 mod cubic;
 mod delivery_rate;
+mod draws;
 mod fixed;
+mod full_pipe;
+mod hybla;
 mod hystart;
 mod min_filter;
 mod pacer;
+mod recent_max;
 mod reno;
+mod rounds;
 mod rtt;
+mod vegas;
+mod volume;
+mod westwood;
 mod window;
 
 pub use algorithm::{Algorithm, ParseAlgorithmError};
-pub use control::{AckSample, CongestionEvent, Control, ControlParams, LossSample};
+pub use bbr::Bbr;
+pub use bbr3::Bbr3;
+pub use control::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams, LossSample};
 pub use cubic::Cubic;
 pub use delivery_rate::{DeliveryRate, RateSample, SendState};
 pub use fixed::Fixed;
+pub use hybla::Hybla;
 pub use pacer::Pacer;
 pub use reno::Reno;
 pub use rtt::{RtoFloor, RttConfig, RttEstimator};
+pub use vegas::Vegas;
+pub use westwood::WestwoodPlus;

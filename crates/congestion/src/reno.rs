@@ -9,30 +9,34 @@
 //! N is what the ACK newly acknowledged. L is 2, or 1 while a time-out is repaired
 //! (RFC 3465 §2.3). Deviation: a paced sender has no L outside such repair, since what L guards
 //! against is the burst that one ACK for many segments sets off, and receivers with receive
-//! offload acknowledge up to 64 KiB at once.
+//! offload acknowledge up to 64 KiB at once. [`ByteCounting`] selects L = 1
+//! or 2 whether paced or not.
+//!
+//! An ECN-Echo is answered like a loss (RFC 3168 §6.1.2), at most once a round trip by the
+//! contract of [`Control`].
 use shorthaul_types::Time;
 
+use crate::congestion_avoidance::CongestionAvoidance;
 use crate::window::{SavedWindow, Window};
-use crate::{AckSample, CongestionEvent, Control, ControlParams};
+use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// L of RFC 3465 for a sender that does not pace.
-const SLOW_START_LIMIT: u64 = 2;
+pub(crate) const SLOW_START_LIMIT: u64 = 2;
 
 /// Reno congestion control (RFC 5681).
 #[derive(Debug)]
 pub struct Reno {
     window: Window,
     limit: Option<u64>,
-    /// Bytes acknowledged in congestion avoidance that no growth has been given for.
-    unrewarded: u64,
+    avoidance: CongestionAvoidance,
     undo: Option<SavedWindow>,
 }
 
 impl Reno {
     /// Starts in slow start from the initial window.
     pub fn new(params: ControlParams) -> Self {
-        let limit = if params.paced { None } else { Some(SLOW_START_LIMIT) };
-        Reno { window: Window::new(&params), limit, unrewarded: 0, undo: None }
+        let limit = ByteCounting::limit(&params, SLOW_START_LIMIT);
+        Reno { window: Window::new(&params), limit, avoidance: CongestionAvoidance::default(), undo: None }
     }
 
     /// RFC 5681 equation 4. What limited transmit sent beyond the window does not count
@@ -51,28 +55,19 @@ impl Control for Reno {
         if self.window.in_slow_start() {
             acked = self.window.slow_start(ack, self.limit, 1);
         }
-        if acked == 0 || !ack.cwnd_limited || self.window.in_slow_start() {
-            return;
-        }
-        // One ACK never covers more than a window, so this is one segment a round trip.
-        let window = self.window.bytes();
-        self.unrewarded += acked.min(window);
-        if self.unrewarded >= window {
-            self.unrewarded -= window;
-            self.window.set_bytes(window + self.window.mss());
-        }
+        self.avoidance.on_ack(&mut self.window, ack, acked);
     }
 
     fn on_congestion(&mut self, _now: Time, _event: CongestionEvent, flight_size: u64) {
         let half = self.half(flight_size);
         self.undo = Some(self.window.reduce(half, half.max(2 * self.window.mss())));
-        self.unrewarded = 0;
+        self.avoidance.reset();
     }
 
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let half = self.half(flight_size);
         self.undo = self.window.collapse(half).or(self.undo);
-        self.unrewarded = 0;
+        self.avoidance.reset();
     }
 
     fn on_recovered(&mut self, _now: Time) {
@@ -87,7 +82,7 @@ impl Control for Reno {
 
     fn on_idle_restart(&mut self, _now: Time) {
         self.window.restart();
-        self.unrewarded = 0;
+        self.avoidance.reset();
         self.undo = None;
     }
 

@@ -33,6 +33,10 @@ pub struct RttConfig {
     pub initial_rto: Duration,
     /// G, the granularity of the clock that samples are taken with.
     pub granularity: Duration,
+    /// The period of a coarse timer: samples are counted in whole ticks, and the time-out expires on
+    /// one. The stacks of the 1990s ticked every 500 ms (Stevens, TCP/IP Illustrated 2, §25); zero is
+    /// an exact timer.
+    pub tick: Duration,
     /// The lower bound.
     pub floor: RtoFloor,
     /// The upper bound, backoff included (rule 2.5).
@@ -46,6 +50,7 @@ impl RttConfig {
     pub const LINUX: RttConfig = RttConfig {
         initial_rto: Duration::from_secs(1),
         granularity: Duration::from_millis(1),
+        tick: Duration::ZERO,
         floor: RtoFloor::Variance(Duration::from_millis(200)),
         max_rto: Duration::from_secs(120),
         min_rtt_window: Duration::from_secs(300),
@@ -63,6 +68,8 @@ impl Default for RttConfig {
     }
 }
 
+/// The first time-out after a handshake with retransmissions (rule 5.7).
+const AFTER_SYN_RETRANSMISSION: Duration = Duration::from_secs(3);
 /// Longer samples are taken as this, so that sums cannot overflow.
 const LONGEST_SAMPLE: Duration = Duration::from_secs(3600);
 
@@ -92,12 +99,17 @@ impl RttEstimator {
         RttEstimator { config, smoothed: None, min: MinFilter::new(config.min_rtt_window), backoff: 0 }
     }
 
+    /// The parameters.
+    pub fn config(&self) -> &RttConfig {
+        &self.config
+    }
+
     /// Takes a sample that arrived at `now`. Never one of a retransmitted segment, unless
     /// a timestamp tells which transmission was acknowledged (Karn's algorithm, RFC 6298 §3).
     ///
     /// A sample ends backoff, since it is made of data sent after the time-out (RFC 6298 §5).
     pub fn on_sample(&mut self, now: Time, rtt: Duration) {
-        let rtt = rtt.min(LONGEST_SAMPLE);
+        let rtt = self.in_ticks(rtt.min(LONGEST_SAMPLE));
         self.min.update(now, rtt);
         self.backoff = 0;
         match &mut self.smoothed {
@@ -113,6 +125,22 @@ impl RttEstimator {
                 });
             }
         }
+    }
+
+    /// What a coarse clock reads for a duration: the nearest number of ticks, but one at least.
+    fn in_ticks(&self, rtt: Duration) -> Duration {
+        let tick = self.config.tick.as_nanos();
+        if tick == 0 {
+            return rtt;
+        }
+        let ticks = ((rtt.as_nanos() + tick / 2) / tick).max(1);
+        self.config.tick * u32::try_from(ticks).unwrap_or(u32::MAX)
+    }
+
+    /// The handshake needed a retransmission: before the first sample the time-out is three seconds at
+    /// least (RFC 6298 rule 5.7), since the path may be longer than the usual first time-out.
+    pub fn on_syn_retransmitted(&mut self) {
+        self.config.initial_rto = self.config.initial_rto.max(AFTER_SYN_RETRANSMISSION);
     }
 
     /// The retransmission time-out, backoff included.

@@ -1,5 +1,5 @@
 //! The window itself: what slow start, a time-out, idleness and an undo do to it, which is the
-//! same for Reno and for CUBIC.
+//! same for Reno, CUBIC, Westwood+, Vegas and Hybla.
 use crate::{AckSample, ControlParams};
 
 /// The largest window that TCP can announce and so the largest worth growing to
@@ -86,18 +86,37 @@ impl Window {
     /// says nothing about the path now, so only one segment counts (RFC 3465 §2.3). A window
     /// that the sender did not fill grows to no more than twice what was in flight (RFC 7661).
     pub(crate) fn slow_start(&mut self, ack: &AckSample, limit: Option<u64>, divisor: u64) -> u64 {
+        let growth = self.counted(ack, limit) / divisor;
+        self.climb(ack, growth)
+    }
+
+    /// The acknowledged bytes that count in slow start.
+    pub(crate) fn counted(&self, ack: &AckSample, limit: Option<u64>) -> u64 {
         let limit = if self.repairing_timeout { Some(1) } else { limit };
-        let counted = match limit {
+        match limit {
             Some(segments) => ack.newly_acked.min(segments * self.mss),
             None => ack.newly_acked,
-        };
-        let mut growth = counted / divisor;
+        }
+    }
+
+    /// Enlarges the window by `growth` bytes, up to ssthresh, and returns what is left.
+    pub(crate) fn climb(&mut self, ack: &AckSample, mut growth: u64) -> u64 {
         if !ack.cwnd_limited {
             growth = growth.min(ack.in_flight_before.saturating_mul(2).saturating_sub(self.bytes));
         }
         let room = self.ssthresh.saturating_sub(self.bytes);
         self.set_bytes(self.bytes.saturating_add(growth.min(room)));
         growth.saturating_sub(room)
+    }
+
+    /// Whether a time-out is being repaired.
+    pub(crate) fn is_repairing_timeout(&self) -> bool {
+        self.repairing_timeout
+    }
+
+    /// Sets ssthresh outside congestion, at least two segments.
+    pub(crate) fn set_ssthresh(&mut self, bytes: u64) {
+        self.ssthresh = bytes.max(2 * self.mss);
     }
 
     /// Congestion was met: ssthresh becomes `ssthresh`, at least two segments, and the window

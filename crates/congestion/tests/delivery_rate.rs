@@ -117,7 +117,7 @@ fn a_retransmission_that_seems_delivered_at_once_gives_no_sample() {
     for sent in &sent[1..] {
         deliver(&mut rate, ms(20), sent);
     }
-    rate.on_lost(ms(20), SEGMENT, &sent[0]);
+    rate.on_lost(ms(20), 0..SEGMENT, &sent[0]);
     let again = rate.on_send(ms(20), 0);
     rate.on_delivered(ms(21), SEGMENT, &again);
     assert_eq!(rate.take_sample(ms(21), Some(Duration::from_millis(20))), None);
@@ -127,10 +127,10 @@ fn a_retransmission_that_seems_delivered_at_once_gives_no_sample() {
 fn losses_are_counted_over_the_interval() {
     let mut rate = DeliveryRate::new(Time::ZERO);
     let sent = send(&mut rate, 0, 10, 0);
-    let first = rate.on_lost(ms(15), SEGMENT, &sent[0]);
+    let first = rate.on_lost(ms(15), 0..SEGMENT, &sent[0]);
     assert_eq!((first.lost, first.in_flight_at_send), (SEGMENT, 0));
     deliver(&mut rate, ms(20), &sent[1]);
-    let second = rate.on_lost(ms(21), SEGMENT, &sent[5]);
+    let second = rate.on_lost(ms(21), 5 * SEGMENT..6 * SEGMENT, &sent[5]);
     assert_eq!(
         (second.lost, second.delivered, second.in_flight_at_send),
         (2 * SEGMENT, SEGMENT, 5 * SEGMENT)
@@ -150,7 +150,7 @@ proptest! {
             match kind {
                 0 => sent = rate.on_send(now, bytes),
                 1 => rate.on_delivered(now, bytes, &sent),
-                2 => _ = rate.on_lost(now, bytes, &sent),
+                2 => _ = rate.on_lost(now, 0..bytes, &sent),
                 3 => rate.on_app_limited(bytes),
                 _ => {
                     if let Some(sample) = rate.take_sample(now, None) {

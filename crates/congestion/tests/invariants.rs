@@ -5,20 +5,58 @@ use std::time::Duration;
 
 use path::{MSS, Path, ack, build, params};
 use proptest::prelude::*;
-use shorthaul_congestion::{AckSample, Algorithm, CongestionEvent, Control, ControlParams};
+use shorthaul_congestion::{
+    AckSample, Algorithm, ByteCounting, CongestionEvent, Control, ControlParams, LossSample, RateSample,
+};
 use shorthaul_types::{BitRate, Bytes, Time};
 
-const ALL: [Algorithm; 3] = [Algorithm::Reno, Algorithm::Cubic, Algorithm::Fixed(Bytes(50 * MSS))];
+const ALL: [Algorithm; 8] = [
+    Algorithm::Reno,
+    Algorithm::Cubic,
+    Algorithm::Bbr,
+    Algorithm::Bbr3,
+    Algorithm::Westwood,
+    Algorithm::Vegas,
+    Algorithm::Hybla,
+    Algorithm::Fixed(Bytes(50 * MSS)),
+];
+
+/// Those whose window only congestion lowers.
+const RISING: [Algorithm; 4] = [Algorithm::Reno, Algorithm::Cubic, Algorithm::Westwood, Algorithm::Hybla];
 
 #[derive(Clone, Debug)]
 enum Event {
-    Ack { wait: u64, acked: u64, in_flight: u64, rtt: u64, limited: bool, recovery: bool },
-    Congestion { loss: bool, flight: u64 },
-    Timeout { flight: u64 },
+    Ack {
+        wait: u64,
+        acked: u64,
+        in_flight: u64,
+        rtt: u64,
+        limited: bool,
+        recovery: bool,
+        rate: Option<[u64; 4]>,
+    },
+    Loss {
+        offset: u64,
+        bytes: u64,
+        lost: u64,
+        in_flight: u64,
+        app_limited: bool,
+    },
+    Congestion {
+        loss: bool,
+        flight: u64,
+    },
+    Timeout {
+        flight: u64,
+    },
     Recovered,
     Spurious,
-    IdleRestart { wait: u64 },
-    TransmitStart { wait: u64 },
+    IdleRestart {
+        wait: u64,
+    },
+    TransmitStart {
+        wait: u64,
+    },
     Mss(u32),
 }
 
@@ -29,8 +67,14 @@ fn any_size() -> impl Strategy<Value = u64> {
 
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        8 => (any_size(), any_size(), any_size(), any_size(), any::<bool>(), any::<bool>()).prop_map(
-            |(wait, acked, in_flight, rtt, limited, recovery)| Event::Ack { wait, acked, in_flight, rtt, limited, recovery }
+        8 => (
+            (any_size(), any_size(), any_size(), any_size(), any::<bool>(), any::<bool>()),
+            prop::option::of([any_size(), any_size(), any_size(), any_size()]),
+        ).prop_map(|((wait, acked, in_flight, rtt, limited, recovery), rate)| {
+            Event::Ack { wait, acked, in_flight, rtt, limited, recovery, rate }
+        }),
+        2 => (any_size(), any_size(), any_size(), any_size(), any::<bool>()).prop_map(
+            |(offset, bytes, lost, in_flight, app_limited)| Event::Loss { offset, bytes, lost, in_flight, app_limited }
         ),
         2 => (any::<bool>(), any_size()).prop_map(|(loss, flight)| Event::Congestion { loss, flight }),
         1 => any_size().prop_map(|flight| Event::Timeout { flight }),
@@ -45,7 +89,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 /// Tells `control` of `event` and gives the time after it.
 fn apply(control: &mut dyn Control, now: Time, event: &Event) -> Time {
     match *event {
-        Event::Ack { wait, acked, in_flight, rtt, limited, recovery } => {
+        Event::Ack { wait, acked, in_flight, rtt, limited, recovery, rate } => {
             let now = now + Duration::from_nanos(wait);
             control.on_ack(&AckSample {
                 now,
@@ -54,12 +98,29 @@ fn apply(control: &mut dyn Control, now: Time, event: &Event) -> Time {
                 in_flight_before: in_flight,
                 in_flight: in_flight.saturating_sub(acked),
                 rtt: Some(Duration::from_nanos(rtt)),
-                rate: None,
+                rate: rate.map(|[rate, delivered, prior_delivered, lost]| RateSample {
+                    rate: BitRate::from_bits_per_sec(rate),
+                    delivered,
+                    prior_delivered,
+                    interval: Duration::from_nanos(rtt),
+                    app_limited: !limited,
+                    lost,
+                    in_flight_at_send: in_flight,
+                }),
                 cwnd_limited: limited,
                 in_recovery: recovery,
             });
             return now;
         }
+        Event::Loss { offset, bytes, lost, in_flight, app_limited } => control.on_loss(&LossSample {
+            now,
+            offset,
+            bytes,
+            lost,
+            delivered: lost,
+            in_flight_at_send: in_flight,
+            app_limited,
+        }),
         Event::Congestion { loss, flight } => {
             let event = if loss { CongestionEvent::Loss } else { CongestionEvent::EcnEcho };
             control.on_congestion(now, event, flight);
@@ -88,10 +149,20 @@ proptest! {
         mss in 1u32..70_000,
         initial_window: u64,
         paced: bool,
+        selective_acks: bool,
+        byte_counting in prop_oneof![
+            Just(ByteCounting::ByPacing), Just(ByteCounting::Conservative), Just(ByteCounting::Aggressive)
+        ],
         events in prop::collection::vec(any_event(), 1..200),
     ) {
         for algorithm in ALL {
-            let mut control = algorithm.build(ControlParams { mss, initial_window, now: Time::ZERO, paced });
+            let mut control = algorithm.build(ControlParams {
+                initial_window,
+                paced,
+                selective_acks,
+                byte_counting,
+                ..ControlParams::new(mss, Time::ZERO)
+            });
             let mut now = Time::ZERO;
             let mut mss = u64::from(mss);
             for event in &events {
@@ -105,7 +176,7 @@ proptest! {
                 prop_assert!(window <= mss.max(1 << 30), "{algorithm}: {window} after {event:?}");
                 prop_assert!(control.ssthresh() > 0);
                 match event {
-                    Event::Ack { .. } if algorithm != Algorithm::Fixed(Bytes(50 * MSS)) =>
+                    Event::Ack { .. } if RISING.contains(&algorithm) =>
                         prop_assert!(window >= before, "{algorithm}: an ACK took the window from {before} to {window}"),
                     Event::Congestion { .. } | Event::IdleRestart { .. } =>
                         prop_assert!(window <= before, "{algorithm}: {event:?} took the window from {before} to {window}"),
@@ -113,6 +184,8 @@ proptest! {
                     _ => {}
                 }
                 control.pacing_rate_over(Some(Duration::ZERO));
+                let pace = control.pacing_rate().map(BitRate::bits_per_sec);
+                prop_assert!(pace != Some(0), "{algorithm} would never send again after {event:?}");
             }
         }
     }
@@ -141,7 +214,12 @@ proptest! {
             now = apply(control.as_mut(), now, &event);
             control.on_spurious(now);
             let after = (control.window(), control.ssthresh());
-            prop_assert_eq!(after.0, before.0, "{} after {:?}", algorithm, event);
+            if matches!(algorithm, Algorithm::Bbr | Algorithm::Bbr3) {
+                // What recovery took before is given back too.
+                prop_assert!(after.0 >= before.0, "{algorithm}: {before:?} -> {after:?} after {event:?}");
+            } else {
+                prop_assert_eq!(after.0, before.0, "{} after {:?}", algorithm, event);
+            }
             prop_assert!(after.1 >= before.1, "{}: ssthresh {} -> {}", algorithm, before.1, after.1);
         }
     }
@@ -149,7 +227,7 @@ proptest! {
 
 #[test]
 fn without_congestion_the_window_fills_the_path_and_never_shrinks() {
-    for name in ["reno", "cubic"] {
+    for name in ["reno", "cubic", "westwood", "hybla"] {
         let mut path =
             Path::new(build(name), BitRate::from_bits_per_sec(20_000_000), Duration::from_millis(80));
         let mut before = path.control.window();
@@ -187,6 +265,9 @@ fn the_pacing_rate_leads_the_window() {
     assert_eq!(reno.pacing_rate_over(srtt), Some(BitRate::from_bits_per_sec(1_600_000)));
     reno.on_congestion(Time::from_millis(1), CongestionEvent::Loss, 10 * MSS);
     assert_eq!(reno.pacing_rate_over(srtt), Some(BitRate::from_bits_per_sec(480_000)));
+    // However long the round trip: at a rate of zero nothing would leave ever again.
+    let day = Duration::from_secs(86_400);
+    assert_eq!(reno.pacing_rate_over(Some(day)), Some(BitRate::from_bits_per_sec(1)));
 }
 
 #[test]

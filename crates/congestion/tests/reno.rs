@@ -1,8 +1,12 @@
 //! Reno against the numbers of RFC 5681 and RFC 3465.
 mod path;
 
+use std::time::Duration;
+
 use path::{MSS, ack, build, params, round};
-use shorthaul_congestion::{AckSample, CongestionEvent, Control, ControlParams, Reno};
+use shorthaul_congestion::{
+    AckSample, Algorithm, ByteCounting, CongestionEvent, Control, ControlParams, Reno,
+};
 use shorthaul_types::Time;
 
 const NOW: Time = Time::from_millis(1);
@@ -170,4 +174,27 @@ fn an_idle_sender_starts_again_from_the_initial_window() {
     assert_eq!(reno.window(), 44 * MSS);
     reno.on_idle_restart(NOW);
     assert_eq!((reno.window(), reno.ssthresh()), (10 * MSS, 33 * MSS));
+}
+
+#[test]
+fn byte_counting_can_be_limited_though_the_sender_paces() {
+    for (byte_counting, paced, segments) in [
+        (ByteCounting::Conservative, true, 1),
+        (ByteCounting::Aggressive, true, 2),
+        (ByteCounting::ByPacing, true, 8),
+        (ByteCounting::Conservative, false, 1),
+        (ByteCounting::ByPacing, false, 2),
+    ] {
+        for algorithm in [Algorithm::Reno, Algorithm::Westwood, Algorithm::Vegas, Algorithm::Hybla] {
+            let mut control = algorithm.build(ControlParams { byte_counting, paced, ..params() });
+            let rtt = Some(Duration::from_millis(10));
+            // Vegas sees a round begin first.
+            let nothing = AckSample { rtt, ..ack(control.as_ref(), NOW, 0) };
+            control.on_ack(&nothing);
+            let one_for_eight = AckSample { rtt, ..ack(control.as_ref(), NOW, 8 * MSS) };
+            control.on_ack(&one_for_eight);
+            let grown = (control.window() - 10 * MSS) / MSS;
+            assert_eq!(grown, segments, "{algorithm} with {byte_counting:?}, paced: {paced}");
+        }
+    }
 }

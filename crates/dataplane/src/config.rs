@@ -23,6 +23,9 @@ pub struct Config {
     pub to_edge: Leg,
     /// How to send toward the rest of the world.
     pub to_wan: Leg,
+    /// After this time without a segment, a connection of which nothing is held is stepped out of.
+    #[serde(with = "shorthaul_types::serde_duration")]
+    pub idle_timeout: Duration,
     /// How long to wait, when asked to end, for what is held to be delivered.
     #[serde(with = "shorthaul_types::serde_duration")]
     pub drain_timeout: Duration,
@@ -58,6 +61,12 @@ pub struct Memory {
 pub struct Leg {
     /// `reno`, `cubic` or `fixed:<size>`.
     pub congestion: Algorithm,
+    /// Segments that a flow may send before it has heard anything back.
+    #[serde(deserialize_with = "initial_window")]
+    pub initial_window: u32,
+    /// The largest IP packet, in bytes; by default what the interfaces take.
+    #[serde(deserialize_with = "mtu")]
+    pub mtu: Option<u32>,
     /// Spread bursts over the round trip.
     pub pacing: bool,
 }
@@ -71,6 +80,7 @@ impl Default for Config {
             memory: Memory::default(),
             to_edge: Leg::default(),
             to_wan: Leg::default(),
+            idle_timeout: GatewayConfig::default().idle_timeout,
             drain_timeout: Duration::from_secs(30),
             run_dir: "/run/shorthaul".into(),
             table: 7001,
@@ -88,8 +98,8 @@ impl Default for Memory {
 
 impl Default for Leg {
     fn default() -> Self {
-        let LegConfig { congestion, pacing, .. } = LegConfig::default();
-        Leg { congestion, pacing }
+        let LegConfig { congestion, initial_window, pacing, .. } = LegConfig::default();
+        Leg { congestion, initial_window, mtu: None, pacing }
     }
 }
 
@@ -125,6 +135,25 @@ fn per_flow<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
             "less than 16 KiB for each direction of a flow holds no window: write a size such as \"4 MiB\"",
         )),
         size => Ok(size),
+    }
+}
+
+fn initial_window<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
+    match u32::deserialize(d)? {
+        segments @ 1..=1000 => Ok(segments),
+        other => Err(serde::de::Error::custom(format!(
+            "an initial window of {other} segments: write a number from 1 to 1000, such as 10"
+        ))),
+    }
+}
+
+fn mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
+    match Option::deserialize(d)? {
+        None => Ok(None),
+        Some(mtu @ 576..=65_535) => Ok(Some(mtu)),
+        Some(other) => Err(serde::de::Error::custom(format!(
+            "packets of {other} bytes: write a number from 576 to 65535, such as 1500, or leave it out"
+        ))),
     }
 }
 
@@ -193,12 +222,16 @@ impl Config {
         if let Some(both) = self.edge.iter().find(|name| self.wan.contains(name)) {
             return value("wan", format!("`{both}` is named as edge too; an interface leads to one side"));
         }
-        let leg =
-            |leg: &Leg| LegConfig { congestion: leg.congestion, pacing: leg.pacing, ..LegConfig::default() };
+        let leg = |leg: &Leg| {
+            let Leg { congestion, initial_window, mtu, pacing } = *leg;
+            let usual = LegConfig::default();
+            LegConfig { congestion, initial_window, mtu: mtu.unwrap_or(usual.mtu), pacing, ..usual }
+        };
         Ok(GatewayConfig {
             flow_buffer: self.memory.per_flow,
             memory: self.memory.total,
             max_flows: self.memory.max_flows,
+            idle_timeout: self.idle_timeout,
             edge: leg(&self.to_edge),
             wan: leg(&self.to_wan),
             hash_seed,
@@ -222,8 +255,10 @@ mod tests {
             ("edge = [\"eth0\"]\nwann = [\"eth1\"]\n", 2, ["wann", "`wan`"]),
             ("[memory]\nper_flow = \"4 Mi\"\n", 2, ["per_flow", "4 MiB"]),
             ("[memory]\n\nper_flow = \"4 KiB\"\n", 3, ["per_flow", "\"4 MiB\""]),
-            ("[to_edge]\ncongestion = \"vegas\"\n", 2, ["congestion", "\"cubic\""]),
+            ("[to_edge]\ncongestion = \"tornado\"\n", 2, ["congestion", "\"cubic\""]),
             ("\nname = \"my gateway\"\n", 2, ["name", "letters or digits"]),
+            ("[to_edge]\ninitial_window = 0\n", 2, ["initial_window", "1 to 1000"]),
+            ("[to_wan]\npacing = true\nmtu = 100\n", 3, ["mtu", "576 to 65535"]),
             ("table = 254\n", 1, ["table", "7001"]),
             ("drain_timeout = \"soon\"\n", 1, ["drain_timeout", "1.5 s"]),
         ] {

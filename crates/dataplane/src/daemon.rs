@@ -1,6 +1,8 @@
 use crate::control::{ControlSocket, Controlled, control_path};
 use crate::routes::{RouteError, is_forwarding};
-use crate::sys::{RulePriority, Signals, Tun, interface_index, interface_names, monotonic, sharpen_timers};
+use crate::sys::{
+    RulePriority, Signals, Tun, interface_index, interface_mtu, interface_names, monotonic, sharpen_timers,
+};
 use crate::{Config, ConfigError, EventLoop, Forwarder, Interception, Journal, Recorder, Routes, Session};
 use shorthaul_proxy::Gateway;
 use shorthaul_types::Time;
@@ -124,6 +126,7 @@ impl fmt::Display for Notice {
 /// Says what is missing and what to do.
 pub fn run_gateway(config: &Config, notify: impl FnMut(Notice)) -> Result<(), DaemonError> {
     let hash_seed = RandomState::new().hash_one(0);
+    let config = &with_mtus(config);
     let session = Session::gateway(config, hash_seed)?;
     run(&session, Gateway::new(config.gateway(hash_seed)?), notify)
 }
@@ -231,6 +234,18 @@ fn work<M: Controlled>(
             }
         }
     }
+}
+
+/// The configuration with the MTU of each leg filled in: the least of its interfaces'. The kernel
+/// splits super-segments as we say, and drops what does not fit without our hearing of it.
+fn with_mtus(config: &Config) -> Config {
+    let mut config = config.clone();
+    for (leg, interfaces) in [(&mut config.to_edge, &config.edge), (&mut config.to_wan, &config.wan)] {
+        // An interface that is not there is complained of later, with the names of those that are.
+        let least = interfaces.iter().filter_map(|name| interface_mtu(name).ok()).min();
+        leg.mtu = leg.mtu.or(least.map(|mtu| mtu.clamp(576, 65_535)));
+    }
+    config
 }
 
 fn check_host(config: &Config) -> Result<(), DaemonError> {

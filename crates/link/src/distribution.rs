@@ -1,5 +1,7 @@
 use core::time::Duration;
 
+use shorthaul_types::Seed;
+
 use crate::draw::Draw;
 
 /// A random length of time.
@@ -64,6 +66,20 @@ impl Distribution {
                 seconds(mean * below + std_dev * density)
             }
         }
+    }
+
+    /// The `index`th of the random values that belong to `seed`: a function, so that whoever draws with the
+    /// same seed gets the same values in whatever order.
+    pub fn draw(&self, seed: Seed, index: u64) -> Duration {
+        self.sample(Draw::of(seed, "times"), index)
+    }
+
+    /// Says what is wrong with the parameters, if anything, and what would be right.
+    ///
+    /// # Errors
+    /// If there is no distribution with these parameters.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.problem().map_or(Ok(()), Err)
     }
 
     /// The value that belongs to `index`.

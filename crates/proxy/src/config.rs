@@ -1,3 +1,4 @@
+use core::time::Duration;
 use shorthaul_congestion::{Algorithm, RttConfig};
 use shorthaul_tcp::AckPolicy;
 use shorthaul_types::Bytes;
@@ -7,6 +8,12 @@ use shorthaul_types::Bytes;
 pub struct LegConfig {
     /// Congestion control of what we send into the leg.
     pub congestion: Algorithm,
+    /// Segments that a flow may send into the leg before it has heard anything back (RFC 6928 allows
+    /// ten; whoever knows that the leg takes more can say so).
+    pub initial_window: u32,
+    /// The largest IP packet that the leg's interface takes, in bytes. What ends beyond it cannot take
+    /// either, path MTU discovery tells.
+    pub mtu: u32,
     /// Spread bursts over the round trip.
     pub pacing: bool,
     /// When we acknowledge what arrives from the leg.
@@ -19,6 +26,8 @@ impl Default for LegConfig {
     fn default() -> Self {
         LegConfig {
             congestion: Algorithm::Cubic,
+            initial_window: 10,
+            mtu: 65_535,
             pacing: true,
             ack: AckPolicy::default(),
             rtt: RttConfig::LINUX,
@@ -29,13 +38,17 @@ impl Default for LegConfig {
 /// How a gateway works.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GatewayConfig {
-    /// What we hold of each direction of a flow, at most.
+    /// What we hold of each direction of a flow, at most. The packet buffers that hold it are allowed
+    /// twice as much; beyond that, segments are dropped even within the window.
     pub flow_buffer: Bytes,
     /// What we hold in all. From three quarters of it on, new flows pass unsplit and each flow is
-    /// offered 64 KiB at most.
+    /// offered 64 KiB at most; at the limit, segments are dropped even within the window.
     pub memory: Bytes,
     /// Flows that are tracked at once; more pass unsplit.
     pub max_flows: usize,
+    /// After this time without a segment a flow of which nothing is held is stepped out of: its ends
+    /// may be gone, and if they are not, it goes on unsplit.
+    pub idle_timeout: Duration,
     /// The leg toward the edge.
     pub edge: LegConfig,
     /// The leg toward the rest of the world.
@@ -51,6 +64,8 @@ impl Default for GatewayConfig {
             flow_buffer: Bytes(4 << 20),
             memory: Bytes(512 << 20),
             max_flows: 65_536,
+            // What a translator of addresses must wait at least (RFC 5382 REQ-5).
+            idle_timeout: Duration::from_secs(124 * 60),
             edge: LegConfig::default(),
             wan: LegConfig::default(),
             hash_seed: 0,

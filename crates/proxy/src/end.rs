@@ -50,6 +50,8 @@ pub(crate) struct End {
     pub ts_val: Option<u32>,
     /// The window field of its latest segment, not scaled.
     pub window: u16,
+    /// The right edge of the windows that it offered, as an offset of what the other end sends.
+    pub invites: u64,
     /// Urgent data ends at this offset of what it sends.
     pub urgent: Option<u64>,
 }
@@ -67,6 +69,7 @@ impl End {
             window_shift: window_scale.unwrap_or(0).min(14),
             ts_val: timestamps.map(|ts| ts.val),
             window: syn.header.window,
+            invites: 0,
             urgent: None,
         }
     }

@@ -1,8 +1,7 @@
 use crate::end::Side;
 use crate::handshake::{Handshake, Step};
 use crate::orphan::{Orphan, Ruling};
-use crate::split_flow::Fate;
-use crate::timers::Timers;
+use crate::split_flow::{Budget, Fate, Odd};
 use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, SplitFlow};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -11,6 +10,7 @@ use core::hash::BuildHasher;
 use core::net::SocketAddr;
 use core::time::Duration;
 use hashbrown::HashMap;
+use shorthaul_tcp::Timers;
 use shorthaul_types::{Deadline, FlowKey, PortId, Time};
 use shorthaul_wire::{IcmpError, IcmpErrorKind, Machine, Packet, TcpFlags, Transport, TxBatch};
 use siphasher::sip::SipHasher13;
@@ -19,6 +19,12 @@ use siphasher::sip::SipHasher13;
 const PATIENCE: Duration = Duration::from_secs(130);
 /// How often the ends of an orphan are asked.
 const ORPHAN_INTERVAL: Duration = Duration::from_secs(1);
+/// In how many steps the whole table is looked through for idle flows in one idle timeout.
+const SWEEPS: u32 = 64;
+/// In a full table a flow that was idle for so long makes room for a new one...
+const DISPENSABLE: Duration = Duration::from_secs(60);
+/// ... if it is found among so many.
+const SEARCH: usize = 256;
 /// What a flow is offered when memory is short.
 const SHORT_OFFER: u64 = 64 * 1024;
 
@@ -47,6 +53,7 @@ struct Entry {
     phase: Phase,
     key: FlowKey,
     since: Time,
+    last_active: Time,
     /// The deadline that is in the heap, if one is.
     armed: Option<Time>,
     ready: bool,
@@ -64,6 +71,10 @@ pub struct Gateway {
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     timers: Timers,
+    /// When idle flows are looked for again.
+    sweep_at: Option<Time>,
+    /// Where the search for them goes on.
+    sweep_next: usize,
     ready: VecDeque<u32>,
     custody_due: Vec<u32>,
     passing: TxBatch,
@@ -87,6 +98,8 @@ impl Gateway {
             entries: Vec::new(),
             free: Vec::new(),
             timers: Timers::default(),
+            sweep_at: None,
+            sweep_next: 0,
             ready: VecDeque::new(),
             custody_due: Vec::new(),
             passing: Vec::new(),
@@ -199,8 +212,17 @@ impl Gateway {
     }
 
     fn insert(&mut self, now: Time, key: FlowKey, phase: Phase) -> u32 {
-        let entry =
-            Entry { phase, key, since: now, armed: None, ready: false, custody_due: false, allocated: 0 };
+        let entry = Entry {
+            phase,
+            key,
+            since: now,
+            last_active: now,
+            armed: None,
+            ready: false,
+            custody_due: false,
+            allocated: 0,
+        };
+        self.sweep_at.get_or_insert(now + self.config.idle_timeout / SWEEPS);
         let index = match self.free.pop() {
             Some(index) => {
                 self.entries[index as usize] = Some(entry);
@@ -234,6 +256,25 @@ impl Gateway {
         }
     }
 
+    /// Steps out of flows that are idle for `idle` or longer, among the next so many of the table;
+    /// whether there was one. What they forget is nothing: the ends go on with each other.
+    fn step_out_of_idle(&mut self, now: Time, idle: Duration, among: usize) -> bool {
+        let before = self.table.len();
+        for _ in 0..among.min(self.entries.len()) {
+            let index = self.sweep_next % self.entries.len();
+            self.sweep_next = index + 1;
+            if let Some(entry) = &mut self.entries[index]
+                && let Phase::Split(flow) = &mut entry.phase
+                && now.saturating_since(entry.last_active) >= idle
+                && flow.is_idle()
+            {
+                let fate = flow.drain();
+                self.settle(index as u32, fate);
+            }
+        }
+        self.table.len() < before
+    }
+
     fn is_short_of_memory(&self) -> bool {
         self.allocated as u64 > self.config.memory.0 / 4 * 3
     }
@@ -243,6 +284,14 @@ impl Gateway {
             SHORT_OFFER.min(self.config.flow_buffer.0)
         } else {
             self.config.flow_buffer.0
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        Budget {
+            window: self.limit(),
+            direction: 2 * self.config.flow_buffer.0,
+            free: self.config.memory.0.saturating_sub(self.allocated as u64),
         }
     }
 
@@ -282,14 +331,14 @@ impl Gateway {
             return self.forward(port, packet);
         };
         let flags = segment.header.flags;
-        let opens = flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK);
+        let opens = flags.contains(TcpFlags::SYN) && !flags.intersects(TcpFlags::ACK | TcpFlags::RST);
         let Some(&index) = self.table.get(&canonical(key)) else {
             if opens {
                 self.begin(now, port, key, &packet);
             }
             return self.forward(port, packet);
         };
-        let limit = self.limit();
+        let budget = self.budget();
         let Some(entry) = self.entries[index as usize].as_mut() else {
             return self.forward(port, packet);
         };
@@ -297,6 +346,7 @@ impl Gateway {
         match &mut entry.phase {
             Phase::Opening(handshake) => match handshake.on_segment(now, port, side, packet.ip, segment) {
                 Step::Listen => self.forward(port, packet),
+                Step::Withhold => {}
                 Step::Open => self.open(now, port, index, packet),
                 Step::Forget(reason) => {
                     self.counters.unsplit_options += u64::from(reason == "unknown option");
@@ -308,7 +358,11 @@ impl Gateway {
                 }
             },
             Phase::Split(flow) => {
-                let fate = flow.on_packet(now, side, packet, limit, &mut self.passing);
+                entry.last_active = now;
+                let fate = flow.on_packet(now, side, packet, budget, &mut self.passing);
+                let Odd { unacceptable, challenged } = flow.take_odd();
+                self.counters.segments_unacceptable += unacceptable;
+                self.counters.resets_challenged += challenged;
                 self.settle(index, fate);
             }
             Phase::Closed => self.forward(port, packet),
@@ -337,7 +391,9 @@ impl Gateway {
         if self.draining {
             return;
         }
-        if self.table.len() >= self.config.max_flows || self.is_short_of_memory() {
+        let full =
+            self.table.len() >= self.config.max_flows && !self.step_out_of_idle(now, DISPENSABLE, SEARCH);
+        if full || self.is_short_of_memory() {
             self.counters.unsplit_overload += 1;
             return;
         }
@@ -352,7 +408,7 @@ impl Gateway {
 
     /// The third segment of a handshake: passes on its acknowledgment and steps in.
     fn open(&mut self, now: Time, port: PortId, index: u32, packet: Packet) {
-        let limit = self.limit();
+        let budget = self.budget();
         let Some(entry) = self.entries[index as usize].as_mut() else { return };
         let Phase::Opening(handshake) = core::mem::replace(&mut entry.phase, Phase::Closed) else { return };
         let Some(mut flow) = SplitFlow::step_in(now, *handshake, &self.config) else {
@@ -366,7 +422,7 @@ impl Gateway {
         if !carries_data {
             self.passing.push((opposite(port), packet.clone()));
         }
-        let fate = flow.on_packet(now, Side::Client, packet, limit, &mut self.passing);
+        let fate = flow.on_packet(now, Side::Client, packet, budget, &mut self.passing);
         entry.phase = Phase::Split(Box::new(flow));
         self.settle(index, fate);
     }
@@ -409,6 +465,11 @@ impl Machine for Gateway {
 
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            let idle = self.config.idle_timeout;
+            self.step_out_of_idle(now, idle, self.entries.len().div_ceil(SWEEPS as usize));
+            self.sweep_at = (!self.table.is_empty()).then(|| now + idle / SWEEPS);
+        }
         while let Some((at, index)) = self.timers.pop_due(now) {
             let Some(entry) = self.entries[index as usize].as_mut() else { continue };
             if entry.armed != Some(at) {
@@ -456,6 +517,7 @@ impl Machine for Gateway {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        self.timers.next()
+        let sweep = self.sweep_at.map(|at| Deadline { at, timer: "idle-sweep" });
+        Deadline::earliest(self.timers.next(), sweep)
     }
 }

@@ -29,6 +29,9 @@ pub(crate) enum Step {
     Listen,
     /// The third segment: the connection is open. (Pass nothing on; the split flow answers.)
     Open,
+    /// Data that overtook the third segment: do not pass it on. The server would acknowledge what we, once
+    /// we have stepped in, do not know to have been sent. Its sender has it still, and will send it again.
+    Withhold,
     /// This will not become a flow that we split.
     Forget(&'static str),
 }
@@ -92,6 +95,12 @@ impl Handshake {
                     if header.ack == server.space.seq(1) && header.seq == self.client.space.seq(1) =>
                 {
                     Step::Open
+                }
+                Some(_)
+                    if header.seq.after(self.client.space.seq(1))
+                        && (!segment.payload.is_empty() || flags.contains(TcpFlags::FIN)) =>
+                {
+                    Step::Withhold
                 }
                 _ => Step::Listen,
             },

@@ -7,11 +7,22 @@ use core::num::NonZeroU16;
 use core::time::Duration;
 use shorthaul_congestion::ControlParams;
 use shorthaul_tcp::{Ack, Outgoing, Receiver, Segment, Sender, SenderConfig};
-use shorthaul_types::{Deadline, FlowKey, PortId, Time};
+use shorthaul_types::{Deadline, FlowKey, PortId, Seed, Time};
 use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch};
 
 /// Segments that one flow sends before another has its turn.
 const TURN: usize = 32;
+
+/// What a flow may take when a packet arrives, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// The window to offer.
+    pub window: u64,
+    /// Memory of a direction, whole packet buffers counted.
+    pub direction: u64,
+    /// Memory that is free in all.
+    pub free: u64,
+}
 
 /// What became of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +60,16 @@ pub struct SplitFlow {
     agreed: Agreed,
     opened: Time,
     draining: bool,
+    odd: Odd,
+}
+
+/// Segments that were not taken, since they were last asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Odd {
+    /// Outside of what the connection can hold, or old duplicates.
+    pub unacceptable: u64,
+    /// Resets that were not exactly where one must be.
+    pub challenged: u64,
 }
 
 impl SplitFlow {
@@ -65,8 +86,11 @@ impl SplitFlow {
             let (from, to) = (&ends[side.index()], &ends[side.other().index()]);
             Direction::new(now, from, to, &agreed, config)
         });
-        let mut flow = SplitFlow { key, ends, directions, agreed, opened: now, draining: false };
-        if !ambiguous {
+        let mut flow =
+            SplitFlow { key, ends, directions, agreed, opened: now, draining: false, odd: Odd::default() };
+        if ambiguous {
+            flow.directions.iter_mut().for_each(|d| d.sender.on_syn_retransmitted());
+        } else {
             let to_server = syn_ack_at.saturating_since(syn_at);
             let to_client = now.saturating_since(syn_ack_at);
             for (side, rtt) in [(Side::Client, to_server), (Side::Server, to_client)] {
@@ -76,6 +100,11 @@ impl SplitFlow {
             }
         }
         Some(flow)
+    }
+
+    /// What was not taken since the last call.
+    pub(crate) fn take_odd(&mut self) -> Odd {
+        core::mem::take(&mut self.odd)
     }
 
     /// From the client to the server.
@@ -101,6 +130,11 @@ impl SplitFlow {
         self.drained()
     }
 
+    /// Whether nothing is held or under way: it would not notice if it were stepped out of.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.holds_bytes() && self.directions.iter().all(|d| d.sender.is_idle())
+    }
+
     fn drained(&self) -> Fate {
         if self.draining && !self.holds_bytes() { Fate::SteppedOut } else { Fate::Alive }
     }
@@ -111,7 +145,7 @@ impl SplitFlow {
         now: Time,
         side: Side,
         packet: Packet,
-        limit: u64,
+        budget: Budget,
         out: &mut TxBatch,
     ) -> Fate {
         let Some(segment) = packet.as_tcp() else { return Fate::Alive };
@@ -132,7 +166,14 @@ impl SplitFlow {
         if header.flags.contains(TcpFlags::RST) {
             return self.on_reset(side, offset, out);
         }
-        if self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps) {
+        // Beyond the window, nothing of a segment counts (RFC 9293 §3.10.7.4): its window would be
+        // taken for the latest ever after. While draining, the windows are the ends' own.
+        let own = if self.draining { self.ends[far].invites } else { 0 };
+        // A FIN is taken at the edge itself; what follows it lies one behind.
+        let beyond = offset > receiver.edge().max(own) + 1;
+        let old = self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps);
+        if beyond || old {
+            self.odd.unacceptable += 1;
             receiver.request_ack();
             return Fate::Alive;
         }
@@ -142,8 +183,11 @@ impl SplitFlow {
         let Some(ack) = self.ends[far].space.offset(header.ack, self.directions[far].sender.una()) else {
             return Fate::Alive;
         };
-        let beyond = ack > self.directions[far].sender.nxt();
-        if beyond && !self.draining {
+        // What nobody has sent cannot be acknowledged; while draining, the ends also send themselves,
+        // what comes behind all that we hold; but nothing comes behind a FIN.
+        let Direction { receiver, sender, .. } = &self.directions[far];
+        let direct = self.draining && !receiver.is_finished() && ack > sender.queue().end();
+        if ack > sender.nxt() && !direct {
             self.directions[near].receiver.request_ack();
             return Fate::Alive;
         }
@@ -173,13 +217,13 @@ impl SplitFlow {
                 self.directions[near].receiver.request_ack(); // a window probe
             }
         } else {
-            self.take_data(now, side, offset, segment, limit);
+            self.take_data(now, side, offset, segment, budget);
         }
-        self.offer_windows(limit);
+        self.offer_windows(budget.window);
         Fate::Alive
     }
 
-    fn take_data(&mut self, now: Time, side: Side, offset: u64, segment: &TcpSegment, limit: u64) {
+    fn take_data(&mut self, now: Time, side: Side, offset: u64, segment: &TcpSegment, budget: Budget) {
         let header = &segment.header;
         if header.flags.contains(TcpFlags::URG) && header.urgent > 0 {
             let end = offset + u64::from(header.urgent);
@@ -187,6 +231,9 @@ impl SplitFlow {
             *urgent = (*urgent).max(Some(end));
         }
         let Direction { receiver, sender, .. } = &mut self.directions[side.index()];
+        if !make_room(receiver, sender.queue().allocated(), offset, segment.payload.allocated(), budget) {
+            return receiver.request_ack();
+        }
         let segment = Segment {
             offset,
             payload: segment.payload.clone(),
@@ -194,7 +241,7 @@ impl SplitFlow {
             push: header.flags.contains(TcpFlags::PSH),
             timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
         };
-        receiver.on_segment(now, segment, sender.queue_mut(), 2 * limit as usize);
+        receiver.on_segment(now, segment, sender.queue_mut(), 2 * budget.window as usize);
         if receiver.is_finished() {
             sender.finish();
         }
@@ -206,6 +253,9 @@ impl SplitFlow {
         let (near, far) = (side.index(), side.other().index());
         let space = self.ends[far].space;
         let shift = if self.agreed.window_scaling { self.ends[near].window_shift } else { 0 };
+        let window = u64::from(header.window) << shift;
+        let invites = &mut self.ends[near].invites;
+        *invites = (*invites).max(ack + window);
         let Direction { receiver, sender, .. } = &mut self.directions[far];
         let una = sender.una();
         let sack: ArrayVec<(u64, u64), 4> = header
@@ -219,7 +269,7 @@ impl SplitFlow {
             now,
             &Ack {
                 ack: ack.min(sender.nxt()),
-                window: u64::from(header.window) << shift,
+                window,
                 seq,
                 sack: &sack,
                 has_data: !segment.payload.is_empty() || header.flags.contains(TcpFlags::FIN),
@@ -248,6 +298,7 @@ impl SplitFlow {
             out.push(self.reset_toward(side.other()));
             return Fate::Reset;
         }
+        self.odd.challenged += 1;
         if offset > receiver.next() && offset < receiver.edge() {
             receiver.request_ack();
         }
@@ -484,6 +535,27 @@ impl SplitFlow {
     }
 }
 
+/// Whether there is memory for a segment of `size` bytes at `offset`, packet buffer counted, beside
+/// `queued` bytes in order. What came early makes room for what is in order, as it was never
+/// acknowledged (RFC 2018 §8); what finds no room is sent again. A segment in order always fits into
+/// an empty direction.
+fn make_room(receiver: &mut Receiver, queued: usize, offset: u64, size: usize, budget: Budget) -> bool {
+    let fits = |early: usize, freed: usize| {
+        let held = (queued + early) as u64;
+        let size = size as u64;
+        (held == 0 || held + size <= budget.direction) && size <= budget.free + freed as u64
+    };
+    let early = receiver.allocated();
+    if size == 0 || fits(early, 0) {
+        return true;
+    }
+    if offset > receiver.data_end() || !fits(0, early) {
+        return false;
+    }
+    receiver.discard();
+    true
+}
+
 impl Direction {
     /// What `from` sends to `to`.
     fn new(now: Time, from: &End, to: &End, agreed: &Agreed, config: &GatewayConfig) -> Self {
@@ -491,16 +563,23 @@ impl Direction {
             if end.attachment == PortId(0) { &config.edge } else { &config.wan }
         };
         let options = if agreed.timestamps { 12 } else { 0 };
-        let mss = u32::from(from.mss.min(to.mss)) - options;
         let out = leg(to);
+        let room = out.mtu.saturating_sub(to.ip.len() as u32 + 20).max(88);
+        let mss = u32::from(from.mss.min(to.mss)).min(room) - options;
+        // Differs from flow to flow, and is the same when a recording is replayed.
+        let seed = Seed(u64::from(from.space.seq(0).0)).derive("congestion control");
+        let params = ControlParams {
+            paced: out.pacing,
+            selective_acks: agreed.sack,
+            seed,
+            ..ControlParams::new(mss, now)
+        };
+        let control = out.congestion.build(params.with_initial_segments(out.initial_window));
         let sender = SenderConfig {
-            mss,
-            control: out
-                .congestion
-                .build(ControlParams { paced: out.pacing, ..ControlParams::new(mss, now) }),
             sack: agreed.sack,
             pacing: out.pacing,
             rtt: out.rtt,
+            ..SenderConfig::new(mss, control)
         };
         // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
         let edge = 1 + u64::from(to.window);

@@ -3,7 +3,7 @@
 //! sender that is neither held nor delivered.
 
 use proptest::prelude::*;
-use shorthaul_congestion::{Algorithm, ControlParams, RttConfig};
+use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_proxy::{Gateway, GatewayConfig};
 use shorthaul_tcp::{Ack, AckPolicy, ByteQueue, Receiver, Segment, Sender, SenderConfig};
 use shorthaul_types::{Bytes, PortId, SeqNum, SeqSpace, Time};
@@ -36,7 +36,7 @@ fn pattern(from: u16, offset: u64) -> u8 {
 impl End {
     fn new(port: u16, peer: u16, own: u32, theirs: u32, total: u64) -> End {
         let control = Algorithm::Cubic.build(ControlParams::new(MSS, Time::ZERO));
-        let config = SenderConfig { mss: MSS, control, sack: true, pacing: false, rtt: RttConfig::LINUX };
+        let config = SenderConfig { pacing: false, ..SenderConfig::new(MSS, control) };
         let mut sender = Sender::new(Time::ZERO, 1, 1 + 60_000, config);
         let bytes: Vec<u8> = (1..=total).map(|offset| pattern(port, offset)).collect();
         for part in bytes.chunks(MSS as usize) {

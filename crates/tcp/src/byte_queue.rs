@@ -1,9 +1,12 @@
 use alloc::collections::VecDeque;
-use shorthaul_wire::{Payload, PayloadList};
+use alloc::sync::Arc;
+use shorthaul_wire::{Chunk, Payload, PayloadList};
 
 /// A slice up to this size is copied behind its predecessor, so that a stream of small writes
 /// takes the memory of its bytes and not of its packets.
 const COALESCE: usize = 512;
+/// The buffer that small slices are gathered in, where the last one's is in use elsewhere.
+const GATHERED: usize = 2_048;
 
 /// Contiguous bytes of a stream, `[start, end)`, as the refcounted slices that they arrived in.
 ///
@@ -62,6 +65,11 @@ impl ByteQueue {
             if payload.is_empty() {
                 return;
             }
+            if payload.allocated() >= GATHERED {
+                let mut chunk = Chunk::new(GATHERED);
+                let len = chunk.append(payload.as_slice());
+                payload = Payload::new(Arc::new(chunk), 0..len);
+            }
         }
         let at = self.end;
         self.end += payload.len() as u64;
@@ -83,6 +91,7 @@ impl ByteQueue {
             self.allocated -= slice.allocated();
             self.slices.pop_front();
         }
+        self.slices = VecDeque::new(); // an empty queue keeps no memory for busier times
     }
 
     /// Forgets everything held; the next byte is at the old end.
@@ -144,6 +153,21 @@ mod tests {
             queue.push(Payload::new(alloc::sync::Arc::new(chunk), 0..1));
         }
         assert_eq!(queue.allocated(), 2048);
+        assert_eq!(bytes(&queue.gather(1, 200)), (0..100).collect::<alloc::vec::Vec<u8>>());
+    }
+
+    #[test]
+    fn one_byte_writes_in_buffers_that_a_pool_keeps_are_gathered_too() {
+        let mut queue = ByteQueue::new(1);
+        let mut pool = alloc::vec![];
+        for i in 0..100u8 {
+            let mut chunk = Chunk::new(2048);
+            chunk.append(&[i]);
+            let chunk = Arc::new(chunk);
+            pool.push(Arc::clone(&chunk));
+            queue.push(Payload::new(chunk, 0..1));
+        }
+        assert_eq!(queue.allocated(), 2 * 2048);
         assert_eq!(bytes(&queue.gather(1, 200)), (0..100).collect::<alloc::vec::Vec<u8>>());
     }
 

@@ -27,7 +27,9 @@ impl Prr {
             let bound = self.delivered.saturating_sub(self.out).max(delivered) + u64::from(mss);
             (target - pipe).min(bound)
         };
-        self.allowance = allowance;
+        // The retransmission that recovery begins with waits for nothing (RFC 5681 §3.2).
+        let first = if self.out == 0 { u64::from(mss) } else { 0 };
+        self.allowance = allowance.max(first);
     }
 
     /// What may leave now.
@@ -39,5 +41,79 @@ impl Prr {
     pub fn on_send(&mut self, bytes: u64) {
         self.out += bytes;
         self.allowance = self.allowance.saturating_sub(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+    use shorthaul_congestion::{Algorithm, CongestionEvent, ControlParams};
+    use shorthaul_types::Time;
+
+    const MSS: u64 = 1_000;
+
+    const FLIGHT: u64 = 10;
+
+    /// Reno after a loss at ten segments: it wants five.
+    fn halved() -> Box<dyn Control> {
+        let mut control = Algorithm::Reno.build(ControlParams::new(MSS as u32, Time::ZERO));
+        control.on_congestion(Time::ZERO, CongestionEvent::Loss, FLIGHT * MSS);
+        control
+    }
+
+    /// The segments that leave, ACK by ACK: each delivers one segment of ten, of which the first
+    /// `lost` are lost. What leaves arrives much later.
+    fn sent_by_ack(lost: u64, acks: u64) -> Vec<u64> {
+        let control = halved();
+        let mut prr = Prr::new(FLIGHT * MSS, MSS as u32);
+        let mut pipe = (FLIGHT - lost) * MSS;
+        (0..acks)
+            .map(|_| {
+                pipe -= MSS;
+                prr.on_ack(MSS, pipe, &*control, MSS as u32);
+                let leaves = prr.allowance() / MSS;
+                prr.on_send(leaves * MSS);
+                pipe += leaves * MSS;
+                leaves
+            })
+            .collect()
+    }
+
+    /// As in the first example of RFC 6937 §3.2: one loss. The first segment leaves at once, and is
+    /// counted; in all a segment leaves for every other ACK.
+    #[test]
+    fn while_too_much_is_in_flight_every_second_delivery_lets_a_segment_leave() {
+        assert_eq!(sent_by_ack(1, 4), [1, 0, 0, 1]);
+    }
+
+    /// As in the second: most is lost, so less than the target is in flight from the first ACK on.
+    /// Two segments leave for each delivery, as in slow start, until the target is reached.
+    #[test]
+    fn when_too_little_is_in_flight_it_grows_as_in_slow_start() {
+        assert_eq!(sent_by_ack(7, 4), [2, 2, 1, 1]);
+    }
+
+    #[test]
+    fn slow_start_ends_at_the_target() {
+        let mut prr = Prr::new(FLIGHT * MSS, MSS as u32);
+        // One ACK that delivers eight segments opens up to the five that are wanted, no further.
+        prr.on_ack(8 * MSS, 0, &*halved(), MSS as u32);
+        assert_eq!(prr.allowance(), 5 * MSS);
+    }
+
+    #[test]
+    fn a_segment_leaves_at_once_when_recovery_begins() {
+        assert_eq!(Prr::new(FLIGHT * MSS, MSS as u32).allowance(), MSS);
+    }
+
+    #[test]
+    fn what_leaves_is_taken_from_the_allowance() {
+        let mut prr = Prr::new(FLIGHT * MSS, MSS as u32);
+        prr.on_send(400);
+        assert_eq!(prr.allowance(), 600);
+        prr.on_send(MSS);
+        assert_eq!(prr.allowance(), 0);
     }
 }

@@ -10,8 +10,8 @@ pub const DUP_THRESH: u64 = 3;
 /// been delivered is lost.
 #[derive(Debug)]
 pub struct Rack {
-    /// The latest-sent transmission that was delivered.
-    newest: u64,
+    /// The latest-sent range that was delivered: its transmission and its end.
+    newest: (u64, u64),
     newest_sent: Time,
     rtt: Duration,
     /// The highest offset delivered.
@@ -27,7 +27,7 @@ pub struct Rack {
 impl Default for Rack {
     fn default() -> Self {
         Rack {
-            newest: 0,
+            newest: (0, 0),
             newest_sent: Time::ZERO,
             rtt: Duration::ZERO,
             highest: 0,
@@ -50,8 +50,8 @@ impl Rack {
             self.reordering_seen = true;
         }
         self.highest = self.highest.max(record.end);
-        if record.transmission >= self.newest {
-            self.newest = record.transmission;
+        if (record.transmission, record.end) >= self.newest {
+            self.newest = (record.transmission, record.end);
             self.newest_sent = record.sent.sent_at();
             self.rtt = rtt;
         }
@@ -74,8 +74,8 @@ impl Rack {
         }
     }
 
-    /// Transmissions with smaller numbers were sent before the newest delivered one.
-    pub fn newest(&self) -> u64 {
+    /// The transmission and the end of the latest-sent range that was delivered.
+    pub fn newest(&self) -> (u64, u64) {
         self.newest
     }
 

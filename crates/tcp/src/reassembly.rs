@@ -1,11 +1,19 @@
 use crate::ByteQueue;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use arrayvec::ArrayVec;
 use shorthaul_wire::{Payload, PayloadList};
 
 /// Bytes that arrived ahead of a gap, and the ranges that they form (for SACK, RFC 2018 §4).
+///
+/// While there are none, which is nearly always, it takes the room of a pointer.
 #[derive(Debug, Default)]
 pub struct Reassembly {
+    held: Option<Box<Held>>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
     /// Slices by their first offset; they do not overlap.
     slices: BTreeMap<u64, Payload>,
     /// Merged ranges: start to end.
@@ -18,25 +26,25 @@ pub struct Reassembly {
 impl Reassembly {
     /// The memory held, in bytes.
     pub fn allocated(&self) -> usize {
-        self.allocated
+        self.held.as_ref().map_or(0, |held| held.allocated)
     }
 
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.held.is_none()
     }
 
     /// The range that holds `offset`, where there is one.
     pub fn range_at(&self, offset: u64) -> Option<(u64, u64)> {
-        let (&start, &end) = self.ranges.range(..=offset).next_back()?;
-        (offset < end).then_some((start, end))
+        self.held.as_ref()?.range_at(offset)
     }
 
     /// The ranges for a SACK option: the one that grew last comes first.
     pub fn recent_ranges(&self) -> ArrayVec<(u64, u64), 4> {
         let mut out = ArrayVec::new();
-        for &at in &self.recent {
-            if let Some(range) = self.range_at(at)
+        let Some(held) = &self.held else { return out };
+        for &at in &held.recent {
+            if let Some(range) = held.range_at(at)
                 && !out.contains(&range)
             {
                 out.push(range);
@@ -47,12 +55,38 @@ impl Reassembly {
 
     /// Keeps the bytes of `payload`, which begin at `offset`, that are not yet held.
     pub fn insert(&mut self, offset: u64, payload: &PayloadList) {
+        if payload.is_empty() {
+            return;
+        }
+        let held = self.held.get_or_insert_default();
         let mut at = offset;
         for slice in payload.slices() {
-            self.insert_slice(at, slice);
+            held.insert_slice(at, slice);
             at += slice.len() as u64;
         }
-        self.merge(offset, at);
+        held.merge(offset, at);
+    }
+
+    /// Moves what has become contiguous with `next` into `queue`; returns the new next offset.
+    pub fn take(&mut self, next: u64, queue: &mut ByteQueue) -> u64 {
+        let Some(held) = &mut self.held else { return next };
+        let next = held.take(next, queue);
+        if held.ranges.is_empty() {
+            self.clear();
+        }
+        next
+    }
+
+    /// Forgets everything held: it was never acknowledged cumulatively (RFC 2018 §8).
+    pub fn clear(&mut self) {
+        self.held = None;
+    }
+}
+
+impl Held {
+    fn range_at(&self, offset: u64) -> Option<(u64, u64)> {
+        let (&start, &end) = self.ranges.range(..=offset).next_back()?;
+        (offset < end).then_some((start, end))
     }
 
     fn insert_slice(&mut self, offset: u64, slice: &Payload) {
@@ -64,7 +98,11 @@ impl Reassembly {
                 continue;
             }
             let gap_end = self.ranges.range(at..).next().map_or(end, |(&next, _)| next.min(end));
-            let part = slice.slice((at - offset) as usize..(gap_end - offset) as usize);
+            let mut part = slice.slice((at - offset) as usize..(gap_end - offset) as usize);
+            if part.len() < slice.len() {
+                // Several parts of one buffer would each be charged with all of it.
+                part = Payload::copy_of(part.as_slice());
+            }
             self.allocated += part.allocated();
             self.slices.insert(at, part);
             at = gap_end;
@@ -96,9 +134,7 @@ impl Reassembly {
         self.recent.insert(0, point);
     }
 
-    /// Moves what has become contiguous with `next` into `queue`; returns the new next offset.
-    pub fn take(&mut self, next: u64, queue: &mut ByteQueue) -> u64 {
-        let mut next = next;
+    fn take(&mut self, mut next: u64, queue: &mut ByteQueue) -> u64 {
         while let Some(entry) = self.slices.first_entry() {
             let at = *entry.key();
             if at > next {
@@ -120,11 +156,6 @@ impl Reassembly {
             entry.remove();
         }
         next
-    }
-
-    /// Forgets everything held: it was never acknowledged cumulatively (RFC 2018 §8).
-    pub fn clear(&mut self) {
-        *self = Reassembly::default();
     }
 }
 
@@ -150,13 +181,15 @@ mod tests {
                     held.insert(start as u64, &Payload::copy_of(&source[start..end]).into());
                 }
                 next = held.take(next, &mut queue);
-                let mut last = next;
-                for (&start, &end) in &held.ranges {
-                    prop_assert!(start > last || (start == last && last == 0) || start > next);
-                    last = end;
+                if let Some(held) = &held.held {
+                    let mut last = next;
+                    for (&start, &end) in &held.ranges {
+                        prop_assert!(start > last || (start == last && last == 0) || start > next);
+                        last = end;
+                    }
+                    let sum: usize = held.slices.values().map(Payload::allocated).sum();
+                    prop_assert_eq!(sum, held.allocated);
                 }
-                let sum: usize = held.slices.values().map(Payload::allocated).sum();
-                prop_assert_eq!(sum, held.allocated());
             }
             prop_assert_eq!(queue.end(), next);
             let mut read = alloc::vec![];
@@ -168,6 +201,17 @@ mod tests {
             }
             prop_assert_eq!(&read[..], &source[..next as usize]);
         }
+    }
+
+    #[test]
+    fn a_slice_that_fills_several_gaps_is_charged_once() {
+        let mut held = Reassembly::default();
+        for at in [10, 30, 50] {
+            held.insert(at, &Payload::copy_of(b"aaaaa").into());
+        }
+        held.insert(5, &Payload::copy_of(&[b'b'; 60]).into());
+        assert_eq!(held.recent_ranges().as_slice(), &[(5, 65)]);
+        assert_eq!(held.allocated(), 60);
     }
 
     #[test]

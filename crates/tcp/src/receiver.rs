@@ -129,6 +129,11 @@ impl Receiver {
         self.ts_recent
     }
 
+    /// The peer sent a segment of `bytes`: every second one of the largest so far is acknowledged.
+    pub fn expect_segments_of(&mut self, bytes: u32) {
+        self.mss = self.mss.max(bytes);
+    }
+
     /// Sets the timestamp to echo, from the handshake.
     pub fn set_ts_recent(&mut self, val: u32) {
         self.ts_recent = Some(val);

@@ -33,6 +33,10 @@ pub struct Scoreboard {
     lost: u64,
     /// No lost record begins before this offset.
     lost_from: u64,
+    /// Nothing is reported from this offset on.
+    reported_to: u64,
+    /// Below this offset, reports have been judged by.
+    judged_to: u64,
 }
 
 impl Scoreboard {
@@ -122,7 +126,9 @@ impl Scoreboard {
             }
         }
         if self.records.is_empty() {
-            self.order.clear();
+            // An idle connection keeps no memory for busier times.
+            self.records = BTreeMap::new();
+            self.order = VecDeque::new();
         }
     }
 
@@ -133,6 +139,7 @@ impl Scoreboard {
         }
         self.split(start);
         self.split(end);
+        self.reported_to = self.reported_to.max(end);
         for (&at, record) in self.records.range_mut(start..end) {
             if record.sacked || record.end > end {
                 continue;
@@ -148,22 +155,25 @@ impl Scoreboard {
         }
     }
 
-    /// In the order of sending, the ranges that were sent before transmission `before` and are
-    /// neither reported nor yet believed lost: those for which `is_lost` agrees are believed lost
-    /// from now on and `on_lost` is told; at the first for which it does not the walk ends, and
-    /// its time of sending is returned.
+    /// In the order of sending, the ranges that were sent before `before` and are neither reported nor
+    /// yet believed lost: those for which `is_lost` agrees are believed lost from now on and `on_lost`
+    /// is told; at the first for which it does not the walk ends, and its time of sending is returned.
+    ///
+    /// `before` is the transmission and the end of a range. Segments that left together, as one
+    /// super-segment, left in the order of the stream (`RACK_sent_after`, RFC 8985 §6.2).
     pub fn mark_lost_before(
         &mut self,
-        before: u64,
+        before: (u64, u64),
         mut is_lost: impl FnMut(&Record) -> bool,
         mut on_lost: impl FnMut(u64, &Record),
     ) -> Option<Time> {
         while let Some(&(transmission, start, end)) = self.order.front() {
-            if transmission >= before {
+            if transmission > before.0 {
                 return None;
             }
             for (&at, record) in self.records.range_mut(start..end) {
-                if record.transmission != transmission || record.sacked || record.lost {
+                let earlier = (transmission, record.end) < before;
+                if record.transmission != transmission || record.sacked || record.lost || !earlier {
                     continue;
                 }
                 if !is_lost(record) {
@@ -174,9 +184,36 @@ impl Scoreboard {
                 self.lost_from = self.lost_from.min(at);
                 on_lost(at, record);
             }
+            if transmission == before.0 {
+                return None; // the rest of it may still be on its way
+            }
             self.order.pop_front();
         }
         None
+    }
+
+    /// Believes lost what lies below three separate reported ranges, or below more than two segments'
+    /// worth of reported bytes, and was not judged so before (RFC 6675 §4, IsLost). `mss` is the size
+    /// of a segment in bytes. Each range is looked at once: one that was sent again is not judged anew.
+    pub fn mark_lost_below_reports(&mut self, mss: u64, on_lost: impl FnMut(u64, &Record)) {
+        let (mut ranges, mut bytes, mut above) = (0, 0, u64::MAX);
+        let mut boundary = None;
+        for (&start, record) in self.records.range(..self.reported_to).rev() {
+            if !record.sacked {
+                continue;
+            }
+            ranges += u32::from(record.end < above);
+            bytes += record.end - start;
+            above = start;
+            if ranges >= 3 || bytes > 2 * mss {
+                boundary = Some(start);
+                break;
+            }
+        }
+        let Some(boundary) = boundary.filter(|boundary| *boundary > self.judged_to) else { return };
+        let from = self.judged_to;
+        self.judged_to = boundary;
+        self.mark_lost(from, boundary, on_lost);
     }
 
     /// Believes `[start, end)` lost, where it is not reported.

@@ -1,4 +1,5 @@
-use crate::{Offload, Payload, PayloadList, TcpHeader};
+use crate::parse::TCP_HEADER_MIN;
+use crate::{Offload, Payload, PayloadList, TcpHeader, tcp_options};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::num::NonZeroU16;
 use shorthaul_types::FlowKey;
@@ -202,6 +203,22 @@ impl Packet {
             Transport::Tcp(segment) => Some(segment),
             _ => None,
         }
+    }
+
+    /// How many bytes it takes on the wire, from its IP header on, without writing them.
+    pub fn wire_len(&self) -> usize {
+        if let Some(original) = &self.original {
+            return original.bytes.len();
+        }
+        let transport = match &self.transport {
+            Transport::Tcp(segment) => {
+                TCP_HEADER_MIN + tcp_options::written_len(&segment.header.options) + segment.payload.len()
+            }
+            Transport::Udp { payload, .. } => 8 + payload.len(),
+            Transport::IcmpError(error) => error.message.len(),
+            Transport::Opaque { payload, .. } => payload.len(),
+        };
+        self.ip.len() + transport
     }
 
     /// The connection and direction of a TCP packet.

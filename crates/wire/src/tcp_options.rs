@@ -108,6 +108,20 @@ pub(crate) fn write(options: &TcpOptions, out: &mut [u8; OPTIONS_MAX]) -> usize 
     write_as(&known, Layout::Aligned, 0, out)
 }
 
+/// The bytes that [`write()`] takes for these options: a multiple of four, at most 40.
+pub(crate) fn written_len(options: &TcpOptions) -> usize {
+    for blocks in (0..=options.sack.len()).rev() {
+        for layout in [Layout::Aligned, Layout::Packed] {
+            let len = len(options, layout, blocks);
+            if len <= OPTIONS_MAX {
+                return len.next_multiple_of(4);
+            }
+        }
+    }
+    let known = TcpOptions { unknown: Default::default(), sack: Default::default(), ..options.clone() };
+    len(&known, Layout::Aligned, 0).next_multiple_of(4)
+}
+
 /// The bytes that [`write_as`] takes, before they are rounded up to words.
 fn len(options: &TcpOptions, layout: Layout, sack_blocks: usize) -> usize {
     let (mss, timestamps, sack_permitted, window_scale) = (

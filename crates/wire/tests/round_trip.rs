@@ -41,6 +41,13 @@ proptest! {
     }
 
     #[test]
+    fn the_length_is_known_without_writing(packet in packet(), mode in mode()) {
+        let written = to_datagram(&packet, mode);
+        prop_assert_eq!(packet.wire_len(), written.bytes.len());
+        prop_assert_eq!(parse(written).expect("what we write is a packet").wire_len(), packet.wire_len());
+    }
+
+    #[test]
     fn a_partial_checksum_finished_is_the_full_one(packet in tcp()) {
         let partial = to_datagram(&packet, ChecksumMode::Partial);
         let mut bytes = partial.bytes.as_slice().to_vec();

@@ -5,6 +5,8 @@ use serde::Serialize;
 use shorthaul_lab::Topology;
 use shorthaul_link::{Direction, LinkConfig, LossModel, Rate};
 
+use super::plan::Path;
+
 /// What matters of a path's links to what is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PathFacts {
@@ -16,18 +18,21 @@ pub struct PathFacts {
     pub edge_round_trip_s: f64,
     /// The part of it between gateway and server.
     pub wan_round_trip_s: f64,
+    /// The gateway's first window toward the client, in segments; ends begin with ten.
+    pub initial_window: u32,
     /// The probability that a packet toward the client is lost at random.
     pub loss: f64,
 }
 
 impl PathFacts {
-    /// Of a topology whose links lead from `client` to `gateway` and from there to `server`.
-    pub fn of(topology: &Topology) -> PathFacts {
+    /// Of `path` with a topology whose links lead from `client` to `gateway` and from there to `server`.
+    pub fn of(topology: &Topology, path: &Path) -> PathFacts {
         let mut facts = PathFacts {
             rate_bit_per_s: f64::INFINITY,
             round_trip_s: 0.0,
             edge_round_trip_s: 0.0,
             wan_round_trip_s: 0.0,
+            initial_window: path.initial_window,
             loss: 0.0,
         };
         for link in &topology.links {
@@ -97,7 +102,7 @@ mod tests {
     fn the_three_paths_are_what_their_titles_say() {
         let facts = |name: &str| {
             let path = PATHS.iter().find(|path| path.name == name).unwrap();
-            PathFacts::of(&Topology::from_toml(path.name, path.topology).unwrap())
+            PathFacts::of(&Topology::from_toml(path.name, path.topology).unwrap(), path)
         };
         let halfway = facts("halfway");
         assert_eq!(halfway.rate_bit_per_s, 32e6);

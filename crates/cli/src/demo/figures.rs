@@ -3,7 +3,6 @@ use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series, Share};
 use shorthaul_types::Bytes;
 
-use super::gateway::Gateway;
 use super::live::INTERVAL;
 use super::outcome::Pair;
 use super::plan::{Congestion, Transfer, Way};
@@ -25,9 +24,8 @@ pub fn overview(pairs: &[Pair]) -> Figure {
              Throughput and queueing delay over time are those of the long transfer with {}: what the program \
              received in the last twentieth of the time (at least two round trips and a dozen packets), in order, so that what \
              waits behind a lost packet comes at once; and what a packet toward the client waits in the links' \
-             queues. The gateway sends with the congestion control of the ends, but with {} where they use bbr.",
+             queues. The gateway sends with the congestion control of the ends.",
             shown.name(),
-            Gateway::congestion(Congestion::Bbr).name(),
         ))
         .columns(paths.len())
         .panel_height(88.0);
@@ -192,6 +190,7 @@ pub mod tests {
                         round_trip_s: trip,
                         edge_round_trip_s: half,
                         wan_round_trip_s: half,
+                        initial_window: 10,
                         loss: 0.0,
                     };
                     pairs.push(Pair { path, title, facts, congestion, transfer, direct, split });

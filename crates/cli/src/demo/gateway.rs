@@ -26,20 +26,14 @@ pub struct Gateway {
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Gateway {
-    /// The congestion control of a gateway between ends that use `ends`: the same, where it has it.
-    pub const fn congestion(ends: Congestion) -> Congestion {
-        match ends {
-            Congestion::Reno => Congestion::Reno,
-            Congestion::Cubic | Congestion::Bbr => Congestion::Cubic,
-        }
-    }
-
-    /// Starts this same program as a gateway in `host` and waits until it intercepts.
-    pub fn start(host: &Host, ends: Congestion) -> Result<Gateway> {
+    /// Starts this same program as a gateway in `host`, with the congestion control of the ends and a
+    /// first window of `initial_window` segments toward the client, and waits until it intercepts.
+    pub fn start(host: &Host, ends: Congestion, initial_window: u32) -> Result<Gateway> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
         command.args(["gateway", "--edge", "to-client", "--wan", "to-server"]);
-        command.args(["--congestion", Gateway::congestion(ends).name()]);
+        command.args(["--congestion", ends.name()]);
+        command.args(["--initial-window", &initial_window.to_string()]);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("shorthaul-demo-{}-{number}", std::process::id()));
         command.arg("--run-dir").arg(&directory);

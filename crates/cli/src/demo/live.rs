@@ -65,9 +65,9 @@ fn run_network(
         let lab = Lab::start(&topology)?;
         let gateway = match way {
             Way::Direct => None,
-            Way::Split => Some(Gateway::start(lab.host("gateway"), congestion)?),
+            Way::Split => Some(Gateway::start(lab.host("gateway"), congestion, path.initial_window)?),
         };
-        Ok((lab, gateway, PathFacts::of(&topology)))
+        Ok((lab, gateway, PathFacts::of(&topology, &path)))
     });
     let mut outcomes = Vec::new();
     for transfer in Transfer::ALL {
@@ -198,5 +198,5 @@ impl Links {
 pub fn rehearse(path: &Path, seed: Seed) -> Result<()> {
     let topology = topology(path, seed)?;
     let lab = Lab::start(&topology).context("this machine cannot emulate a network")?;
-    Gateway::start(lab.host("gateway"), Congestion::Cubic).map(drop)
+    Gateway::start(lab.host("gateway"), Congestion::Cubic, path.initial_window).map(drop)
 }

@@ -20,6 +20,8 @@ pub struct Path {
     pub long: Bytes,
     /// After this a transfer is stopped where it is.
     pub limit: Duration,
+    /// The gateway's first window toward the client, in segments: who runs a link knows what it takes.
+    pub initial_window: u32,
     /// How many congestion controls run at the same time, each in networks of its own.
     pub lanes: usize,
 }
@@ -34,6 +36,7 @@ pub const PATHS: [Path; 3] = [
         short: Bytes(12_000),
         long: Bytes(120_000),
         limit: Duration::from_secs(45),
+        initial_window: 10,
         lanes: 3,
     },
     Path {
@@ -43,6 +46,7 @@ pub const PATHS: [Path; 3] = [
         short: Bytes(100_000),
         long: Bytes(20_000_000),
         limit: Duration::from_secs(45),
+        initial_window: 10,
         lanes: 3,
     },
     Path {
@@ -52,6 +56,7 @@ pub const PATHS: [Path; 3] = [
         short: Bytes(100_000),
         long: Bytes(12_000_000),
         limit: Duration::from_secs(20),
+        initial_window: 64,
         lanes: 1,
     },
 ];

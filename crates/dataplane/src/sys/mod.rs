@@ -7,7 +7,7 @@ mod signals;
 mod tun;
 
 pub use journal_map::JournalMap;
-pub use netlink::{Family, Netlink, Rule, RulePriority, interface_index, interface_names};
+pub use netlink::{Family, Netlink, Rule, RulePriority, interface_index, interface_mtu, interface_names};
 pub use poll::{monotonic, sharpen_timers, wait_readable};
 pub use signals::Signals;
 pub use tun::Tun;

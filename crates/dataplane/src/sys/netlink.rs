@@ -225,6 +225,27 @@ pub fn interface_index(name: &str) -> io::Result<u32> {
     }
 }
 
+/// The largest packet, in bytes, that an interface in the calling thread's network namespace takes.
+pub fn interface_mtu(name: &str) -> io::Result<u32> {
+    // SAFETY: the call takes no pointers.
+    let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the descriptor is new and nobody else's.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: all zeros is a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the interface name is too long"));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: SIOCGIFMTU reads the name and writes the MTU of one ifreq through the pointer.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) })?;
+    // SAFETY: the call that succeeded has filled in this member.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    u32::try_from(mtu).map_err(io::Error::other)
+}
+
 /// The names of the interfaces in the calling thread's network namespace.
 pub fn interface_names() -> Vec<String> {
     let mut names = Vec::new();

@@ -1,0 +1,42 @@
+//! `shorthaul merge`: the parts of a study that several machines have run, put together.
+use crate::results;
+use anyhow::{Context as _, bail};
+use shorthaul_report::Manifest;
+use std::path::PathBuf;
+
+/// Put together the results that several `shorthaul run --shard` have written
+#[derive(clap::Args)]
+pub struct Args {
+    /// The `runs.jsonl` files, or the directories that hold them
+    #[arg(required = true)]
+    parts: Vec<PathBuf>,
+    /// Write the whole to this directory
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut records = Vec::new();
+    for part in &args.parts {
+        let file = if part.is_dir() { part.join("runs.jsonl") } else { part.clone() };
+        records.extend(results::read(&file)?);
+    }
+    let first = records.first().context("the files hold no runs")?.scenario.clone();
+    if let Some(other) = records.iter().find(|record| record.scenario != first) {
+        bail!("these are runs of two scenarios, `{first}` and `{}`: merge each for itself", other.scenario);
+    }
+    records.sort_by_key(|record| (record.point, record.seed));
+    let before = records.len();
+    records.dedup_by_key(|record| (record.point, record.seed));
+    print!("{}", results::table(&records));
+    if before > records.len() {
+        eprintln!("{} runs were in more than one part", before - records.len());
+    }
+    if let Some(out) = &args.out {
+        let manifest =
+            Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1));
+        results::write(out, &manifest, &records)?;
+    }
+    Ok(())
+}

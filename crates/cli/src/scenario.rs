@@ -1,0 +1,63 @@
+//! `shorthaul scenario`: look at scenario files without running them.
+use clap::Subcommand;
+use shorthaul_scenario::Study;
+use std::path::PathBuf;
+
+/// Check scenario files, say what they would run, or print the schema of their format
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Read scenario files and say what is wrong with them, with line and remedy
+    Check {
+        /// The scenario files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Say in words what a scenario file would run
+    Explain {
+        /// The scenario file
+        file: PathBuf,
+    },
+    /// Print the JSON schema of scenario files, for editors
+    Schema,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    match &args.action {
+        Action::Check { files } => check(files),
+        Action::Explain { file } => {
+            print!("{}", Study::from_file(file)?.explain());
+            Ok(())
+        }
+        Action::Schema => {
+            println!("{}", serde_json::to_string_pretty(&shorthaul_scenario::schema())?);
+            Ok(())
+        }
+    }
+}
+
+fn check(files: &[PathBuf]) -> anyhow::Result<()> {
+    let mut wrong = 0;
+    for file in files {
+        match Study::from_file(file) {
+            Ok(study) => {
+                let runs = study.points().len() * study.seeds().count();
+                println!("{}: sound, {runs} runs", file.display());
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                wrong += 1;
+            }
+        }
+    }
+    match wrong {
+        0 => Ok(()),
+        _ => anyhow::bail!("{wrong} of {} files cannot be run", files.len()),
+    }
+}

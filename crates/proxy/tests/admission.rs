@@ -1,0 +1,155 @@
+//! Which flows a gateway takes, how long it keeps one that is silent, and how large the segments are
+//! that it sends.
+use shorthaul_proxy::{Gateway, GatewayConfig, LegConfig};
+use shorthaul_types::{SeqNum, Time};
+use shorthaul_wire::{
+    IpHeader, Ipv4Header, Machine, Packet, Payload, TcpFlags, TcpHeader, TcpOptions, TcpSegment, TxBatch,
+};
+use std::time::Duration;
+
+const CLIENT: u8 = 1;
+const SERVER: u8 = 2;
+
+/// A segment of the connection of the client's port `client`: sequence numbers begin at 100, and the
+/// other end's at 100 too.
+fn segment(from: u8, client: u16, offset: u32, flags: TcpFlags, bytes: usize) -> Packet {
+    let to = CLIENT + SERVER - from;
+    let ports = if from == CLIENT { (client, 80) } else { (80, client) };
+    let ip = IpHeader::V4(Ipv4Header {
+        src: [10, 0, 0, from].into(),
+        dst: [10, 0, 0, to].into(),
+        tos: 0,
+        ttl: 64,
+        id: 0,
+        dont_fragment: true,
+    });
+    let mut header = TcpHeader {
+        src_port: ports.0,
+        dst_port: ports.1,
+        seq: SeqNum(100 + offset),
+        ack: SeqNum(if flags.contains(TcpFlags::ACK) { 101 } else { 0 }),
+        flags,
+        window: 60_000,
+        ..TcpHeader::default()
+    };
+    if flags.contains(TcpFlags::SYN) {
+        header.options = TcpOptions { mss: Some(8960), sack_permitted: true, ..TcpOptions::default() };
+    }
+    let payload = Payload::copy_of(&vec![7; bytes]).into();
+    Packet::tcp(ip, TcpSegment { header, payload, gso_size: None })
+}
+
+/// Hands a packet in and returns what leaves.
+fn pass(gateway: &mut Gateway, now: Time, packet: Packet) -> TxBatch {
+    let from =
+        if packet.as_tcp().is_some_and(|s| s.header.dst_port == 80) { Gateway::EDGE } else { Gateway::WAN };
+    gateway.handle_timeout(now);
+    gateway.handle_packet(now, from, packet);
+    poll(gateway, now)
+}
+
+fn poll(gateway: &mut Gateway, now: Time) -> TxBatch {
+    let mut out = TxBatch::new();
+    while gateway.poll_transmit(now, &mut out) {}
+    while gateway.poll_custody().is_some() {}
+    out
+}
+
+fn open(gateway: &mut Gateway, now: Time, client: u16) {
+    pass(gateway, now, segment(CLIENT, client, 0, TcpFlags::SYN, 0));
+    pass(gateway, now, segment(SERVER, client, 0, TcpFlags::SYN | TcpFlags::ACK, 0));
+    pass(gateway, now, segment(CLIENT, client, 1, TcpFlags::ACK, 0));
+}
+
+fn secs(seconds: u64) -> Time {
+    Time::from_millis(seconds * 1000)
+}
+
+/// Calls at each deadline up to `end`; how many there were.
+fn run(gateway: &mut Gateway, end: Time) -> usize {
+    let mut calls = 0;
+    while let Some(deadline) = gateway.poll_timeout().filter(|deadline| deadline.at <= end) {
+        gateway.handle_timeout(deadline.at);
+        poll(gateway, deadline.at);
+        calls += 1;
+        assert!(calls < 10_000, "{deadline:?} does not go away");
+    }
+    calls
+}
+
+#[test]
+fn a_silent_flow_is_stepped_out_of_and_goes_on_unsplit() {
+    let config = GatewayConfig { idle_timeout: Duration::from_secs(640), ..GatewayConfig::default() };
+    let mut gateway = Gateway::new(config);
+    open(&mut gateway, secs(0), 5000);
+    open(&mut gateway, secs(0), 5001);
+    assert_eq!((gateway.flows().count(), gateway.counters().flows_split), (2, 2));
+    // One of them says something after five minutes, to which the server answers.
+    let data = pass(&mut gateway, secs(300), segment(CLIENT, 5001, 1, TcpFlags::ACK, 10));
+    assert!(
+        data.iter()
+            .any(|(port, packet)| *port == Gateway::WAN && packet.as_tcp().unwrap().payload.len() == 10)
+    );
+    let mut answer = segment(SERVER, 5001, 1, TcpFlags::ACK, 0);
+    if let shorthaul_wire::Transport::Tcp(tcp) = &mut answer.transport {
+        tcp.header.ack = SeqNum(111);
+    }
+    pass(&mut gateway, secs(300), answer);
+
+    run(&mut gateway, secs(639));
+    assert_eq!(gateway.flows().count(), 2, "both were heard of less than 640 s ago");
+    run(&mut gateway, secs(800));
+    assert_eq!((gateway.flows().count(), gateway.counters().flows_stepped_out), (1, 1));
+    assert!(gateway.flows().all(|flow| flow.key.src.port() == 5001));
+    run(&mut gateway, secs(2000));
+    assert_eq!(gateway.flows().count(), 0);
+    assert!(gateway.poll_timeout().is_none(), "nothing is left to wait for");
+
+    let untouched = segment(CLIENT, 5000, 1, TcpFlags::ACK, 500);
+    let out = pass(&mut gateway, secs(2001), untouched.clone());
+    assert_eq!(out, [(Gateway::WAN, untouched)], "it goes on directly");
+}
+
+#[test]
+fn what_is_held_is_never_stepped_out_of() {
+    let config = GatewayConfig { idle_timeout: Duration::from_secs(64), ..GatewayConfig::default() };
+    let mut gateway = Gateway::new(config);
+    open(&mut gateway, secs(0), 5000);
+    pass(&mut gateway, secs(1), segment(CLIENT, 5000, 1, TcpFlags::ACK, 1000));
+    assert_eq!(gateway.held_flows(), 1);
+    run(&mut gateway, secs(200));
+    assert_eq!((gateway.held_flows(), gateway.counters().flows_stepped_out), (1, 0), "it is retransmitted");
+}
+
+#[test]
+fn in_a_full_table_an_idle_flow_makes_room() {
+    let mut gateway = Gateway::new(GatewayConfig { max_flows: 2, ..GatewayConfig::default() });
+    open(&mut gateway, secs(0), 5000);
+    open(&mut gateway, secs(0), 5001);
+    open(&mut gateway, secs(10), 5002);
+    assert_eq!(
+        (gateway.counters().flows_split, gateway.counters().unsplit_overload),
+        (2, 1),
+        "all are fresh"
+    );
+    open(&mut gateway, secs(100), 5003);
+    assert_eq!(gateway.counters().flows_split, 3);
+    assert!(gateway.flows().count() <= 2 && gateway.flows().any(|flow| flow.key.src.port() == 5003));
+}
+
+#[test]
+fn segments_fit_the_interface_of_the_leg() {
+    let wan = LegConfig { mtu: 1500, ..LegConfig::default() };
+    let mut gateway = Gateway::new(GatewayConfig { wan, ..GatewayConfig::default() });
+    open(&mut gateway, secs(0), 5000);
+    let out = pass(&mut gateway, secs(1), segment(CLIENT, 5000, 1, TcpFlags::ACK, 8000));
+    let sizes: Vec<usize> = out
+        .iter()
+        .filter(|(port, _)| *port == Gateway::WAN)
+        .filter_map(|(_, packet)| packet.as_tcp())
+        .filter(|tcp| !tcp.payload.is_empty())
+        .map(|tcp| tcp.gso_size.map_or(tcp.payload.len(), |size| usize::from(size.get())))
+        .collect();
+    assert_eq!(sizes.first(), Some(&1460), "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size <= 1460), "{sizes:?}");
+}

@@ -1,0 +1,96 @@
+//! A study in words: what would be run.
+use crate::{Role, Scenario, Study, Workload};
+use shorthaul_types::format_duration;
+use std::fmt::Write as _;
+
+impl Study {
+    /// What the study would run, in words: its points and seeds, and the first point's nodes, links and flows.
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        let _ = self.write_explanation(&mut text); // a String takes everything
+        text
+    }
+
+    fn write_explanation(&self, out: &mut String) -> std::fmt::Result {
+        write!(out, "{}", self.name())?;
+        if !self.about().is_empty() {
+            write!(out, ": {}", self.about())?;
+        }
+        let (points, seeds) = (self.points().len(), self.seeds().count());
+        writeln!(out, "\n\n{} runs: {points} points, each with {seeds} seeds.", points * seeds)?;
+        if points > 1 {
+            for point in self.points().iter().take(20) {
+                writeln!(out, "  {}", point.label())?;
+            }
+            if points > 20 {
+                writeln!(out, "  and {} more", points - 20)?;
+            }
+        }
+        let Some(Ok(scenario)) = self.points().first().map(|point| self.scenario(point)) else {
+            return Ok(());
+        };
+        if points > 1 {
+            writeln!(out, "\nThe first of them:")?;
+        }
+        scenario.write_explanation(out)
+    }
+}
+
+impl Scenario {
+    fn write_explanation(&self, out: &mut String) -> std::fmt::Result {
+        let (duration, warm_up) = (format_duration(self.duration), format_duration(self.warm_up));
+        writeln!(out, "\nA run lasts {duration} at most; the first {warm_up} are not measured.")?;
+        writeln!(out, "\nNodes:")?;
+        for node in &self.nodes {
+            match &node.role {
+                Role::Router => writeln!(out, "  {}: router", node.name)?,
+                Role::Host(scheme) => writeln!(out, "  {}: host, {}", node.name, scheme.profile)?,
+                Role::Relay(relay) => writeln!(
+                    out,
+                    "  {}: relay, {}, {} a session, service time {:?} for {}",
+                    node.name, relay.scheme.profile, relay.buffer, relay.service_time, relay.packet
+                )?,
+                Role::Gateway(gateway) => writeln!(
+                    out,
+                    "  {}: transparent gateway, its edge toward {}",
+                    node.name, self.nodes[gateway.edge.0].name
+                )?,
+            }
+        }
+        writeln!(out, "\nLinks:")?;
+        for link in &self.links {
+            writeln!(out, "  {}, MTU {}", link.name, link.mtu)?;
+        }
+        writeln!(out, "\nFlows:")?;
+        for flow in self.flows.iter().take(20) {
+            let (from, to) = (&self.nodes[flow.from.0].name, &self.nodes[flow.to.0].name);
+            let via: Vec<&str> = flow.via.iter().map(|index| self.nodes[index.0].name.as_str()).collect();
+            let via = if via.is_empty() { String::new() } else { format!(" via {}", via.join(", ")) };
+            writeln!(out, "  {}: {} from {from} to {to}{via}", flow.name, flow.workload)?;
+        }
+        if self.flows.len() > 20 {
+            writeln!(out, "  and {} more", self.flows.len() - 20)?;
+        }
+        for cross in &self.cross {
+            let (from, to) = (&self.nodes[cross.from.0].name, &self.nodes[cross.to.0].name);
+            writeln!(out, "  {}: competing datagrams, {} from {from} to {to}", cross.name, cross.rate)?;
+        }
+        let metrics: Vec<&str> = self.measure.metrics.iter().map(|metric| metric.name()).collect();
+        writeln!(out, "\nMeasured: {}", metrics.join(", "))
+    }
+}
+
+impl std::fmt::Display for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Workload::Bulk(size) => write!(f, "{size}"),
+            Workload::Unlimited(time) => write!(f, "as much as goes through in {}", format_duration(*time)),
+            Workload::Downloads { size, repeats, .. } => write!(f, "{repeats} downloads of {size}"),
+            Workload::Requests { response, count, .. } => write!(f, "{count} responses of {response}"),
+            Workload::OnOff { rate, lasts, .. } => {
+                write!(f, "{rate} on and off for {}", format_duration(*lasts))
+            }
+            Workload::Persistent { burst, count, .. } => write!(f, "{count} bursts of {burst}"),
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! The sections of a scenario file as they are written. What they mean is worked out in `resolve`.
+use crate::{Metric, Series};
+use serde::{Deserialize, Deserializer};
+use shorthaul_congestion::Algorithm;
+use shorthaul_link::{Distribution, LinkSpec};
+use shorthaul_types::{BitRate, Bytes, serde_duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct File {
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub about: String,
+    #[serde(default)]
+    pub seed: u64,
+    #[serde(default = "one")]
+    pub repeats: u32,
+    #[serde(with = "serde_duration")]
+    pub duration: Duration,
+    #[serde(default, with = "serde_duration")]
+    pub warm_up: Duration,
+    #[serde(default)]
+    pub hosts: BTreeMap<Spanned<String>, HostSection>,
+    #[serde(default)]
+    pub routers: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub relays: BTreeMap<Spanned<String>, RelaySection>,
+    #[serde(default)]
+    pub gateways: BTreeMap<Spanned<String>, GatewaySection>,
+    #[serde(default)]
+    pub links: Vec<LinkSection>,
+    #[serde(default)]
+    pub chains: Vec<Spanned<ChainSection>>,
+    #[serde(default)]
+    pub flows: Vec<Spanned<FlowSection>>,
+    #[serde(default)]
+    pub cross: Vec<Spanned<CrossSection>>,
+    #[serde(default)]
+    pub measure: MeasureSection,
+    #[serde(default)]
+    pub sweep: BTreeMap<Spanned<String>, Spanned<Vec<toml::Value>>>,
+    #[serde(default)]
+    pub cases: BTreeMap<String, BTreeMap<Spanned<String>, toml::Value>>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HostSection {
+    pub scheme: Option<Spanned<SchemeSection>>,
+}
+
+/// `"newreno"` or `{ profile = "newreno", ack = "immediate" }`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SchemeSection(pub SchemeTable);
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SchemeTable {
+    pub profile: Option<String>,
+    pub congestion: Option<Algorithm>,
+    pub pacing: Option<bool>,
+    pub ack: Option<AckSection>,
+    pub sack: Option<bool>,
+    pub timestamps: Option<bool>,
+    pub window_scaling: Option<bool>,
+    pub ecn: Option<bool>,
+    pub idle_restart: Option<bool>,
+    pub nagle: Option<bool>,
+    pub initial_window: Option<u32>,
+    pub rto: Option<RtoSection>,
+    pub send_buffer: Option<Bytes>,
+    pub receive_buffer: Option<Bytes>,
+    pub mss: Option<u32>,
+}
+
+impl<'de> Deserialize<'de> for SchemeSection {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = SchemeSection;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a scheme such as \"newreno\" or { profile = \"newreno\", ack = \"immediate\" }")
+            }
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<SchemeSection, E> {
+                Ok(SchemeSection(SchemeTable { profile: Some(name.to_owned()), ..SchemeTable::default() }))
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<SchemeSection, A::Error> {
+                let table = serde::de::value::MapAccessDeserializer::new(map);
+                SchemeTable::deserialize(table).map(SchemeSection)
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
+
+/// `"immediate"` or `"delayed 40 ms"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AckSection {
+    Immediate,
+    Delayed(Duration),
+}
+
+impl<'de> Deserialize<'de> for AckSection {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        let wrong = || {
+            serde::de::Error::custom(format!(
+                "`{text}` is no way to acknowledge: write \"immediate\" or \"delayed 40 ms\""
+            ))
+        };
+        match text.trim().split_once(' ') {
+            None if text.trim() == "immediate" => Ok(AckSection::Immediate),
+            Some(("delayed", wait)) => {
+                shorthaul_types::parse_duration(wait).map(AckSection::Delayed).map_err(|_| wrong())
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// `"linux"`, `"rfc6298"` or the smallest time-out, such as `"200 ms"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RtoSection {
+    Linux,
+    Rfc6298,
+    AtLeast(Duration),
+}
+
+impl<'de> Deserialize<'de> for RtoSection {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        match text.trim() {
+            "linux" => Ok(RtoSection::Linux),
+            "rfc6298" => Ok(RtoSection::Rfc6298),
+            other => shorthaul_types::parse_duration(other).map(RtoSection::AtLeast).map_err(|_| {
+                serde::de::Error::custom(format!(
+                    "`{other}` is no retransmission time-out: write \"linux\", \"rfc6298\" or the smallest one, such as \"200 ms\""
+                ))
+            }),
+        }
+    }
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RelaySection {
+    pub scheme: Option<Spanned<SchemeSection>>,
+    pub buffer: BufferSection,
+    #[serde(deserialize_with = "distribution")]
+    pub service_time: Distribution,
+    pub packet: Bytes,
+}
+
+impl Default for RelaySection {
+    fn default() -> Self {
+        RelaySection {
+            scheme: None,
+            buffer: BufferSection::Packets(1024),
+            service_time: Distribution::Constant(Duration::ZERO),
+            packet: Bytes(1000),
+        }
+    }
+}
+
+/// `"1024 packets"` or `"1 MB"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BufferSection {
+    Packets(u64),
+    Bytes(Bytes),
+}
+
+impl<'de> Deserialize<'de> for BufferSection {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        let wrong = || {
+            serde::de::Error::custom(format!(
+                "`{text}` is no buffer of a session: write \"1024 packets\" or \"1 MB\""
+            ))
+        };
+        let trimmed = text.trim();
+        let buffer = match trimmed.strip_suffix("packets").or_else(|| trimmed.strip_suffix("packet")) {
+            Some(count) => BufferSection::Packets(count.trim().parse().map_err(|_| wrong())?),
+            None => BufferSection::Bytes(trimmed.parse().map_err(|_| wrong())?),
+        };
+        match buffer {
+            BufferSection::Packets(0) | BufferSection::Bytes(Bytes(0)) => Err(wrong()),
+            buffer => Ok(buffer),
+        }
+    }
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GatewaySection {
+    pub edge: Spanned<String>,
+    #[serde(default)]
+    pub to_edge: LegSection,
+    #[serde(default)]
+    pub to_wan: LegSection,
+    pub flow_buffer: Option<Bytes>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LegSection {
+    pub congestion: Option<Algorithm>,
+    pub pacing: Option<bool>,
+    pub ack: Option<AckSection>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinkSection {
+    pub between: Spanned<[String; 2]>,
+    pub link: Spanned<LinkSpec>,
+    #[serde(default = "ethernet")]
+    pub mtu: Spanned<u32>,
+}
+
+fn ethernet() -> Spanned<u32> {
+    Spanned::new(0..0, 1500)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChainSection {
+    pub between: Spanned<[String; 2]>,
+    pub hops: Spanned<u32>,
+    pub link: Spanned<LinkSpec>,
+    #[serde(default = "ethernet")]
+    pub mtu: Spanned<u32>,
+    #[serde(default)]
+    pub relays: Vec<Spanned<u32>>,
+    #[serde(default)]
+    pub relay: RelaySection,
+    #[serde(default)]
+    pub hop: BTreeMap<Spanned<String>, Spanned<LinkSpec>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FlowSection {
+    pub name: Option<String>,
+    pub from: Spanned<String>,
+    pub to: Spanned<String>,
+    pub opened_by: Option<Spanned<String>>,
+    pub via: Option<Spanned<ViaSection>>,
+    #[serde(default, with = "serde_duration")]
+    pub start: Duration,
+    #[serde(default = "one")]
+    pub count: u32,
+    #[serde(default = "zero_time", deserialize_with = "distribution")]
+    pub spacing: Distribution,
+    pub scheme: Option<Spanned<SchemeSection>>,
+    pub bulk: Option<Bytes>,
+    #[serde(default, with = "serde_duration::option")]
+    pub unlimited: Option<Duration>,
+    pub downloads: Option<DownloadsSection>,
+    pub requests: Option<RequestsSection>,
+    pub on_off: Option<OnOffSection>,
+    pub persistent: Option<PersistentSection>,
+}
+
+const fn zero_time() -> Distribution {
+    Distribution::Constant(Duration::ZERO)
+}
+
+/// `"all"`, or the names of relays in order.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "`via` is \"all\", or a list of relays in the order of the way, such as [\"r1\", \"r2\"]"
+)]
+pub(crate) enum ViaSection {
+    All(AllRelays),
+    Listed(Vec<String>),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AllRelays {
+    All,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DownloadsSection {
+    pub size: Bytes,
+    #[serde(default = "one")]
+    pub repeats: u32,
+    #[serde(default = "zero_time", deserialize_with = "distribution")]
+    pub pause: Distribution,
+    #[serde(default = "hundred_bytes")]
+    pub request: Bytes,
+}
+
+const fn hundred_bytes() -> Bytes {
+    Bytes(100)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RequestsSection {
+    #[serde(default = "hundred_bytes")]
+    pub request: Bytes,
+    pub response: Bytes,
+    #[serde(default = "one")]
+    pub count: u32,
+    #[serde(default = "zero_time", deserialize_with = "distribution")]
+    pub pause: Distribution,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OnOffSection {
+    pub rate: BitRate,
+    #[serde(deserialize_with = "distribution")]
+    pub on: Distribution,
+    #[serde(deserialize_with = "distribution")]
+    pub off: Distribution,
+    #[serde(with = "serde_duration")]
+    pub lasts: Duration,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PersistentSection {
+    pub burst: Bytes,
+    #[serde(deserialize_with = "distribution")]
+    pub idle: Distribution,
+    #[serde(default = "one")]
+    pub count: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CrossSection {
+    pub name: Option<String>,
+    pub from: Spanned<String>,
+    pub to: Spanned<String>,
+    pub rate: BitRate,
+    #[serde(default = "thousand_bytes")]
+    pub packet: Bytes,
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    #[serde(default, with = "serde_duration")]
+    pub start: Duration,
+    #[serde(default, with = "serde_duration::option")]
+    pub lasts: Option<Duration>,
+}
+
+const fn thousand_bytes() -> Bytes {
+    Bytes(1000)
+}
+
+/// How the packets of competing traffic follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// Independently: exponential gaps.
+    #[default]
+    Poisson,
+    /// At equal distances.
+    Constant,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct MeasureSection {
+    pub metrics: Vec<Metric>,
+    pub series: Vec<Series>,
+    #[serde(with = "serde_duration")]
+    pub every: Duration,
+}
+
+impl Default for MeasureSection {
+    fn default() -> Self {
+        MeasureSection {
+            metrics: vec![Metric::Goodput, Metric::Completion],
+            series: Vec::new(),
+            every: Duration::from_millis(100),
+        }
+    }
+}
+
+fn distribution<'de, D: Deserializer<'de>>(d: D) -> Result<Distribution, D::Error> {
+    let text = String::deserialize(d)?;
+    let distribution: Distribution = text.parse().map_err(serde::de::Error::custom)?;
+    distribution.check().map_err(|problem| serde::de::Error::custom(format!("`{text}`: {problem}")))?;
+    Ok(distribution)
+}

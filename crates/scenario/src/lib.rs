@@ -1,0 +1,33 @@
+//! What an experiment is, as data: one TOML file for every engine.
+//!
+//! Reading order: [`Study`] (a file: points of a sweep, seeds), [`Scenario`] (one point, worked out),
+//! [`Node`], [`LinkDescription`], [`Scheme`], [`Flow`] and [`Workload`], [`Metric`] and [`Series`],
+//! [`Summary`] (what several runs say).
+//!
+//! A file that makes no sense is refused with its name, the line, what is wrong and what would be right.
+#![forbid(unsafe_code)]
+
+mod error;
+mod explain;
+mod file;
+mod metric;
+mod resolve;
+mod scenario;
+mod schema;
+mod scheme;
+mod study;
+mod summary;
+mod sweep;
+
+pub use error::ScenarioError;
+pub use file::Arrivals;
+pub use metric::{Metric, Series};
+pub use scenario::{
+    Ack, Cross, Flow, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex, Relay, Role, Scenario,
+    Workload,
+};
+pub use schema::schema;
+pub use scheme::Scheme;
+pub use study::Study;
+pub use summary::Summary;
+pub use sweep::Point;

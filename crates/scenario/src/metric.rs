@@ -1,0 +1,115 @@
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What is measured of a run as one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Payload that reached the application after the warm-up, per second of the time from the warm-up to
+    /// the end of the flow (or of the run); bit/s, summed over the flows.
+    Goodput,
+    /// From the start of a transfer to its last byte at the receiving application; seconds, mean over the
+    /// transfers that ended.
+    Completion,
+    /// From the start of a connection until it is established end to end; seconds, mean over the flows.
+    SetUp,
+    /// IP bytes that end hosts and relays sent, headers, acknowledgments and retransmissions included.
+    WireBytes,
+    /// What was sent beyond the payload delivered, as a share of that payload; percent.
+    Overhead,
+    /// Payload bytes sent again, by hosts and relays.
+    Retransmitted,
+    /// Retransmission time-outs, of hosts and relays.
+    Timeouts,
+    /// Smoothed round-trip time of the senders at the samples; seconds, mean.
+    Rtt,
+    /// Packets in the fullest queue; the mean over the samples.
+    QueueLength,
+    /// The same as time at the link's rate; seconds.
+    QueueDelay,
+    /// Jain's index over the goodputs of the flows: 1 when all are equal.
+    Fairness,
+    /// Bytes that the busiest link carried, as a share of what it could have; percent.
+    Utilization,
+    /// Transfers that did not end before the run did.
+    Unfinished,
+}
+
+impl Metric {
+    /// Every metric, with what it is.
+    pub const ALL: [(Metric, &'static str, &'static str); 13] = [
+        (Metric::Goodput, "goodput", "bit/s"),
+        (Metric::Completion, "completion", "s"),
+        (Metric::SetUp, "set-up", "s"),
+        (Metric::WireBytes, "wire-bytes", "B"),
+        (Metric::Overhead, "overhead", "%"),
+        (Metric::Retransmitted, "retransmitted", "B"),
+        (Metric::Timeouts, "timeouts", ""),
+        (Metric::Rtt, "rtt", "s"),
+        (Metric::QueueLength, "queue-length", "packets"),
+        (Metric::QueueDelay, "queue-delay", "s"),
+        (Metric::Fairness, "fairness", ""),
+        (Metric::Utilization, "utilization", "%"),
+        (Metric::Unfinished, "unfinished", ""),
+    ];
+
+    /// Its name in scenario files and tables.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(metric, ..)| *metric == self).map_or("", |(_, name, _)| name)
+    }
+
+    /// Its unit, empty for a plain number.
+    pub fn unit(self) -> &'static str {
+        Self::ALL.iter().find(|(metric, ..)| *metric == self).map_or("", |(.., unit)| unit)
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What is measured over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Series {
+    /// The congestion window of every sending connection, in bytes.
+    Cwnd,
+    /// The slow-start threshold of the same, in bytes.
+    Ssthresh,
+    /// The offset behind the highest byte sent, in bytes from the start of the stream.
+    Sequence,
+    /// The smoothed round-trip time, in seconds.
+    Rtt,
+    /// Bytes in flight.
+    InFlight,
+    /// Payload delivered to the application so far, in bytes.
+    Delivered,
+    /// Packets in the queue of every link.
+    Queue,
+    /// Bytes held by every session of a relay.
+    Buffer,
+}
+
+impl Series {
+    /// Its name in scenario files and column headings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Series::Cwnd => "cwnd",
+            Series::Ssthresh => "ssthresh",
+            Series::Sequence => "sequence",
+            Series::Rtt => "rtt",
+            Series::InFlight => "in-flight",
+            Series::Delivered => "delivered",
+            Series::Queue => "queue",
+            Series::Buffer => "buffer",
+        }
+    }
+}
+
+impl fmt::Display for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

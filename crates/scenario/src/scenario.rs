@@ -1,0 +1,306 @@
+//! A scenario, worked out: every name is known, every link has an index.
+use crate::{Arrivals, Metric, Scheme, Series};
+use shorthaul_link::{Direction, Distribution, LinkConfig, LinkSpec, Trace};
+use shorthaul_types::{BitRate, Bytes, Seed};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One experiment, without seed and without anything that varies: what an engine runs.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The name: as the file says, or the file's own.
+    pub name: String,
+    /// How long the run lasts at most.
+    pub duration: Duration,
+    /// What happens before this is not part of goodputs and means.
+    pub warm_up: Duration,
+    /// The nodes; links, flows and competing traffic name them by their place here.
+    pub nodes: Vec<Node>,
+    /// The links.
+    pub links: Vec<LinkDescription>,
+    /// The flows, each of them one (a section with `count` stands for several).
+    pub flows: Vec<Flow>,
+    /// Competing traffic.
+    pub cross: Vec<Cross>,
+    /// What to measure.
+    pub measure: Measure,
+}
+
+/// A node by its place in [`Scenario::nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIndex(pub usize);
+
+/// Something that links end at.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub role: Role,
+}
+
+/// What a node does.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// It forwards. Its queues are those of its links.
+    Router,
+    /// It has applications.
+    Host(Scheme),
+    /// A node of the proxy transport service: it ends each session's connection and opens the next.
+    Relay(Relay),
+    /// A transparent gateway: it splits the connections that pass.
+    Gateway(Gateway),
+}
+
+/// A node of the proxy transport service (PTS §3).
+#[derive(Clone, Debug)]
+pub struct Relay {
+    /// How it speaks TCP on both legs.
+    pub scheme: Scheme,
+    /// Cmax: what it holds of one session at most, from the first leg's receive buffer to the second
+    /// leg's last unacknowledged byte.
+    pub buffer: Bytes,
+    /// Ts: how long it takes over a packet. Packets of all sessions are served one after the other.
+    pub service_time: Distribution,
+    /// The payload of the packet that `service_time` is meant for; more bytes take more packets' time.
+    pub packet: Bytes,
+}
+
+/// A transparent gateway between two links.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    /// The neighbour on the side of the edge; everything else is the wide area network.
+    pub edge: NodeIndex,
+    /// How it sends toward the edge.
+    pub to_edge: Leg,
+    /// How it sends toward the wide area network.
+    pub to_wan: Leg,
+    /// What it holds of each direction of a flow at most; `None` for the gateway's own default.
+    pub flow_buffer: Option<Bytes>,
+}
+
+/// What a scenario changes of a gateway's leg; `None` leaves the gateway's default.
+#[derive(Clone, Debug, Default)]
+pub struct Leg {
+    /// Congestion control.
+    pub congestion: Option<shorthaul_congestion::Algorithm>,
+    /// Whether bursts are spread over the round trip.
+    pub pacing: Option<bool>,
+    /// How what comes from that side is acknowledged.
+    pub ack: Option<Ack>,
+}
+
+/// When received data is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ack {
+    /// Every segment.
+    Immediate,
+    /// Every second segment, or after so long.
+    Delayed(Duration),
+}
+
+/// A link between two nodes. [`Direction::Up`] goes from the first to the second.
+#[derive(Clone, Debug)]
+pub struct LinkDescription {
+    /// Its ends.
+    pub between: [NodeIndex; 2],
+    /// `first-second`; a second link between the same nodes has `#2` behind it.
+    pub name: String,
+    /// What it is like.
+    pub spec: LinkSpec,
+    /// The longest IP packet that passes, in bytes.
+    pub mtu: u32,
+    /// The traces that the specification names, by file.
+    pub(crate) traces: BTreeMap<String, Arc<Trace>>,
+}
+
+impl LinkDescription {
+    /// What the link is like in one direction, in a run with `seed`.
+    ///
+    /// The seed of a link depends on the run and on its name alone: two schemes that are run with the same
+    /// seed meet the same outages, the same loss phases and the same fate of the *n*th packet of a link.
+    ///
+    /// # Panics
+    /// If the specification does not resolve, which the scenario's reader has ruled out.
+    pub fn config(&self, direction: Direction, seed: Seed) -> LinkConfig {
+        let load = |file: &str| self.traces.get(file).cloned().ok_or_else(|| "not loaded".to_owned());
+        match self.spec.resolve(direction, self.seed(seed), load) {
+            Ok(config) => config,
+            Err(error) => panic!("link {} was checked and is wrong nevertheless: {error}", self.name),
+        }
+    }
+
+    /// The seed of this link, the same for both directions.
+    pub fn seed(&self, run: Seed) -> Seed {
+        run.derive("link").derive(&self.name)
+    }
+}
+
+/// One flow of application data from one host to another.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    /// Who gives the data.
+    pub from: NodeIndex,
+    /// Who takes it.
+    pub to: NodeIndex,
+    /// Whether the giver opens the connection; otherwise the taker does.
+    pub giver_opens: bool,
+    /// The relays that a session goes through, in order from the giver to the taker.
+    pub via: Vec<NodeIndex>,
+    /// The earliest start, counted from the start of the run; see [`Scenario::starts`].
+    pub start: Duration,
+    /// Random delay of the start in addition, one draw for each of several alike, added up.
+    pub spacing: Distribution,
+    /// Which of several alike, from 0.
+    pub number: u32,
+    /// A scheme other than that of the hosts.
+    pub scheme: Option<Scheme>,
+    /// What the application does.
+    pub workload: Workload,
+}
+
+/// What an application does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Workload {
+    /// So many bytes, then the end.
+    Bulk(Bytes),
+    /// As much as goes through in so long, then the end.
+    Unlimited(Duration),
+    /// One connection after the other: a request, the file, the end.
+    Downloads {
+        /// The size of a file.
+        size: Bytes,
+        /// How many.
+        repeats: u32,
+        /// The pause before each but the first.
+        pause: Distribution,
+        /// The size of a request.
+        request: Bytes,
+    },
+    /// One connection with a request and a response after the other.
+    Requests {
+        /// The size of a request.
+        request: Bytes,
+        /// The size of a response.
+        response: Bytes,
+        /// How many.
+        count: u32,
+        /// The pause between a response and the next request.
+        pause: Distribution,
+    },
+    /// Data at a rate, while it is on.
+    OnOff {
+        /// The rate while on.
+        rate: BitRate,
+        /// How long it is on.
+        on: Distribution,
+        /// How long it is off.
+        off: Distribution,
+        /// How long all this lasts.
+        lasts: Duration,
+    },
+    /// One connection with bursts and idle times between them.
+    Persistent {
+        /// The size of a burst.
+        burst: Bytes,
+        /// The time from a burst's last byte written to the next burst.
+        idle: Distribution,
+        /// How many bursts.
+        count: u32,
+    },
+}
+
+/// Datagrams that compete for the links, deaf to congestion.
+#[derive(Clone, Debug)]
+pub struct Cross {
+    /// Its name, from which its randomness comes.
+    pub name: String,
+    /// Where they enter.
+    pub from: NodeIndex,
+    /// Where they leave.
+    pub to: NodeIndex,
+    /// How much, IP headers included.
+    pub rate: BitRate,
+    /// The size of one, IP header included.
+    pub packet: Bytes,
+    /// How they follow each other.
+    pub arrivals: Arrivals,
+    /// The first one's time.
+    pub start: Duration,
+    /// How long they go on; to the end of the run if `None`.
+    pub lasts: Option<Duration>,
+}
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    /// One number a run each.
+    pub metrics: Vec<Metric>,
+    /// Values over time.
+    pub series: Vec<Series>,
+    /// How often they are sampled.
+    pub every: Duration,
+}
+
+impl Scenario {
+    /// When each flow starts in a run with `seed`, counted from the start of the run.
+    pub fn starts(&self, seed: Seed) -> Vec<Duration> {
+        let mut delay = Duration::ZERO;
+        let start = |flow: &Flow| {
+            delay = match (flow.number, flow.name.rsplit_once('.')) {
+                (number @ 1.., Some((family, _))) => {
+                    let seed = seed.derive("starts").derive(family);
+                    delay.saturating_add(flow.spacing.draw(seed, u64::from(number)))
+                }
+                _ => Duration::ZERO,
+            };
+            flow.start.saturating_add(delay)
+        };
+        self.flows.iter().map(start).collect()
+    }
+
+    /// The node `name`.
+    pub fn node(&self, name: &str) -> Option<NodeIndex> {
+        self.nodes.iter().position(|node| node.name == name).map(NodeIndex)
+    }
+
+    /// The links of the way from `a` to `b` with the fewest hops, each with the direction in which it is
+    /// passed; of several such ways, the one whose links stand first. `None` if there is none.
+    pub fn way(&self, a: NodeIndex, b: NodeIndex) -> Option<Vec<(usize, Direction)>> {
+        let mut came_by: Vec<Option<(usize, Direction)>> = vec![None; self.nodes.len()];
+        let mut frontier = std::collections::VecDeque::from([a]);
+        let mut seen = vec![false; self.nodes.len()];
+        seen[a.0] = true;
+        while let Some(node) = frontier.pop_front() {
+            // only routers and gateways, and the end itself, are passed
+            if node != a && node != b && matches!(self.nodes[node.0].role, Role::Host(_)) {
+                continue;
+            }
+            for (index, link) in self.links.iter().enumerate() {
+                let [first, second] = link.between;
+                let (next, direction) = match node {
+                    n if n == first => (second, Direction::Up),
+                    n if n == second => (first, Direction::Down),
+                    _ => continue,
+                };
+                if !std::mem::replace(&mut seen[next.0], true) {
+                    came_by[next.0] = Some((index, direction));
+                    frontier.push_back(next);
+                }
+            }
+        }
+        let mut way = Vec::new();
+        let mut at = b;
+        while at != a {
+            let (index, direction) = came_by[at.0]?;
+            way.push((index, direction));
+            let [first, second] = self.links[index].between;
+            at = if direction == Direction::Up { first } else { second };
+        }
+        way.reverse();
+        Some(way)
+    }
+}

@@ -1,0 +1,208 @@
+//! Scenario files as people write them: what they mean, and what is said where they make no sense.
+use serde_json::Value;
+use shorthaul_link::{Direction, QueueLimit, Rate};
+use shorthaul_scenario::{Metric, Role, Study, Workload, schema};
+use shorthaul_types::{BitRate, Bytes, Seed};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const PTS: &str = r#"
+about = "eight hops, with a relay in the middle"
+seed = 7
+repeats = 3
+duration = "100 s"
+warm_up = "10 s"
+
+[hosts.source]
+scheme = { profile = "newreno", ack = "immediate", rto = "1 s" }
+[hosts.sink]
+
+[[chains]]
+between = ["source", "sink"]
+hops = 8
+link = { rate = "10 Mbit/s", delay = "10 ms", queue = "50 packets" }
+relays = [4]
+relay = { buffer = "1024 packets", service_time = "exponential 100 us" }
+hop.2 = { rate = "10 Mbit/s", delay = "10 ms", loss = "1 %" }
+
+[[flows]]
+name = "ftp"
+from = "source"
+to = "sink"
+unlimited = "100 s"
+
+[measure]
+metrics = ["goodput", "queue-length"]
+series = ["cwnd"]
+
+[sweep]
+"chains.source-sink.relays" = [[], [2], [4], [2, 4]]
+"#;
+
+fn error(text: &str) -> String {
+    Study::from_toml("s.toml", text).expect_err("this makes no sense").to_string()
+}
+
+#[test]
+fn a_chain_is_spelled_out() {
+    let study = Study::from_toml("pts.toml", PTS).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((study.name(), study.points().len()), ("pts", 4));
+    assert_eq!(study.seeds().collect::<Vec<_>>(), [7, 8, 9]);
+    let scenario = study.scenario(&study.points()[2]).unwrap();
+    assert_eq!((scenario.nodes.len(), scenario.links.len()), (9, 8));
+    let relay = scenario.node("source-sink.4").unwrap();
+    let Role::Relay(relay_spec) = &scenario.nodes[relay.0].role else { panic!("a relay") };
+    assert_eq!(relay_spec.buffer, Bytes(1_024_000));
+    assert_eq!(scenario.flows[0].via, [relay]);
+    assert_eq!(scenario.flows[0].workload, Workload::Unlimited(Duration::from_secs(100)));
+    assert!(scenario.flows[0].giver_opens);
+    assert_eq!(scenario.measure.metrics, [Metric::Goodput, Metric::QueueLength]);
+    let config = scenario.links[0].config(Direction::Up, Seed(1));
+    assert_eq!(config.rate, Rate::Fixed(BitRate::from_bits_per_sec(10_000_000)));
+    assert_eq!(config.queue, QueueLimit::Packets(50));
+    assert_ne!(scenario.links[1].config(Direction::Up, Seed(1)).loss, config.loss);
+    let direct = study.scenario(&study.points()[0]).unwrap();
+    assert!(direct.flows[0].via.is_empty());
+    assert_eq!(
+        direct.links[3].seed(Seed(5)),
+        scenario.links[3].seed(Seed(5)),
+        "schemes meet the same faults"
+    );
+}
+
+#[test]
+fn cases_and_sweeps_multiply() {
+    let text = format!(
+        "{PTS}[cases.plain]\n\"hosts.source.scheme\" = \"newreno\"\n[cases.slow]\n\
+         \"hosts.source.scheme\" = {{ profile = \"newreno\", rto = \"rfc6298\" }}\n\"flows.ftp.unlimited\" = \"9 s\"\n"
+    );
+    let study = Study::from_toml("s.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let labels: Vec<String> = study.points().iter().map(|point| point.label()).collect();
+    assert_eq!(labels.len(), 8);
+    assert_eq!(labels[0], "plain, chains.source-sink.relays = []");
+    let slow = study.scenario(&study.points()[7]).unwrap();
+    assert_eq!(slow.flows[0].workload, Workload::Unlimited(Duration::from_secs(9)));
+    assert_eq!(slow.flows[0].via.len(), 2);
+    assert!(study.explain().contains("24 runs: 8 points, each with 3 seeds"), "{}", study.explain());
+}
+
+#[test]
+fn the_way_with_the_fewest_hops_is_taken_and_never_through_a_host() {
+    let text = r#"
+duration = "1 s"
+routers = ["r", "q"]
+[hosts]
+a = {}
+b = {}
+c = {}
+[[links]]
+between = ["a", "c"]
+link = {}
+[[links]]
+between = ["c", "b"]
+link = {}
+[[links]]
+between = ["a", "r"]
+link = {}
+[[links]]
+between = ["r", "q"]
+link = {}
+[[links]]
+between = ["b", "q"]
+link = {}
+[[flows]]
+from = "a"
+to = "b"
+bulk = "1 kB"
+"#;
+    let study = Study::from_toml("s.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = study.scenario(&study.points()[0]).unwrap();
+    let way = scenario.way(scenario.node("a").unwrap(), scenario.node("b").unwrap()).unwrap();
+    assert_eq!(way, [(2, Direction::Up), (3, Direction::Up), (4, Direction::Down)]);
+}
+
+#[test]
+fn errors_name_file_line_text_and_remedy() {
+    let says = |from: &str, to: &str, parts: &[&str]| {
+        assert!(PTS.contains(from), "`{from}` is not in the example");
+        let error = error(&PTS.replace(from, to));
+        for part in ["s.toml, line "].iter().chain(parts) {
+            assert!(error.contains(part), "`{part}` is not in: {error}");
+        }
+    };
+    says(
+        "from = \"source\"",
+        "from = \"sorce\"",
+        &["line 22: `from = \"sorce\"`", "no node `sorce`", "source"],
+    );
+    says("\"newreno\", ack", "\"neworeno\", ack", &["line 9", "`neworeno` is not a profile", "newreno, "]);
+    says("from = \"source\"", "from = \"source-sink.1\"", &["line 22", "is no host"]);
+    says(
+        "link = { rate = \"10 Mbit/s",
+        "link = { rate = \"10 Mbit",
+        &["line 15: `link", "`10 Mbit` is not a rate", "32 Mbit/s"],
+    );
+    says("unlimited = \"100 s\"", "", &["line 20: `[[flows]]`", "exactly one of", "bulk = \"5 MB\""]);
+    says("relays = [4]", "relays = [8]", &["line 16: `relays = [8]`", "1 to 7 hops"]);
+    says("hops = 8", "hops = 2", &["line 16", "1 to 1 hops"]);
+    says("ack = \"immediate\"", "ack = \"at once\"", &["line 9", "delayed 40 ms"]);
+    says("\"queue-length\"", "\"queue\"", &["line 27", "queue-length"]);
+    says("warm_up", "warmup", &["line 6: `warmup", "unknown field", "warm_up"]);
+    says(
+        ".relays\" = [[]",
+        ".relay_at\" = [[]",
+        &["line 31", "no `chains.source-sink.relay_at`", "usual value"],
+    );
+    says(
+        "[], [2]",
+        "[9], [2]",
+        &["line 16: `relays = [9]` (with chains.source-sink.relays = [9])", "1 to 7 hops"],
+    );
+    says("exponential 100 us", "exponential 0 us", &["line 17", "mean must be above zero"]);
+    says("\"1024 packets\"", "\"1024\"x", &["line 17"]);
+    says("duration = \"100 s\"", "duration = \"100\"", &["line 5", "1.5 s"]);
+    assert!(error(&PTS.replace("warm_up = \"10 s\"", "warm_up = \"200 s\"")).contains("leaves nothing"));
+    assert!(error("duration = \"1 s\"").contains("[[flows]]"));
+    let missing = Study::from_file(std::path::Path::new("no/such.toml")).unwrap_err().to_string();
+    assert!(missing.starts_with("no/such.toml: cannot be read"), "{missing}");
+}
+
+/// Every key that the reader takes, as it names them itself when it meets one that it does not know.
+fn keys(text: &str) -> BTreeSet<String> {
+    let error = error(text);
+    let list = error.split("expected").nth(1).unwrap_or_else(|| panic!("no list of keys in: {error}"));
+    list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_schema_knows_exactly_the_keys_that_are_read() {
+    let schema = schema();
+    let of = |pointer: &str| -> BTreeSet<String> {
+        let object = schema.pointer(pointer).and_then(Value::as_object);
+        object.unwrap_or_else(|| panic!("{pointer} is not in the schema")).keys().cloned().collect()
+    };
+    let flow = |rest: &str| format!("duration = \"1 s\"\n[[flows]]\nfrom = \"a\"\nto = \"b\"\n{rest}\n");
+    for (pointer, text) in [
+        ("/properties", "x = 1".to_owned()),
+        ("/properties/hosts/additionalProperties/properties", "[hosts.a]\nx = 1".to_owned()),
+        ("/properties/gateways/additionalProperties/properties", "[gateways.a]\nx = 1".to_owned()),
+        ("/properties/links/items/properties", "[[links]]\nx = 1".to_owned()),
+        ("/properties/chains/items/properties", "[[chains]]\nx = 1".to_owned()),
+        ("/properties/cross/items/properties", "[[cross]]\nx = 1".to_owned()),
+        ("/properties/measure/properties", "[measure]\nx = 1".to_owned()),
+        ("/properties/flows/items/properties", flow("x = 1")),
+        ("/properties/flows/items/properties/downloads/properties", flow("downloads = { x = 1 }")),
+        ("/properties/flows/items/properties/requests/properties", flow("requests = { x = 1 }")),
+        ("/properties/flows/items/properties/on_off/properties", flow("on_off = { x = 1 }")),
+        ("/properties/flows/items/properties/persistent/properties", flow("persistent = { x = 1 }")),
+        ("/$defs/scheme/anyOf/1/properties", "[hosts.a]\nscheme = { x = 1 }".to_owned()),
+        ("/$defs/relay/properties", "[relays.a]\nx = 1".to_owned()),
+        ("/$defs/leg/properties", "[gateways.a]\nto_edge = { x = 1 }".to_owned()),
+        ("/$defs/link/properties", "[[links]]\nlink = { x = 1 }".to_owned()),
+    ] {
+        assert_eq!(of(pointer), keys(&text), "{pointer}");
+    }
+    let metrics = schema.pointer("/properties/measure/properties/metrics/items/enum").unwrap();
+    let names: Vec<&str> = Metric::ALL.iter().map(|(_, name, _)| *name).collect();
+    assert_eq!(metrics, &serde_json::json!(names));
+}

@@ -1,0 +1,225 @@
+//! From a scenario to a network that runs.
+use crate::SimError;
+use crate::application::{EndReport, FlowEnd};
+use crate::cross::CrossSource;
+use crate::endpoint::{Buffers, ack_policy, connection_config};
+use crate::host::{AppHost, port_of};
+use crate::network::{Network, NodeState, WayState};
+use crate::pattern::Pattern;
+use crate::relay::{NextHop, RelayNode, Service};
+use crate::route::{Routes, address_of};
+use crate::station::Station;
+use shorthaul_link::{Direction, Link};
+use shorthaul_proxy::{Gateway, GatewayConfig, LegConfig};
+use shorthaul_scenario::{Flow, Leg, NodeIndex, Relay, Role, Scenario, Scheme};
+use shorthaul_tcp::{ConnectionConfig, Host, HostConfig};
+use shorthaul_types::{PortId, Seed, Time};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Puts the network of a scenario together.
+pub(crate) fn build(scenario: &Scenario, seed: Seed) -> Result<Network, SimError> {
+    let builder = Builder { scenario, seed, starts: scenario.starts(seed) };
+    let ways = builder.ways();
+    let mut patterns = BTreeMap::new();
+    let mut nodes = Vec::with_capacity(scenario.nodes.len());
+    for (index, routes) in Routes::of(scenario).into_iter().enumerate() {
+        let station = builder.station(NodeIndex(index), &mut patterns)?;
+        nodes.push(NodeState { station, routes, sent_bytes: 0 });
+    }
+    let cross = scenario.cross.iter().map(|cross| CrossSource::new(cross, seed)).collect();
+    Ok(Network::new(ways, nodes, cross))
+}
+
+/// The rings of bytes that applications send, by the length of their pieces.
+type Patterns = BTreeMap<u32, Arc<Pattern>>;
+
+struct Builder<'a> {
+    scenario: &'a Scenario,
+    seed: Seed,
+    starts: Vec<std::time::Duration>,
+}
+
+impl Builder<'_> {
+    fn ways(&self) -> Vec<WayState> {
+        let mut ways = Vec::with_capacity(2 * self.scenario.links.len());
+        for link in &self.scenario.links {
+            let names = link.between.map(|NodeIndex(index)| self.scenario.nodes[index].name.as_str());
+            for direction in [Direction::Up, Direction::Down] {
+                let [from, to] = match direction {
+                    Direction::Up => [0, 1],
+                    Direction::Down => [1, 0],
+                };
+                let config = link.config(direction, self.seed);
+                let seed = link.seed(self.seed).derive(match direction {
+                    Direction::Up => "up",
+                    Direction::Down => "down",
+                });
+                ways.push(WayState {
+                    may_duplicate: config.duplicate > 0.0,
+                    link: Link::new(config, seed),
+                    name: format!("{}>{}", names[from], names[to]),
+                    to: link.between[to],
+                    port: self.port(link.between[to], link.between[from]),
+                    mtu: link.mtu,
+                });
+            }
+        }
+        ways
+    }
+
+    /// The port of the machine at `node` that leads to its neighbour `from`.
+    fn port(&self, node: NodeIndex, from: NodeIndex) -> PortId {
+        match &self.scenario.nodes[node.0].role {
+            Role::Gateway(gateway) if gateway.edge == from => Gateway::EDGE,
+            Role::Gateway(_) => Gateway::WAN,
+            _ => PortId(0),
+        }
+    }
+
+    fn mtu(&self, node: NodeIndex) -> u32 {
+        let mtus =
+            self.scenario.links.iter().filter(|link| link.between.contains(&node)).map(|link| link.mtu);
+        mtus.min().unwrap_or(1500)
+    }
+
+    /// The longest packet that all links of `node` to the neighbours that `which` chooses take.
+    fn mtu_toward(&self, node: NodeIndex, which: impl Fn(NodeIndex) -> bool) -> u32 {
+        let other = |between: [NodeIndex; 2]| if between[0] == node { between[1] } else { between[0] };
+        let links = self.scenario.links.iter().filter(|link| link.between.contains(&node));
+        links.filter(|link| which(other(link.between))).map(|link| link.mtu).min().unwrap_or(1500)
+    }
+
+    fn host(&self, node: NodeIndex) -> Host {
+        let seed = self.seed.derive("host").derive(&self.scenario.nodes[node.0].name);
+        let mut config = HostConfig::new(address_of(node), seed);
+        // a simulated host is never too small for its scenario
+        config.backlog = usize::MAX;
+        Host::new(config)
+    }
+
+    fn config(
+        &self,
+        node: NodeIndex,
+        scheme: &Scheme,
+        buffers: Buffers,
+    ) -> Result<Arc<ConnectionConfig>, SimError> {
+        Ok(connection_config(scheme, self.mtu(node), buffers)?)
+    }
+
+    fn station(&self, node: NodeIndex, patterns: &mut Patterns) -> Result<Station, SimError> {
+        Ok(match &self.scenario.nodes[node.0].role {
+            Role::Router => Station::Router,
+            Role::Host(scheme) => Station::Host(Box::new(self.app_host(node, scheme, patterns)?)),
+            Role::Relay(relay) => Station::Relay(Box::new(self.relay(node, relay)?)),
+            Role::Gateway(gateway) => {
+                let default = GatewayConfig::default();
+                Station::Gateway(Box::new(Gateway::new(GatewayConfig {
+                    flow_buffer: gateway.flow_buffer.unwrap_or(default.flow_buffer),
+                    edge: leg(&gateway.to_edge, self.mtu_toward(node, |from| from == gateway.edge)),
+                    wan: leg(&gateway.to_wan, self.mtu_toward(node, |from| from != gateway.edge)),
+                    max_flows: default.max_flows.max(self.scenario.flows.len()),
+                    hash_seed: self.seed.derive("gateway").0,
+                    ..default
+                })))
+            }
+        })
+    }
+
+    fn app_host(
+        &self,
+        node: NodeIndex,
+        scheme: &Scheme,
+        patterns: &mut Patterns,
+    ) -> Result<AppHost, SimError> {
+        let mut ends = Vec::new();
+        // flows mostly have the scheme of their host: one configuration for all of them
+        let shared = self.config(node, scheme, Buffers::of(scheme))?;
+        for (number, flow) in self.scenario.flows.iter().enumerate() {
+            for gives in [true, false] {
+                if node != if gives { flow.from } else { flow.to } {
+                    continue;
+                }
+                let config = match &flow.scheme {
+                    Some(scheme) => self.config(node, scheme, Buffers::of(scheme))?,
+                    None => shared.clone(),
+                };
+                let unit = self.segment(flow)?;
+                let pattern = patterns.entry(unit).or_insert_with(|| Arc::new(Pattern::new(unit))).clone();
+                ends.push(FlowEnd {
+                    flow: number as u32,
+                    gives,
+                    opens: (gives == flow.giver_opens).then(|| self.first_hop(number, flow)),
+                    config,
+                    pattern,
+                    workload: flow.workload.clone(),
+                    start: Time::ZERO + self.starts[number],
+                    warm_up: Time::ZERO + self.scenario.warm_up,
+                    seed: self.seed.derive("flow").derive(&flow.name),
+                    report: EndReport::default(),
+                });
+            }
+        }
+        Ok(AppHost::new(self.host(node), address_of(node), ends))
+    }
+
+    /// The payload of a flow's full segments, as its giver sends them: both ends must know the same bytes.
+    fn segment(&self, flow: &Flow) -> Result<u32, SimError> {
+        let scheme = match (&flow.scheme, &self.scenario.nodes[flow.from.0].role) {
+            (Some(scheme), _) | (None, Role::Host(scheme)) => scheme,
+            _ => return Ok(1460),
+        };
+        let config = self.config(flow.from, scheme, Buffers::of(scheme))?;
+        let timestamps = if config.profile.timestamps { 12 } else { 0 };
+        Ok(config.mss.min(config.mtu.saturating_sub(40)).saturating_sub(timestamps))
+    }
+
+    /// The nodes that end the connections of a flow, in the order in which they are opened.
+    fn stops(flow: &Flow) -> Vec<NodeIndex> {
+        let mut stops: Vec<NodeIndex> =
+            [flow.from].into_iter().chain(flow.via.iter().copied()).chain([flow.to]).collect();
+        if !flow.giver_opens {
+            stops.reverse();
+        }
+        stops
+    }
+
+    fn first_hop(&self, number: usize, flow: &Flow) -> SocketAddr {
+        SocketAddr::new(address_of(Self::stops(flow)[1]), port_of(number as u32))
+    }
+
+    fn relay(&self, node: NodeIndex, relay: &Relay) -> Result<RelayNode, SimError> {
+        // both legs' buffers are bounded by Cmax: the first by the window that the relay sets, the
+        // second because nothing else gets in
+        let buffers = Buffers { send: relay.buffer, receive: relay.buffer };
+        let shared = self.config(node, &relay.scheme, buffers)?;
+        let mut hops = Vec::new();
+        for (number, flow) in self.scenario.flows.iter().enumerate() {
+            let stops = Self::stops(flow);
+            let Some(at) = stops[..stops.len() - 1].iter().skip(1).position(|stop| *stop == node) else {
+                continue;
+            };
+            let config = match &flow.scheme {
+                Some(scheme) => self.config(node, scheme, buffers)?,
+                None => shared.clone(),
+            };
+            let hop = NextHop { flow: number as u32, to: address_of(stops[at + 2]), config: config.clone() };
+            hops.push((hop, config));
+        }
+        let seed = self.seed.derive("service").derive(&self.scenario.nodes[node.0].name);
+        let service = Service::new(relay.service_time, relay.packet, seed);
+        Ok(RelayNode::new(self.host(node), address_of(node), hops, relay.buffer, service))
+    }
+}
+
+fn leg(leg: &Leg, mtu: u32) -> LegConfig {
+    let default = LegConfig::default();
+    LegConfig {
+        congestion: leg.congestion.unwrap_or(default.congestion),
+        pacing: leg.pacing.unwrap_or(default.pacing),
+        ack: leg.ack.map_or(default.ack, ack_policy),
+        mtu,
+        ..default
+    }
+}

@@ -1,0 +1,347 @@
+//! From a network that runs to numbers.
+use crate::application::{EndReport, Opening, seconds};
+use crate::network::{Network, WayState};
+use crate::outcome::{FlowOutcome, LinkOutcome, Outcome, TimeSeries};
+use crate::station::Station;
+use shorthaul_link::{QueueLimit, Rate};
+use shorthaul_scenario::{Flow, Metric, Role, Scenario, Series, Workload};
+use shorthaul_tcp::{Connection, SenderStats};
+use shorthaul_types::Time;
+use std::collections::BTreeMap;
+
+/// Looks at the network at regular times.
+pub(crate) struct Probe<'a> {
+    scenario: &'a Scenario,
+    series: BTreeMap<(Series, String), Vec<(f64, f64)>>,
+    warm_up: Time,
+    wants_rtt: bool,
+    wants_queues: bool,
+    rtt: Mean,
+    /// Of every way: packets and seconds in its queue.
+    queues: Vec<(Mean, Mean)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: f64,
+    count: u64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.count += 1;
+    }
+
+    fn value(self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+}
+
+impl<'a> Probe<'a> {
+    pub fn new(scenario: &'a Scenario) -> Self {
+        let wants = |metrics: &[Metric]| metrics.iter().any(|m| scenario.measure.metrics.contains(m));
+        Probe {
+            scenario,
+            series: BTreeMap::new(),
+            warm_up: Time::ZERO + scenario.warm_up,
+            wants_rtt: wants(&[Metric::Rtt]),
+            wants_queues: wants(&[Metric::QueueLength, Metric::QueueDelay]),
+            rtt: Mean::default(),
+            queues: vec![(Mean::default(), Mean::default()); 2 * scenario.links.len()],
+        }
+    }
+
+    /// Takes a sample of everything that is wanted.
+    pub fn sample(&mut self, network: &Network) {
+        let now = network.now;
+        if now >= self.warm_up {
+            if self.wants_queues {
+                for (way, (packets, delay)) in network.ways.iter().zip(&mut self.queues) {
+                    packets.add(way.link.queue_len(now) as f64);
+                    delay.add(way.link.queue_delay(now).as_secs_f64());
+                }
+            }
+            if self.wants_rtt {
+                for (_, connection) in host_senders(network) {
+                    self.rtt.add(connection.sender().rtt().srtt().map_or(0.0, |srtt| srtt.as_secs_f64()));
+                }
+            }
+        }
+        for index in 0..self.scenario.measure.series.len() {
+            self.sample_series(self.scenario.measure.series[index], network);
+        }
+    }
+
+    fn sample_series(&mut self, series: Series, network: &Network) {
+        let at = network.now.as_secs_f64();
+        let flows = &self.scenario.flows;
+        let mut put = |subject: String, value: f64| {
+            self.series.entry((series, subject)).or_default().push((at, value));
+        };
+        match series {
+            Series::Queue => {
+                for way in &network.ways {
+                    put(way.name.clone(), way.link.queue_len(network.now) as f64);
+                }
+            }
+            Series::Delivered => {
+                for (flow, end) in ends(network).filter(|(_, gives, _)| !gives).map(|(f, _, end)| (f, end)) {
+                    put(flows[flow as usize].name.clone(), end.delivered as f64);
+                }
+            }
+            Series::Buffer => {
+                for (node, state) in self.scenario.nodes.iter().zip(&network.nodes) {
+                    let Station::Relay(relay) = &state.station else { continue };
+                    for (flow, held) in relay.held() {
+                        put(format!("{}@{}", flows[flow as usize].name, node.name), held as f64);
+                    }
+                }
+            }
+            Series::Cwnd | Series::Ssthresh | Series::Sequence | Series::Rtt | Series::InFlight => {
+                for (flow, connection) in host_senders(network) {
+                    if let Some(value) = value_of(series, connection) {
+                        put(flows[flow as usize].name.clone(), value);
+                    }
+                }
+                for (node, state) in self.scenario.nodes.iter().zip(&network.nodes) {
+                    let Station::Relay(relay) = &state.station else { continue };
+                    for (flow, connection) in relay.senders() {
+                        let has_sent = connection.sender().nxt() > 1;
+                        if let Some(value) = value_of(series, connection).filter(|_| has_sent) {
+                            put(format!("{}@{}", flows[flow as usize].name, node.name), value);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The outcome of the run, which has ended.
+    pub fn outcome(self, scenario: &Scenario, seed: u64, network: &mut Network) -> Outcome {
+        let flows = flow_outcomes(scenario, network);
+        let metrics = self.metrics(network, &flows);
+        check(scenario, network);
+        let series = self.series.into_iter();
+        Outcome {
+            seed,
+            metrics,
+            flows,
+            links: network.ways.iter().map(link_outcome).collect(),
+            series: series
+                .map(|((series, subject), points)| TimeSeries { series, subject, points })
+                .collect(),
+            ended_at: network.now.as_secs_f64(),
+            events: network.events,
+            trace_hash: network.hash.value(),
+            problems: network.problems.sentences(),
+        }
+    }
+
+    fn metrics(&self, network: &Network, flows: &[FlowOutcome]) -> BTreeMap<Metric, f64> {
+        let sent = total_sent(network);
+        let host_bytes: u64 = sum_of(network, |station| matches!(station, Station::Host(_)));
+        let relay_bytes: u64 = sum_of(network, |station| matches!(station, Station::Relay(_)));
+        let delivered: u64 = flows.iter().map(|flow| flow.delivered).sum();
+        let busiest = self.queues.iter().max_by(|a, b| {
+            let mean = |queue: &(Mean, Mean)| queue.0.value().unwrap_or(0.0);
+            mean(a).total_cmp(&mean(b))
+        });
+        let value = |metric| -> Option<f64> {
+            match metric {
+                Metric::Goodput => Some(flows.iter().map(|flow| flow.goodput).sum()),
+                Metric::Completion => mean(flows.iter().flat_map(|flow| &flow.transfers)),
+                Metric::SetUp => mean(flows.iter().flat_map(|flow| &flow.set_ups)),
+                Metric::WireBytes => Some((host_bytes + relay_bytes) as f64),
+                Metric::Overhead => {
+                    (delivered > 0).then(|| (host_bytes as f64 - delivered as f64) / delivered as f64 * 100.0)
+                }
+                Metric::Retransmitted => Some(sent.retransmitted as f64),
+                Metric::Timeouts => Some(sent.timeouts as f64),
+                Metric::Rtt => self.rtt.value(),
+                Metric::QueueLength => busiest.and_then(|(packets, _)| packets.value()),
+                Metric::QueueDelay => busiest.and_then(|(_, delay)| delay.value()),
+                Metric::Fairness => fairness(flows),
+                Metric::Utilization => utilization(network),
+                Metric::Unfinished => Some(flows.iter().filter(|flow| !flow.ended).count() as f64),
+            }
+        };
+        let wanted = self.scenario.measure.metrics.iter();
+        wanted.filter_map(|&metric| Some((metric, value(metric)?))).collect()
+    }
+}
+
+fn mean<'a>(values: impl Iterator<Item = &'a f64>) -> Option<f64> {
+    let mut mean = Mean::default();
+    values.for_each(|value| mean.add(*value));
+    mean.value()
+}
+
+/// A value of a sender; `None` for a round-trip time that is not yet known.
+fn value_of(series: Series, connection: &Connection) -> Option<f64> {
+    let sender = connection.sender();
+    Some(match series {
+        Series::Cwnd => sender.control().window() as f64,
+        Series::Ssthresh => sender.control().ssthresh() as f64,
+        Series::Sequence => sender.nxt().saturating_sub(1) as f64,
+        Series::Rtt => sender.rtt().srtt()?.as_secs_f64(),
+        _ => sender.in_flight() as f64,
+    })
+}
+
+/// The ends of all flows: the flow's number, whether it gives, and what it has seen.
+fn ends(network: &Network) -> impl Iterator<Item = (u32, bool, &EndReport)> {
+    network.nodes.iter().flat_map(|node| match &node.station {
+        Station::Host(host) => host.ends.iter().map(|end| (end.flow, end.gives, &end.report)).collect(),
+        _ => Vec::new(),
+    })
+}
+
+fn host_senders(network: &Network) -> impl Iterator<Item = (u32, &Connection)> {
+    network.nodes.iter().flat_map(|node| match &node.station {
+        Station::Host(host) => host.senders().collect(),
+        _ => Vec::new(),
+    })
+}
+
+fn total_sent(network: &Network) -> SenderStats {
+    let mut sum = SenderStats::default();
+    for node in &network.nodes {
+        match &node.station {
+            Station::Host(host) => crate::application::add(&mut sum, host.sent()),
+            Station::Relay(relay) => crate::application::add(&mut sum, relay.sent()),
+            _ => {}
+        }
+    }
+    sum
+}
+
+fn sum_of(network: &Network, which: impl Fn(&Station) -> bool) -> u64 {
+    network.nodes.iter().filter(|node| which(&node.station)).map(|node| node.sent_bytes).sum()
+}
+
+fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {
+    let mut reports: Vec<[Option<&EndReport>; 2]> = vec![[None; 2]; scenario.flows.len()];
+    for (flow, gives, report) in ends(network) {
+        reports[flow as usize][usize::from(gives)] = Some(report);
+    }
+    let outcome = |(flow, reports): (&Flow, &[Option<&EndReport>; 2])| {
+        let [Some(taker), Some(giver)] = *reports else { return None };
+        let began = giver.connections.iter().chain(&taker.connections).map(|opening| opening.begun).min();
+        let from = began.unwrap_or(network.now).max(Time::ZERO + scenario.warm_up);
+        let until = if taker.done { taker.last_delivery.unwrap_or(network.now) } else { network.now };
+        let time = seconds(from, until);
+        let (opener, listener) = if flow.giver_opens { (giver, taker) } else { (taker, giver) };
+        let set_up = |(opened, accepted): (&Opening, &Opening)| {
+            Some(seconds(opened.begun, opened.established?.max(accepted.established?)))
+        };
+        Some(FlowOutcome {
+            name: flow.name.clone(),
+            delivered: taker.delivered,
+            goodput: if time > 0.0 { taker.measured as f64 * 8.0 / time } else { 0.0 },
+            transfers: taker.transfers.iter().map(|t| seconds(t.started, t.ended)).collect(),
+            set_ups: opener.connections.iter().zip(&listener.connections).filter_map(set_up).collect(),
+            ended: taker.done,
+        })
+    };
+    scenario.flows.iter().zip(&reports).filter_map(outcome).collect()
+}
+
+fn link_outcome(way: &WayState) -> LinkOutcome {
+    let stats = way.link.stats();
+    LinkOutcome {
+        name: way.name.clone(),
+        offered: stats.offered,
+        delivered: stats.delivered,
+        delivered_bytes: stats.delivered_bytes.0,
+        queue_full: stats.dropped.queue_full,
+        lost: stats.dropped.loss,
+        outage: stats.dropped.outage,
+        max_queue: stats.max_queue as u64,
+    }
+}
+
+/// Jain's fairness index: the square of the sum over the sum of the squares, by the number.
+fn fairness(flows: &[FlowOutcome]) -> Option<f64> {
+    let (sum, squares) = flows
+        .iter()
+        .fold((0.0, 0.0), |(sum, squares), flow| (sum + flow.goodput, squares + flow.goodput * flow.goodput));
+    (squares > 0.0).then(|| sum * sum / (flows.len() as f64 * squares))
+}
+
+fn utilization(network: &Network) -> Option<f64> {
+    let share = |way: &WayState| {
+        let Rate::Fixed(rate) = way.link.config().rate else { return None };
+        let possible = rate.bits_per_sec() as f64 * network.now.as_secs_f64();
+        Some(way.link.stats().delivered_bytes.0 as f64 * 8.0 / possible * 100.0)
+    };
+    network.ways.iter().filter_map(share).max_by(f64::total_cmp)
+}
+
+/// What must hold whatever the scenario: nothing lost or made up, in order, within bounds.
+fn check(scenario: &Scenario, network: &mut Network) {
+    let mut under_way = 0;
+    for way in &network.ways {
+        let (stats, inside) = (way.link.stats(), way.link.len() as u64);
+        under_way += inside;
+        let out = stats.delivered + stats.dropped.total() + inside;
+        if stats.offered + stats.duplicated != out {
+            network
+                .problems
+                .add("packets not conserved", || format!("{}: {stats:?}, {inside} inside", way.name));
+        }
+        let over = match way.link.config().queue {
+            QueueLimit::Unlimited => false,
+            QueueLimit::Packets(limit) => stats.max_queue > limit,
+            QueueLimit::Bytes(limit) => stats.max_queue_bytes.0 > limit,
+        };
+        if over {
+            network.problems.add("a queue above its limit", || way.name.clone());
+        }
+    }
+    if network.packets.len() as u64 > under_way {
+        let left = network.packets.len();
+        network.problems.add("packets forgotten", || format!("{left} known, {under_way} inside links"));
+    }
+    let mut found: Vec<(&'static str, String)> = Vec::new();
+    for (flow, gives, report) in ends(network) {
+        let flow = &scenario.flows[flow as usize];
+        if let Some(corrupt) = &report.corrupt {
+            found.push(("data not as it was sent", format!("{}: {corrupt}", flow.name)));
+        }
+        for failure in &report.failures {
+            found.push(("a connection failed", format!("{}: {failure}", flow.name)));
+        }
+        let complete = promised(&flow.workload).is_none_or(|promised| promised == report.delivered);
+        if !gives && report.done && report.failures.is_empty() && !complete {
+            found.push(("bytes not conserved", format!("{}: {} delivered", flow.name, report.delivered)));
+        }
+    }
+    for (node, state) in scenario.nodes.iter().zip(&network.nodes) {
+        let (Station::Relay(relay), Role::Relay(spec)) = (&state.station, &node.role) else { continue };
+        for (flow, held) in relay.overfull() {
+            let flow = &scenario.flows[flow as usize].name;
+            found.push((
+                "a relay above its Cmax",
+                format!("{flow} at {}: {held} of {}", node.name, spec.buffer),
+            ));
+        }
+        for failure in &relay.failures {
+            found.push(("a relay's connection failed", format!("{}: {failure}", node.name)));
+        }
+    }
+    for (kind, example) in found {
+        network.problems.add(kind, || example);
+    }
+}
+
+/// How many bytes a workload delivers if it ends.
+fn promised(workload: &Workload) -> Option<u64> {
+    match workload {
+        Workload::Bulk(size) => Some(size.0),
+        Workload::Downloads { size, repeats, .. } => Some(size.0 * u64::from(*repeats)),
+        Workload::Requests { response, count, .. } => Some(response.0 * u64::from(*count)),
+        Workload::Persistent { burst, count, .. } => Some(burst.0 * u64::from(*count)),
+        Workload::Unlimited(_) | Workload::OnOff { .. } => None,
+    }
+}

@@ -1,0 +1,308 @@
+//! The event loop: frames over links, packets into machines and out of them.
+use crate::agenda::Agenda;
+use crate::cross::CrossSource;
+use crate::frame::{Frame, Packets};
+use crate::recorder::Recorder;
+use crate::route::{Routes, node_of};
+use crate::segmentation::cut_super_segments;
+use crate::station::Station;
+use crate::trace_hash::TraceHash;
+use shorthaul_link::{DropReason, Link, Verdict};
+use shorthaul_scenario::NodeIndex;
+use shorthaul_types::{Bytes, PortId, Time};
+use shorthaul_wire::{Packet, Transport, TxBatch};
+
+/// So many events at one and the same time are a loop that will not end.
+const STUCK: u64 = 20_000_000;
+
+/// One direction of a link, by its number: twice the link's, and one more for the direction `down`.
+pub(crate) type Way = u32;
+
+/// A network that runs.
+pub(crate) struct Network {
+    pub now: Time,
+    agenda: Agenda,
+    pub ways: Vec<WayState>,
+    pub nodes: Vec<NodeState>,
+    pub cross: Vec<CrossSource>,
+    pub packets: Packets,
+    out: TxBatch,
+    pub hash: TraceHash,
+    pub events: u64,
+    /// Events since time last moved.
+    at_once: u64,
+    pub recorder: Option<Box<Recorder>>,
+    pub problems: Problems,
+}
+
+/// One direction of a link.
+pub(crate) struct WayState {
+    pub link: Link<Frame>,
+    pub name: String,
+    /// Where it ends.
+    pub to: NodeIndex,
+    /// Which port of the machine at its end that is.
+    pub port: PortId,
+    pub mtu: u32,
+    pub may_duplicate: bool,
+}
+
+/// A node: what it does, and where it sends.
+pub(crate) struct NodeState {
+    pub station: Station,
+    pub routes: Routes,
+    /// IP bytes that its machine has sent.
+    pub sent_bytes: u64,
+}
+
+/// What must not happen, counted, with the first of each kind in words.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    list: Vec<(&'static str, u64, String)>,
+}
+
+impl Problems {
+    pub fn add(&mut self, kind: &'static str, example: impl FnOnce() -> String) {
+        match self.list.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((_, count, _)) => *count += 1,
+            None => self.list.push((kind, 1, example())),
+        }
+    }
+
+    /// Each kind in a sentence.
+    pub fn sentences(&self) -> Vec<String> {
+        let sentence = |(kind, count, example): &(&str, u64, String)| match count {
+            1 => format!("{kind}: {example}"),
+            _ => format!("{kind}, {count} times, first: {example}"),
+        };
+        self.list.iter().map(sentence).collect()
+    }
+}
+
+/// The run cannot go on: something wants to be called again and again at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stuck {
+    pub at: Time,
+    pub who: String,
+}
+
+impl Network {
+    pub fn new(ways: Vec<WayState>, nodes: Vec<NodeState>, cross: Vec<CrossSource>) -> Self {
+        let mut network = Network {
+            now: Time::ZERO,
+            agenda: Agenda::new(ways.len() + nodes.len() + cross.len()),
+            ways,
+            nodes,
+            cross,
+            packets: Packets::default(),
+            out: TxBatch::new(),
+            hash: TraceHash::default(),
+            events: 0,
+            at_once: 0,
+            recorder: None,
+            problems: Problems::default(),
+        };
+        for node in 0..network.nodes.len() {
+            network.turn(NodeIndex(node));
+        }
+        for index in 0..network.cross.len() {
+            let next = network.cross[index].next();
+            network.agenda.set(network.cross_source(index), next);
+        }
+        network
+    }
+
+    fn node_source(&self, node: NodeIndex) -> u32 {
+        (self.ways.len() + node.0) as u32
+    }
+
+    fn cross_source(&self, index: usize) -> u32 {
+        (self.ways.len() + self.nodes.len() + index) as u32
+    }
+
+    /// Lets everything happen up to and at `end`.
+    pub fn run_until(&mut self, end: Time) -> Result<(), Stuck> {
+        let (ways, nodes) = (self.ways.len(), self.nodes.len());
+        while let Some((at, source)) = self.agenda.first().filter(|(at, _)| *at <= end) {
+            self.events += 1;
+            self.at_once = if at > self.now { 0 } else { self.at_once + 1 };
+            if self.at_once > STUCK {
+                return Err(Stuck { at, who: self.name_of(source as usize) });
+            }
+            self.now = at;
+            self.hash.mix(at.as_nanos() << 16 ^ u64::from(source));
+            let source = source as usize;
+            if source < ways {
+                self.deliver(source);
+            } else if source < ways + nodes {
+                let node = NodeIndex(source - ways);
+                if let Some(machine) = self.nodes[node.0].station.machine() {
+                    machine.handle_timeout(at);
+                }
+                self.turn(node);
+            } else {
+                self.emit(source - ways - nodes);
+            }
+        }
+        self.now = self.now.max(end);
+        Ok(())
+    }
+
+    fn name_of(&self, source: usize) -> String {
+        match (self.ways.get(source), source.checked_sub(self.ways.len())) {
+            (Some(way), _) => format!("link {}", way.name),
+            (None, Some(node)) if node < self.nodes.len() => {
+                let timer = self.nodes[node].station.timer();
+                format!("node {node}, timer {timer}")
+            }
+            _ => "competing traffic".to_owned(),
+        }
+    }
+
+    /// The first frame of a link has come out.
+    #[inline]
+    fn deliver(&mut self, way: usize) {
+        let state = &mut self.ways[way];
+        let Some((_, frame)) = state.link.pop(self.now) else {
+            // a bunch has been put together, and nothing of it is due yet
+            let next = state.link.next_delivery();
+            self.agenda.set(way as u32, next);
+            return;
+        };
+        let (node, port) = (state.to, state.port);
+        let next = state.link.next_delivery();
+        self.agenda.set(way as u32, next);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.delivered(self.now, way, frame, &self.packets);
+        }
+        self.arrive(node, port, frame);
+    }
+
+    fn arrive(&mut self, node: NodeIndex, port: PortId, frame: Frame) {
+        let here = frame.destination() == node;
+        let state = &mut self.nodes[node.0];
+        if !state.station.takes(here) || frame.packet == Frame::DATAGRAM {
+            if !here {
+                return self.forward(node, frame);
+            }
+            if frame.packet != Frame::DATAGRAM {
+                self.problems.add("a packet to a router", || format!("at {}, node {}", self.now, node.0));
+                self.packets.discard(frame.packet);
+            }
+            return;
+        }
+        let Some(packet) = self.packets.take(frame.packet) else { return };
+        hash_packet(&mut self.hash, &packet);
+        if let Some(machine) = state.station.machine() {
+            machine.handle_packet(self.now, port, packet);
+        }
+        self.turn(node);
+    }
+
+    /// Lets a machine send what it has to send, and asks when to come again.
+    fn turn(&mut self, node: NodeIndex) {
+        let mut out = std::mem::take(&mut self.out);
+        while let Some(machine) = self.nodes[node.0].station.machine() {
+            let more = machine.poll_transmit(self.now, &mut out);
+            cut_super_segments(&mut out);
+            for (_, packet) in out.drain(..) {
+                self.transmit(node, packet);
+            }
+            if !more {
+                break;
+            }
+        }
+        self.out = out;
+        let deadline = self.nodes[node.0].station.machine().and_then(|machine| machine.poll_timeout());
+        let at = deadline.map(|deadline| deadline.at.max(self.now));
+        self.agenda.set(self.node_source(node), at);
+    }
+
+    fn transmit(&mut self, node: NodeIndex, packet: Packet) {
+        hash_packet(&mut self.hash, &packet);
+        let Some(to) = node_of(packet.ip.dst()).filter(|to| to.0 < self.nodes.len()) else {
+            self.problems.add("a packet to nowhere", || format!("{:?}", packet.ip));
+            return;
+        };
+        let size = packet.wire_len() as u32;
+        self.nodes[node.0].sent_bytes += u64::from(size);
+        let packet = self.packets.put(packet);
+        self.forward(node, Frame { to: to.0 as u32, size, packet });
+    }
+
+    /// Puts a frame onto the link that leads to its destination.
+    #[inline]
+    fn forward(&mut self, node: NodeIndex, frame: Frame) {
+        let Some(way) = self.nodes[node.0].routes.to(frame.destination()) else {
+            self.problems.add("no way", || format!("from node {} to node {}", node.0, frame.to));
+            self.packets.discard(frame.packet);
+            return;
+        };
+        let now = self.now;
+        let state = &mut self.ways[way as usize];
+        if frame.size > state.mtu {
+            let WayState { name, mtu, .. } = state;
+            let (name, mtu) = (&*name, *mtu);
+            self.problems.add("a packet longer than the MTU", || {
+                format!("{} bytes on {name}, which takes {mtu}", frame.size)
+            });
+            self.packets.discard(frame.packet);
+            return;
+        }
+        let size = Bytes(u64::from(frame.size));
+        let verdict = if state.may_duplicate {
+            let before = state.link.stats().duplicated;
+            let verdict = state.link.push(now, size, frame);
+            if state.link.stats().duplicated > before {
+                self.packets.share(frame.packet);
+            }
+            verdict
+        } else {
+            state.link.push_once(now, size, frame)
+        };
+        let dropped = match verdict {
+            Verdict::Queued => None,
+            Verdict::Dropped { reason, .. } => Some(reason),
+        };
+        let next = state.link.next_delivery();
+        self.agenda.set(way, next);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.offered(now, way as usize, frame, dropped, &self.packets);
+        }
+        if let Some(reason) = dropped {
+            self.hash.mix(drop_code(reason));
+            self.packets.discard(frame.packet);
+        }
+    }
+
+    /// A datagram of competing traffic enters.
+    fn emit(&mut self, index: usize) {
+        let source = &mut self.cross[index];
+        let (from, to, size) = (source.from, source.to, source.size);
+        source.advance();
+        let next = source.next();
+        self.agenda.set(self.cross_source(index), next);
+        self.forward(from, Frame { to: to.0 as u32, size, packet: Frame::DATAGRAM });
+    }
+}
+
+fn drop_code(reason: DropReason) -> u64 {
+    match reason {
+        DropReason::QueueFull => 1,
+        DropReason::Loss => 2,
+        DropReason::Outage => 3,
+    }
+}
+
+#[inline]
+fn hash_packet(hash: &mut TraceHash, packet: &Packet) {
+    match &packet.transport {
+        Transport::Tcp(segment) => {
+            let header = &segment.header;
+            hash.mix(u64::from(header.seq.0) << 32 | u64::from(header.ack.0));
+            let (flags, window) = (u64::from(header.flags.0), u64::from(header.window));
+            hash.mix((segment.payload.len() as u64) << 32 | flags << 16 | window);
+        }
+        _ => hash.mix(packet.wire_len() as u64),
+    }
+}

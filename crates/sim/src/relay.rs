@@ -1,0 +1,372 @@
+use crate::host::port_of;
+use shorthaul_link::Distribution;
+use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, ConnectionId, Event, Host, SenderStats};
+use shorthaul_types::{Bytes, Deadline, PortId, Seed, Time};
+use shorthaul_wire::{Machine, Packet, PayloadList, TxBatch};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// A node of the proxy transport service (PTS §2, §3): it ends the connection of a session, opens the
+/// next one, and serves what arrives on either one packet after the other.
+///
+/// Of each direction of a session it holds at most Cmax, from the first leg's receive buffer to the last
+/// byte that the second leg's receiver has not acknowledged; the first leg's window is what is left, so
+/// nothing that was accepted is ever dropped.
+pub(crate) struct RelayNode {
+    host: Host,
+    address: IpAddr,
+    sessions: Vec<RelaySession>,
+    /// Sessions by their two connections, as packets name them.
+    legs: BTreeMap<(u16, SocketAddr), (usize, Side)>,
+    by_connection: BTreeMap<ConnectionId, (usize, Side)>,
+    /// By the port of the flow: the next hop's address.
+    next_hops: BTreeMap<u16, NextHop>,
+    buffer: Bytes,
+    service: Service,
+    pub failures: Vec<String>,
+    ended: SenderStats,
+}
+
+/// Where a session goes on.
+#[derive(Clone, Debug)]
+pub(crate) struct NextHop {
+    pub flow: u32,
+    pub to: IpAddr,
+    pub config: Arc<ConnectionConfig>,
+}
+
+/// The processor of a node: a single server, first come, first served.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub time: Distribution,
+    /// What a packet is, in bytes of payload.
+    pub packet: u64,
+    pub seed: Seed,
+    queue: VecDeque<Job>,
+    /// When the first job is done.
+    done: Option<Time>,
+    served: u64,
+}
+
+#[derive(Debug)]
+struct Job {
+    session: usize,
+    from: Side,
+    bytes: PayloadList,
+}
+
+impl Service {
+    pub fn new(time: Distribution, packet: Bytes, seed: Seed) -> Self {
+        Service { time, packet: packet.0.max(1), seed, queue: VecDeque::new(), done: None, served: 0 }
+    }
+
+    fn takes_time(&self) -> bool {
+        self.time != Distribution::Constant(std::time::Duration::ZERO)
+    }
+
+    fn begin(&mut self, now: Time) {
+        if self.done.is_none() && !self.queue.is_empty() {
+            let bytes = self.queue.front().map_or(0, |job| job.bytes.len());
+            let share = bytes as f64 / self.packet as f64;
+            self.done = Some(now + self.time.draw(self.seed, self.served).mul_f64(share));
+            self.served += 1;
+        }
+    }
+}
+
+/// Which leg of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    /// The one that was opened to us.
+    Near,
+    /// The one that we opened.
+    Far,
+}
+
+impl Side {
+    const BOTH: [Side; 2] = [Side::Near, Side::Far];
+
+    fn other(self) -> Side {
+        match self {
+            Side::Near => Side::Far,
+            Side::Far => Side::Near,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct RelaySession {
+    flow: u32,
+    near: ConnectionId,
+    far: ConnectionId,
+    /// Per direction, by the side that it comes from: bytes that wait for the processor.
+    in_service: [u64; 2],
+    /// Per direction: its sender has closed.
+    closed: [bool; 2],
+    /// The far leg is established. To close it before would give it up (RFC 9293 §3.10.4).
+    far_connected: bool,
+    /// The most that was held of either direction.
+    most_held: u64,
+}
+
+impl RelayNode {
+    pub fn new(
+        mut host: Host,
+        address: IpAddr,
+        next_hops: Vec<(NextHop, Arc<ConnectionConfig>)>,
+        buffer: Bytes,
+        service: Service,
+    ) -> Self {
+        let mut hops = BTreeMap::new();
+        for (hop, listening) in next_hops {
+            host.listen(port_of(hop.flow), listening);
+            hops.insert(port_of(hop.flow), hop);
+        }
+        RelayNode {
+            host,
+            address,
+            sessions: Vec::new(),
+            legs: BTreeMap::new(),
+            by_connection: BTreeMap::new(),
+            next_hops: hops,
+            buffer,
+            service,
+            failures: Vec::new(),
+            ended: SenderStats::default(),
+        }
+    }
+
+    /// What the senders of all legs have done.
+    pub fn sent(&self) -> SenderStats {
+        let mut sum = self.ended;
+        for (_, connection) in self.host.connections() {
+            crate::application::add(&mut sum, connection.sender().stats());
+        }
+        sum
+    }
+
+    /// The connections that send onward, with the flow's number.
+    pub fn senders(&self) -> impl Iterator<Item = (u32, &Connection)> {
+        self.sessions.iter().flat_map(|session| {
+            let of = |id| Some((session.flow, self.host.connection(id)?));
+            [of(session.near), of(session.far)].into_iter().flatten()
+        })
+    }
+
+    /// What is held of each flow, both directions of all its sessions together.
+    pub fn held(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.sessions.iter().map(|session| {
+            let held = Side::BOTH.map(|from| self.held_of(session, from)).into_iter().sum();
+            (session.flow, held)
+        })
+    }
+
+    /// The sessions that have held more than Cmax of a direction, by flow.
+    pub fn overfull(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.sessions
+            .iter()
+            .filter(|session| session.most_held > self.buffer.0)
+            .map(|session| (session.flow, session.most_held))
+    }
+
+    fn connection(&self, session: &RelaySession, side: Side) -> Option<&Connection> {
+        self.host.connection(session.id(side))
+    }
+
+    fn held_of(&self, session: &RelaySession, from: Side) -> u64 {
+        let unread = self.connection(session, from).map_or(0, Connection::readable);
+        unread + self.kept_of(session, from)
+    }
+
+    /// What was read of a direction, and is not yet acknowledged on the other leg.
+    fn kept_of(&self, session: &RelaySession, from: Side) -> u64 {
+        let queued = self.connection(session, from.other()).map_or(0, |to| to.sender().queue().len());
+        queued + session.in_service[from as usize]
+    }
+
+    fn accept(&mut self, now: Time, near: ConnectionId) {
+        let Some(path) = self.host.connection(near).map(Connection::path) else { return };
+        let Some(hop) = self.next_hops.get(&path.local.port()).cloned() else { return };
+        let remote = SocketAddr::new(hop.to, port_of(hop.flow));
+        let local = SocketAddr::new(self.address, 0);
+        match self.host.connect(now, Addresses { local, remote }, hop.config) {
+            Ok(far) => {
+                let index = self.sessions.len();
+                let far_path = self.host.connection(far).map_or(path, Connection::path);
+                for (side, id, path) in [(Side::Near, near, path), (Side::Far, far, far_path)] {
+                    self.legs.insert((path.local.port(), path.remote), (index, side));
+                    self.by_connection.insert(id, (index, side));
+                }
+                let session = RelaySession {
+                    flow: hop.flow,
+                    near,
+                    far,
+                    in_service: [0; 2],
+                    closed: [false; 2],
+                    far_connected: false,
+                    most_held: 0,
+                };
+                self.sessions.push(session);
+            }
+            Err(error) => {
+                self.failures.push(format!("at {now}: {error}"));
+                if let Some(connection) = self.host.connection_mut(near) {
+                    connection.abort(now);
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, now: Time) {
+        while let Some(id) = self.host.poll_accept() {
+            self.accept(now, id);
+        }
+        while let Some((id, event)) = self.host.poll_event() {
+            let Some(&(index, side)) = self.by_connection.get(&id) else { continue };
+            match event {
+                Event::Connected => self.sessions[index].far_connected |= side == Side::Far,
+                Event::Readable | Event::Writable => {}
+                Event::PeerClosed => self.sessions[index].closed[side as usize] = true,
+                Event::Closed | Event::Failed(_) => {
+                    if let Some(connection) = self.host.connection(id) {
+                        crate::application::add(&mut self.ended, connection.sender().stats());
+                    }
+                    self.by_connection.remove(&id);
+                    if let Event::Failed(failure) = event {
+                        self.failures.push(format!("at {now}: {failure}"));
+                        let other = self.sessions[index].id(side.other());
+                        if let Some(connection) = self.host.connection_mut(other) {
+                            connection.abort(now);
+                        }
+                    }
+                }
+            }
+            self.relay(now, index);
+        }
+    }
+
+    /// Moves what can be moved in both directions of a session.
+    fn relay(&mut self, now: Time, index: usize) {
+        for from in Side::BOTH {
+            self.take_in(now, index, from);
+            self.pass_on_end(now, index, from);
+            self.set_window(index, from);
+        }
+    }
+
+    /// Reads what has arrived, a packet at a time, and queues it for the processor.
+    fn take_in(&mut self, now: Time, index: usize, from: Side) {
+        let held = self.held_of(&self.sessions[index], from);
+        let session = &mut self.sessions[index];
+        session.most_held = session.most_held.max(held);
+        let (source, target) = (session.id(from), session.id(from.other()));
+        // what is read is still held: reading must not open the window
+        let room = Bytes(self.buffer.0.saturating_sub(held));
+        if let Some(connection) = self.host.connection_mut(source) {
+            connection.limit_receive_window(room);
+        }
+        loop {
+            let Some(connection) = self.host.connection(source) else { return };
+            if connection.readable() == 0 {
+                return;
+            }
+            let Some(connection) = self.host.connection_mut(source) else { return };
+            let bytes = connection.read(now, self.service.packet as usize);
+            if bytes.is_empty() {
+                return;
+            }
+            if self.service.takes_time() {
+                self.sessions[index].in_service[from as usize] += bytes.len() as u64;
+                self.service.queue.push_back(Job { session: index, from, bytes });
+                self.service.begin(now);
+            } else {
+                write(&mut self.host, target, &bytes);
+            }
+        }
+    }
+
+    /// Closes the other leg when a direction has ended and everything of it was passed on.
+    fn pass_on_end(&mut self, now: Time, index: usize, from: Side) {
+        let session = &self.sessions[index];
+        let unread = self.connection(session, from).map_or(0, Connection::readable);
+        let ended = session.closed[from as usize] && session.in_service[from as usize] == 0 && unread == 0;
+        if ended && session.far_connected {
+            let target = session.id(from.other());
+            if let Some(connection) = self.host.connection_mut(target) {
+                connection.close(now); // again, perhaps: that does nothing
+            }
+        }
+    }
+
+    /// Invites what Cmax has room for.
+    fn set_window(&mut self, index: usize, from: Side) {
+        let session = &self.sessions[index];
+        let room = Bytes(self.buffer.0.saturating_sub(self.kept_of(session, from)));
+        let id = session.id(from);
+        if let Some(connection) = self.host.connection_mut(id) {
+            connection.limit_receive_window(room);
+        }
+    }
+
+    /// The processor is done with a packet.
+    fn served(&mut self, now: Time) {
+        self.service.done = None;
+        if let Some(Job { session, from, bytes }) = self.service.queue.pop_front() {
+            self.sessions[session].in_service[from as usize] -= bytes.len() as u64;
+            let target = self.sessions[session].id(from.other());
+            write(&mut self.host, target, &bytes);
+            self.service.begin(now);
+            self.relay(now, session);
+        }
+    }
+}
+
+impl RelaySession {
+    fn id(&self, side: Side) -> ConnectionId {
+        match side {
+            Side::Near => self.near,
+            Side::Far => self.far,
+        }
+    }
+}
+
+/// Writes all of it: the window of the other leg was never wider than the room that is left here.
+fn write(host: &mut Host, target: ConnectionId, bytes: &PayloadList) {
+    let Some(connection) = host.connection_mut(target) else { return };
+    for slice in bytes.slices() {
+        let taken = connection.write(slice.clone());
+        debug_assert!(taken == slice.len() || connection.writable() == 0, "a relay's buffer overflowed");
+    }
+}
+
+impl Machine for RelayNode {
+    fn handle_packet(&mut self, now: Time, port: PortId, packet: Packet) {
+        let leg = packet.flow().map(|flow| (flow.dst.port(), flow.src));
+        self.host.handle_packet(now, port, packet);
+        self.serve(now);
+        // an acknowledgment makes room, of which no event tells
+        if let Some((index, _)) = leg.and_then(|leg| self.legs.get(&leg).copied()) {
+            self.relay(now, index);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while self.service.done.is_some_and(|done| done <= now) {
+            self.served(now);
+        }
+        self.host.handle_timeout(now);
+        self.serve(now);
+    }
+
+    fn poll_transmit(&mut self, now: Time, out: &mut TxBatch) -> bool {
+        let more = self.host.poll_transmit(now, out);
+        self.serve(now);
+        more
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        let service = self.service.done.map(|at| Deadline { at, timer: "service" });
+        Deadline::earliest(self.host.poll_timeout(), service)
+    }
+}

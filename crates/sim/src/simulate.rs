@@ -1,0 +1,93 @@
+use crate::build::build;
+use crate::measure::Probe;
+use crate::network::Network;
+use crate::recorder::Recorder;
+use crate::station::Station;
+use crate::{Outcome, SimError};
+use shorthaul_scenario::Scenario;
+use shorthaul_types::{Seed, Time};
+use std::io::Write;
+
+/// What is written while a run goes on. Nothing, by default.
+#[derive(Default)]
+pub struct Recording {
+    captures: Vec<(String, Box<dyn Write + Send>)>,
+    trace: Option<Box<dyn Write + Send>>,
+}
+
+impl Recording {
+    /// Records the packets of the link `name` (as in [`LinkDescription::name`]) for Wireshark, both
+    /// directions.
+    ///
+    /// [`LinkDescription::name`]: shorthaul_scenario::LinkDescription::name
+    #[must_use]
+    pub fn capture(mut self, name: &str, out: Box<dyn Write + Send>) -> Self {
+        self.captures.push((name.to_owned(), out));
+        self
+    }
+
+    /// Writes what happens on every link, an event a line, as JSON.
+    #[must_use]
+    pub fn trace(mut self, out: Box<dyn Write + Send>) -> Self {
+        self.trace = Some(out);
+        self
+    }
+
+    fn into_recorder(
+        self,
+        scenario: &Scenario,
+        network: &Network,
+    ) -> Result<Option<Box<Recorder>>, SimError> {
+        if self.captures.is_empty() && self.trace.is_none() {
+            return Ok(None);
+        }
+        let mut recorder = Recorder::new(network.ways.iter().map(|way| way.name.clone()).collect());
+        for (name, out) in self.captures {
+            let Some(link) = scenario.links.iter().position(|link| link.name == name) else {
+                let known = scenario.links.iter().map(|link| link.name.clone()).collect();
+                return Err(SimError::NoLink { name, known });
+            };
+            recorder.capture([2 * link, 2 * link + 1], out);
+        }
+        if let Some(out) = self.trace {
+            recorder.trace(out);
+        }
+        Ok(Some(Box::new(recorder)))
+    }
+}
+
+/// Runs a scenario once.
+///
+/// The same scenario and seed give the same outcome, to the last event, on every machine. The run ends
+/// when all flows have, or at the scenario's duration.
+///
+/// # Errors
+/// If a scheme names a profile that there is not, a recording cannot be written, or the run gets stuck at
+/// one point in time.
+pub fn simulate(scenario: &Scenario, seed: u64, recording: Recording) -> Result<Outcome, SimError> {
+    let mut network = build(scenario, Seed(seed))?;
+    network.recorder = recording.into_recorder(scenario, &network)?;
+    let end = Time::ZERO + scenario.duration;
+    let mut probe = Probe::new(scenario);
+    let mut at = Time::ZERO;
+    while at < end && !is_done(scenario, &network) {
+        at = (at + scenario.measure.every).min(end);
+        if let Err(stuck) = network.run_until(at) {
+            return Err(SimError::Stuck { at: stuck.at, who: stuck.who });
+        }
+        probe.sample(&network);
+    }
+    if let Some(recorder) = network.recorder.take() {
+        recorder.finish().map_err(SimError::Recording)?;
+    }
+    Ok(probe.outcome(scenario, seed, &mut network))
+}
+
+/// Whether nothing more will come that anybody waits for.
+fn is_done(scenario: &Scenario, network: &Network) -> bool {
+    let flows_end = network.nodes.iter().all(|node| match &node.station {
+        Station::Host(host) => host.is_done(),
+        _ => true,
+    });
+    flows_end && !scenario.flows.is_empty()
+}

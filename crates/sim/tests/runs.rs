@@ -1,0 +1,230 @@
+//! Whole runs: what applications get, and what must hold whatever they do.
+use shorthaul_scenario::{Metric, Series, Study};
+use shorthaul_sim::{Outcome, Recording, simulate};
+use std::sync::{Arc, Mutex};
+
+/// Runs the first point of a scenario, and wants nothing to have gone wrong.
+fn run(text: &str, seed: u64) -> Outcome {
+    let outcome = run_anyhow(text, seed);
+    assert!(outcome.problems.is_empty(), "seed {seed}: {:?}\n{text}", outcome.problems);
+    outcome
+}
+
+fn run_anyhow(text: &str, seed: u64) -> Outcome {
+    let study = Study::from_toml("test.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = study.scenario(&study.points()[0]).expect("it was checked");
+    simulate(&scenario, seed, Recording::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Two hosts, `hops` equal hops between them, and `rest`.
+fn chain(hops: u32, link: &str, rest: &str) -> String {
+    format!(
+        "duration = \"300 s\"\n[hosts.a]\nscheme = \"sack-reno\"\n[hosts.b]\nscheme = \"sack-reno\"\n\
+         [[chains]]\nbetween = [\"a\", \"b\"]\nhops = {hops}\nlink = {link}\n{rest}"
+    )
+}
+
+const LINK: &str = "{ rate = \"10 Mbit/s\", delay = \"5 ms\", queue = \"50 packets\" }";
+const BULK: &str = "[[flows]]\nname = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
+
+#[test]
+fn a_bulk_transfer_takes_as_long_as_the_bottleneck_needs() {
+    let outcome = run(&chain(2, LINK, &format!("{BULK}bulk = \"5 MB\"")), 1);
+    assert_eq!(outcome.flows[0].delivered, 5_000_000);
+    // 5 MB in segments of 1448 bytes, each 1500 on the link, at 10 Mbit/s: 4.144 s, and a slow start of
+    // a few round trips of 20 ms
+    let time = outcome.metrics[&Metric::Completion];
+    assert!((4.15..4.5).contains(&time), "{time} s");
+    let goodput = outcome.metrics[&Metric::Goodput];
+    assert!((9.0e6..9.66e6).contains(&goodput), "{goodput} bit/s");
+}
+
+#[test]
+fn the_same_seed_is_the_same_run_and_another_is_another() {
+    let link = "{ rate = \"10 Mbit/s\", delay = \"5 ms\", queue = \"50 packets\", loss = \"1 %\", \
+                jitter = { delay = \"5 ms\", order = \"free\" }, duplicate = 0.01 }";
+    let text = chain(3, link, &format!("relays = [2]\n{BULK}bulk = \"2 MB\""));
+    let (one, again, other) = (run(&text, 7), run(&text, 7), run(&text, 8));
+    assert_eq!(one, again);
+    assert_ne!(one.trace_hash, other.trace_hash);
+}
+
+#[test]
+fn every_workload_comes_to_its_end() {
+    for (workload, bytes, transfers) in [
+        ("bulk = \"100 kB\"", Some(100_000), 1),
+        ("unlimited = \"3 s\"", None, 1),
+        ("downloads = { size = \"30 kB\", repeats = 25, pause = \"exponential 200 ms\" }", Some(750_000), 25),
+        (
+            "requests = { request = \"300 B\", response = \"10 kB\", count = 40, pause = \"50 ms\" }",
+            Some(400_000),
+            40,
+        ),
+        (
+            "on_off = { rate = \"2 Mbit/s\", on = \"exponential 500 ms\", off = \"1 s\", lasts = \"10 s\" }",
+            None,
+            1,
+        ),
+        ("persistent = { burst = \"20 kB\", idle = \"5 s\", count = 6 }", Some(120_000), 1),
+    ] {
+        for relays in ["", "relays = [1, 2]\n"] {
+            let outcome = run(&chain(3, LINK, &format!("{relays}{BULK}{workload}")), 3);
+            let flow = &outcome.flows[0];
+            assert!(flow.ended, "{workload}");
+            assert!(bytes.is_none_or(|bytes| flow.delivered == bytes), "{workload}: {}", flow.delivered);
+            assert_eq!(flow.transfers.len(), transfers, "{workload}");
+            assert!(flow.delivered > 0 && flow.transfers.iter().all(|time| *time > 0.0), "{workload}");
+            assert!(outcome.ended_at < 100.0, "{workload}: {}", outcome.ended_at);
+        }
+    }
+}
+
+#[test]
+fn an_on_off_source_keeps_its_rate() {
+    let workload = "on_off = { rate = \"2 Mbit/s\", on = \"1 s\", off = \"1 s\", lasts = \"20 s\" }";
+    let outcome = run(&chain(1, LINK, &format!("{BULK}{workload}")), 1);
+    // ten seconds on at 250 kB/s
+    assert!((outcome.flows[0].delivered as f64 / 2_500_000.0 - 1.0).abs() < 0.01, "{:?}", outcome.flows[0]);
+}
+
+#[test]
+fn a_relay_never_holds_more_than_cmax_and_never_stalls() {
+    // the second half is ten times slower, so the relay's buffer is full most of the time
+    for (buffer, service) in [("8 packets", "0 s"), ("100 packets", "exponential 1 ms"), ("3 kB", "0 s")] {
+        let rest = format!(
+            "relays = [2]\nrelay = {{ scheme = \"sack-reno\", buffer = \"{buffer}\", service_time = \"{service}\" }}\n\
+             hop.3 = {{ rate = \"1 Mbit/s\", delay = \"20 ms\", queue = \"20 packets\" }}\n{BULK}bulk = \"1 MB\"\n\
+             [measure]\nseries = [\"buffer\"]\nevery = \"10 ms\""
+        );
+        let outcome = run(&chain(4, LINK, &rest), 5);
+        assert_eq!(outcome.flows[0].delivered, 1_000_000);
+        let buffer_series =
+            outcome.series.iter().find(|series| series.series == Series::Buffer).expect("asked for");
+        let most = buffer_series.points.iter().map(|(_, held)| *held).fold(0.0, f64::max);
+        let cmax = match buffer {
+            "8 packets" => 8_000.0,
+            "3 kB" => 3_000.0,
+            _ => 100_000.0,
+        };
+        assert!(most <= cmax && most > 0.7 * cmax, "{most} of {cmax}");
+        if buffer == "100 packets" {
+            // enough for a bandwidth-delay product: the slow half is busy all the time
+            assert!(outcome.metrics[&Metric::Completion] < 1.15 * 8.3, "{:?}", outcome.metrics);
+        }
+    }
+}
+
+#[test]
+fn the_service_time_bounds_the_packets_a_second() {
+    let with = |service: &str| {
+        let relay =
+            format!("relays = [1]\nrelay = {{ service_time = \"{service}\", scheme = \"sack-reno\" }}\n");
+        run(&chain(2, LINK, &format!("{relay}{BULK}bulk = \"1 MB\"")), 2).metrics[&Metric::Goodput]
+    };
+    // 1000 bytes every 8 ms are 1 Mbit/s
+    let slow = with("exponential 8 ms");
+    assert!((0.85e6..1.1e6).contains(&slow), "{slow}");
+    assert!(with("exponential 100 us") > 5.0 * slow);
+}
+
+#[test]
+fn splitting_a_lossy_path_pays_and_a_gateway_splits_it_unasked() {
+    let lossy = "{ rate = \"32 Mbit/s\", delay = \"16 ms\", queue = \"200 packets\", loss = \"0.1 %\" }";
+    let goodput = |rest: &str| {
+        let text = chain(4, lossy, &format!("{rest}{BULK}unlimited = \"60 s\""));
+        run(&text, 4).metrics[&Metric::Goodput]
+    };
+    let direct = goodput("");
+    let relay = goodput("relays = [2]\nrelay = { scheme = \"sack-reno\", buffer = \"4 MB\" }\n");
+    let gateway = run(
+        &format!(
+            "duration = \"100 s\"\nrouters = [\"r\", \"q\"]\n[hosts.a]\nscheme = \"sack-reno\"\n[hosts.b]\nscheme = \"sack-reno\"\n\
+             [gateways.g]\nedge = \"q\"\nto_edge = {{ congestion = \"reno\" }}\nto_wan = {{ congestion = \"reno\" }}\n\
+             {}[[flows]]\nfrom = \"a\"\nto = \"b\"\nunlimited = \"60 s\"",
+            [("a", "r"), ("r", "g"), ("g", "q"), ("q", "b")]
+                .map(|(x, y)| format!("[[links]]\nbetween = [\"{x}\", \"{y}\"]\nlink = {lossy}\n"))
+                .concat()
+        ),
+        4,
+    );
+    let gateway = gateway.metrics[&Metric::Goodput];
+    // half the round trip and half the loss: √2·2 times the throughput, by the square-root law
+    assert!(relay > 2.0 * direct, "{relay} against {direct}");
+    assert!(gateway > 2.0 * direct, "{gateway} against {direct}");
+}
+
+#[test]
+fn competing_traffic_comes_at_the_same_times_whatever_the_scheme() {
+    let text = |scheme: &str| {
+        chain(
+            2,
+            LINK,
+            &format!(
+                "{BULK}bulk = \"2 MB\"\nscheme = \"{scheme}\"\n[[cross]]\nname = \"x\"\nfrom = \"a-b.1\"\n\
+             to = \"b\"\nrate = \"3 Mbit/s\"\nlasts = \"2 s\""
+            ),
+        )
+    };
+    let arrivals = |scheme: &str| -> Vec<String> {
+        let study = Study::from_toml("test.toml", &text(scheme)).unwrap_or_else(|error| panic!("{error}"));
+        let scenario = study.scenario(&study.points()[0]).expect("checked");
+        let trace = Shared::default();
+        let recording = Recording::default().trace(Box::new(trace.clone()));
+        let outcome = simulate(&scenario, 9, recording).expect("a run");
+        assert!(outcome.problems.is_empty(), "{:?}", outcome.problems);
+        let text = String::from_utf8(trace.0.lock().expect("one thread").clone()).expect("JSON");
+        let datagrams =
+            text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+        datagrams
+            .filter(|event| {
+                event["size"] == 1000 && event.get("flow").is_none() && event["event"] != "delivered"
+            })
+            .map(|event| event["t"].to_string())
+            .collect()
+    };
+    let (reno, cubic) = (arrivals("sack-reno"), arrivals("cubic"));
+    assert!(reno.len() > 500, "{}", reno.len());
+    assert_eq!(reno, cubic);
+}
+
+/// A file in memory that can be read while the recording has it.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("one thread").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_capture_holds_every_packet_of_the_link_and_says_which_were_dropped() {
+    let lossy = "{ rate = \"10 Mbit/s\", delay = \"5 ms\", queue = \"10 packets\", loss = \"1 %\" }";
+    let text = chain(2, lossy, &format!("{BULK}bulk = \"500 kB\""));
+    let study = Study::from_toml("test.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = study.scenario(&study.points()[0]).expect("checked");
+    let file = Shared::default();
+    let recording = Recording::default().capture("a-a-b.1", Box::new(file.clone()));
+    let outcome = simulate(&scenario, 2, recording).expect("a run");
+    let bytes = file.0.lock().expect("one thread").clone();
+    let reader = shorthaul_wire::pcapng::Reader::new(&bytes);
+    let (mut packets, mut dropped, mut payload) = (0, 0, 0);
+    for record in reader {
+        let record = record.expect("a sound recording");
+        packets += 1;
+        dropped += u64::from(record.comment.starts_with("dropped"));
+        let bytes = shorthaul_wire::Payload::copy_of(record.bytes);
+        let datagram = shorthaul_wire::Datagram { bytes, offload: shorthaul_wire::Offload::default() };
+        let packet = shorthaul_wire::parse(datagram).expect("a sound packet");
+        payload += packet.as_tcp().map_or(0, |segment| segment.payload.len() as u64);
+    }
+    let [up, down] = [&outcome.links[0], &outcome.links[1]];
+    assert_eq!(packets, up.offered + down.offered);
+    assert_eq!(dropped, up.lost + up.queue_full + down.lost + down.queue_full);
+    assert!(dropped > 0 && payload >= 500_000);
+}

@@ -1,0 +1,125 @@
+use crate::arbiter::{Arbiter, EveryLossIsCongestion, Probe};
+use crate::governor::{Governor, Solo};
+use crate::recovery::Recovery;
+use alloc::boxed::Box;
+use shorthaul_congestion::{Control, RttConfig};
+use shorthaul_wire::PayloadList;
+
+/// How a sender is to work.
+#[derive(Debug)]
+pub struct SenderConfig {
+    /// Payload bytes of a full segment, options deducted.
+    pub mss: u32,
+    /// Finds losses and repairs them.
+    pub recovery: Recovery,
+    /// Rules what they mean.
+    pub arbiter: Box<dyn Arbiter>,
+    /// Sizes the window.
+    pub control: Box<dyn Control>,
+    /// Gives credit.
+    pub governor: Box<dyn Governor>,
+    /// The receiver reports what it holds (RFC 2018).
+    pub sack: bool,
+    /// After a timeout, first looks whether it was spurious (F-RTO, RFC 5682).
+    pub f_rto: bool,
+    /// After several timeouts in a row, tries smaller segments (RFC 4821).
+    pub finds_black_holes: bool,
+    /// Bursts are spread over the round trip.
+    pub pacing: bool,
+    /// Holds small segments back while something is unacknowledged (Nagle's algorithm, RFC 9293
+    /// §3.7.4), but for the one that carries the FIN.
+    pub nagle: bool,
+    /// After an idle time, begins with the initial window again (RFC 5681 §4.1).
+    pub idle_restart: bool,
+    /// Parameters of the retransmission timer.
+    pub rtt: RttConfig,
+}
+
+impl SenderConfig {
+    /// A sender of today, to a peer with selective acknowledgments.
+    pub fn new(mss: u32, control: Box<dyn Control>) -> Self {
+        SenderConfig {
+            mss,
+            recovery: Recovery::RackTlp,
+            arbiter: Box::new(EveryLossIsCongestion),
+            control,
+            governor: Box::new(Solo),
+            sack: true,
+            f_rto: true,
+            finds_black_holes: true,
+            pacing: true,
+            nagle: false,
+            idle_restart: true,
+            rtt: RttConfig::LINUX,
+        }
+    }
+}
+
+/// What a sender looks at in a segment that acknowledges its data; offsets are of its own stream,
+/// but for `seq`.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    /// The acknowledgment.
+    pub ack: u64,
+    /// The window, scaled, in bytes.
+    pub window: u64,
+    /// The offset of the segment in the other stream, to tell old windows from new ones.
+    pub seq: u64,
+    /// SACK blocks as offsets, in the order of the option.
+    pub sack: &'a [(u64, u64)],
+    /// The segment carries data or a FIN, so it is no duplicate ACK (RFC 5681 §2).
+    pub has_data: bool,
+    /// ECE is set (RFC 3168).
+    pub ecn_echo: bool,
+}
+
+/// A segment, or a super-segment, to send.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// The offset of its first byte.
+    pub offset: u64,
+    /// Its bytes.
+    pub payload: PayloadList,
+    /// A FIN follows them.
+    pub fin: bool,
+    /// Nothing more is waiting behind them.
+    pub push: bool,
+    /// It was sent before.
+    pub retransmission: bool,
+    /// The congestion window was reduced since the last segment (CWR, RFC 3168 §6.1.2).
+    pub cwr: bool,
+    /// It is a probe of the arbiter.
+    pub probe: Option<Probe>,
+}
+
+impl Outgoing {
+    /// A segment without data.
+    pub(super) fn empty(offset: u64) -> Self {
+        Outgoing {
+            offset,
+            payload: PayloadList::new(),
+            fin: false,
+            push: false,
+            retransmission: false,
+            cwr: false,
+            probe: None,
+        }
+    }
+}
+
+/// What a sender has done, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderStats {
+    /// Payload bytes sent, retransmissions included.
+    pub sent: u64,
+    /// Payload bytes sent again.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Times that recovery was entered.
+    pub recoveries: u64,
+    /// Recoveries and timeouts that turned out to be mistakes, and were undone.
+    pub undone: u64,
+    /// Tail loss probes.
+    pub tail_probes: u64,
+}

@@ -1,0 +1,70 @@
+//! Recovery without selective acknowledgments (RFC 6582).
+#![allow(clippy::single_range_in_vec_init)] // a list of what was sent, of one item
+
+mod trace;
+
+use shorthaul_congestion::Algorithm;
+use trace::{MSS, Trace, WIDE};
+
+#[test]
+fn the_third_duplicate_acknowledgment_repairs_the_first_segment() {
+    let mut t = Trace::without_sack(WIDE);
+    t.write(10);
+    assert_eq!(t.ack(100, 0, &[]), []);
+    assert_eq!(t.ack(101, 0, &[]), []);
+    assert_eq!(t.ack(102, 0, &[]), [0..1]);
+    assert_eq!(t.ack(103, 0, &[]), []);
+}
+
+#[test]
+fn a_partial_acknowledgment_shows_the_next_hole() {
+    let mut t = Trace::without_sack(WIDE);
+    t.write(10);
+    (0..2).for_each(|i| assert_eq!(t.ack(100 + i, 0, &[]), []));
+    assert_eq!(t.ack(102, 0, &[]), [0..1]);
+    assert_eq!(t.ack(200, 4, &[]), [4..5]);
+    assert_eq!(t.ack(300, 7, &[]), [7..8]);
+    assert_eq!(t.sender.stats().recoveries, 1);
+}
+
+#[test]
+fn a_full_acknowledgment_ends_recovery() {
+    let mut t = Trace::without_sack(Algorithm::Reno);
+    t.write(10);
+    (100..103).for_each(|at| drop(t.ack(at, 0, &[])));
+    t.ack(200, 10, &[]);
+    // Half of ten, and one more for a whole window that was acknowledged.
+    assert_eq!((t.sender.control().ssthresh(), t.congestion_window()), (5 * MSS, 6));
+    // Three duplicates repair the next loss at once.
+    assert_eq!(t.write(5), [10..15]);
+    (300..302).for_each(|at| assert_eq!(t.ack(at, 10, &[]), []));
+    assert_eq!(t.ack(302, 10, &[]), [10..11]);
+    assert_eq!(t.sender.stats().recoveries, 2);
+}
+
+#[test]
+fn partial_acknowledgments_do_not_reduce_the_window_again() {
+    let mut t = Trace::without_sack(Algorithm::Reno);
+    t.write(10);
+    (100..103).for_each(|at| drop(t.ack(at, 0, &[])));
+    t.ack(200, 4, &[]);
+    t.ack(300, 7, &[]);
+    assert_eq!(t.sender.control().ssthresh(), 5 * MSS);
+}
+
+#[test]
+fn segments_with_data_are_no_duplicates() {
+    let mut t = Trace::without_sack(WIDE);
+    t.write(10);
+    (100..110).for_each(|at| assert_eq!(t.ack_with_data(at, 0), []));
+}
+
+#[test]
+fn window_updates_are_no_duplicates() {
+    let mut t = Trace::without_sack(WIDE);
+    t.write(10);
+    for at in 100..110 {
+        t.window(at * MSS);
+        assert_eq!(t.ack(at, 0, &[]), []);
+    }
+}

@@ -1,0 +1,53 @@
+//! What an endpoint does, one behaviour a script, from the examples and rules of the RFCs.
+
+mod acks;
+mod close;
+mod ecn;
+mod handshake;
+mod idle;
+mod loss;
+mod path_mtu;
+mod reset;
+mod sack;
+mod script;
+mod states;
+mod timestamps;
+mod window;
+
+use script::Script;
+use shorthaul_congestion::{Algorithm, RttConfig};
+use shorthaul_tcp::{AckPolicy, ConnectionConfig, Profile, Recovery};
+use std::time::Duration;
+
+/// A host that offers no option but its segment size, acknowledges every second segment or after
+/// 40 ms, sends ten segments first, is neither paced nor polite about small segments, and whose
+/// retransmission timer waits for a second at least.
+fn plain() -> ConnectionConfig {
+    ConnectionConfig {
+        profile: Profile {
+            name: "plain",
+            control: Algorithm::Reno,
+            recovery: Recovery::RackTlp,
+            f_rto: false,
+            finds_black_holes: false,
+            pacing: false,
+            ack: AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 0 },
+            rtt: RttConfig::RFC6298,
+            sack: false,
+            timestamps: false,
+            window_scaling: false,
+            ecn: false,
+            initial_window: 10,
+            idle_restart: true,
+            nagle: false,
+        },
+        ..ConnectionConfig::default()
+    }
+}
+
+/// The same with one thing changed.
+fn plain_but(change: impl FnOnce(&mut Profile)) -> ConnectionConfig {
+    let mut config = plain();
+    change(&mut config.profile);
+    config
+}

@@ -1,0 +1,197 @@
+//! What one end of a flow sent, what it was told, and what may therefore come out of the gateway
+//! in its name.
+
+use shorthaul_types::{SeqNum, SeqSpace};
+use shorthaul_wire::{IpHeader, PayloadList, TcpFlags, TcpSegment};
+use std::collections::BTreeSet;
+
+/// Further than this into a stream no end sends: what lies beyond is never contiguous with it.
+pub const LONGEST_STREAM: u64 = 4 << 20;
+
+/// An end, and the stream that it sends. All offsets are of that stream.
+pub struct End {
+    pub ip: IpHeader,
+    pub port: u16,
+    pub space: SeqSpace,
+    /// Makes its bytes differ from those of all others.
+    pub salt: u8,
+    /// The highest timestamp that it used, and all of them.
+    pub clock: u32,
+    pub stamps: BTreeSet<u32>,
+    /// The latest timestamp that was echoed to it.
+    pub echo: u32,
+    /// Which contents were sent, as one bit each, by offset.
+    contents: Vec<u8>,
+    fins: BTreeSet<u64>,
+    /// Everything before was sent at least once.
+    pub next: u64,
+    /// The end of what it sent within the offered window: where its acknowledgments stand.
+    pub furthest: u64,
+    /// Up to where its bytes were acknowledged to it, and the right edge that it was offered.
+    pub acknowledged: u64,
+    pub edge: u64,
+    /// The same, by the gateway.
+    taken: u64,
+    offered: u64,
+    /// Up to where its bytes came out toward the other end.
+    pub passed: u64,
+    /// Up to where the other end acknowledged them, and offered to take them.
+    pub confirmed: u64,
+    pub invited: u64,
+    pub sent_reset: bool,
+    /// What it sends now is for the other end, whose window counts.
+    pub direct: bool,
+}
+
+impl End {
+    pub fn new(ip: IpHeader, port: u16, isn: u32, salt: u8) -> Self {
+        End {
+            ip,
+            port,
+            space: SeqSpace::new(SeqNum(isn)),
+            salt,
+            clock: 1_000 + u32::from(salt),
+            stamps: BTreeSet::new(),
+            echo: 0,
+            contents: vec![0; 1],
+            fins: BTreeSet::new(),
+            next: 1,
+            furthest: 1,
+            acknowledged: 1,
+            edge: 1,
+            taken: 1,
+            offered: 1,
+            passed: 1,
+            confirmed: 1,
+            invited: 1,
+            sent_reset: false,
+            direct: false,
+        }
+    }
+
+    /// The byte at `offset`, of one of four contents.
+    pub fn byte(&self, offset: u64, variant: u8) -> u8 {
+        let mixed = (offset << 10 | u64::from(self.salt) << 2 | u64::from(variant))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 56) as u8
+    }
+
+    /// Notes that it sends a segment.
+    pub fn on_sent(&mut self, offset: u64, len: u64, flags: TcpFlags, variant: u8) {
+        let end = offset + len;
+        if end <= LONGEST_STREAM {
+            if self.contents.len() < end as usize {
+                self.contents.resize(end as usize, 0);
+            }
+            self.contents[offset as usize..end as usize].iter_mut().for_each(|sent| *sent |= 1 << variant);
+            let missing = self.contents[self.next as usize..].iter().position(|&sent| sent == 0);
+            self.next = missing.map_or(self.contents.len() as u64, |at| self.next + at as u64).max(self.next);
+        }
+        if flags.contains(TcpFlags::FIN) {
+            self.fins.insert(end);
+        }
+        let edge = if self.direct { self.edge.max(self.invited) } else { self.edge };
+        if offset <= edge {
+            let fin = u64::from(flags.contains(TcpFlags::FIN) && end <= edge);
+            self.furthest = self.furthest.max(end.min(edge) + fin);
+        }
+        self.sent_reset |= flags.contains(TcpFlags::RST);
+    }
+
+    /// Whether it may have closed in this place.
+    pub fn closed_at(&self, offset: u64) -> bool {
+        self.fins.contains(&offset)
+    }
+
+    /// Where it closed.
+    pub fn fins(&self) -> &BTreeSet<u64> {
+        &self.fins
+    }
+
+    /// The gateway says that it may acknowledge up to `ack` to this end.
+    pub fn may_acknowledge(&self, ack: u64) -> bool {
+        let fin = ack.checked_sub(1).filter(|fin| self.fins.contains(fin) && *fin <= self.next);
+        ack <= self.next || fin.is_some_and(|fin| self.confirmed > fin)
+    }
+
+    /// Checks a segment that came out of the gateway in this end's name, and notes it.
+    pub fn on_passed(&mut self, segment: &TcpSegment) {
+        let header = &segment.header;
+        let offset = self.space.offset(header.seq, self.passed).expect("a byte before the stream");
+        self.check_bytes(offset, &segment.payload);
+        let end = offset + segment.payload.len() as u64;
+        let fin = header.flags.contains(TcpFlags::FIN);
+        assert!(!fin || self.closed_at(end), "a FIN at {end} that was not sent");
+        let end = end + u64::from(fin);
+        assert!(offset <= self.passed, "a gap before {offset}: only up to {} was passed on", self.passed);
+        if end > offset {
+            assert!(end <= self.invited, "{end} is beyond the offered window, {}", self.invited);
+        }
+        self.passed = self.passed.max(end);
+        if header.flags.contains(TcpFlags::RST) {
+            return;
+        }
+        if let Some(stamp) = header.options.timestamps {
+            assert!(self.stamps.contains(&stamp.val), "a timestamp of {} that was never sent", stamp.val);
+        }
+    }
+
+    fn check_bytes(&self, offset: u64, payload: &PayloadList) {
+        let mut at = offset;
+        for slice in payload.slices() {
+            for &byte in slice.as_slice() {
+                let sent = self.contents.get(at as usize).copied().unwrap_or(0);
+                let known = (0..4).any(|v| sent & 1 << v != 0 && self.byte(at, v) == byte);
+                assert!(known, "at {at} came out {byte:#04x}, which was not sent (contents {sent:#06b})");
+                at += 1;
+            }
+        }
+    }
+
+    /// Somebody acknowledged `ack` to it and offered it a window up to `edge`.
+    pub fn on_told(&mut self, ack: u64, edge: u64) {
+        self.acknowledged = self.acknowledged.max(ack);
+        self.furthest = self.furthest.max(ack);
+        self.edge = self.edge.max(edge);
+    }
+
+    /// Checks an acknowledgment that came out of the gateway toward this end, and notes it.
+    pub fn on_acknowledged(&mut self, segment: &TcpSegment, shift: u8, scaled: bool) {
+        let header = &segment.header;
+        let Some(ack) = self.space.offset(header.ack, self.acknowledged) else {
+            panic!("acknowledged what lies before the stream");
+        };
+        assert!(self.may_acknowledge(ack), "{ack} was acknowledged, but only {} was sent", self.next);
+        assert!(ack >= self.taken, "the acknowledgment went back to {ack}");
+        self.taken = ack;
+        if header.flags.contains(TcpFlags::RST) {
+            return self.on_told(ack, 0);
+        }
+        let shift = if scaled { shift } else { 0 };
+        let edge = ack + (u64::from(header.window) << shift);
+        if header.window < u16::MAX {
+            let rounding = (1 << shift) - 1;
+            assert!(edge + rounding >= self.offered, "the window went back from {} to {edge}", self.offered);
+        }
+        self.offered = self.offered.max(edge);
+        self.on_told(ack, edge);
+        if let Some(stamp) = header.options.timestamps {
+            self.echo = stamp.ecr;
+        }
+        for block in &header.options.sack {
+            let (left, right) = (self.space.offset(block.left, ack), self.space.offset(block.right, ack));
+            let (Some(left), Some(right)) = (left, right) else { panic!("a block before the stream") };
+            let sent = self.contents.get(left as usize..right as usize);
+            let held = sent.is_some_and(|sent| sent.iter().all(|&sent| sent != 0));
+            assert!(left < right && held, "a SACK block {left}..{right} of what was not sent");
+        }
+    }
+
+    /// The other end acknowledges `ack` and invites up to `edge`.
+    pub fn on_confirmed(&mut self, ack: u64, edge: u64) {
+        if ack <= self.passed {
+            self.confirmed = self.confirmed.max(ack);
+            self.invited = self.invited.max(edge);
+        }
+    }
+}

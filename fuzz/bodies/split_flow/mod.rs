@@ -1,0 +1,477 @@
+//! What must hold for a splitting gateway, whatever its ends send:
+//!
+//! * nothing comes out in an end's name that this end did not send, in its place in the stream;
+//! * nothing is acknowledged to an end that it did not send, or that the record of custody does not
+//!   cover, and no FIN before the other end has acknowledged it; no window is taken back;
+//! * no more is sent to an end than it offered to take;
+//! * memory stays within its bounds;
+//! * nothing panics, no poll goes on for ever, and no deadline remains in the past;
+//! * once both ends behave, all that was acknowledged early arrives, byte for byte.
+
+mod end;
+mod heal;
+mod script;
+
+use end::{End, LONGEST_STREAM};
+use script::{Place, Script, Shape, Stamp, Step, Target};
+use shorthaul_congestion::Algorithm;
+use shorthaul_proxy::{CustodyRecord, Gateway, GatewayConfig};
+use shorthaul_tcp::AckPolicy;
+use shorthaul_types::{Bytes, FlowKey, PortId, SeqNum, Time};
+use shorthaul_wire::{
+    Chunk, IcmpError, IcmpErrorKind, IpHeader, Ipv4Header, Machine, Packet, Payload, PayloadList, SackBlock,
+    TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, Transport, TxBatch,
+};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+const FLOWS: usize = 2;
+/// What both ends offer while they open.
+const HANDSHAKE_WINDOW: u16 = 20_000;
+/// The largest packet buffer that a driver hands over.
+const LARGEST_CHUNK: usize = 65_536;
+
+/// One input of the fuzzer.
+pub fn run(input: &[u8]) {
+    let mut script = Script::new(input);
+    let Some(mut world) = World::open(&mut script) else { return };
+    while let Some(step) = script.step() {
+        world.play(&step);
+        world.played.push(step);
+    }
+    world.heal();
+}
+
+/// A flow as its ends see it.
+struct Flow {
+    key: FlowKey,
+    ends: [End; 2],
+    /// What the SYNs agreed on.
+    timestamps: bool,
+    shifts: Option<[u8; 2]>,
+    mss: usize,
+    alive: bool,
+}
+
+struct World {
+    now: Time,
+    gateway: Gateway,
+    config: GatewayConfig,
+    flows: Vec<Flow>,
+    /// What would survive a crash, by slot.
+    custody: BTreeMap<u32, CustodyRecord>,
+    /// What was handed in since the last flush, which may pass through as it is.
+    handed: Vec<Packet>,
+    /// Packet buffers that the driver keeps for reuse, as its pool does.
+    pool: Vec<Arc<Chunk>>,
+    /// The steps so far, to be told if something does not hold.
+    played: Vec<Step>,
+}
+
+impl World {
+    /// Reads the set-up and opens the flows; `None` if the script is too short.
+    fn open(script: &mut Script) -> Option<World> {
+        let (sizes, policy, agreed) = (script.byte()?, script.byte()?, script.byte()?);
+        let flow_buffer = [4_000, 20_000, 100_000, 1 << 20][usize::from(sizes & 3)];
+        let memory = flow_buffer * [2, 5, 16, 1 << 10][usize::from(sizes >> 2 & 3)];
+        let mut config = GatewayConfig {
+            flow_buffer: Bytes(flow_buffer),
+            memory: Bytes(memory.max(4 * LARGEST_CHUNK as u64)),
+            ..GatewayConfig::default()
+        };
+        for (leg, bits) in [(&mut config.edge, policy & 15), (&mut config.wan, policy >> 4)] {
+            leg.congestion =
+                [Algorithm::Cubic, Algorithm::Reno, Algorithm::Fixed(Bytes(50_000)), Algorithm::Cubic]
+                    [usize::from(bits & 3)];
+            leg.pacing = bits & 4 == 0;
+            leg.ack = if bits & 8 == 0 { AckPolicy::default() } else { AckPolicy::Immediate };
+        }
+        let gateway = Gateway::new(config.clone());
+        let mut world = World {
+            now: Time::from_secs(1),
+            gateway,
+            config,
+            flows: Vec::new(),
+            custody: BTreeMap::new(),
+            handed: Vec::new(),
+            pool: Vec::new(),
+            played: Vec::new(),
+        };
+        for index in 0..FLOWS {
+            let isn = [script.isn()?, script.isn()?];
+            world.shake_hands(index, isn, agreed);
+        }
+        assert_eq!(world.gateway.counters().flows_split, FLOWS as u64);
+        Some(world)
+    }
+
+    fn shake_hands(&mut self, index: usize, isn: [u32; 2], agreed: u8) {
+        let mss = [1_460, 536, 1_000, 64][usize::from(agreed & 3)];
+        let shifts = (agreed & 4 != 0).then_some([7, agreed >> 3 & 3]);
+        let options = |side: usize, clock: u32| TcpOptions {
+            mss: Some(mss),
+            sack_permitted: agreed & 0x20 != 0,
+            timestamps: (agreed & 0x40 != 0).then_some(Timestamps { val: clock, ecr: 0 }),
+            window_scale: shifts.map(|shifts| shifts[side]),
+            ..TcpOptions::default()
+        };
+        let address = |side: usize| [10, 0, side as u8, 1].into();
+        let ip = |from: usize| {
+            IpHeader::V4(Ipv4Header {
+                src: address(from),
+                dst: address(1 - from),
+                tos: 0,
+                ttl: 64,
+                id: 0,
+                dont_fragment: true,
+            })
+        };
+        let ports = [4_000 + index as u16, 80];
+        let ends = [0, 1].map(|side| End::new(ip(side), ports[side], isn[side], (2 * index + side) as u8));
+        let key = FlowKey {
+            src: SocketAddr::new(ends[0].ip.src(), ports[0]),
+            dst: SocketAddr::new(ends[1].ip.src(), ports[1]),
+        };
+        let mut flow =
+            Flow { key, ends, timestamps: agreed & 0x40 != 0, shifts, mss: usize::from(mss), alive: true };
+        let shift = flow.shifts.map_or(0, |shifts| shifts[0]);
+        let ecn = TcpFlags::ECE | TcpFlags::CWR;
+        let ecn = if agreed & 0x80 != 0 { [ecn, TcpFlags::ECE] } else { [TcpFlags::default(); 2] };
+        let syn_ack = TcpFlags::SYN | TcpFlags::ACK;
+        for (side, flags, offset) in
+            [(0, TcpFlags::SYN | ecn[0], 0), (1, syn_ack | ecn[1], 0), (0, TcpFlags::ACK, 1)]
+        {
+            let (near, far) = (&flow.ends[side], &flow.ends[1 - side]);
+            let mut header = TcpHeader {
+                src_port: near.port,
+                dst_port: far.port,
+                seq: near.space.seq(offset),
+                ack: if flags.contains(TcpFlags::ACK) { far.space.seq(1) } else { SeqNum(0) },
+                flags,
+                window: HANDSHAKE_WINDOW,
+                ..TcpHeader::default()
+            };
+            // Only the window of a SYN is not scaled (RFC 7323 §2.2).
+            header.window >>= if offset > 0 { shift } else { 0 };
+            if offset == 0 {
+                header.options = options(side, near.clock);
+            } else if flow.timestamps {
+                header.options.timestamps = Some(Timestamps { val: near.clock, ecr: far.clock });
+            }
+            let packet = Packet::tcp(near.ip, TcpSegment { header, ..TcpSegment::default() });
+            let clock = near.clock;
+            flow.ends[side].stamps.insert(clock);
+            self.gateway.handle_packet(self.now, PortId(side as u8), packet);
+            self.now += Duration::from_millis(20);
+            let mut out = TxBatch::new();
+            while self.gateway.poll_transmit(self.now, &mut out) {}
+        }
+        for end in &mut flow.ends {
+            end.edge = 1 + u64::from(HANDSHAKE_WINDOW >> shift << shift);
+            end.invited = 1 + u64::from(HANDSHAKE_WINDOW);
+        }
+        self.flows.push(flow);
+    }
+
+    fn play(&mut self, step: &Step) {
+        match step {
+            Step::Segment(target, shape) => self.send_shape(*target, shape),
+            Step::Send(target, len) => {
+                let end = &self.flows[target.flow].ends[target.side];
+                let room = end.edge.min(LONGEST_STREAM).saturating_sub(end.next).min(u64::from(*len));
+                self.send(*target, end.next, room, TcpFlags::ACK);
+            }
+            Step::Acknowledge(target) => {
+                let end = &self.flows[target.flow].ends[target.side];
+                self.send(*target, end.furthest, 0, TcpFlags::ACK);
+            }
+            Step::Close(target) => {
+                let end = &self.flows[target.flow].ends[target.side];
+                self.send(*target, end.next, 0, TcpFlags::ACK | TcpFlags::FIN);
+            }
+            Step::TooBig(target, place, mtu) => self.send_too_big(*target, *place, u32::from(*mtu)),
+            Step::Wait(time) => self.wait_until(self.now + *time),
+            Step::Sleep => {
+                self.flush();
+                let at = self.gateway.poll_timeout().map_or(self.now, |deadline| deadline.at);
+                // A deadline that far away is none.
+                if at < self.now + Duration::from_secs(1_000) {
+                    self.wait_until(at.max(self.now));
+                }
+            }
+            Step::Drain => {
+                self.flush();
+                let ends = self.flows.iter_mut().flat_map(|flow| &mut flow.ends);
+                ends.for_each(|end| end.direct = true);
+                self.gateway.drain(self.now);
+            }
+            Step::Flush => self.flush(),
+        }
+    }
+
+    fn wait_until(&mut self, at: Time) {
+        self.flush();
+        self.now = at;
+        // A driver that comes late comes once; how often it must come again at one time is bounded.
+        for _ in 0..8 {
+            self.gateway.handle_timeout(self.now);
+            self.flush();
+            if self.gateway.poll_timeout().is_none_or(|deadline| deadline.at > self.now) {
+                return;
+            }
+        }
+        panic!("at {} still due: {:?}", self.now, self.gateway.poll_timeout());
+    }
+
+    /// An honest end sends what it has, and acknowledges all that it was sent.
+    fn send(&mut self, target: Target, offset: u64, len: u64, flags: TcpFlags) {
+        let flow = &self.flows[target.flow];
+        let (near, far) = (&flow.ends[target.side], &flow.ends[1 - target.side]);
+        let shift = flow.shifts.map_or(0, |shifts| shifts[target.side]);
+        let mut header = TcpHeader {
+            seq: near.space.seq(offset),
+            ack: far.space.seq(far.passed),
+            flags,
+            window: 60_000 >> shift,
+            ..TcpHeader::default()
+        };
+        header.options.timestamps = flow.timestamps.then_some(Timestamps { val: near.clock, ecr: near.echo });
+        self.hand_in(target, header, offset, len.min(60_000) as usize, 0, Wrapping::default());
+    }
+
+    fn send_shape(&mut self, target: Target, shape: &Shape) {
+        let flow = &mut self.flows[target.flow];
+        let [near, far] = pair(&mut flow.ends, target.side);
+        let seq = match shape.seq.landmark {
+            0 | 1 => near.next,
+            2 => near.edge,
+            _ => near.acknowledged,
+        };
+        let Some(offset) = seq.checked_add_signed(shape.seq.delta) else { return };
+        if (LONGEST_STREAM - LARGEST_CHUNK as u64..LONGEST_STREAM * 2).contains(&offset) {
+            return; // would have to be remembered
+        }
+        let ack = match shape.ack.landmark {
+            0 | 1 => far.passed,
+            _ => far.confirmed,
+        };
+        let ack = ack.wrapping_add_signed(shape.ack.delta);
+        let stamp = |near: &mut End| match shape.timestamps {
+            Stamp::Current => Some(near.clock),
+            Stamp::Later => {
+                near.clock = near.clock.wrapping_add(10);
+                Some(near.clock)
+            }
+            Stamp::Old => Some(near.clock.wrapping_sub(5_000)),
+            Stamp::Ahead => {
+                near.clock = near.clock.wrapping_add(1 << 20);
+                Some(near.clock)
+            }
+            Stamp::Absent => None,
+        };
+        let ecr = near.echo;
+        let timestamps = stamp(near).map(|val| Timestamps { val, ecr });
+        let mut header = TcpHeader {
+            seq: near.space.seq(offset),
+            ack: far.space.seq(ack),
+            flags: TcpFlags(shape.flags),
+            window: shape.window,
+            urgent: shape.urgent,
+            ..TcpHeader::default()
+        };
+        header.options.timestamps = timestamps;
+        if shape.unknown_options {
+            header.options.unknown.extend([253, 4, 1, 2]);
+        }
+        for (place, len) in &shape.sack {
+            let left = if place.landmark & 1 == 0 { far.confirmed } else { far.passed };
+            let left = left.wrapping_add_signed(place.delta);
+            let block = SackBlock {
+                left: far.space.seq(left),
+                right: far.space.seq(left.wrapping_add(u64::from(*len))),
+            };
+            header.options.sack.push(block);
+        }
+        let wrapping = Wrapping { roomy: shape.roomy, ecn: shape.ecn };
+        self.hand_in(target, header, offset, shape.len, shape.variant, wrapping);
+    }
+
+    /// Hands a segment to the gateway, after noting what its sender says with it.
+    fn hand_in(
+        &mut self,
+        target: Target,
+        mut header: TcpHeader,
+        offset: u64,
+        len: usize,
+        variant: u8,
+        wrapping: Wrapping,
+    ) {
+        let flow = &mut self.flows[target.flow];
+        let shift = flow.shifts.map_or(0, |shifts| shifts[target.side]);
+        let [near, far] = pair(&mut flow.ends, target.side);
+        if offset > near.edge.max(near.furthest) && offset - near.edge <= self.config.flow_buffer.0 + 1 {
+            return; // perhaps within a window that is about to be offered: who knows what it counts for
+        }
+        header.src_port = near.port;
+        header.dst_port = far.port;
+        let split = self.gateway.flows().any(|info| info.key == flow.key);
+        if !split && header.flags.contains(TcpFlags::SYN) {
+            return; // a new connection: not of interest here
+        }
+        near.on_sent(offset, len as u64, header.flags, variant);
+        if let Some(stamp) = header.options.timestamps {
+            near.stamps.insert(stamp.val);
+        }
+        if header.flags.contains(TcpFlags::ACK)
+            && let Some(ack) = far.space.offset(header.ack, far.passed)
+        {
+            far.on_confirmed(ack, ack + (u64::from(header.window) << shift));
+        }
+        let bytes: Vec<u8> = (offset..offset + len as u64).map(|at| near.byte(at, variant)).collect();
+        let mut chunk = Chunk::new(if wrapping.roomy { len.max(2_048) } else { len });
+        chunk.append(&bytes);
+        let chunk = Arc::new(chunk);
+        if wrapping.roomy {
+            self.pool.push(Arc::clone(&chunk));
+        }
+        let gso_size = (len > 1_460).then_some(NonZeroU16::new(1_460)).flatten();
+        let payload = PayloadList::from(Payload::new(chunk, 0..len));
+        let mut ip = near.ip;
+        ip.set_ecn(wrapping.ecn);
+        let packet = Packet::tcp(ip, TcpSegment { header, payload, gso_size });
+        let port = PortId((target.side ^ usize::from(target.wrong_port)) as u8);
+        self.handed.push(packet.clone());
+        self.gateway.handle_packet(self.now, port, packet);
+        self.check_memory();
+    }
+
+    fn send_too_big(&mut self, target: Target, place: Place, mtu: u32) {
+        let flow = &self.flows[target.flow];
+        let (near, far) = (&flow.ends[target.side], &flow.ends[1 - target.side]);
+        let base = if place.landmark & 1 == 0 { near.confirmed } else { near.passed };
+        let error = IcmpError {
+            kind: IcmpErrorKind::PacketTooBig { mtu },
+            flow: if target.side == 0 { flow.key } else { flow.key.reversed() },
+            seq: near.space.seq(base.wrapping_add_signed(place.delta)),
+            message: Payload::copy_of(b"quoted"),
+        };
+        let packet = Packet { ip: far.ip, transport: Transport::IcmpError(error), original: None };
+        let port = PortId(1 - target.side as u8);
+        self.handed.push(packet.clone());
+        self.gateway.handle_packet(self.now, port, packet);
+    }
+
+    /// Works off what is due now, as a driver does, and checks what comes out.
+    fn flush(&mut self) {
+        // Every byte held leaves at most three times at one time: new, as a probe, and again.
+        let bound = 1_000 + 3 * self.gateway.allocated();
+        let mut out = TxBatch::new();
+        let mut polls = 0;
+        while self.gateway.poll_transmit(self.now, &mut out) {
+            polls += 1;
+            assert!(polls < bound && out.len() < bound, "polling goes on for ever");
+        }
+        while let Some((slot, record)) = self.gateway.poll_custody() {
+            match record {
+                Some(record) => self.custody.insert(slot, record),
+                None => self.custody.remove(&slot),
+            };
+        }
+        let handed = std::mem::take(&mut self.handed);
+        for (_, packet) in &out {
+            self.check_packet(packet, &handed);
+        }
+        for flow in &mut self.flows {
+            flow.alive &= self.gateway.flows().any(|info| info.key == flow.key);
+        }
+        self.check_memory();
+        self.pool.truncate(500);
+    }
+
+    fn check_packet(&mut self, packet: &Packet, handed: &[Packet]) {
+        let passed_on = handed.contains(packet);
+        let (Some(key), Some(segment)) = (packet.flow(), packet.as_tcp()) else {
+            assert!(passed_on, "{packet:?} came from nowhere");
+            return;
+        };
+        let of_flow = |flow: &&mut Flow| flow.key == key || flow.key == key.reversed();
+        let flow = self.flows.iter_mut().find(of_flow).expect("a packet of one of the flows");
+        let from = usize::from(flow.key != key);
+        let shift = flow.shifts.map_or(0, |shifts| shifts[from]);
+        let [near, far] = pair(&mut flow.ends, from);
+        if passed_on {
+            let end = segment.payload.len() as u64 + u64::from(segment.header.flags.contains(TcpFlags::FIN));
+            if let Some(offset) = near.space.offset(segment.header.seq, near.passed)
+                && offset <= near.passed
+            {
+                near.passed = near.passed.max(offset + end);
+                near.furthest = near.furthest.max(near.passed);
+            }
+            if let Some(ack) = far.space.offset(segment.header.ack, far.acknowledged)
+                && segment.header.flags.contains(TcpFlags::ACK)
+                && ack <= far.passed
+            {
+                let shift = flow.shifts.map_or(0, |shifts| shifts[from]);
+                far.on_told(ack, ack + (u64::from(segment.header.window) << shift));
+            }
+            return;
+        }
+        assert!(flow.alive, "{packet:?} of a flow that is over");
+        let counters = self.gateway.counters();
+        if segment.header.flags.contains(TcpFlags::RST) {
+            let given_up = counters.flows_given_up > 0;
+            assert!(near.sent_reset || given_up, "a reset that nobody sent");
+        }
+        assert!(segment.payload.len() <= 65_535 - 60, "a packet of {} bytes", segment.payload.len());
+        if segment.gso_size.is_none() {
+            assert!(segment.payload.len() <= flow.mss, "a segment of {} bytes", segment.payload.len());
+        }
+        near.on_passed(segment);
+        far.on_acknowledged(segment, shift, flow.shifts.is_some());
+        // A flow that is over leaves no record, and nothing that could be lost.
+        match self.custody.values().find(|record| record.flow == flow.key) {
+            Some(record) => {
+                let (acknowledged, _) = record.directions[1 - from];
+                let covered = !segment.header.ack.after(acknowledged);
+                assert!(covered, "acknowledged {:?}, beyond {record:?}", segment.header.ack);
+            }
+            None => assert!(!self.gateway.flows().any(|info| info.key == flow.key), "no record of custody"),
+        }
+    }
+
+    fn check_memory(&self) {
+        let held = self.gateway.allocated() as u64;
+        assert!(held <= self.config.memory.0, "{held} bytes held, of {}", self.config.memory);
+        // A buffer is charged with twice its bytes at most, and with the packet that filled it.
+        let of_flows = (2 * FLOWS) as u64 * (2 * self.config.flow_buffer.0 + LARGEST_CHUNK as u64);
+        assert!(held <= of_flows, "{held} bytes held by {FLOWS} flows, at most {of_flows}");
+        for leg in self.gateway.flows().filter_map(|info| info.legs).flatten() {
+            assert!(leg.window > 0 && leg.mss > 0);
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.played.iter().for_each(|step| eprintln!("{step:?}"));
+            eprintln!("then it was {}", self.now);
+        }
+    }
+}
+
+/// How a segment is packed.
+#[derive(Default)]
+struct Wrapping {
+    roomy: bool,
+    ecn: u8,
+}
+
+/// The end that acts, and the other.
+fn pair(ends: &mut [End; 2], side: usize) -> [&mut End; 2] {
+    let [client, server] = ends;
+    if side == 0 { [client, server] } else { [server, client] }
+}
