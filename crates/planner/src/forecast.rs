@@ -340,6 +340,8 @@ mod tests {
         let hold = |buffer| Path { legs: vec![clean; 2], relays: vec![Relay { buffer }] };
         let (all, none) = (hold(Some(SIZE)), hold(None));
         assert_eq!(moving(&all, &Transfer::new(SIZE)), moving(&none, &Transfer::new(SIZE)));
+        let held = all.forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap().relays[0];
+        assert!(held.drought < 1e-6 && held.overflow < 1e-6, "{held:?}");
         let cramped = chain(2, Some(Bytes(50_000)));
         assert!(moving(&cramped, &Transfer::new(SIZE)) > 1.1 * moving(&chain(2, None), &Transfer::new(SIZE)));
         let found = cramped.forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap();
