@@ -95,7 +95,7 @@ impl ThroughputModel for Pftk {
     }
 
     fn response(&self) -> Response {
-        Response::KeepsShare(0.5)
+        Response::keeps(0.5)
     }
 }
 
