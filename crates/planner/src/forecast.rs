@@ -149,7 +149,7 @@ impl Path {
             Forwarding::Stored => stages.iter().map(|stage| stage.alone()).sum(),
             Forwarding::Pipelined { wait_windows } => {
                 let waited: f64 = self.legs[1..].iter().map(|leg| leg.rtt.as_secs_f64()).sum();
-                f64::from(wait_windows) * waited + pipelined(stages, size, chain.rate)
+                f64::from(wait_windows) * waited + pipelined(stages, size, &chain)
             }
         };
         let slowest = (0..stages.len()).min_by(|a, b| stages[*a].flow.rate.total_cmp(&stages[*b].flow.rate));
@@ -185,13 +185,21 @@ impl Path {
     /// The throughput of a chain of `flows`, relay by relay. A buffer that can hold all of the `size` never fills.
     fn chain(&self, size: Bytes, mut flows: impl Iterator<Item = Flow>) -> Chain {
         let mut so_far = flows.next().unwrap_or(Flow::steady(0.0));
-        let mut chain = Chain { rate: so_far.rate, relays: Vec::new(), cramped: None };
+        let mut chain = Chain {
+            rate: so_far.rate,
+            relays: Vec::new(),
+            cramped: None,
+            in_flight: f64::INFINITY,
+            too_small: false,
+        };
         let mut worst = CRAMPED;
         for (i, (relay, next)) in self.relays.iter().zip(flows).enumerate() {
             let round_trips = self.legs[i].round_trip() + self.legs[i + 1].round_trip();
             let needed = buffer::needed(so_far, next, round_trips, TOLERANCE);
             let held = relay.buffer.filter(|held| *held < size).unwrap_or(Bytes(u64::MAX));
             let found = buffer::couple(so_far, next, held, round_trips);
+            chain.in_flight = chain.in_flight.min(held.0 as f64 / round_trips);
+            chain.too_small |= found.too_small;
             let lost = 1.0 - found.rate / so_far.rate.min(next.rate);
             if lost > worst {
                 worst = lost;
@@ -216,6 +224,10 @@ struct Chain {
     relays: Vec<RelayForecast>,
     /// The relay whose buffer costs most, if it costs more than it should.
     cramped: Option<usize>,
+    /// Bytes a second that the smallest buffer lets be in flight, whatever the legs do.
+    in_flight: f64,
+    /// Whether that is less than what would be.
+    too_small: bool,
 }
 
 impl Stage {
@@ -254,7 +266,7 @@ fn sizes(size: f64) -> impl Iterator<Item = f64> {
 }
 
 /// Seconds from first to last arrival, with relays that send on what they get.
-fn pipelined(stages: &[&Stage], size: f64, bounded: f64) -> f64 {
+fn pipelined(stages: &[&Stage], size: f64, chain: &Chain) -> f64 {
     let mut so_far = stages[0].times.clone();
     let mut flow = stages[0].met;
     let mut waiting = 0.0;
@@ -272,7 +284,9 @@ fn pipelined(stages: &[&Stage], size: f64, bounded: f64) -> f64 {
     }
     let least = stages.iter().map(|stage| stage.flow.rate).fold(f64::INFINITY, f64::min);
     // A bounded buffer costs in proportion to the size, an unbounded one with its root: whichever is more.
-    so_far[SIZES - 1] + waiting.max(size / bounded - size / least)
+    let time = so_far[SIZES - 1] + waiting.max(size / chain.rate - size / least);
+    // Where slow start overshoots, no more gets ahead than the buffers hold; where they bind all the time, nothing does.
+    time.max(size / if chain.too_small { chain.rate } else { chain.in_flight })
 }
 
 /// The relative standard deviation of the time that the slowest leg takes.
