@@ -25,7 +25,10 @@ pub(super) fn times(leg: &Leg, steady: Rate, response: Response, sizes: &[f64]) 
         // The segments before the first loss are as good as exponential, with mean 1/p.
         let first_loss = -((i as f64 + 0.5) / quantiles as f64).ln() / leg.loss.max(1e-15);
         let until_overflow = if overflows { segments_until(leg, top) } else { f64::INFINITY };
-        let end = if quantiles == 1 { until_overflow } else { first_loss.min(until_overflow) };
+        // A loss is noticed a round trip later, when the window has grown once more.
+        let growth = 1.0 + 1.0 / leg.segments_per_ack;
+        let noticed = first_loss + growth * window_after(leg, first_loss);
+        let end = if quantiles == 1 { until_overflow } else { noticed.min(until_overflow) };
         // While the window grows past what link and queue hold, as much as it grows by in a round trip is lost.
         let burst = if end == until_overflow { top / leg.segments_per_ack } else { 0.0 };
         let repaired = slow_start(leg, end) + burst / holes_per_round_trip * leg.round_trip();
