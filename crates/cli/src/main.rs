@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+mod cascade;
 mod conformance;
 mod demo;
 mod flows;
@@ -27,6 +28,7 @@ struct Cli {
 // One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand.
 #[derive(Subcommand)]
 enum Command {
+    Cascade(cascade::Args),
     Conformance(conformance::Args),
     Demo(demo::Args),
     Flows(flows::Args),
@@ -43,6 +45,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Cascade(args) => cascade::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Flows(args) => flows::run(args),
