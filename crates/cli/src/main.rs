@@ -9,6 +9,7 @@ mod gateway;
 mod lab;
 mod merge;
 mod replay;
+mod reproduce;
 mod results;
 mod run;
 mod scenario;
@@ -31,6 +32,7 @@ enum Command {
     Lab(lab::Args),
     Merge(merge::Args),
     Replay(replay::Args),
+    Reproduce(reproduce::Args),
     Run(run::Args),
     Scenario(scenario::Args),
 }
@@ -44,6 +46,7 @@ fn main() -> anyhow::Result<()> {
         Command::Lab(args) => lab::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Scenario(args) => scenario::run(&args),
     }
