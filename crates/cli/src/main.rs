@@ -7,7 +7,10 @@ mod demo;
 mod flows;
 mod gateway;
 mod lab;
+mod measure;
 mod merge;
+mod node;
+mod plan;
 mod replay;
 mod reproduce;
 mod results;
@@ -30,7 +33,10 @@ enum Command {
     Flows(flows::Args),
     Gateway(gateway::Args),
     Lab(lab::Args),
+    Measure(measure::Args),
     Merge(merge::Args),
+    Node(node::Args),
+    Plan(plan::Args),
     Replay(replay::Args),
     Reproduce(reproduce::Args),
     Run(run::Args),
@@ -44,7 +50,10 @@ fn main() -> anyhow::Result<()> {
         Command::Flows(args) => flows::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Lab(args) => lab::run(&args),
+        Command::Measure(args) => measure::run(&args),
         Command::Merge(args) => merge::run(&args),
+        Command::Node(args) => node::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Run(args) => run::run(&args),

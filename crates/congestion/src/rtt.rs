@@ -68,6 +68,8 @@ impl Default for RttConfig {
     }
 }
 
+/// The first time-out after a handshake with retransmissions (rule 5.7).
+const AFTER_SYN_RETRANSMISSION: Duration = Duration::from_secs(3);
 /// Longer samples are taken as this, so that sums cannot overflow.
 const LONGEST_SAMPLE: Duration = Duration::from_secs(3600);
 
@@ -133,6 +135,12 @@ impl RttEstimator {
         }
         let ticks = ((rtt.as_nanos() + tick / 2) / tick).max(1);
         self.config.tick * u32::try_from(ticks).unwrap_or(u32::MAX)
+    }
+
+    /// The handshake needed a retransmission: before the first sample the time-out is three seconds at
+    /// least (RFC 6298 rule 5.7), since the path may be longer than the usual first time-out.
+    pub fn on_syn_retransmitted(&mut self) {
+        self.config.initial_rto = self.config.initial_rto.max(AFTER_SYN_RETRANSMISSION);
     }
 
     /// The retransmission time-out, backoff included.

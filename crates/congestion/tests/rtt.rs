@@ -20,6 +20,15 @@ fn before_a_sample_the_timeout_is_one_second() {
 }
 
 #[test]
+fn after_a_syn_that_was_sent_again_it_is_three_until_the_first_sample() {
+    let mut rtt = RttEstimator::new(exact());
+    rtt.on_syn_retransmitted();
+    assert_eq!(rtt.rto(), Duration::from_secs(3));
+    rtt.on_sample(Time::ZERO, ms(100));
+    assert_eq!(rtt.rto(), ms(300));
+}
+
+#[test]
 fn samples_are_smoothed_by_the_rules_2_2_and_2_3() {
     let mut rtt = RttEstimator::new(exact());
     rtt.on_sample(Time::ZERO, ms(800));

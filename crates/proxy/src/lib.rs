@@ -22,7 +22,6 @@ mod gateway;
 mod handshake;
 mod orphan;
 mod split_flow;
-mod timers;
 
 pub use config::{GatewayConfig, LegConfig};
 pub use counters::Counters;

@@ -88,7 +88,9 @@ impl SplitFlow {
         });
         let mut flow =
             SplitFlow { key, ends, directions, agreed, opened: now, draining: false, odd: Odd::default() };
-        if !ambiguous {
+        if ambiguous {
+            flow.directions.iter_mut().for_each(|d| d.sender.on_syn_retransmitted());
+        } else {
             let to_server = syn_ack_at.saturating_since(syn_at);
             let to_client = now.saturating_since(syn_ack_at);
             for (side, rtt) in [(Side::Client, to_server), (Side::Server, to_client)] {

@@ -42,3 +42,4 @@ pub use receiver::{AckPolicy, Receiver, Segment};
 pub use recovery::{Recovery, UnknownRecovery};
 pub use scoreboard::{Record, Scoreboard};
 pub use sender::{Ack, Outgoing, Sender, SenderConfig, SenderStats};
+pub use timers::Timers;

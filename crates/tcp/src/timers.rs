@@ -5,18 +5,18 @@ use shorthaul_types::{Deadline, Time};
 /// Deadlines of many connections. An idle one has none and costs nothing; one that moves its
 /// deadline leaves the old entry behind, to be dropped when it comes up.
 #[derive(Debug, Default)]
-pub(crate) struct Timers {
+pub struct Timers {
     heap: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
 impl Timers {
     /// Wants the connection in slot `index` to be called at `at`.
-    pub(crate) fn arm(&mut self, index: u32, at: Time) {
+    pub fn arm(&mut self, index: u32, at: Time) {
         self.heap.push(Reverse((at, index)));
     }
 
     /// The next slot whose entry is due; the caller knows whether the entry is still meant.
-    pub(crate) fn pop_due(&mut self, now: Time) -> Option<(Time, u32)> {
+    pub fn pop_due(&mut self, now: Time) -> Option<(Time, u32)> {
         match self.heap.peek() {
             Some(&Reverse((at, index))) if at <= now => {
                 self.heap.pop();
@@ -27,7 +27,7 @@ impl Timers {
     }
 
     /// When the next entry is due.
-    pub(crate) fn next(&self) -> Option<Deadline> {
+    pub fn next(&self) -> Option<Deadline> {
         self.heap.peek().map(|&Reverse((at, _))| Deadline { at, timer: "connection" })
     }
 }

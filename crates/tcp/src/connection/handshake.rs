@@ -263,6 +263,7 @@ impl Connection {
         } else if let Some(timestamps) = header.options.timestamps.filter(|_| self.agreed.timestamps) {
             Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(timestamps.ecr)))
         } else {
+            self.sender.on_syn_retransmitted();
             return;
         };
         if rtt > Duration::ZERO && rtt < Duration::from_secs(600) {

@@ -210,6 +210,11 @@ impl Sender {
         self.rtt.on_sample(now, rtt);
     }
 
+    /// The handshake needed a retransmission, so it measured nothing, and the path may be a long one.
+    pub fn on_syn_retransmitted(&mut self) {
+        self.rtt.on_syn_retransmitted();
+    }
+
     /// The congestion control.
     pub fn control(&self) -> &dyn Control {
         &*self.control

@@ -1,0 +1,230 @@
+//! `shorthaul plan`: whether a transfer should use relays, how many, which, and what comes of it.
+//!
+//! Reading order: `line` (relays anywhere on one path), `sites` (the file of measured sites), `network` (relays at those
+//! sites); each makes a table, a figure, rows for programs and the sentence that a person would say.
+mod line;
+mod network;
+mod row;
+mod sites;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use shorthaul_link::parse_probability;
+use shorthaul_planner::{Forwarding, Leg, Limits, Policy, SetUp, ThroughputModel, Transfer, model};
+use shorthaul_report::plot::Figure;
+use shorthaul_report::{Manifest, Table, Terminal};
+use shorthaul_types::{BitRate, Bytes, parse_duration};
+
+use row::Row;
+
+/// Say whether a transfer should use relays, how many, where, with what buffers, and what is gained.
+///
+/// Either describe one path (`--rtt 128ms --loss 0.1% --rate 32Mbit/s --size 100MB`), on which relays can stand anywhere;
+/// or give a file of measured sites (`--sites sites.toml --size 10GB`), of which the best are chosen.
+#[derive(clap::Args)]
+pub struct Args {
+    /// How much is to be moved.
+    #[arg(long, value_name = "SIZE")]
+    size: Bytes,
+
+    /// The round-trip time between the ends.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present = "sites")]
+    rtt: Option<Duration>,
+
+    /// The share of packets that the path loses, all of it together.
+    #[arg(long, value_name = "SHARE", value_parser = parse_probability, required_unless_present = "sites")]
+    loss: Option<f64>,
+
+    /// The rate of the narrowest link, headers included.
+    #[arg(long, value_name = "RATE", required_unless_present = "sites")]
+    rate: Option<BitRate>,
+
+    /// What the narrowest link's queue holds, in bandwidth-delay products.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1.0)]
+    queue: f64,
+
+    /// The smaller of both ends' TCP buffers, if they bind.
+    #[arg(long, value_name = "SIZE")]
+    window: Option<Bytes>,
+
+    /// A TOML file of sites and what was measured between them.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rtt", "loss", "rate", "queue", "window"])]
+    sites: Option<PathBuf>,
+
+    /// How many relays are thought of: `0..4` is none to four, `2` is up to two.
+    #[arg(long, value_name = "NUMBERS", default_value = "0..4", value_parser = parse_relays)]
+    relays: RelayRange,
+
+    /// How TCP behaves.
+    #[arg(long, value_name = "MODEL", default_value = "cubic", value_parser = model_names())]
+    model: String,
+
+    /// Use relays only if that is at least this many times as fast; 0 for always.
+    #[arg(long, value_name = "TIMES", default_value_t = 1.1)]
+    min_gain: f64,
+
+    /// What each relay can hold; without, as much as it needs.
+    #[arg(long, value_name = "SIZE", conflicts_with = "sites")]
+    buffer: Option<Bytes>,
+
+    /// Round trips that each relay waits before it sends on.
+    #[arg(long, value_name = "WINDOWS", default_value_t = 0)]
+    wait: u32,
+
+    /// Relays store everything before they send it on.
+    #[arg(long, conflicts_with = "wait")]
+    stored: bool,
+
+    /// Relays are set up one after the other.
+    #[arg(long)]
+    sequential: bool,
+
+    /// The sum of the legs' round-trip times is to be no longer. With `--sites`.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "sites")]
+    max_rtt: Option<Duration>,
+
+    /// The transfer is to cost no more. With `--sites`.
+    #[arg(long, value_name = "PRICE", requires = "sites")]
+    max_price: Option<f64>,
+
+    /// All relays together are to hold no more. With `--sites`.
+    #[arg(long, value_name = "SIZE", requires = "sites")]
+    max_memory: Option<Bytes>,
+
+    /// Where figure and data go: `<STEM>.svg`, `<STEM>.png`, `<STEM>.csv`.
+    #[arg(long, value_name = "STEM", default_value = "out/plan")]
+    out: PathBuf,
+}
+
+/// From how many relays to how many, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RelayRange {
+    least: usize,
+    most: usize,
+}
+
+/// More relays than this nobody has.
+const MOST_RELAYS: usize = 64;
+
+fn parse_relays(text: &str) -> Result<RelayRange, String> {
+    let wrong = || format!("write a range such as `0..4` or a number from 0 to {MOST_RELAYS}");
+    let number = |part: &str| part.trim().parse::<usize>().map_err(|_| wrong());
+    let range = match text.split_once("..") {
+        Some((least, most)) => {
+            RelayRange { least: number(least)?, most: number(most.trim_start_matches('='))? }
+        }
+        None => RelayRange { least: 0, most: number(text)? },
+    };
+    if range.least <= range.most && range.most <= MOST_RELAYS { Ok(range) } else { Err(wrong()) }
+}
+
+fn model_names() -> clap::builder::PossibleValuesParser {
+    use clap::builder::PossibleValue;
+    model::all()
+        .iter()
+        .map(|model| PossibleValue::new(model.name()).help(model.source()))
+        .collect::<Vec<_>>()
+        .into()
+}
+
+/// What was found out, ready to be shown.
+struct Answer {
+    /// What was asked, in a line.
+    question: String,
+    table: Table,
+    /// What a person would say.
+    sentences: Vec<String>,
+    figure: Figure,
+    rows: Vec<Row>,
+    /// What the plan was made from, by name and text.
+    file: Option<(String, String)>,
+}
+
+/// Plans, prints, draws.
+pub fn run(args: &Args) -> Result<()> {
+    let model = model::by_name(&args.model)?;
+    let answer = match &args.sites {
+        Some(file) => network::answer(args, file, &*model)?,
+        None => line::answer(args, &*model)?,
+    };
+    let manifest = args.manifest(&answer, &*model);
+    println!("{}\n", answer.question);
+    print!("{}", answer.table.render(Terminal::stdout()));
+    println!();
+    for sentence in &answer.sentences {
+        println!("{sentence}");
+    }
+    let [svg, png] = answer.figure.save(&args.out, &manifest)?;
+    let csv = svg.with_extension("csv");
+    row::csv(&answer.rows, &manifest)?.save(&csv)?;
+    println!("\nFigure and data: {}, {}, {}", svg.display(), png.display(), csv.display());
+    Ok(())
+}
+
+impl Args {
+    /// The path that the flags describe.
+    fn leg(&self) -> Result<Leg> {
+        let (Some(rtt), Some(loss), Some(rate)) = (self.rtt, self.loss, self.rate) else {
+            bail!("describe the path: --rtt 128ms --loss 0.1% --rate 32Mbit/s, or give --sites FILE");
+        };
+        let leg = Leg { queue_bdp: self.queue, window_limit: self.window, ..Leg::new(rtt, loss, rate) };
+        leg.check().context("the path described by the flags")?;
+        Ok(leg)
+    }
+
+    fn transfer(&self) -> Result<Transfer> {
+        let transfer = Transfer {
+            size: self.size,
+            forwarding: if self.stored {
+                Forwarding::Stored
+            } else {
+                Forwarding::Pipelined { wait_windows: self.wait }
+            },
+            set_up: if self.sequential { SetUp::Sequential } else { SetUp::Parallel },
+        };
+        transfer.check().context("--size")?;
+        Ok(transfer)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            relays: self.relays.most,
+            round_trip: self.max_rtt,
+            price: self.max_price,
+            memory: self.max_memory,
+        }
+    }
+
+    fn policy(&self) -> Policy {
+        if self.min_gain > 0.0 { Policy::Gain(self.min_gain) } else { Policy::Always }
+    }
+
+    fn manifest(&self, answer: &Answer, model: &dyn ThroughputModel) -> Manifest {
+        let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+        let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
+            .arguments(arguments)
+            .fact("model", &format!("{}: {}", model.name(), model.source()));
+        match &answer.file {
+            Some((name, text)) => manifest.scenario(name, text),
+            None => manifest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relays_are_a_range_or_a_number() {
+        let range = |least, most| Ok(RelayRange { least, most });
+        assert_eq!(parse_relays("0..4"), range(0, 4));
+        assert_eq!(parse_relays("1..=3"), range(1, 3));
+        assert_eq!(parse_relays("2"), range(0, 2));
+        for wrong in ["4..1", "many", "0..100", "-1"] {
+            assert!(parse_relays(wrong).unwrap_err().contains("0..4"), "{wrong}");
+        }
+    }
+}

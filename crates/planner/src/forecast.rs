@@ -1,0 +1,392 @@
+use std::fmt;
+use std::time::Duration;
+
+use shorthaul_types::{BitRate, Bytes, format_duration};
+
+use crate::buffer::{self, Flow};
+use crate::{Forwarding, Leg, Limit, Path, PlanError, Rate, ThroughputModel, Transfer};
+
+/// How fast a transfer will be, how sure that is, and what keeps it from being faster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forecast {
+    /// What is moved.
+    pub size: Bytes,
+    /// Payload a second in the long run, whatever the size.
+    pub steady: BitRate,
+    /// From the first SYN to the arrival of the last byte.
+    pub time: Estimate,
+    /// The part of [`time`](Self::time) that passes until the first byte of payload arrives.
+    pub set_up: Duration,
+    /// Legs of the path.
+    pub legs: usize,
+    /// Whether all legs are the same, so that none is slower than the others.
+    pub alike: bool,
+    /// What binds.
+    pub bottleneck: Bottleneck,
+    /// What happens at each relay.
+    pub relays: Vec<RelayForecast>,
+}
+
+/// A time and the interval in which it will lie in 19 of 20 cases, if the path is as it was said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// The expected time.
+    pub expected: Duration,
+    /// From here,
+    pub low: Duration,
+    /// to here.
+    pub high: Duration,
+}
+
+/// Which leg is the slowest, and what makes it so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bottleneck {
+    /// The leg, counted from 0 at the source. For [`Limit::Buffer`] the one that leads into that relay.
+    pub leg: usize,
+    /// What binds on it.
+    pub limit: Limit,
+}
+
+/// A relay's buffer during the transfer, once it is under way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RelayForecast {
+    /// The least buffer with which not more than [`TOLERANCE`] of the throughput is lost here; no more than the transfer.
+    pub needed: Bytes,
+    /// The share of its possible throughput that the outgoing leg loses because the buffer is empty.
+    pub drought: f64,
+    /// The share that the incoming leg loses because the buffer is full.
+    pub overflow: f64,
+}
+
+/// The share of throughput that a buffer of the recommended size may cost at one relay.
+pub const TOLERANCE: f64 = 0.05;
+/// A buffer that costs a larger share than this is what binds.
+const CRAMPED: f64 = 1.5 * TOLERANCE;
+/// Standard deviations of a two-sided interval of 95 %.
+const DEVIATIONS: f64 = 1.96;
+/// Sizes at which legs' courses are compared.
+const SIZES: usize = 40;
+
+impl Forecast {
+    /// What the transfer sees on average: its size over its expected time.
+    pub fn throughput(&self) -> BitRate {
+        BitRate::from_bits_per_sec(per_second(self.size, self.time.expected))
+    }
+
+    /// The interval of [`throughput`](Self::throughput), lower end first.
+    pub fn throughput_interval(&self) -> (BitRate, BitRate) {
+        let at = |time| BitRate::from_bits_per_sec(per_second(self.size, time));
+        (at(self.time.high), at(self.time.low))
+    }
+}
+
+fn per_second(size: Bytes, time: Duration) -> u64 {
+    (8.0 * size.0 as f64 / time.as_secs_f64().max(1e-9)).round() as u64
+}
+
+impl fmt::Display for Forecast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Estimate { expected, low, high } = self.time;
+        let time = format_duration;
+        write!(
+            f,
+            "{} in {} ({} to {}), {} on average: ",
+            self.size,
+            time(expected),
+            time(low),
+            time(high),
+            self.throughput()
+        )?;
+        let Bottleneck { leg, limit } = self.bottleneck;
+        match limit {
+            Limit::Start => write!(f, "{limit} take most of it"),
+            Limit::Buffer => write!(f, "the buffer of relay {} is what binds", leg + 1),
+            _ if self.legs == 1 => write!(f, "{limit} is what binds"),
+            _ if self.alike => write!(f, "{limit} on each of {} legs is what binds", self.legs),
+            _ => write!(f, "{limit} on leg {} of {} is what binds", leg + 1, self.legs),
+        }
+    }
+}
+
+/// A leg as the chain sees it: all that needs the model, so that it is asked once for each leg and transfer.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage {
+    rate: Rate,
+    /// Without relays' buffers.
+    pub(crate) flow: Flow,
+    /// The same with no more variation than a transfer of this size meets.
+    pub(crate) met: Flow,
+    elasticity: f64,
+    /// How many are expected.
+    losses: f64,
+    /// Seconds to move each of the sizes.
+    times: Vec<f64>,
+}
+
+impl Path {
+    /// What `model` says of `transfer` over this path.
+    ///
+    /// A chain's time is that of a line of servers in tandem: no byte leaves a leg before it has left the one before. On top
+    /// of that come set-up (equation 7), the waiting of unevenly fast legs for each other, and the relays' buffers.
+    ///
+    /// # Errors
+    /// Those of [`Path::check`], and [`PlanError::OutOfRange`] for an empty transfer.
+    pub fn forecast(&self, model: &dyn ThroughputModel, transfer: &Transfer) -> Result<Forecast, PlanError> {
+        self.check()?;
+        transfer.check()?;
+        let stages: Vec<Stage> = self.legs.iter().map(|leg| Stage::of(model, leg, transfer)).collect();
+        let stages: Vec<&Stage> = stages.iter().collect();
+        Ok(self.combine(model.relative_error(), transfer, &stages))
+    }
+
+    /// The forecast for a path that has passed its check, from what the model says of its legs.
+    pub(crate) fn combine(&self, model_error: f64, transfer: &Transfer, stages: &[&Stage]) -> Forecast {
+        let size = transfer.size.0 as f64;
+        let long_run = self.chain(Bytes(u64::MAX), stages.iter().map(|stage| stage.flow));
+        let chain = self.chain(transfer.size, stages.iter().map(|stage| stage.met));
+        let set_up = self.set_up_time(transfer.set_up);
+        let moving = match transfer.forwarding {
+            Forwarding::Stored => stages.iter().map(|stage| stage.alone()).sum(),
+            Forwarding::Pipelined { wait_windows } => {
+                let waited: f64 = self.legs[1..].iter().map(|leg| leg.rtt.as_secs_f64()).sum();
+                f64::from(wait_windows) * waited + pipelined(stages, size, &chain)
+            }
+        };
+        let slowest = (0..stages.len()).min_by(|a, b| stages[*a].flow.rate.total_cmp(&stages[*b].flow.rate));
+        let slowest = slowest.unwrap_or_default();
+        let at_rate = size / stages[slowest].flow.rate;
+        let bottleneck =
+            if at_rate < 0.5 * (set_up + moving) && !matches!(transfer.forwarding, Forwarding::Stored) {
+                let cramped = size / chain.rate > 0.5 * (set_up + moving);
+                match chain.cramped {
+                    Some(relay) if cramped => Bottleneck { leg: relay, limit: Limit::Buffer },
+                    _ => Bottleneck { leg: slowest, limit: Limit::Start },
+                }
+            } else if let Some(relay) = chain.cramped {
+                Bottleneck { leg: relay, limit: Limit::Buffer }
+            } else {
+                Bottleneck { leg: slowest, limit: stages[slowest].rate.limit }
+            };
+        let interval =
+            Interval { set_up, moving, least: size / stages[slowest].ceiling(&self.legs[slowest]) };
+        let spread = spread(model_error, stages[slowest], at_rate / moving.max(1e-12));
+        Forecast {
+            size: transfer.size,
+            steady: BitRate::from_bits_per_sec((8.0 * long_run.rate).round() as u64),
+            time: interval.estimate(spread),
+            set_up: Duration::from_secs_f64(set_up),
+            legs: self.legs.len(),
+            alike: self.legs.windows(2).all(|pair| pair[0] == pair[1]),
+            bottleneck,
+            relays: chain.relays,
+        }
+    }
+
+    /// The throughput of a chain of `flows`, relay by relay. A buffer that can hold all of the `size` never fills.
+    fn chain(&self, size: Bytes, mut flows: impl Iterator<Item = Flow>) -> Chain {
+        let mut so_far = flows.next().unwrap_or(Flow::steady(0.0));
+        let mut chain = Chain {
+            rate: so_far.rate,
+            relays: Vec::new(),
+            cramped: None,
+            in_flight: f64::INFINITY,
+            too_small: false,
+        };
+        let mut worst = CRAMPED;
+        for (i, (relay, next)) in self.relays.iter().zip(flows).enumerate() {
+            let round_trips = self.legs[i].round_trip() + self.legs[i + 1].round_trip();
+            let needed = buffer::needed(so_far, next, round_trips, TOLERANCE);
+            let held = relay.buffer.filter(|held| *held < size).unwrap_or(Bytes(u64::MAX));
+            let found = buffer::couple(so_far, next, held, round_trips);
+            chain.in_flight = chain.in_flight.min(held.0 as f64 / round_trips);
+            chain.too_small |= found.too_small;
+            let lost = 1.0 - found.rate / so_far.rate.min(next.rate);
+            if lost > worst {
+                worst = lost;
+                chain.cramped = Some(i);
+            }
+            chain.relays.push(RelayForecast {
+                needed: needed.min(size),
+                drought: found.drought,
+                overflow: found.overflow,
+            });
+            so_far = buffer::passed_on(so_far, next, &found);
+        }
+        chain.rate = so_far.rate;
+        chain
+    }
+}
+
+/// What becomes of a chain of flows.
+struct Chain {
+    /// Bytes a second.
+    rate: f64,
+    relays: Vec<RelayForecast>,
+    /// The relay whose buffer costs most, if it costs more than it should.
+    cramped: Option<usize>,
+    /// Bytes a second that the smallest buffer lets be in flight, whatever the legs do.
+    in_flight: f64,
+    /// Whether that is less than what would be.
+    too_small: bool,
+}
+
+impl Stage {
+    /// What `model` says of `leg`, for sizes up to that of the transfer.
+    pub(crate) fn of(model: &dyn ThroughputModel, leg: &Leg, transfer: &Transfer) -> Stage {
+        let mss = f64::from(leg.framing.mss());
+        let rate = model.rate(leg);
+        let elasticity = model.loss_elasticity(leg);
+        let bytes_per_sec = rate.segments_per_sec * mss;
+        // See `Flow`.
+        let variance =
+            if leg.loss > 0.0 { bytes_per_sec * mss * elasticity * elasticity / leg.loss } else { 0.0 };
+        let flow = Flow { rate: bytes_per_sec, variance, deviation: 0.8 * elasticity * bytes_per_sec };
+        // Where hardly one loss is expected there is hardly anything to vary.
+        let losses = leg.loss * transfer.size.0 as f64 / mss;
+        let share = losses * losses / (1.0 + losses * losses);
+        let met = Flow { variance: share * variance, deviation: share.sqrt() * flow.deviation, ..flow };
+        let segments: Vec<f64> = sizes(transfer.size.0 as f64).map(|bytes| bytes / mss).collect();
+        let times = model.times(leg, &segments);
+        Stage { rate, flow, met, elasticity, losses, times }
+    }
+
+    /// Seconds that the whole transfer takes on this leg alone.
+    pub(crate) fn alone(&self) -> f64 {
+        self.times[SIZES - 1]
+    }
+
+    fn ceiling(&self, leg: &Leg) -> f64 {
+        leg.capacity_segments() * f64::from(leg.framing.mss())
+    }
+}
+
+/// Sizes from one byte on, closer together where transfers begin.
+fn sizes(size: f64) -> impl Iterator<Item = f64> {
+    (0..SIZES).map(move |i| size.powf(i as f64 / (SIZES - 1) as f64))
+}
+
+/// Seconds from first to last arrival, with relays that send on what they get.
+fn pipelined(stages: &[&Stage], size: f64, chain: &Chain) -> f64 {
+    let mut so_far = stages[0].times.clone();
+    let mut flow = stages[0].met;
+    let mut waiting = 0.0;
+    for next in &stages[1..] {
+        // T(x) = max over y ≤ x of T(y) + t(x) − t(y): at some byte y this leg last waited for the one before.
+        let mut lead = f64::NEG_INFINITY;
+        for (done, own) in so_far.iter_mut().zip(&next.times) {
+            lead = lead.max(*done - own);
+            *done = lead + own;
+        }
+        waiting += buffer::waiting(flow, next.met, size);
+        if next.met.rate < flow.rate {
+            flow = next.met;
+        }
+    }
+    let least = stages.iter().map(|stage| stage.flow.rate).fold(f64::INFINITY, f64::min);
+    // A bounded buffer costs in proportion to the size, an unbounded one with its root: whichever is more.
+    let time = so_far[SIZES - 1] + waiting.max(size / chain.rate - size / least);
+    // Where slow start overshoots, no more gets ahead than the buffers hold; where they bind all the time, nothing does.
+    time.max(size / if chain.too_small { chain.rate } else { chain.in_flight })
+}
+
+/// The relative standard deviation of the time that the slowest leg takes.
+fn spread(model_error: f64, stage: &Stage, share_at_rate: f64) -> f64 {
+    // Over many losses e/√n; where hardly one is expected, the chance that it comes.
+    let n = stage.losses;
+    let chance = share_at_rate.min(1.0) * stage.elasticity * (n / (1.0 + n * n)).sqrt();
+    model_error.hypot(chance)
+}
+
+/// What an interval is made of, in seconds.
+struct Interval {
+    set_up: f64,
+    moving: f64,
+    /// No transfer is faster than the link.
+    least: f64,
+}
+
+impl Interval {
+    fn estimate(&self, spread: f64) -> Estimate {
+        let factor = (DEVIATIONS * spread).exp();
+        let at = |moving: f64| Duration::from_secs_f64(self.set_up + moving);
+        let expected = self.moving;
+        Estimate {
+            expected: at(expected),
+            low: at((expected / factor).max(self.least.min(expected))),
+            high: at(expected * factor),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Relay, SetUp, model};
+
+    const SIZE: Bytes = Bytes(100_000_000);
+
+    fn leg() -> Leg {
+        Leg::new(Duration::from_millis(40), 0.001, BitRate::from_bits_per_sec(1_000_000_000))
+    }
+
+    /// So many legs like [`leg`], one after the other, with relays of this buffer.
+    fn chain(legs: usize, buffer: Option<Bytes>) -> Path {
+        Path { legs: vec![leg(); legs], relays: vec![Relay { buffer }; legs - 1] }
+    }
+
+    fn moving(path: &Path, transfer: &Transfer) -> f64 {
+        let found = path.forecast(&*model::by_name("reno").unwrap(), transfer).unwrap();
+        (found.time.expected - found.set_up).as_secs_f64()
+    }
+
+    #[test]
+    fn each_more_equal_leg_is_waited_for() {
+        let times: Vec<f64> = (1..=3).map(|legs| moving(&chain(legs, None), &Transfer::new(SIZE))).collect();
+        let (second, third) = (times[1] - times[0], times[2] - times[1]);
+        assert!(second > 0.03 * times[0] && second < 0.3 * times[0], "{times:?}");
+        assert!(third > 0.5 * second, "{times:?}");
+    }
+
+    #[test]
+    fn a_relay_that_can_hold_everything_holds_nothing_up() {
+        // Hardly one loss is expected, so the long run would hold far more than there is.
+        let clean = Leg { loss: 1e-5, ..leg() };
+        let hold = |buffer| Path { legs: vec![clean; 2], relays: vec![Relay { buffer }] };
+        let (all, none) = (hold(Some(SIZE)), hold(None));
+        assert_eq!(moving(&all, &Transfer::new(SIZE)), moving(&none, &Transfer::new(SIZE)));
+        let held = all.forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap().relays[0];
+        assert!(held.drought < 1e-6 && held.overflow < 1e-6, "{held:?}");
+        let cramped = chain(2, Some(Bytes(50_000)));
+        assert!(moving(&cramped, &Transfer::new(SIZE)) > 1.1 * moving(&chain(2, None), &Transfer::new(SIZE)));
+        let found = cramped.forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap();
+        assert_eq!(found.bottleneck, Bottleneck { leg: 0, limit: Limit::Buffer });
+        assert!(found.to_string().contains("the buffer of relay 1 is what binds"), "{found}");
+    }
+
+    #[test]
+    fn storing_first_takes_the_sum_and_waiting_windows_their_time() {
+        let one = moving(&chain(1, None), &Transfer::new(SIZE));
+        let stored = Transfer { forwarding: Forwarding::Stored, ..Transfer::new(SIZE) };
+        assert!((moving(&chain(3, None), &stored) / (3.0 * one) - 1.0).abs() < 1e-6);
+        let waiting = Transfer {
+            forwarding: Forwarding::Pipelined { wait_windows: 16 },
+            set_up: SetUp::Sequential,
+            ..Transfer::new(SIZE)
+        };
+        let waited = moving(&chain(3, None), &waiting) - moving(&chain(3, None), &Transfer::new(SIZE));
+        assert!((waited - 16.0 * 0.08).abs() < 1e-6, "{waited}");
+    }
+
+    #[test]
+    fn a_forecast_is_a_sentence() {
+        let found =
+            Path::direct(leg()).forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap();
+        let said = found.to_string();
+        assert!(said.starts_with("100 MB in ") && said.ends_with("loss is what binds"), "{said}");
+        let slow = Leg { rtt: Duration::from_millis(90), ..leg() };
+        let path = Path { legs: vec![leg(), slow, leg()], relays: vec![Relay::default(); 2] };
+        let said =
+            path.forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap().to_string();
+        assert!(said.ends_with("loss on leg 2 of 3 is what binds"), "{said}");
+    }
+}
