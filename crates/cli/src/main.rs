@@ -13,6 +13,7 @@ mod merge;
 mod node;
 mod plan;
 mod replay;
+mod reproduce;
 mod results;
 mod run;
 mod scenario;
@@ -39,6 +40,7 @@ enum Command {
     Node(node::Args),
     Plan(plan::Args),
     Replay(replay::Args),
+    Reproduce(reproduce::Args),
     Run(run::Args),
     Scenario(scenario::Args),
 }
@@ -56,6 +58,7 @@ fn main() -> anyhow::Result<()> {
         Command::Node(args) => node::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Scenario(args) => scenario::run(&args),
     }
