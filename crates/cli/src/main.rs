@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 mod conformance;
 mod demo;
+mod endpoint;
 mod flows;
 mod gateway;
 mod lab;
@@ -27,6 +28,7 @@ struct Cli {
 enum Command {
     Conformance(conformance::Args),
     Demo(demo::Args),
+    Endpoint(endpoint::Args),
     Flows(flows::Args),
     Gateway(gateway::Args),
     Lab(lab::Args),
@@ -41,6 +43,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Endpoint(args) => endpoint::run(&args),
         Command::Flows(args) => flows::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Lab(args) => lab::run(&args),
