@@ -61,24 +61,30 @@ pub struct Exchange {
 
 /// What a download is asked for with.
 const REQUEST: u64 = 200;
-/// What is sent in the half-closed connection.
-const TAIL: u64 = 20_000;
+
+/// One end closes while the other still sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfClose {
+    /// Bytes that the other end sends then.
+    pub tail: u64,
+    /// Of two large streams, whose sender closes first; that of a single one always does.
+    pub closer_is_client: bool,
+}
 
 impl Exchange {
-    /// `stream` of `bytes`. With a half-close, the sender of a large stream closes first and the other
-    /// end still sends; of two large streams `closer_is_client` says whose sender that is.
-    pub fn new(stream: Stream, bytes: u64, half_close: bool, closer_is_client: bool) -> Self {
+    /// `stream` of `bytes`.
+    pub fn new(stream: Stream, bytes: u64, half_close: Option<HalfClose>) -> Self {
         let (up, down, closer_is_client) = match stream {
             Stream::Upload => (bytes, 0, true),
             Stream::Download => (REQUEST, bytes, false),
-            Stream::Both => (bytes, bytes, closer_is_client),
+            Stream::Both => (bytes, bytes, half_close.is_some_and(|h| h.closer_is_client)),
         };
-        let tail = if half_close { TAIL } else { 0 };
+        let tail = half_close.map_or(0, |half_close| half_close.tail);
         let script = |first, others, closer: bool| Script {
             first,
             after_end: if closer { 0 } else { tail },
             expects: if closer { others + tail } else { others },
-            closing: match (half_close, closer) {
+            closing: match (half_close.is_some(), closer) {
                 (false, _) => Closing::AfterReceiving,
                 (true, true) => Closing::AfterSending,
                 (true, false) => Closing::AfterPeer,
@@ -95,11 +101,13 @@ mod tests {
     #[test]
     fn each_end_expects_what_the_other_sends_and_somebody_closes_first() {
         for stream in [Stream::Upload, Stream::Download, Stream::Both] {
-            for (half_close, closer_is_client) in [(false, false), (true, false), (true, true)] {
-                let Exchange { client, server } = Exchange::new(stream, 5000, half_close, closer_is_client);
+            let closers =
+                [true, false].map(|closer_is_client| Some(HalfClose { tail: 700, closer_is_client }));
+            for half_close in [None, closers[0], closers[1]] {
+                let Exchange { client, server } = Exchange::new(stream, 5000, half_close);
                 assert_eq!((client.expects, server.expects), (server.sends(), client.sends()));
                 let first = [client, server].iter().filter(|s| s.closing != Closing::AfterPeer).count();
-                assert_eq!(first, if half_close { 1 } else { 2 }, "{stream:?}");
+                assert_eq!(first, if half_close.is_some() { 1 } else { 2 }, "{stream:?}");
                 assert!(client.expects + server.expects >= 5000);
             }
         }
