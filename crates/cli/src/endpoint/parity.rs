@@ -1,7 +1,9 @@
 //! `shorthaul endpoint parity`: our sender against the kernel's own, over the same path.
 //!
-//! Reading order: `cell` (what is compared), `transfer` (one transfer, live), `result`, `show`.
+//! Reading order: `cell` (what is compared), `transfer` (one transfer, live), `machine` (was it quiet?),
+//! `result`, `show`.
 mod cell;
+mod machine;
 mod result;
 mod show;
 mod transfer;
@@ -16,6 +18,7 @@ use shorthaul_types::{Bytes, Seed, format_duration};
 
 use super::progress::Progress;
 use cell::Cell;
+use machine::ProcessorTime;
 use result::{Pair, Row};
 use transfer::Who;
 
@@ -124,7 +127,7 @@ fn measure(args: &Args, cell: &Cell, progress: &Progress) -> Row {
     let mut row = Row { cell: *cell, bytes: bytes.0, pairs: Vec::new(), failure: None };
     for number in 0..args.pairs() {
         let seed = Seed(args.seed).derive(&cell.name_of_path()).nth(number);
-        match run_pair(cell, bytes, seed, number) {
+        match run_undisturbed(cell, bytes, seed, number) {
             Ok(pair) => {
                 let show = |who| Unit::BitsPerSecond.format(pair.by(who).goodput_bit_per_s);
                 progress.ended(&format!(
@@ -147,9 +150,28 @@ fn measure(args: &Args, cell: &Cell, progress: &Progress) -> Row {
     row
 }
 
+/// How often a pair is repeated because the machine was busy otherwise.
+const REPEATS: u32 = 2;
+
+/// The first pair that nobody disturbed, or else the least disturbed of several.
+fn run_undisturbed(cell: &Cell, bytes: Bytes, seed: Seed, number: u64) -> Result<Pair> {
+    let mut best = run_pair(cell, bytes, seed, number)?;
+    for _ in 0..REPEATS {
+        if !best.is_disturbed() {
+            break;
+        }
+        let pair = run_pair(cell, bytes, seed, number)?;
+        if pair.others < best.others {
+            best = pair;
+        }
+    }
+    Ok(best)
+}
+
 /// Both at once, so that what disturbs the machine disturbs both; one after the other where it could
 /// not bear both, beginning with each of them in turn.
 fn run_pair(cell: &Cell, bytes: Bytes, seed: Seed, number: u64) -> Result<Pair> {
+    let before = ProcessorTime::now();
     let run = |who| transfer::run(cell, who, bytes, seed).with_context(|| format!("{} sender", who.name()));
     let (ours, kernel) = if !cell.is_fast() {
         std::thread::scope(|scope| {
@@ -163,7 +185,8 @@ fn run_pair(cell: &Cell, bytes: Bytes, seed: Seed, number: u64) -> Result<Pair> 
         let kernel = run(Who::Kernel);
         (run(Who::Ours), kernel)
     };
-    Ok(Pair { ours: ours?, kernel: kernel? })
+    let others = before.zip(ProcessorTime::now()).map_or(0.0, |(before, after)| before.others_until(&after));
+    Ok(Pair { ours: ours?, kernel: kernel?, others })
 }
 
 fn manifest(seed: u64) -> Manifest {

@@ -9,9 +9,16 @@ use super::transfer::{Measured, Who};
 pub struct Pair {
     pub ours: Measured,
     pub kernel: Measured,
+    /// The share of the processors' time that other programs took meanwhile, 0 to 1.
+    pub others: f64,
 }
 
 impl Pair {
+    /// Others took so much time that a sender may have had to wait for its turn.
+    pub fn is_disturbed(&self) -> bool {
+        self.others > OTHERS
+    }
+
     /// Goodput of ours over that of the kernel's.
     pub fn ratio(&self) -> f64 {
         self.ours.goodput_bit_per_s / self.kernel.goodput_bit_per_s
@@ -35,6 +42,8 @@ pub struct Row {
     pub failure: Option<String>,
 }
 
+/// Up to this share of the processors' time other programs are no reason for doubt.
+const OTHERS: f64 = 0.1;
 /// Lateness up to this share of the round trip changes nothing that matters.
 const LATE: f64 = 0.02;
 
@@ -75,9 +84,16 @@ impl Row {
         self.all().map(|measured| measured.missed).sum()
     }
 
-    /// The emulator was exact enough for the figures to count.
+    /// The largest share of the processors' time that other programs took during a pair.
+    pub fn others(&self) -> f64 {
+        self.pairs.iter().map(|pair| pair.others).fold(0.0, f64::max)
+    }
+
+    /// The machine was quiet and the emulator exact enough for the figures to count.
     pub fn is_exact(&self) -> bool {
-        self.missed() == 0 && self.late_s() <= LATE * self.cell.round_trip.as_secs_f64()
+        self.missed() == 0
+            && self.late_s() <= LATE * self.cell.round_trip.as_secs_f64()
+            && !self.pairs.iter().any(Pair::is_disturbed)
     }
 }
 
@@ -104,7 +120,7 @@ pub mod tests {
             late_s: 1e-4,
             samples: Vec::new(),
         };
-        let pair = |ratio: &f64| Pair { ours: measured(ratio * 50e6), kernel: measured(50e6) };
+        let pair = |ratio: &f64| Pair { ours: measured(ratio * 50e6), kernel: measured(50e6), others: 0.01 };
         Row { cell, bytes: 1_000_000, pairs: ratios.iter().map(pair).collect(), failure: None }
     }
 
@@ -131,5 +147,8 @@ pub mod tests {
         row.pairs[0].kernel.late_s = 0.0;
         row.pairs[0].ours.missed = 1;
         assert!(!row.is_exact());
+        row.pairs[0].ours.missed = 0;
+        row.pairs[0].others = 0.5;
+        assert!(!row.is_exact() && row.pairs[0].is_disturbed());
     }
 }

@@ -6,7 +6,7 @@ use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series, Share};
 use shorthaul_report::{Cell as Text, Column, Csv, Manifest, ReportError, Table, Tone, Unit};
 
 use super::cell::{Cell, Control};
-use super::result::Row;
+use super::result::{Pair, Row};
 use super::transfer::Who;
 
 fn rate(value: Option<f64>) -> String {
@@ -50,6 +50,9 @@ fn emulation(row: &Row) -> Text {
     let late = Unit::Seconds.format(row.late_s());
     match (row.is_exact(), row.missed()) {
         (true, _) => Text::toned("exact", Tone::Quiet),
+        (false, 0) if row.pairs.iter().any(Pair::is_disturbed) => {
+            Text::toned(format!("others took {:.0} % of the machine", row.others() * 100.0), Tone::Bad)
+        }
         (false, 0) => Text::toned(format!("late by {late}"), Tone::Bad),
         (false, missed) => Text::toned(format!("{missed} packets missed"), Tone::Bad),
     }
@@ -78,7 +81,7 @@ pub fn markdown(rows: &[Row], manifest: &Manifest) -> String {
                 .find(|row| row.cell.control == control && row.cell.name_of_path() == cell.name_of_path());
             let ratio =
                 row.and_then(Row::ratio).map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"));
-            let remark = if row.is_some_and(|row| !row.is_exact()) { " (inexact emulation)" } else { "" };
+            let remark = if row.is_some_and(|row| !row.is_exact()) { " (disturbed)" } else { "" };
             let goodput = |who| rate(row.and_then(|row| row.goodput(who)));
             let _ = write!(text, " {} | {} | {ratio}{remark} |", goodput(Who::Kernel), goodput(Who::Ours));
         }
@@ -104,6 +107,7 @@ pub fn csv(rows: &[Row], manifest: &Manifest) -> Result<Csv, ReportError> {
             "packets_overflowed",
             "packets_missed",
             "emulation_late_p99_s",
+            "other_programs_share",
         ],
     );
     for row in rows {
@@ -122,6 +126,7 @@ pub fn csv(rows: &[Row], manifest: &Manifest) -> Result<Csv, ReportError> {
                     measured.overflowed.into(),
                     measured.missed.into(),
                     measured.late_s.into(),
+                    pair.others.into(),
                 ])?;
             }
         }
