@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "out/parity")]
     out: PathBuf,
 
-    /// Only cells whose name contains this. Can be given several times.
+    /// Only the cell of this name, or those whose name contains it. Can be given several times.
     #[arg(long, value_name = "NAME")]
     cells: Vec<String>,
 
@@ -56,11 +56,15 @@ pub struct Args {
 }
 
 impl Args {
+    /// A whole name selects its cell, and part of one all that contain it.
     fn selected(&self) -> Vec<Cell> {
-        let named = |cell: &Cell| {
-            self.cells.is_empty() || self.cells.iter().any(|name| cell.name().contains(name.as_str()))
+        let all = Cell::all();
+        let whole = |name: &String| all.iter().any(|cell| cell.name() == *name);
+        let fits = |cell: &Cell, name: &String| {
+            if whole(name) { cell.name() == *name } else { cell.name().contains(name.as_str()) }
         };
-        Cell::all().into_iter().filter(named).collect()
+        let named = |cell: &&Cell| self.cells.is_empty() || self.cells.iter().any(|name| fits(cell, name));
+        all.iter().filter(named).copied().collect()
     }
 
     fn pairs(&self) -> u64 {

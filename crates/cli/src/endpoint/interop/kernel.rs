@@ -30,9 +30,10 @@ impl KernelEnd {
         let make = || {
             let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
             socket.set_tcp_congestion(case.kernel_control.as_bytes())?;
-            // Shifts below 3 need less memory than the kernel's limit for all sockets promises.
-            if let Some(shift @ 0..=2) = case.kernel_shift {
-                socket.set_recv_buffer_size(24_000 << shift)?;
+            // The kernel's limit for all sockets promises more: then the socket's own memory decides,
+            // half of which becomes window.
+            if let Some(shift @ 0..=6) = case.kernel_shift {
+                socket.set_recv_buffer_size(40_000 << shift)?;
             }
             Ok(socket)
         };
@@ -87,11 +88,11 @@ fn follow(script: Script, end: End) -> Result<Theirs, Failure> {
     });
     // Who fails to receive often fails to send for the same reason; what is missing says more.
     receiving.and(sending)?;
-    if script.closing != Closing::AfterSending {
+    if script.closing != Closing::First {
         tx.send(script.after_end)?;
         tx.finish()?;
     }
-    if script.closing == Closing::AfterReceiving {
+    if script.closing == Closing::Complete {
         rx.expect_end()?;
     }
     tx.settle()?;
@@ -100,12 +101,12 @@ fn follow(script: Script, end: End) -> Result<Theirs, Failure> {
 
 fn send_first(script: Script, tx: &mut Outgoing) -> Result<(), Failure> {
     tx.send(script.first)?;
-    if script.closing == Closing::AfterSending { tx.finish() } else { Ok(()) }
+    if script.closing == Closing::First { tx.finish() } else { Ok(()) }
 }
 
 fn receive(script: Script, rx: &mut Incoming) -> Result<(), Failure> {
     match script.closing {
-        Closing::AfterReceiving => rx.receive(script.expects),
-        Closing::AfterSending | Closing::AfterPeer => rx.receive_rest(script.expects),
+        Closing::Complete => rx.receive(script.expects),
+        Closing::First | Closing::Second => rx.receive_rest(script.expects),
     }
 }

@@ -131,9 +131,9 @@ impl OurEnd {
             self.sent.advance(taken);
         }
         let may_close = match self.script.closing {
-            Closing::AfterSending => true,
-            Closing::AfterPeer => peer_has_ended,
-            Closing::AfterReceiving => self.received.position() >= self.script.expects,
+            Closing::First => true,
+            Closing::Second => peer_has_ended,
+            Closing::Complete => self.received.position() >= self.script.expects,
         };
         if !self.closed && may_close && self.sent.position() == self.script.sends() {
             self.closed = connection.state().is_synchronized();

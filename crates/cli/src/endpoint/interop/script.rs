@@ -26,11 +26,11 @@ impl Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
     /// Behind its last byte, whatever still comes from the other end: a half-close.
-    AfterSending,
+    First,
     /// When the other end has closed, behind what is sent then.
-    AfterPeer,
+    Second,
     /// When all has come that is to come.
-    AfterReceiving,
+    Complete,
 }
 
 /// What one end does.
@@ -85,9 +85,9 @@ impl Exchange {
             after_end: if closer { 0 } else { tail },
             expects: if closer { others + tail } else { others },
             closing: match (half_close.is_some(), closer) {
-                (false, _) => Closing::AfterReceiving,
-                (true, true) => Closing::AfterSending,
-                (true, false) => Closing::AfterPeer,
+                (false, _) => Closing::Complete,
+                (true, true) => Closing::First,
+                (true, false) => Closing::Second,
             },
         };
         Exchange { client: script(up, down, closer_is_client), server: script(down, up, !closer_is_client) }
@@ -106,7 +106,7 @@ mod tests {
             for half_close in [None, closers[0], closers[1]] {
                 let Exchange { client, server } = Exchange::new(stream, 5000, half_close);
                 assert_eq!((client.expects, server.expects), (server.sends(), client.sends()));
-                let first = [client, server].iter().filter(|s| s.closing != Closing::AfterPeer).count();
+                let first = [client, server].iter().filter(|s| s.closing != Closing::Second).count();
                 assert_eq!(first, if half_close.is_some() { 1 } else { 2 }, "{stream:?}");
                 assert!(client.expects + server.expects >= 5000);
             }
