@@ -1,4 +1,4 @@
-.PHONY: all test demo conformance bench-gateway bench-sim check no-std fuzz-build
+.PHONY: all test demo conformance interop parity bench-gateway bench-sim check no-std fuzz-build
 
 all: test
 
@@ -21,6 +21,14 @@ no-std:
 # Every promise of the gateway, live against the kernel's TCP on both sides.
 conformance:
 	cargo run --release --quiet --bin shorthaul -- conformance --gateway shorthaul
+
+# Our endpoint against the kernel: 500 transfers over every option and trouble, two minutes.
+interop:
+	cargo run --release --quiet --bin shorthaul -- endpoint interop
+
+# Our sender against the kernel's own over the same paths: half an hour, on a machine with nothing else to do.
+parity:
+	cargo run --release --quiet --bin shorthaul -- endpoint parity
 
 # Forwarding, a raw TUN forwarder, HAProxy and the gateway, in one run.
 bench-gateway:

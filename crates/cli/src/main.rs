@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 mod cascade;
 mod conformance;
 mod demo;
+mod endpoint;
 mod flows;
 mod gateway;
 mod lab;
@@ -32,6 +33,7 @@ enum Command {
     Cascade(cascade::Args),
     Conformance(conformance::Args),
     Demo(demo::Args),
+    Endpoint(endpoint::Args),
     Flows(flows::Args),
     Gateway(gateway::Args),
     Lab(lab::Args),
@@ -50,6 +52,7 @@ fn main() -> anyhow::Result<()> {
         Command::Cascade(args) => cascade::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Endpoint(args) => endpoint::run(&args),
         Command::Flows(args) => flows::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Lab(args) => lab::run(&args),

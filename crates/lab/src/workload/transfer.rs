@@ -223,6 +223,42 @@ impl Transfer {
         }
     }
 
+    /// Does the server's part of an upload, for a client that has a TCP of its own: `client` is given the
+    /// address to connect to, has to send [`Content`](super::Content) of the seed, and to close. It runs
+    /// beside the server, and time counts from the moment at which it is called.
+    ///
+    /// # Errors
+    /// As [`Transfer::run`], but for what happens to the client.
+    ///
+    /// # Panics
+    /// If this is a download.
+    pub fn receive_from<R: Send>(
+        &self,
+        server: &Host,
+        client: impl FnOnce(SocketAddr) -> R + Send,
+    ) -> (Result<TransferReport, TransferError>, Option<R>) {
+        assert!(self.sender == Sender::Client, "only uploads can come from another client");
+        let (listener, address) = match self.listen(server) {
+            Ok(listening) => listening,
+            Err(error) => return (Err(error), None),
+        };
+        let run = Run::new(self);
+        let (server_end, client_end) = std::thread::scope(|scope| {
+            let serving = scope.spawn(|| run.end(Sender::Server, || run.accept(&listener)));
+            let client_end = client(address);
+            (serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), client_end)
+        });
+        let report = match (server_end, self.amount) {
+            (Ok(Part::Received(report)), Amount::Bytes(sent)) if report.received != sent => {
+                Err(TransferError::Truncated { received: report.received, sent })
+            }
+            (Ok(Part::Received(report)), _) => Ok(report),
+            (Ok(Part::Sent { .. }), _) => unreachable!("in an upload the server receives"),
+            (Err(error), _) => Err(error),
+        };
+        (report, Some(client_end))
+    }
+
     fn socket(&self, host: &Host, congestion: &str) -> Result<Socket, TransferError> {
         let domain = match self.family {
             Family::V4 => Domain::IPV4,

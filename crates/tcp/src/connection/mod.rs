@@ -14,7 +14,7 @@ mod state;
 mod timers;
 
 pub use config::{Addresses, ConnectionConfig, KeepAlive};
-pub use handshake::Agreed;
+pub use handshake::{Agreed, WindowShifts};
 pub use state::{Event, Failure, State};
 
 use crate::{ByteQueue, Receiver, Sender};
@@ -147,6 +147,11 @@ impl Connection {
     /// What both ends agreed on: nothing, before the peer's SYN has come.
     pub fn agreed(&self) -> Agreed {
         self.agreed
+    }
+
+    /// By how much each side's windows are shifted (RFC 7323 §2): zero where not both offered it.
+    pub fn window_shifts(&self) -> WindowShifts {
+        WindowShifts { own: self.own_shift, peer: self.peer.shift }
     }
 
     /// What happened since the last call, in the order in which it matters.
