@@ -27,7 +27,7 @@ impl World {
             if !self.is_alive() || self.is_whole(goal) {
                 break;
             }
-            let progress = self.peer.acknowledged + self.read + self.peer.got;
+            let progress = self.peer.acknowledged + self.read + self.peer.got + self.peer.seen;
             stalled = if progress > best { 0 } else { stalled + 1 };
             best = best.max(progress);
             assert!(stalled < PATIENCE && turn < ENDLESS, "stuck: {}", self.describe());
