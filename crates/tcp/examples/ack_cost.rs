@@ -17,24 +17,21 @@ const ROUND_TRIP: Duration = Duration::from_millis(100);
 const LOSS_ONE_IN: u64 = 100;
 /// Segments are handled in batches, so that reading the clock costs nothing beside them.
 const BATCH: usize = 64;
-/// Acknowledgments that are measured, after the window was filled and holes have appeared.
-const MEASURED: u64 = 1_000_000;
+/// Acknowledgments of a slice, and the slices that are measured after the window was filled and holes
+/// have appeared. The cheapest slice counts: others were disturbed by what else the machine does.
+const SLICE: u64 = 50_000;
+const SLICES: u64 = 20;
 
 /// What came of a run.
 struct Cost {
     window: u64,
     acks: u64,
+    /// For one acknowledgment.
     sender: Duration,
     receiver: Duration,
     /// Ranges on the scoreboard, after the warm-up.
     records: u64,
     retransmitted: u64,
-}
-
-impl Cost {
-    fn per_ack(&self, time: Duration) -> u64 {
-        (time.as_nanos() / u128::from(self.acks.max(1))) as u64
-    }
 }
 
 /// A segment on its way: when it arrives, and what it holds.
@@ -131,7 +128,15 @@ impl Path {
         let begun = Instant::now();
         for (at, ack, window, sack) in &acks {
             self.now = *at;
-            let ack = Ack { ack: *ack, window: *window, seq: 1, sack, has_data: false, ecn_echo: false };
+            let ack = Ack {
+                ack: *ack,
+                window: *window,
+                seq: 1,
+                sack,
+                has_data: false,
+                ecn_echo: false,
+                echo: None,
+            };
             self.sender.on_timeout(self.now);
             self.sender.on_ack(self.now, &ack);
             self.send();
@@ -158,16 +163,22 @@ fn measure(window: u64) -> Cost {
     let mut cost = Cost {
         window,
         acks: 0,
-        sender: Duration::ZERO,
-        receiver: Duration::ZERO,
+        sender: Duration::MAX,
+        receiver: Duration::MAX,
         records: path.sender.scoreboard().len() as u64,
         retransmitted: path.sender.stats().retransmitted,
     };
-    while cost.acks < MEASURED {
-        let (acks, sender, receiver) = path.step();
+    for _ in 0..SLICES {
+        let (mut acks, mut sender, mut receiver) = (0, Duration::ZERO, Duration::ZERO);
+        while acks < SLICE {
+            let (drawn, sending, receiving) = path.step();
+            acks += drawn;
+            sender += sending;
+            receiver += receiving;
+        }
         cost.acks += acks;
-        cost.sender += sender;
-        cost.receiver += receiver;
+        cost.sender = cost.sender.min(sender / acks as u32);
+        cost.receiver = cost.receiver.min(receiver / acks as u32);
     }
     assert!(path.sender.scoreboard().audit(), "the scoreboard's sums are wrong");
     assert_eq!(path.sender.stats().timeouts, 0, "a timeout would make the cost that of another state");
@@ -186,7 +197,7 @@ fn main() {
     let mut rows = Vec::new();
     for cost in &costs {
         let Cost { window, acks, records, retransmitted, .. } = cost;
-        let (sender, receiver) = (cost.per_ack(cost.sender), cost.per_ack(cost.receiver));
+        let (sender, receiver) = (cost.sender.as_nanos(), cost.receiver.as_nanos());
         let again = retransmitted / MSS;
         println!("| {} | {records} | {acks} | {again} | {sender} | {receiver} |", Bytes(*window));
         rows.push(format!(
