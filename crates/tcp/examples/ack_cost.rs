@@ -79,7 +79,7 @@ impl Path {
 
     fn loses(&mut self) -> bool {
         self.draws += 1;
-        Seed(1).nth(self.draws).0 % LOSS_ONE_IN == 0
+        Seed(1).nth(self.draws).0.is_multiple_of(LOSS_ONE_IN)
     }
 
     /// How long a segment occupies the path: a round trip is a window.
