@@ -193,6 +193,11 @@ impl Connection {
         self.inbox.len()
     }
 
+    /// The memory that received data takes, in bytes: whole packet buffers, in order and out of order.
+    pub fn allocated(&self) -> usize {
+        self.inbox.allocated() + self.receiver.allocated()
+    }
+
     /// Reads up to `max` bytes, fewer where they lie in too many slices for one list: an empty list
     /// says that there is nothing more. That opens the window, and where the peer waits for it,
     /// it will be told (RFC 9293 §3.8.6.2.2).
