@@ -1,4 +1,4 @@
-.PHONY: all test demo agreement conformance bench-gateway bench-sim check no-std fuzz-build
+.PHONY: all test demo agreement conformance interop parity bench-gateway bench-sim check no-std fuzz-build bench-tcp
 
 all: test
 
@@ -28,6 +28,14 @@ agreement:
 conformance:
 	cargo run --release --quiet --bin shorthaul -- conformance --gateway shorthaul
 
+# Our endpoint against the kernel: 500 transfers over every option and trouble, two minutes.
+interop:
+	cargo run --release --quiet --bin shorthaul -- endpoint interop
+
+# Our sender against the kernel's own over the same paths: half an hour, on a machine with nothing else to do.
+parity:
+	cargo run --release --quiet --bin shorthaul -- endpoint parity
+
 # Forwarding, a raw TUN forwarder, HAProxy and the gateway, in one run.
 bench-gateway:
 	cargo build --release --quiet --bin shorthaul
@@ -36,3 +44,7 @@ bench-gateway:
 # What the simulator costs: the chain of the papers, the same at 1 Gbit/s, a thousand and ten thousand flows.
 bench-sim:
 	bench/sim.sh
+
+# What an acknowledgment costs a sender and a receiver, with windows of 1, 10 and 100 MB at 1 % loss.
+bench-tcp:
+	cargo run --release --quiet -p shorthaul-tcp --example ack_cost

@@ -3,16 +3,21 @@
 use clap::{Parser, Subcommand};
 
 mod agreement;
+mod cascade;
 mod conformance;
 mod demo;
+mod endpoint;
 mod flows;
 mod gateway;
 mod gateway_process;
 mod lab;
 mod live;
+mod measure;
 mod merge;
+mod node;
 mod plan;
 mod replay;
+mod reproduce;
 mod results;
 mod run;
 mod scenario;
@@ -30,14 +35,19 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Agreement(agreement::Args),
+    Cascade(cascade::Args),
     Conformance(conformance::Args),
     Demo(demo::Args),
+    Endpoint(endpoint::Args),
     Flows(flows::Args),
     Gateway(gateway::Args),
     Lab(lab::Args),
+    Measure(measure::Args),
     Merge(merge::Args),
+    Node(node::Args),
     Plan(plan::Args),
     Replay(replay::Args),
+    Reproduce(reproduce::Args),
     Run(run::Args),
     Scenario(scenario::Args),
 }
@@ -45,14 +55,19 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Agreement(args) => agreement::run(&args),
+        Command::Cascade(args) => cascade::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Endpoint(args) => endpoint::run(&args),
         Command::Flows(args) => flows::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Lab(args) => lab::run(&args),
+        Command::Measure(args) => measure::run(&args),
         Command::Merge(args) => merge::run(&args),
+        Command::Node(args) => node::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Scenario(args) => scenario::run(&args),
     }

@@ -5,7 +5,7 @@ use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use shorthaul_lab::Privilege;
 use shorthaul_report::{Manifest, Terminal};
-use shorthaul_scenario::{Engine, Study};
+use shorthaul_scenario::{Engine, Study, Summary};
 use shorthaul_sim::{Cache, Recording, Run, RunRecord, Shard, run_all, runs_of, simulate};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -33,6 +33,13 @@ pub struct Args {
     /// How many seeds, instead of the file's number
     #[arg(long)]
     repeats: Option<u32>,
+    /// Go on with more seeds until the confidence interval of the first metric is within this share of its
+    /// mean to each side, such as 0.05 or "5 %", at every point
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "shard")]
+    confidence: Option<f64>,
+    /// With --confidence: how many runs of a point at most
+    #[arg(long, default_value_t = 100)]
+    at_most: usize,
     /// Run this point of the sweep only, counted from 1
     #[arg(long)]
     point: Option<usize>,
@@ -103,22 +110,69 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         progress.inc(1);
     };
     let mut remarks = Vec::new();
-    let mut records = Vec::new();
-    if wants(Engine::Sim) {
-        records.extend(run_all(&study, &runs, cache.as_ref(), |record, _| done(record))?);
-    }
     if wants(Engine::Live) {
         if let Some(first) = runs.first() {
             let scenario = study.scenario(&study.points()[first.point])?;
             remarks = live::unmeasured(&scenario);
             remarks.iter().for_each(|remark| progress.suspend(|| eprintln!("{remark}")));
         }
-        // After the simulations, which would take the processors away.
-        let jobs = args.jobs.unwrap_or(1).into();
-        records.extend(live::run_all(&study, &runs, jobs, &args.bounds, done)?);
+    }
+    let mut all = Vec::new();
+    // Live runs after the simulations, which would take the processors away.
+    for engine in [Engine::Sim, Engine::Live].into_iter().filter(|engine| wants(*engine)) {
+        let mut records = Vec::new();
+        let mut next = runs.clone();
+        while !next.is_empty() {
+            records.extend(match engine {
+                Engine::Sim => run_all(&study, &next, cache.as_ref(), |record, _| done(record))?,
+                Engine::Live => {
+                    let jobs = args.jobs.unwrap_or(1).into();
+                    live::run_all(&study, &next, jobs, &args.bounds, done)?
+                }
+            });
+            next = match args.confidence {
+                Some(share) => more_runs(&study, &records, share, args.at_most)?,
+                None => Vec::new(),
+            };
+            progress.inc_length(next.len() as u64);
+        }
+        records.sort_by_key(|record| (record.point, record.seed));
+        all.extend(records);
     }
     progress.finish_and_clear();
-    finish(args, &study, &records, &remarks)
+    finish(args, &study, &all, &remarks)
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match shorthaul_link::parse_probability(text) {
+        Ok(share) if share > 0.0 => Ok(share),
+        _ => Err(format!("`{text}` is no share of the mean: write 0.05 or \"5 %\"")),
+    }
+}
+
+/// Fewer runs than these can agree by chance.
+const FEWEST: usize = 5;
+
+/// The next seeds of the points of which the first metric is not yet known to `share` of its mean.
+fn more_runs(study: &Study, records: &[RunRecord], share: f64, at_most: usize) -> anyhow::Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    let batch = study.seeds().count().max(2);
+    for (point, description) in study.points().iter().enumerate() {
+        let of_point: Vec<&RunRecord> = records.iter().filter(|record| record.point == point + 1).collect();
+        let Some(last) = of_point.iter().map(|record| record.seed).max() else { continue };
+        let metric = study.scenario(description)?.measure.metrics.first().copied();
+        let outcomes = of_point.iter().filter_map(|record| record.outcome.as_ref());
+        let values = outcomes.filter_map(|outcome| outcome.metrics.get(&metric?).copied());
+        // what was never measured, more runs will not measure either
+        let Some(summary) = Summary::of(values) else { continue };
+        let is_known = summary.count() >= FEWEST
+            && summary.confidence().is_some_and(|half| half <= share * summary.mean.abs());
+        let room = at_most.saturating_sub(of_point.len()).min(batch);
+        if !is_known {
+            runs.extend((1..=room as u64).map(|n| Run { point, seed: last.wrapping_add(n) }));
+        }
+    }
+    Ok(runs)
 }
 
 fn chosen(args: &Args, study: &Study) -> anyhow::Result<Vec<Run>> {

@@ -28,7 +28,7 @@ pub mod workload;
 
 pub use emulator::DirectionReport;
 pub use error::LabError;
-pub use host::Host;
+pub use host::{Guest, Host};
 pub use lab::Lab;
 pub use lateness::LatenessStats;
 pub use link_handle::{LinkHandle, LinkReport};

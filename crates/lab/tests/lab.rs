@@ -1,8 +1,9 @@
 //! Labs, live. They need root, or a host that allows user namespaces; without, they fail and say why.
-use shorthaul_lab::workload::{Amount, Family, Sender, Transfer, TransferError};
+use shorthaul_lab::workload::{Amount, Content, Family, Sender, Transfer, TransferError};
 use shorthaul_lab::{HostDescription, Lab, LinkDescription, LinkKind, Topology};
 use shorthaul_link::{Direction, LinkConfig, LossModel, QueueLimit, Rate};
 use shorthaul_types::{BitRate, Bytes, Seed};
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -301,4 +302,29 @@ fn pacing_keeps_the_queue_short() {
     };
     let (burst, paced) = (longest(false), longest(true));
     assert!(paced < burst, "{paced} packets paced, {burst} at once");
+}
+
+#[test]
+fn a_client_of_another_kind_is_checked_like_any_other() {
+    let lab = start(&pair(delay(1)));
+    let transfer = Transfer {
+        sender: Sender::Client,
+        amount: Amount::Bytes(Bytes(300_000)),
+        limit: Duration::from_secs(20),
+        seed: Seed(4),
+        ..Transfer::default()
+    };
+    let send = |change: usize| {
+        let mut bytes = vec![0; 300_000];
+        Content::new(Seed(4)).fill(0, &mut bytes);
+        bytes[200_000] ^= change as u8;
+        let client = lab.host("client");
+        transfer.receive_from(lab.host("server"), move |address| {
+            client.run(|| TcpStream::connect(address)?.write_all(&bytes)).is_ok()
+        })
+    };
+    let (report, _) = send(0);
+    assert_eq!(report.expect("all of it arrives").received, Bytes(300_000));
+    let (report, _) = send(1);
+    assert!(matches!(report, Err(TransferError::Corrupted { at: 200_000 })), "{report:?}");
 }

@@ -149,7 +149,7 @@ impl Path {
             Forwarding::Stored => stages.iter().map(|stage| stage.alone()).sum(),
             Forwarding::Pipelined { wait_windows } => {
                 let waited: f64 = self.legs[1..].iter().map(|leg| leg.rtt.as_secs_f64()).sum();
-                f64::from(wait_windows) * waited + pipelined(stages, size, chain.rate)
+                f64::from(wait_windows) * waited + pipelined(stages, size, &chain)
             }
         };
         let slowest = (0..stages.len()).min_by(|a, b| stages[*a].flow.rate.total_cmp(&stages[*b].flow.rate));
@@ -185,13 +185,21 @@ impl Path {
     /// The throughput of a chain of `flows`, relay by relay. A buffer that can hold all of the `size` never fills.
     fn chain(&self, size: Bytes, mut flows: impl Iterator<Item = Flow>) -> Chain {
         let mut so_far = flows.next().unwrap_or(Flow::steady(0.0));
-        let mut chain = Chain { rate: so_far.rate, relays: Vec::new(), cramped: None };
+        let mut chain = Chain {
+            rate: so_far.rate,
+            relays: Vec::new(),
+            cramped: None,
+            in_flight: f64::INFINITY,
+            too_small: false,
+        };
         let mut worst = CRAMPED;
         for (i, (relay, next)) in self.relays.iter().zip(flows).enumerate() {
             let round_trips = self.legs[i].round_trip() + self.legs[i + 1].round_trip();
             let needed = buffer::needed(so_far, next, round_trips, TOLERANCE);
             let held = relay.buffer.filter(|held| *held < size).unwrap_or(Bytes(u64::MAX));
             let found = buffer::couple(so_far, next, held, round_trips);
+            chain.in_flight = chain.in_flight.min(held.0 as f64 / round_trips);
+            chain.too_small |= found.too_small;
             let lost = 1.0 - found.rate / so_far.rate.min(next.rate);
             if lost > worst {
                 worst = lost;
@@ -216,6 +224,10 @@ struct Chain {
     relays: Vec<RelayForecast>,
     /// The relay whose buffer costs most, if it costs more than it should.
     cramped: Option<usize>,
+    /// Bytes a second that the smallest buffer lets be in flight, whatever the legs do.
+    in_flight: f64,
+    /// Whether that is less than what would be.
+    too_small: bool,
 }
 
 impl Stage {
@@ -254,7 +266,7 @@ fn sizes(size: f64) -> impl Iterator<Item = f64> {
 }
 
 /// Seconds from first to last arrival, with relays that send on what they get.
-fn pipelined(stages: &[&Stage], size: f64, bounded: f64) -> f64 {
+fn pipelined(stages: &[&Stage], size: f64, chain: &Chain) -> f64 {
     let mut so_far = stages[0].times.clone();
     let mut flow = stages[0].met;
     let mut waiting = 0.0;
@@ -272,7 +284,9 @@ fn pipelined(stages: &[&Stage], size: f64, bounded: f64) -> f64 {
     }
     let least = stages.iter().map(|stage| stage.flow.rate).fold(f64::INFINITY, f64::min);
     // A bounded buffer costs in proportion to the size, an unbounded one with its root: whichever is more.
-    so_far[SIZES - 1] + waiting.max(size / bounded - size / least)
+    let time = so_far[SIZES - 1] + waiting.max(size / chain.rate - size / least);
+    // Where slow start overshoots, no more gets ahead than the buffers hold; where they bind all the time, nothing does.
+    time.max(size / if chain.too_small { chain.rate } else { chain.in_flight })
 }
 
 /// The relative standard deviation of the time that the slowest leg takes.
@@ -301,5 +315,78 @@ impl Interval {
             low: at((expected / factor).max(self.least.min(expected))),
             high: at(expected * factor),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Relay, SetUp, model};
+
+    const SIZE: Bytes = Bytes(100_000_000);
+
+    fn leg() -> Leg {
+        Leg::new(Duration::from_millis(40), 0.001, BitRate::from_bits_per_sec(1_000_000_000))
+    }
+
+    /// So many legs like [`leg`], one after the other, with relays of this buffer.
+    fn chain(legs: usize, buffer: Option<Bytes>) -> Path {
+        Path { legs: vec![leg(); legs], relays: vec![Relay { buffer }; legs - 1] }
+    }
+
+    fn moving(path: &Path, transfer: &Transfer) -> f64 {
+        let found = path.forecast(&*model::by_name("reno").unwrap(), transfer).unwrap();
+        (found.time.expected - found.set_up).as_secs_f64()
+    }
+
+    #[test]
+    fn each_more_equal_leg_is_waited_for() {
+        let times: Vec<f64> = (1..=3).map(|legs| moving(&chain(legs, None), &Transfer::new(SIZE))).collect();
+        let (second, third) = (times[1] - times[0], times[2] - times[1]);
+        assert!(second > 0.03 * times[0] && second < 0.3 * times[0], "{times:?}");
+        assert!(third > 0.5 * second, "{times:?}");
+    }
+
+    #[test]
+    fn a_relay_that_can_hold_everything_holds_nothing_up() {
+        // Hardly one loss is expected, so the long run would hold far more than there is.
+        let clean = Leg { loss: 1e-5, ..leg() };
+        let hold = |buffer| Path { legs: vec![clean; 2], relays: vec![Relay { buffer }] };
+        let (all, none) = (hold(Some(SIZE)), hold(None));
+        assert_eq!(moving(&all, &Transfer::new(SIZE)), moving(&none, &Transfer::new(SIZE)));
+        let held = all.forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap().relays[0];
+        assert!(held.drought < 1e-6 && held.overflow < 1e-6, "{held:?}");
+        let cramped = chain(2, Some(Bytes(50_000)));
+        assert!(moving(&cramped, &Transfer::new(SIZE)) > 1.1 * moving(&chain(2, None), &Transfer::new(SIZE)));
+        let found = cramped.forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap();
+        assert_eq!(found.bottleneck, Bottleneck { leg: 0, limit: Limit::Buffer });
+        assert!(found.to_string().contains("the buffer of relay 1 is what binds"), "{found}");
+    }
+
+    #[test]
+    fn storing_first_takes_the_sum_and_waiting_windows_their_time() {
+        let one = moving(&chain(1, None), &Transfer::new(SIZE));
+        let stored = Transfer { forwarding: Forwarding::Stored, ..Transfer::new(SIZE) };
+        assert!((moving(&chain(3, None), &stored) / (3.0 * one) - 1.0).abs() < 1e-6);
+        let waiting = Transfer {
+            forwarding: Forwarding::Pipelined { wait_windows: 16 },
+            set_up: SetUp::Sequential,
+            ..Transfer::new(SIZE)
+        };
+        let waited = moving(&chain(3, None), &waiting) - moving(&chain(3, None), &Transfer::new(SIZE));
+        assert!((waited - 16.0 * 0.08).abs() < 1e-6, "{waited}");
+    }
+
+    #[test]
+    fn a_forecast_is_a_sentence() {
+        let found =
+            Path::direct(leg()).forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap();
+        let said = found.to_string();
+        assert!(said.starts_with("100 MB in ") && said.ends_with("loss is what binds"), "{said}");
+        let slow = Leg { rtt: Duration::from_millis(90), ..leg() };
+        let path = Path { legs: vec![leg(), slow, leg()], relays: vec![Relay::default(); 2] };
+        let said =
+            path.forecast(&*model::by_name("reno").unwrap(), &Transfer::new(SIZE)).unwrap().to_string();
+        assert!(said.ends_with("loss on leg 2 of 3 is what binds"), "{said}");
     }
 }

@@ -122,3 +122,25 @@ fn check_price(price: f64) -> Result<(), PlanError> {
     }
     Err(PlanError::OutOfRange { quantity: "price", found: price.to_string(), wanted: "0 or more" })
 }
+
+#[cfg(test)]
+mod tests {
+    use shorthaul_types::BitRate;
+
+    use super::*;
+
+    #[test]
+    fn impossible_connections_are_refused() {
+        let mut network = Network::new([Site::default(), Site::default()]);
+        let leg = Leg::new(Duration::from_millis(10), 0.0, BitRate::from_bits_per_sec(1_000_000));
+        let free = Connection { leg, price_per_gb: 0.0 };
+        assert_eq!(network.connect(Ends { from: 1, to: 1 }, free), Err(PlanError::Loop(1)));
+        let nowhere = network.connect(Ends { from: 0, to: 2 }, free);
+        assert_eq!(nowhere, Err(PlanError::NoSite { site: 2, sites: 2 }));
+        let gift = Connection { price_per_gb: -1.0, ..free };
+        assert!(network.connect(Ends { from: 0, to: 1 }, gift).unwrap_err().to_string().contains("price"));
+        assert_eq!(network.connections().count(), 0);
+        network.connect(Ends { from: 0, to: 1 }, free).unwrap();
+        assert!(network.connection(Ends { from: 1, to: 0 }).is_none(), "the way back is another connection");
+    }
+}

@@ -144,3 +144,37 @@ impl Path {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use shorthaul_types::BitRate;
+
+    use super::*;
+
+    fn path(rtts_ms: &[u64]) -> Path {
+        let leg = |ms: &u64| Leg::new(Duration::from_millis(*ms), 0.0, BitRate::from_bits_per_sec(1_000_000));
+        Path { legs: rtts_ms.iter().map(leg).collect(), relays: vec![Relay::default(); rtts_ms.len() - 1] }
+    }
+
+    #[test]
+    fn set_up_takes_one_and_a_half_round_trips_and_in_sequence_those_to_the_relays_too() {
+        let three = path(&[40, 20, 60]);
+        assert!((three.set_up_time(SetUp::Parallel) - 0.18).abs() < 1e-12);
+        // 1.5 · 40 ms to the first relay before the second is triggered.
+        assert!((three.set_up_time(SetUp::Sequential) - 0.24).abs() < 1e-12);
+        let four = path(&[40, 20, 60, 10]);
+        assert!((four.set_up_time(SetUp::Sequential) - 1.5 * (0.13 + 0.04 + 0.06)).abs() < 1e-12);
+        for short in [path(&[50]), path(&[20, 30])] {
+            assert_eq!(short.set_up_time(SetUp::Sequential), short.set_up_time(SetUp::Parallel));
+        }
+    }
+
+    #[test]
+    fn a_path_has_one_relay_fewer_than_legs() {
+        assert!(path(&[10, 20]).check().is_ok());
+        let odd = Path { relays: Vec::new(), ..path(&[10, 20]) };
+        assert_eq!(odd.check(), Err(PlanError::Shape { legs: 2, relays: 0 }));
+        let leg = path(&[10]).legs[0];
+        assert!(Path::split_at(&leg, 1.0, Relay::default()).unwrap_err().to_string().contains("position"));
+    }
+}

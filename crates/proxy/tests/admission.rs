@@ -153,3 +153,23 @@ fn segments_fit_the_interface_of_the_leg() {
     assert_eq!(sizes.first(), Some(&1460), "{sizes:?}");
     assert!(sizes.iter().all(|size| *size <= 1460), "{sizes:?}");
 }
+
+#[test]
+fn data_that_overtakes_the_handshake_is_not_passed_on() {
+    let mut gateway = Gateway::new(GatewayConfig::default());
+    let payload_to_server = |out: &TxBatch| -> usize {
+        let to_server = out.iter().filter(|(port, _)| *port == Gateway::WAN);
+        to_server.filter_map(|(_, packet)| packet.as_tcp()).map(|segment| segment.payload.len()).sum()
+    };
+    pass(&mut gateway, secs(0), segment(CLIENT, 5000, 0, TcpFlags::SYN, 0));
+    pass(&mut gateway, secs(0), segment(SERVER, 5000, 0, TcpFlags::SYN | TcpFlags::ACK, 0));
+    // The second segment of data comes first. Passed on, the server would acknowledge what the gateway,
+    // stepping in a moment later, does not know to have been sent.
+    let early = pass(&mut gateway, secs(0), segment(CLIENT, 5000, 501, TcpFlags::ACK, 500));
+    assert_eq!(payload_to_server(&early), 0);
+    let first = pass(&mut gateway, secs(0), segment(CLIENT, 5000, 1, TcpFlags::ACK, 500));
+    assert_eq!((payload_to_server(&first), gateway.counters().flows_split), (500, 1));
+    // Sent again, it goes the way of all data.
+    let again = pass(&mut gateway, secs(1), segment(CLIENT, 5000, 501, TcpFlags::ACK, 500));
+    assert_eq!(payload_to_server(&again), 500);
+}

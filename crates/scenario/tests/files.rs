@@ -206,3 +206,14 @@ fn the_schema_knows_exactly_the_keys_that_are_read() {
     let names: Vec<&str> = Metric::ALL.iter().map(|(_, name, _)| *name).collect();
     assert_eq!(metrics, &serde_json::json!(names));
 }
+
+#[test]
+fn the_example_in_the_documentation_is_sound() {
+    let page = include_str!("../../../docs/scenarios.md");
+    let example = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let study = Study::from_toml("docs/scenarios.md", example).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((study.points().len(), study.seeds().count()), (8, 10));
+    let scenario = study.scenario(&study.points()[0]).unwrap();
+    assert_eq!(scenario.flows.len(), 4);
+    assert_eq!(scenario.flows[0].via.len(), 1, "the relay of the chain is on the way, the other is not");
+}

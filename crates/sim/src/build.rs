@@ -191,8 +191,8 @@ impl Builder<'_> {
 
     fn relay(&self, node: NodeIndex, relay: &Relay) -> Result<RelayNode, SimError> {
         // both legs' buffers are bounded by Cmax: the first by the window that the relay sets, the
-        // second because nothing else gets in
-        let buffers = Buffers { send: relay.buffer, receive: relay.buffer };
+        // second because nothing else gets in; the scheme may bound the window further
+        let buffers = Buffers { send: relay.buffer, receive: relay.buffer.min(relay.scheme.receive_buffer) };
         let shared = self.config(node, &relay.scheme, buffers)?;
         let mut hops = Vec::new();
         for (number, flow) in self.scenario.flows.iter().enumerate() {

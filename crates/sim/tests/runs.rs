@@ -1,6 +1,7 @@
 //! Whole runs: what applications get, and what must hold whatever they do.
 use shorthaul_scenario::{Metric, Series, Study};
 use shorthaul_sim::{Outcome, Recording, simulate};
+use shorthaul_tcp::Profile;
 use std::sync::{Arc, Mutex};
 
 /// Runs the first point of a scenario, and wants nothing to have gone wrong.
@@ -227,4 +228,47 @@ fn a_capture_holds_every_packet_of_the_link_and_says_which_were_dropped() {
     assert_eq!(packets, up.offered + down.offered);
     assert_eq!(dropped, up.lost + up.queue_full + down.lost + down.queue_full);
     assert!(dropped > 0 && payload >= 500_000);
+}
+
+#[test]
+fn a_queue_is_exactly_what_the_scenario_says() {
+    for (limit, most) in [("7 packets", 7), ("50 packets", 50)] {
+        let link = format!("{{ rate = \"10 Mbit/s\", delay = \"20 ms\", queue = \"{limit}\" }}");
+        let outcome = run(&chain(1, &link, &format!("{BULK}bulk = \"3 MB\"")), 1);
+        assert_eq!(outcome.links[0].max_queue, most);
+        assert!(outcome.links[0].queue_full > 0);
+    }
+}
+
+#[test]
+fn nothing_times_out_where_nothing_is_lost() {
+    // Small writes, delayed acknowledgments and a round trip of 2 ms: without a floor under the margin of the
+    // time-out, every acknowledgment would come too late.
+    for profile in Profile::names() {
+        let text = chain(
+            1,
+            "{ rate = \"10 Mbit/s\", delay = \"1 ms\" }",
+            &format!(
+                "{BULK}scheme = {{ profile = \"{profile}\", ack = \"delayed 40 ms\" }}\n\
+                requests = {{ request = \"100 B\", response = \"400 B\", count = 50, pause = \"30 ms\" }}\n\
+                [measure]\nmetrics = [\"retransmitted\", \"timeouts\"]"
+            ),
+        );
+        let metrics = run(&text, 1).metrics;
+        assert_eq!((metrics[&Metric::Retransmitted], metrics[&Metric::Timeouts]), (0.0, 0.0), "{profile}");
+    }
+}
+
+#[test]
+fn set_up_takes_one_and_a_half_round_trips_whoever_is_on_the_way() {
+    let set_up = |relays: &str| {
+        let link = "{ delay = \"10 ms\" }";
+        let text =
+            chain(4, link, &format!("{relays}{BULK}bulk = \"1 kB\"\n[measure]\nmetrics = [\"set-up\"]"));
+        run(&text, 1).metrics[&Metric::SetUp]
+    };
+    // the round trip is 80 ms; a node opens its leg when the one before is established (PTS §4)
+    for relays in ["", "relays = [1]\n", "relays = [1, 2, 3]\n"] {
+        assert!((set_up(relays) - 0.12).abs() < 1e-6, "{relays}: {}", set_up(relays));
+    }
 }

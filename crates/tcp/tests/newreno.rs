@@ -68,3 +68,21 @@ fn window_updates_are_no_duplicates() {
         assert_eq!(t.ack(at, 0, &[]), []);
     }
 }
+
+#[test]
+fn duplicates_of_what_was_sent_again_after_a_timeout_are_no_loss() {
+    let mut t = Trace::without_sack(Algorithm::Reno);
+    t.write(10);
+    t.run_until(5_000);
+    let timeouts = t.sender.stats().timeouts;
+    assert!(timeouts > 0);
+    // Everything had arrived but the first: what is sent again behind it comes back as duplicates.
+    t.ack(5_001, 10, &[]);
+    t.write(5);
+    (5_002..5_007).for_each(|at| drop(t.ack(at, 10, &[])));
+    assert_eq!((t.sender.stats().recoveries, t.sender.stats().timeouts), (0, timeouts));
+    // Duplicates of what comes after that are a loss again.
+    t.ack(5_100, 11, &[]);
+    (5_101..5_104).for_each(|at| drop(t.ack(at, 11, &[])));
+    assert_eq!(t.sender.stats().recoveries, 1);
+}

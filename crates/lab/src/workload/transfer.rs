@@ -212,7 +212,22 @@ impl Transfer {
     /// # Errors
     /// If anything but the right bytes in time arrives, in full, at the receiver.
     pub fn run(&self, client: &Host, server: &Host) -> Result<TransferReport, TransferError> {
+        self.run_through(client, server, Ok)
+    }
+
+    /// The same by way of something in between: `reach` is told where the server listens, and tells where
+    /// the client is to connect.
+    ///
+    /// # Errors
+    /// As [`Transfer::run`], and what `reach` fails with.
+    pub fn run_through(
+        &self,
+        client: &Host,
+        server: &Host,
+        reach: impl FnOnce(SocketAddr) -> io::Result<SocketAddr>,
+    ) -> Result<TransferReport, TransferError> {
         let (listener, address) = self.listen(server)?;
+        let address = reach(address).map_err(failed("reaching the server by way of others"))?;
         let connecting = self.socket(client, Sender::Client)?;
         let run = Run::new(self);
         let (client_end, server_end) = std::thread::scope(|scope| {
@@ -243,6 +258,42 @@ impl Transfer {
             (Err(TransferError::Abandoned), Err(error)) | (Err(error), _) | (_, Err(error)) => Err(error),
             (Ok(_), Ok(_)) => unreachable!("one end receives and the other sends"),
         }
+    }
+
+    /// Does the server's part of an upload, for a client that has a TCP of its own: `client` is given the
+    /// address to connect to, has to send [`Content`](super::Content) of the seed, and to close. It runs
+    /// beside the server, and time counts from the moment at which it is called.
+    ///
+    /// # Errors
+    /// As [`Transfer::run`], but for what happens to the client.
+    ///
+    /// # Panics
+    /// If this is a download.
+    pub fn receive_from<R: Send>(
+        &self,
+        server: &Host,
+        client: impl FnOnce(SocketAddr) -> R + Send,
+    ) -> (Result<TransferReport, TransferError>, Option<R>) {
+        assert!(self.sender == Sender::Client, "only uploads can come from another client");
+        let (listener, address) = match self.listen(server) {
+            Ok(listening) => listening,
+            Err(error) => return (Err(error), None),
+        };
+        let run = Run::new(self);
+        let (server_end, client_end) = std::thread::scope(|scope| {
+            let serving = scope.spawn(|| run.end(Sender::Server, || run.accept(&listener)));
+            let client_end = client(address);
+            (serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), client_end)
+        });
+        let report = match (server_end, self.amount) {
+            (Ok(Part::Received(report)), Amount::Bytes(sent)) if report.received != sent => {
+                Err(TransferError::Truncated { received: report.received, sent })
+            }
+            (Ok(Part::Received(report)), _) => Ok(report),
+            (Ok(Part::Sent { .. }), _) => unreachable!("in an upload the server receives"),
+            (Err(error), _) => Err(error),
+        };
+        (report, Some(client_end))
     }
 
     fn socket(&self, host: &Host, end: Sender) -> Result<Socket, TransferError> {

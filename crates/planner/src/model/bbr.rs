@@ -75,3 +75,33 @@ impl ThroughputModel for Bbr {
         0.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use shorthaul_types::BitRate;
+
+    use super::*;
+
+    fn share(version: BbrVersion, loss: f64) -> f64 {
+        let leg = Leg::new(Duration::from_millis(100), loss, BitRate::from_bits_per_sec(1_000_000_000));
+        Bbr { version }.rate(&leg).segments_per_sec / leg.capacity_segments()
+    }
+
+    #[test]
+    fn losses_below_the_cliff_cost_themselves_and_probing() {
+        // 0.2 s and a round trip: every 10 s at nearly nothing, or every 5 s at a half.
+        for version in [BbrVersion::V1, BbrVersion::V3] {
+            for loss in [0.0, 0.01, 0.019] {
+                assert!((share(version, loss) - 0.97 * (1.0 - loss)).abs() < 1e-3, "{version:?} {loss}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_cliff_is_where_each_version_has_it() {
+        assert!(share(BbrVersion::V1, 0.19) > 0.7 && share(BbrVersion::V1, 0.21) < 0.01);
+        assert!(share(BbrVersion::V3, 0.019) > 0.9 && share(BbrVersion::V3, 0.021) < 0.01);
+    }
+}

@@ -87,7 +87,7 @@ impl ThroughputModel for Cardwell {
     }
 
     fn response(&self) -> Response {
-        Response::KeepsShare(0.5)
+        Response::keeps(0.5)
     }
 
     fn times(&self, leg: &Leg, sizes: &[f64]) -> Vec<f64> {

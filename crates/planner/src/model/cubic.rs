@@ -78,7 +78,7 @@ impl ThroughputModel for Cubic {
     }
 
     fn response(&self) -> Response {
-        Response::KeepsShare(KEPT)
+        Response::keeps(KEPT)
     }
 }
 

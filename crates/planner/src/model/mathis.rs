@@ -34,7 +34,7 @@ impl ThroughputModel for Mathis {
     }
 
     fn response(&self) -> Response {
-        Response::KeepsShare(0.5)
+        Response::keeps(0.5)
     }
 
     /// Equation 5 of Kalim et al.: it knows no slow start.

@@ -71,10 +71,22 @@ impl Rate {
 /// What a sender does about a loss, as far as the start of a transfer depends on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Response {
-    /// It leaves slow start and keeps this share of its window.
-    KeepsShare(f64),
+    /// It leaves slow start.
+    KeepsShare {
+        /// The share of its window that it keeps.
+        kept: f64,
+        /// How many lost segments it repairs in a round trip: 1 for NewReno, infinitely many with SACK.
+        holes_per_round_trip: f64,
+    },
     /// It goes by the delivery rate and does not care for single losses.
     GoesByRate,
+}
+
+impl Response {
+    /// Keeps this share of its window and repairs all losses in a round trip.
+    pub const fn keeps(kept: f64) -> Self {
+        Response::KeepsShare { kept, holes_per_round_trip: f64::INFINITY }
+    }
 }
 
 /// A model of TCP's throughput: at what rate a long transfer goes, and how long any transfer takes.

@@ -95,7 +95,7 @@ impl ThroughputModel for Pftk {
     }
 
     fn response(&self) -> Response {
-        Response::KeepsShare(0.5)
+        Response::keeps(0.5)
     }
 }
 
@@ -117,6 +117,17 @@ mod tests {
         let leg = Leg { rtt: Duration::from_secs(10), ..leg(1e-6) };
         let ratio = Pftk::throughput(&leg) / super::super::Mathis::law(&leg);
         assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+    }
+
+    #[test]
+    fn the_full_model_by_hand() {
+        // p = 0.01, b = 2, RTT = 0.1 s, T0 = 0.2 s: E[W] = 12.175, Q̂ = 0.280, f(p) = 1.0102.
+        let leg = Leg { segments_per_ack: 2.0, ..leg(0.01) };
+        assert!((Pftk::send_rate(&leg) / 81.08 - 1.0).abs() < 1e-3, "{}", Pftk::send_rate(&leg));
+        assert!((Pftk::throughput(&leg) / 76.65 - 1.0).abs() < 1e-3, "{}", Pftk::throughput(&leg));
+        // W_max = 8: 16.375 rounds, Q̂ = 0.403.
+        let limited = Leg { window_limit: Some(Bytes(8 * 1448)), ..leg };
+        assert!((Pftk::send_rate(&limited) / 62.45 - 1.0).abs() < 1e-3, "{}", Pftk::send_rate(&limited));
     }
 
     #[test]

@@ -50,7 +50,11 @@ impl ThroughputModel for Reno {
     }
 
     fn response(&self) -> Response {
-        Response::KeepsShare(KEPT)
+        let holes_per_round_trip = match self.recovery {
+            Recovery::NewReno => 1.0,
+            Recovery::Sack => f64::INFINITY,
+        };
+        Response::KeepsShare { kept: KEPT, holes_per_round_trip }
     }
 }
 

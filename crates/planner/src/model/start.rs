@@ -14,7 +14,7 @@ const LOSSES: usize = 32;
 
 /// Seconds until each of `sizes` segments has arrived, counted from the arrival of the first.
 pub(super) fn times(leg: &Leg, steady: Rate, response: Response, sizes: &[f64]) -> Vec<f64> {
-    let Response::KeepsShare(kept) = response else {
+    let Response::KeepsShare { kept, holes_per_round_trip } = response else {
         return sizes.iter().map(|n| without_loss(leg, steady, *n)).collect();
     };
     let top = leg.window_segments().min(leg.bdp_segments() + leg.queue_segments());
@@ -25,9 +25,17 @@ pub(super) fn times(leg: &Leg, steady: Rate, response: Response, sizes: &[f64]) 
         // The segments before the first loss are as good as exponential, with mean 1/p.
         let first_loss = -((i as f64 + 0.5) / quantiles as f64).ln() / leg.loss.max(1e-15);
         let until_overflow = if overflows { segments_until(leg, top) } else { f64::INFINITY };
-        let end = if quantiles == 1 { until_overflow } else { first_loss.min(until_overflow) };
+        // A loss is noticed a round trip later, when the window has grown once more.
+        let growth = 1.0 + 1.0 / leg.segments_per_ack;
+        let noticed = first_loss + growth * window_after(leg, first_loss);
+        let end = if quantiles == 1 { until_overflow } else { noticed.min(until_overflow) };
+        // While the window grows past what link and queue hold, as much as it grows by in a round trip is lost.
+        let burst = if end == until_overflow { top / leg.segments_per_ack } else { 0.0 };
+        let repaired = slow_start(leg, end) + burst / holes_per_round_trip * leg.round_trip();
         for (total, n) in sum.iter_mut().zip(sizes) {
-            *total += one_course(leg, steady, kept, end, *n);
+            let time = one_course(leg, steady, kept, end, *n);
+            // Data go on meanwhile, but the last of the holes comes when it comes.
+            *total += if *n > end { time.max(repaired) } else { time };
         }
     }
     sum.iter().map(|total| total / quantiles as f64).collect()
@@ -161,6 +169,31 @@ mod tests {
         let steady = RENO.rate(&leg).segments_per_sec;
         let mean = 3000.0 / RENO.times(&leg, &[3000.0])[0];
         assert!(mean > 1.2 * steady, "three losses after slow start: {mean} against {steady}");
+    }
+
+    #[test]
+    fn what_slow_start_left_is_forgotten_loss_by_loss() {
+        // Slow start ends at 1000 segments, of which a half is kept; the steady window is 40, 1000 segments from loss to loss.
+        let leg = Leg { loss: 1e-3, ..leg(0.0) };
+        let steady = Rate { segments_per_sec: 400.0, limit: super::super::Limit::Loss };
+        let at = |n| one_course(&leg, steady, 0.5, segments_until(&leg, 1000.0), n);
+        let end = segments_until(&leg, 1000.0);
+        // The windows after the first losses are 500, 40 + 230, 40 + 115.
+        for (cycle, window) in [(0.0, 500.0), (1.0, 270.0), (2.0, 155.0)] {
+            let from = end + cycle * 1000.0 + 1.0;
+            let rate = 900.0 / (at(from + 900.0) - at(from));
+            assert!((rate / (10.0 * window) - 1.0).abs() < 0.01, "{cycle}: {rate}");
+        }
+    }
+
+    #[test]
+    fn newreno_repairs_what_slow_start_lost_hole_by_hole() {
+        let leg = Leg { capacity: BitRate::from_bits_per_sec(32_000_000), ..leg(0.0) };
+        // Twice 32 Mbit/s · 100 ms, of 1538 bytes each.
+        let lost = 2.0 * leg.bdp_segments();
+        let newreno = Reno { recovery: Recovery::NewReno }.times(&leg, &[2000.0])[0];
+        assert!((newreno / (lost * leg.round_trip()) - 1.0).abs() < 0.05, "{newreno} s for {lost} segments");
+        assert!(RENO.times(&leg, &[2000.0])[0] < 2.0);
     }
 
     #[test]

@@ -14,8 +14,6 @@ const FIRST: u64 = 64 * 1024;
 pub(super) struct ReceiveWindow {
     limit: u64,
     buffer: u64,
-    /// The owner sets the limit.
-    restricted: bool,
     segment: u64,
     /// What was read in the best round trip so far.
     space: u64,
@@ -34,7 +32,6 @@ impl ReceiveWindow {
         ReceiveWindow {
             limit,
             buffer,
-            restricted: false,
             segment,
             space: (10 * segment).min(limit).max(1),
             read: 0,
@@ -57,12 +54,17 @@ impl ReceiveWindow {
     /// The owner has use for so much of the buffer only.
     pub(super) fn restrict(&mut self, limit: u64) {
         self.limit = limit.min(self.buffer);
-        self.restricted = true;
+        self.round_start = Time::MAX;
+    }
+
+    /// Whether the owner sets the limit: no round trip in which it could grow will ever begin.
+    fn is_restricted(&self) -> bool {
+        self.round_start == Time::MAX
     }
 
     /// How many bytes may lie in memory: an offer that was made holds, though the limit is lower now.
     pub(super) fn memory(&self) -> u64 {
-        2 * if self.restricted { self.buffer } else { self.limit }
+        2 * if self.is_restricted() { self.buffer } else { self.limit }
     }
 
     /// The buffer is no larger than this: what the header can express.
@@ -95,7 +97,7 @@ impl ReceiveWindow {
 
     /// The owner has read `bytes`.
     pub(super) fn on_read(&mut self, now: Time, bytes: u64) {
-        if self.restricted {
+        if self.is_restricted() {
             return;
         }
         self.read += bytes;

@@ -6,7 +6,7 @@ use crate::rack::DUP_THRESH;
 use crate::recovery::Recovery;
 use core::time::Duration;
 use shorthaul_congestion::CongestionEvent;
-use shorthaul_types::Time;
+use shorthaul_types::{SeqNum, Time};
 
 /// The longest that a peer is expected to delay an acknowledgment (RFC 8985 §7.2, WCDelAckT).
 const WORST_DELAYED_ACK: Duration = Duration::from_millis(200);
@@ -95,6 +95,9 @@ impl Sender {
         };
         if advanced > 0 {
             self.duplicate_acks = 0;
+            if SeqNum(self.una as u32).after(self.recover) {
+                self.recover = SeqNum((self.una - 1) as u32); // so that it is never half a space behind
+            }
             if repairing && self.recovery == Recovery::NewReno {
                 // The segment sent again has arrived, and what had arrived before behind it.
                 self.left = self.left.saturating_sub(advanced.saturating_sub(u64::from(self.mss)));
@@ -107,7 +110,8 @@ impl Sender {
         } else if duplicate_ack {
             self.duplicate_acks += 1;
             self.left += u64::from(self.mss);
-            if u64::from(self.duplicate_acks) == DUP_THRESH && matches!(self.state, State::Open) {
+            let is_news = SeqNum(self.una as u32).after(self.recover);
+            if u64::from(self.duplicate_acks) == DUP_THRESH && is_news && matches!(self.state, State::Open) {
                 let una = self.una;
                 self.mark_lost(now, una, segment_end);
                 self.hole_due = true;
@@ -215,6 +219,7 @@ impl Sender {
             self.undo = Some(Undo::default());
         }
         self.state = State::Loss { end: nxt, f_rto };
+        self.recover = SeqNum(nxt as u32);
         self.duplicate_acks = 0;
         self.left = 0;
         self.tail_probe = None;

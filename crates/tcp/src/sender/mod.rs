@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 use core::time::Duration;
 use loss::{FRto, TailProbe, Undo};
 use shorthaul_congestion::{AckSample, CongestionEvent, Control, DeliveryRate, Pacer, RttEstimator};
-use shorthaul_types::{Deadline, Time};
+use shorthaul_types::{Deadline, SeqNum, Time};
 
 /// After this many timeouts in a row without an answer the peer is taken for dead (as Linux's
 /// `tcp_retries2`).
@@ -69,6 +69,10 @@ pub struct Sender {
     state: State,
     rack: Rack,
     duplicate_acks: u32,
+    /// The lower half of SND.NXT when everything outstanding was last sent again: up to there, duplicates
+    /// say that something arrived twice rather than that something is missing (`recover` of RFC 6582
+    /// §3.2). It is kept just below SND.UNA after that.
+    recover: SeqNum,
     /// Bytes that duplicate acknowledgments show to have left the network, without SACK.
     left: u64,
     /// A hole that duplicates have shown is sent again whatever the window says (RFC 5681 §3.2 step 2,
@@ -127,6 +131,7 @@ impl Sender {
             state: State::Open,
             rack: Rack::default(),
             duplicate_acks: 0,
+            recover: SeqNum(0),
             left: 0,
             hole_due: false,
             tail_probe: None,
@@ -266,7 +271,9 @@ impl Sender {
         let advanced = ack.ack - self.una;
         let lost_before = self.board.lost();
         let (delivered, rtt) = self.account(now, ack);
-        if let Some(rtt) = rtt {
+        // Our own times are finer, but say nothing of what was sent again (Karn's algorithm). An echo
+        // counts only where SND.UNA moves: any other may be of the last segment in order (RFC 7323 §4.1).
+        if let Some(rtt) = rtt.or(ack.echo.filter(|_| advanced > 0)) {
             self.rtt.on_sample(now, rtt);
             self.arbiter.on_rtt_sample(now, rtt);
         }

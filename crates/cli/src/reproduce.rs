@@ -1,0 +1,89 @@
+//! `shorthaul reproduce`: the figures of a paper, from its scenario files to plots.
+use crate::results;
+use anyhow::Context as _;
+use clap::Subcommand;
+use indicatif::ProgressBar;
+use shorthaul_report::plot::Figure;
+use shorthaul_report::{Manifest, Terminal};
+use shorthaul_scenario::Study;
+use shorthaul_sim::{RunRecord, run_all, runs_of};
+use std::path::{Path, PathBuf};
+
+mod pts;
+
+/// Run what a paper has measured, and draw its figures from the results
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    paper: Paper,
+}
+
+#[derive(Subcommand)]
+enum Paper {
+    /// Proxy transport service: Figures 2 to 7, and throughput against the buffer of a session
+    Pts {
+        /// The directory for data and figures
+        #[arg(long, default_value = "reproduce-pts")]
+        out: PathBuf,
+        /// How many seeds each point is run with, instead of the scenarios' own numbers
+        #[arg(long)]
+        repeats: Option<u32>,
+    },
+}
+
+/// A scenario of a paper, and the figures that are drawn from its runs.
+struct Experiment {
+    /// Name of the scenario, its data and its directory.
+    name: &'static str,
+    /// The scenario file.
+    text: &'static str,
+    /// File name and description of each figure.
+    figures: fn(&[RunRecord]) -> Vec<(&'static str, Figure)>,
+    /// What the paper states, and how ours compares.
+    remark: &'static str,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let Paper::Pts { out, repeats } = &args.paper;
+    for experiment in pts::EXPERIMENTS {
+        reproduce(experiment, out, *repeats)
+            .with_context(|| format!("{} cannot be reproduced", experiment.name))?;
+    }
+    println!("\nData and figures are in {}.", out.display());
+    Ok(())
+}
+
+fn reproduce(experiment: &Experiment, out: &Path, repeats: Option<u32>) -> anyhow::Result<()> {
+    let mut study = Study::from_toml(&format!("{}.toml", experiment.name), experiment.text)?;
+    if let Some(repeats) = repeats {
+        let seed = study.seeds().next().unwrap_or(0);
+        study = study.with_seeds(seed, repeats);
+    }
+    println!("\n{}: {}", study.name(), study.about());
+    let runs = runs_of(&study);
+    let progress = ProgressBar::new(runs.len() as u64); // on a terminal only: it draws to standard error
+    let records = run_all(&study, &runs, None, |_, _| progress.inc(1))?;
+    progress.finish_and_clear();
+    if let Some(record) = records.iter().find(|record| record.failure.is_some()) {
+        let failure = record.failure.as_deref().unwrap_or_default();
+        anyhow::bail!("point {}, seed {}: {failure}", record.point, record.seed);
+    }
+    print!("{}", results::table(&records).render(Terminal::stdout()));
+    println!("{}", experiment.remark);
+    let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
+        .arguments(std::env::args().skip(1))
+        .seed(study.seeds().next().unwrap_or(0))
+        .scenario(study.name(), study.text());
+    let about = results::About {
+        title: study.name(),
+        about: study.about(),
+        text: study.text(),
+        remarks: &[experiment.remark.to_owned()],
+    };
+    results::write(&out.join(experiment.name), &manifest, &about, &records)?;
+    for (name, figure) in (experiment.figures)(&records) {
+        figure.caption(experiment.remark).save(&out.join(name), &manifest)?;
+    }
+    Ok(())
+}

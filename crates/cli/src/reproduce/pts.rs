@@ -1,0 +1,178 @@
+//! The figures of "proxy transport service" (PTS §3).
+use super::Experiment;
+use shorthaul_report::Unit;
+use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Panel, Point, Series};
+use shorthaul_scenario::{Metric, Series as Measured, Summary};
+use shorthaul_sim::RunRecord;
+use std::collections::BTreeMap;
+
+/// A packet of the paper, in bytes.
+const PACKET: f64 = 1000.0;
+
+pub(super) const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "fig2",
+        text: include_str!("../../../../papers/pts/fig2.toml"),
+        figures: |records| {
+            vec![("figure-2", over_time(records, "Figure 2: congestion window without loss", Measured::Cwnd))]
+        },
+        remark: "Paper: slow start lasts longer and the window grows more slowly for TCP than for the two connections of PTS. Ours: the same.",
+    },
+    Experiment {
+        name: "fig3",
+        text: include_str!("../../../../papers/pts/fig3.toml"),
+        figures: |records| {
+            vec![
+                (
+                    "figure-3",
+                    over_time(
+                        records,
+                        "Figure 3: congestion window with congestion on the first half",
+                        Measured::Cwnd,
+                    ),
+                ),
+                (
+                    "figure-4",
+                    over_time(
+                        records,
+                        "Figure 4: sequence numbers with the same congestion",
+                        Measured::Sequence,
+                    ),
+                ),
+            ]
+        },
+        remark: "Paper: the second connection keeps its window, and PTS notices the loss almost 1 s earlier. Ours: the second window is kept; the loss is noticed 0.16 s earlier, half of it the round trip that is saved. What made it 1 s in the paper, its text does not say.",
+    },
+    Experiment {
+        name: "fig5",
+        text: include_str!("../../../../papers/pts/fig5.toml"),
+        figures: |records| {
+            vec![(
+                "figure-5",
+                against(
+                    records,
+                    "Figure 5: throughput against the node's place",
+                    "hops from the source",
+                    place,
+                ),
+            )]
+        },
+        remark: "Paper: best in the middle, a node that is fixed at hop 6 stays below. Ours: the same, and symmetric: the longer leg's round trip decides.",
+    },
+    Experiment {
+        name: "fig6",
+        text: include_str!("../../../../papers/pts/fig6.toml"),
+        figures: |records| vec![("figure-6", service_time(records))],
+        remark: "Paper: PTS is better while the service time is far below the second leg's round trip. Ours: it falls to the direct connection between 8 and 9 ms, and below it after that, because one server passes one packet a service time.",
+    },
+    Experiment {
+        name: "fig7",
+        text: include_str!("../../../../papers/pts/fig7.toml"),
+        figures: |records| {
+            vec![(
+                "figure-7",
+                against(
+                    records,
+                    "Figure 7: throughput against the number of nodes",
+                    "nodes on fourteen hops",
+                    number,
+                ),
+            )]
+        },
+        remark: "Paper: one and two nodes about equal, more are worse because of their service times. Ours: every node that shortens the longest leg helps, since 100 us a packet are little beside a round trip of 20 ms a hop.",
+    },
+    Experiment {
+        name: "buffer",
+        text: include_str!("../../../../papers/pts/buffer.toml"),
+        figures: |records| vec![("buffer", against(records, "Throughput against Cmax", "packets", packets))],
+        remark: "Paper: the abstract names the effect of the buffer, and no figure shows it. Ours: throughput grows with the buffer until it holds the windows of both legs.",
+    },
+];
+
+/// The first swept value of a run, in TOML.
+fn value(record: &RunRecord) -> &str {
+    record.values.first().map_or("", |(_, value)| value)
+}
+
+/// `[4]` is 4, and no node at all is the direct connection, 0.
+fn place(record: &RunRecord) -> Option<f64> {
+    let list = value(record).trim_matches(['[', ']']);
+    if list.is_empty() { Some(0.0) } else { list.trim().parse().ok() }
+}
+
+/// How many nodes a list holds.
+fn number(record: &RunRecord) -> Option<f64> {
+    Some(value(record).split(',').filter(|node| node.contains(|c: char| c.is_ascii_digit())).count() as f64)
+}
+
+fn packets(record: &RunRecord) -> Option<f64> {
+    value(record).trim_matches('"').split(' ').next()?.parse().ok()
+}
+
+/// Goodputs by the value of `x`, which must be finite.
+fn goodputs(records: &[RunRecord], x: impl Fn(&RunRecord) -> Option<f64>) -> Vec<Point> {
+    let mut by_x: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
+    for record in records {
+        let goodput = record.outcome.as_ref().and_then(|outcome| outcome.metrics.get(&Metric::Goodput));
+        if let (Some(x), Some(goodput)) = (x(record), goodput) {
+            // values of x are not negative, so their bits are in their order
+            by_x.entry(x.to_bits()).or_insert_with(|| (x, Vec::new())).1.push(*goodput);
+        }
+    }
+    let point = |(x, values): &(f64, Vec<f64>)| {
+        let summary = Summary::of(values.iter().copied())?;
+        let half = summary.confidence().unwrap_or(0.0);
+        Some(Point::new(*x, summary.mean).within(summary.mean - half, summary.mean + half))
+    };
+    by_x.values().filter_map(point).collect()
+}
+
+fn against(records: &[RunRecord], title: &str, label: &str, x: fn(&RunRecord) -> Option<f64>) -> Figure {
+    let panel = Panel::new("")
+        .x(Axis::new(label, Unit::None))
+        .y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0))
+        .series(Series::line("Tahoe, mean and 95 % confidence", Hue::Blue).points(goodputs(records, x)));
+    Figure::new(title).panel(panel)
+}
+
+fn service_time(records: &[RunRecord]) -> Figure {
+    let microseconds = |record: &RunRecord| {
+        let case = record.case.as_deref()?.strip_prefix("ts-")?;
+        Some(case.strip_suffix("us")?.parse::<f64>().ok()? / 1e6)
+    };
+    let direct = goodputs(records, |record| (record.case.as_deref() == Some("direct")).then_some(0.0));
+    let mut panel = Panel::new("")
+        .x(Axis::new("mean service time", Unit::Seconds).logarithmic())
+        .y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0))
+        .series(Series::line("one node in the middle", Hue::Blue).points(goodputs(records, microseconds)));
+    if let Some(Point { y, .. }) = direct.first() {
+        panel = panel.reference("direct", *y);
+    }
+    Figure::new("Figure 6: throughput against the service time").panel(panel)
+}
+
+/// A value over time, of the first seed: directly, and of both connections of a session.
+fn over_time(records: &[RunRecord], title: &str, measured: Measured) -> Figure {
+    let first = records.first().map(|record| record.seed);
+    let mut panel = Panel::new("").x(Axis::new("time", Unit::Seconds)).y(Axis::new(
+        if measured == Measured::Cwnd { "window" } else { "sequence number" },
+        Unit::Plain("packets"),
+    )
+    .from(0.0));
+    for record in records.iter().filter(|record| Some(record.seed) == first) {
+        let split = value(record) != "[]";
+        for series in record.outcome.iter().flat_map(|outcome| &outcome.series) {
+            let (label, hue) = match (split, series.subject.contains('@')) {
+                (false, _) => ("direct", Hue::Vermillion),
+                (true, false) => ("PTS, first connection", Hue::Blue),
+                (true, true) => ("PTS, second connection", Hue::Green),
+            };
+            if series.series == measured {
+                let points = series.points.iter().map(|(time, value)| (*time, value / PACKET));
+                let dash = if split { Dash::Solid } else { Dash::Dashed };
+                panel = panel.series(Series::line(label, hue).dash(dash).points(points));
+            }
+        }
+    }
+    Figure::new(title).panel(panel)
+}

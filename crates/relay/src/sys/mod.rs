@@ -1,0 +1,134 @@
+//! System calls behind safe functions: the only unsafe code of this crate.
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// A pipe of which only the kernel sees the bytes.
+#[derive(Debug)]
+pub struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    size: usize,
+}
+
+impl Pipe {
+    /// A pipe that holds up to `size` bytes, or what the kernel lets it hold.
+    pub fn new(size: usize) -> io::Result<Pipe> {
+        let mut ends = [0; 2];
+        // SAFETY: the array has room for both descriptors.
+        check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+        // SAFETY: both descriptors are new and nobody else's.
+        let (read, write) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
+        let wanted = libc::c_int::try_from(size).unwrap_or(libc::c_int::MAX);
+        // SAFETY: F_SETPIPE_SZ and F_GETPIPE_SZ take and return integers.
+        let size = check(unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, wanted) })
+            // SAFETY: as above.
+            .or_else(|_| check(unsafe { libc::fcntl(write.as_raw_fd(), libc::F_GETPIPE_SZ) }))?;
+        Ok(Pipe { read, write, size: usize::try_from(size).unwrap_or(65_536) })
+    }
+
+    /// Moves what there is of `from` into the empty pipe, waiting for the first byte; 0 at the end.
+    pub fn fill(&self, from: &impl AsFd) -> io::Result<usize> {
+        splice(from, &self.write, self.size)
+    }
+
+    /// Moves up to `bytes` out of the pipe into `to`, waiting for room.
+    pub fn empty(&self, to: &impl AsFd, bytes: usize) -> io::Result<usize> {
+        splice(&self.read, to, bytes)
+    }
+}
+
+fn splice(from: &impl AsFd, to: &impl AsFd, bytes: usize) -> io::Result<usize> {
+    loop {
+        let (from, to) = (from.as_fd().as_raw_fd(), to.as_fd().as_raw_fd());
+        // SAFETY: no offsets are given, and the descriptors live as long as the call.
+        let moved = unsafe {
+            libc::splice(from, std::ptr::null_mut(), to, std::ptr::null_mut(), bytes, libc::SPLICE_F_MOVE)
+        };
+        match usize::try_from(moved) {
+            Ok(moved) => return Ok(moved),
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Ends a connection with a reset at once, whoever else has its socket: what RFC 9293 calls ABORT.
+pub fn abort(socket: &impl AsFd) -> io::Result<()> {
+    // SAFETY: all zeros is a valid sockaddr, of the family AF_UNSPEC.
+    let nowhere: libc::sockaddr = unsafe { std::mem::zeroed() };
+    let len = std::mem::size_of::<libc::sockaddr>() as libc::socklen_t;
+    // SAFETY: the address is valid for reading, and `len` is its size.
+    check(unsafe { libc::connect(socket.as_fd().as_raw_fd(), &raw const nowhere, len) }).map(drop)
+}
+
+/// Waits until the peer has closed or reset; whether it has within `longest`.
+pub fn wait_for_end(socket: &impl AsFd, longest: Duration) -> io::Result<bool> {
+    let mut entry = libc::pollfd { fd: socket.as_fd().as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    let millis = libc::c_int::try_from(longest.as_millis()).unwrap_or(libc::c_int::MAX);
+    // SAFETY: one entry is given, and there is one.
+    check(unsafe { libc::poll(&raw mut entry, 1, millis) }).map(|ready| ready > 0)
+}
+
+/// Bytes that could be read from a socket now.
+pub fn readable(socket: &impl AsFd) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: FIONREAD writes one int through the pointer.
+    check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::FIONREAD, &raw mut bytes) })?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
+/// What the kernel says of a TCP connection (`struct tcp_info`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TcpInfo {
+    /// The smoothed round-trip time.
+    pub rtt: Duration,
+    /// The smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Segments with data that were sent.
+    pub data_segments_out: u32,
+    /// Segments that were sent again.
+    pub retransmits: u32,
+    /// Segments that were reported as duplicates, so sent again in vain.
+    pub needless: u32,
+    /// The latest delivery rate in bytes per second.
+    pub delivery_rate: u64,
+}
+
+/// Asks the kernel; fields that it does not have are zero.
+pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
+    let mut bytes = [0u8; 512];
+    let mut len = bytes.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, which is the size of the buffer.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            bytes.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    })?;
+    let info = &bytes[..len as usize];
+    let u32_at =
+        |at: usize| info.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u32::from_ne_bytes(*b));
+    let u64_at =
+        |at: usize| info.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u64::from_ne_bytes(*b));
+    let micros = |at| Duration::from_micros(u32_at(at).into());
+    Ok(TcpInfo {
+        rtt: micros(68),
+        retransmits: u32_at(100),
+        min_rtt: micros(148),
+        data_segments_out: u32_at(156),
+        delivery_rate: u64_at(160),
+        needless: u32_at(216),
+    })
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
