@@ -110,12 +110,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         progress.inc(1);
     };
     let mut remarks = Vec::new();
-    if wants(Engine::Live) {
-        if let Some(first) = runs.first() {
-            let scenario = study.scenario(&study.points()[first.point])?;
-            remarks = live::unmeasured(&scenario);
-            remarks.iter().for_each(|remark| progress.suspend(|| eprintln!("{remark}")));
-        }
+    if wants(Engine::Live)
+        && let Some(first) = runs.first()
+    {
+        let scenario = study.scenario(&study.points()[first.point])?;
+        remarks = live::unmeasured(&scenario);
+        remarks.iter().for_each(|remark| progress.suspend(|| eprintln!("{remark}")));
     }
     let mut all = Vec::new();
     // Live runs after the simulations, which would take the processors away.
