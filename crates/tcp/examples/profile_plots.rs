@@ -1,6 +1,6 @@
 //! Draws how the profiles repair losses: a transfer over one and the same path, in which the same three
 //! segments of one window are lost, or marked where both ends know marks.
-//! `cargo run -p shorthaul-tcp --example plots -- DIR` writes `DIR/<name>.svg`, by default into
+//! `cargo run -p shorthaul-tcp --example profile_plots -- DIR` writes `DIR/<name>.svg`, by default into
 //! `docs/schemes`; a second directory takes the same as PNG. The same program writes the same files.
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Series, Share};
 use shorthaul_report::{Manifest, Unit};
@@ -222,7 +222,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("| [{profile}]({page}.md) | {kilobytes:.0} kB | {} |", seen.sent_again.len());
         let figure = draw(profile, seen);
         let mut manifest = Manifest::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")).seed(0);
-        manifest.command = "cargo run -p shorthaul-tcp --example plots".to_string();
+        manifest.command = "cargo run -p shorthaul-tcp --example profile_plots".to_string();
         fs::write(dir.join(format!("{page}.svg")), figure.to_svg(&manifest))?;
         if let Some(dir) = &png_dir {
             fs::write(dir.join(format!("{page}.png")), figure.to_png(&manifest)?)?;
