@@ -17,10 +17,7 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
                 let lacking = KernelScheme::of(scheme, available).err().unwrap_or_default();
                 reasons.extend(lacking.into_iter().map(|lack| format!("host `{}`: {lack}", node.name)));
             }
-            Role::Relay(_) => reasons.push(format!(
-                "`{}` is a relay, of which there is only a model so far, in the simulator",
-                node.name
-            )),
+            Role::Relay(_) => reasons.push(format!("`{}` is a relay, and live runs start none", node.name)),
             Role::Gateway(gateway) => {
                 if gateway.to_edge.ack.is_some() || gateway.to_wan.ack.is_some() {
                     let why = "the gateway's configuration has no `ack`: leave it out";
