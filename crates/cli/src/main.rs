@@ -2,11 +2,14 @@
 
 use clap::{Parser, Subcommand};
 
+mod bench;
+mod chain;
 mod conformance;
 mod demo;
 mod flows;
 mod gateway;
 mod lab;
+mod ledger;
 mod measure;
 mod merge;
 mod node;
@@ -28,6 +31,7 @@ struct Cli {
 // One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand.
 #[derive(Subcommand)]
 enum Command {
+    Bench(bench::Args),
     Conformance(conformance::Args),
     Demo(demo::Args),
     Flows(flows::Args),
@@ -45,6 +49,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Bench(args) => bench::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Flows(args) => flows::run(args),

@@ -1,0 +1,71 @@
+//! What "Cascaded TCP" (Kalim et al.) measured: Table I's matrix, Figures 2 to 5, the window-limited hosts of Table II.
+//!
+//! Reading order: `cell` (one combination of Table I), `matrix` (which cells, what came of them), `figures`, `findings` (what the
+//! paper states, beside ours), `variants` (Table II, waiting, storing, other places of loss and relay).
+mod cell;
+mod figures;
+mod findings;
+mod matrix;
+mod variants;
+
+use crate::ledger::Ledger;
+use anyhow::{Context as _, ensure};
+use cell::Cell;
+use matrix::Matrix;
+use serde_json::json;
+use shorthaul_report::{Manifest, Terminal};
+use std::path::PathBuf;
+
+/// Which cells, how often, and where the results go.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Only what the figures and stated results need, with three samples: a minute or two
+    #[arg(long)]
+    quick: bool,
+    /// Samples of each cell [default: 10, with --quick 3]
+    #[arg(long)]
+    repeats: Option<u64>,
+    /// The directory for results and figures
+    #[arg(long, default_value = "reproduce-cascade")]
+    out: PathBuf,
+    /// What the ends and relays use: reno (as in the paper), cubic or bbr
+    #[arg(long, value_parser = ["reno", "cubic", "bbr"], default_value = "reno")]
+    ends: String,
+    /// Connections that share the size of each transfer
+    #[arg(long, default_value_t = 1)]
+    streams: u32,
+}
+
+/// Runs the experiments, prints the findings, draws the figures.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let repeats = args.repeats.unwrap_or(if args.quick { 3 } else { 10 });
+    ensure!(repeats > 0 && args.streams > 0, "--repeats 0 or --streams 0 would run nothing");
+    let ends = cell::ends(&args.ends, args.streams).context("there are no such ends")?;
+    let mut ledger = Ledger::open(&args.out.join("runs.jsonl"))?;
+    let cells = if args.quick { Cell::in_figures() } else { Cell::all() };
+    let matrix = Matrix::run(cells, ends, repeats, &mut ledger)?;
+    let variants = variants::run(ends, repeats, &mut ledger)?;
+
+    let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
+        .arguments(std::env::args().skip(1))
+        .seed(matrix::SEED);
+    matrix.csv(&manifest)?.save(&args.out.join("table-1.csv"))?;
+    for (name, figure) in figures::all(&matrix) {
+        figure.save(&args.out.join(name), &manifest)?;
+    }
+    let findings = findings::all(&matrix, &variants);
+    print!("{}", findings::table(&findings).render(Terminal::stdout()));
+    println!("\n{}", matrix.summary());
+    let results = args.out.join("results.json");
+    let json = json!({
+        "manifest": manifest,
+        "repeats": repeats,
+        "findings": findings,
+        "cells": matrix.cells().collect::<Vec<_>>(),
+        "variants": variants,
+    });
+    std::fs::write(&results, serde_json::to_string_pretty(&json)?)
+        .with_context(|| format!("cannot write {}", results.display()))?;
+    println!("Results and figures are in {}.", args.out.display());
+    Ok(())
+}
