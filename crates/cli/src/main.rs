@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod cascade;
 mod chain;
 mod conformance;
 mod demo;
@@ -32,6 +33,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Bench(bench::Args),
+    Cascade(cascade::Args),
     Conformance(conformance::Args),
     Demo(demo::Args),
     Flows(flows::Args),
@@ -50,6 +52,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Bench(args) => bench::run(&args),
+        Command::Cascade(args) => cascade::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Flows(args) => flows::run(args),

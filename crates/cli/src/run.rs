@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use shorthaul_report::{Manifest, Terminal};
-use shorthaul_scenario::Study;
+use shorthaul_scenario::{Study, Summary};
 use shorthaul_sim::{Cache, Recording, Run, RunRecord, Shard, run_all, runs_of, simulate};
 use std::fs::File;
 use std::io::BufWriter;
@@ -29,6 +29,13 @@ pub struct Args {
     /// How many seeds, instead of the file's number
     #[arg(long)]
     repeats: Option<u32>,
+    /// Go on with more seeds until the confidence interval of the first metric is within this share of its
+    /// mean to each side, such as 0.05 or "5 %", at every point
+    #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "shard")]
+    confidence: Option<f64>,
+    /// With --confidence: how many runs of a point at most
+    #[arg(long, default_value_t = 100)]
+    at_most: usize,
     /// Run this point of the sweep only, counted from 1
     #[arg(long)]
     point: Option<usize>,
@@ -79,14 +86,56 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global()?;
     }
     let progress = progress(runs.len());
-    let records = run_all(&study, &runs, cache.as_ref(), |record, _| {
-        if let Some(failure) = &record.failure {
-            progress.suspend(|| eprintln!("{}", failure_of(args, record, failure)));
-        }
-        progress.inc(1);
-    })?;
+    let mut records = Vec::new();
+    let mut next = runs;
+    while !next.is_empty() {
+        progress.set_length((records.len() + next.len()) as u64);
+        records.extend(run_all(&study, &next, cache.as_ref(), |record, _| {
+            if let Some(failure) = &record.failure {
+                progress.suspend(|| eprintln!("{}", failure_of(args, record, failure)));
+            }
+            progress.inc(1);
+        })?);
+        next = match args.confidence {
+            Some(share) => more_runs(&study, &records, share, args.at_most)?,
+            None => Vec::new(),
+        };
+    }
     progress.finish_and_clear();
+    records.sort_by_key(|record| (record.point, record.seed));
     finish(args, &study, &records)
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match shorthaul_link::parse_probability(text) {
+        Ok(share) if share > 0.0 => Ok(share),
+        _ => Err(format!("`{text}` is no share of the mean: write 0.05 or \"5 %\"")),
+    }
+}
+
+/// Fewer runs than these can agree by chance.
+const FEWEST: usize = 5;
+
+/// The next seeds of the points of which the first metric is not yet known to `share` of its mean.
+fn more_runs(study: &Study, records: &[RunRecord], share: f64, at_most: usize) -> anyhow::Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    let batch = study.seeds().count().max(2);
+    for (point, description) in study.points().iter().enumerate() {
+        let of_point: Vec<&RunRecord> = records.iter().filter(|record| record.point == point + 1).collect();
+        let Some(last) = of_point.iter().map(|record| record.seed).max() else { continue };
+        let metric = study.scenario(description)?.measure.metrics.first().copied();
+        let outcomes = of_point.iter().filter_map(|record| record.outcome.as_ref());
+        let values = outcomes.filter_map(|outcome| outcome.metrics.get(&metric?).copied());
+        // what was never measured, more runs will not measure either
+        let Some(summary) = Summary::of(values) else { continue };
+        let is_known = summary.count() >= FEWEST
+            && summary.confidence().is_some_and(|half| half <= share * summary.mean.abs());
+        let room = at_most.saturating_sub(of_point.len()).min(batch);
+        if !is_known {
+            runs.extend((1..=room as u64).map(|n| Run { point, seed: last.wrapping_add(n) }));
+        }
+    }
+    Ok(runs)
 }
 
 fn chosen(args: &Args, study: &Study) -> anyhow::Result<Vec<Run>> {

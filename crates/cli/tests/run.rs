@@ -91,6 +91,26 @@ fn parts_that_are_merged_are_the_whole_and_nothing_is_run_twice() {
 }
 
 #[test]
+fn more_seeds_are_run_until_the_mean_is_known_well_enough() {
+    let scratch = Scratch::new("confidence");
+    let file = scratch.path("small.toml");
+    fs::write(&file, SCENARIO).expect("writing the scenario");
+    let runs = |share: &str, at_most: &str| {
+        let out = scratch.path("out");
+        let target =
+            ["--point", "1", "--confidence", share, "--at-most", at_most, "--no-cache", "--out", &out];
+        let (succeeded, said) = shorthaul(&[&["run", &file], target.as_slice()].concat());
+        assert!(succeeded, "{said}");
+        fs::read_to_string(format!("{out}/runs.jsonl")).expect("the runs").lines().count()
+    };
+    let (coarse, fine) = (runs("80 %", "100"), runs("3 %", "500"));
+    assert!((5..10).contains(&coarse) && coarse < fine && fine < 500, "{coarse}, {fine}");
+    assert_eq!(runs("0.1 %", "7"), 7);
+    let (succeeded, said) = shorthaul(&["run", &file, "--confidence", "much"]);
+    assert!(!succeeded && said.contains("5 %"), "{said}");
+}
+
+#[test]
 fn one_run_is_recorded_for_wireshark_and_as_events() {
     let scratch = Scratch::new("recording");
     let (file, pcap, trace) = (scratch.path("s.toml"), scratch.path("p.pcapng"), scratch.path("t.jsonl"));

@@ -105,17 +105,23 @@ pub enum MeasureError {
 /// There is none, or the connection breaks.
 pub fn measure(peer: &str, options: &MeasureOptions) -> Result<Measurement, MeasureError> {
     let name = |error| MeasureError::Name { peer: peer.into(), error };
-    let address = peer.to_socket_addrs().map_err(name)?.next();
-    let address = address.ok_or_else(|| name(io::Error::from(io::ErrorKind::NotFound)))?;
+    let mut addresses = peer.to_socket_addrs().map_err(name)?.peekable();
+    if addresses.peek().is_none() {
+        return Err(name(io::Error::from(io::ErrorKind::NotFound)));
+    }
+    // As a browser would: the first address that answers.
+    let mut answer = Err(MeasureError::Name { peer: peer.into(), error: io::ErrorKind::NotFound.into() });
+    for address in addresses {
+        answer = shake_hands(address, options).map(|trip| (address, trip));
+        if answer.is_ok() {
+            break;
+        }
+    }
+    let (address, first) = answer?;
     let refused = |error| MeasureError::Connect { address, error };
-
-    let mut trips = Vec::new();
-    for _ in 0..options.handshakes.max(1) {
-        let start = Instant::now();
-        let socket = TcpStream::connect_timeout(&address, options.patience).map_err(refused)?;
-        trips.push(start.elapsed());
-        // Nothing was said, so nothing is lost; and no TIME-WAIT stays behind.
-        let _ = sys::abort(&socket);
+    let mut trips = vec![first];
+    for _ in 1..options.handshakes {
+        trips.push(shake_hands(address, options)?);
     }
     trips.sort_unstable();
     let median_rtt = trips[trips.len() / 2];
@@ -162,6 +168,17 @@ pub fn measure(peer: &str, options: &MeasureOptions) -> Result<Measurement, Meas
         sent: options.amount,
         took,
     })
+}
+
+/// The round-trip time that a handshake takes.
+fn shake_hands(address: SocketAddr, options: &MeasureOptions) -> Result<Duration, MeasureError> {
+    let start = Instant::now();
+    let socket = TcpStream::connect_timeout(&address, options.patience)
+        .map_err(|error| MeasureError::Connect { address, error })?;
+    let trip = start.elapsed();
+    // Nothing was said, so nothing is lost; and no TIME-WAIT stays behind.
+    let _ = sys::abort(&socket);
+    Ok(trip)
 }
 
 /// The byte at a place: nothing that a peer would send by itself.

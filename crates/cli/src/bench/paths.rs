@@ -35,7 +35,7 @@ impl Compared {
 }
 
 /// How many segments a transfer has: enough for a hundred losses and thirty full windows, as far as that is bounded.
-const SEGMENTS: Range = Range { from: 2_000.0, to: 100_000.0 };
+const SEGMENTS: Range = Range { from: 2_000.0, to: 30_000.0 };
 
 /// The path between the ends: 5 to 500 ms, 0.001 to 2 % of loss, 0.5 to 256 Mbit/s.
 fn direct(draw: Draw) -> Leg {

@@ -178,7 +178,22 @@ impl Transfer {
     /// # Errors
     /// If anything but the right bytes in time arrives, in full, at the receiver.
     pub fn run(&self, client: &Host, server: &Host) -> Result<TransferReport, TransferError> {
+        self.run_through(client, server, Ok)
+    }
+
+    /// The same by way of something in between: `reach` is told where the server listens, and tells where
+    /// the client is to connect.
+    ///
+    /// # Errors
+    /// As [`Transfer::run`], and what `reach` fails with.
+    pub fn run_through(
+        &self,
+        client: &Host,
+        server: &Host,
+        reach: impl FnOnce(SocketAddr) -> io::Result<SocketAddr>,
+    ) -> Result<TransferReport, TransferError> {
         let (listener, address) = self.listen(server)?;
+        let address = reach(address).map_err(failed("reaching the server by way of others"))?;
         let connecting = self.socket(client, &self.congestion.client)?;
         let run = Run::new(self);
         let (client_end, server_end) = std::thread::scope(|scope| {

@@ -20,7 +20,8 @@ pub(super) struct Cell {
 /// Table I.
 pub(super) const RTTS_MS: [u64; 7] = [8, 16, 32, 64, 128, 256, 512];
 /// Table I.
-pub(super) const KBITS: [u64; 10] = [512, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000];
+pub(super) const KBITS: [u64; 10] =
+    [512, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000];
 /// Table I: 0.001 to 1 %.
 pub(super) const LOSSES_PER_100K: [u64; 4] = [1, 10, 100, 1_000];
 const RELAYS: [usize; 3] = [0, 1, 2];
@@ -68,10 +69,12 @@ impl Cell {
     pub fn in_figures() -> Vec<Cell> {
         let mut all = Cell::all();
         all.retain(|cell| {
-            let figure_2 = cell.loss_per_100k == 100 && (4_000..=128_000).contains(&cell.kbit) && cell.relays < 2;
+            let figure_2 =
+                cell.loss_per_100k == 100 && (4_000..=128_000).contains(&cell.kbit) && cell.relays < 2;
             let figure_3 = cell.kbit == 32_000 && [64, 128].contains(&cell.rtt_ms);
             let figure_5 = cell.kbit == 128_000 && cell.relays < 2;
-            let small = cell.loss_per_100k == 100 && cell.kbit <= 2_000 && cell.rtt_ms <= 64 && cell.relays < 2;
+            let small =
+                cell.loss_per_100k == 100 && cell.kbit <= 2_000 && cell.rtt_ms <= 64 && cell.relays < 2;
             figure_2 || figure_3 || figure_5 || small
         });
         all
@@ -131,8 +134,8 @@ impl Cell {
 
 /// The leg with a queue of one product, or of Dummynet's 50 packets.
 pub(super) fn with_queue(leg: Leg) -> Leg {
-    let product = leg.capacity.bits_per_sec() as f64 / 8.0 * leg.rtt.as_secs_f64()
-        / f64::from(leg.framing.frame());
+    let product =
+        leg.capacity.bits_per_sec() as f64 / 8.0 * leg.rtt.as_secs_f64() / f64::from(leg.framing.frame());
     // The model rounds its queue up from a product that is a packet larger.
     Leg { queue_bdp: (DUMMYNET_QUEUE / (product + 1.0)).max(1.0), ..leg }
 }

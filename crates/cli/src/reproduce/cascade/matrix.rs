@@ -119,8 +119,17 @@ impl Matrix {
     /// A row for each cell.
     pub fn csv(&self, manifest: &Manifest) -> anyhow::Result<Csv> {
         let columns = [
-            "rtt [ms]", "rate [kbit/s]", "loss", "relays", "size [B]", "steady", "throughput [bit/s]",
-            "± 95 % [bit/s]", "utilization", "forecast [bit/s]", "equations 1-9 [bit/s]",
+            "rtt [ms]",
+            "rate [kbit/s]",
+            "loss",
+            "relays",
+            "size [B]",
+            "steady",
+            "throughput [bit/s]",
+            "± 95 % [bit/s]",
+            "utilization",
+            "forecast [bit/s]",
+            "equations 1-9 [bit/s]",
         ];
         let mut csv = Csv::new(manifest, &columns);
         for found in self.cells() {

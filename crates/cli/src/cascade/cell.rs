@@ -1,0 +1,137 @@
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use shorthaul_lab::workload::{Amount, Sender, Transfer};
+use shorthaul_lab::{Lab, LinkDescription, Topology};
+use shorthaul_link::{LinkConfig, LossModel, QueueLimit, Rate};
+use shorthaul_planner::{Leg, Path, Relay, model};
+use shorthaul_types::{BitRate, Bytes, Seed, format_duration};
+
+use super::chain::{Chain, Way};
+
+/// One path of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// The round trip between the ends, in milliseconds.
+    pub rtt_ms: u64,
+    /// The rate of every leg.
+    pub mbit: u64,
+    /// Of the packets toward the receiver, how many are lost in all, in per cent.
+    pub loss_percent: f64,
+}
+
+const fn cell(rtt_ms: u64, mbit: u64, loss_percent: f64) -> Cell {
+    Cell { rtt_ms, mbit, loss_percent }
+}
+
+/// The subset of the paper's matrix (Kalim et al., table I) that is measured live; the third and the
+/// eighth are those of which it states results.
+pub const CELLS: [Cell; 14] = [
+    cell(16, 8, 0.1),
+    cell(16, 64, 0.1),
+    cell(64, 32, 0.1),
+    cell(64, 8, 0.01),
+    cell(64, 8, 0.1),
+    cell(64, 64, 0.01),
+    cell(64, 64, 0.1),
+    cell(256, 8, 0.1),
+    cell(256, 8, 0.01),
+    cell(256, 64, 0.01),
+    cell(256, 64, 0.1),
+    cell(256, 64, 1.0),
+    cell(64, 32, 1.0),
+    cell(256, 2, 0.1),
+];
+
+/// Time that a transfer is sized for by way of two relays.
+const AIM: Duration = Duration::from_secs(12);
+
+impl Cell {
+    /// As in tables and on the command line.
+    pub fn name(&self) -> String {
+        format!("{}ms {}Mbit/s {}%", self.rtt_ms, self.mbit, self.loss_percent)
+    }
+
+    pub fn rtt(&self) -> Duration {
+        Duration::from_millis(self.rtt_ms)
+    }
+
+    pub fn rate(&self) -> BitRate {
+        BitRate::from_bits_per_sec(self.mbit * 1_000_000)
+    }
+
+    fn leg(&self) -> Leg {
+        Leg::new(self.rtt(), self.loss_percent / 100.0, self.rate())
+    }
+
+    /// How much is moved: the same by every way, so much that start-up is little of the time by the
+    /// fastest of them.
+    pub fn size(&self) -> Bytes {
+        // By the law of Mathis et al. (1997), of a leg when there are three, each with a third of the
+        // round trip and of the loss.
+        let (rtt, loss) = (self.rtt().as_secs_f64() / 3.0, self.loss_percent / 300.0);
+        let rate = (1448.0 * 8.0 * 1.22 / (rtt * loss.sqrt())).min(self.rate().bits_per_sec() as f64);
+        Bytes((rate / 8.0 * AIM.as_secs_f64()) as u64)
+    }
+
+    /// What the planner expects with so many relays.
+    pub fn forecast(&self, relays: usize, congestion: &str) -> Option<BitRate> {
+        let model = model::by_name(congestion).ok()?;
+        let path = Path::evenly_split(&self.leg(), relays, Relay { buffer: None });
+        let transfer = shorthaul_planner::Transfer::new(self.size());
+        Some(path.forecast(&*model, &transfer).ok()?.throughput())
+    }
+
+    /// The chain of hosts: the round trip and the loss are shared by the legs.
+    fn topology(&self, relays: usize, congestion: &str, seed: Seed) -> Topology {
+        let legs = relays as u32 + 1;
+        let mut hosts: Vec<String> = (1..=relays).map(|n| format!("relay{n}")).collect();
+        hosts.insert(0, "client".into());
+        hosts.push("server".into());
+        let mut topology = Topology::new(seed);
+        for host in &hosts {
+            let host = topology.host(host);
+            host.congestion = Some(congestion.into());
+            // The ends and relays are not to bind: 16 MB of buffer, where the defaults are 4 and 6.
+            for setting in ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"] {
+                host.sysctl.insert(setting.into(), "4096 131072 33554432".into());
+            }
+        }
+        let rtt = self.rtt() / legs;
+        // A queue of one bandwidth-delay product, of ten packets at least.
+        let queue = QueueLimit::Bytes(self.rate().bytes_in(rtt).0.max(15_000));
+        let both =
+            LinkConfig { rate: Rate::Fixed(self.rate()), delay: rtt / 2, queue, ..LinkConfig::default() };
+        let probability = self.loss_percent / 100.0 / f64::from(legs);
+        let there = LinkConfig { loss: LossModel::Bernoulli { probability }, ..both.clone() };
+        for pair in hosts.windows(2) {
+            let mut link = LinkDescription::symmetric(&pair[0], &pair[1], both.clone());
+            if let shorthaul_lab::LinkKind::Emulated { up, .. } = &mut link.kind {
+                *up = there.clone();
+            }
+            topology.add_link(link);
+        }
+        topology
+    }
+
+    /// One transfer from the client to the server; the throughput until the last byte is there.
+    pub fn transfer(&self, way: Way, congestion: &str, seed: Seed) -> Result<BitRate> {
+        let topology = self.topology(way.relays(), congestion, seed);
+        let lab = Lab::start(&topology).context("this machine cannot emulate the path")?;
+        let transfer = Transfer {
+            sender: Sender::Client,
+            amount: Amount::Bytes(self.size()),
+            limit: AIM * 20,
+            seed,
+            ..Transfer::default()
+        }
+        .with_congestion(congestion);
+        let mut chain = Chain::default();
+        let report = transfer
+            .run_through(lab.host("client"), lab.host("server"), |server| {
+                chain.start(way, &lab, server, congestion)
+            })
+            .with_context(|| format!("{} in {}", way.name(), format_duration(self.rtt())))?;
+        Ok(report.throughput())
+    }
+}

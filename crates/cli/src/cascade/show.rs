@@ -1,0 +1,192 @@
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series};
+use shorthaul_report::{Column, Csv, Field, Manifest, Table, Unit};
+use shorthaul_types::BitRate;
+
+use super::cell::Cell;
+use super::chain::Way;
+
+/// What was measured of a cell.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    pub cell: Cell,
+    congestion: String,
+    rates: BTreeMap<Way, Vec<BitRate>>,
+    failures: usize,
+}
+
+impl Measured {
+    pub fn new(cell: Cell, congestion: &str) -> Measured {
+        Measured { cell, congestion: congestion.into(), rates: BTreeMap::new(), failures: 0 }
+    }
+
+    pub fn add(&mut self, way: Way, result: Result<BitRate>) {
+        match result {
+            Ok(rate) => self.rates.entry(way).or_default().push(rate),
+            Err(_) => self.failures += 1,
+        }
+    }
+
+    pub fn failures(&self) -> usize {
+        self.failures
+    }
+
+    /// The median, in bits per second.
+    fn rate(&self, way: Way) -> Option<f64> {
+        let mut rates: Vec<f64> =
+            self.rates.get(&way)?.iter().map(|rate| rate.bits_per_sec() as f64).collect();
+        rates.sort_by(f64::total_cmp);
+        let (low, high) = (rates.get((rates.len() - 1) / 2)?, rates.get(rates.len() / 2)?);
+        Some((low + high) / 2.0)
+    }
+
+    /// How many times as fast as directly.
+    fn gain(&self, way: Way) -> Option<f64> {
+        Some(self.rate(way)? / self.rate(Way::Direct)?)
+    }
+
+    fn forecast(&self, way: Way) -> Option<f64> {
+        Some(self.cell.forecast(way.relays(), &self.congestion)?.bits_per_sec() as f64)
+    }
+
+    fn forecast_gain(&self, way: Way) -> Option<f64> {
+        Some(self.forecast(way)? / self.forecast(Way::Direct)?)
+    }
+
+    /// The share of the links' rate that the payload takes.
+    fn share(&self, way: Way) -> Option<f64> {
+        Some(self.rate(way)? / self.cell.rate().bits_per_sec() as f64)
+    }
+}
+
+/// The table: measured, and in brackets what the planner expects.
+pub fn table(measured: &[Measured]) -> Table {
+    let mut table = Table::new([
+        Column::right("round trip"),
+        Column::right("rate"),
+        Column::right("loss"),
+        Column::right("direct").unit("(forecast)"),
+        Column::right("one relay").unit("(forecast)"),
+        Column::right("gain").unit("(forecast)"),
+        Column::right("two relays").unit("(forecast)"),
+        Column::right("gain").unit("(forecast)"),
+        Column::right("of the rate"),
+        Column::right("netcat").unit("gain"),
+    ]);
+    let rate = |value: Option<f64>| value.map_or("–".into(), |value| Unit::BitsPerSecond.format(value));
+    let times = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.2}"));
+    for one in measured {
+        let both = |way| format!("{} ({})", rate(one.rate(way)), rate(one.forecast(way)));
+        let gains = |way| format!("{} × ({})", times(one.gain(way)), times(one.forecast_gain(way)));
+        table.row([
+            format!("{} ms", one.cell.rtt_ms),
+            format!("{} Mbit/s", one.cell.mbit),
+            format!("{} %", one.cell.loss_percent),
+            both(Way::Direct),
+            both(Way::OneRelay),
+            gains(Way::OneRelay),
+            both(Way::TwoRelays),
+            gains(Way::TwoRelays),
+            one.share(Way::TwoRelays).map_or("–".into(), |share| format!("{:.0} %", share * 100.0)),
+            format!("{} ×", times(one.gain(Way::Netcat))),
+        ]);
+    }
+    table
+}
+
+/// What a person would say.
+pub fn sentences(measured: &[Measured]) -> Vec<String> {
+    let errors = |way| {
+        let mut errors: Vec<f64> = measured
+            .iter()
+            .filter_map(|one| Some((one.forecast(way)? / one.rate(way)? - 1.0).abs()))
+            .collect();
+        errors.sort_by(f64::total_cmp);
+        errors.get(errors.len() / 2).copied()
+    };
+    let mut said = Vec::new();
+    let forecasts = [Way::Direct, Way::OneRelay, Way::TwoRelays];
+    let parts: Vec<String> = forecasts
+        .into_iter()
+        .filter_map(|way| Some(format!("{:.0} % {}", errors(way)? * 100.0, way.name())))
+        .collect();
+    if !parts.is_empty() {
+        said.push(format!("The planner's forecast is off by, in the median: {}.", parts.join(", ")));
+    }
+    let mut ahead: Vec<f64> =
+        measured.iter().filter_map(|one| Some(one.rate(Way::OneRelay)? / one.rate(Way::Netcat)?)).collect();
+    ahead.sort_by(f64::total_cmp);
+    if let (Some(least), Some(median), Some(most)) = (ahead.first(), ahead.get(ahead.len() / 2), ahead.last())
+    {
+        said.push(format!(
+            "Our relay was {median:.2} times as fast as netcat in the median cell, {least:.2} in the worst, {most:.2} in the best."
+        ));
+    }
+    said
+}
+
+pub fn json(measured: &[Measured], manifest: &Manifest) -> Value {
+    let cells: Vec<Value> = measured
+        .iter()
+        .map(|one| {
+            let of = |way: Way| {
+                json!({ "bit_s": one.rate(way), "gain": one.gain(way), "share": one.share(way),
+                        "forecast_bit_s": one.forecast(way), "runs": one.rates.get(&way).map(Vec::len) })
+            };
+            json!({
+                "rtt_ms": one.cell.rtt_ms, "mbit_s": one.cell.mbit, "loss_percent": one.cell.loss_percent,
+                "bytes": one.cell.size().0, "congestion": one.congestion,
+                "direct": of(Way::Direct), "one_relay": of(Way::OneRelay),
+                "two_relays": of(Way::TwoRelays), "netcat": of(Way::Netcat),
+            })
+        })
+        .collect();
+    let manifest: Value = serde_json::from_str(&manifest.to_json()).unwrap_or_default();
+    json!({ "manifest": manifest, "cells": cells })
+}
+
+pub fn csv(measured: &[Measured], manifest: &Manifest) -> Result<Csv> {
+    let mut csv =
+        Csv::new(manifest, &["rtt_ms", "mbit_s", "loss_percent", "way", "run", "bit_s", "forecast_bit_s"]);
+    for one in measured {
+        for (way, rates) in &one.rates {
+            for (run, rate) in rates.iter().enumerate() {
+                csv.row([
+                    Field::from(one.cell.rtt_ms as f64),
+                    Field::from(one.cell.mbit as f64),
+                    Field::from(one.cell.loss_percent),
+                    Field::from(way.name()),
+                    Field::from(run as f64),
+                    Field::from(rate.bits_per_sec() as f64),
+                    Field::from(one.forecast(*way).unwrap_or(f64::NAN)),
+                ])?;
+            }
+        }
+    }
+    Ok(csv)
+}
+
+/// Gains of every cell, measured as bars, forecast as points.
+pub fn figure(measured: &[Measured], congestion: &str) -> Figure {
+    let names: Vec<String> = measured
+        .iter()
+        .map(|one| format!("{} ms\n{} Mbit/s\n{} %", one.cell.rtt_ms, one.cell.mbit, one.cell.loss_percent))
+        .collect();
+    let mut panel = Panel::new("")
+        .y(Axis::new("times as fast as directly", Unit::Times))
+        .x(Axis::categories("round trip, rate, loss", names.iter().map(String::as_str)));
+    for (way, hue) in [(Way::OneRelay, Hue::Blue), (Way::TwoRelays, Hue::Green), (Way::Netcat, Hue::Orange)] {
+        let points = measured.iter().enumerate().filter_map(|(i, one)| {
+            let gain = one.gain(way)?;
+            Some(Point::new(i as f64, gain).text(format!("{gain:.1}")))
+        });
+        panel = panel.series(Series::bars(way.name(), hue).points(points));
+    }
+    Figure::new(&format!("What relays gain, live: kernel TCP with {congestion}"))
+        .subtitle("Medians; the path and its loss are shared by the legs, and every queue holds one bandwidth-delay product of its leg")
+        .panel(panel)
+        .panel_height(110.0)
+}
