@@ -25,9 +25,17 @@ pub(super) struct Compared {
     pub forecast: f64,
     pub mathis: f64,
     pub simulated: f64,
+    /// Payload bits.
+    pub bits: f64,
 }
 
 impl Compared {
+    /// Whether the narrowest link was busy for nearly all of the simulated time.
+    pub fn is_full(&self) -> bool {
+        let ceilings = self.path.legs.iter().map(|leg| leg.ceiling().bits_per_sec());
+        self.bits / self.simulated > 0.95 * ceilings.min().unwrap_or_default() as f64
+    }
+
     /// The relative error of the throughput that goes with a time.
     pub fn error(&self, forecast: f64) -> f64 {
         self.simulated / forecast - 1.0
@@ -115,6 +123,7 @@ pub(super) fn cases(args: &PlanArgs, ledger: &mut Ledger) -> anyhow::Result<Vec<
                     path: chain.path.clone(),
                     forecast: chain.forecast(&*own)?,
                     mathis: chain.forecast(&*mathis)?,
+                    bits: 8.0 * chain.transfer.size.0 as f64,
                     simulated: times.iter().sum::<f64>() / times.len() as f64,
                 })
             };

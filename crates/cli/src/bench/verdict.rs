@@ -75,26 +75,28 @@ pub(super) fn report(args: &PlanArgs, cases: &[Case], placed: &[Placed]) -> anyh
         for (name, forecast) in
             [(ends.model, (|c: &Compared| c.forecast) as fn(&Compared) -> f64), ("mathis", |c| c.mathis)]
         {
-            let direct = || of_ends().map(move |case| case.direct.error(forecast(&case.direct)));
-            let relayed = || of_ends().map(move |case| case.relayed.error(forecast(&case.relayed)));
+            let direct = || of_ends().map(|case| &case.direct);
+            let both = || direct().chain(of_ends().map(|case| &case.relayed));
             let mut kinds = Vec::new();
-            for (kind, errors) in [
-                ("all", Errors::of(direct().chain(relayed()))),
-                ("direct", Errors::of(direct())),
-                ("relayed", Errors::of(relayed())),
+            for (kind, forecasts) in [
+                ("all", both().collect::<Vec<_>>()),
+                ("direct", direct().collect()),
+                ("relayed", of_ends().map(|case| &case.relayed).collect()),
+                // Where a link binds, any model that knows its rate is right.
+                ("no link binds", both().filter(|compared| !compared.is_full()).collect()),
             ] {
-                let Some(errors) = errors else { continue };
-                let count = of_ends().count() * if kind == "all" { 2 } else { 1 };
+                let errors = forecasts.iter().map(|compared| compared.error(forecast(compared)));
+                let Some(errors) = Errors::of(errors) else { continue };
                 table.row([
                     ends.profile.to_owned(),
                     name.to_owned(),
                     kind.to_owned(),
-                    count.to_string(),
+                    forecasts.len().to_string(),
                     percent(errors.median),
                     percent(errors.ninetieth),
                     percent(errors.largest),
                 ]);
-                kinds.push(json!({ "paths": kind, "median": errors.median, "p90": errors.ninetieth, "max": errors.largest }));
+                kinds.push(json!({ "paths": kind, "count": forecasts.len(), "median": errors.median, "p90": errors.ninetieth, "max": errors.largest }));
             }
             let decisions = Decisions::of(of_ends(), forecast);
             models.push(json!({ "model": name, "errors": kinds, "decisions_right": decisions.share() }));
