@@ -69,3 +69,40 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     println!("Results and figures are in {}.", args.out.display());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cell::Cell;
+
+    /// Simulates some cells of one link, round trip and loss, with 0, 1 and 2 relays, and says throughput over rate.
+    fn utilizations(kbit: u64, rtt_ms: u64, loss_per_100k: u64) -> Vec<f64> {
+        let name = format!("shorthaul-cascade-{kbit}-{rtt_ms}-{loss_per_100k}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let mut ledger = Ledger::open(&directory.join("runs.jsonl")).unwrap();
+        let cells = (0..=2).map(|relays| Cell { rtt_ms, kbit, loss_per_100k, relays }).collect();
+        let matrix = Matrix::run(cells, cell::ends("reno", 1).unwrap(), 4, &mut ledger).unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
+        matrix.cells().map(matrix::Measured::utilization).collect()
+    }
+
+    #[test]
+    fn one_relay_doubles_and_two_nearly_fill_the_link() {
+        // "With latencies of 256 ms at 8 Mbps, Cascaded TCP continues to be twice as efficient", and the same product.
+        for (kbit, rtt_ms) in [(8_000, 256), (32_000, 64)] {
+            let found = utilizations(kbit, rtt_ms, 100);
+            assert!((1.6..3.0).contains(&(found[1] / found[0])), "{kbit} kbit/s, {rtt_ms} ms: {found:?}");
+        }
+        // "Approximately 90 % utilization" with two relays; the link's headers leave 94 %.
+        let two = utilizations(32_000, 64, 100)[2];
+        assert!((0.80..0.942).contains(&two), "{two}");
+    }
+
+    #[test]
+    fn a_small_product_has_no_use_for_relays() {
+        // 2 Mbit/s and 16 ms are 4 KB, far below the paper's 32 KB.
+        let found = utilizations(2_000, 16, 100);
+        assert!(found[1] / found[0] < 1.1, "{found:?}");
+        assert!(found[0] > 0.85 && found.iter().all(|share| *share < 0.942), "{found:?}");
+    }
+}
