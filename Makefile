@@ -1,4 +1,4 @@
-.PHONY: all test demo conformance bench-gateway bench-sim check no-std fuzz-build
+.PHONY: all test demo conformance bench-gateway bench-plan bench-sim check no-std fuzz-build
 
 all: test
 
@@ -26,6 +26,10 @@ conformance:
 bench-gateway:
 	cargo build --release --quiet --bin shorthaul
 	bench/gateway.sh target/release/shorthaul
+
+# How good the planner's forecasts, decisions and placements are; goes on where it was interrupted.
+bench-plan:
+	cargo run --release --quiet --bin shorthaul -- bench plan
 
 # What the simulator costs: the chain of the papers, the same at 1 Gbit/s, a thousand and ten thousand flows.
 bench-sim:
