@@ -1,4 +1,4 @@
-.PHONY: all test demo agreement conformance interop parity bench-gateway bench-sim check no-std fuzz-build bench-tcp
+.PHONY: all test demo agreement conformance interop parity bench-gateway bench-sim check no-std fuzz-build bench-tcp bench-plan
 
 all: test
 
@@ -40,6 +40,10 @@ parity:
 bench-gateway:
 	cargo build --release --quiet --bin shorthaul
 	bench/gateway.sh target/release/shorthaul
+
+# How good the planner's forecasts, decisions and placements are; goes on where it was interrupted.
+bench-plan:
+	cargo run --release --quiet --bin shorthaul -- bench plan
 
 # What the simulator costs: the chain of the papers, the same at 1 Gbit/s, a thousand and ten thousand flows.
 bench-sim:

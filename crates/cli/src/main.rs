@@ -2,8 +2,13 @@
 
 use clap::{Parser, Subcommand};
 
+<<<<<<< HEAD
 mod agreement;
+=======
+mod bench;
+>>>>>>> cascade
 mod cascade;
+mod chain;
 mod conformance;
 mod demo;
 mod endpoint;
@@ -11,7 +16,11 @@ mod flows;
 mod gateway;
 mod gateway_process;
 mod lab;
+<<<<<<< HEAD
 mod live;
+=======
+mod ledger;
+>>>>>>> cascade
 mod measure;
 mod merge;
 mod node;
@@ -34,7 +43,11 @@ struct Cli {
 // One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand.
 #[derive(Subcommand)]
 enum Command {
+<<<<<<< HEAD
     Agreement(agreement::Args),
+=======
+    Bench(bench::Args),
+>>>>>>> cascade
     Cascade(cascade::Args),
     Conformance(conformance::Args),
     Demo(demo::Args),
@@ -54,7 +67,11 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+<<<<<<< HEAD
         Command::Agreement(args) => agreement::run(&args),
+=======
+        Command::Bench(args) => bench::run(&args),
+>>>>>>> cascade
         Command::Cascade(args) => cascade::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),

@@ -9,6 +9,7 @@ use shorthaul_scenario::Study;
 use shorthaul_sim::{RunRecord, run_all, runs_of};
 use std::path::{Path, PathBuf};
 
+mod cascade;
 mod pts;
 
 /// Run what a paper has measured, and draw its figures from the results
@@ -20,6 +21,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Paper {
+    /// Cascaded TCP: Table I's matrix, Figures 2 to 5, and the window-limited hosts of Table II
+    Cascade(cascade::Args),
     /// Proxy transport service: Figures 2 to 7, and throughput against the buffer of a session
     Pts {
         /// The directory for data and figures
@@ -45,7 +48,10 @@ struct Experiment {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let Paper::Pts { out, repeats } = &args.paper;
+    let (out, repeats) = match &args.paper {
+        Paper::Cascade(args) => return cascade::run(args),
+        Paper::Pts { out, repeats } => (out, repeats),
+    };
     for experiment in pts::EXPERIMENTS {
         reproduce(experiment, out, *repeats)
             .with_context(|| format!("{} cannot be reproduced", experiment.name))?;

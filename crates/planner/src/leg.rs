@@ -178,6 +178,11 @@ impl Leg {
         (self.queue_bdp * self.bdp_segments()).max(SHORTEST_QUEUE)
     }
 
+    /// Full packets that the narrowest link's queue holds, as the models take it: for a simulation of the same leg.
+    pub fn queue_packets(&self) -> u64 {
+        self.queue_segments().round() as u64
+    }
+
     /// The window limit in segments; infinite where there is none.
     pub(crate) fn window_segments(&self) -> f64 {
         self.window_limit.map_or(f64::INFINITY, |w| w.0 as f64 / f64::from(self.framing.mss()))

@@ -1,5 +1,5 @@
 //! The sections of a scenario file as they are written. What they mean is worked out in `resolve`.
-use crate::{Metric, Series};
+use crate::{Forward, Metric, Series};
 use serde::{Deserialize, Deserializer};
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{Distribution, LinkSpec};
@@ -157,6 +157,28 @@ pub(crate) struct RelaySection {
     #[serde(deserialize_with = "distribution")]
     pub service_time: Distribution,
     pub packet: Bytes,
+    pub forward: ForwardSection,
+}
+
+/// `"at once"`, `"when complete"` or `"after 16 round trips"`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ForwardSection(pub Forward);
+
+impl<'de> Deserialize<'de> for ForwardSection {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        let round_trips = || text.strip_prefix("after ")?.strip_suffix(" round trips")?.trim().parse().ok();
+        let forward = match text.as_str() {
+            "at once" => Some(Forward::AtOnce),
+            "when complete" => Some(Forward::WhenComplete),
+            _ => round_trips().map(Forward::AfterRoundTrips),
+        };
+        forward.map(ForwardSection).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "`{text}` is no way to forward: write \"at once\", \"after 16 round trips\" or \"when complete\""
+            ))
+        })
+    }
 }
 
 impl Default for RelaySection {
@@ -166,6 +188,7 @@ impl Default for RelaySection {
             buffer: BufferSection::Packets(1024),
             service_time: Distribution::Constant(Duration::ZERO),
             packet: Bytes(1000),
+            forward: ForwardSection::default(),
         }
     }
 }

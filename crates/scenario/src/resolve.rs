@@ -171,6 +171,7 @@ impl Work<'_> {
             },
             service_time: section.service_time,
             packet,
+            forward: section.forward.0,
         })
     }
 

@@ -65,6 +65,20 @@ pub struct Relay {
     pub service_time: Distribution,
     /// The payload of the packet that `service_time` is meant for; more bytes take more packets' time.
     pub packet: Bytes,
+    /// When it begins to send on what comes from the side that opened the session.
+    pub forward: Forward,
+}
+
+/// When a relay begins to send on what it has received (CAS-1, CAS-2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forward {
+    /// As it comes.
+    #[default]
+    AtOnce,
+    /// As it comes, but so many round trips of its next leg after the first byte, so that its buffer does not run dry.
+    AfterRoundTrips(u32),
+    /// When the sender has closed. The buffer must hold the whole transfer.
+    WhenComplete,
 }
 
 /// A transparent gateway between two links.

@@ -209,7 +209,7 @@ impl Builder<'_> {
         }
         let seed = self.seed.derive("service").derive(&self.scenario.nodes[node.0].name);
         let service = Service::new(relay.service_time, relay.packet, seed);
-        Ok(RelayNode::new(self.host(node), address_of(node), hops, relay.buffer, service))
+        Ok(RelayNode::new(self.host(node), address_of(node), hops, relay, service))
     }
 }
 

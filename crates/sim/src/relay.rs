@@ -1,5 +1,6 @@
 use crate::host::port_of;
 use shorthaul_link::Distribution;
+use shorthaul_scenario::{Forward, Relay};
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, ConnectionId, Event, Host, SenderStats};
 use shorthaul_types::{Bytes, Deadline, PortId, Seed, Time};
 use shorthaul_wire::{Machine, Packet, PayloadList, TxBatch};
@@ -23,6 +24,7 @@ pub(crate) struct RelayNode {
     /// By the port of the flow: the next hop's address.
     next_hops: BTreeMap<u16, NextHop>,
     buffer: Bytes,
+    forward: Forward,
     service: Service,
     pub failures: Vec<String>,
     ended: SenderStats,
@@ -108,6 +110,10 @@ struct RelaySession {
     far_connected: bool,
     /// The most that was held of either direction.
     most_held: u64,
+    /// What comes from the near side is sent on.
+    released: bool,
+    /// When it will be, where that is a matter of time.
+    release_at: Option<Time>,
 }
 
 impl RelayNode {
@@ -115,7 +121,7 @@ impl RelayNode {
         mut host: Host,
         address: IpAddr,
         next_hops: Vec<(NextHop, Arc<ConnectionConfig>)>,
-        buffer: Bytes,
+        relay: &Relay,
         service: Service,
     ) -> Self {
         let mut hops = BTreeMap::new();
@@ -130,7 +136,8 @@ impl RelayNode {
             legs: BTreeMap::new(),
             by_connection: BTreeMap::new(),
             next_hops: hops,
-            buffer,
+            buffer: relay.buffer,
+            forward: relay.forward,
             service,
             failures: Vec::new(),
             ended: SenderStats::default(),
@@ -206,6 +213,8 @@ impl RelayNode {
                     closed: [false; 2],
                     far_connected: false,
                     most_held: 0,
+                    released: self.forward == Forward::AtOnce,
+                    release_at: None,
                 };
                 self.sessions.push(session);
             }
@@ -246,6 +255,32 @@ impl RelayNode {
         }
     }
 
+    /// Whether what comes from a side may be sent on already.
+    fn may_forward(&mut self, now: Time, index: usize, from: Side) -> bool {
+        let session = &self.sessions[index];
+        if session.released || from == Side::Far {
+            return true;
+        }
+        let closed = session.closed[Side::Near as usize];
+        let release_at = match (self.forward, session.release_at) {
+            // Nothing more will come that would be worth waiting for.
+            _ if closed => Some(now),
+            (Forward::AtOnce, _) => Some(now),
+            (Forward::WhenComplete, _) => None,
+            (Forward::AfterRoundTrips(_), Some(at)) => Some(at),
+            (Forward::AfterRoundTrips(count), None) => {
+                let began = self.connection(session, Side::Near).is_some_and(|near| near.readable() > 0);
+                let far = self.connection(session, Side::Far).and_then(|far| far.sender().rtt().srtt());
+                far.filter(|_| began).map(|round_trip| now + round_trip * count)
+            }
+        };
+        let released = release_at.is_some_and(|at| at <= now);
+        let session = &mut self.sessions[index];
+        session.released = released;
+        session.release_at = release_at.filter(|_| !released);
+        released
+    }
+
     /// Moves what can be moved in both directions of a session.
     fn relay(&mut self, now: Time, index: usize) {
         for from in Side::BOTH {
@@ -265,6 +300,9 @@ impl RelayNode {
         let room = Bytes(self.buffer.0.saturating_sub(held));
         if let Some(connection) = self.host.connection_mut(source) {
             connection.limit_receive_window(room);
+        }
+        if !self.may_forward(now, index, from) {
+            return;
         }
         loop {
             let Some(connection) = self.host.connection(source) else { return };
@@ -355,6 +393,11 @@ impl Machine for RelayNode {
         while self.service.done.is_some_and(|done| done <= now) {
             self.served(now);
         }
+        for index in 0..self.sessions.len() {
+            if self.sessions[index].release_at.is_some_and(|at| at <= now) {
+                self.relay(now, index);
+            }
+        }
         self.host.handle_timeout(now);
         self.serve(now);
     }
@@ -367,6 +410,8 @@ impl Machine for RelayNode {
 
     fn poll_timeout(&self) -> Option<Deadline> {
         let service = self.service.done.map(|at| Deadline { at, timer: "service" });
-        Deadline::earliest(self.host.poll_timeout(), service)
+        let release = self.sessions.iter().filter_map(|session| session.release_at).min();
+        let release = release.map(|at| Deadline { at, timer: "forward" });
+        Deadline::earliest(Deadline::earliest(self.host.poll_timeout(), service), release)
     }
 }

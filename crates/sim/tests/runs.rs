@@ -272,3 +272,41 @@ fn set_up_takes_one_and_a_half_round_trips_whoever_is_on_the_way() {
         assert!((set_up(relays) - 0.12).abs() < 1e-6, "{relays}: {}", set_up(relays));
     }
 }
+
+/// How long 2 MB take over two legs of 40 ms by way of a relay that forwards in the way `forward`.
+fn relayed_in(forward: &str) -> f64 {
+    let text = format!(
+        r#"
+        duration = "100 s"
+        [hosts.source]
+        scheme = "cubic"
+        [hosts.sink]
+        scheme = "cubic"
+        [relays.node]
+        scheme = "cubic"
+        buffer = "4 MB"
+        forward = "{forward}"
+        [[links]]
+        between = ["source", "node"]
+        link = {{ rate = "8 Mbit/s", delay = "20 ms", queue = "100 packets" }}
+        [[links]]
+        between = ["node", "sink"]
+        link = {{ rate = "8 Mbit/s", delay = "20 ms", queue = "100 packets" }}
+        [[flows]]
+        from = "source"
+        to = "sink"
+        bulk = "2 MB"
+        "#
+    );
+    run(&text, 1).metrics[&Metric::Completion]
+}
+
+#[test]
+fn a_relay_forwards_when_it_is_told_to() {
+    let at_once = relayed_in("at once");
+    let waited = relayed_in("after 16 round trips") - at_once;
+    assert!((0.6..0.7).contains(&waited), "16 round trips of 40 ms later: {waited}");
+    // Stored, the legs are one after the other: the size takes its time twice.
+    let stored = relayed_in("when complete");
+    assert!((1.8..2.1).contains(&(stored / at_once)), "{stored} and {at_once}");
+}

@@ -1,0 +1,185 @@
+use super::cell::{Cell, KBITS, LOSSES_PER_100K, RTTS_MS};
+use super::matrix::{Matrix, Measured};
+use shorthaul_planner::{Framing, kalim};
+use shorthaul_report::Unit;
+use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Panel, Point, Series, Share};
+
+/// Dots are simulated, with 95 % confidence; dashed lines are the model's.
+const CAPTION: &str =
+    "Dots and solid lines: simulation, mean and 95 % confidence. Dashed: the planner's model.";
+
+/// File names and figures.
+pub(super) fn all(matrix: &Matrix) -> Vec<(&'static str, Figure)> {
+    vec![
+        ("figure-2a", utilization(matrix)),
+        ("figure-2b", gain(matrix)),
+        ("figure-3", relays(matrix)),
+        ("figure-4", against_mathis(matrix)),
+        ("figure-5", at_128_mbit(matrix)),
+    ]
+}
+
+/// Link rates of Figure 2.
+fn rates_of_figure_2() -> impl Iterator<Item = u64> {
+    KBITS.into_iter().filter(|kbit| (4_000..=128_000).contains(kbit))
+}
+
+fn label(kbit: u64) -> String {
+    format!("{} Mbit/s", kbit as f64 / 1e3)
+}
+
+fn seconds(rtt_ms: u64) -> f64 {
+    rtt_ms as f64 / 1e3
+}
+
+fn rtt_axis() -> Axis {
+    Axis::new("round-trip time", Unit::Seconds).logarithmic()
+}
+
+/// Simulated values with their confidence, and the model's, for some cells.
+fn both(
+    panel: Panel,
+    label: &str,
+    hue: Hue,
+    cells: &[&Measured],
+    x: impl Fn(&Measured) -> f64,
+    y: impl Fn(&Measured) -> (f64, f64, f64),
+) -> Panel {
+    let simulated = cells.iter().map(|cell| {
+        let (value, half, _) = y(cell);
+        Point::new(x(cell), value).within(value - half, value + half)
+    });
+    let model = cells.iter().map(|cell| (x(cell), y(cell).2));
+    panel
+        .series(Series::new(label, shorthaul_report::plot::Mark::LineAndDots, hue).points(simulated))
+        .series(Series::line("", hue).dash(Dash::Dashed).points(model))
+}
+
+fn by_utilization(cell: &Measured) -> (f64, f64, f64) {
+    (cell.utilization(), cell.utilization_confidence(), cell.forecast_utilization())
+}
+
+fn by_throughput(cell: &Measured) -> (f64, f64, f64) {
+    (cell.throughput, cell.confidence.unwrap_or(0.0), cell.forecast)
+}
+
+/// The cells of one link rate and loss, by round trip.
+fn along_rtt(matrix: &Matrix, kbit: u64, loss_per_100k: u64, relays: usize) -> Vec<&Measured> {
+    let cell = |rtt_ms| matrix.get(Cell { rtt_ms, kbit, loss_per_100k, relays });
+    RTTS_MS.into_iter().filter_map(cell).collect()
+}
+
+fn utilization(matrix: &Matrix) -> Figure {
+    let panel = |title: &str, relays| {
+        let panel =
+            Panel::new(title).x(rtt_axis()).y(Axis::new("utilization", Unit::Percent).from(0.0).to(1.0));
+        rates_of_figure_2().enumerate().fold(panel, |panel, (number, kbit)| {
+            let cells = along_rtt(matrix, kbit, 100, relays);
+            let rtt = |cell: &Measured| seconds(cell.cell.rtt_ms);
+            both(panel, &label(kbit), Hue::nth(number), &cells, rtt, by_utilization)
+        })
+    };
+    Figure::new("Figure 2(a): utilization at 0.1 % loss")
+        .panel(panel("long-haul", 0))
+        .panel(panel("one relay", 1))
+        .columns(2)
+        .panel_height(160.0)
+        .caption(CAPTION)
+}
+
+fn gain(matrix: &Matrix) -> Figure {
+    let mut panel = Panel::new("").x(rtt_axis()).y(Axis::new("increase of utilization", Unit::Percent));
+    for (number, kbit) in rates_of_figure_2().enumerate() {
+        let pairs = |relays| along_rtt(matrix, kbit, 100, relays);
+        let gains = pairs(1).into_iter().zip(pairs(0)).map(|(relayed, long_haul)| {
+            let rtt = seconds(relayed.cell.rtt_ms);
+            (
+                rtt,
+                relayed.throughput / long_haul.throughput - 1.0,
+                relayed.forecast / long_haul.forecast - 1.0,
+            )
+        });
+        let gains: Vec<_> = gains.collect();
+        panel = panel
+            .series(
+                Series::new(&label(kbit), shorthaul_report::plot::Mark::LineAndDots, Hue::nth(number))
+                    .points(gains.iter().map(|(rtt, simulated, _)| (*rtt, *simulated))),
+            )
+            .series(
+                Series::line("", Hue::nth(number))
+                    .dash(Dash::Dashed)
+                    .points(gains.iter().map(|(rtt, _, model)| (*rtt, *model))),
+            );
+    }
+    Figure::new("Figure 2(b): what one relay adds, at 0.1 % loss")
+        .panel(panel.reference("twice, as the paper measured at most", 1.0))
+        .panel_height(180.0)
+        .caption(CAPTION)
+}
+
+fn relays(matrix: &Matrix) -> Figure {
+    let panel = |rtt_ms: u64| {
+        let panel = Panel::new(&format!("{rtt_ms} ms"))
+            .x(Axis::new("relays", Unit::None))
+            .y(Axis::new("utilization", Unit::Percent).from(0.0).to(1.0))
+            .reference("headers leave 94 %", Framing::ETHERNET.ceiling());
+        LOSSES_PER_100K.into_iter().enumerate().fold(panel, |panel, (number, loss_per_100k)| {
+            let cell = |relays| matrix.get(Cell { rtt_ms, kbit: 32_000, loss_per_100k, relays });
+            let cells: Vec<&Measured> = (0..=2).filter_map(cell).collect();
+            let name = Unit::Percent.format(loss_per_100k as f64 / 1e5);
+            both(panel, &name, Hue::nth(number), &cells, |cell| cell.cell.relays as f64, by_utilization)
+        })
+    };
+    Figure::new("Figure 3: more relays at 32 Mbit/s")
+        .panel(panel(64))
+        .panel(panel(128))
+        .columns(2)
+        .share_y(Share::All)
+        .panel_height(160.0)
+        .caption(CAPTION)
+}
+
+fn against_mathis(matrix: &Matrix) -> Figure {
+    let mut panel = Panel::new("")
+        .x(Axis::new("equation 4 for the long-haul connection", Unit::BitsPerSecond).logarithmic())
+        .y(Axis::new("throughput", Unit::BitsPerSecond).logarithmic());
+    // Equation 4 counts segments.
+    let equation = |cell: &Cell| {
+        let leg = cell.long_haul();
+        kalim::equal_relays_rate(&leg, 0) * 8.0 * f64::from(leg.framing.mss())
+    };
+    for (relays, label) in ["long-haul", "one relay", "two relays"].into_iter().enumerate() {
+        let cells = matrix.cells().filter(|m| m.cell.relays == relays);
+        let points = cells.map(|m| (equation(&m.cell), m.throughput));
+        panel = panel.series(Series::dots(label, Hue::nth(relays)).opacity(0.6).points(points));
+    }
+    let ends: Vec<f64> = matrix.cells().map(|m| equation(&m.cell)).collect();
+    let low = ends.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = ends.iter().copied().fold(0.0, f64::max).min(256e6);
+    Figure::new("Figure 4: throughput against Mathis's approximation")
+        .panel(panel.series(Series::line("equation 4", Hue::Black).points([(low, low), (high, high)])))
+        .panel_height(220.0)
+        .caption("Every combination that was run, mean of its samples. Links bind where dots leave the line downwards.")
+}
+
+fn at_128_mbit(matrix: &Matrix) -> Figure {
+    let mut figure = Figure::new("Figure 5: 128 Mbit/s, estimated and measured")
+        .columns(2)
+        .panel_height(140.0)
+        .caption("Dots and solid lines: simulation, mean and 95 % confidence. Dashed: the planner's model. Dotted: equations 1 to 9.");
+    for loss_per_100k in LOSSES_PER_100K {
+        let mut panel = Panel::new(&format!("{} loss", Unit::Percent.format(loss_per_100k as f64 / 1e5)))
+            .x(rtt_axis())
+            .y(Axis::new("throughput", Unit::BitsPerSecond).logarithmic())
+            .reference("link", 128e6);
+        for (relays, label) in ["long-haul", "one relay"].into_iter().enumerate() {
+            let cells = along_rtt(matrix, 128_000, loss_per_100k, relays);
+            let rtt = |cell: &Measured| seconds(cell.cell.rtt_ms);
+            panel = both(panel, label, Hue::nth(relays), &cells, rtt, by_throughput);
+            let equations = cells.iter().map(|cell| (rtt(cell), cell.equations));
+            panel = panel.series(Series::line("", Hue::nth(relays)).dash(Dash::Dotted).points(equations));
+        }
+        figure = figure.panel(panel);
+    }
+    figure
+}
