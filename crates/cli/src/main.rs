@@ -2,11 +2,8 @@
 
 use clap::{Parser, Subcommand};
 
-<<<<<<< HEAD
 mod agreement;
-=======
 mod bench;
->>>>>>> cascade
 mod cascade;
 mod chain;
 mod conformance;
@@ -16,11 +13,8 @@ mod flows;
 mod gateway;
 mod gateway_process;
 mod lab;
-<<<<<<< HEAD
-mod live;
-=======
 mod ledger;
->>>>>>> cascade
+mod live;
 mod measure;
 mod merge;
 mod node;
@@ -43,11 +37,8 @@ struct Cli {
 // One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand.
 #[derive(Subcommand)]
 enum Command {
-<<<<<<< HEAD
     Agreement(agreement::Args),
-=======
     Bench(bench::Args),
->>>>>>> cascade
     Cascade(cascade::Args),
     Conformance(conformance::Args),
     Demo(demo::Args),
@@ -67,11 +58,8 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
-<<<<<<< HEAD
         Command::Agreement(args) => agreement::run(&args),
-=======
         Command::Bench(args) => bench::run(&args),
->>>>>>> cascade
         Command::Cascade(args) => cascade::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
