@@ -305,7 +305,8 @@ fn relayed_in(forward: &str) -> f64 {
 fn a_relay_forwards_when_it_is_told_to() {
     let at_once = relayed_in("at once");
     let waited = relayed_in("after 16 round trips") - at_once;
-    assert!((0.6..0.7).contains(&waited), "16 round trips of 40 ms later: {waited}");
+    // 16 round trips of 40 ms, less what the second leg would have waited for the first one's slow start
+    assert!((0.4..0.64).contains(&waited), "{waited}");
     // Stored, the legs are one after the other: the size takes its time twice.
     let stored = relayed_in("when complete");
     assert!((1.8..2.1).contains(&(stored / at_once)), "{stored} and {at_once}");

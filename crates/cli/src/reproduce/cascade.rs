@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// Which cells, how often, and where the results go.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Only what the figures and stated results need, with three samples: a minute or two
+    /// Only what the figures and stated results need, with three samples: a few minutes
     #[arg(long)]
     quick: bool,
     /// Samples of each cell [default: 10, with --quick 3]
