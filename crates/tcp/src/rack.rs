@@ -59,6 +59,10 @@ impl Rack {
 
     /// A D-SACK said that a retransmission was not needed: wait longer for reordering (§6.2 step 4).
     pub fn on_duplicate(&mut self, una: u64, nxt: u64) {
+        // What was sent again in vain was late, not lost. Its arrival shows the reordering only to a
+        // sender that had not sent it again yet (§6.2 step 3); without this, each late segment of a path
+        // that reorders would be taken for lost anew.
+        self.reordering_seen = true;
         if una >= self.raised_until {
             self.window_factor = (self.window_factor + 1).min(64);
             self.raised_until = nxt;

@@ -198,6 +198,27 @@ fn a_reduction_that_reordering_caused_is_undone_when_the_duplicate_is_reported()
 }
 
 #[test]
+fn a_retransmission_in_vain_shows_that_the_path_reorders() {
+    // Every tenth segment comes 20 ms late, a fifth of the round trip: less than RACK waits for once it
+    // knows that the path reorders.
+    let mut half = half(Recovery::RackTlp, &[]);
+    half.data = Box::new(|n, sent| match n % 10 {
+        2 if !sent.retransmission => Fate::Late(Duration::from_millis(20)),
+        _ => Fate::Pass,
+    });
+    half.write(2_000);
+    half.run_to_the_end(Duration::from_secs(20));
+    let stats = half.sender.stats();
+    assert!(half.resent().len() <= 4, "it learns: {:?}", half.resent());
+    assert!(stats.undone >= 1 && stats.timeouts == 0, "{stats:?}");
+    assert!(
+        half.sender.control().window() > 50 * MSS,
+        "slow start goes on: {}",
+        half.sender.control().window()
+    );
+}
+
+#[test]
 fn a_smaller_path_mtu_is_no_congestion() {
     let mut half = half(Recovery::RackTlp, &[]);
     half.flush();

@@ -286,7 +286,10 @@ impl Sender {
         let duplicate_report =
             self.sack && ack.sack.first().is_some_and(|&(left, right)| is_duplicate_report(left, right, ack));
         if duplicate_report && let Some(&(left, right)) = ack.sack.first() {
-            self.rack.on_duplicate(self.una, self.nxt);
+            // A tail loss probe that was not needed says nothing about the order.
+            if self.tail_probe.is_none() {
+                self.rack.on_duplicate(self.una, self.nxt);
+            }
             self.on_needless(now, right - left);
         }
         // Not `duplicate_ack`: by now nothing may be outstanding.
