@@ -39,6 +39,9 @@ pub struct Args {
     /// Cells that are measured at the same time
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=16))]
     lanes: u32,
+    /// How long a transfer is to take by way of two relays; it takes longer directly
+    #[arg(long, value_name = "TIME", default_value = "12s", value_parser = shorthaul_types::parse_duration)]
+    aim: std::time::Duration,
     /// Seed of what the links lose
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -71,11 +74,11 @@ pub fn run(args: &Args) -> Result<()> {
                 loop {
                     let next = waiting.lock().map(|mut waiting| waiting.pop()).unwrap_or_default();
                     let Some((number, cell)) = next else { break };
-                    let mut results = Measured::new(*cell, &args.congestion);
+                    let mut results = Measured::new(*cell, &args.congestion, args.aim);
                     for repeat in 0..args.repeats {
                         let seed = Seed(args.seed).derive(&cell.name()).derive(&repeat.to_string());
                         for way in &ways {
-                            let result = cell.transfer(*way, &args.congestion, seed);
+                            let result = cell.transfer(*way, &args.congestion, args.aim, seed);
                             if let Ok(mut done) = done.lock() {
                                 *done += 1;
                                 let said = match &result {

@@ -1,10 +1,9 @@
 //! `shorthaul demo`: real kernel TCP across three bad paths, direct and through the gateway.
 //!
-//! Reading order: `plan` (what is run), `facts` (what the paths are like), `live` and `gateway`
+//! Reading order: `plan` (what is run), `facts` (what the paths are like), `live`
 //! (running it), `outcome` (the few numbers that say it), `sentence`, `show`, `figures`.
 mod facts;
 mod figures;
-mod gateway;
 mod live;
 mod outcome;
 mod plan;

@@ -2,15 +2,19 @@
 
 use clap::{Parser, Subcommand};
 
+mod agreement;
 mod bench;
 mod cascade;
 mod chain;
 mod conformance;
 mod demo;
+mod endpoint;
 mod flows;
 mod gateway;
+mod gateway_process;
 mod lab;
 mod ledger;
+mod live;
 mod measure;
 mod merge;
 mod node;
@@ -20,6 +24,7 @@ mod reproduce;
 mod results;
 mod run;
 mod scenario;
+mod watch;
 
 /// TCP made fast where distance or a bad link makes it slow.
 #[derive(Parser)]
@@ -32,10 +37,12 @@ struct Cli {
 // One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand.
 #[derive(Subcommand)]
 enum Command {
+    Agreement(agreement::Args),
     Bench(bench::Args),
     Cascade(cascade::Args),
     Conformance(conformance::Args),
     Demo(demo::Args),
+    Endpoint(endpoint::Args),
     Flows(flows::Args),
     Gateway(gateway::Args),
     Lab(lab::Args),
@@ -51,10 +58,12 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Agreement(args) => agreement::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Cascade(args) => cascade::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Endpoint(args) => endpoint::run(&args),
         Command::Flows(args) => flows::run(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Lab(args) => lab::run(&args),

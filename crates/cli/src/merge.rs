@@ -1,7 +1,7 @@
 //! `shorthaul merge`: the parts of a study that several machines have run, put together.
 use crate::results;
 use anyhow::{Context as _, bail};
-use shorthaul_report::Manifest;
+use shorthaul_report::{Manifest, Terminal};
 use std::path::PathBuf;
 
 /// Put together the results that several `shorthaul run --shard` have written
@@ -26,17 +26,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(other) = records.iter().find(|record| record.scenario != first) {
         bail!("these are runs of two scenarios, `{first}` and `{}`: merge each for itself", other.scenario);
     }
-    records.sort_by_key(|record| (record.point, record.seed));
+    records.sort_by_key(|record| (record.point, record.engine, record.seed));
     let before = records.len();
-    records.dedup_by_key(|record| (record.point, record.seed));
-    print!("{}", results::table(&records));
+    records.dedup_by_key(|record| (record.point, record.engine, record.seed));
+    print!("{}", results::table(&records).render(Terminal::stdout()));
     if before > records.len() {
         eprintln!("{} runs were in more than one part", before - records.len());
     }
     if let Some(out) = &args.out {
         let manifest =
             Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1));
-        results::write(out, &manifest, &records)?;
+        let about = results::About { title: &first, ..results::About::default() };
+        results::write(out, &manifest, &about, &records)?;
     }
     Ok(())
 }

@@ -3,8 +3,8 @@ use crate::results;
 use anyhow::Context as _;
 use clap::Subcommand;
 use indicatif::ProgressBar;
-use shorthaul_report::Manifest;
 use shorthaul_report::plot::Figure;
+use shorthaul_report::{Manifest, Terminal};
 use shorthaul_scenario::Study;
 use shorthaul_sim::{RunRecord, run_all, runs_of};
 use std::path::{Path, PathBuf};
@@ -75,13 +75,19 @@ fn reproduce(experiment: &Experiment, out: &Path, repeats: Option<u32>) -> anyho
         let failure = record.failure.as_deref().unwrap_or_default();
         anyhow::bail!("point {}, seed {}: {failure}", record.point, record.seed);
     }
-    print!("{}", results::table(&records));
+    print!("{}", results::table(&records).render(Terminal::stdout()));
     println!("{}", experiment.remark);
     let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
         .arguments(std::env::args().skip(1))
         .seed(study.seeds().next().unwrap_or(0))
         .scenario(study.name(), study.text());
-    results::write(&out.join(experiment.name), &manifest, &records)?;
+    let about = results::About {
+        title: study.name(),
+        about: study.about(),
+        text: study.text(),
+        remarks: &[experiment.remark.to_owned()],
+    };
+    results::write(&out.join(experiment.name), &manifest, &about, &records)?;
     for (name, figure) in (experiment.figures)(&records) {
         figure.caption(experiment.remark).save(&out.join(name), &manifest)?;
     }

@@ -1,105 +1,123 @@
-//! The results of many runs: as a table, and as files.
+//! The results of many runs: as a table, as files, and as a page.
+mod figures;
+mod page;
+mod table;
+
 use anyhow::Context as _;
-use shorthaul_report::{Cell, Column, Csv, Field, Manifest, Table, Terminal, Tone, Unit};
-use shorthaul_scenario::{Metric, Summary};
+use shorthaul_report::{Csv, Field, Manifest, Unit};
+use shorthaul_scenario::{Engine, Metric, Summary};
 use shorthaul_sim::RunRecord;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 
-/// What distinguishes a point from the others: the case, and the swept values.
-type PointKey = (usize, Option<String>, Vec<(String, String)>);
+pub use page::About;
+pub use table::{ratio, table};
 
-fn point_of(record: &RunRecord) -> PointKey {
-    (record.point, record.case.clone(), record.values.clone())
-}
+/// A point of a study: its place, the case, and the swept values.
+pub type PointKey = (usize, Option<String>, Vec<(String, String)>);
 
 /// Runs by point, in the order of the points.
-fn by_point(records: &[RunRecord]) -> BTreeMap<PointKey, Vec<&RunRecord>> {
+pub fn by_point(records: &[RunRecord]) -> BTreeMap<PointKey, Vec<&RunRecord>> {
     let mut points: BTreeMap<PointKey, Vec<&RunRecord>> = BTreeMap::new();
     for record in records {
-        points.entry(point_of(record)).or_default().push(record);
+        let key = (record.point, record.case.clone(), record.values.clone());
+        points.entry(key).or_default().push(record);
     }
     points
 }
 
-/// The paths that vary, in the order of the file.
-fn paths(records: &[RunRecord]) -> Vec<String> {
-    records
-        .first()
-        .map(|record| record.values.iter().map(|(path, _)| path.clone()).collect())
-        .unwrap_or_default()
+/// What distinguishes a point from the others, in one line.
+pub fn label(case: Option<&str>, values: &[(String, String)]) -> String {
+    let values = values.iter().map(|(path, value)| format!("{} {}", short(path), value.trim_matches('"')));
+    case.map(str::to_owned).into_iter().chain(values).collect::<Vec<_>>().join(", ")
 }
 
-/// The table for people: a row for every point and metric.
-pub fn table(records: &[RunRecord]) -> String {
-    let paths = paths(records);
-    let has_cases = records.iter().any(|record| record.case.is_some());
-    let mut columns = Vec::new();
-    if has_cases {
-        columns.push(Column::left("case"));
-    }
-    // the last key of a path says enough where no two paths end alike
-    let short = |path: &str| path.rsplit('.').next().unwrap_or(path).to_owned();
-    let alike = |path: &str| paths.iter().filter(|other| short(other) == short(path)).count() > 1;
-    columns
-        .extend(paths.iter().map(|path| Column::left(&if alike(path) { path.clone() } else { short(path) })));
-    columns.push(Column::left("metric"));
-    for name in ["mean", "± 95 %", "sd", "5 %", "median", "95 %", "runs"] {
-        columns.push(Column::right(name));
-    }
-    let mut table = Table::new(columns);
-    for ((_, case, values), runs) in by_point(records) {
-        let mut labels: Vec<Cell> = Vec::new();
-        if has_cases {
-            labels.push(case.unwrap_or_default().into());
-        }
-        labels.extend(values.into_iter().map(|(_, value)| Cell::from(value.trim_matches('"').to_owned())));
-        let outcomes = || runs.iter().filter_map(|record| record.outcome.as_ref());
-        let mut rows = 0;
-        for (metric, name, unit) in Metric::ALL {
-            let values = outcomes().filter_map(|outcome| outcome.metrics.get(&metric).copied());
-            let Some(summary) = Summary::of(values) else { continue };
-            let mut cells = match rows {
-                0 => labels.clone(),
-                _ => vec![Cell::from(""); labels.len()],
-            };
-            rows += 1;
-            cells.push(name.into());
-            let show = |value: f64| format_as(unit, value);
-            cells.push(Cell::toned(show(summary.mean), Tone::Strong));
-            cells.push(summary.confidence().map_or_else(String::new, show).into());
-            cells.push(if summary.count() > 1 { show(summary.std_dev).into() } else { "".into() });
-            cells.extend(
-                [0.05, 0.5, 0.95].map(|share| Cell::toned(show(summary.percentile(share)), Tone::Quiet)),
-            );
-            cells.push(summary.count().to_string().into());
-            table.row(cells);
-        }
-        let failed = runs.iter().filter(|record| record.failure.is_some()).count();
-        if failed > 0 {
-            let mut cells = if rows == 0 { labels } else { vec![Cell::from(""); labels.len()] };
-            cells.push(Cell::toned(format!("{failed} runs failed"), Tone::Bad));
-            table.row(cells);
-        }
-    }
-    table.render(Terminal::stdout())
+/// The last key of a path, which mostly says enough.
+fn short(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
 }
 
-fn format_as(unit: &str, value: f64) -> String {
-    match unit {
-        "bit/s" => Unit::BitsPerSecond.format(value),
-        "s" => Unit::Seconds.format(value),
-        "B" => Unit::Bytes.format(value),
-        "%" => Unit::Percent.format(value / 100.0),
-        "packets" => Unit::Plain("packets").format(value),
-        _ => Unit::None.format(value),
+/// The engines that have run anything, in order.
+pub fn engines(records: &[RunRecord]) -> Vec<Engine> {
+    let mut engines: Vec<Engine> = records.iter().map(|record| record.engine).collect();
+    engines.sort();
+    engines.dedup();
+    engines
+}
+
+/// What runs of one engine say of a metric.
+pub fn summary(runs: &[&RunRecord], engine: Engine, metric: Metric) -> Option<Summary> {
+    let runs = runs.iter().filter(|record| record.engine == engine);
+    let outcomes = runs.filter_map(|record| record.outcome.as_ref());
+    Summary::of(outcomes.filter_map(|outcome| outcome.metrics.get(&metric).copied()))
+}
+
+/// The metrics that any run has, in the order of their list.
+fn metrics(records: &[RunRecord]) -> Vec<Metric> {
+    let has = |metric: Metric| {
+        let mut outcomes = records.iter().filter_map(|record| record.outcome.as_ref());
+        outcomes.any(|outcome| outcome.metrics.contains_key(&metric))
+    };
+    Metric::ALL.iter().map(|(metric, ..)| *metric).filter(|metric| has(*metric)).collect()
+}
+
+/// How many runs came to no outcome, and how many have one that is not to be trusted.
+pub fn failures<'a>(records: impl IntoIterator<Item = &'a RunRecord>) -> (usize, usize) {
+    let (mut failed, mut doubtful) = (0, 0);
+    for record in records {
+        match (&record.failure, &record.outcome) {
+            (Some(_), None) => failed += 1,
+            (Some(_), Some(_)) => doubtful += 1,
+            (None, _) => {}
+        }
+    }
+    (failed, doubtful)
+}
+
+/// What went wrong, in sentences: once for all seeds where it is the same.
+pub fn failure_sentences(records: &[RunRecord]) -> Vec<String> {
+    let mut seeds: BTreeMap<(usize, Engine, &str), (String, Vec<String>)> = BTreeMap::new();
+    for record in records {
+        let Some(failure) = &record.failure else { continue };
+        let key = (record.point, record.engine, failure.as_str());
+        let label = label(record.case.as_deref(), &record.values);
+        seeds.entry(key).or_insert_with(|| (label, Vec::new())).1.push(record.seed.to_string());
+    }
+    let sentence =
+        |((_, engine, failure), (label, seeds)): ((usize, Engine, &str), (String, Vec<String>))| {
+            let label = if label.is_empty() { String::new() } else { format!("{label}, ") };
+            format!("{label}{engine}, seed {}: {failure}", seeds.join(", "))
+        };
+    seeds.into_iter().map(sentence).collect()
+}
+
+/// A metric's value with its unit.
+pub fn format_metric(metric: Metric, value: f64) -> String {
+    unit_of(metric).1.format(value * unit_of(metric).0)
+}
+
+/// The unit of a metric, and what its values are multiplied with to be in it.
+fn unit_of(metric: Metric) -> (f64, Unit) {
+    match metric.unit() {
+        "bit/s" => (1.0, Unit::BitsPerSecond),
+        "s" => (1.0, Unit::Seconds),
+        "B" => (1.0, Unit::Bytes),
+        "%" => (0.01, Unit::Percent),
+        "packets" => (1.0, Unit::Plain("packets")),
+        _ => (1.0, Unit::None),
     }
 }
 
-/// Writes `runs.jsonl` (everything, to be merged), `results.csv` (a row a run) and, where there are any,
-/// `series.csv` and `transfers.csv`.
-pub fn write(directory: &Path, manifest: &Manifest, records: &[RunRecord]) -> anyhow::Result<()> {
+/// Writes `report.html`, `results.json` (a summary of every point and metric), `results.csv` (a row a run),
+/// `transfers.csv`, `runs.jsonl` (everything, to be merged), figures as SVG and PNG and, where there are any,
+/// `series.csv`.
+pub fn write(
+    directory: &Path,
+    manifest: &Manifest,
+    about: &About<'_>,
+    records: &[RunRecord],
+) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     let mut lines = Vec::new();
     for record in records {
@@ -113,7 +131,60 @@ pub fn write(directory: &Path, manifest: &Manifest, records: &[RunRecord]) -> an
         series_csv(manifest, records)?.save(&directory.join("series.csv"))?;
     }
     transfers_csv(manifest, records)?.save(&directory.join("transfers.csv"))?;
+    let path = directory.join("results.json");
+    let json = format!("{:#}\n", json(manifest, records)?);
+    std::fs::write(&path, json).with_context(|| format!("cannot write {}", path.display()))?;
+    let figures = figures::all(records);
+    for (name, figure) in &figures {
+        figure.save(&directory.join(name), manifest)?;
+    }
+    page::page(manifest, about, records, &figures).save(&directory.join("report.html"))?;
     Ok(())
+}
+
+/// Everything in base units: seconds, bytes, bits per second; percent as percent.
+fn json(manifest: &Manifest, records: &[RunRecord]) -> anyhow::Result<serde_json::Value> {
+    let mut results = Vec::new();
+    for ((point, case, values), runs) in by_point(records) {
+        for engine in engines(records) {
+            let mut measured = serde_json::Map::new();
+            for metric in metrics(records) {
+                let Some(summary) = summary(&runs, engine, metric) else { continue };
+                let value = serde_json::json!({
+                    "unit": metric.unit(), "runs": summary.count(), "mean": summary.mean,
+                    "confidence_95": summary.confidence(), "standard_deviation": summary.std_dev,
+                    "p5": summary.percentile(0.05), "median": summary.percentile(0.5),
+                    "p95": summary.percentile(0.95),
+                });
+                measured.insert(metric.name().to_owned(), value);
+            }
+            let of_engine: Vec<&&RunRecord> = runs.iter().filter(|record| record.engine == engine).collect();
+            let fidelity: Vec<_> =
+                of_engine.iter().filter_map(|record| record.outcome.as_ref()?.fidelity).collect();
+            let failures: Vec<_> = of_engine
+                .iter()
+                .filter_map(|record| {
+                    let failure = record.failure.as_ref()?;
+                    let has_outcome = record.outcome.is_some();
+                    Some(serde_json::json!({ "seed": record.seed, "failure": failure, "has_outcome": has_outcome }))
+                })
+                .collect();
+            results.push(serde_json::json!({
+                "point": point, "case": case, "values": values.iter().cloned().collect::<BTreeMap<_, _>>(),
+                "engine": engine, "metrics": measured, "failures": failures, "fidelity": fidelity,
+            }));
+        }
+    }
+    let manifest: serde_json::Value = serde_json::from_str(&manifest.to_json())?;
+    Ok(serde_json::json!({ "manifest": manifest, "results": results }))
+}
+
+/// The paths that vary, in the order of the file.
+fn paths(records: &[RunRecord]) -> Vec<String> {
+    records
+        .first()
+        .map(|record| record.values.iter().map(|(path, _)| path.clone()).collect())
+        .unwrap_or_default()
 }
 
 /// The columns that say which run a row belongs to.
@@ -121,7 +192,7 @@ fn run_columns(records: &[RunRecord]) -> Vec<String> {
     ["point".to_owned(), "case".to_owned()]
         .into_iter()
         .chain(paths(records))
-        .chain(["seed".to_owned()])
+        .chain(["seed".to_owned(), "engine".to_owned()])
         .collect()
 }
 
@@ -130,6 +201,7 @@ fn run_fields(record: &RunRecord) -> Vec<Field> {
     fields.push(record.case.as_deref().map_or(Field::Missing, Field::from));
     fields.extend(record.values.iter().map(|(_, value)| Field::from(value.trim_matches('"'))));
     fields.push(Field::Integer(i128::from(record.seed)));
+    fields.push(record.engine.name().into());
     fields
 }
 
@@ -140,17 +212,14 @@ fn csv_with(manifest: &Manifest, records: &[RunRecord], more: &[String]) -> Csv 
 }
 
 fn results_csv(manifest: &Manifest, records: &[RunRecord]) -> anyhow::Result<Csv> {
-    let has = |metric: Metric| {
-        let mut outcomes = records.iter().filter_map(|record| record.outcome.as_ref());
-        outcomes.any(|outcome| outcome.metrics.contains_key(&metric))
-    };
-    let metrics: Vec<Metric> = Metric::ALL.iter().map(|(metric, ..)| *metric).filter(|m| has(*m)).collect();
+    let metrics = metrics(records);
     let column = |metric: &Metric| match metric.unit() {
         "" => metric.name().to_owned(),
         unit => format!("{} [{unit}]", metric.name()),
     };
     let mut more: Vec<String> = metrics.iter().map(column).collect();
-    more.extend(["events", "trace hash", "failure"].map(str::to_owned));
+    let live = ["late p99 [s]", "emulator drops", "busy", "starved"];
+    more.extend(["events", "trace hash"].into_iter().chain(live).chain(["failure"]).map(str::to_owned));
     let mut csv = csv_with(manifest, records, &more);
     for record in records {
         let outcome = record.outcome.as_ref();
@@ -160,8 +229,19 @@ fn results_csv(manifest: &Manifest, records: &[RunRecord]) -> anyhow::Result<Csv
                 .and_then(|outcome| outcome.metrics.get(metric))
                 .map_or(Field::Missing, |v| Field::Number(*v))
         }));
-        fields.push(outcome.map_or(Field::Missing, |outcome| Field::Integer(outcome.events.into())));
-        fields.push(outcome.map_or(Field::Missing, |o| Field::from(format!("{:016x}", o.trace_hash))));
+        // Events are the simulator's, fidelity is that of live runs.
+        let simulated = outcome.filter(|_| record.engine == Engine::Sim);
+        fields.push(simulated.map_or(Field::Missing, |outcome| Field::Integer(outcome.events.into())));
+        fields.push(simulated.map_or(Field::Missing, |o| Field::from(format!("{:016x}", o.trace_hash))));
+        fields.extend(match outcome.and_then(|outcome| outcome.fidelity) {
+            Some(f) => [
+                Field::Number(f.late_p99),
+                Field::Integer(f.dropped.into()),
+                Field::Number(f.busy),
+                Field::Number(f.starved),
+            ],
+            None => [Field::Missing, Field::Missing, Field::Missing, Field::Missing],
+        });
         fields.push(record.failure.as_deref().map_or(Field::Missing, Field::from));
         csv.row(fields)?;
     }

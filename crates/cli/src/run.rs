@@ -1,14 +1,17 @@
 //! `shorthaul run`: a scenario file, all of its runs.
+use crate::live::{self, Bounds};
 use crate::results;
 use anyhow::{Context as _, bail, ensure};
-use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
+use shorthaul_lab::Privilege;
 use shorthaul_report::{Manifest, Terminal};
-use shorthaul_scenario::{Study, Summary};
+use shorthaul_scenario::{Engine, Study, Summary};
 use shorthaul_sim::{Cache, Recording, Run, RunRecord, Shard, run_all, runs_of, simulate};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Run a scenario file: every point of its sweep with every seed
@@ -20,9 +23,10 @@ use std::time::Duration;
 pub struct Args {
     /// The scenario file
     file: PathBuf,
-    /// What runs it
-    #[arg(long, value_enum, default_value_t = Engine::Sim)]
-    engine: Engine,
+    /// What runs it: sim, the deterministic simulator, or live, the kernel's TCP across emulated links in
+    /// namespaces; both, separated by a comma, are shown side by side
+    #[arg(long, value_name = "ENGINES", value_delimiter = ',', default_value = "sim", value_parser = engine)]
+    engine: Vec<Engine>,
     /// The first seed, instead of the file's
     #[arg(long)]
     seed: Option<u64>,
@@ -42,7 +46,8 @@ pub struct Args {
     /// Do one of several machines' part of the runs, such as 2/8; put them together with `shorthaul merge`
     #[arg(long)]
     shard: Option<Shard>,
-    /// Write runs.jsonl, results.csv, transfers.csv and series.csv to this directory
+    /// Write report.html, figures (SVG, PNG), results.json, results.csv, transfers.csv, series.csv and
+    /// runs.jsonl to this directory
     #[arg(long)]
     out: Option<PathBuf>,
     /// Where known outcomes are kept [default: ~/.cache/shorthaul/runs]
@@ -51,27 +56,33 @@ pub struct Args {
     /// Run everything anew, and keep nothing
     #[arg(long)]
     no_cache: bool,
-    /// How many runs at once [default: as many as there are cores]
-    #[arg(long)]
-    jobs: Option<usize>,
+    /// How many runs at once [default: as many as there are cores, but live runs one by one]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: Option<u16>,
     /// Record the packets of a link for Wireshark; for a single run
     #[arg(long, value_name = "LINK=FILE")]
     pcap: Vec<String>,
     /// Write every event as a line of JSON to this file; for a single run
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    bounds: Bounds,
 }
 
-/// What runs a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Engine {
-    /// The deterministic simulator
-    Sim,
+fn engine(text: &str) -> Result<Engine, String> {
+    [Engine::Sim, Engine::Live]
+        .into_iter()
+        .find(|engine| engine.name() == text)
+        .ok_or_else(|| format!("there is no engine `{text}`: write sim, live, or sim,live"))
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let Engine::Sim = args.engine;
+    let wants = |engine| args.engine.contains(&engine);
+    if wants(Engine::Live) {
+        // First of all, while the process has a single thread: the kernel asks for that.
+        Privilege::obtain()?;
+    }
     let study = Study::from_file(&args.file)?;
     let seed = args.seed.or_else(|| study.seeds().next()).unwrap_or(0);
     let repeats = args.repeats.unwrap_or(study.seeds().count() as u32);
@@ -79,31 +90,57 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let study = study.with_seeds(seed, repeats);
     let runs = chosen(args, &study)?;
     if !args.pcap.is_empty() || args.trace.is_some() {
+        ensure!(!wants(Engine::Live), "--pcap and --trace are of the simulator: give --engine sim");
         return record_one(args, &study, &runs);
     }
     let cache = if args.no_cache { None } else { Some(open_cache(args.cache.as_deref())?) };
     if let Some(jobs) = args.jobs {
-        rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global()?;
+        rayon::ThreadPoolBuilder::new().num_threads(jobs.into()).build_global()?;
     }
-    let progress = progress(runs.len());
-    let mut records = Vec::new();
-    let mut next = runs;
-    while !next.is_empty() {
-        progress.set_length((records.len() + next.len()) as u64);
-        records.extend(run_all(&study, &next, cache.as_ref(), |record, _| {
-            if let Some(failure) = &record.failure {
+    let progress = progress(runs.len() * args.engine.len());
+    // What is the same for all seeds is said once.
+    let said = Mutex::new(BTreeSet::new());
+    let done = |record: &RunRecord| {
+        if let Some(failure) = &record.failure {
+            let new = |mut said: MutexGuard<'_, BTreeSet<_>>| said.insert((record.point, failure.clone()));
+            if said.lock().map_or(true, new) {
                 progress.suspend(|| eprintln!("{}", failure_of(args, record, failure)));
             }
-            progress.inc(1);
-        })?);
-        next = match args.confidence {
-            Some(share) => more_runs(&study, &records, share, args.at_most)?,
-            None => Vec::new(),
-        };
+        }
+        progress.inc(1);
+    };
+    let mut remarks = Vec::new();
+    if wants(Engine::Live)
+        && let Some(first) = runs.first()
+    {
+        let scenario = study.scenario(&study.points()[first.point])?;
+        remarks = live::unmeasured(&scenario);
+        remarks.iter().for_each(|remark| progress.suspend(|| eprintln!("{remark}")));
+    }
+    let mut all = Vec::new();
+    // Live runs after the simulations, which would take the processors away.
+    for engine in [Engine::Sim, Engine::Live].into_iter().filter(|engine| wants(*engine)) {
+        let mut records = Vec::new();
+        let mut next = runs.clone();
+        while !next.is_empty() {
+            records.extend(match engine {
+                Engine::Sim => run_all(&study, &next, cache.as_ref(), |record, _| done(record))?,
+                Engine::Live => {
+                    let jobs = args.jobs.unwrap_or(1).into();
+                    live::run_all(&study, &next, jobs, &args.bounds, done)?
+                }
+            });
+            next = match args.confidence {
+                Some(share) => more_runs(&study, &records, share, args.at_most)?,
+                None => Vec::new(),
+            };
+            progress.inc_length(next.len() as u64);
+        }
+        records.sort_by_key(|record| (record.point, record.seed));
+        all.extend(records);
     }
     progress.finish_and_clear();
-    records.sort_by_key(|record| (record.point, record.seed));
-    finish(args, &study, &records)
+    finish(args, &study, &all, &remarks)
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -178,29 +215,65 @@ fn progress(runs: usize) -> ProgressBar {
 }
 
 fn failure_of(args: &Args, record: &RunRecord, failure: &str) -> String {
+    let what =
+        if record.outcome.is_some() && record.engine == Engine::Live { "is doubtful" } else { "failed" };
     format!(
-        "seed {} of point {} failed: {failure}\n  again: shorthaul run {} --engine sim --point {} --seed {} --repeats 1 --no-cache",
+        "seed {} of point {} {what}: {failure}\n  again: shorthaul run {} --engine {} --point {} --seed {} --repeats 1 --no-cache",
         record.seed,
         record.point,
         args.file.display(),
+        record.engine,
         record.point,
         record.seed
     )
 }
 
-fn finish(args: &Args, study: &Study, records: &[RunRecord]) -> anyhow::Result<()> {
-    print!("{}", results::table(records));
+fn finish(args: &Args, study: &Study, records: &[RunRecord], remarks: &[String]) -> anyhow::Result<()> {
+    print!("{}", results::table(records).render(Terminal::stdout()));
     if let Some(out) = &args.out {
-        let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
-            .arguments(std::env::args().skip(1))
-            .seed(study.seeds().next().unwrap_or(0))
-            .scenario(study.name(), study.text());
-        results::write(out, &manifest, records)?;
+        let about = results::About { title: study.name(), about: study.about(), text: study.text(), remarks };
+        results::write(out, &manifest(study, records), &about, records)?;
     }
-    match records.iter().filter(|record| record.failure.is_some()).count() {
-        0 => Ok(()),
-        failed => bail!("{failed} of {} runs failed", records.len()),
+    conclude(records)
+}
+
+/// What produced the records, with what matters to live runs if there are any.
+pub fn manifest(study: &Study, records: &[RunRecord]) -> Manifest {
+    let mut manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
+        .arguments(std::env::args().skip(1))
+        .seed(study.seeds().next().unwrap_or(0))
+        .scenario(study.name(), study.text());
+    if records.iter().any(|record| record.engine == Engine::Live) {
+        if let Ok(kernel) = std::fs::read_to_string("/proc/sys/kernel/osrelease") {
+            manifest = manifest.fact("kernel", kernel.trim());
+        }
+        if let Ok(cores) = std::thread::available_parallelism() {
+            manifest = manifest.fact("cores", &cores.to_string());
+        }
     }
+    manifest
+}
+
+/// The exit status when everything was run, and something live is not to be trusted.
+const NOT_TO_BE_TRUSTED: i32 = 3;
+
+/// Ends as the records ask for.
+///
+/// # Errors
+/// If a run failed, or could not be done.
+pub fn conclude(records: &[RunRecord]) -> anyhow::Result<()> {
+    let (failed, doubtful) = results::failures(records);
+    // A simulation has no excuse: what must not happen has happened.
+    let wrong = records.iter().filter(|record| record.engine == Engine::Sim);
+    let (_, wrong) = results::failures(wrong);
+    if failed + wrong > 0 {
+        bail!("{} of {} runs failed", failed + wrong, records.len());
+    }
+    if doubtful > 0 {
+        eprintln!("{doubtful} of {} runs are not to be trusted", records.len());
+        std::process::exit(NOT_TO_BE_TRUSTED);
+    }
+    Ok(())
 }
 
 /// A single run with recordings, which are not kept with the outcomes.
@@ -231,8 +304,9 @@ fn record_one(args: &Args, study: &Study, runs: &[Run]) -> anyhow::Result<()> {
         case: point.case.clone(),
         values: point.values.clone(),
         seed: run.seed,
+        engine: Engine::Sim,
         outcome: Some(outcome),
         failure,
     };
-    finish(args, study, &[record])
+    finish(args, study, &[record], &[])
 }

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 /// One end of a connection under test. Its two directions are two fields, so that two threads can
 /// have one each.
-pub(crate) struct End {
+pub struct End {
     /// What this end sends.
-    pub(crate) tx: Outgoing,
+    pub tx: Outgoing,
     /// What this end receives.
-    pub(crate) rx: Incoming,
+    pub rx: Incoming,
 }
 
 /// The sending direction of an [`End`].
-pub(crate) struct Outgoing {
+pub struct Outgoing {
     who: &'static str,
     socket: Arc<Socket>,
     deadline: Instant,
@@ -26,7 +26,7 @@ pub(crate) struct Outgoing {
 }
 
 /// The receiving direction of an [`End`].
-pub(crate) struct Incoming {
+pub struct Incoming {
     who: &'static str,
     socket: Arc<Socket>,
     deadline: Instant,
@@ -44,7 +44,7 @@ enum Found {
 
 impl End {
     /// Wraps the connected `socket`: it sends `sends`, expects `expects`, and gives up at `deadline`.
-    pub(crate) fn new(
+    pub fn new(
         who: &'static str,
         socket: Socket,
         sends: Pattern,
@@ -207,12 +207,12 @@ impl Outgoing {
     }
 
     /// What has been sent up to now, to compare with what arrives.
-    pub(crate) fn sent(&self) -> Sent {
-        Sent { who: self.who, bytes: self.tape.position(), sha256: self.tape.digest() }
+    pub fn sent(&self) -> Sent {
+        Sent::of(self.who, &self.tape)
     }
 
     /// Sends the next `len` bytes of the pattern, 64 KiB at a time.
-    pub(crate) fn send(&mut self, len: u64) -> Result<(), Failure> {
+    pub fn send(&mut self, len: u64) -> Result<(), Failure> {
         self.send_in_pieces(len, CHUNK)
     }
 
@@ -285,12 +285,12 @@ impl Outgoing {
     }
 
     /// Closes this direction: a FIN.
-    pub(crate) fn finish(&self) -> Result<(), Failure> {
+    pub fn finish(&self) -> Result<(), Failure> {
         self.socket.shutdown(Shutdown::Write).doing(format!("{}: shutdown", self.who))
     }
 
     /// Waits until everything sent has been acknowledged.
-    pub(crate) fn settle(&self) -> Result<(), Failure> {
+    pub fn settle(&self) -> Result<(), Failure> {
         loop {
             let left = sys::unacknowledged(&*self.socket).doing("SIOCOUTQ")?;
             if left == 0 {
@@ -308,20 +308,17 @@ impl Incoming {
     }
 
     /// What arrived up to now must be all of what was `sent`: as many bytes, and the same SHA-256.
-    pub(crate) fn expect_all_of(&self, sent: &Sent) -> Result<(), Failure> {
-        let (from, to, bytes) = (sent.who, self.who, self.position());
-        ensure!(sent.bytes == bytes, "the {from} sent {} bytes but the {to} received {bytes}", sent.bytes);
-        ensure!(sent.sha256 == self.tape.digest(), "the SHA-256 at the {to} differs from that at the {from}");
-        Ok(())
+    pub fn expect_all_of(&self, sent: &Sent) -> Result<(), Failure> {
+        sent.expect_at(self.who, &self.tape)
     }
 
     /// How many bytes have arrived.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.tape.position()
     }
 
     /// Receives exactly the next `len` bytes and checks them.
-    pub(crate) fn receive(&mut self, len: u64) -> Result<(), Failure> {
+    pub fn receive(&mut self, len: u64) -> Result<(), Failure> {
         let start = self.tape.position();
         let mut buffer = vec![0; CHUNK.min(len as usize)];
         while self.tape.position() < start + len {
@@ -355,13 +352,13 @@ impl Incoming {
     }
 
     /// Receives exactly the next `len` bytes and then the end of the stream.
-    pub(crate) fn receive_rest(&mut self, len: u64) -> Result<(), Failure> {
+    pub fn receive_rest(&mut self, len: u64) -> Result<(), Failure> {
         self.receive(len)?;
         self.expect_end()
     }
 
     /// The peer must have closed its direction, and nothing may come before that.
-    pub(crate) fn expect_end(&mut self) -> Result<(), Failure> {
+    pub fn expect_end(&mut self) -> Result<(), Failure> {
         match self.look(self.remaining()) {
             Found::End => Ok(()),
             Found::Bytes(n) => Err(Failure::new(format!("{}: {n} bytes more than were sent", self.who))),
@@ -504,8 +501,26 @@ pub(crate) enum Ending {
 
 /// What an end has sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Sent {
+pub struct Sent {
     who: &'static str,
     bytes: u64,
     sha256: [u8; 32],
+}
+
+impl Sent {
+    /// All that has passed `tape`, sent by `who`.
+    pub fn of(who: &'static str, tape: &Tape) -> Self {
+        Sent { who, bytes: tape.position(), sha256: tape.digest() }
+    }
+
+    /// What `arrived` at `to` must be all of this: as many bytes, and the same SHA-256.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn expect_at(&self, to: &str, arrived: &Tape) -> Result<(), Failure> {
+        let (from, bytes) = (self.who, arrived.position());
+        ensure!(self.bytes == bytes, "the {from} sent {} bytes but the {to} received {bytes}", self.bytes);
+        ensure!(self.sha256 == arrived.digest(), "the SHA-256 at the {to} differs from that at the {from}");
+        Ok(())
+    }
 }

@@ -10,7 +10,8 @@
 //! says how each went.
 //!
 //! Every stream is a seeded pattern: each byte is compared with the one that belongs at its place,
-//! and the SHA-256 of what arrived with that of what was sent.
+//! and the SHA-256 of what arrived with that of what was sent. [`End`], [`Pattern`] and [`Tape`] are
+//! for other live tests too.
 
 mod case;
 mod cases;
@@ -28,7 +29,9 @@ mod sys;
 
 pub use case::{Case, Family, Fault};
 pub use cases::cases;
+pub use end::{End, Incoming, Outgoing, Sent};
 pub use failure::Failure;
 pub use gateway::{EDGE, Gateway, WAN};
 pub use outcome::{Outcome, Report, Verdict};
+pub use pattern::{CHUNK, Pattern, Tape};
 pub use suite::Suite;

@@ -5,10 +5,11 @@ use shorthaul_types::Seed;
 /// be computed from its position. So a byte that belongs elsewhere, in another place of the same
 /// flow or in another flow, is told from the right one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pattern(Seed);
+pub struct Pattern(Seed);
 
 impl Pattern {
-    pub(crate) fn new(seed: Seed) -> Self {
+    /// The stream that belongs to `seed`.
+    pub fn new(seed: Seed) -> Self {
         Pattern(seed)
     }
 
@@ -35,7 +36,7 @@ impl Pattern {
 
 /// One direction of one flow as one end sees it: how far it has come, and the hash of what passed.
 #[derive(Clone)]
-pub(crate) struct Tape {
+pub struct Tape {
     pattern: Pattern,
     position: u64,
     hash: Sha256,
@@ -43,33 +44,37 @@ pub(crate) struct Tape {
 }
 
 /// Bytes are produced and checked in pieces of this size.
-pub(crate) const CHUNK: usize = 64 * 1024;
+pub const CHUNK: usize = 64 * 1024;
 
 impl Tape {
-    pub(crate) fn new(pattern: Pattern) -> Self {
+    /// The beginning of a stream.
+    pub fn new(pattern: Pattern) -> Self {
         Tape { pattern, position: 0, hash: Sha256::new(), scratch: Vec::new() }
     }
 
     /// How many bytes have passed.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.position
     }
 
     /// The next `len` bytes (at most [`CHUNK`]) to send; [`Tape::advance`] says how many went.
-    pub(crate) fn upcoming(&mut self, len: usize) -> &[u8] {
+    pub fn upcoming(&mut self, len: usize) -> &[u8] {
         self.scratch.resize(len.min(CHUNK), 0);
         self.pattern.fill(self.position, &mut self.scratch);
         &self.scratch
     }
 
     /// The first `len` bytes of [`Tape::upcoming`] went out.
-    pub(crate) fn advance(&mut self, len: usize) {
+    pub fn advance(&mut self, len: usize) {
         self.hash.update(&self.scratch[..len]);
         self.position += len as u64;
     }
 
-    /// Takes in what arrived; `Err` is the position of the first byte that is not the right one.
-    pub(crate) fn check(&mut self, arrived: &[u8]) -> Result<(), u64> {
+    /// Takes in what arrived.
+    ///
+    /// # Errors
+    /// The position of the first byte that is not the right one.
+    pub fn check(&mut self, arrived: &[u8]) -> Result<(), u64> {
         self.hash.update(arrived);
         for chunk in arrived.chunks(CHUNK) {
             self.scratch.resize(chunk.len(), 0);
@@ -84,7 +89,7 @@ impl Tape {
     }
 
     /// SHA-256 of all that has passed.
-    pub(crate) fn digest(&self) -> [u8; 32] {
+    pub fn digest(&self) -> [u8; 32] {
         self.hash.clone().finalize().into()
     }
 }

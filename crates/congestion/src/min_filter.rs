@@ -8,36 +8,34 @@ use shorthaul_types::Time;
 /// It keeps the best sample, the best since then, and the best since that, so that when the best
 /// grows too old its successor is at hand. The result is the exact minimum unless successors grew
 /// old together, and never older than the window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct MinFilter {
-    window: Duration,
     best: Option<[Sample; 3]>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Time,
-    value: Duration,
+    /// Nanoseconds.
+    value: u64,
 }
 
 impl MinFilter {
-    pub(crate) fn new(window: Duration) -> Self {
-        MinFilter { window, best: None }
-    }
-
-    /// The smallest value of the window.
+    /// The smallest of the values, as the last update left it.
     pub(crate) fn get(&self) -> Option<Duration> {
-        self.best.map(|best| best[0].value)
+        self.best.map(|best| Duration::from_nanos(best[0].value))
     }
 
-    pub(crate) fn update(&mut self, at: Time, value: Duration) {
+    /// Takes in a value of at most an hour, and forgets what is older than `window`.
+    pub(crate) fn update(&mut self, at: Time, value: Duration, window: Duration) {
+        let value = value.as_nanos() as u64;
         let new = Sample { at, value };
         let age = |sample: Sample| at.saturating_since(sample.at);
         let Some([mut first, mut second, mut third]) = self.best else {
             self.best = Some([new; 3]);
             return;
         };
-        if value <= first.value || age(third) > self.window {
+        if value <= first.value || age(third) > window {
             self.best = Some([new; 3]);
             return;
         }
@@ -46,15 +44,15 @@ impl MinFilter {
         } else if value <= third.value {
             third = new;
         }
-        if age(first) > self.window {
+        if age(first) > window {
             (first, second, third) = (second, third, new);
-            if age(first) > self.window {
+            if age(first) > window {
                 (first, second, third) = (second, third, new);
             }
-        } else if second.at == first.at && age(first) > self.window / 4 {
+        } else if second.at == first.at && age(first) > window / 4 {
             // A quarter of the window without a second best: take one from here on.
             (second, third) = (new, new);
-        } else if third.at == second.at && age(first) > self.window / 2 {
+        } else if third.at == second.at && age(first) > window / 2 {
             third = new;
         }
         self.best = Some([first, second, third]);
@@ -65,30 +63,32 @@ impl MinFilter {
 mod tests {
     use super::*;
 
+    const WINDOW: Duration = Duration::from_secs(10);
+
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
     }
 
     #[test]
     fn the_minimum_is_forgotten_when_it_leaves_the_window() {
-        let mut filter = MinFilter::new(Duration::from_secs(10));
-        filter.update(Time::ZERO, ms(10));
+        let mut filter = MinFilter::default();
+        filter.update(Time::ZERO, ms(10), WINDOW);
         for s in 1..=10 {
-            filter.update(Time::from_secs(s), ms(50));
+            filter.update(Time::from_secs(s), ms(50), WINDOW);
             assert_eq!(filter.get(), Some(ms(10)), "after {s} s");
         }
-        filter.update(Time::from_secs(11), ms(60));
+        filter.update(Time::from_secs(11), ms(60), WINDOW);
         assert_eq!(filter.get(), Some(ms(50)));
     }
 
     #[test]
     fn a_smaller_sample_counts_at_once() {
-        let mut filter = MinFilter::new(Duration::from_secs(10));
+        let mut filter = MinFilter::default();
         assert_eq!(filter.get(), None);
-        filter.update(Time::ZERO, ms(10));
-        filter.update(Time::from_secs(1), ms(9));
+        filter.update(Time::ZERO, ms(10), WINDOW);
+        filter.update(Time::from_secs(1), ms(9), WINDOW);
         assert_eq!(filter.get(), Some(ms(9)));
-        filter.update(Time::from_secs(100), ms(90));
+        filter.update(Time::from_secs(100), ms(90), WINDOW);
         assert_eq!(filter.get(), Some(ms(90)));
     }
 }

@@ -82,21 +82,26 @@ pub struct RttEstimator {
     backoff: u32,
 }
 
+/// What the samples came to, in nanoseconds: half the room of a `Duration`, in every connection.
 #[derive(Clone, Copy, Debug)]
 struct Smoothed {
-    latest: Duration,
-    srtt: Duration,
-    rttvar: Duration,
+    latest: u64,
+    srtt: u64,
+    rttvar: u64,
     /// RTTVAR as the time-out uses it under [`RtoFloor::Variance`].
-    held_rttvar: Duration,
-    round_peak: Duration,
+    held_rttvar: u64,
+    round_peak: u64,
     round_end: Time,
+}
+
+const fn nanos(nanos: u64) -> Duration {
+    Duration::from_nanos(nanos)
 }
 
 impl RttEstimator {
     /// An estimator without a sample.
     pub fn new(config: RttConfig) -> Self {
-        RttEstimator { config, smoothed: None, min: MinFilter::new(config.min_rtt_window), backoff: 0 }
+        RttEstimator { config, smoothed: None, min: MinFilter::default(), backoff: 0 }
     }
 
     /// The parameters.
@@ -110,17 +115,18 @@ impl RttEstimator {
     /// A sample ends backoff, since it is made of data sent after the time-out (RFC 6298 §5).
     pub fn on_sample(&mut self, now: Time, rtt: Duration) {
         let rtt = self.in_ticks(rtt.min(LONGEST_SAMPLE));
-        self.min.update(now, rtt);
+        self.min.update(now, rtt, self.config.min_rtt_window);
         self.backoff = 0;
+        let sample = rtt.as_nanos() as u64; // at most an hour
         match &mut self.smoothed {
-            Some(smoothed) => smoothed.update(now, rtt),
+            Some(smoothed) => smoothed.update(now, sample),
             None => {
                 self.smoothed = Some(Smoothed {
-                    latest: rtt,
-                    srtt: rtt,
-                    rttvar: rtt / 2,
-                    held_rttvar: rtt / 2,
-                    round_peak: Duration::ZERO,
+                    latest: sample,
+                    srtt: sample,
+                    rttvar: sample / 2,
+                    held_rttvar: sample / 2,
+                    round_peak: 0,
                     round_end: now + rtt,
                 });
             }
@@ -148,8 +154,12 @@ impl RttEstimator {
         let RttConfig { granularity, floor, max_rto, initial_rto, .. } = self.config;
         let base = match (&self.smoothed, floor) {
             (None, _) => initial_rto,
-            (Some(s), RtoFloor::Whole(min)) => (s.srtt + granularity.max(s.rttvar * 4)).max(min),
-            (Some(s), RtoFloor::Variance(min)) => s.srtt + granularity.max(s.held_rttvar * 4).max(min),
+            (Some(s), RtoFloor::Whole(min)) => {
+                (nanos(s.srtt) + granularity.max(nanos(s.rttvar * 4))).max(min)
+            }
+            (Some(s), RtoFloor::Variance(min)) => {
+                nanos(s.srtt) + granularity.max(nanos(s.held_rttvar * 4)).max(min)
+            }
         };
         base.saturating_mul(1u32.checked_shl(self.backoff).unwrap_or(u32::MAX)).min(max_rto)
     }
@@ -172,17 +182,17 @@ impl RttEstimator {
 
     /// The smoothed round-trip time.
     pub fn srtt(&self) -> Option<Duration> {
-        self.smoothed.map(|s| s.srtt)
+        self.smoothed.map(|s| nanos(s.srtt))
     }
 
     /// The mean deviation of the round-trip time.
     pub fn rttvar(&self) -> Option<Duration> {
-        self.smoothed.map(|s| s.rttvar)
+        self.smoothed.map(|s| nanos(s.rttvar))
     }
 
     /// The last sample.
     pub fn latest(&self) -> Option<Duration> {
-        self.smoothed.map(|s| s.latest)
+        self.smoothed.map(|s| nanos(s.latest))
     }
 
     /// The smallest sample of the last [`min_rtt_window`](RttConfig::min_rtt_window).
@@ -192,7 +202,7 @@ impl RttEstimator {
 }
 
 impl Smoothed {
-    fn update(&mut self, now: Time, rtt: Duration) {
+    fn update(&mut self, now: Time, rtt: u64) {
         self.latest = rtt;
         self.rttvar = self.rttvar * 3 / 4 + self.srtt.abs_diff(rtt) / 4;
         self.srtt = self.srtt * 7 / 8 + rtt / 8;
@@ -201,8 +211,8 @@ impl Smoothed {
         self.held_rttvar = self.held_rttvar.max(self.rttvar);
         if now >= self.round_end {
             self.held_rttvar -= (self.held_rttvar - self.round_peak) / 4;
-            self.round_peak = Duration::ZERO;
-            self.round_end = now + self.srtt;
+            self.round_peak = 0;
+            self.round_end = now + nanos(self.srtt);
         }
     }
 }

@@ -9,21 +9,17 @@
 //! It needs the right to make network devices (`CAP_NET_ADMIN`), and ends with Ctrl-C. A third
 //! argument names another profile than `cubic`.
 
-use shorthaul_dataplane::BufferPool;
-use shorthaul_dataplane::sys::{Tun, monotonic, sharpen_timers, wait_readable};
+use shorthaul_dataplane::HostLoop;
+use shorthaul_dataplane::sys::{Tun, sharpen_timers};
 use shorthaul_tcp::{Connection, ConnectionConfig, Event, Host, HostConfig, Profile};
-use shorthaul_types::{PortId, Seed, Time};
-use shorthaul_wire::{ChecksumMode, Datagram, HEADERS_MAX, Machine, TxBatch, headers, parse, payload_slices};
+use shorthaul_types::{Seed, Time};
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// The echo service (RFC 862).
 const ECHO: u16 = 7;
-/// Packets taken in before the host has its turn.
-const BATCH: usize = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -42,34 +38,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     host.listen(ECHO, ConnectionConfig { profile, super_segments: true, ..ConnectionConfig::default() });
 
     sharpen_timers();
-    let tun = Tun::create(device)?;
-    let mut pool = BufferPool::new();
-    let mut out = TxBatch::new();
+    let mut endpoint = HostLoop::new(Tun::create(device)?, host);
     println!("echoing on {address} port {ECHO}, behind {device}");
     loop {
-        let deadline = host.poll_timeout().map(|deadline| deadline.at.saturating_since(monotonic()));
-        wait_readable([tun.as_fd()], Some(deadline.unwrap_or(Duration::from_secs(1))))?;
-        let now = monotonic();
-        for _ in 0..BATCH {
-            let Some((bytes, offload)) = pool.fill(|chunk| tun.receive(chunk))? else { break };
-            if let Ok(packet) = parse(Datagram { bytes, offload }) {
-                host.handle_packet(now, PortId(0), packet);
-            }
-        }
-        host.handle_timeout(now);
-        loop {
-            serve(&mut host, now);
-            let more = host.poll_transmit(now, &mut out);
-            for (_, packet) in out.drain(..) {
-                let mut bytes = [0; HEADERS_MAX];
-                let (len, offload) = headers(&packet, ChecksumMode::Partial, &mut bytes);
-                // What the device does not take is lost as on any link, and will be sent again.
-                let _ = tun.send(&bytes[..len], payload_slices(&packet), &offload);
-            }
-            if !more {
-                break;
-            }
-        }
+        endpoint.round(Duration::from_secs(1), serve)?;
     }
 }
 

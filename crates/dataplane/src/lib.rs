@@ -1,9 +1,9 @@
-//! The live loop: the gateway's machine between two TUN devices.
+//! The live loop: the gateway's machine between two TUN devices, and an endpoint behind one.
 //!
 //! Reading order: [`sys`] (devices, netlink, signals), [`BufferPool`], [`Driver`] (bytes into a machine
 //! and out of it), [`EventLoop`] (one `now` a round), [`Routes`] (what is sent into the devices),
 //! [`Journal`] (what survives a crash), [`Recorder`] and [`replay()`] (a live run, again), [`Config`],
-//! [`run_gateway`].
+//! [`run_gateway`]. [`HostLoop`] is for the other kind of machine: an endpoint behind one device.
 
 mod config;
 mod control;
@@ -11,6 +11,7 @@ mod daemon;
 mod driver;
 mod event_loop;
 mod forwarder;
+mod host_loop;
 mod journal;
 mod pool;
 mod record;
@@ -24,6 +25,7 @@ pub use daemon::{DaemonError, Notice, run_forwarder, run_gateway};
 pub use driver::{Driven, Driver, Outlet};
 pub use event_loop::{EventLoop, LoopStats};
 pub use forwarder::Forwarder;
+pub use host_loop::HostLoop;
 pub use journal::Journal;
 pub use pool::BufferPool;
 pub use record::{Mark, Recorder, Session};

@@ -5,7 +5,7 @@ use crate::sys::namespace::{self, Kind};
 use crate::sys::netlink::Netlink;
 use crate::sys::process::{self, FirstProcess};
 use crate::topology::HostDescription;
-use shorthaul_dataplane::sys::interface_index;
+use shorthaul_dataplane::sys::{Tun, interface_index};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
@@ -24,6 +24,15 @@ struct Inner {
     network: OwnedFd,
     mounts: OwnedFd,
     processes: Arc<FirstProcess>,
+}
+
+/// The addresses of a TCP/IP stack that a program brings along, see [`Host::attach`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// Its IPv4 address.
+    pub v4: Ipv4Addr,
+    /// Its IPv6 address.
+    pub v6: Ipv6Addr,
 }
 
 /// The transmit queue of every interface, in packets: long enough for what TCP sends at once.
@@ -137,6 +146,35 @@ impl Host {
         // A router asks for its neighbours' hardware addresses with this as the sender.
         let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, end as u16 + 1);
         netlink.add_address(index, IpAddr::V6(link_local), 64)
+    }
+
+    /// Makes a TUN device in the host for a TCP/IP stack of a program's own, which then answers at
+    /// `guest` on the network of the host's first link: the neighbours there reach it as they reach
+    /// this host, which forwards. The host must be told to (see
+    /// [`HostDescription::forward`](crate::HostDescription::forward)). The device takes packets of up to
+    /// `mtu` bytes and vanishes with the returned value.
+    ///
+    /// # Errors
+    /// If the device cannot be made, or has been made before.
+    pub fn attach(&self, guest: Guest, mtu: u32) -> Result<Tun, LabError> {
+        const DEVICE: &str = "to-guest";
+        // A network of the two sides of the device alone, in ranges that no link has of itself.
+        const V4: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 255, 0, 1), Ipv4Addr::new(10, 255, 0, 2)];
+        const V6: [Ipv6Addr; 2] =
+            [Ipv6Addr::new(0xfd00, 0x255, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xfd00, 0x255, 0, 0, 0, 0, 0, 2)];
+        let make = || {
+            let tun = Tun::create(DEVICE)?;
+            let netlink = Netlink::open()?;
+            let index = interface_index(DEVICE)?;
+            netlink.configure(index, mtu, TRANSMIT_QUEUE)?;
+            netlink.set_up(index)?;
+            netlink.add_address(index, V4[0].into(), 30)?;
+            netlink.add_address(index, V6[0].into(), 64)?;
+            netlink.add_route(guest.v4.into(), 32, V4[1].into())?;
+            netlink.add_route(guest.v6.into(), 128, V6[1].into())?;
+            Ok(tun)
+        };
+        self.run(make).map_err(LabError::host(self.name(), "attaching a TUN device"))
     }
 
     /// Adds the routes to the networks that are further away.

@@ -28,7 +28,7 @@ pub mod workload;
 
 pub use emulator::DirectionReport;
 pub use error::LabError;
-pub use host::Host;
+pub use host::{Guest, Host};
 pub use lab::Lab;
 pub use lateness::LatenessStats;
 pub use link_handle::{LinkHandle, LinkReport};
@@ -36,5 +36,6 @@ pub use plan::{HostPlan, InterfacePlan, LinkPlan, Part, Plan, PlanError, RoutePl
 pub use privilege::Privilege;
 pub use service::Service;
 pub use sys::process::leave_interrupts_to_children;
+pub use sys::schedule::waited_of;
 pub use topology::{HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Topology};
 pub use topology_file::TopologyError;

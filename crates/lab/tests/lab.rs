@@ -1,8 +1,9 @@
 //! Labs, live. They need root, or a host that allows user namespaces; without, they fail and say why.
-use shorthaul_lab::workload::{Amount, Family, Sender, Transfer, TransferError};
+use shorthaul_lab::workload::{Amount, Content, Family, Sender, Transfer, TransferError};
 use shorthaul_lab::{HostDescription, Lab, LinkDescription, LinkKind, Topology};
 use shorthaul_link::{Direction, LinkConfig, LossModel, QueueLimit, Rate};
 use shorthaul_types::{BitRate, Bytes, Seed};
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -256,4 +257,74 @@ fn several_labs_live_side_by_side() {
             });
         }
     });
+}
+
+#[test]
+fn a_transfer_that_has_its_time_only_says_how_much_came() {
+    let link = LinkConfig {
+        rate: Rate::Fixed(BitRate::from_bits_per_sec(8_000_000)),
+        queue: QueueLimit::Packets(100),
+        ..delay(5)
+    };
+    let lab = start(&pair(link));
+    let within = |bytes, millis| Transfer {
+        amount: Amount::Within { bytes: Bytes(bytes), time: Duration::from_millis(millis) },
+        ..Transfer::default()
+    };
+    let run = |transfer: Transfer| {
+        transfer.run(lab.host("client"), lab.host("server")).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let report = run(within(5_000_000, 500));
+    // half a second of 1 MB/s, without headers and the start
+    assert!((200_000..500_000).contains(&report.received.0), "{}", report.received);
+    assert_eq!(report.completed, Duration::from_millis(500));
+    let report = run(within(100_000, 5_000));
+    assert_eq!(report.received, Bytes(100_000));
+    assert!(report.completed < Duration::from_secs(5), "{:?}", report.completed);
+    assert!(report.connected <= report.accepted && report.accepted <= report.first_byte, "{report:?}");
+}
+
+#[test]
+fn pacing_keeps_the_queue_short() {
+    // A first window of ten segments at once leaves nine of them in the queue of a slow link.
+    let link = LinkConfig {
+        rate: Rate::Fixed(BitRate::from_bits_per_sec(50_000_000)),
+        queue: QueueLimit::Packets(1000),
+        ..delay(50)
+    };
+    let longest = |paced| {
+        let lab = start(&pair(link.clone()));
+        let paced = shorthaul_lab::workload::Ends { client: false, server: paced };
+        let transfer = Transfer { amount: Amount::Bytes(Bytes(300_000)), paced, ..Transfer::default() };
+        transfer.run(lab.host("client"), lab.host("server")).unwrap_or_else(|error| panic!("{error}"));
+        let report = lab.link("client", "server").report().expect("the link is there");
+        report.down.link.max_queue
+    };
+    let (burst, paced) = (longest(false), longest(true));
+    assert!(paced < burst, "{paced} packets paced, {burst} at once");
+}
+
+#[test]
+fn a_client_of_another_kind_is_checked_like_any_other() {
+    let lab = start(&pair(delay(1)));
+    let transfer = Transfer {
+        sender: Sender::Client,
+        amount: Amount::Bytes(Bytes(300_000)),
+        limit: Duration::from_secs(20),
+        seed: Seed(4),
+        ..Transfer::default()
+    };
+    let send = |change: usize| {
+        let mut bytes = vec![0; 300_000];
+        Content::new(Seed(4)).fill(0, &mut bytes);
+        bytes[200_000] ^= change as u8;
+        let client = lab.host("client");
+        transfer.receive_from(lab.host("server"), move |address| {
+            client.run(|| TcpStream::connect(address)?.write_all(&bytes)).is_ok()
+        })
+    };
+    let (report, _) = send(0);
+    assert_eq!(report.expect("all of it arrives").received, Bytes(300_000));
+    let (report, _) = send(1);
+    assert!(matches!(report, Err(TransferError::Corrupted { at: 200_000 })), "{report:?}");
 }

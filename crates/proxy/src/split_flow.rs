@@ -274,6 +274,7 @@ impl SplitFlow {
                 sack: &sack,
                 has_data: !segment.payload.is_empty() || header.flags.contains(TcpFlags::FIN),
                 ecn_echo: self.agreed.ecn && header.flags.contains(TcpFlags::ECE),
+                echo: None, // the timestamps are the ends' own, and so are their clocks
             },
         );
         if sender.is_finished() {

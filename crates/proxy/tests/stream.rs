@@ -90,6 +90,7 @@ impl End {
                 sack: &sack,
                 has_data,
                 ecn_echo: false,
+                echo: None,
             },
         );
         let payload = segment.payload.clone();

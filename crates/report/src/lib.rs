@@ -1,7 +1,8 @@
-//! Tables, CSV, SVG and PNG plots: how results reach people, spreadsheets and papers.
+//! Tables, CSV, SVG and PNG plots, HTML pages: how results reach people, spreadsheets and papers.
 //!
 //! Reading order: [`Manifest`] (what every report starts with), [`Csv`] (tidy data),
-//! [`Table`] (for terminals), [`plot::Figure`] (one description, SVG and PNG).
+//! [`Table`] (for terminals), [`plot::Figure`] (one description, SVG and PNG),
+//! [`Page`] (all of it, in one HTML file).
 //!
 //! Nothing here needs a network, a system font or another program: the typeface is compiled in
 //! and text in figures is drawn as outlines, so that a figure looks the same everywhere.
@@ -10,6 +11,7 @@
 mod csv;
 mod error;
 mod manifest;
+mod page;
 pub mod plot;
 mod quantity;
 mod table;
@@ -18,6 +20,7 @@ mod terminal;
 pub use csv::{Csv, Field};
 pub use error::ReportError;
 pub use manifest::{Manifest, Scenario};
+pub use page::{Page, Stated};
 pub use quantity::Unit;
 pub use table::{Align, Cell, Column, Table, Tone};
 pub use terminal::Terminal;

@@ -3,6 +3,7 @@ use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
 use crate::Terminal;
+use crate::page::Escaped;
 
 /// A table for people: aligned by the width that characters take on a terminal.
 ///
@@ -88,6 +89,16 @@ impl Column {
     }
 }
 
+impl Align {
+    /// The attribute of HTML cells.
+    fn class(self) -> &'static str {
+        match self {
+            Align::Left => "",
+            Align::Right => " class=\"r\"",
+        }
+    }
+}
+
 impl Cell {
     /// A cell with a tone.
     pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
@@ -151,6 +162,41 @@ impl Table {
             };
             self.line(&mut out, &widths, terminal, cells.iter().cloned());
         }
+        out
+    }
+
+    /// The table's head and rows as HTML, without the `<table>` around them.
+    pub(crate) fn to_html_rows(&self) -> String {
+        let mut out = String::from("<thead><tr>");
+        for column in &self.columns {
+            let (class, heading) = (column.align.class(), Escaped(&column.heading));
+            let _ = write!(out, "<th{class}>{heading}");
+            if !column.unit.is_empty() {
+                let _ = write!(out, "<br><span class=\"unit\">{}</span>", Escaped(&column.unit));
+            }
+            out.push_str("</th>");
+        }
+        out.push_str("</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            let Row::Cells(cells) = row else {
+                let _ = writeln!(out, "<tr class=\"rule\"><td colspan=\"{}\"></td></tr>", self.columns.len());
+                continue;
+            };
+            out.push_str("<tr>");
+            for (cell, column) in cells.iter().zip(&self.columns) {
+                let class = column.align.class();
+                let text = Escaped(&cell.text);
+                let _ = match cell.tone {
+                    Tone::Plain => write!(out, "<td{class}>{text}</td>"),
+                    Tone::Strong => write!(out, "<td{class}><span class=\"strong\">{text}</span></td>"),
+                    Tone::Quiet => write!(out, "<td{class}><span class=\"quiet\">{text}</span></td>"),
+                    Tone::Good => write!(out, "<td{class}><span class=\"good\">{text}</span></td>"),
+                    Tone::Bad => write!(out, "<td{class}><span class=\"bad\">{text}</span></td>"),
+                };
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody>\n");
         out
     }
 

@@ -2,11 +2,12 @@
 //!
 //! Reading order: [`Study`] (a file: points of a sweep, seeds), [`Scenario`] (one point, worked out),
 //! [`Node`], [`LinkDescription`], [`Scheme`], [`Flow`] and [`Workload`], [`Metric`] and [`Series`],
-//! [`Summary`] (what several runs say).
+//! [`Engine`] (what runs it), [`Summary`] (what several runs say).
 //!
 //! A file that makes no sense is refused with its name, the line, what is wrong and what would be right.
 #![forbid(unsafe_code)]
 
+mod engine;
 mod error;
 mod explain;
 mod file;
@@ -19,6 +20,7 @@ mod study;
 mod summary;
 mod sweep;
 
+pub use engine::Engine;
 pub use error::ScenarioError;
 pub use file::Arrivals;
 pub use metric::{Metric, Series};

@@ -3,7 +3,7 @@ use crate::cache::Cache;
 use crate::{Outcome, Recording, simulate};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use shorthaul_scenario::{Point, ScenarioError, Study};
+use shorthaul_scenario::{Engine, Point, ScenarioError, Study};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// One run of a study: a point, by its place in [`Study::points`], and a seed.
@@ -28,6 +28,9 @@ pub struct RunRecord {
     pub values: Vec<(String, String)>,
     /// The seed.
     pub seed: u64,
+    /// What ran it.
+    #[serde(default)]
+    pub engine: Engine,
     /// What it came to.
     pub outcome: Option<Outcome>,
     /// Why there is no outcome, or why it is not to be trusted.
@@ -131,6 +134,7 @@ fn record(study: &Study, point: &Point, run: Run, result: Result<Outcome, String
         case: point.case.clone(),
         values: point.values.clone(),
         seed: run.seed,
+        engine: Engine::Sim,
         outcome,
         failure,
     }

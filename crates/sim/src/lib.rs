@@ -35,6 +35,7 @@ pub use agenda::Agenda;
 pub use cache::Cache;
 pub use campaign::{Run, RunRecord, Shard, run_all, runs_of};
 pub use error::SimError;
-pub use outcome::{FlowOutcome, LinkOutcome, Outcome, TimeSeries};
+pub use measure::fairness;
+pub use outcome::{Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries};
 pub use route::address_of;
 pub use simulate::{Recording, simulate};

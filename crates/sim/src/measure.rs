@@ -135,6 +135,7 @@ impl<'a> Probe<'a> {
             events: network.events,
             trace_hash: network.hash.value(),
             problems: network.problems.sentences(),
+            fidelity: None,
         }
     }
 
@@ -262,7 +263,7 @@ fn link_outcome(way: &WayState) -> LinkOutcome {
 }
 
 /// Jain's fairness index: the square of the sum over the sum of the squares, by the number.
-fn fairness(flows: &[FlowOutcome]) -> Option<f64> {
+pub fn fairness(flows: &[FlowOutcome]) -> Option<f64> {
     let (sum, squares) = flows
         .iter()
         .fold((0.0, 0.0), |(sum, squares), flow| (sum + flow.goodput, squares + flow.goodput * flow.goodput));

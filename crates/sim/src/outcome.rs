@@ -24,6 +24,25 @@ pub struct Outcome {
     pub trace_hash: u64,
     /// What must not happen and did, in sentences. A run with any is not to be trusted.
     pub problems: Vec<String>,
+    /// How true a live run was to what it emulates; a simulation has nothing to say here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fidelity: Option<Fidelity>,
+}
+
+/// How true a live run was to what it emulates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fidelity {
+    /// 99 % of the packets were delivered at most this long after the time that the link model gave; in
+    /// seconds, of the direction of a link where it was worst.
+    pub late_p99: f64,
+    /// Packets that the emulator dropped without any link model's doing.
+    pub dropped: u64,
+    /// The busy share of all processors while the run lasted, 0 to 1, without what yields to the run.
+    pub busy: f64,
+    /// The largest share of its time, 0 to 1, that a program at an end of a flow, or a gateway, stood waiting
+    /// for a processor.
+    #[serde(default)]
+    pub starved: f64,
 }
 
 /// What a flow got.

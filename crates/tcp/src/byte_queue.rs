@@ -56,6 +56,13 @@ impl ByteQueue {
         if payload.is_empty() {
             return;
         }
+        // The segments of a large write keep its buffer alive once, not once each.
+        if let Some((_, last)) = self.slices.back_mut()
+            && last.extend_over(&payload)
+        {
+            self.end += payload.len() as u64;
+            return;
+        }
         if payload.len() <= COALESCE
             && let Some((_, last)) = self.slices.back_mut()
         {
@@ -169,6 +176,18 @@ mod tests {
         }
         assert_eq!(queue.allocated(), 2 * 2048);
         assert_eq!(bytes(&queue.gather(1, 200)), (0..100).collect::<alloc::vec::Vec<u8>>());
+    }
+
+    #[test]
+    fn segments_of_one_buffer_are_charged_once() {
+        let buffer = Payload::copy_of(&[7; 10_000]);
+        let mut queue = ByteQueue::new(1);
+        for part in 0..10 {
+            queue.push(buffer.slice(1_000 * part..1_000 * (part + 1)));
+        }
+        assert_eq!((queue.len(), queue.allocated()), (10_000, 10_000));
+        queue.release(10_001);
+        assert_eq!(queue.allocated(), 0);
     }
 
     #[test]

@@ -33,7 +33,9 @@ mod timers;
 
 pub use arbiter::{Arbiter, EveryLossIsCongestion, LossEvidence, LossSign, Probe, ProbeAnswer, Verdict};
 pub use byte_queue::ByteQueue;
-pub use connection::{Addresses, Agreed, Connection, ConnectionConfig, Event, Failure, KeepAlive, State};
+pub use connection::{
+    Addresses, Agreed, Connection, ConnectionConfig, Event, Failure, KeepAlive, State, WindowShifts,
+};
 pub use governor::{Governor, Solo, Transmission};
 pub use host::{ConnectError, ConnectionId, Host, HostConfig, HostStats};
 pub use profile::{Profile, UnknownProfile};

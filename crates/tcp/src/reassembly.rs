@@ -103,10 +103,22 @@ impl Held {
                 // Several parts of one buffer would each be charged with all of it.
                 part = Payload::copy_of(part.as_slice());
             }
-            self.allocated += part.allocated();
-            self.slices.insert(at, part);
+            self.put(at, part);
             at = gap_end;
         }
+    }
+
+    /// Keeps a slice that fills a gap. One that continues its predecessor in the same buffer is charged
+    /// with it: the segments of a large write do not keep it alive once each.
+    fn put(&mut self, at: u64, part: Payload) {
+        if let Some((before, held)) = self.slices.range_mut(..at).next_back()
+            && before + held.len() as u64 == at
+            && held.extend_over(&part)
+        {
+            return;
+        }
+        self.allocated += part.allocated();
+        self.slices.insert(at, part);
     }
 
     /// Notes that `[start, end)` is held, and that it came just now.
@@ -212,6 +224,18 @@ mod tests {
         held.insert(5, &Payload::copy_of(&[b'b'; 60]).into());
         assert_eq!(held.recent_ranges().as_slice(), &[(5, 65)]);
         assert_eq!(held.allocated(), 60);
+    }
+
+    #[test]
+    fn segments_of_one_buffer_are_charged_once() {
+        let buffer = Payload::copy_of(&[7; 1_000]);
+        let mut held = Reassembly::default();
+        for at in [200, 300, 400] {
+            held.insert(at, &buffer.slice(at as usize..at as usize + 100).into());
+        }
+        assert_eq!((held.allocated(), held.recent_ranges().as_slice()), (1_000, &[(200, 500)][..]));
+        held.insert(600, &buffer.slice(600..700).into()); // behind a gap, and alive by itself
+        assert_eq!(held.allocated(), 2_000);
     }
 
     #[test]

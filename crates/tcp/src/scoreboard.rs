@@ -19,10 +19,23 @@ pub struct Record {
     pub lost: bool,
 }
 
+impl Record {
+    /// Takes in the record that follows it, where both are reported. Should the receiver discard them
+    /// after all, the later transmission counts.
+    fn absorb(&mut self, next: &Record) {
+        if next.transmission > self.transmission {
+            (self.sent, self.transmission) = (next.sent, next.transmission);
+        }
+        self.retransmitted |= next.retransmitted;
+        self.end = next.end;
+    }
+}
+
 /// Every transmission that is not cumulatively acknowledged.
 ///
-/// By offset it is a tree, by time of sending a queue of which stale entries are dropped when they
-/// come to the front: each ACK costs what it newly covers, not what is outstanding.
+/// By offset it is a tree, in which adjacent reported ranges are one record, by time of sending a queue
+/// of which stale entries are dropped when they come to the front: each ACK costs what it newly covers,
+/// not what is outstanding.
 #[derive(Debug, Default)]
 pub struct Scoreboard {
     records: BTreeMap<u64, Record>,
@@ -53,6 +66,11 @@ impl Scoreboard {
     /// Bytes believed lost and not yet sent again.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// How many ranges are told apart.
+    pub fn len(&self) -> usize {
+        self.records.len()
     }
 
     /// Whether nothing is outstanding.
@@ -95,11 +113,17 @@ impl Scoreboard {
         self.order.push_back((transmission, start, end));
     }
 
-    /// Cuts the record that spans `at` in two.
+    /// Cuts the record that spans `at` in two. One that is reported stays whole: nothing more can
+    /// happen to a part of it.
     fn split(&mut self, at: u64) {
+        self.split_where(at, |record| !record.sacked);
+    }
+
+    fn split_where(&mut self, at: u64, wanted: impl Fn(&Record) -> bool) {
         if let Some((&start, record)) = self.records.range_mut(..at).next_back()
             && start < at
             && record.end > at
+            && wanted(record)
         {
             let tail = record.clone();
             record.end = at;
@@ -110,7 +134,7 @@ impl Scoreboard {
     /// Everything before `ack` is acknowledged: `delivered` is told of each range that was not
     /// reported before.
     pub fn acknowledge(&mut self, ack: u64, mut delivered: impl FnMut(u64, &Record)) {
-        self.split(ack);
+        self.split_where(ack, |_| true);
         while let Some(entry) = self.records.first_entry() {
             if entry.get().end > ack {
                 break;
@@ -133,26 +157,73 @@ impl Scoreboard {
     }
 
     /// The receiver reports `[start, end)`: `delivered` is told of each range that is news.
+    ///
+    /// What is reported becomes one record, however many it was: a block that grows by a segment
+    /// with each ACK, or that joins two when a hole is filled, must not be walked through each time.
     pub fn report(&mut self, start: u64, end: u64, mut delivered: impl FnMut(u64, &Record)) {
         if self.records.is_empty() || start >= end {
             return;
         }
+        self.reported_to = self.reported_to.max(end);
+        let (mut start, mut end) = (start, end);
+        // What was reported before, at either side, is left as it is and joined in the end.
+        if let Some((_, before)) = self.reported_around(start) {
+            start = before;
+        }
+        if let Some((after, _)) = self.reported_around(end) {
+            end = after;
+        }
+        if start >= end {
+            return;
+        }
         self.split(start);
         self.split(end);
-        self.reported_to = self.reported_to.max(end);
-        for (&at, record) in self.records.range_mut(start..end) {
-            if record.sacked || record.end > end {
-                continue;
-            }
-            record.sacked = true;
+        let mut joined: Option<(u64, Record)> = None;
+        while let Some((&at, record)) = self.records.range_mut(start..end).next() {
             let len = record.end - at;
-            self.sacked += len;
-            if record.lost {
-                record.lost = false;
-                self.lost -= len;
+            if !record.sacked {
+                self.sacked += len;
+                if record.lost {
+                    record.lost = false;
+                    self.lost -= len;
+                }
+                delivered(at, record);
+                record.sacked = true;
             }
-            delivered(at, record);
+            match &mut joined {
+                None => joined = self.records.remove_entry(&at),
+                Some((_, all)) => {
+                    all.absorb(record);
+                    self.records.remove(&at);
+                }
+            }
         }
+        if let Some((from, all)) = joined {
+            self.insert_reported(from, all);
+        }
+    }
+
+    /// The reported record that begins at or before `at` and ends behind it.
+    fn reported_around(&self, at: u64) -> Option<(u64, u64)> {
+        let (&start, record) = self.records.range(..=at).next_back()?;
+        (record.sacked && record.end > at).then_some((start, record.end))
+    }
+
+    /// Puts a reported record in its place, joined with those that it touches.
+    fn insert_reported(&mut self, start: u64, mut record: Record) {
+        if let Some(after) = self.records.get(&record.end).filter(|after| after.sacked) {
+            let (from, after) = (record.end, after.clone());
+            record.absorb(&after);
+            self.records.remove(&from);
+        }
+        if let Some((_, all)) = self.records.range_mut(..start).next_back()
+            && all.sacked
+            && all.end == start
+        {
+            all.absorb(&record);
+            return;
+        }
+        self.records.insert(start, record);
     }
 
     /// In the order of sending, the ranges that were sent before `before` and are neither reported nor

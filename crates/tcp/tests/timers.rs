@@ -48,6 +48,23 @@ fn a_segment_sent_twice_is_no_sample_of_the_round_trip() {
     assert_eq!(t.sender.rtt().srtt(), Some(Duration::from_micros(97_500)));
 }
 
+/// RFC 7323 §4.1: an echo says which of the two arrived; one without new data says nothing.
+#[test]
+fn an_echoed_timestamp_measures_what_was_sent_twice() {
+    let mut t = Trace::with_sack(WIDE);
+    t.write(1);
+    t.run_until(300);
+    t.echo = Some(Duration::from_millis(180));
+    t.ack(310, 0, &[]);
+    assert_eq!(t.sender.rtt().latest(), Some(Duration::from_millis(100)), "from the handshake");
+    t.ack(310, 1, &[]);
+    assert_eq!(t.sender.rtt().latest(), Some(Duration::from_millis(180)));
+    // Where there is no doubt, our own clock is the finer one.
+    t.write(1);
+    t.ack(390, 2, &[]);
+    assert_eq!(t.sender.rtt().latest(), Some(Duration::from_millis(80)));
+}
+
 #[test]
 fn every_acknowledgment_of_new_data_restarts_the_timer() {
     let mut t = Trace::without_sack(WIDE);
@@ -178,8 +195,15 @@ fn an_older_segment_does_not_take_the_window_back() {
     t.ack_with_data(100, 1);
     let edge = t.sender.peer_window();
     t.window(0);
-    let old =
-        shorthaul_tcp::Ack { ack: 1 + MSS, window: 0, seq: 0, sack: &[], has_data: false, ecn_echo: false };
+    let old = shorthaul_tcp::Ack {
+        ack: 1 + MSS,
+        window: 0,
+        seq: 0,
+        sack: &[],
+        has_data: false,
+        ecn_echo: false,
+        echo: None,
+    };
     t.sender.on_ack(shorthaul_types::Time::from_millis(101), &old);
     assert_eq!(t.sender.peer_window(), edge);
 }

@@ -11,9 +11,12 @@
 mod end;
 mod heal;
 mod script;
+#[path = "../shape.rs"]
+mod shape;
 
 use end::{End, LONGEST_STREAM};
-use script::{Place, Script, Shape, Stamp, Step, Target};
+use script::{Step, Target};
+use shape::{Place, Script, Shape, Stamp};
 use shorthaul_congestion::Algorithm;
 use shorthaul_proxy::{CustodyRecord, Gateway, GatewayConfig};
 use shorthaul_tcp::AckPolicy;

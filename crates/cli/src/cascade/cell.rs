@@ -43,9 +43,6 @@ pub const CELLS: [Cell; 14] = [
     cell(256, 2, 0.1),
 ];
 
-/// Time that a transfer is sized for by way of two relays.
-const AIM: Duration = Duration::from_secs(12);
-
 impl Cell {
     /// As in tables and on the command line.
     pub fn name(&self) -> String {
@@ -64,21 +61,20 @@ impl Cell {
         Leg::new(self.rtt(), self.loss_percent / 100.0, self.rate())
     }
 
-    /// How much is moved: the same by every way, so much that start-up is little of the time by the
-    /// fastest of them.
-    pub fn size(&self) -> Bytes {
+    /// How much is moved: the same by every way, so much that it takes about `aim` by two relays.
+    pub fn size(&self, aim: Duration) -> Bytes {
         // By the law of Mathis et al. (1997), of a leg when there are three, each with a third of the
         // round trip and of the loss.
         let (rtt, loss) = (self.rtt().as_secs_f64() / 3.0, self.loss_percent / 300.0);
         let rate = (1448.0 * 8.0 * 1.22 / (rtt * loss.sqrt())).min(self.rate().bits_per_sec() as f64);
-        Bytes((rate / 8.0 * AIM.as_secs_f64()) as u64)
+        Bytes((rate / 8.0 * aim.as_secs_f64()) as u64)
     }
 
     /// What the planner expects with so many relays.
-    pub fn forecast(&self, relays: usize, congestion: &str) -> Option<BitRate> {
+    pub fn forecast(&self, relays: usize, congestion: &str, aim: Duration) -> Option<BitRate> {
         let model = model::by_name(congestion).ok()?;
         let path = Path::evenly_split(&self.leg(), relays, Relay { buffer: None });
-        let transfer = shorthaul_planner::Transfer::new(self.size());
+        let transfer = shorthaul_planner::Transfer::new(self.size(aim));
         Some(path.forecast(&*model, &transfer).ok()?.throughput())
     }
 
@@ -115,13 +111,13 @@ impl Cell {
     }
 
     /// One transfer from the client to the server; the throughput until the last byte is there.
-    pub fn transfer(&self, way: Way, congestion: &str, seed: Seed) -> Result<BitRate> {
+    pub fn transfer(&self, way: Way, congestion: &str, aim: Duration, seed: Seed) -> Result<BitRate> {
         let topology = self.topology(way.relays(), congestion, seed);
         let lab = Lab::start(&topology).context("this machine cannot emulate the path")?;
         let transfer = Transfer {
             sender: Sender::Client,
-            amount: Amount::Bytes(self.size()),
-            limit: AIM * 20,
+            amount: Amount::Bytes(self.size(aim)),
+            limit: aim * 20,
             seed,
             ..Transfer::default()
         }

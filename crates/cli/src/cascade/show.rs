@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -14,13 +15,14 @@ use super::chain::Way;
 pub struct Measured {
     pub cell: Cell,
     congestion: String,
+    aim: Duration,
     rates: BTreeMap<Way, Vec<BitRate>>,
     failures: usize,
 }
 
 impl Measured {
-    pub fn new(cell: Cell, congestion: &str) -> Measured {
-        Measured { cell, congestion: congestion.into(), rates: BTreeMap::new(), failures: 0 }
+    pub fn new(cell: Cell, congestion: &str, aim: Duration) -> Measured {
+        Measured { cell, congestion: congestion.into(), aim, rates: BTreeMap::new(), failures: 0 }
     }
 
     pub fn add(&mut self, way: Way, result: Result<BitRate>) {
@@ -49,7 +51,7 @@ impl Measured {
     }
 
     fn forecast(&self, way: Way) -> Option<f64> {
-        Some(self.cell.forecast(way.relays(), &self.congestion)?.bits_per_sec() as f64)
+        Some(self.cell.forecast(way.relays(), &self.congestion, self.aim)?.bits_per_sec() as f64)
     }
 
     fn forecast_gain(&self, way: Way) -> Option<f64> {
@@ -138,7 +140,7 @@ pub fn json(measured: &[Measured], manifest: &Manifest) -> Value {
             };
             json!({
                 "rtt_ms": one.cell.rtt_ms, "mbit_s": one.cell.mbit, "loss_percent": one.cell.loss_percent,
-                "bytes": one.cell.size().0, "congestion": one.congestion,
+                "bytes": one.cell.size(one.aim).0, "congestion": one.congestion,
                 "direct": of(Way::Direct), "one_relay": of(Way::OneRelay),
                 "two_relays": of(Way::TwoRelays), "netcat": of(Way::Netcat),
             })
@@ -169,24 +171,46 @@ pub fn csv(measured: &[Measured], manifest: &Manifest) -> Result<Csv> {
     Ok(csv)
 }
 
-/// Gains of every cell, measured as bars, forecast as points.
+/// Gains of every cell, measured as bars, forecast as dots; a panel for each round trip.
 pub fn figure(measured: &[Measured], congestion: &str) -> Figure {
-    let names: Vec<String> = measured
-        .iter()
-        .map(|one| format!("{} ms\n{} Mbit/s\n{} %", one.cell.rtt_ms, one.cell.mbit, one.cell.loss_percent))
-        .collect();
-    let mut panel = Panel::new("")
-        .y(Axis::new("times as fast as directly", Unit::Times))
-        .x(Axis::categories("round trip, rate, loss", names.iter().map(String::as_str)));
-    for (way, hue) in [(Way::OneRelay, Hue::Blue), (Way::TwoRelays, Hue::Green), (Way::Netcat, Hue::Orange)] {
-        let points = measured.iter().enumerate().filter_map(|(i, one)| {
-            let gain = one.gain(way)?;
-            Some(Point::new(i as f64, gain).text(format!("{gain:.1}")))
+    let mut trips: Vec<u64> = measured.iter().map(|one| one.cell.rtt_ms).collect();
+    trips.sort_unstable();
+    trips.dedup();
+    let mut figure = Figure::new(&format!("What relays gain, live: kernel TCP with {congestion}"))
+        .subtitle("Bars: measured, medians. Dots: what the planner expects.")
+        .caption(
+            "The path and its loss are shared by the legs; every queue holds one bandwidth-delay product of its \
+             leg. Below each group: the links' rate in Mbit/s, and the loss of the whole path.",
+        )
+        .columns(1)
+        .panel_height(84.0);
+    for trip in trips {
+        let mut cells: Vec<&Measured> = measured.iter().filter(|one| one.cell.rtt_ms == trip).collect();
+        cells.sort_by(|a, b| {
+            a.cell.mbit.cmp(&b.cell.mbit).then(a.cell.loss_percent.total_cmp(&b.cell.loss_percent))
         });
-        panel = panel.series(Series::bars(way.name(), hue).points(points));
+        let names = cells.iter().map(|one| format!("{}, {} %", one.cell.mbit, one.cell.loss_percent));
+        let mut panel = Panel::new(&format!("round trip {trip} ms"))
+            .y(Axis::new("gain", Unit::Times).from(0.0))
+            .x(Axis::categories("", names))
+            .reference("direct", 1.0);
+        let ways = [(Way::OneRelay, Hue::Blue), (Way::TwoRelays, Hue::Green), (Way::Netcat, Hue::Orange)];
+        for (way, hue) in ways {
+            let points = cells.iter().enumerate().filter_map(|(i, one)| {
+                let gain = one.gain(way)?;
+                let point = Point::new(i as f64, gain);
+                Some(if way == Way::Netcat { point } else { point.text(format!("{gain:.1}")) })
+            });
+            panel = panel.series(Series::bars(way.name(), hue).points(points));
+        }
+        for (way, place) in [(Way::OneRelay, -0.27), (Way::TwoRelays, 0.0)] {
+            let points = cells
+                .iter()
+                .enumerate()
+                .filter_map(|(i, one)| Some(Point::new(i as f64 + place, one.forecast_gain(way)?)));
+            panel = panel.series(Series::dots("forecast", Hue::Black).points(points));
+        }
+        figure = figure.panel(panel);
     }
-    Figure::new(&format!("What relays gain, live: kernel TCP with {congestion}"))
-        .subtitle("Medians; the path and its loss are shared by the legs, and every queue holds one bandwidth-delay product of its leg")
-        .panel(panel)
-        .panel_height(110.0)
+    figure
 }

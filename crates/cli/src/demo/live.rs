@@ -1,20 +1,22 @@
 //! Runs the transfers: a network for each congestion control and way, and in it the short transfer
 //! and then the long one.
 use std::sync::Mutex;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use shorthaul_dataplane::{Config, Leg};
 use shorthaul_lab::workload::{Amount, Ends, Sender, Transfer as Workload, TransferError, TransferReport};
 use shorthaul_lab::{Lab, LinkReport, Topology};
 use shorthaul_types::Seed;
 
 use super::facts::PathFacts;
-use super::gateway::Gateway;
 use super::outcome::{Outcome, Queueing, Received};
 use super::plan::{Case, Congestion, Path, Transfer, Way};
 use super::progress::Progress;
+use crate::gateway_process::Gateway;
+use crate::watch::{Look, watch};
 
 /// How finely the received bytes are counted.
 pub const INTERVAL: Duration = Duration::from_millis(50);
@@ -53,6 +55,19 @@ pub fn topology(path: &Path, seed: Seed) -> Result<Topology> {
     Ok(topology)
 }
 
+/// Between client and server, with the congestion control of the ends and a first window toward the client
+/// that the path takes.
+fn gateway(path: &Path, ends: Congestion) -> Config {
+    let leg = Leg { congestion: ends.algorithm(), ..Leg::default() };
+    Config {
+        edge: vec!["to-client".into()],
+        wan: vec!["to-server".into()],
+        to_edge: Leg { initial_window: path.initial_window, ..leg.clone() },
+        to_wan: leg,
+        ..Config::default()
+    }
+}
+
 fn run_network(
     path: Path,
     congestion: Congestion,
@@ -65,7 +80,7 @@ fn run_network(
         let lab = Lab::start(&topology)?;
         let gateway = match way {
             Way::Direct => None,
-            Way::Split => Some(Gateway::start(lab.host("gateway"), congestion, path.initial_window)?),
+            Way::Split => Some(Gateway::start(lab.host("gateway"), gateway(&path, congestion))?),
         };
         Ok((lab, gateway, PathFacts::of(&topology, &path)))
     });
@@ -93,10 +108,10 @@ fn run_transfer(lab: &Lab, facts: &PathFacts, case: &Case, seed: Seed) -> Outcom
         seed: seed.derive(case.transfer.name()),
         ..Workload::default()
     };
-    let before = Links::look(lab);
-    let (result, queueing) = thread::scope(|scope| {
+    let before = Look::take(lab).map(|look| Links::of(lab, &look));
+    let (result, looks) = thread::scope(|scope| {
         let (done, ended) = mpsc::channel::<()>();
-        let watching = scope.spawn(move || watch_queues(lab, &ended));
+        let watching = scope.spawn(move || watch(lab, LOOK, &ended));
         let result = workload.run(lab.host("client"), lab.host("server"));
         drop(done);
         (result, watching.join().unwrap_or_default())
@@ -109,8 +124,13 @@ fn run_transfer(lab: &Lab, facts: &PathFacts, case: &Case, seed: Seed) -> Outcom
         }
         Err(error) => Outcome::failed(case, error.to_string()),
     };
-    outcome.queueing = queueing;
-    if let (Some(before), Some(after)) = (before, Links::look(lab)) {
+    let queueing = looks.iter().map(|look| {
+        let delay_s = Links::of(lab, look).queue_delay_s;
+        Queueing { seconds: look.seconds, delay_s }
+    });
+    outcome.queueing = queueing.collect();
+    let after = Look::take(lab).map(|look| Links::of(lab, &look));
+    if let (Some(before), Some(after)) = (before, after) {
         outcome.lost = after.lost - before.lost;
         outcome.overflowed = after.overflowed - before.overflowed;
         outcome.missed = after.missed - before.missed;
@@ -147,23 +167,6 @@ fn arrived(report: &TransferReport, case: &Case, facts: &PathFacts) -> Outcome {
     outcome
 }
 
-/// Looks at the queues toward the client until `ended` is closed.
-fn watch_queues(lab: &Lab, ended: &mpsc::Receiver<()>) -> Vec<Queueing> {
-    let start = Instant::now();
-    let mut seen = Vec::new();
-    let mut next = start;
-    loop {
-        if let Some(links) = Links::look(lab) {
-            seen.push(Queueing { seconds: start.elapsed().as_secs_f64(), delay_s: links.queue_delay_s });
-        }
-        next += LOOK;
-        let wait = next.saturating_duration_since(Instant::now());
-        if ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
-            return seen;
-        }
-    }
-}
-
 /// The links of a lab together, toward the client.
 #[derive(Default)]
 struct Links {
@@ -175,11 +178,10 @@ struct Links {
 }
 
 impl Links {
-    /// `None` if a link is gone.
-    fn look(lab: &Lab) -> Option<Links> {
+    fn of(lab: &Lab, look: &Look) -> Links {
         let mut all = Links::default();
-        for link in lab.links() {
-            let LinkReport { up, down, missed, .. } = link.report().ok()?;
+        for (link, report) in lab.links().iter().zip(&look.links) {
+            let LinkReport { up, down, missed, .. } = *report;
             // The client is the first host by name, and the server the last.
             let client_first = link.hosts()[0].name() < link.hosts()[1].name();
             let toward_client = if client_first { down } else { up };
@@ -189,7 +191,7 @@ impl Links {
             all.missed += missed + up.refused + down.refused;
             all.late_s = all.late_s.max(toward_client.lateness.p99.as_secs_f64());
         }
-        Some(all)
+        all
     }
 }
 
@@ -198,5 +200,5 @@ impl Links {
 pub fn rehearse(path: &Path, seed: Seed) -> Result<()> {
     let topology = topology(path, seed)?;
     let lab = Lab::start(&topology).context("this machine cannot emulate a network")?;
-    Gateway::start(lab.host("gateway"), Congestion::Cubic, path.initial_window).map(drop)
+    Gateway::start(lab.host("gateway"), gateway(path, Congestion::Cubic)).map(drop)
 }

@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use shorthaul_congestion::Algorithm;
 use shorthaul_types::Bytes;
 
 /// One of the three paths, with the sizes that fit it.
@@ -111,6 +112,15 @@ impl Congestion {
             Congestion::Reno => "reno",
             Congestion::Cubic => "cubic",
             Congestion::Bbr => "bbr",
+        }
+    }
+
+    /// The gateway's own of that name.
+    pub const fn algorithm(self) -> Algorithm {
+        match self {
+            Congestion::Reno => Algorithm::Reno,
+            Congestion::Cubic => Algorithm::Cubic,
+            Congestion::Bbr => Algorithm::Bbr,
         }
     }
 

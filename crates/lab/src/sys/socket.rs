@@ -30,6 +30,23 @@ pub(crate) fn congestion(socket: &impl AsFd) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
+/// Lets the kernel pace what a TCP socket sends, at the rates that it derives from window and round trip.
+pub(crate) fn set_paced(socket: &impl AsFd) -> io::Result<()> {
+    // Any limit switches pacing on (tcp(7), `SO_MAX_PACING_RATE`); this one is beyond all links.
+    let limit: u64 = 1 << 50;
+    // SAFETY: the pointer and length describe `limit`, which the kernel only reads.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const limit).cast(),
+            size_of_val(&limit) as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
 /// `struct tcp_info` of a TCP socket, as many bytes as the kernel has.
 pub(crate) fn tcp_info(socket: &impl AsFd) -> io::Result<Vec<u8>> {
     let mut info = vec![0u8; 512];

@@ -1,6 +1,7 @@
 //! The two ends of a running transfer.
-use super::transfer::{Amount, Sender, Transfer, TransferError, TransferReport, check_congestion, failed};
+use super::transfer::{Sender, Transfer, TransferError, TransferReport, check_congestion, failed};
 use super::{Content, TcpSample};
+use crate::sys::schedule;
 use shorthaul_types::Bytes;
 use socket2::{SockAddr, Socket};
 use std::io::{self, Read, Write};
@@ -19,6 +20,7 @@ pub(super) struct Run<'a> {
     content: Content,
     start: Instant,
     connected: OnceLock<Duration>,
+    accepted: OnceLock<Duration>,
     /// One end has failed, so the other need not go on.
     failed: AtomicBool,
     /// The receiver has all that it wants.
@@ -27,7 +29,7 @@ pub(super) struct Run<'a> {
 
 /// What one end did.
 pub(super) enum Part {
-    Sent { bytes: Bytes, samples: Vec<TcpSample> },
+    Sent { bytes: Bytes, samples: Vec<TcpSample>, waited: Duration },
     Received(TransferReport),
 }
 
@@ -38,6 +40,7 @@ impl<'a> Run<'a> {
             content: Content::new(transfer.seed),
             start: Instant::now(),
             connected: OnceLock::new(),
+            accepted: OnceLock::new(),
             failed: AtomicBool::new(false),
             satisfied: AtomicBool::new(false),
         }
@@ -46,6 +49,11 @@ impl<'a> Run<'a> {
     /// When the client was connected.
     pub(super) fn connected(&self) -> Duration {
         self.connected.get().copied().unwrap_or_default()
+    }
+
+    /// When the server was.
+    pub(super) fn accepted(&self) -> Duration {
+        self.accepted.get().copied().unwrap_or_default()
     }
 
     /// Does the part of one end, on the socket that `open` provides.
@@ -58,14 +66,14 @@ impl<'a> Run<'a> {
             check_congestion(&socket, self.transfer.congestion_of(end))?;
             socket.set_read_timeout(Some(PATIENCE)).map_err(failed("setting SO_RCVTIMEO"))?;
             socket.set_write_timeout(Some(PATIENCE)).map_err(failed("setting SO_SNDTIMEO"))?;
-            if matches!(self.transfer.amount, Amount::Time(_)) {
-                // When the time is over, nothing that is still under way matters.
-                socket.set_linger(Some(Duration::ZERO)).map_err(failed("setting SO_LINGER"))?;
-            }
+            let before = schedule::waited();
+            let waited = || schedule::waited().saturating_sub(before);
             if end == self.transfer.sender {
-                self.send(&socket)
+                let (bytes, samples) = self.send(&socket)?;
+                Ok(Part::Sent { bytes, samples, waited: waited() })
             } else {
-                self.receive(&socket).map(Part::Received)
+                let report = self.receive(&socket)?;
+                Ok(Part::Received(TransferReport { waited: waited(), ..report }))
             }
         });
         if part.is_err() {
@@ -86,7 +94,10 @@ impl<'a> Run<'a> {
         listener.set_read_timeout(Some(PATIENCE)).map_err(failed("setting SO_RCVTIMEO"))?;
         loop {
             match listener.accept() {
-                Ok((socket, _)) => return Ok(socket),
+                Ok((socket, _)) => {
+                    self.accepted.get_or_init(|| self.start.elapsed());
+                    return Ok(socket);
+                }
                 Err(error) => self.go_on_after(error, 0, "accepting a connection")?,
             }
         }
@@ -109,14 +120,14 @@ impl<'a> Run<'a> {
     }
 
     /// Sends all there is, while the socket is observed.
-    fn send(&self, socket: &Socket) -> Result<Part, TransferError> {
+    fn send(&self, socket: &Socket) -> Result<(Bytes, Vec<TcpSample>), TransferError> {
         std::thread::scope(|scope| {
             let (done, ended) = mpsc::channel::<()>();
             let sampler = scope.spawn(move || self.observe(socket, &ended));
             let sent = self.send_all(socket);
             drop(done);
             let samples = sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            sent.map(|bytes| Part::Sent { bytes, samples })
+            sent.map(|bytes| (bytes, samples))
         })
     }
 
@@ -124,10 +135,7 @@ impl<'a> Run<'a> {
         if self.transfer.sender == Sender::Server {
             self.await_byte(socket)?;
         }
-        let limit = match self.transfer.amount {
-            Amount::Bytes(bytes) => bytes.0,
-            Amount::Time(_) => u64::MAX,
-        };
+        let limit = self.transfer.amount.bytes().map_or(u64::MAX, |bytes| bytes.0);
         let mut buffer = vec![0; 1 << 16];
         let mut filled = 0..0;
         let mut sent = 0;
@@ -142,7 +150,10 @@ impl<'a> Run<'a> {
                     filled.start += n;
                     sent += n as u64;
                 }
-                Err(_) if self.satisfied.load(Ordering::Relaxed) => return Ok(Bytes(sent)),
+                Err(_) if self.satisfied.load(Ordering::Relaxed) => {
+                    abandon(socket)?;
+                    return Ok(Bytes(sent));
+                }
                 Err(error) => self.go_on_after(error, 0, "sending")?,
             }
         }
@@ -157,6 +168,7 @@ impl<'a> Run<'a> {
         loop {
             match socket.read(&mut [0]) {
                 Ok(0..) => return Ok(()), // the byte, or the end
+                Err(_) if self.satisfied.load(Ordering::Relaxed) => return abandon(socket),
                 Err(error) => self.go_on_after(error, 0, "waiting for the receiver")?,
             }
         }
@@ -166,10 +178,7 @@ impl<'a> Run<'a> {
         if self.transfer.sender == Sender::Server {
             socket.write_all(&[1]).map_err(failed("sending the request"))?;
         }
-        let end = match self.transfer.amount {
-            Amount::Bytes(_) => Duration::MAX,
-            Amount::Time(time) => time,
-        };
+        let end = self.transfer.amount.time().unwrap_or(Duration::MAX);
         let mut buffer = vec![0; 1 << 18];
         let mut report = TransferReport::default();
         let mut first_byte = None;
@@ -178,6 +187,7 @@ impl<'a> Run<'a> {
             let at = self.start.elapsed();
             if at >= end {
                 self.satisfied.store(true, Ordering::Relaxed);
+                abandon(socket)?;
                 report.completed = end;
                 break;
             }
@@ -218,4 +228,9 @@ impl<'a> Run<'a> {
             }
         }
     }
+}
+
+/// When the time is over, nothing that is still under way matters: closing the socket is to abort.
+fn abandon(socket: &Socket) -> Result<(), TransferError> {
+    socket.set_linger(Some(Duration::ZERO)).map_err(failed("setting SO_LINGER"))
 }

@@ -23,6 +23,10 @@ pub struct TcpSample {
     pub unacked: u32,
     /// Segments retransmitted so far.
     pub retransmits: u32,
+    /// Payload bytes sent again so far.
+    pub retransmitted: Bytes,
+    /// Retransmission time-outs so far; `None` if the kernel does not count them (before Linux 6.7).
+    pub timeouts: Option<u16>,
     /// Bytes acknowledged by the other end so far.
     pub acked: Bytes,
     /// The latest delivery rate that the kernel measured.
@@ -59,6 +63,8 @@ impl TcpSample {
             retransmits: u32_at(100),
             acked: Bytes(u64_at(120)),
             min_rtt: micros(148),
+            retransmitted: Bytes(u64_at(208)),
+            timeouts: info.get(240..242).and_then(<[u8]>::first_chunk).map(|b| u16::from_ne_bytes(*b)),
             delivery_rate: BitRate::from_bytes_per_sec(u64_at(160)),
         }
     }

@@ -21,6 +21,8 @@ pub struct Transfer {
     /// The congestion controls of the two ends, by the kernel's names. They are set explicitly, and it is
     /// checked that they are.
     pub congestion: Ends<String>,
+    /// Whether an end spreads its bursts over the round trip, as the kernel does for `bbr` in any case.
+    pub paced: Ends<bool>,
     /// The version of IP.
     pub family: Family,
     /// When to give up.
@@ -47,6 +49,32 @@ pub enum Amount {
     Bytes(Bytes),
     /// As much as arrives in this time, counted from the SYN; then the connection is aborted.
     Time(Duration),
+    /// So many bytes, or as many of them as arrive in this time, counted from the SYN; then the connection
+    /// is aborted.
+    Within {
+        /// How much.
+        bytes: Bytes,
+        /// How long at most.
+        time: Duration,
+    },
+}
+
+impl Amount {
+    /// How many bytes are sent at most.
+    pub(super) fn bytes(self) -> Option<Bytes> {
+        match self {
+            Amount::Bytes(bytes) | Amount::Within { bytes, .. } => Some(bytes),
+            Amount::Time(_) => None,
+        }
+    }
+
+    /// When the receiver has had enough, whatever has come.
+    pub(super) fn time(self) -> Option<Duration> {
+        match self {
+            Amount::Bytes(_) => None,
+            Amount::Time(time) | Amount::Within { time, .. } => Some(time),
+        }
+    }
 }
 
 /// Something for either end of a connection.
@@ -73,6 +101,8 @@ pub enum Family {
 pub struct TransferReport {
     /// When the client was connected.
     pub connected: Duration,
+    /// When the server was, too.
+    pub accepted: Duration,
     /// When the receiver had the first byte.
     pub first_byte: Duration,
     /// When the receiver had the last byte and knew that it was the last.
@@ -81,6 +111,9 @@ pub struct TransferReport {
     pub received: Bytes,
     /// How many bytes arrived in each interval, beginning with the start.
     pub arrivals: Vec<Bytes>,
+    /// How long the program at one of the ends, the one that had to wait longer, stood waiting for a
+    /// processor: time in which the machine and not the network held the transfer up.
+    pub waited: Duration,
     /// How the sender's TCP stood, at every interval, beginning when the client was connected.
     pub samples: Vec<TcpSample>,
 }
@@ -158,6 +191,7 @@ impl Default for Transfer {
             sender: Sender::Server,
             amount: Amount::Bytes(Bytes(1_000_000)),
             congestion: Ends { client: "cubic".into(), server: "cubic".into() },
+            paced: Ends::default(),
             family: Family::V4,
             limit: Duration::from_secs(60),
             interval: Duration::from_millis(100),
@@ -194,7 +228,7 @@ impl Transfer {
     ) -> Result<TransferReport, TransferError> {
         let (listener, address) = self.listen(server)?;
         let address = reach(address).map_err(failed("reaching the server by way of others"))?;
-        let connecting = self.socket(client, &self.congestion.client)?;
+        let connecting = self.socket(client, Sender::Client)?;
         let run = Run::new(self);
         let (client_end, server_end) = std::thread::scope(|scope| {
             let serving = scope.spawn(|| run.end(Sender::Server, || run.accept(&listener)));
@@ -207,11 +241,14 @@ impl Transfer {
             Sender::Client => (client_end, server_end),
         };
         match (received, sent) {
-            (Ok(Part::Received(report)), Ok(Part::Sent { bytes, samples })) => {
-                if matches!(self.amount, Amount::Bytes(_)) && report.received != bytes {
+            (Ok(Part::Received(report)), Ok(Part::Sent { bytes, samples, waited })) => {
+                let ended = self.amount.time().is_none_or(|time| report.completed < time);
+                if ended && report.received != bytes {
                     return Err(TransferError::Truncated { received: report.received, sent: bytes });
                 }
-                Ok(TransferReport { connected: run.connected(), samples, ..report })
+                let (connected, accepted) = (run.connected(), run.accepted());
+                let waited = waited.max(report.waited);
+                Ok(TransferReport { connected, accepted, waited, samples, ..report })
             }
             // The sender ran out of time and closed, which looks like a proper end to the receiver.
             (Ok(Part::Received(report)), Err(TransferError::Late { limit, .. })) => {
@@ -223,19 +260,63 @@ impl Transfer {
         }
     }
 
-    fn socket(&self, host: &Host, congestion: &str) -> Result<Socket, TransferError> {
+    /// Does the server's part of an upload, for a client that has a TCP of its own: `client` is given the
+    /// address to connect to, has to send [`Content`](super::Content) of the seed, and to close. It runs
+    /// beside the server, and time counts from the moment at which it is called.
+    ///
+    /// # Errors
+    /// As [`Transfer::run`], but for what happens to the client.
+    ///
+    /// # Panics
+    /// If this is a download.
+    pub fn receive_from<R: Send>(
+        &self,
+        server: &Host,
+        client: impl FnOnce(SocketAddr) -> R + Send,
+    ) -> (Result<TransferReport, TransferError>, Option<R>) {
+        assert!(self.sender == Sender::Client, "only uploads can come from another client");
+        let (listener, address) = match self.listen(server) {
+            Ok(listening) => listening,
+            Err(error) => return (Err(error), None),
+        };
+        let run = Run::new(self);
+        let (server_end, client_end) = std::thread::scope(|scope| {
+            let serving = scope.spawn(|| run.end(Sender::Server, || run.accept(&listener)));
+            let client_end = client(address);
+            (serving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), client_end)
+        });
+        let report = match (server_end, self.amount) {
+            (Ok(Part::Received(report)), Amount::Bytes(sent)) if report.received != sent => {
+                Err(TransferError::Truncated { received: report.received, sent })
+            }
+            (Ok(Part::Received(report)), _) => Ok(report),
+            (Ok(Part::Sent { .. }), _) => unreachable!("in an upload the server receives"),
+            (Err(error), _) => Err(error),
+        };
+        (report, Some(client_end))
+    }
+
+    fn socket(&self, host: &Host, end: Sender) -> Result<Socket, TransferError> {
         let domain = match self.family {
             Family::V4 => Domain::IPV4,
             Family::V6 => Domain::IPV6,
         };
         let made = host.run(|| Socket::new(domain, Type::STREAM, Some(Protocol::TCP)));
         let made = made.map_err(failed("making a socket"))?;
+        let congestion = self.congestion_of(end);
         socket::set_congestion(&made, congestion).map_err(|error| congestion_error(congestion, error))?;
+        let paced = match end {
+            Sender::Client => self.paced.client,
+            Sender::Server => self.paced.server,
+        };
+        if paced {
+            socket::set_paced(&made).map_err(failed("switching pacing on"))?;
+        }
         Ok(made)
     }
 
     fn listen(&self, server: &Host) -> Result<(Socket, SocketAddr), TransferError> {
-        let listener = self.socket(server, &self.congestion.server)?;
+        let listener = self.socket(server, Sender::Server)?;
         let address: IpAddr = match self.family {
             Family::V4 => server.address_v4().into(),
             Family::V6 => server.address_v6().into(),

@@ -8,6 +8,8 @@ use shorthaul_wire::{IpHeader, TcpFlags, TcpHeader, TcpSegment};
 /// After so long without a segment a timestamp says nothing any more: the peer's clock may have
 /// gone half around (RFC 7323 §5.5).
 const TIMESTAMP_LIFE: Duration = Duration::from_secs(24 * 24 * 3600);
+/// An echo of what was sent longer ago measures nothing: nothing lives so long in the network.
+const LONGEST_ECHO: Duration = Duration::from_secs(600);
 
 impl Connection {
     /// A segment arrived (RFC 9293 §3.10.7).
@@ -147,6 +149,9 @@ impl Connection {
             .collect();
         let fin = header.flags.contains(TcpFlags::FIN);
         let window = u64::from(header.window) << self.peer.shift;
+        let elapsed = self.echoed_after(now, header);
+        // The clock ticks in milliseconds: never less than it was, lest it be taken for the minimum.
+        let echo = elapsed.map(|elapsed| elapsed + Duration::from_millis(1));
         self.sender.on_ack(
             now,
             &Ack {
@@ -156,6 +161,7 @@ impl Connection {
                 sack: &sack,
                 has_data: !segment.payload.is_empty() || fin,
                 ecn_echo: self.agreed.ecn && header.flags.contains(TcpFlags::ECE),
+                echo,
             },
         );
         let progress = self.sender.una() > una || window == 0;
@@ -163,14 +169,8 @@ impl Connection {
             self.unreachable = false;
             self.timers.waiting_since = (!self.sender.is_idle()).then_some(now);
         }
-        if self.agreed.timestamps
-            && !segment.payload.is_empty()
-            && let Some(timestamps) = header.options.timestamps
-        {
-            let elapsed = self.timestamp(now).wrapping_sub(timestamps.ecr);
-            if elapsed < 600_000 {
-                self.window.on_rtt(Duration::from_millis(u64::from(elapsed)));
-            }
+        if let Some(elapsed) = elapsed.filter(|_| !segment.payload.is_empty()) {
+            self.window.on_rtt(elapsed);
         }
         self.offer_room();
         if !self.sender.is_finished() {
@@ -182,6 +182,14 @@ impl Connection {
             State::LastAck => self.end(now, Event::Closed),
             _ => {}
         }
+    }
+
+    /// How long ago the timestamp was sent that a segment echoes, in ticks of our clock; `None` if that
+    /// cannot be.
+    fn echoed_after(&self, now: Time, header: &TcpHeader) -> Option<Duration> {
+        let timestamps = header.options.timestamps.filter(|_| self.agreed.timestamps)?;
+        let elapsed = Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(timestamps.ecr)));
+        (elapsed < LONGEST_ECHO).then_some(elapsed)
     }
 
     /// Tells the owner of room to write, when there is enough to be worth it.

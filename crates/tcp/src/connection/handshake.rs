@@ -33,6 +33,15 @@ pub struct Agreed {
     pub ecn: bool,
 }
 
+/// The shifts of window fields, 0…14 (RFC 7323 §2.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowShifts {
+    /// Of the windows that we offer.
+    pub own: u8,
+    /// Of those that the peer offers.
+    pub peer: u8,
+}
+
 /// Our SYN or SYN-ACK, until it is acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Opening {

@@ -14,7 +14,7 @@ mod state;
 mod timers;
 
 pub use config::{Addresses, ConnectionConfig, KeepAlive};
-pub use handshake::Agreed;
+pub use handshake::{Agreed, WindowShifts};
 pub use state::{Event, Failure, State};
 
 use crate::{ByteQueue, Receiver, Sender};
@@ -149,6 +149,11 @@ impl Connection {
         self.agreed
     }
 
+    /// By how much each side's windows are shifted (RFC 7323 §2): zero where not both offered it.
+    pub fn window_shifts(&self) -> WindowShifts {
+        WindowShifts { own: self.own_shift, peer: self.peer.shift }
+    }
+
     /// What happened since the last call, in the order in which it matters.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
@@ -186,6 +191,11 @@ impl Connection {
     /// How many bytes there are to read.
     pub fn readable(&self) -> u64 {
         self.inbox.len()
+    }
+
+    /// The memory that received data takes, in bytes: whole packet buffers, in order and out of order.
+    pub fn allocated(&self) -> usize {
+        self.inbox.allocated() + self.receiver.allocated()
     }
 
     /// Reads up to `max` bytes, fewer where they lie in too many slices for one list: an empty list

@@ -2,6 +2,7 @@ use crate::arbiter::{Arbiter, EveryLossIsCongestion, Probe};
 use crate::governor::{Governor, Solo};
 use crate::recovery::Recovery;
 use alloc::boxed::Box;
+use core::time::Duration;
 use shorthaul_congestion::{Control, RttConfig};
 use shorthaul_wire::PayloadList;
 
@@ -71,6 +72,9 @@ pub struct Ack<'a> {
     pub has_data: bool,
     /// ECE is set (RFC 3168).
     pub ecn_echo: bool,
+    /// How long ago, at most, the timestamp was sent that it echoes (RFC 7323 §4.1); `None` without
+    /// timestamps. It tells the round trip also of what was sent more than once.
+    pub echo: Option<Duration>,
 }
 
 /// A segment, or a super-segment, to send.

@@ -271,7 +271,9 @@ impl Sender {
         let advanced = ack.ack - self.una;
         let lost_before = self.board.lost();
         let (delivered, rtt) = self.account(now, ack);
-        if let Some(rtt) = rtt {
+        // Our own times are finer, but say nothing of what was sent again (Karn's algorithm). An echo
+        // counts only where SND.UNA moves: any other may be of the last segment in order (RFC 7323 §4.1).
+        if let Some(rtt) = rtt.or(ack.echo.filter(|_| advanced > 0)) {
             self.rtt.on_sample(now, rtt);
             self.arbiter.on_rtt_sample(now, rtt);
         }

@@ -163,8 +163,15 @@ impl Half {
                 Arrival::Ack { ack, window, sack } => {
                     let una = self.sender.una();
                     let has_data = false;
-                    let ack =
-                        Ack { ack: ack.max(una), window, seq: 1, sack: &sack, has_data, ecn_echo: false };
+                    let ack = Ack {
+                        ack: ack.max(una),
+                        window,
+                        seq: 1,
+                        sack: &sack,
+                        has_data,
+                        ecn_echo: false,
+                        echo: None,
+                    };
                     self.sender.on_ack(self.now, &ack);
                     self.flush();
                 }

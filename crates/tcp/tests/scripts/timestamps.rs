@@ -10,6 +10,22 @@ fn established() -> Script {
     Script::established_with(stamped(), "mss 1012,TS val 100 ecr 0", "TS val 120 ecr 0")
 }
 
+/// §4.1: which of two transmissions arrived, and when it was sent, the echo tells.
+#[test]
+fn an_echo_measures_the_round_trip_of_what_was_sent_twice() {
+    let latest = |ecr: &str| {
+        let mut s = established();
+        s.at(100).write_segments(1).pass(2_000).take();
+        s.inject(&format!(". 1:1(0) ack 1001 <TS val 900 ecr {ecr}>"));
+        (s.connection().sender().stats().timeouts > 0, s.connection().sender().rtt().latest())
+    };
+    let millis = |ms| (true, Some(core::time::Duration::from_millis(ms)));
+    assert_eq!(latest("1950"), millis(51), "and a tick, as the clock is no finer");
+    assert_eq!(latest("100"), millis(1_901));
+    // A time to come was never sent: the sample of the handshake stands.
+    assert_eq!(latest("2001"), millis(20));
+}
+
 /// §4.3.
 #[test]
 fn the_timestamp_of_the_segment_at_the_edge_is_echoed() {

@@ -21,6 +21,8 @@ pub struct Trace {
     now: Time,
     window: u64,
     seq: u64,
+    /// How long ago the timestamp was sent that acknowledgments echo.
+    pub echo: Option<Duration>,
 }
 
 impl Trace {
@@ -41,7 +43,7 @@ impl Trace {
         let window = 1_000 * MSS;
         let mut sender = Sender::new(Time::ZERO, 1, 1 + window, config);
         sender.on_rtt_sample(Time::ZERO, Duration::from_millis(100));
-        Trace { sender, now: Time::ZERO, window, seq: 1 }
+        Trace { sender, now: Time::ZERO, window, seq: 1, echo: None }
     }
 
     /// The application writes whole segments; returns what leaves.
@@ -90,7 +92,15 @@ impl Trace {
         let sack: Vec<(u64, u64)> =
             sack.iter().map(|range| (offset(range.start), offset(range.end))).collect();
         let ack = offset(next);
-        let ack = Ack { ack, window: self.window, seq: self.seq, sack: &sack, has_data, ecn_echo: false };
+        let ack = Ack {
+            ack,
+            window: self.window,
+            seq: self.seq,
+            sack: &sack,
+            has_data,
+            ecn_echo: false,
+            echo: self.echo,
+        };
         self.sender.on_ack(self.now, &ack);
         assert!(self.sender.scoreboard().audit());
     }

@@ -1,4 +1,4 @@
-//! The gateway as a child process, in the host between client and server.
+//! The gateway as a child process, in a host of a lab.
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -8,9 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use shorthaul_lab::Host;
-
-use super::plan::Congestion;
+use shorthaul_dataplane::Config;
+use shorthaul_lab::{Host, waited_of};
 
 /// How long it may take to set up its device and rules.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,17 +25,20 @@ pub struct Gateway {
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Gateway {
-    /// Starts this same program as a gateway in `host`, with the congestion control of the ends and a
-    /// first window of `initial_window` segments toward the client, and waits until it intercepts.
-    pub fn start(host: &Host, ends: Congestion, initial_window: u32) -> Result<Gateway> {
+    /// Starts this same program as a gateway in `host`, with this configuration but for its run directory,
+    /// and waits until it intercepts.
+    pub fn start(host: &Host, config: Config) -> Result<Gateway> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
-        command.args(["gateway", "--edge", "to-client", "--wan", "to-server"]);
-        command.args(["--congestion", ends.name()]);
-        command.args(["--initial-window", &initial_window.to_string()]);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("shorthaul-demo-{}-{number}", std::process::id()));
-        command.arg("--run-dir").arg(&directory);
+        let directory =
+            std::env::temp_dir().join(format!("shorthaul-gateway-{}-{number}", std::process::id()));
+        let file = directory.join("gateway.toml");
+        let config = Config { run_dir: directory.clone(), ..config };
+        std::fs::create_dir_all(&directory)
+            .and_then(|()| std::fs::write(&file, toml::to_string(&config).map_err(std::io::Error::other)?))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        command.arg("gateway").arg("--config").arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = host.spawn(&mut command).context("cannot start the gateway")?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -67,6 +69,17 @@ impl Gateway {
             bail!("the gateway did not start: {first}");
         }
         Ok(gateway)
+    }
+
+    /// How long its threads have stood waiting for a processor, the one that waited longest.
+    pub fn waited(&self) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten();
+        tasks.flatten().map(|task| waited_of(&task.path())).max().unwrap_or_default()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 }
 

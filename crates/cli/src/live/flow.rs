@@ -1,0 +1,139 @@
+//! The flows of a scenario over kernel sockets.
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shorthaul_lab::workload::{Amount, Ends, Sender, TcpSample, Transfer, TransferReport};
+use shorthaul_scenario::{Flow, Scenario, Workload};
+use shorthaul_types::Seed;
+
+use super::network::Network;
+use super::scheme::{KernelScheme, available};
+use super::unsupported::scheme_at;
+
+/// What a flow got and what its kernel said.
+#[derive(Clone, Debug, Default)]
+pub struct Flown {
+    /// The transfers, in order: when each was begun, counted from the start of the run, and its report.
+    pub transfers: Vec<(Duration, TransferReport)>,
+    /// Whether everything came within the run.
+    pub ended: bool,
+    /// Why it did not, if something failed.
+    pub failure: Option<String>,
+}
+
+impl Flown {
+    /// What the sender's kernel said at the end of each connection.
+    pub fn last_samples(&self) -> impl Iterator<Item = &TcpSample> {
+        self.transfers.iter().filter_map(|(_, report)| report.samples.last())
+    }
+}
+
+/// How finely arrivals are counted: what is measured from the end of the warm-up on is known that exactly.
+pub fn interval(scenario: &Scenario) -> Duration {
+    scenario.measure.every.clamp(Duration::from_millis(1), Duration::from_millis(50))
+}
+
+/// Runs all flows, each on a thread of its own, and waits for the last.
+pub fn run_all(scenario: &Scenario, network: &Network, seed: u64, began: Instant) -> Vec<Flown> {
+    let starts = scenario.starts(Seed(seed));
+    thread::scope(|scope| {
+        let threads: Vec<_> = scenario
+            .flows
+            .iter()
+            .zip(starts)
+            .map(|(flow, start)| {
+                let seed = Seed(seed).derive("flow").derive(&flow.name);
+                let run = FlowRun { scenario, network, flow, seed, began };
+                scope.spawn(move || run.all(start))
+            })
+            .collect();
+        let failed = || Flown { failure: Some("its thread ended".into()), ..Flown::default() };
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect()
+    })
+}
+
+struct FlowRun<'a> {
+    scenario: &'a Scenario,
+    network: &'a Network,
+    flow: &'a Flow,
+    seed: Seed,
+    began: Instant,
+}
+
+impl FlowRun<'_> {
+    /// One transfer after the other, from `start` on.
+    fn all(&self, start: Duration) -> Flown {
+        let (count, pause) = match &self.flow.workload {
+            Workload::Downloads { repeats, pause, .. } => (*repeats, Some(pause)),
+            _ => (1, None),
+        };
+        let mut flown = Flown::default();
+        let mut next = start;
+        for number in 0..count {
+            if let (Some(pause), 1..) = (pause, number) {
+                next = self.began.elapsed() + pause.draw(self.seed.derive("pause"), u64::from(number));
+            }
+            if next >= self.scenario.duration {
+                return flown;
+            }
+            thread::sleep(next.saturating_sub(self.began.elapsed()));
+            let at = self.began.elapsed();
+            let Some(left) = self.scenario.duration.checked_sub(at).filter(|left| !left.is_zero()) else {
+                return flown;
+            };
+            match self.transfer(left, u64::from(number)) {
+                Ok((report, complete)) => {
+                    flown.transfers.push((at, report));
+                    if !complete {
+                        return flown;
+                    }
+                }
+                Err(failure) => {
+                    flown.failure = Some(failure);
+                    return flown;
+                }
+            }
+        }
+        flown.ended = true;
+        flown
+    }
+
+    /// One connection, which has so much time `left`; whether it came to its own end.
+    fn transfer(&self, left: Duration, number: u64) -> Result<(TransferReport, bool), String> {
+        let amount = match &self.flow.workload {
+            Workload::Unlimited(time) => Amount::Time(left.min(*time)),
+            Workload::Downloads { size, .. } => Amount::Within { bytes: *size, time: left },
+            Workload::Bulk(size) => Amount::Within { bytes: *size, time: left },
+            other => return Err(format!("no live workload for {other}")),
+        };
+        let kernel = available().map_err(|error| error.to_string())?;
+        let scheme = |gives| {
+            let scheme = scheme_at(self.scenario, self.flow, gives).ok_or("an end is no host")?;
+            KernelScheme::of(scheme, &kernel).map_err(|lacking| lacking.join("; "))
+        };
+        let (giver, taker) = (scheme(true)?, scheme(false)?);
+        let (from, to) = (self.network.host(self.flow.from), self.network.host(self.flow.to));
+        // Who opens the connection is the client; if that is the taker, its request makes the giver begin.
+        let (client, server, sender, ends) = match self.flow.giver_opens {
+            true => (from, to, Sender::Client, Ends { client: giver, server: taker }),
+            false => (to, from, Sender::Server, Ends { client: taker, server: giver }),
+        };
+        let transfer = Transfer {
+            sender,
+            amount,
+            congestion: Ends { client: ends.client.congestion.into(), server: ends.server.congestion.into() },
+            paced: Ends { client: ends.client.paced, server: ends.server.paced },
+            // The amount has its time; this only ends a run that hangs.
+            limit: left + Duration::from_secs(10),
+            interval: interval(self.scenario),
+            seed: self.seed.derive("content").nth(number),
+            ..Transfer::default()
+        };
+        let report = transfer.run(client, server).map_err(|error| error.to_string())?;
+        let complete = match &self.flow.workload {
+            Workload::Unlimited(time) => report.completed >= *time,
+            _ => report.completed < left,
+        };
+        Ok((report, complete))
+    }
+}

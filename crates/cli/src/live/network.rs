@@ -1,0 +1,126 @@
+//! The lab of a scenario, and its gateways.
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use shorthaul_dataplane::{Config, Leg};
+use shorthaul_lab::{Host, HostDescription, Lab, LinkDescription, LinkKind, Topology};
+use shorthaul_link::Direction;
+use shorthaul_scenario::{Gateway as GatewayRole, NodeIndex, Role, Scenario};
+use shorthaul_types::Seed;
+
+use super::scheme::{KernelScheme, available};
+use crate::gateway_process::Gateway;
+
+/// A scenario's nodes and links, running.
+pub struct Network {
+    gateways: Vec<(String, Gateway)>,
+    pub lab: Lab,
+    /// The names of the nodes in the lab, in the scenario's order.
+    names: Vec<String>,
+}
+
+impl Network {
+    /// Starts everything. The links draw from `seed` as they do in the simulator: the same packet of a link
+    /// meets the same fate in both.
+    pub fn start(scenario: &Scenario, seed: Seed) -> Result<Network> {
+        let names = names(scenario);
+        let topology = topology(scenario, &names, seed)?;
+        let lab = Lab::start(&topology).context("this machine cannot emulate the network")?;
+        let mut network = Network { gateways: Vec::new(), lab, names };
+        for (index, node) in scenario.nodes.iter().enumerate() {
+            let Role::Gateway(gateway) = &node.role else { continue };
+            let config = network.config(scenario, NodeIndex(index), gateway);
+            let started = Gateway::start(network.host(NodeIndex(index)), config);
+            network.gateways.push((node.name.clone(), started.with_context(|| node.name.clone())?));
+        }
+        Ok(network)
+    }
+
+    /// The host of a node.
+    pub fn host(&self, node: NodeIndex) -> &Host {
+        self.lab.host(&self.names[node.0])
+    }
+
+    /// How long the gateways have stood waiting for a processor, the one that waited longest.
+    pub fn waited(&self) -> Duration {
+        self.gateways.iter().map(|(_, gateway)| gateway.waited()).max().unwrap_or_default()
+    }
+
+    /// What has gone wrong with the gateways.
+    pub fn problems(&mut self) -> Vec<String> {
+        let dead = self.gateways.iter_mut().filter_map(|(name, gateway)| {
+            (!gateway.is_running()).then(|| format!("the gateway `{name}` ended before the run did"))
+        });
+        dead.collect()
+    }
+
+    fn config(&self, scenario: &Scenario, node: NodeIndex, gateway: &GatewayRole) -> Config {
+        let other = |[a, b]: [NodeIndex; 2]| if a == node { b } else { a };
+        let neighbours =
+            scenario.links.iter().filter(|link| link.between.contains(&node)).map(|link| other(link.between));
+        let (edge, wan): (Vec<_>, Vec<_>) = neighbours.partition(|neighbour| *neighbour == gateway.edge);
+        let interfaces = |nodes: Vec<NodeIndex>| {
+            nodes.into_iter().map(|NodeIndex(index)| format!("to-{}", self.names[index])).collect()
+        };
+        let leg = |leg: &shorthaul_scenario::Leg| {
+            let usual = Leg::default();
+            let congestion = leg.congestion.unwrap_or(usual.congestion);
+            Leg { congestion, pacing: leg.pacing.unwrap_or(usual.pacing), ..usual }
+        };
+        let mut config = Config {
+            edge: interfaces(edge),
+            wan: interfaces(wan),
+            to_edge: leg(&gateway.to_edge),
+            to_wan: leg(&gateway.to_wan),
+            ..Config::default()
+        };
+        config.memory.per_flow = gateway.flow_buffer.unwrap_or(config.memory.per_flow);
+        config
+    }
+}
+
+/// The nodes' names where a lab takes them, and others where it does not.
+fn names(scenario: &Scenario) -> Vec<String> {
+    let plain = |name: &str| {
+        let character = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        (1..=12).contains(&name.len()) && name.bytes().all(character) && name != "localhost"
+    };
+    let name = |(index, node): (usize, &shorthaul_scenario::Node)| {
+        if plain(&node.name) {
+            return node.name.clone();
+        }
+        let made = format!("n{index}");
+        // Somebody may have called a node so.
+        if scenario.node(&made).is_some() { format!("node-{index}") } else { made }
+    };
+    scenario.nodes.iter().enumerate().map(name).collect()
+}
+
+fn topology(scenario: &Scenario, names: &[String], seed: Seed) -> Result<Topology> {
+    let available = available()?;
+    // A lab derives the seed of a link from this and the link's name, as the scenario does.
+    let mut topology = Topology::new(seed.derive("link"));
+    for (node, name) in scenario.nodes.iter().zip(names) {
+        let description = match &node.role {
+            Role::Host(scheme) => {
+                let scheme = KernelScheme::of(scheme, &available)
+                    .map_err(|lacking| anyhow::anyhow!(lacking.join("; ")))?;
+                HostDescription {
+                    congestion: Some(scheme.congestion.to_owned()),
+                    sysctl: scheme.settings,
+                    forward: Some(false),
+                    ..HostDescription::default()
+                }
+            }
+            _ => HostDescription { forward: Some(true), ..HostDescription::default() },
+        };
+        topology.hosts.insert(name.clone(), description);
+    }
+    for link in &scenario.links {
+        let [a, b] = link.between.map(|NodeIndex(index)| names[index].as_str());
+        let [up, down] = [Direction::Up, Direction::Down].map(|direction| link.config(direction, seed));
+        let kind = LinkKind::Emulated { up, down };
+        topology.add_link(LinkDescription::new([a, b], kind).with_mtu(link.mtu));
+    }
+    Ok(topology)
+}

@@ -1,0 +1,114 @@
+//! What cannot run live, and what cannot be measured there, each with its reason.
+use shorthaul_link::Direction;
+use shorthaul_scenario::{Flow, Metric, Role, Scenario, Scheme, Series, Workload};
+
+use super::scheme::KernelScheme;
+
+/// The longest request that fits into one segment of any link, as the live engine sends it.
+const ONE_SEGMENT: u64 = 1200;
+
+/// Why a scenario cannot run live on a kernel with these congestion controls; empty if it can.
+pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for node in &scenario.nodes {
+        match &node.role {
+            Role::Router => {}
+            Role::Host(scheme) => {
+                let lacking = KernelScheme::of(scheme, available).err().unwrap_or_default();
+                reasons.extend(lacking.into_iter().map(|lack| format!("host `{}`: {lack}", node.name)));
+            }
+            Role::Relay(_) => reasons.push(format!("`{}` is a relay, and live runs start none", node.name)),
+            Role::Gateway(gateway) => {
+                if gateway.to_edge.ack.is_some() || gateway.to_wan.ack.is_some() {
+                    let why = "the gateway's configuration has no `ack`: leave it out";
+                    reasons.push(format!("gateway `{}`: {why}", node.name));
+                }
+            }
+        }
+    }
+    for link in &scenario.links {
+        if link.mtu < 1280 {
+            let (name, mtu) = (&link.name, link.mtu);
+            reasons.push(format!(
+                "link `{name}`: its MTU of {mtu} bytes is below the 1280 that Linux asks for IPv6"
+            ));
+        }
+        if link.name.contains('#') {
+            reasons.push(format!("link `{}`: a lab has one link between two hosts", link.name));
+        }
+    }
+    if scenario.links.len() > 254 {
+        reasons.push(format!("{} links: a lab has 254 at most", scenario.links.len()));
+    }
+    for cross in &scenario.cross {
+        reasons.push(format!("`{}`: there is no competing traffic of datagrams in live runs", cross.name));
+    }
+    for flow in &scenario.flows {
+        reasons.extend(of_flow(scenario, flow, available));
+    }
+    if scenario.flows.is_empty() {
+        reasons.push("there are no flows".into());
+    }
+    // Several flows alike have the same reasons.
+    reasons.dedup();
+    reasons
+}
+
+fn of_flow(scenario: &Scenario, flow: &Flow, available: &[String]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    match &flow.workload {
+        Workload::Bulk(_) | Workload::Unlimited(_) => {}
+        Workload::Downloads { request, .. } if request.0 <= ONE_SEGMENT => {}
+        Workload::Downloads { .. } => {
+            reasons.push(format!("a request of a download is one segment, {ONE_SEGMENT} B at most"));
+        }
+        Workload::Requests { .. } => reasons.push("live runs have no workload `requests`".into()),
+        Workload::OnOff { .. } => reasons.push("live runs have no workload `on_off`".into()),
+        Workload::Persistent { .. } => reasons.push("live runs have no workload `persistent`".into()),
+    }
+    if let Some(scheme) = &flow.scheme {
+        for end in [flow.from, flow.to] {
+            let Role::Host(of_host) = &scenario.nodes[end.0].role else { continue };
+            let (own, host) = (KernelScheme::of(scheme, available), KernelScheme::of(of_host, available));
+            match (own, host) {
+                (Err(lacking), _) => reasons.extend(lacking),
+                (Ok(own), Ok(host)) if own.settings != host.settings => reasons.push(
+                    "connections of one host differ in congestion control and pacing only; everything else is the host's".into(),
+                ),
+                _ => {}
+            }
+        }
+        reasons.dedup();
+    }
+    let family = if flow.number > 0 || flow.name.ends_with(".1") {
+        flow.name.rsplit_once('.').map_or(flow.name.as_str(), |(family, _)| family)
+    } else {
+        &flow.name
+    };
+    reasons.into_iter().map(|reason| format!("flow `{family}`: {reason}")).collect()
+}
+
+/// The scheme of a flow at one of its ends.
+pub fn scheme_at<'a>(scenario: &'a Scenario, flow: &'a Flow, gives: bool) -> Option<&'a Scheme> {
+    let end = if gives { flow.from } else { flow.to };
+    match (&flow.scheme, &scenario.nodes[end.0].role) {
+        (Some(scheme), _) | (None, Role::Host(scheme)) => Some(scheme),
+        _ => None,
+    }
+}
+
+/// What a scenario wants measured and live runs do not measure, in sentences.
+pub fn unmeasured(scenario: &Scenario) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if scenario.measure.series.contains(&Series::Buffer) {
+        remarks.push("live runs have no series `buffer`: it is that of relays".into());
+    }
+    let rates = scenario.links.iter().flat_map(|link| {
+        [Direction::Up, Direction::Down].map(|way| link.config(way, shorthaul_types::Seed(0)).rate)
+    });
+    let fixed = rates.into_iter().any(|rate| matches!(rate, shorthaul_link::Rate::Fixed(_)));
+    if scenario.measure.metrics.contains(&Metric::Utilization) && !fixed {
+        remarks.push("`utilization` is that of links with a fixed rate, and there is none".into());
+    }
+    remarks
+}

@@ -1,0 +1,195 @@
+//! Scenarios live: the same file on kernels and in the simulator. They need root, or a host that allows user
+//! namespaces; without, they fail and say why.
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A directory that is removed at the end, also of a failed test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let directory = std::env::temp_dir().join(format!("shorthaul-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        Scratch(directory)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.0.join(name);
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(file: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shorthaul"));
+    command.arg("run").arg(file).arg("--no-cache").args(arguments).output().unwrap()
+}
+
+/// Whatever the machine is busy with meanwhile.
+const PATIENT: [&str; 8] =
+    ["--max-late", "1 h", "--max-dropped", "1000000", "--max-busy", "100", "--max-starved", "100"];
+
+/// Three kinds of flows through a gateway.
+const SCENARIO: &str = r#"
+about = "every <workload> that runs live"
+seed = 5
+duration = "6 s"
+[hosts.server]
+scheme = { profile = "sack-reno", pacing = false }
+[hosts.client]
+scheme = { profile = "cubic", send_buffer = "64 kB" }
+[gateways.gateway]
+edge = "client"
+to_edge = { congestion = "reno" }
+[[links]]
+between = ["server", "gateway"]
+link = { rate = "50 Mbit/s", delay = "10 ms", queue = "200 packets" }
+[[links]]
+between = ["gateway", "client"]
+link = { rate = "10 Mbit/s", delay = "5 ms", queue = "60 packets" }
+[[flows]]
+name = "bulk"
+from = "server"
+to = "client"
+opened_by = "client"
+bulk = "500 kB"
+[[flows]]
+name = "files"
+from = "server"
+to = "client"
+downloads = { size = "30 kB", repeats = 3, pause = "50 ms" }
+[[flows]]
+name = "stream"
+from = "client"
+to = "server"
+start = "1 s"
+unlimited = "800 ms"
+[[flows]]
+name = "endless"
+from = "server"
+to = "client"
+start = "2 s"
+bulk = "50 MB"
+[measure]
+metrics = ["goodput", "completion", "set-up", "wire-bytes", "overhead", "retransmitted", "rtt", "queue-length",
+  "queue-delay", "fairness", "utilization", "unfinished"]
+series = ["cwnd", "delivered", "queue", "rtt"]
+"#;
+
+#[test]
+fn a_scenario_runs_on_kernels_and_fills_what_a_simulation_fills() {
+    let scratch = Scratch::new("live-test");
+    let file = scratch.file("mixed.toml", SCENARIO);
+    let out = scratch.0.join("out");
+    let mut arguments = vec!["--engine", "sim,live", "--out", out.to_str().unwrap()];
+    arguments.extend(PATIENT);
+    let done = run(&file, &arguments);
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.contains("live / sim"), "{stdout}");
+
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    let runs: Vec<serde_json::Value> =
+        read("runs.jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [sim, live] = &runs[..] else { panic!("one run in each engine, not {}", runs.len()) };
+    assert_eq!((&sim["engine"], &live["engine"]), (&"sim".into(), &"live".into()));
+    let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&sim["outcome"]["metrics"]), keys(&live["outcome"]["metrics"]));
+    for outcome in [&sim["outcome"], &live["outcome"]] {
+        let flow = |name: &str| {
+            let flows = outcome["flows"].as_array().unwrap();
+            flows.iter().find(|flow| flow["name"] == name).unwrap_or_else(|| panic!("no {name}")).clone()
+        };
+        assert_eq!(flow("bulk")["delivered"], 500_000);
+        assert_eq!(flow("files")["delivered"], 90_000);
+        assert_eq!(flow("files")["transfers"].as_array().unwrap().len(), 3);
+        assert!(flow("stream")["delivered"].as_u64().unwrap() > 0);
+        // 50 MB do not go through 10 Mbit/s in four seconds
+        assert_eq!(flow("endless")["ended"], false);
+        assert!(flow("endless")["delivered"].as_u64().unwrap() > 0);
+        assert_eq!(outcome["metrics"]["unfinished"], 1.0);
+        let series = outcome["series"].as_array().unwrap();
+        for kind in ["cwnd", "delivered", "queue", "rtt"] {
+            assert!(series.iter().any(|series| series["series"] == kind), "no {kind}");
+        }
+        let names: Vec<_> = outcome["links"].as_array().unwrap().iter().map(|link| &link["name"]).collect();
+        assert_eq!(names, ["server>gateway", "gateway>server", "gateway>client", "client>gateway"]);
+    }
+    assert!(live["outcome"]["fidelity"]["late_p99"].as_f64().unwrap() > 0.0);
+
+    let json: serde_json::Value = serde_json::from_str(&read("results.json")).unwrap();
+    assert_eq!(json["results"].as_array().unwrap().len(), 2);
+    let html = read("report.html");
+    assert!(html.contains("every &lt;workload&gt; that runs live") && html.contains("[hosts.server]"));
+    assert!(html.contains("<svg") && html.contains("live / sim") && html.contains("seed"));
+    for svg in ["metrics.svg", "series.svg"] {
+        assert!(read(svg).starts_with("<svg"), "{svg}");
+    }
+    assert!(std::fs::read(out.join("metrics.png")).unwrap().starts_with(b"\x89PNG"));
+    assert!(read("results.csv").contains(",live,") && read("series.csv").contains("cwnd"));
+}
+
+const SMALL: &str = r#"
+duration = "5 s"
+[hosts.server]
+scheme = "cubic"
+[hosts.client]
+scheme = "cubic"
+[[links]]
+between = ["server", "client"]
+link = { rate = "10 Mbit/s", delay = "5 ms", queue = "60 packets" }
+[[flows]]
+from = "server"
+to = "client"
+bulk = "200 kB"
+"#;
+
+#[test]
+fn a_run_beyond_its_bounds_is_shown_and_not_trusted() {
+    let scratch = Scratch::new("live-judgement");
+    let file = scratch.file("small.toml", SMALL);
+    let mut arguments = vec!["--engine", "live"];
+    arguments.extend(PATIENT);
+    arguments[3] = "0 s"; // nothing is ever delivered on the nanosecond
+    let done = run(&file, &arguments);
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!(done.status.code(), Some(3), "{stdout}\n{stderr}");
+    assert!(stdout.contains("goodput") && stdout.contains("1 runs not to be trusted"), "{stdout}");
+    assert!(stderr.contains("do not trust: 1 % of the packets were late by more than"), "{stderr}");
+}
+
+#[test]
+fn what_cannot_run_live_is_said_with_its_reasons() {
+    let scratch = Scratch::new("live-unsupported");
+    let text = SMALL.replacen("scheme = \"cubic\"", "scheme = \"tahoe\"", 1).replace(
+        "[[flows]]",
+        "[[cross]]\nname = \"noise\"\nfrom = \"server\"\nto = \"client\"\nrate = \"1 Mbit/s\"\n[[flows]]",
+    );
+    let file = scratch.file("tahoe.toml", &text);
+    let done = run(&file, &["--engine", "sim,live", "--repeats", "3"]);
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!(done.status.code(), Some(1), "{stdout}\n{stderr}");
+    for words in
+        ["cannot run live", "host `server`: there is no `tahoe`", "`noise`: there is no competing traffic"]
+    {
+        assert_eq!(stderr.matches(words).count(), 1, "{words}: {stderr}");
+    }
+    assert!(
+        stdout.contains("3 runs failed") && stdout.contains("goodput"),
+        "the simulations are there: {stdout}"
+    );
+}
+
+#[test]
+fn an_engine_that_there_is_not_is_answered_with_those_that_there_are() {
+    let done = run(Path::new("any.toml"), &["--engine", "model"]);
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("`model`") && stderr.contains("sim,live"), "{stderr}");
+}

@@ -1,0 +1,66 @@
+use crate::BufferPool;
+use crate::sys::{Tun, monotonic, wait_readable};
+use shorthaul_tcp::Host;
+use shorthaul_types::{PortId, Time};
+use shorthaul_wire::{ChecksumMode, Datagram, HEADERS_MAX, Machine, TxBatch, headers, parse, payload_slices};
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Packets taken in before the host has its turn.
+const BATCH: usize = 32;
+
+/// A [`Host`] behind a TUN device, live: a TCP of one's own, in this process.
+pub struct HostLoop {
+    device: Tun,
+    host: Host,
+    pool: BufferPool,
+    out: TxBatch,
+}
+
+impl HostLoop {
+    /// A loop over `device`, to which the kernel has to send what is meant for the host.
+    pub fn new(device: Tun, host: Host) -> Self {
+        HostLoop { device, host, pool: BufferPool::new(), out: TxBatch::new() }
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Waits for a packet or a deadline, but no longer than `longest`, and does one round: takes
+    /// in what has come, lets `application` write, read and close, and sends what there is to send.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn round(
+        &mut self,
+        longest: Duration,
+        mut application: impl FnMut(&mut Host, Time),
+    ) -> io::Result<()> {
+        let deadline = self.host.poll_timeout().map(|deadline| deadline.at.saturating_since(monotonic()));
+        wait_readable([self.device.as_fd()], Some(deadline.map_or(longest, |wait| wait.min(longest))))?;
+        let now = monotonic();
+        for _ in 0..BATCH {
+            let Some((bytes, offload)) = self.pool.fill(|chunk| self.device.receive(chunk))? else { break };
+            if let Ok(packet) = parse(Datagram { bytes, offload }) {
+                self.host.handle_packet(now, PortId(0), packet);
+            }
+        }
+        self.host.handle_timeout(now);
+        loop {
+            application(&mut self.host, now);
+            let more = self.host.poll_transmit(now, &mut self.out);
+            for (_, packet) in self.out.drain(..) {
+                let mut bytes = [0; HEADERS_MAX];
+                let (len, offload) = headers(&packet, ChecksumMode::Partial, &mut bytes);
+                // What the device does not take is lost as on any link, and will be sent again.
+                let _ = self.device.send(&bytes[..len], payload_slices(&packet), &offload);
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+}
