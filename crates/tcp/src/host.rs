@@ -26,7 +26,7 @@ pub struct ConnectionId {
 pub struct HostConfig {
     /// Its addresses. Packets for others are ignored.
     pub addresses: Vec<IpAddr>,
-    /// What its sequence numbers, timestamps and ports are drawn from; secret, in a real host.
+    /// What its sequence numbers, timestamps and ports are drawn from; to be kept secret where others share the network.
     pub seed: Seed,
     /// Connections of one listening port that nobody has taken yet, those still in the handshake
     /// included. More SYNs are ignored.

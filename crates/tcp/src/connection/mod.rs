@@ -68,7 +68,7 @@ pub struct Connection {
     write_blocked: bool,
     /// A packet was marked (CE): say so until the peer has slowed down (RFC 3168 §6.1.3).
     echo_congestion: bool,
-    /// The network reported that the peer cannot be reached, for now.
+    /// The network reported that the peer cannot be reached, which may pass.
     unreachable: bool,
     events: Events,
 }
