@@ -19,6 +19,7 @@ mod measure;
 mod merge;
 mod node;
 mod plan;
+mod relay_process;
 mod replay;
 mod reproduce;
 mod results;
