@@ -75,7 +75,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         text: include_str!("../../../../papers/pts/fig6.toml"),
         figures: |records| vec![("figure-6", service_time(records))],
         stated: stated::fig6,
-        remark: "Paper: PTS is better while the service time is far below the second leg's round trip. Ours: with one packet served after the other it falls to the direct connection between 8 and 9 ms already, because one server passes one packet a service time. If all are served at once, and acknowledged after that, the service time adds to the first leg's round trip, and the gain is lost as it nears it.",
+        remark: "Paper: PTS is better while the service time is far below the second leg's round trip. Ours: with one packet served after the other it falls to the direct connection between 8 and 9 ms already, because one server passes one packet a service time. If all are served at once, and acknowledged after that, the service time adds to the first leg's round trip, and the gain is lost at about 35 ms: packets leave in order, so the longest of several exponential draws counts.",
     },
     Experiment {
         name: "fig7",
