@@ -35,14 +35,17 @@ pub(super) struct FRto {
     head_arrived: bool,
 }
 
-/// What it takes to undo the answer to a loss: that the receiver reports all that was sent again as
-/// duplicates (RFC 3708, RFC 2883).
+/// What it takes to undo the answer to a loss: that all that was sent again was sent in vain. Either the
+/// receiver reports it as a duplicate (RFC 3708, RFC 2883), or the original is seen to be what it
+/// acknowledges (RFC 3522, RFC 4015), which is known a round trip sooner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
-    /// Bytes sent again and not reported as duplicates.
+    /// Bytes sent again, and not known to have been sent in vain.
     pub resent: u64,
     /// Something was sent again.
     pub any: bool,
+    /// Bytes whose originals were acknowledged, and whose duplicates are still to be reported.
+    unreported: u64,
 }
 
 impl Sender {
@@ -165,9 +168,8 @@ impl Sender {
     /// Does what the arbiter ruled about a loss.
     pub(super) fn answer_loss(&mut self, now: Time, sign: LossSign, verdict: Verdict) {
         let flight = self.nxt - self.una;
-        // Tahoe knows no milder answer.
         let severe =
-            verdict == Verdict::Severe || (verdict == Verdict::Mild && self.recovery == Recovery::Tahoe);
+            verdict == Verdict::Severe || (verdict == Verdict::Mild && !self.recovery.has_fast_recovery());
         if verdict == Verdict::Waiting {
             self.state = State::Waiting { sign };
             self.rto_at = None;
@@ -275,10 +277,24 @@ impl Sender {
     }
 
     /// The receiver reports `bytes` that it had before.
-    pub(super) fn on_needless(&mut self, now: Time, bytes: u64) {
+    pub(super) fn on_duplicate_report(&mut self, now: Time, bytes: u64) {
+        let Some(undo) = &mut self.undo else { return };
+        let known = bytes.min(undo.unreported);
+        undo.unreported -= known;
+        undo.resent = undo.resent.saturating_sub(bytes - known);
+        self.undo_if_in_vain(now);
+    }
+
+    /// The originals were delivered of `bytes` that had been sent again.
+    pub(super) fn on_originals(&mut self, now: Time, bytes: u64) {
         let Some(undo) = &mut self.undo else { return };
         undo.resent = undo.resent.saturating_sub(bytes);
-        if undo.any && undo.resent == 0 && self.board.lost() == 0 {
+        undo.unreported += bytes;
+        self.undo_if_in_vain(now);
+    }
+
+    fn undo_if_in_vain(&mut self, now: Time) {
+        if self.undo.is_some_and(|undo| undo.any && undo.resent == 0) && self.board.lost() == 0 {
             self.undo_answer(now);
         }
     }

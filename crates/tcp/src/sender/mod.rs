@@ -23,6 +23,20 @@ use shorthaul_types::{Deadline, SeqNum, Time};
 /// `tcp_retries2`).
 const MAX_TIMEOUTS: u32 = 15;
 
+/// How much older than it is [`Ack::echo`] can make a segment: a tick of the clock at either end.
+const ECHO_RESOLUTION: Duration = Duration::from_millis(2);
+
+/// What an acknowledgment covers.
+struct Account {
+    /// Bytes that were delivered.
+    delivered: u64,
+    /// A round trip, by our own clock.
+    rtt: Option<Duration>,
+    /// Bytes that were sent again, and of which the original was delivered (Eifel detection, RFC 3522):
+    /// the answer came sooner after the repair than a round trip takes, or echoes an older timestamp.
+    of_originals: u64,
+}
+
 #[derive(Debug)]
 enum State {
     Open,
@@ -270,7 +284,7 @@ impl Sender {
         let (in_flight_before, una_before) = (self.in_flight(), self.una);
         let advanced = ack.ack - self.una;
         let lost_before = self.board.lost();
-        let (delivered, rtt) = self.account(now, ack);
+        let Account { delivered, rtt, of_originals } = self.account(now, ack);
         // Our own times are finer, but say nothing of what was sent again (Karn's algorithm). An echo
         // counts only where SND.UNA moves: any other may be of the last segment in order (RFC 7323 §4.1).
         if let Some(rtt) = rtt.or(ack.echo.filter(|_| advanced > 0)) {
@@ -290,8 +304,9 @@ impl Sender {
             if self.tail_probe.is_none() {
                 self.rack.on_duplicate(self.una, self.nxt);
             }
-            self.on_needless(now, right - left);
+            self.on_duplicate_report(now, right - left);
         }
+        self.on_originals(now, of_originals);
         // Not `duplicate_ack`: by now nothing may be outstanding.
         let plain_duplicate = advanced == 0 && !ack.has_data && !window_changed && ack.sack.is_empty();
         self.settle_tail_probe(now, ack, duplicate_report, plain_duplicate);
@@ -374,13 +389,21 @@ impl Sender {
         changed
     }
 
-    /// Books what the acknowledgment covers; returns the bytes delivered and a round-trip sample.
-    fn account(&mut self, now: Time, ack: &Ack<'_>) -> (u64, Option<Duration>) {
-        let Sender { board, rate, rack, rtt, .. } = self;
-        let min_rtt = rtt.min_rtt();
-        let mut delivered = 0;
+    /// Books what the acknowledgment covers.
+    fn account(&mut self, now: Time, ack: &Ack<'_>) -> Account {
+        let Sender { board, rate, rack, rtt, una, .. } = self;
+        let (una, min_rtt) = (*una, rtt.min_rtt());
+        let (mut delivered, mut of_originals) = (0, 0);
         let mut newest: Option<Time> = None;
         let mut ambiguous = false;
+        let is_of_original = |start: u64, record: &Record| {
+            let age = now.saturating_since(record.sent.sent_at());
+            // A path can become a little faster.
+            let sooner_than_possible = min_rtt.is_some_and(|min| age < min * 3 / 4);
+            // The timestamp is that of the segment which filled the hole (RFC 7323 §4.3).
+            let echoes_older = start == una && ack.echo.is_some_and(|echo| echo > age + ECHO_RESOLUTION);
+            sooner_than_possible || echoes_older
+        };
         let mut on_delivered = |start: u64, record: &Record| {
             delivered += record.end - start;
             rate.on_delivered(now, record.end - start, &record.sent);
@@ -390,6 +413,9 @@ impl Sender {
             }
             // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
             ambiguous |= record.retransmitted;
+            if record.retransmitted && is_of_original(start, record) {
+                of_originals += record.end - start;
+            }
         };
         board.acknowledge(ack.ack, &mut on_delivered);
         if self.sack {
@@ -401,8 +427,8 @@ impl Sender {
         }
         self.una = ack.ack;
         self.queue.release(ack.ack);
-        let sample = newest.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
-        (delivered, sample)
+        let rtt = newest.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
+        Account { delivered, rtt, of_originals }
     }
 
     /// When the retransmission timer expires that is started now: coarse timers only do on a tick.
