@@ -15,6 +15,17 @@ const WORST_DELAYED_ACK: Duration = Duration::from_millis(200);
 /// fits every IPv6 path with timestamps, the second every IPv4 host.
 const BLACK_HOLE: [(u32, u32); 2] = [(3, 1_208), (6, 536)];
 
+/// How long a path MTU holds that a router told: routes change (RFC 8201 §4 and §5.3).
+const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
+
+/// The path takes smaller segments than the peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReducedMss {
+    /// What the peer takes, in bytes of payload.
+    full: u32,
+    until: Time,
+}
+
 /// A tail loss probe that is unanswered (RFC 8985 §7.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailProbe {
@@ -135,11 +146,20 @@ impl Sender {
         if mss >= self.mss {
             return;
         }
+        let full = self.reduced.map_or(self.mss, |reduced| reduced.full);
+        self.reduced = Some(ReducedMss { full, until: now + PATH_MTU_LIFETIME });
         self.set_mss(mss);
         let (una, nxt) = (self.una, self.nxt);
         self.board.mark_lost(una, nxt, |_, _| {});
         if matches!(self.state, State::Open) && self.board.lost() > 0 {
             self.begin_repair(now, None);
+        }
+    }
+
+    /// Tries the full size again, when what was told of the path has aged.
+    pub(super) fn restore_mss(&mut self, now: Time) {
+        if let Some(reduced) = self.reduced.take_if(|reduced| reduced.until <= now) {
+            self.set_mss(reduced.full);
         }
     }
 
@@ -240,6 +260,7 @@ impl Sender {
             && self.finds_black_holes
             && size < self.mss
         {
+            self.reduced = None; // nobody tells of a black hole: to try again would cost these timeouts again
             self.set_mss(size);
         }
         if self.board.first().is_some_and(|(_, record)| record.sacked) {

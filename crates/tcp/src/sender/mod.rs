@@ -15,7 +15,7 @@ use crate::recovery::Recovery;
 use crate::{ByteQueue, Record, Scoreboard};
 use alloc::boxed::Box;
 use core::time::Duration;
-use loss::{FRto, TailProbe, Undo};
+use loss::{FRto, ReducedMss, TailProbe, Undo};
 use shorthaul_congestion::{AckSample, CongestionEvent, Control, DeliveryRate, Pacer, RttEstimator};
 use shorthaul_types::{Deadline, SeqNum, Time};
 
@@ -72,6 +72,7 @@ pub struct Sender {
     window_seq: u64,
     window_ack: u64,
     mss: u32,
+    reduced: Option<ReducedMss>,
     sack: bool,
     recovery: Recovery,
     pacing: bool,
@@ -134,6 +135,7 @@ impl Sender {
             window_seq: 0,
             window_ack: next,
             mss: config.mss,
+            reduced: None,
             sack: config.sack && recovery.uses_reports(),
             recovery,
             pacing: config.pacing,

@@ -56,6 +56,7 @@ impl Sender {
         {
             return Some(probe);
         }
+        self.restore_mss(now);
         let repair = self.board.first_lost();
         if repair.is_none() && self.nxt >= self.end() {
             if self.in_flight() < self.control.window() {
