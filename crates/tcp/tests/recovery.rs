@@ -197,6 +197,22 @@ fn a_reduction_that_reordering_caused_is_undone_when_the_duplicate_is_reported()
     assert!(half.sender.control().window() > reduced && half.sender.control().ssthresh() > 12 * MSS);
 }
 
+#[test]
+fn what_pacing_holds_back_is_not_lost_with_the_half_of_the_flight() {
+    // A window that is spread over the round trip, in slow start, when segment 300 is lost.
+    let mut half = Half::new(SenderConfig { pacing: true, ..config(Recovery::Sack) }, 1 << 20);
+    half.data = losing(&[(300, 1)]);
+    half.write(2_000);
+    let mut before = (0, 0);
+    while half.sender.stats().recoveries == 0 {
+        before = (half.sender.control().window(), half.sender.nxt() - half.sender.una());
+        assert!(half.step(Time::from_millis(5_000)), "the loss is found");
+    }
+    let (window, flight) = before;
+    assert!(flight < window * 9 / 10, "the case is what it should be: {flight} of {window}");
+    assert!(half.sender.control().ssthresh() >= window / 2, "{}", half.sender.control().ssthresh());
+}
+
 /// RFC 4015, without timestamps: the original's acknowledgment comes before the repair's can.
 #[test]
 fn a_reduction_is_undone_when_the_original_arrives() {

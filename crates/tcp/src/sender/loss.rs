@@ -197,11 +197,11 @@ impl Sender {
         } else if self.board.is_empty() {
             self.state = State::Open; // while it was being ruled on, everything arrived
         } else if severe {
-            self.control.on_timeout(now, flight);
+            self.control.on_timeout(now, self.used_window());
             self.begin_anew(now, sign);
         } else {
             let prr = if verdict == Verdict::Mild {
-                self.control.on_congestion(now, CongestionEvent::Loss, flight);
+                self.control.on_congestion(now, CongestionEvent::Loss, self.used_window());
                 self.ecn_end = self.nxt;
                 self.send_cwr = true;
                 let spread = self.recovery.uses_reports() && self.control.uses_prr();
@@ -215,6 +215,15 @@ impl Sender {
             }
             self.begin_repair(now, prr);
         }
+    }
+
+    /// What a reduction goes by: FlightSize (RFC 5681 equation 4). While a paced window grows, less is out
+    /// than it allows, as the rest of the round trip's share is still to come; where the window is in use
+    /// and therefore grows, it counts as a whole (as in RFC 9438 §4.6 and RFC 9002 §7.3.2).
+    fn used_window(&self) -> u64 {
+        let flight = self.nxt - self.una;
+        let in_use = self.pacing && self.una <= self.window_limited_until;
+        if in_use { flight.max(self.control.window()) } else { flight }
     }
 
     /// Repairs what is marked, until all that is outstanding now has arrived.

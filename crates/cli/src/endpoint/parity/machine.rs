@@ -48,7 +48,9 @@ mod tests {
     fn what_is_neither_idle_nor_ours_is_the_others() {
         let read = |machine: &str, process: &str| ProcessorTime::read(machine, process).unwrap();
         let niced = |niceness: i64, utime: u64, stime: u64| {
-            format!("77 (a name) with) S 1 77 77 0 -1 4194560 1 2 3 4 {utime} {stime} 5 6 20 {niceness} 1 0\n")
+            format!(
+                "77 (a name) with) S 1 77 77 0 -1 4194560 1 2 3 4 {utime} {stime} 5 6 20 {niceness} 1 0\n"
+            )
         };
         let process = |utime, stime| niced(0, utime, stime);
         let before = read("cpu  100 0 50 800 50 0 0 0 7 7\ncpu0 1\n", &process(30, 10));
