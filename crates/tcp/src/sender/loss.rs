@@ -67,11 +67,8 @@ impl Sender {
             Recovery::Sack => self.find_by_reports(now),
             _ => self.find_by_duplicates(now, advanced, duplicate_ack),
         }
-        if let Some(end) = self.governor.poll_lost(now)
-            && end > self.una
-        {
-            let una = self.una;
-            self.mark_lost(now, una, end.min(self.nxt));
+        if let Some(before) = self.governor.lost_before() {
+            self.find_sent_before(now, before);
         }
         if self.board.lost() > 0 && matches!(self.state, State::Open) {
             self.on_loss_found(now);
@@ -89,6 +86,16 @@ impl Sender {
             |start, record| control.on_loss(&rate.on_lost(now, start..record.end, &record.sent)),
         );
         self.rack_at = waiting.map(|sent| sent + patience);
+    }
+
+    /// What the governor knows to be lost: all that was sent before this time and has not arrived.
+    fn find_sent_before(&mut self, now: Time, before: Time) {
+        let Sender { board, rate, control, .. } = self;
+        board.mark_lost_before(
+            (u64::MAX, u64::MAX),
+            |record| record.sent.sent_at() < before,
+            |start, record| control.on_loss(&rate.on_lost(now, start..record.end, &record.sent)),
+        );
     }
 
     /// RFC 6675 §4, IsLost.
@@ -241,9 +248,13 @@ impl Sender {
     fn begin_anew(&mut self, now: Time, sign: LossSign) {
         let first = !matches!(self.state, State::Loss { .. });
         let (una, nxt) = (self.una, self.nxt);
-        // A second timeout, or one with nothing behind the head, cannot be told apart so.
-        let f_rto = (self.f_rto && first && sign == LossSign::Timeout && nxt - una > u64::from(self.mss))
-            .then(|| FRto { allowance: u64::from(self.mss), head_arrived: false });
+        // A second timeout, or one with nothing behind the head, cannot be told apart so. A governor that
+        // probes has sent nothing but the head again, however often.
+        let f_rto = (self.f_rto
+            && (first || self.governor.is_shared())
+            && sign == LossSign::Timeout
+            && nxt - una > u64::from(self.mss))
+        .then(|| FRto { allowance: u64::from(self.mss), head_arrived: false });
         let end = if f_rto.is_some() { una + u64::from(self.mss) } else { nxt };
         self.mark_lost(now, una, end);
         if first {
@@ -264,7 +275,7 @@ impl Sender {
     /// RFC 6298 §5.4–5.7.
     pub(super) fn on_retransmission_timeout(&mut self, now: Time) {
         self.stats.timeouts += 1;
-        self.timeouts += 1;
+        self.timeouts += u32::from(!self.governor.is_shared());
         if let Some(&(_, size)) = BLACK_HOLE.iter().find(|(timeouts, _)| *timeouts == self.timeouts)
             && self.finds_black_holes
             && size < self.mss

@@ -1,9 +1,10 @@
 //! The sending half. Reading order: `config` (what goes in and out), this file (the state, and what an
 //! acknowledgment does to it), `loss` (finding losses and answering them), `output` (what leaves
-//! next).
+//! next), `shared` (what a governor outside asks of it).
 mod config;
 mod loss;
 mod output;
+mod shared;
 
 pub use config::{Ack, Outgoing, SenderConfig, SenderStats};
 
@@ -30,6 +31,8 @@ const ECHO_RESOLUTION: Duration = Duration::from_millis(2);
 struct Account {
     /// Bytes that were delivered.
     delivered: u64,
+    /// When the newest transmission was sent that certainly arrived.
+    newest: Option<Time>,
     /// A round trip, by our own clock.
     rtt: Option<Duration>,
     /// Bytes that were sent again, and of which the original was delivered (Eifel detection, RFC 3522):
@@ -97,7 +100,7 @@ pub struct Sender {
     undo: Option<Undo>,
     arbiter: Box<dyn Arbiter>,
     control: Box<dyn Control>,
-    governor: Box<dyn Governor>,
+    governor: Governor,
     rtt: RttEstimator,
     rate: DeliveryRate,
     pacer: Pacer,
@@ -285,8 +288,10 @@ impl Sender {
         let window_changed = self.update_window(ack);
         let (in_flight_before, una_before) = (self.in_flight(), self.una);
         let advanced = ack.ack - self.una;
-        let lost_before = self.board.lost();
-        let Account { delivered, rtt, of_originals } = self.account(now, ack);
+        let Account { delivered, newest, rtt, of_originals } = self.account(now, ack);
+        if delivered > 0 {
+            self.governor.on_delivered(delivered, newest, rtt);
+        }
         // Our own times are finer, but say nothing of what was sent again (Karn's algorithm). An echo
         // counts only where SND.UNA moves: any other may be of the last segment in order (RFC 7323 §4.1).
         if let Some(rtt) = rtt.or(ack.echo.filter(|_| advanced > 0)) {
@@ -326,7 +331,6 @@ impl Sender {
             self.ecn_end = self.nxt;
             self.send_cwr = true;
         }
-        self.governor.on_ack(now, delivered, self.board.lost().saturating_sub(lost_before));
         if delivered > 0 || advanced > 0 {
             let rate = self.rate.take_sample(now, self.rtt.min_rtt());
             self.control.on_ack(&AckSample {
@@ -397,6 +401,7 @@ impl Sender {
         let (una, min_rtt) = (*una, rtt.min_rtt());
         let (mut delivered, mut of_originals) = (0, 0);
         let mut newest: Option<Time> = None;
+        let mut newest_once: Option<Time> = None;
         let mut ambiguous = false;
         let is_of_original = |start: u64, record: &Record| {
             let age = now.saturating_since(record.sent.sent_at());
@@ -410,8 +415,13 @@ impl Sender {
             delivered += record.end - start;
             rate.on_delivered(now, record.end - start, &record.sent);
             rack.on_delivered(now, record, min_rtt);
+            let sent = record.sent.sent_at();
             if !record.retransmitted {
-                newest = newest.max(Some(record.sent.sent_at()));
+                newest_once = newest_once.max(Some(sent));
+            }
+            // What arrived within the shortest round trip was an earlier transmission.
+            if !record.retransmitted || min_rtt.is_some_and(|min| now.saturating_since(sent) >= min) {
+                newest = newest.max(Some(sent));
             }
             // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
             ambiguous |= record.retransmitted;
@@ -429,8 +439,8 @@ impl Sender {
         }
         self.una = ack.ack;
         self.queue.release(ack.ack);
-        let rtt = newest.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
-        Account { delivered, rtt, of_originals }
+        let rtt = newest_once.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
+        Account { delivered, newest, rtt, of_originals }
     }
 
     /// When the retransmission timer expires that is started now: coarse timers only do on a tick.
@@ -453,7 +463,8 @@ impl Sender {
         if due(self.rack_at) {
             self.find_losses(now, 0, false);
         }
-        if due(self.tail_at) {
+        let own_timers = !self.governor.is_shared();
+        if due(self.tail_at) && own_timers {
             self.tail_at = None;
             self.tail_due = true;
             self.rto_at = Some(self.rto_deadline(now));
@@ -465,16 +476,17 @@ impl Sender {
             self.probe_due = true;
             self.arm_persist(now);
         }
-        if due(self.rto_at) {
+        if due(self.rto_at) && own_timers {
             self.on_retransmission_timeout(now);
         }
     }
 
     /// When to call [`Sender::on_timeout`] next.
     pub fn poll_timeout(&self) -> Option<Deadline> {
+        let own_timers = !self.governor.is_shared();
         let own = [
-            (self.rto_at, "rto"),
-            (self.tail_at, "tail-loss-probe"),
+            (self.rto_at.filter(|_| own_timers), "rto"),
+            (self.tail_at.filter(|_| own_timers), "tail-loss-probe"),
             (self.rack_at, "rack"),
             (self.persist_at, "persist"),
             (self.pace_at, "pace"),
@@ -484,7 +496,7 @@ impl Sender {
             State::Waiting { .. } => self.arbiter.poll_timeout(),
             _ => None,
         };
-        own.chain(arbiter).chain(self.governor.poll_timeout()).min_by_key(|deadline| deadline.at)
+        own.chain(arbiter).min_by_key(|deadline| deadline.at)
     }
 }
 
