@@ -3,7 +3,8 @@
 //! round-trip time, loss and rate of the way to a peer.
 //!
 //! Reading order: [`Relay`] (accepting, and going on), `session` (one connection and its other half),
-//! [`Echo`] (what a measurement talks to), [`measure()`].
+//! [`Echo`] (what a measurement talks to), [`measure()`], [`discovery`] (finding relays).
+pub mod discovery;
 mod echo;
 mod measure;
 mod relay;
