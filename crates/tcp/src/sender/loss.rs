@@ -197,13 +197,18 @@ impl Sender {
         let flight = self.nxt - self.una;
         let severe =
             verdict == Verdict::Severe || (verdict == Verdict::Mild && !self.recovery.has_fast_recovery());
-        if verdict == Verdict::Waiting {
-            self.state = State::Waiting { sign };
+        if self.board.is_empty() {
+            self.state = State::Open; // while it was being ruled on, everything arrived
+        } else if verdict == Verdict::Waiting {
+            if !matches!(self.state, State::Waiting { .. }) {
+                self.state = State::Waiting { sign, behind_head: None };
+            }
             self.rto_at = None;
             self.tail_at = None;
-        } else if self.board.is_empty() {
-            self.state = State::Open; // while it was being ruled on, everything arrived
         } else if severe {
+            if sign == LossSign::Timeout {
+                self.rtt.back_off();
+            }
             self.control.on_timeout(now, self.used_window());
             self.begin_anew(now, sign);
         } else {
@@ -214,9 +219,15 @@ impl Sender {
                 let spread = self.recovery.uses_reports() && self.control.uses_prr();
                 spread.then(|| Prr::new(flight, self.mss))
             } else {
+                if verdict == Verdict::Gentle {
+                    self.control.on_slow_start_loss(now);
+                }
                 None
             };
             if sign == LossSign::Timeout {
+                if verdict == Verdict::Mild {
+                    self.rtt.back_off();
+                }
                 let (una, nxt) = (self.una, self.nxt);
                 self.mark_lost(now, una, nxt);
             }
@@ -286,7 +297,6 @@ impl Sender {
         if self.board.first().is_some_and(|(_, record)| record.sacked) {
             self.board.forget_reports(); // the receiver reneged (RFC 2018 §8)
         }
-        self.rtt.back_off();
         self.rule(now, LossSign::Timeout);
     }
 
@@ -353,7 +363,9 @@ impl Sender {
 
     pub(super) fn leave_recovery(&mut self, now: Time, advanced: u64) {
         let (State::Recovery { end, .. } | State::Loss { end, .. }) = self.state else { return };
-        let first_is_enough = self.recovery == Recovery::Reno && matches!(self.state, State::Recovery { .. });
+        // Tahoe is here where the arbiter has ruled that the window stays.
+        let first_is_enough = matches!(self.recovery, Recovery::Reno | Recovery::Tahoe)
+            && matches!(self.state, State::Recovery { .. });
         if self.una >= end || (first_is_enough && advanced > 0) {
             self.state = State::Open;
             self.control.on_recovered(now);
