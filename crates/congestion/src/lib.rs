@@ -10,7 +10,8 @@
 //!    RFC 9406), [`WestwoodPlus`] and [`Hybla`]; [`Vegas`], which answers delay;
 //!    [`Bbr`] and [`Bbr3`], which measure bandwidth and delay; and [`Fixed`];
 //! 4. what a sender measures and keeps beside it: [`RttEstimator`] (RFC 6298),
-//!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation) and [`Pacer`].
+//!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation) and [`Pacer`];
+//! 5. what a path carries, from deliveries alone: [`PathEstimate`].
 //!
 //! An algorithm never sees a packet, a buffer or a clock. All windows are bytes.
 //!
@@ -57,6 +58,7 @@ mod hybla;
 mod hystart;
 mod min_filter;
 mod pacer;
+mod path_estimate;
 mod recent_max;
 mod reno;
 mod rounds;
@@ -75,6 +77,7 @@ pub use delivery_rate::{DeliveryRate, RateSample, SendState};
 pub use fixed::Fixed;
 pub use hybla::Hybla;
 pub use pacer::Pacer;
+pub use path_estimate::{Delivery, PathEstimate};
 pub use reno::Reno;
 pub use rtt::{RtoFloor, RttConfig, RttEstimator};
 pub use vegas::Vegas;

@@ -8,9 +8,13 @@ pub mod discovery;
 mod echo;
 mod measure;
 mod relay;
+mod route;
 mod session;
+mod status;
 mod sys;
 
 pub use echo::Echo;
 pub use measure::{MeasureError, MeasureOptions, Measurement, measure};
 pub use relay::{Forwarding, Relay, RelayConfig, RelayError, RelayStats};
+pub use route::{Endpoint, EndpointError, FixedRoute, MAX_HOPS, Route, RouteForecast, RouteProvider};
+pub use status::NodeStatus;

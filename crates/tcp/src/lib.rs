@@ -36,7 +36,7 @@ pub use byte_queue::ByteQueue;
 pub use connection::{
     Addresses, Agreed, Connection, ConnectionConfig, Event, Failure, KeepAlive, State, WindowShifts,
 };
-pub use governor::{Governor, Solo, Transmission};
+pub use governor::{Governor, News, Share};
 pub use host::{ConnectError, ConnectionId, Host, HostConfig, HostStats};
 pub use profile::{Profile, UnknownProfile};
 pub use reassembly::Reassembly;

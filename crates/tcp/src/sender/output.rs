@@ -1,6 +1,5 @@
 //! What leaves next.
 use super::{Outgoing, Sender, State};
-use crate::governor::Transmission;
 use core::time::Duration;
 use shorthaul_types::Time;
 
@@ -33,7 +32,7 @@ impl Sender {
             _ => self.control.window().saturating_sub(in_flight),
         };
         let own = if self.hole_due && self.board.lost() > 0 { own.max(u64::from(self.mss)) } else { own };
-        self.governor.credit(now, own, in_flight)
+        self.governor.credit(own)
     }
 
     /// The next segment to send, if there is one that may leave now.
@@ -56,6 +55,7 @@ impl Sender {
         {
             return Some(probe);
         }
+        self.restore_mss(now);
         let repair = self.board.first_lost();
         if repair.is_none() && self.nxt >= self.end() {
             if self.in_flight() < self.control.window() {
@@ -162,7 +162,7 @@ impl Sender {
             undo.resent += end - offset;
             undo.any = true;
         }
-        self.governor.on_send(now, Transmission { offset, bytes: end - offset, retransmission });
+        self.governor.on_send(end - offset);
         self.last_send = now;
         self.stats.sent += payload.len() as u64;
         if retransmission {
