@@ -1,8 +1,8 @@
 //! What must hold for any datagram that comes to those who ask for relays and those who answer.
 
 use shorthaul_relay::discovery::{
-    Arrival, Bound, HOP_LIMIT, Identity, Key, Keyring, Load, Message, Name, Patience, Prober, Question,
-    Responder, ResponderConfig,
+    Arrival, Bound, HOP_LIMIT, Identity, Key, Keyring, Load, Message, Patience, Prober, Question, Responder,
+    ResponderConfig,
 };
 use shorthaul_types::{Seed, Time};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub fn run(input: &[u8]) {
 }
 
 fn answer(flags: &u8, bytes: &[u8], keys: &Keyring) {
-    let relay = Identity { session: ([0, 0, 0, 0], 7001).into(), name: Name::new("n") };
+    let relay = Identity::relay(([0, 0, 0, 0], 7001).into(), "n");
     let config = ResponderConfig::new(keys.clone(), (flags & 2 != 0).then_some(relay));
     let mut responder = Responder::new(Time::ZERO, config);
     let load = Load {

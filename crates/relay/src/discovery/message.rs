@@ -78,6 +78,18 @@ pub struct Offer {
     pub onward: Onward,
     /// What people call it.
     pub name: Name,
+    /// How it is used.
+    pub service: Service,
+}
+
+/// How a node on the way is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Service {
+    /// By a session request: it is a relay.
+    #[default]
+    Sessions,
+    /// Not at all: it is a gateway, which splits the connections that pass it by itself.
+    Transparent,
 }
 
 /// The way from a node on.
@@ -86,7 +98,7 @@ pub enum Onward {
     /// Not known, or not yet.
     #[default]
     Unknown,
-    /// Nobody answers there.
+    /// Nobody answers there, or the node does not go there.
     Unreachable,
     /// The round-trip time, to the microsecond; up to 71 minutes.
     RoundTrip(Duration),
@@ -183,6 +195,7 @@ impl Message {
                 put(&mut bytes, 70, offer.sessions.to_be_bytes());
                 put(&mut bytes, 74, offer.onward.to_micros().to_be_bytes());
                 put(&mut bytes, 78, offer.name.0);
+                put(&mut bytes, 102, [offer.service as u8]);
             }
             Body::Ask { target: None } | Body::Path | Body::Acknowledge | Body::Challenge => {}
         }
@@ -250,6 +263,11 @@ fn read_offer(bytes: &[u8]) -> Option<Offer> {
         sessions: u32::from_be_bytes(field(bytes, 70)),
         onward: Onward::from_micros(u32::from_be_bytes(field(bytes, 74))),
         name: Name(name),
+        service: match bytes[102] {
+            0 => Service::Sessions,
+            1 => Service::Transparent,
+            _ => return None,
+        },
     })
 }
 
@@ -290,7 +308,7 @@ fn put_address(bytes: &mut [u8; PROBE_LEN], at: usize, address: SocketAddr) {
     put(bytes, at + 16, address.port().to_be_bytes());
 }
 
-/// A field of a message whose length was checked: the longest ends at 102, and an answer has 128.
+/// A field of a message whose length was checked: the last ends at 103, and an answer has 128.
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
@@ -318,6 +336,7 @@ mod tests {
             sessions: 3,
             onward: Onward::RoundTrip(Duration::from_millis(40)),
             name: Name::new("frankfurt-1"),
+            service: Service::Transparent,
         };
         let six =
             Offer { session: "[2001:db8::1]:7001".parse().unwrap(), onward: Onward::Unreachable, ..offer };

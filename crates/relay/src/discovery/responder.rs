@@ -1,12 +1,12 @@
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use shorthaul_types::Time;
 
 use super::key::{Cookies, Key, Keyring, MAC_LEN};
 use super::limiter::{Allowance, Bucket, Limiter};
-use super::message::{Body, Datagram, Message, Name, Offer, Onward, Unreadable};
+use super::message::{Body, Datagram, Message, Name, Offer, Onward, PORT, Service, Unreadable};
 
 /// How long a measured way from here to a target is told to those who ask.
 const ONWARD_AGE: Duration = Duration::from_secs(60);
@@ -52,6 +52,21 @@ pub struct Identity {
     pub session: SocketAddr,
     /// What people call it.
     pub name: Name,
+    /// How it is used.
+    pub service: Service,
+}
+
+impl Identity {
+    /// A relay that takes session requests.
+    pub fn relay(session: SocketAddr, name: &str) -> Self {
+        Identity { session, name: Name::new(name), service: Service::Sessions }
+    }
+
+    /// A gateway that splits what passes it.
+    pub fn gateway(name: &str) -> Self {
+        let nobody = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT);
+        Identity { session: nobody, name: Name::new(name), service: Service::Transparent }
+    }
 }
 
 /// How a relay is doing now.
@@ -246,6 +261,7 @@ impl Responder {
             sessions: load.sessions,
             onward: Onward::Unknown,
             name: identity.name,
+            service: identity.service,
         })
     }
 
@@ -303,7 +319,7 @@ mod tests {
     }
 
     fn node() -> Responder {
-        let relay = Identity { session: "0.0.0.0:7001".parse().unwrap(), name: Name::new("n1") };
+        let relay = Identity::relay("0.0.0.0:7001".parse().unwrap(), "n1");
         Responder::new(Time::ZERO, ResponderConfig::new(keys(), Some(relay)))
     }
 

@@ -99,7 +99,7 @@ impl World {
     }
 
     fn place(&mut self, n: u8, one_way: u64, on_path: bool) -> &mut Place {
-        let relay = (n < 200).then(|| Identity { session: session(n), name: Name::new(&format!("n{n}")) });
+        let relay = (n < 200).then(|| Identity::relay(session(n), &format!("n{n}")));
         self.places.push(Place {
             address: responder_of(n),
             one_way: Duration::from_millis(one_way),
@@ -272,8 +272,7 @@ fn without_the_destinations_answer_what_was_collected_is_discarded_and_the_probe
     world.deaf = 1;
     // The first node answers the first attempt only.
     let seen = std::mem::replace(&mut world.places[0].responder, {
-        let mut config =
-            ResponderConfig::new(keys(), Some(Identity { session: session(1), name: Name::new("n1") }));
+        let mut config = ResponderConfig::new(keys(), Some(Identity::relay(session(1), "n1")));
         config.per_network = Allowance { per_second: 0.0, burst: 1.0 };
         Responder::new(Time::ZERO, config)
     });
@@ -364,6 +363,7 @@ fn forged_replayed_and_foreign_answers_change_nothing() {
         sessions: 0,
         onward: Onward::Unknown,
         name: Name::new("evil"),
+        service: Service::Sessions,
     };
     let answer = |to: &Datagram, keys: &Keyring| {
         let probe = Message::read(to.as_slice(), &super::tests::keys()).unwrap();

@@ -1,4 +1,6 @@
 //! System calls behind safe functions: the only unsafe code of this crate.
+pub mod packets;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
