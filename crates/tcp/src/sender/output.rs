@@ -23,7 +23,7 @@ impl Sender {
     }
 
     /// How much may leave now.
-    fn credit(&mut self, now: Time) -> u64 {
+    fn credit(&self) -> u64 {
         let in_flight = self.in_flight();
         let own = match &self.state {
             State::Recovery { prr: Some(prr), .. } => prr.allowance(),
@@ -71,7 +71,7 @@ impl Sender {
         if self.pace_at.is_some() {
             return None;
         }
-        let credit = self.credit(now);
+        let credit = self.credit();
         let whole = |bytes: u64| bytes / u64::from(self.mss) * u64::from(self.mss);
         let burst = whole(MAX_SUPER_SEGMENT).min(whole(self.pacer.budget(now)).max(u64::from(self.mss)));
         let allowed = burst.min(whole(credit));
