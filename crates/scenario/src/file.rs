@@ -3,6 +3,7 @@ use crate::{Forward, Metric, Series};
 use serde::{Deserialize, Deserializer};
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{Distribution, LinkSpec};
+use shorthaul_proxy::{AggregateConfig, Clamp};
 use shorthaul_types::{BitRate, Bytes, serde_duration};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -229,6 +230,18 @@ pub(crate) struct GatewaySection {
     #[serde(default)]
     pub to_wan: LegSection,
     pub flow_buffer: Option<Bytes>,
+    pub aggregate: Option<AggregateSection>,
+}
+
+/// `"auto"`, `"10 kB"`, or a table of the aggregate's configuration.
+#[derive(Clone, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "`aggregate` is \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }"
+)]
+pub(crate) enum AggregateSection {
+    Clamp(Clamp),
+    Whole(Box<AggregateConfig>),
 }
 
 #[derive(Clone, Default, Deserialize)]

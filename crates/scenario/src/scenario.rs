@@ -92,6 +92,8 @@ pub struct Gateway {
     pub to_wan: Leg,
     /// What it holds of each direction of a flow at most; `None` for the gateway's own default.
     pub flow_buffer: Option<Bytes>,
+    /// How the connections to one host at the edge are served together, if they are.
+    pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
 }
 
 /// What a scenario changes of a gateway's leg; `None` leaves the gateway's default.

@@ -118,6 +118,7 @@ impl Builder<'_> {
                 Station::Gateway(Box::new(Gateway::new(GatewayConfig {
                     flow_buffer: gateway.flow_buffer.unwrap_or(default.flow_buffer),
                     edge: leg(&gateway.to_edge, self.mtu_toward(node, |from| from == gateway.edge)),
+                    aggregate: gateway.aggregate.clone(),
                     wan: leg(&gateway.to_wan, self.mtu_toward(node, |from| from != gateway.edge)),
                     max_flows: default.max_flows.max(self.scenario.flows.len()),
                     hash_seed: self.seed.derive("gateway").0,

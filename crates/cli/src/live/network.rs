@@ -72,6 +72,7 @@ impl Network {
             wan: interfaces(wan),
             to_edge: leg(&gateway.to_edge),
             to_wan: leg(&gateway.to_wan),
+            aggregate: gateway.aggregate.clone(),
             ..Config::default()
         };
         config.memory.per_flow = gateway.flow_buffer.unwrap_or(config.memory.per_flow);

@@ -334,7 +334,7 @@ impl Sender {
             let verdict = self.arbiter.on_probe_answer(now, answer);
             self.answer_loss(now, sign, verdict);
         }
-        self.settle_f_rto(now, advanced, delivered);
+        self.settle_f_rto(now, advanced, delivered, newest);
         self.find_losses(now, advanced, duplicate_ack);
         self.leave_recovery(now, advanced);
         if ack.ecn_echo && self.una >= self.ecn_end && matches!(self.state, State::Open) {

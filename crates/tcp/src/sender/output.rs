@@ -25,7 +25,7 @@ impl Sender {
     }
 
     /// How much may leave now.
-    fn credit(&mut self) -> u64 {
+    fn credit(&self) -> u64 {
         let in_flight = self.in_flight();
         let own = match &self.state {
             State::Recovery { prr: Some(prr), .. } => prr.allowance(),
