@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use shorthaul_planner::{Policy, Transfer};
-use shorthaul_relay::discovery::directory::{Directory, List};
+use shorthaul_relay::discovery::directory::{Directory, Etcd, EtcdConfig, List, Srv};
 use shorthaul_relay::discovery::{
     Facts, Finder, FinderConfig, Key, Keyring, PORT, Patience, Ranking, Survey,
 };
@@ -73,6 +73,56 @@ pub struct Directories {
     /// A file with a `[[relay]]` section for each: name, session, probe
     #[arg(long, value_name = "FILE")]
     relays: Vec<PathBuf>,
+    /// A DNS name with SRV records, such as `_shorthaul._tcp.example.net`
+    #[arg(long, value_name = "NAME")]
+    srv: Vec<String>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
+}
+
+/// Where an etcd directory is.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct EtcdArgs {
+    /// A member of an etcd cluster, such as `https://etcd.example.net:2379` (repeat for several)
+    #[arg(long, value_name = "URL")]
+    etcd: Vec<String>,
+    /// What the relays' keys in etcd begin with
+    #[arg(long, value_name = "PREFIX", default_value = "/shorthaul/relays/")]
+    etcd_prefix: String,
+    /// The authority that signed the cluster's certificates, as a PEM file
+    #[arg(long, value_name = "FILE")]
+    etcd_authority: Option<PathBuf>,
+    /// A file with `user:password`, if the cluster asks for them
+    #[arg(long, value_name = "FILE")]
+    etcd_user: Option<PathBuf>,
+}
+
+impl EtcdArgs {
+    /// The directory, if one was named.
+    pub fn open(&self) -> Result<Option<Etcd>> {
+        if self.etcd.is_empty() {
+            return Ok(None);
+        }
+        let user = match &self.etcd_user {
+            None => None,
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                let (name, password) = text
+                    .trim_end()
+                    .split_once(':')
+                    .with_context(|| format!("{}: write `user:password`", path.display()))?;
+                Some((name.to_owned(), password.to_owned()))
+            }
+        };
+        let config = EtcdConfig {
+            endpoints: self.etcd.clone(),
+            prefix: self.etcd_prefix.clone(),
+            user,
+            authority: self.etcd_authority.clone(),
+        };
+        Ok(Some(Etcd::new(config)?))
+    }
 }
 
 impl Directories {
@@ -81,6 +131,12 @@ impl Directories {
         let mut directories: Vec<Box<dyn Directory>> = Vec::new();
         for path in &self.relays {
             directories.push(Box::new(List::new(path)));
+        }
+        for name in &self.srv {
+            directories.push(Box::new(Srv::new(name)));
+        }
+        if let Some(etcd) = self.etcd.open()? {
+            directories.push(Box::new(etcd));
         }
         Ok(directories)
     }

@@ -3,11 +3,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use shorthaul_relay::discovery::directory::{Registered, Registration};
 use shorthaul_relay::discovery::{
     Answering, AnsweringConfig, Identity, Keyring, Load, PORT, ResponderConfig,
 };
 use shorthaul_types::Bytes;
+
+use crate::discover::EtcdArgs;
 
 /// Answer probes: at a destination, or for a relay of this host
 ///
@@ -37,6 +40,12 @@ pub struct Args {
     /// The buffer that the relay gives a session
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     buffer: Bytes,
+    /// How long after its end the relay vanishes from etcd
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = shorthaul_types::parse_duration)]
+    lease: Duration,
+    /// Where the relay writes itself, with the name, and addresses that others reach
+    #[command(flatten)]
+    etcd: EtcdArgs,
     /// Let members of the network have the way measured to private addresses too
     #[arg(long)]
     measure_private: bool,
@@ -54,9 +63,25 @@ pub fn run(args: &Args) -> Result<()> {
         Load { service_time: args.service_time, buffer: args.buffer.0, sessions: 0, overloaded: false };
     let answering = Answering::start(config, move || load)?;
     let also = if args.on_path { ", and those that pass" } else { "" };
+    let _registered = register(args, &answering, load)?;
     println!("ready: answering probes at {}{also}", answering.address());
     // Until the process is stopped.
     loop {
         std::thread::park();
     }
+}
+
+/// Writes the relay into the directory that was named, if one was.
+fn register(args: &Args, answering: &Answering, load: Load) -> Result<Option<Registered>> {
+    let Some(etcd) = args.etcd.open()? else { return Ok(None) };
+    let session = args.relay.filter(|session| !session.ip().is_unspecified());
+    ensure!(
+        session.is_some() && !args.name.is_empty(),
+        "a directory needs a --name, and a --relay ADDRESS that others reach: not 0.0.0.0"
+    );
+    let Some(session) = session else { return Ok(None) };
+    let probe = SocketAddr::new(session.ip(), answering.address().port());
+    let registration = Registration { name: args.name.clone(), session, probe, lease: args.lease };
+    let complain = |error| eprintln!("{error}");
+    Ok(Some(Registered::start(std::sync::Arc::new(etcd), registration, move || load, complain)?))
 }

@@ -13,6 +13,7 @@ use super::message::PORT;
 use super::probing::{Way, way_to};
 use super::responder::{Arrival, Bound, Counters, Load, Responder, ResponderConfig};
 use crate::sys::packets::{self, Tap};
+use crate::sys::signals::without_signals;
 
 /// How often the list of this host's own addresses is asked for.
 const ADDRESSES_AGE: Duration = Duration::from_secs(5);
@@ -164,7 +165,8 @@ impl Answering {
             own_since: None,
             may_measure: config.may_measure,
         };
-        let spawned = thread::Builder::new().name("answering".into()).spawn(move || service.run(load));
+        let spawn = || thread::Builder::new().name("answering".into()).spawn(move || service.run(load));
+        let spawned = without_signals(spawn);
         let thread = Some(spawned.map_err(listen)?);
         Ok(Answering { shared, address, thread })
     }

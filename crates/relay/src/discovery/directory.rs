@@ -1,9 +1,13 @@
 //! Where relays beside the way are written down.
+mod etcd;
 mod list;
+mod srv;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
+pub use etcd::{Etcd, EtcdConfig, Registered, Registration};
 pub use list::List;
+pub use srv::Srv;
 
 use super::message::PORT;
 use super::responder::Load;

@@ -1,12 +1,13 @@
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shorthaul_planner::{Policy, Transfer};
+use shorthaul_planner::{Forecast, Policy, Transfer};
 use shorthaul_types::{Bytes, Seed, Time};
 
 use super::directory::{Directory, DirectoryError};
@@ -17,6 +18,7 @@ use super::probing::{probe, way_to};
 use super::ranking::{Facts, Ranking, is_worth_probing};
 use super::survey::Survey;
 use super::table::{Table, TableConfig};
+use crate::route::{Endpoint, Route, RouteForecast, RouteProvider};
 
 /// How long what the directories said is used.
 const DIRECTORY_AGE: Duration = Duration::from_secs(60);
@@ -305,5 +307,53 @@ impl Drop for Refreshing {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// The ways that a client's sessions take when discovery finds them: the chosen relay's first, if one is worth it, and the
+/// other relays as stand-ins; the direct one where it ranks.
+///
+/// Clients say where they want to go and not how much they have: what the table knows decides, as if for a large transfer,
+/// and the first session to a destination goes direct while [`Refreshing`] has a look.
+impl RouteProvider for Arc<Finder> {
+    fn routes<'a>(
+        &'a self,
+        destination: &'a Endpoint,
+    ) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>> {
+        let (finder, destination) = (Arc::clone(self), destination.to_string());
+        Box::pin(async move {
+            // Resolving a name blocks.
+            let found = tokio::task::spawn_blocking(move || finder.known_routes(&destination)).await;
+            found.unwrap_or_else(|_| vec![Route::direct()])
+        })
+    }
+}
+
+impl Finder {
+    /// Ways to `host:port`, best first, from what is known already.
+    fn known_routes(&self, destination: &str) -> Vec<Route> {
+        // Relays resolve names themselves; a name that has no address here is their business.
+        let target = destination.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+        let Some(target) = target else { return vec![Route::direct()] };
+        let choice = self.best_route(target, None);
+        let Some(ranking) = &choice.ranking else { return vec![Route::direct()] };
+        let route = |hop: Option<SocketAddr>, forecast: &Forecast| Route {
+            hops: hop.map(Endpoint::from).into_iter().collect(),
+            forecast: ranking.by_forecast.then(|| RouteForecast {
+                throughput: forecast.throughput().bits_per_sec() as f64,
+                set_up: forecast.set_up,
+            }),
+        };
+        let direct = route(None, &ranking.direct);
+        if choice.hops.is_empty() {
+            return vec![direct];
+        }
+        let mut routes: Vec<Route> = ranking
+            .relays
+            .iter()
+            .map(|relay| route(Some(relay.found.offer.session), &relay.forecast))
+            .collect();
+        routes.push(direct);
+        routes
     }
 }

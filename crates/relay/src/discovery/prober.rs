@@ -333,7 +333,7 @@ impl Prober {
     fn linger(&mut self, now: Time, first: bool) {
         let Some(rtt) = self.acknowledged else { return };
         let wait = match self.is_waiting() {
-            false => (rtt / 4).clamp(Duration::from_millis(2), Duration::from_millis(50)),
+            false => (rtt / 16).clamp(Duration::from_millis(1), Duration::from_millis(20)),
             true => (rtt * 2).max(Duration::from_millis(200)),
         };
         // Only the first answer sets the time: whoever plays back the others draws nothing out.

@@ -7,6 +7,7 @@ use shorthaul_types::Time;
 use super::key::{Cookies, Key, Keyring, MAC_LEN};
 use super::limiter::{Allowance, Bucket, Limiter};
 use super::message::{Body, Datagram, Message, Name, Offer, Onward, PORT, Service, Unreadable};
+use crate::status::NodeStatus;
 
 /// How long a measured way from here to a target is told to those who ask.
 const ONWARD_AGE: Duration = Duration::from_secs(60);
@@ -80,6 +81,17 @@ pub struct Load {
     pub sessions: u32,
     /// Whether it wants no more: then it keeps silent.
     pub overloaded: bool,
+}
+
+impl From<&NodeStatus> for Load {
+    fn from(status: &NodeStatus) -> Self {
+        Load {
+            service_time: status.service_time(),
+            buffer: status.buffer_free().0,
+            sessions: u32::try_from(status.sessions()).unwrap_or(u32::MAX),
+            overloaded: status.is_overloaded(),
+        }
+    }
 }
 
 /// A datagram that came by.

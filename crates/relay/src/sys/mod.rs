@@ -1,5 +1,7 @@
 //! System calls behind safe functions: the only unsafe code of this crate.
 pub mod packets;
+pub mod signals;
+pub mod window;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
