@@ -20,6 +20,7 @@ mod measure;
 mod merge;
 mod node;
 mod plan;
+mod relay_process;
 mod replay;
 mod reproduce;
 mod respond;

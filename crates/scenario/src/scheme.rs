@@ -105,6 +105,7 @@ impl From<&SchemeSection> for Scheme {
             rto: table.rto.map(|rto| match rto {
                 RtoSection::Linux => RttConfig::LINUX,
                 RtoSection::Rfc6298 => RttConfig::RFC6298,
+                RtoSection::Ticks(tick) => RttConfig { tick, ..RttConfig::RFC6298 },
                 RtoSection::AtLeast(least) => {
                     RttConfig { floor: RtoFloor::Whole(least), ..RttConfig::RFC6298 }
                 }
