@@ -4,7 +4,7 @@
 //! ```text
 //! product = rate · min_rtt        window = 1.3 · product + ½ bunching
 //! ```
-//! `rate` is what was delivered over the last three round trips, `min_rtt` the path's own delay, and `bunching`
+//! `rate` is what was delivered over the last two round trips, `min_rtt` the path's own delay, and `bunching`
 //! what acknowledgments deliver at a time beyond the rate: links that gather acknowledgments, or serve a phone
 //! every so often, need that much more to stay busy.
 //!
@@ -27,8 +27,8 @@ use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
 use crate::{Delivery, PathEstimate};
 
-/// What the window has beyond the product. "Around 20 % larger than the effective link BDP" says AGG §IV-C; a little more
-/// lets it follow a link that becomes faster a little sooner.
+/// What the window has beyond the product. "Around 20 % larger than the effective link BDP" says AGG §IV-C; more
+/// lets it follow a link that becomes faster sooner.
 const SURPLUS: Gain = Gain(300);
 /// At the start, the link is full when the mean round-trip time of a round is so much above the shortest.
 const FULL: Gain = Gain(1200);
@@ -48,7 +48,7 @@ const SAME: Gain = Gain(1125);
 const LONGER: Gain = Gain(1500);
 const LONGER_ROUNDS: u32 = 16;
 /// The rate is the highest of so many rounds.
-const RECENT: usize = 3;
+const RECENT: usize = 2;
 /// The window never falls below so many segments, or delayed acknowledgments stop the clock.
 const FLOOR: u64 = 4;
 
