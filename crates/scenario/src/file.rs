@@ -3,6 +3,7 @@ use crate::{Forward, Metric, Series};
 use serde::{Deserialize, Deserializer};
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{Distribution, LinkSpec};
+use shorthaul_tcp::Arbitration;
 use shorthaul_types::{BitRate, Bytes, serde_duration};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,6 +67,7 @@ pub(crate) struct SchemeSection(pub SchemeTable);
 pub(crate) struct SchemeTable {
     pub profile: Option<String>,
     pub congestion: Option<Algorithm>,
+    pub arbiter: Option<Arbitration>,
     pub pacing: Option<bool>,
     pub ack: Option<AckSection>,
     pub sack: Option<bool>,
@@ -126,11 +128,12 @@ impl<'de> Deserialize<'de> for AckSection {
     }
 }
 
-/// `"linux"`, `"rfc6298"` or the smallest time-out, such as `"200 ms"`.
+/// `"linux"`, `"rfc6298"`, `"coarse"` or the smallest time-out, such as `"200 ms"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RtoSection {
     Linux,
     Rfc6298,
+    Coarse,
     AtLeast(Duration),
 }
 
@@ -140,9 +143,10 @@ impl<'de> Deserialize<'de> for RtoSection {
         match text.trim() {
             "linux" => Ok(RtoSection::Linux),
             "rfc6298" => Ok(RtoSection::Rfc6298),
+            "coarse" => Ok(RtoSection::Coarse),
             other => shorthaul_types::parse_duration(other).map(RtoSection::AtLeast).map_err(|_| {
                 serde::de::Error::custom(format!(
-                    "`{other}` is no retransmission time-out: write \"linux\", \"rfc6298\" or the smallest one, such as \"200 ms\""
+                    "`{other}` is no retransmission time-out: write \"linux\", \"rfc6298\", \"coarse\" or the smallest one, such as \"200 ms\""
                 ))
             }),
         }
@@ -235,6 +239,7 @@ pub(crate) struct GatewaySection {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LegSection {
     pub congestion: Option<Algorithm>,
+    pub arbiter: Option<Arbitration>,
     pub pacing: Option<bool>,
     pub ack: Option<AckSection>,
 }
