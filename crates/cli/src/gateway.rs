@@ -3,6 +3,7 @@ use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{Config, Name, Notice, run_forwarder, run_gateway};
 use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
+use shorthaul_tcp::Arbitration;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,6 +29,10 @@ pub struct Args {
     /// Congestion control for both legs: reno, cubic, or a fixed window such as `fixed:64kB`
     #[arg(long, value_name = "NAME")]
     congestion: Option<Algorithm>,
+    /// What rules on losses of what is sent toward the edge: none or one-sided-probing, which waits a bad
+    /// phase out and resumes when the link is back
+    #[arg(long, value_name = "NAME")]
+    arbiter: Option<Arbitration>,
     /// Segments that a flow may send toward the edge before it has heard anything back. The default
     /// of 10 suits unknown paths; a link of your own may take more
     #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -69,6 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.to_edge.congestion = congestion;
         config.to_wan.congestion = congestion;
     }
+    config.to_edge.arbiter = args.arbiter.unwrap_or(config.to_edge.arbiter);
     config.to_edge.initial_window = args.initial_window.unwrap_or(config.to_edge.initial_window);
     config.name = args.name.unwrap_or(config.name);
     config.run_dir = args.run_dir.unwrap_or(config.run_dir);

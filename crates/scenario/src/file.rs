@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer};
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{Distribution, LinkSpec};
 use shorthaul_proxy::{AggregateConfig, Clamp};
+use shorthaul_tcp::Arbitration;
 use shorthaul_types::{BitRate, Bytes, serde_duration};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,6 +68,7 @@ pub(crate) struct SchemeSection(pub SchemeTable);
 pub(crate) struct SchemeTable {
     pub profile: Option<String>,
     pub congestion: Option<Algorithm>,
+    pub arbiter: Option<Arbitration>,
     pub pacing: Option<bool>,
     pub ack: Option<AckSection>,
     pub sack: Option<bool>,
@@ -127,11 +129,12 @@ impl<'de> Deserialize<'de> for AckSection {
     }
 }
 
-/// `"linux"`, `"rfc6298"` or the smallest time-out, such as `"200 ms"`.
+/// `"linux"`, `"rfc6298"`, `"coarse"` or the smallest time-out, such as `"200 ms"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RtoSection {
     Linux,
     Rfc6298,
+    Coarse,
     AtLeast(Duration),
     Ticks(Duration),
 }
@@ -142,6 +145,7 @@ impl<'de> Deserialize<'de> for RtoSection {
         match text.trim() {
             "linux" => Ok(RtoSection::Linux),
             "rfc6298" => Ok(RtoSection::Rfc6298),
+            "coarse" => Ok(RtoSection::Coarse),
             other => {
                 let (of, time): (fn(Duration) -> RtoSection, &str) = match other.strip_prefix("ticks of ") {
                     Some(tick) => (RtoSection::Ticks, tick),
@@ -149,7 +153,7 @@ impl<'de> Deserialize<'de> for RtoSection {
                 };
                 shorthaul_types::parse_duration(time).map(of).map_err(|_| {
                     serde::de::Error::custom(format!(
-                        "`{other}` is no retransmission time-out: write \"linux\", \"rfc6298\", \"ticks of 500 ms\" or the smallest one, such as \"200 ms\""
+                        "`{other}` is no retransmission time-out: write \"linux\", \"rfc6298\", \"coarse\", \"ticks of 500 ms\" or the smallest one, such as \"200 ms\""
                     ))
                 })
             }
@@ -284,6 +288,7 @@ pub(crate) enum AggregateSection {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LegSection {
     pub congestion: Option<Algorithm>,
+    pub arbiter: Option<Arbitration>,
     pub pacing: Option<bool>,
     pub ack: Option<AckSection>,
 }

@@ -187,6 +187,7 @@ impl Work<'_> {
         }
         let leg = |leg: &LegSection| Leg {
             congestion: leg.congestion,
+            arbiter: leg.arbiter,
             pacing: leg.pacing,
             ack: leg.ack.map(crate::Ack::from),
         };

@@ -126,6 +126,8 @@ pub struct Gateway {
 pub struct Leg {
     /// Congestion control.
     pub congestion: Option<shorthaul_congestion::Algorithm>,
+    /// What rules on losses.
+    pub arbiter: Option<shorthaul_tcp::Arbitration>,
     /// Whether bursts are spread over the round trip.
     pub pacing: Option<bool>,
     /// How what comes from that side is acknowledged.

@@ -283,6 +283,7 @@ pub(crate) fn add(sum: &mut SenderStats, stats: SenderStats) {
     sum.timeouts += stats.timeouts;
     sum.recoveries += stats.recoveries;
     sum.tail_probes += stats.tail_probes;
+    sum.probes += stats.probes;
 }
 
 /// How long something took, in seconds.

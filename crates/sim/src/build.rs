@@ -27,7 +27,7 @@ pub(crate) fn build(scenario: &Scenario, seed: Seed) -> Result<Network, SimError
     let mut nodes = Vec::with_capacity(scenario.nodes.len());
     for (index, routes) in Routes::of(scenario).into_iter().enumerate() {
         let station = builder.station(NodeIndex(index), &mut patterns)?;
-        nodes.push(NodeState { station, routes, sent_bytes: 0 });
+        nodes.push(NodeState { station, routes, sent_bytes: 0, sent_packets: 0 });
     }
     let cross = scenario.cross.iter().map(|cross| CrossSource::new(cross, seed)).collect();
     Ok(Network::new(ways, nodes, cross))
@@ -238,6 +238,7 @@ fn leg(leg: &Leg, mtu: u32) -> LegConfig {
     let default = LegConfig::default();
     LegConfig {
         congestion: leg.congestion.unwrap_or(default.congestion),
+        arbiter: leg.arbiter.unwrap_or(default.arbiter),
         pacing: leg.pacing.unwrap_or(default.pacing),
         ack: leg.ack.map_or(default.ack, ack_policy),
         mtu,

@@ -1,11 +1,6 @@
 //! From a network that runs to numbers.
-<<<<<<< HEAD
 use crate::application::{EndReport, Opening, Transfer, seconds};
 use crate::host::flow_of_port;
-=======
-use crate::application::{EndReport, Opening, seconds};
-use crate::host::flow_of_port;
->>>>>>> agg
 use crate::network::{Network, WayState};
 use crate::outcome::{FlowOutcome, LinkOutcome, Outcome, TimeSeries};
 use crate::station::Station;
@@ -27,6 +22,9 @@ pub(crate) struct Probe<'a> {
     /// Of every way: packets and seconds in its queue.
     queues: Vec<(Mean, Mean)>,
 }
+
+/// The simulator's hosts speak IPv4 without options.
+const IPV4_HEADER: u64 = 20;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
@@ -169,6 +167,8 @@ impl<'a> Probe<'a> {
                 Metric::Overhead => {
                     (delivered > 0).then(|| (host_bytes as f64 - delivered as f64) / delivered as f64 * 100.0)
                 }
+                Metric::SenderOverhead => (delivered > 0)
+                    .then(|| (tcp_bytes_given(self.scenario, network) / delivered as f64 - 1.0) * 100.0),
                 Metric::Retransmitted => Some(sent.retransmitted as f64),
                 Metric::Timeouts => Some(sent.timeouts as f64),
                 Metric::Rtt => self.rtt.value(),
@@ -264,6 +264,13 @@ fn total_sent(network: &Network) -> SenderStats {
 
 fn sum_of(network: &Network, which: impl Fn(&Station) -> bool) -> u64 {
     network.nodes.iter().filter(|node| which(&node.station)).map(|node| node.sent_bytes).sum()
+}
+
+/// What the hosts that give data have sent, IP headers left out.
+fn tcp_bytes_given(scenario: &Scenario, network: &Network) -> f64 {
+    let gives = |index: usize| scenario.flows.iter().any(|flow| flow.from.0 == index);
+    let givers = network.nodes.iter().enumerate().filter(|(index, _)| gives(*index));
+    givers.map(|(_, node)| (node.sent_bytes - IPV4_HEADER * node.sent_packets) as f64).sum()
 }
 
 fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {

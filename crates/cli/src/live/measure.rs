@@ -156,6 +156,11 @@ impl Run<'_> {
                 Metric::Overhead => {
                     (delivered > 0).then(|| (wire as f64 - delivered as f64) / delivered as f64 * 100.0)
                 }
+                Metric::SenderOverhead => {
+                    let gives = |way: &&Way| self.scenario.flows.iter().any(|flow| flow.from == way.from);
+                    let tcp: u64 = ways.iter().filter(gives).map(Way::offered_tcp_bytes).sum();
+                    (delivered > 0).then(|| (tcp as f64 / delivered as f64 - 1.0) * 100.0)
+                }
                 Metric::Retransmitted => Some(last().map(|sample| sample.retransmitted.0 as f64).sum()),
                 Metric::Timeouts => last().map(|sample| sample.timeouts.map(f64::from)).sum(),
                 Metric::Rtt => mean(self.samples().map(|sample| sample.rtt.as_secs_f64())),
@@ -282,6 +287,12 @@ impl Run<'_> {
 impl Way {
     fn offered_bytes(&self) -> u64 {
         self.after.link.offered_bytes.0 - self.before.link.offered_bytes.0
+    }
+
+    /// Without the headers of IPv4, which the simulated and the live hosts speak.
+    fn offered_tcp_bytes(&self) -> u64 {
+        let packets = self.after.link.offered - self.before.link.offered;
+        self.offered_bytes().saturating_sub(20 * packets)
     }
 
     fn outcome(&self) -> LinkOutcome {

@@ -65,7 +65,8 @@ impl Network {
         let leg = |leg: &shorthaul_scenario::Leg| {
             let usual = Leg::default();
             let congestion = leg.congestion.unwrap_or(usual.congestion);
-            Leg { congestion, pacing: leg.pacing.unwrap_or(usual.pacing), ..usual }
+            let arbiter = leg.arbiter.unwrap_or(usual.arbiter);
+            Leg { congestion, arbiter, pacing: leg.pacing.unwrap_or(usual.pacing), ..usual }
         };
         let mut config = Config {
             edge: interfaces(edge),
