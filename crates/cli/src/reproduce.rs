@@ -10,6 +10,7 @@ use shorthaul_sim::{RunRecord, run_all, runs_of};
 use std::path::{Path, PathBuf};
 
 mod cascade;
+mod pte;
 mod pts;
 
 /// Run what a paper has measured, and draw its figures from the results
@@ -23,6 +24,8 @@ pub struct Args {
 enum Paper {
     /// Cascaded TCP: Table I's matrix, Figures 2 to 5, and the window-limited hosts of Table II
     Cascade(cascade::Args),
+    /// Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow edge
+    Pte(pte::Args),
     /// Proxy transport service: Figures 2 to 7, and throughput against the buffer of a session
     Pts {
         /// The directory for data and figures
@@ -52,6 +55,7 @@ struct Experiment {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (out, repeats) = match &args.paper {
         Paper::Cascade(args) => return cascade::run(args),
+        Paper::Pte(args) => return pte::run(args),
         Paper::Pts { out, repeats } => (out, repeats),
     };
     let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1));
