@@ -142,7 +142,7 @@ impl Gateway {
     /// Every flow that is known.
     pub fn flows(&self) -> impl Iterator<Item = FlowInfo> + '_ {
         self.entries.iter().flatten().map(|entry| match &entry.phase {
-            Phase::Split(flow) => flow.info(self.now),
+            Phase::Split(flow) => self.with_host(flow.info(self.now), flow, entry),
             phase => FlowInfo {
                 key: entry.key,
                 state: if matches!(phase, Phase::Orphan(_)) { "orphan" } else { "opening" },

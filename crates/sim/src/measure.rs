@@ -1,10 +1,11 @@
 //! From a network that runs to numbers.
 use crate::application::{EndReport, Opening, Transfer, seconds};
+use crate::host::flow_of_port;
 use crate::network::{Network, NodeState, WayState};
 use crate::outcome::{FlowOutcome, LinkOutcome, Outcome, TimeSeries};
 use crate::station::Station;
 use shorthaul_link::{QueueLimit, Rate};
-use shorthaul_proxy::Gateway;
+use shorthaul_proxy::{FlowInfo, Gateway, LegInfo};
 use shorthaul_scenario::{Flow, Metric, Role, Scenario, Series, Workload};
 use shorthaul_tcp::{Connection, SenderStats};
 use shorthaul_types::Time;
@@ -131,6 +132,11 @@ impl<'a> Probe<'a> {
                         put(flows[flow as usize].name.clone(), value);
                     }
                 }
+                for (flow, node, leg) in gateway_legs(self.scenario, network) {
+                    if let Some(value) = leg_value(series, &leg) {
+                        put(format!("{}@{node}", flows[flow].name), value);
+                    }
+                }
                 for (node, state) in self.scenario.nodes.iter().zip(&network.nodes) {
                     let Station::Relay(relay) = &state.station else { continue };
                     for (flow, connection) in relay.senders() {
@@ -241,6 +247,39 @@ fn value_of(series: Series, connection: &Connection) -> Option<f64> {
         Series::Sequence => sender.nxt().saturating_sub(1) as f64,
         Series::Rtt => sender.rtt().srtt()?.as_secs_f64(),
         _ => sender.in_flight() as f64,
+    })
+}
+
+/// The same of what a gateway sends.
+fn leg_value(series: Series, leg: &LegInfo) -> Option<f64> {
+    Some(match series {
+        Series::Cwnd => leg.window as f64,
+        Series::Ssthresh => leg.ssthresh as f64,
+        Series::Sequence => (leg.delivered + leg.in_flight) as f64,
+        Series::Rtt => leg.srtt?.as_secs_f64(),
+        _ => leg.in_flight as f64,
+    })
+}
+
+/// Of every flow that a gateway splits: its number, the gateway, and the leg in the direction of the data.
+fn gateway_legs<'a>(
+    scenario: &'a Scenario,
+    network: &'a Network,
+) -> impl Iterator<Item = (usize, &'a str, LegInfo)> {
+    scenario.nodes.iter().zip(&network.nodes).flat_map(move |(node, state)| {
+        let legs: Vec<_> = match &state.station {
+            Station::Gateway(gateway) => {
+                let leg = |info: FlowInfo| {
+                    let flow =
+                        flow_of_port(info.key.dst.port()).filter(|flow| *flow < scenario.flows.len())?;
+                    let [to_server, to_client] = info.legs?;
+                    Some((flow, if scenario.flows[flow].giver_opens { to_server } else { to_client }))
+                };
+                gateway.gateway.flows().filter_map(leg).collect()
+            }
+            _ => Vec::new(),
+        };
+        legs.into_iter().map(|(flow, leg)| (flow, node.name.as_str(), leg))
     })
 }
 

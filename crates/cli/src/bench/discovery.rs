@@ -101,7 +101,7 @@ fn place(line: &Line, args: &DiscoveryArgs, offered: &[usize]) -> Result<Placeme
     let ranking = choice.ranking.as_ref().with_context(|| format!("nothing was found: {}", choice.why))?;
     let chosen = choice.hops.first().map(|session| line.hop_of(session.ip())).transpose()?;
     let best = ranking.relays.first().context("no relay answered")?;
-    let predicted = ranking.gain(best);
+    let predicted = ranking.gain(&best.forecast);
     let rate = line.transfer(chosen, args.size)?;
     Ok(Placement {
         offered: offered.to_vec(),

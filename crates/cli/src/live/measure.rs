@@ -2,10 +2,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use shorthaul_lab::workload::TcpSample;
+use shorthaul_lab::workload::{TcpSample, TransferReport};
 use shorthaul_lab::{DirectionReport, LinkReport};
 use shorthaul_link::{Direction, Rate};
-use shorthaul_scenario::{Flow, Metric, NodeIndex, Role, Scenario, Series, Summary};
+use shorthaul_scenario::{Flow, Metric, NodeIndex, Role, Scenario, Series, Summary, Workload};
 use shorthaul_sim::{Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries, fairness};
 use shorthaul_types::Seed;
 
@@ -114,7 +114,12 @@ impl Run<'_> {
             name: flow.name.clone(),
             delivered,
             goodput: if time > 0.0 { measured as f64 * 8.0 / time } else { 0.0 },
-            transfers: flown.transfers[..complete].iter().map(|(_, r)| r.completed.as_secs_f64()).collect(),
+            transfers: match flow.workload {
+                Workload::Requests { .. } => {
+                    flown.transfers.iter().flat_map(|(_, report)| responses(report)).collect()
+                }
+                _ => flown.transfers[..complete].iter().map(|(_, r)| r.completed.as_secs_f64()).collect(),
+            },
             set_ups: flown
                 .transfers
                 .iter()
@@ -334,4 +339,9 @@ fn sampled(series: Series, flown: &Flown) -> Vec<(f64, f64)> {
         report.samples.iter().filter_map(point)
     });
     points.collect()
+}
+
+/// How long each response of a connection took, from its request on.
+fn responses(report: &TransferReport) -> impl Iterator<Item = f64> {
+    report.responses.iter().map(|(asked, came)| (*came - *asked).as_secs_f64())
 }

@@ -65,13 +65,11 @@ fn of_flow(scenario: &Scenario, flow: &Flow, available: &[String]) -> Vec<String
     let mut reasons = Vec::new();
     match &flow.workload {
         Workload::Bulk(_) | Workload::Unlimited(_) => {}
+        Workload::Requests { .. } | Workload::OnOff { .. } | Workload::Persistent { .. } => {}
         Workload::Downloads { request, .. } if request.0 <= ONE_SEGMENT => {}
         Workload::Downloads { .. } => {
             reasons.push(format!("a request of a download is one segment, {ONE_SEGMENT} B at most"));
         }
-        Workload::Requests { .. } => reasons.push("live runs have no workload `requests`".into()),
-        Workload::OnOff { .. } => reasons.push("live runs have no workload `on_off`".into()),
-        Workload::Persistent { .. } => reasons.push("live runs have no workload `persistent`".into()),
     }
     if flow.set_up == SetUp::Sequential && flow.via.len() > 1 {
         reasons.push("a live relay connects on when it is connected to: leave `set_up` out".into());

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use shorthaul_lab::{Lab, LinkDescription, Topology};
 use shorthaul_link::{LinkConfig, QueueLimit, Rate};
-use shorthaul_planner::{Leg, Path, Policy, Relay, Transfer, model};
+use shorthaul_planner::{Leg, Path, Relay, Transfer, model};
 use shorthaul_relay::discovery::{
     Answering, AnsweringConfig, Choice, Facts, Finder, FinderConfig, Identity, Key, Keyring, Load, Patience,
-    ResponderConfig,
+    ResponderConfig, Selection,
 };
 use shorthaul_relay::limit_window;
 use shorthaul_types::{BitRate, Bytes, Seed};
@@ -162,7 +162,8 @@ impl Line {
     pub fn finder(&self) -> Result<Finder> {
         Ok(Finder::new(FinderConfig {
             facts: facts(),
-            policy: Policy::default(),
+            // The paper's single node.
+            selection: Selection { relays: 1, ..Selection::default() },
             patience: Patience::default(),
             ..FinderConfig::new(keys())
         })?)

@@ -8,11 +8,12 @@ use shorthaul_types::Bytes;
 use std::collections::BTreeMap;
 
 /// The policies, in the order of the legends.
-const POLICIES: [(&str, Hue); 8] = [
+const POLICIES: [(&str, Hue); 9] = [
     ("direct", Hue::Black),
     ("split", Hue::Sky),
     ("path-tail", Hue::Blue),
-    ("path-tail-told", Hue::Purple),
+    ("path-tail-told", Hue::Sky),
+    ("agg", Hue::Purple),
     ("clamp", Hue::Vermillion),
     ("constant-queue", Hue::Green),
     ("ack-regulator", Hue::Orange),
@@ -126,11 +127,14 @@ pub(super) fn by_policy(
     ] {
         let values = by_case(records, metric);
         let of_policy = |policy: &str| {
-            Summary::of(values.iter().filter(|((case, _), _)| *case == policy).map(|(_, summary)| summary.mean))
+            Summary::of(
+                values.iter().filter(|((case, _), _)| *case == policy).map(|(_, summary)| summary.mean),
+            )
         };
         let shown: Vec<(&str, Summary)> =
             POLICIES.iter().filter_map(|(policy, _)| Some((*policy, of_policy(policy)?))).collect();
-        let bars = shown.iter().enumerate().map(|(place, (_, summary))| Point::new(place as f64, summary.mean));
+        let bars =
+            shown.iter().enumerate().map(|(place, (_, summary))| Point::new(place as f64, summary.mean));
         let panel = Panel::new("")
             .x(Axis::categories("", shown.iter().map(|(policy, _)| *policy)))
             .y(Axis::new(label, unit).from(0.0))
