@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 mod cascade;
 mod probing;
+mod pte;
 mod pts;
 
 /// Run what a paper has measured, and draw its figures from the results
@@ -26,6 +27,8 @@ enum Paper {
     Cascade(cascade::Args),
     /// Probing devices: Tables 1 to 4 and their figures, beside the paper's values
     Probing(probing::Args),
+    /// Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow edge
+    Pte(pte::Args),
     /// Proxy transport service: Figures 2 to 7, and throughput against the buffer of a session
     Pts {
         /// The directory for data and figures
@@ -56,6 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (out, repeats) = match &args.paper {
         Paper::Cascade(args) => return cascade::run(args),
         Paper::Probing(args) => return probing::run(args),
+        Paper::Pte(args) => return pte::run(args),
         Paper::Pts { out, repeats } => (out, repeats),
     };
     let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1));

@@ -21,6 +21,8 @@ pub struct Run<'a> {
     /// The links before the first flow, while they went on, and after the last.
     pub before: Look,
     pub looks: Vec<Look>,
+    /// What the gateways held: seconds and bytes.
+    pub held: Vec<(f64, u64)>,
     pub after: Look,
     /// When the last flow had ended, in seconds.
     pub ended_at: f64,
@@ -127,6 +129,11 @@ impl Run<'_> {
         }
     }
 
+    /// What the gateways held after the warm-up, in bytes.
+    fn held(&self) -> impl Iterator<Item = f64> + '_ {
+        self.held.iter().filter(|(at, _)| *at >= self.warm_up()).map(|(_, bytes)| *bytes as f64)
+    }
+
     /// All samples of all senders after the warm-up.
     fn samples(&self) -> impl Iterator<Item = &TcpSample> {
         let transfers = self.flows.iter().flat_map(|flown| &flown.transfers);
@@ -169,6 +176,10 @@ impl Run<'_> {
                 Metric::Fairness => fairness(flows),
                 Metric::Utilization => self.utilization(ways),
                 Metric::Unfinished => Some(flows.iter().filter(|flow| !flow.ended).count() as f64),
+                Metric::WindowLimited => Some(last().map(|sample| sample.window_limited.as_secs_f64()).sum()),
+                Metric::SpuriousTimeouts => None,
+                Metric::Held => mean(self.held()),
+                Metric::HeldMost => self.held().reduce(f64::max),
             }
         };
         let wanted = self.scenario.measure.metrics.iter();
@@ -195,6 +206,11 @@ impl Run<'_> {
                     let points = self.looks.iter().map(|look| (look.seconds, length(look))).collect();
                     all.push(TimeSeries { series, subject: way.name.clone(), points });
                 }
+                continue;
+            }
+            if series == Series::Buffer && !self.held.is_empty() {
+                let points = self.held.iter().map(|(at, bytes)| (*at, *bytes as f64)).collect();
+                all.push(TimeSeries { series, subject: "gateways".into(), points });
                 continue;
             }
             for (flow, flown) in self.scenario.flows.iter().zip(&self.flows) {
