@@ -293,7 +293,7 @@ pub struct Refusal {
     /// What went wrong.
     pub failure: Failure,
     /// Where, and on the way to what.
-    pub hop: HopStatus,
+    pub hop: Box<HopStatus>,
 }
 
 impl Refusal {
@@ -301,7 +301,7 @@ impl Refusal {
     pub fn at(node: &str, failure: Failure, details: impl fmt::Display) -> Refusal {
         let details = Some(details.to_string()).filter(|details| !details.is_empty());
         let hop = HopStatus { node: node.into(), error: Some(failure), details, ..HopStatus::default() };
-        Refusal { failure, hop }
+        Refusal { failure, hop: Box::new(hop) }
     }
 
     /// On the way to a next hop.

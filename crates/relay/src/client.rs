@@ -183,7 +183,7 @@ impl Client {
         }
         let failed = answer.failed().cloned();
         Err(match failed {
-            Some(hop) => Refusal { failure: hop.error.unwrap_or(Failure::Internal), hop },
+            Some(hop) => Refusal { failure: hop.error.unwrap_or(Failure::Internal), hop: Box::new(hop) },
             None => {
                 let details = format!("it answers {}, and not why", answer.status);
                 Refusal::at(&first.to_string(), Failure::Internal, details)

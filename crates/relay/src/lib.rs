@@ -15,7 +15,7 @@ mod links;
 mod measure;
 mod node;
 mod policy;
-mod proxy_header;
+pub mod proxy_header;
 mod pump;
 pub mod request;
 mod route;
@@ -36,7 +36,7 @@ pub use node::{
     SettingsError, Snapshot, User, UserSnapshot,
 };
 pub use policy::DestinationPolicy;
-pub use proxy_header::{Beginning, ProxyHeader, ProxyVersion};
+pub use proxy_header::{ProxyHeader, ProxyVersion};
 pub use pump::Forwarding;
 pub use route::{Endpoint, EndpointError, FixedRoute, MAX_HOPS, Route, RouteForecast, RouteProvider};
 pub use secret::{Identity, NetworkSecret, SecretError};

@@ -151,10 +151,9 @@ impl Node {
         let member_key = secret.as_ref().map(NetworkSecret::signing_key);
         let admission = Admission::new(&settings, member_key.clone(), None);
         let trusts_certificates = config.authority.is_some() && config.certificate.is_some();
-        if !admission.knows_somebody() && !trusts_certificates {
-            if let Some(open) = config.listen.iter().find(|address| !address.ip().is_loopback()) {
-                return Err(NodeError::Open(*open));
-            }
+        let mut public = config.listen.iter().filter(|address| !address.ip().is_loopback());
+        if let Some(open) = public.next().filter(|_| !admission.knows_somebody() && !trusts_certificates) {
+            return Err(NodeError::Open(*open));
         }
         if let Some(public) = config.metrics.filter(|address| !address.ip().is_loopback()) {
             return Err(NodeError::PublicMetrics(public));

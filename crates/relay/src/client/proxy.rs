@@ -119,10 +119,8 @@ impl LocalProxy {
                 }
             });
         }
-        while let Some(ended) = accepting.join_next().await {
-            ended.map_err(io::Error::other)?;
-        }
-        Ok(())
+        // None ends unless something is wrong with all of them.
+        accepting.join_next().await.map_or(Ok(()), |ended| ended.map_err(io::Error::other))
     }
 }
 
@@ -172,7 +170,7 @@ impl Local {
                 match manner {
                     Manner::Socks => self.close_with(&socks::reply(socks::code_of(failure))).await,
                     Manner::Http => {
-                        let hops = error.attempts.into_iter().map(|(_, refusal)| refusal.hop).collect();
+                        let hops = error.attempts.into_iter().map(|(_, refusal)| *refusal.hop).collect();
                         self.close_with(&Answer { status: failure.status(), hops }.to_head()).await;
                     }
                     Manner::Nothing => {}

@@ -136,7 +136,7 @@ fn restrict_files(readable: &[PathBuf]) -> Result<bool, landlock::RulesetError> 
 }
 
 fn refusals() -> Result<BpfProgram, seccompiler::BackendError> {
-    let rules = REFUSED.iter().map(|call| (i64::from(*call), Vec::new())).collect();
+    let rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let denied = SeccompAction::Errno(libc::EPERM as u32);
     SeccompFilter::new(rules, SeccompAction::Allow, denied, arch)?.try_into()

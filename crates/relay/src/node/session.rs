@@ -180,10 +180,10 @@ async fn read_request(
 ) -> Result<Option<ReadRequest>, Option<request::RequestError>> {
     let mut begun: Option<Instant> = (!bytes.is_empty()).then(Instant::now);
     loop {
-        if !bytes.is_empty() {
-            if let Some(read) = request::read(bytes)? {
-                return Ok(Some(read));
-            }
+        if !bytes.is_empty()
+            && let Some(read) = request::read(bytes)?
+        {
+            return Ok(Some(read));
         }
         let patience = match begun {
             None => shared.config.silence,
@@ -449,7 +449,7 @@ async fn relay(
         Err(how) => {
             if let End::Refused(refusal) = how {
                 shared.counters.on_refused(refusal.failure);
-                let answer = Answer { status: refusal.failure.status(), hops: vec![refusal.hop] };
+                let answer = Answer { status: refusal.failure.status(), hops: vec![*refusal.hop] };
                 if near_out.write_all(&answer.to_head()).await.is_err() {
                     return;
                 }
@@ -472,7 +472,7 @@ async fn refuse_with(shared: &Shared, leg: Leg, refusal: Refusal, status: u16) {
     shared.counters.on_refused(refusal.failure);
     let socket = leg.socket().clone();
     let (mut source, mut sink) = leg.into_halves();
-    let answer = Answer { status, hops: vec![refusal.hop] }.to_head();
+    let answer = Answer { status, hops: vec![*refusal.hop] }.to_head();
     let told = async {
         sink.write_all(&answer).await?;
         sink.flush().await?;
