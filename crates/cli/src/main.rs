@@ -9,6 +9,7 @@ mod chain;
 mod conformance;
 mod connect;
 mod demo;
+mod discover;
 mod endpoint;
 mod flows;
 mod gateway;
@@ -21,8 +22,10 @@ mod merge;
 mod node;
 mod plan;
 mod proxy;
+mod relay_process;
 mod replay;
 mod reproduce;
+mod respond;
 mod results;
 mod route;
 mod run;
@@ -47,6 +50,7 @@ enum Command {
     Conformance(conformance::Args),
     Connect(connect::Args),
     Demo(demo::Args),
+    Discover(discover::Args),
     Endpoint(endpoint::Args),
     Flows(flows::Args),
     Gateway(gateway::Args),
@@ -58,6 +62,7 @@ enum Command {
     Proxy(proxy::Args),
     Replay(replay::Args),
     Reproduce(reproduce::Args),
+    Respond(respond::Args),
     Run(run::Args),
     Scenario(scenario::Args),
     Secret(secret::Args),
@@ -71,6 +76,7 @@ fn main() -> anyhow::Result<()> {
         Command::Conformance(args) => conformance::run(&args),
         Command::Connect(args) => connect::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Discover(args) => discover::run(&args),
         Command::Endpoint(args) => endpoint::run(&args),
         Command::Flows(args) => flows::run(args),
         Command::Gateway(args) => gateway::run(args),
@@ -82,6 +88,7 @@ fn main() -> anyhow::Result<()> {
         Command::Proxy(args) => proxy::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Respond(args) => respond::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Secret(args) => secret::run(&args),

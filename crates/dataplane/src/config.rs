@@ -1,6 +1,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_congestion::Algorithm;
-use shorthaul_proxy::{GatewayConfig, LegConfig};
+use shorthaul_proxy::{AggregateConfig, GatewayConfig, LegConfig};
+use shorthaul_tcp::Arbitration;
 use shorthaul_types::Bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,9 @@ pub struct Config {
     pub to_edge: Leg,
     /// How to send toward the rest of the world.
     pub to_wan: Leg,
+    /// How the connections to one host at the edge are served together. Left out, each is by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<AggregateConfig>,
     /// After this time without a segment, a connection of which nothing is held is stepped out of.
     #[serde(with = "shorthaul_types::serde_duration")]
     pub idle_timeout: Duration,
@@ -61,6 +65,8 @@ pub struct Memory {
 pub struct Leg {
     /// `reno`, `cubic` or `fixed:<size>`.
     pub congestion: Algorithm,
+    /// What rules on losses: `none` or `one-sided-probing`.
+    pub arbiter: Arbitration,
     /// Segments that a flow may send before it has heard anything back.
     #[serde(deserialize_with = "initial_window")]
     pub initial_window: u32,
@@ -80,6 +86,7 @@ impl Default for Config {
             memory: Memory::default(),
             to_edge: Leg::default(),
             to_wan: Leg::default(),
+            aggregate: None,
             idle_timeout: GatewayConfig::default().idle_timeout,
             drain_timeout: Duration::from_secs(30),
             run_dir: "/run/shorthaul".into(),
@@ -98,8 +105,8 @@ impl Default for Memory {
 
 impl Default for Leg {
     fn default() -> Self {
-        let LegConfig { congestion, initial_window, pacing, .. } = LegConfig::default();
-        Leg { congestion, initial_window, mtu: None, pacing }
+        let LegConfig { congestion, arbiter, initial_window, pacing, .. } = LegConfig::default();
+        Leg { congestion, arbiter, initial_window, mtu: None, pacing }
     }
 }
 
@@ -223,9 +230,10 @@ impl Config {
             return value("wan", format!("`{both}` is named as edge too; an interface leads to one side"));
         }
         let leg = |leg: &Leg| {
-            let Leg { congestion, initial_window, mtu, pacing } = *leg;
+            let Leg { congestion, arbiter, initial_window, mtu, pacing } = *leg;
             let usual = LegConfig::default();
-            LegConfig { congestion, initial_window, mtu: mtu.unwrap_or(usual.mtu), pacing, ..usual }
+            let mtu = mtu.unwrap_or(usual.mtu);
+            LegConfig { congestion, arbiter, initial_window, mtu, pacing, ..usual }
         };
         Ok(GatewayConfig {
             flow_buffer: self.memory.per_flow,
@@ -234,6 +242,7 @@ impl Config {
             idle_timeout: self.idle_timeout,
             edge: leg(&self.to_edge),
             wan: leg(&self.to_wan),
+            aggregate: self.aggregate.clone(),
             hash_seed,
         })
     }

@@ -5,11 +5,11 @@
 //! Reading order: [`Endpoint`] and [`Route`], [`request`] and [`answer`] (what is said to a node, and
 //! what it says), `sign`, `secret`, `policy` and `account` (who may do what), `socket` and `pump` (legs,
 //! and bytes between them), `links` (connecting onward), [`Node`] (accepting), [`Client`]; [`Echo`] and
-//! [`measure()`].
+//! [`measure()`]; [`discovery`] (finding nodes).
 mod account;
 pub mod answer;
-mod base64;
 mod client;
+pub mod discovery;
 mod echo;
 mod links;
 mod measure;
@@ -42,3 +42,4 @@ pub use route::{Endpoint, EndpointError, FixedRoute, MAX_HOPS, Route, RouteForec
 pub use secret::{Identity, NetworkSecret, SecretError};
 pub use sign::{Seen, Signature};
 pub use status::NodeStatus;
+pub use sys::window::limit_window;

@@ -4,6 +4,7 @@ use crate::proxy_header::ProxyVersion;
 use crate::pump::Forwarding;
 use crate::route::{Endpoint, MAX_HOPS};
 use crate::sign::{Signature, SignatureError};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use shorthaul_types::Bytes;
 use std::fmt;
 use std::net::SocketAddr;
@@ -307,7 +308,7 @@ fn presented(value: &str) -> Result<Presented, String> {
     match scheme.to_ascii_lowercase().as_str() {
         "bearer" => Ok(Presented::Token(rest.to_owned())),
         "basic" => {
-            let text = crate::base64::decode(rest).and_then(|bytes| String::from_utf8(bytes).ok());
+            let text = BASE64_STANDARD.decode(rest).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let (user, password) = text
                 .as_deref()
                 .and_then(|text| text.split_once(':'))
