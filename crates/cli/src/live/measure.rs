@@ -292,7 +292,7 @@ impl Run<'_> {
             whole += [Direction::Up, Direction::Down]
                 .map(|way| link.config(way, Seed(self.seed)).delay)
                 .iter()
-                .sum();
+                .sum::<Duration>();
             here = link.between[usize::from(direction == Direction::Up)];
         }
         let leg = leg?;
