@@ -2,6 +2,7 @@
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{Config, Name, Notice, run_forwarder, run_gateway};
+use shorthaul_proxy::{AggregateConfig, Clamp};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -30,6 +31,10 @@ pub struct Args {
     /// of 10 suits unknown paths; a link of your own may take more
     #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
     initial_window: Option<u32>,
+    /// Serve the connections to each host at the edge together, with one window: `auto`, or a size such
+    /// as "10 kB"
+    #[arg(long, value_name = "auto|SIZE")]
+    aggregate: Option<Clamp>,
     /// Where the control socket and the crash journal are
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -62,6 +67,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if let Some(congestion) = args.congestion {
         config.to_edge.congestion = congestion;
         config.to_wan.congestion = congestion;
+    }
+    if let Some(clamp) = args.aggregate {
+        let usual = config.aggregate.take().unwrap_or_else(AggregateConfig::default);
+        config.aggregate = Some(AggregateConfig { clamp, ..usual });
     }
     config.to_edge.initial_window = args.initial_window.unwrap_or(config.to_edge.initial_window);
     config.name = args.name.unwrap_or(config.name);

@@ -9,6 +9,7 @@ use shorthaul_scenario::Study;
 use shorthaul_sim::{RunRecord, run_all, runs_of};
 use std::path::{Path, PathBuf};
 
+mod aggregation;
 mod cascade;
 mod pts;
 
@@ -21,6 +22,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Paper {
+    /// TCP flow aggregation for mobile hosts: Figures 1 to 4 and 9 to 12, and links of today
+    Aggregation(aggregation::Args),
     /// Cascaded TCP: Table I's matrix, Figures 2 to 5, and the window-limited hosts of Table II
     Cascade(cascade::Args),
     /// Proxy transport service: Figures 2 to 7, and throughput against the buffer of a session
@@ -49,6 +52,7 @@ struct Experiment {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (out, repeats) = match &args.paper {
+        Paper::Aggregation(args) => return aggregation::run(args),
         Paper::Cascade(args) => return cascade::run(args),
         Paper::Pts { out, repeats } => (out, repeats),
     };

@@ -240,6 +240,7 @@ impl AutoClamp {
 
     /// The link is back after it carried nothing for a while: it may be another cell.
     pub fn on_link_back(&mut self, now: Time) {
+        self.path.on_gap(now);
         self.bunching.restart(now);
         self.round = RoundTrips::default();
         self.longer = 0;

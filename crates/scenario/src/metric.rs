@@ -88,6 +88,8 @@ pub enum Series {
     Delivered,
     /// Packets in the queue of every link.
     Queue,
+    /// How long a packet would wait in the queue of every link, in seconds.
+    QueueDelay,
     /// Bytes held by every session of a relay.
     Buffer,
 }
@@ -103,6 +105,7 @@ impl Series {
             Series::InFlight => "in-flight",
             Series::Delivered => "delivered",
             Series::Queue => "queue",
+            Series::QueueDelay => "queue-delay",
             Series::Buffer => "buffer",
         }
     }
