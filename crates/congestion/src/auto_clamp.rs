@@ -244,7 +244,8 @@ impl AutoClamp {
         self.bunching.restart(now);
         self.round = RoundTrips::default();
         self.longer = 0;
-        self.phase = Phase::Follow;
+        // The window is what it was, until it shows what the link carries now.
+        self.phase = Phase::Refill { rounds: 3 };
     }
 }
 
