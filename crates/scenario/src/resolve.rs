@@ -222,11 +222,12 @@ impl Work<'_> {
             to_edge: leg(&section.to_edge),
             to_wan: leg(&section.to_wan),
             flow_buffer: section.flow_buffer,
-            aggregate: section.aggregate.as_ref().map(|aggregate| match aggregate {
+            aggregate: section.aggregate.as_ref().and_then(|aggregate| match aggregate {
+                AggregateSection::Off(_) => None,
                 AggregateSection::Clamp(clamp) => {
-                    AggregateConfig { clamp: *clamp, ..AggregateConfig::default() }
+                    Some(AggregateConfig { clamp: *clamp, ..AggregateConfig::default() })
                 }
-                AggregateSection::Whole(config) => (**config).clone(),
+                AggregateSection::Whole(config) => Some((**config).clone()),
             }),
         });
         Ok(())
