@@ -292,11 +292,11 @@ const fn yes() -> bool {
     true
 }
 
-/// `"off"`, `"auto"`, `"10 kB"`, or a table of the aggregate's configuration.
+/// `"none"`, `"auto"`, `"10 kB"`, or a table of the aggregate's configuration.
 #[derive(Clone, Deserialize)]
 #[serde(
     untagged,
-    expecting = "`aggregate` is \"off\", \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }"
+    expecting = "`aggregate` is \"none\", \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }"
 )]
 pub(crate) enum AggregateSection {
     Off(Off),
@@ -307,7 +307,8 @@ pub(crate) enum AggregateSection {
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Off {
-    Off,
+    #[serde(alias = "off")]
+    None,
 }
 
 #[derive(Clone, Default, Deserialize)]

@@ -195,9 +195,6 @@ impl Work<'_> {
             ack: leg.ack.map(crate::Ack::from),
             rto: leg.rto.map(shorthaul_congestion::RttConfig::from),
         };
-        if !section.split {
-            return Ok(()); // the router that it was added as
-        }
         let senders = match &section.senders {
             None => shorthaul_proxy::SenderControl::default(),
             Some(spec) => {
