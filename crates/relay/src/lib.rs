@@ -18,4 +18,4 @@ pub use measure::{MeasureError, MeasureOptions, Measurement, measure};
 pub use relay::{Forwarding, Relay, RelayConfig, RelayError, RelayStats};
 pub use route::{Endpoint, EndpointError, FixedRoute, MAX_HOPS, Route, RouteForecast, RouteProvider};
 pub use status::NodeStatus;
-pub use sys::window::limit_window;
+pub use sys::window::offered_window;
