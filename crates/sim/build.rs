@@ -2,8 +2,8 @@
 //!
 //! It covers the sources of this crate and of every crate below it. What is above (the planner, reports, the command line) can
 //! change without a run's outcome changing.
-use sha2::{Digest, Sha256};
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,9 @@ const BELOW: [&str; 7] = ["types", "wire", "link", "congestion", "tcp", "proxy",
 
 fn main() -> io::Result<()> {
     let own = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    let mut hash = Sha256::new();
-    hash.update(env!("CARGO_PKG_VERSION"));
+    // The standard library's: it may change with the compiler, which is as good a reason to run again.
+    let mut hash = DefaultHasher::new();
+    env!("CARGO_PKG_VERSION").hash(&mut hash);
     let mut sources = vec![own.join("src")];
     // A crate from a registry has no neighbours: there its version, which is that of the others, stands for them.
     sources
@@ -23,11 +24,7 @@ fn main() -> io::Result<()> {
         for file in files(&source)? {
             // Names relative to the crate: where it lies makes no difference.
             let name = file.strip_prefix(&source).unwrap_or(&file).to_string_lossy().into_owned();
-            let text = fs::read(&file)?;
-            for part in [name.as_bytes(), &text] {
-                hash.update((part.len() as u64).to_le_bytes());
-                hash.update(part);
-            }
+            (name, fs::read(&file)?).hash(&mut hash);
         }
     }
     // Of what is not ours, one crate computes with numbers.
@@ -35,10 +32,9 @@ fn main() -> io::Result<()> {
     if let Ok(text) = fs::read_to_string(&lock) {
         println!("cargo:rerun-if-changed={}", lock.display());
         let libm = text.split("[[package]]").find(|package| package.contains("name = \"libm\""));
-        hash.update(libm.unwrap_or_default());
+        libm.hash(&mut hash);
     }
-    let hex: String = hash.finalize().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-    println!("cargo:rustc-env=SHORTHAUL_ENGINE={hex}");
+    println!("cargo:rustc-env=SHORTHAUL_ENGINE={:016x}", hash.finish());
     Ok(())
 }
 

@@ -11,7 +11,8 @@
 //!    [`Bbr`] and [`Bbr3`], which measure bandwidth and delay; and [`Fixed`];
 //! 4. what a sender measures and keeps beside it: [`RttEstimator`] (RFC 6298),
 //!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation) and [`Pacer`];
-//! 5. what a path carries, from deliveries alone: [`PathEstimate`].
+//! 5. what a path carries, from deliveries alone: [`PathEstimate`], and a window that follows
+//!    it: [`AutoClamp`].
 //!
 //! An algorithm never sees a packet, a buffer or a clock. All windows are bytes.
 //!
@@ -45,6 +46,7 @@ extern crate alloc;
 
 mod ack_aggregation;
 mod algorithm;
+mod auto_clamp;
 mod bbr;
 mod bbr3;
 mod congestion_avoidance;
@@ -69,6 +71,7 @@ mod westwood;
 mod window;
 
 pub use algorithm::{Algorithm, ParseAlgorithmError};
+pub use auto_clamp::AutoClamp;
 pub use bbr::Bbr;
 pub use bbr3::Bbr3;
 pub use control::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams, LossSample};

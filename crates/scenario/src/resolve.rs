@@ -1,13 +1,14 @@
 //! From the sections of a file to a [`Scenario`]: names become places, short forms are spelled out.
 use crate::file::{
-    BufferSection, ChainSection, CrossSection, File, FlowSection, GatewaySection, LegSection, LinkSection,
-    RelaySection, SchemeSection, ViaSection,
+    AggregateSection, BufferSection, ChainSection, CrossSection, File, FlowSection, GatewaySection,
+    LegSection, LinkSection, RelaySection, SchemeSection, SetUpSection, ViaSection,
 };
 use crate::{
-    Cross, Flow, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex, Relay, Role, Scenario,
-    ScenarioError, Scheme, Workload,
+    BandwidthChange, Cross, Flow, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex, Relay, Role,
+    Scenario, ScenarioError, Scheme, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Trace};
+use shorthaul_proxy::AggregateConfig;
 use shorthaul_types::{Bytes, Seed};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -171,6 +172,7 @@ impl Work<'_> {
             },
             service_time: section.service_time,
             packet,
+            served: section.served.0,
             forward: section.forward.0,
         })
     }
@@ -185,14 +187,48 @@ impl Work<'_> {
         }
         let leg = |leg: &LegSection| Leg {
             congestion: leg.congestion,
+            arbiter: leg.arbiter,
             pacing: leg.pacing,
             ack: leg.ack.map(crate::Ack::from),
+            rto: leg.rto.map(shorthaul_congestion::RttConfig::from),
         };
+        if !section.split {
+            return Ok(()); // the router that it was added as
+        }
+        let senders = match &section.senders {
+            None => shorthaul_proxy::SenderControl::default(),
+            Some(spec) => {
+                let held =
+                    section.flow_buffer.unwrap_or(shorthaul_proxy::GatewayConfig::default().flow_buffer);
+                let resolved = spec.get_ref().resolve(held);
+                resolved.map_err(|error| self.source.error(spec.span(), error.to_string()))?
+            }
+        };
+        let changes = section.bandwidth_changes.iter().map(|change| BandwidthChange {
+            at: change.at,
+            cell: change.cell.clone(),
+            bandwidth: change.bandwidth,
+        });
+        let mut bandwidth_changes: Vec<_> = changes.collect();
+        bandwidth_changes.sort_by_key(|change| change.at);
         self.scenario.nodes[index.0].role = Role::Gateway(Gateway {
+            senders,
+            senders_as_written: section
+                .senders
+                .as_ref()
+                .map(|spec| spec.get_ref().clone())
+                .unwrap_or_default(),
+            bandwidth_changes,
             edge,
             to_edge: leg(&section.to_edge),
             to_wan: leg(&section.to_wan),
             flow_buffer: section.flow_buffer,
+            aggregate: section.aggregate.as_ref().map(|aggregate| match aggregate {
+                AggregateSection::Clamp(clamp) => {
+                    AggregateConfig { clamp: *clamp, ..AggregateConfig::default() }
+                }
+                AggregateSection::Whole(config) => (**config).clone(),
+            }),
         });
         Ok(())
     }
@@ -343,6 +379,10 @@ impl Work<'_> {
                 to,
                 giver_opens,
                 via: via.clone(),
+                set_up: match flow.set_up {
+                    SetUpSection::Parallel => SetUp::Parallel,
+                    SetUpSection::Sequential => SetUp::Sequential,
+                },
                 start: flow.start,
                 spacing: flow.spacing,
                 number,

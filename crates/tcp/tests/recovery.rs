@@ -310,7 +310,7 @@ impl Arbiter for Prober {
     fn poll_probe(&mut self, now: Time) -> Option<Probe> {
         self.number += u32::from(self.due);
         self.at = Some(now + Duration::from_millis(300));
-        std::mem::take(&mut self.due).then_some(Probe { number: self.number })
+        std::mem::take(&mut self.due).then_some(Probe { number: self.number, ..Probe::default() })
     }
 
     fn on_probe_answer(&mut self, _now: Time, _answer: ProbeAnswer) -> Verdict {

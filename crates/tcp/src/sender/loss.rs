@@ -44,6 +44,10 @@ pub(super) struct FRto {
     pub allowance: u64,
     /// The head was acknowledged: what comes next decides.
     head_arrived: bool,
+    /// When the timer expired.
+    expired_at: Time,
+    /// When the two segments behind the head were sent again, where there was nothing new to send.
+    again_at: Option<Time>,
 }
 
 /// What it takes to undo the answer to a loss: that all that was sent again was sent in vain. Either the
@@ -197,13 +201,18 @@ impl Sender {
         let flight = self.nxt - self.una;
         let severe =
             verdict == Verdict::Severe || (verdict == Verdict::Mild && !self.recovery.has_fast_recovery());
-        if verdict == Verdict::Waiting {
-            self.state = State::Waiting { sign };
+        if self.board.is_empty() {
+            self.state = State::Open; // while it was being ruled on, everything arrived
+        } else if verdict == Verdict::Waiting {
+            if !matches!(self.state, State::Waiting { .. }) {
+                self.state = State::Waiting { sign, behind_head: None };
+            }
             self.rto_at = None;
             self.tail_at = None;
-        } else if self.board.is_empty() {
-            self.state = State::Open; // while it was being ruled on, everything arrived
         } else if severe {
+            if sign == LossSign::Timeout {
+                self.rtt.back_off();
+            }
             self.control.on_timeout(now, self.used_window());
             self.begin_anew(now, sign);
         } else {
@@ -214,9 +223,15 @@ impl Sender {
                 let spread = self.recovery.uses_reports() && self.control.uses_prr();
                 spread.then(|| Prr::new(flight, self.mss))
             } else {
+                if verdict == Verdict::Gentle {
+                    self.control.on_slow_start_loss(now);
+                }
                 None
             };
             if sign == LossSign::Timeout {
+                if verdict == Verdict::Mild {
+                    self.rtt.back_off();
+                }
                 let (una, nxt) = (self.una, self.nxt);
                 self.mark_lost(now, una, nxt);
             }
@@ -254,7 +269,12 @@ impl Sender {
             && (first || self.governor.is_shared())
             && sign == LossSign::Timeout
             && nxt - una > u64::from(self.mss))
-        .then(|| FRto { allowance: u64::from(self.mss), head_arrived: false });
+        .then(|| FRto {
+            allowance: u64::from(self.mss),
+            head_arrived: false,
+            expired_at: now,
+            again_at: None,
+        });
         let end = if f_rto.is_some() { una + u64::from(self.mss) } else { nxt };
         self.mark_lost(now, una, end);
         if first {
@@ -286,27 +306,45 @@ impl Sender {
         if self.board.first().is_some_and(|(_, record)| record.sacked) {
             self.board.forget_reports(); // the receiver reneged (RFC 2018 §8)
         }
-        self.rtt.back_off();
         self.rule(now, LossSign::Timeout);
     }
 
     /// F-RTO (RFC 5682 §2.1): what the first two acknowledgments after a timeout say of it.
-    pub(super) fn settle_f_rto(&mut self, now: Time, advanced: u64, delivered: u64) {
+    /// `newest` is when the newest transmission was sent that arrived.
+    pub(super) fn settle_f_rto(&mut self, now: Time, advanced: u64, delivered: u64, newest: Option<Time>) {
+        let fresh = self.end() > self.nxt && self.edge > self.nxt;
+        let (mss, shared) = (u64::from(self.mss), self.governor.is_shared());
         let State::Loss { end, f_rto: Some(f_rto) } = &mut self.state else { return };
         let end = *end;
         if advanced > 0 && self.una < end {
-            if f_rto.head_arrived {
-                // Only data that was sent once can have moved it: nothing had been lost.
+            // Sooner than the shortest round trip, no answer to what was sent again can have come. (A
+            // connection of its own is as careful as RFC 5682 is.)
+            let since = f_rto.again_at.unwrap_or(f_rto.expired_at);
+            let too_soon = self.rtt.min_rtt().is_some_and(|min| now.saturating_since(since) < min);
+            // Or only data that was sent once can have moved it.
+            if (f_rto.head_arrived && f_rto.again_at.is_none()) || (shared && too_soon) {
                 self.undo_answer(now);
                 return;
             }
-            f_rto.head_arrived = true;
-            f_rto.allowance = 2 * u64::from(self.mss);
-            let fresh = self.end() > self.nxt && self.edge > self.nxt;
-            if fresh {
-                return;
+            if !f_rto.head_arrived {
+                f_rto.head_arrived = true;
+                f_rto.allowance = 2 * mss;
+                if fresh {
+                    return;
+                }
+                if shared {
+                    // There is nothing new to find out with: two segments again, and not the whole window.
+                    f_rto.again_at = Some(now);
+                    let una = self.una;
+                    self.mark_lost(now, una, (una + 2 * mss).min(end));
+                    return;
+                }
             }
-        } else if self.sack && delivered > 0 && self.una < end {
+        } else if self.sack
+            && delivered > 0
+            && self.una < end
+            && newest.is_none_or(|sent| sent < f_rto.expired_at)
+        {
             return; // a report of what had been on its way says nothing yet
         }
         // It was no mistake: what was outstanding is sent again.
@@ -343,6 +381,7 @@ impl Sender {
     fn undo_answer(&mut self, now: Time) {
         self.undo = None;
         self.stats.undone += 1;
+        self.stats.spurious_timeouts += u64::from(matches!(self.state, State::Loss { .. }));
         self.control.on_spurious(now);
         self.rtt.reset_backoff();
         self.state = State::Open;
@@ -353,7 +392,9 @@ impl Sender {
 
     pub(super) fn leave_recovery(&mut self, now: Time, advanced: u64) {
         let (State::Recovery { end, .. } | State::Loss { end, .. }) = self.state else { return };
-        let first_is_enough = self.recovery == Recovery::Reno && matches!(self.state, State::Recovery { .. });
+        // Tahoe is here where the arbiter has ruled that the window stays.
+        let first_is_enough = matches!(self.recovery, Recovery::Reno | Recovery::Tahoe)
+            && matches!(self.state, State::Recovery { .. });
         if self.una >= end || (first_is_enough && advanced > 0) {
             self.state = State::Open;
             self.control.on_recovered(now);

@@ -8,7 +8,7 @@ mod shared;
 
 pub use config::{Ack, Outgoing, SenderConfig, SenderStats};
 
-use crate::arbiter::{Arbiter, LossSign, ProbeAnswer};
+use crate::arbiter::{Arbiter, LossSign, Probe, ProbeAnswer};
 use crate::governor::Governor;
 use crate::prr::Prr;
 use crate::rack::Rack;
@@ -58,6 +58,8 @@ enum State {
     /// The arbiter probes before it rules.
     Waiting {
         sign: LossSign,
+        /// A probe that leaves behind the segment that it brings.
+        behind_head: Option<Probe>,
     },
 }
 
@@ -99,6 +101,8 @@ pub struct Sender {
     tail_probe: Option<TailProbe>,
     undo: Option<Undo>,
     arbiter: Box<dyn Arbiter>,
+    /// The last acknowledged byte, where the arbiter may probe with it.
+    last_octet: Option<u8>,
     control: Box<dyn Control>,
     governor: Governor,
     rtt: RttEstimator,
@@ -155,6 +159,7 @@ impl Sender {
             hole_due: false,
             tail_probe: None,
             undo: None,
+            last_octet: config.arbiter.wants_octet().then_some(0),
             arbiter: config.arbiter,
             control: config.control,
             governor: config.governor,
@@ -306,7 +311,13 @@ impl Sender {
         let duplicate_ack = advanced == 0 && !ack.has_data && !window_changed && !self.board.is_empty();
         let duplicate_report =
             self.sack && ack.sack.first().is_some_and(|&(left, right)| is_duplicate_report(left, right, ack));
-        if duplicate_report && let Some(&(left, right)) = ack.sack.first() {
+        let octet = duplicate_report
+            && matches!(self.state, State::Waiting { .. })
+            && ack.sack.first().is_some_and(|&(left, right)| right - left == 1);
+        if duplicate_report
+            && !octet
+            && let Some(&(left, right)) = ack.sack.first()
+        {
             // A tail loss probe that was not needed says nothing about the order.
             if self.tail_probe.is_none() {
                 self.rack.on_duplicate(self.una, self.nxt);
@@ -317,13 +328,13 @@ impl Sender {
         // Not `duplicate_ack`: by now nothing may be outstanding.
         let plain_duplicate = advanced == 0 && !ack.has_data && !window_changed && ack.sack.is_empty();
         self.settle_tail_probe(now, ack, duplicate_report, plain_duplicate);
-        if let State::Waiting { sign } = self.state {
+        if let State::Waiting { sign, .. } = self.state {
             self.rto_at = None;
-            let answer = ProbeAnswer { number: None, duplicate: duplicate_ack };
+            let answer = ProbeAnswer { number: None, duplicate: duplicate_ack, octet };
             let verdict = self.arbiter.on_probe_answer(now, answer);
             self.answer_loss(now, sign, verdict);
         }
-        self.settle_f_rto(now, advanced, delivered);
+        self.settle_f_rto(now, advanced, delivered, newest);
         self.find_losses(now, advanced, duplicate_ack);
         self.leave_recovery(now, advanced);
         if ack.ecn_echo && self.una >= self.ecn_end && matches!(self.state, State::Open) {
@@ -367,8 +378,8 @@ impl Sender {
 
     /// An answer to one of the arbiter's probes that names its number.
     pub fn on_probe_answer(&mut self, now: Time, number: u32) {
-        if let State::Waiting { sign } = self.state {
-            let answer = ProbeAnswer { number: Some(number), duplicate: false };
+        if let State::Waiting { sign, .. } = self.state {
+            let answer = ProbeAnswer { number: Some(number), duplicate: false, octet: false };
             let verdict = self.arbiter.on_probe_answer(now, answer);
             self.answer_loss(now, sign, verdict);
         }
@@ -437,6 +448,11 @@ impl Sender {
                 }
             }
         }
+        if let Some(octet) = &mut self.last_octet
+            && ack.ack > self.una
+        {
+            self.queue.gather(ack.ack - 1, 1).copy_to(core::slice::from_mut(octet));
+        }
         self.una = ack.ack;
         self.queue.release(ack.ack);
         let rtt = newest_once.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
@@ -453,7 +469,7 @@ impl Sender {
     /// A timer may have fired.
     pub fn on_timeout(&mut self, now: Time) {
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        if let State::Waiting { sign } = self.state {
+        if let State::Waiting { sign, .. } = self.state {
             let verdict = self.arbiter.on_timeout(now);
             self.answer_loss(now, sign, verdict);
         }
