@@ -42,4 +42,4 @@ pub use route::{Endpoint, EndpointError, FixedRoute, MAX_HOPS, Route, RouteForec
 pub use secret::{Identity, NetworkSecret, SecretError};
 pub use sign::{Seen, Signature};
 pub use status::NodeStatus;
-pub use sys::window::limit_window;
+pub use sys::window::offered_window;

@@ -13,8 +13,8 @@ use shorthaul_types::{Bytes, Seed, Time};
 use super::directory::{Directory, DirectoryError};
 use super::key::{Keyring, MAC_LEN};
 use super::message::PORT;
-use super::prober::{Patience, Question};
-use super::probing::{probe, way_to};
+use super::prober::{Found, Patience, Question};
+use super::probing::{probe, probe_and_tell, way_to};
 use super::ranking::{Facts, Ranking, Selection, is_worth_probing};
 use super::survey::Survey;
 use super::table::{Table, TableConfig};
@@ -160,6 +160,15 @@ impl Finder {
     /// # Errors
     /// There is no socket to be had.
     pub fn round(&self, target: SocketAddr, survey: &mut Survey) -> io::Result<()> {
+        self.round_and_tell(target, survey, &mut |_| {})
+    }
+
+    fn round_and_tell(
+        &self,
+        target: SocketAddr,
+        survey: &mut Survey,
+        early: &mut dyn FnMut(&Found),
+    ) -> io::Result<()> {
         let (relays, _) = self.listed();
         let cookie = self.state().cookie;
         let question = Question {
@@ -168,7 +177,7 @@ impl Finder {
             target: Some(target),
             cookie,
         };
-        let findings = probe(&self.config.keys, question, self.config.patience)?;
+        let findings = probe_and_tell(&self.config.keys, question, self.config.patience, early)?;
         if findings.cookie.is_some() {
             self.state().cookie = findings.cookie;
         }
@@ -200,8 +209,12 @@ impl Finder {
     /// # Errors
     /// There is no socket to be had.
     pub fn look(&self, target: SocketAddr) -> io::Result<Survey> {
+        self.look_and_tell(target, &mut |_| {})
+    }
+
+    fn look_and_tell(&self, target: SocketAddr, early: &mut dyn FnMut(&Found)) -> io::Result<Survey> {
         let mut survey = Survey::default();
-        self.round(target, &mut survey)?;
+        self.round_and_tell(target, &mut survey, early)?;
         // Handshakes with the target are worth it only where relays could be.
         if survey.rtts.is_empty() && !self.listed().0.is_empty() {
             self.round_without_responder(target, &mut survey)?;
@@ -223,6 +236,17 @@ impl Finder {
     /// direct, and for a transfer of unknown size, which may be the first of many, the table is filled meanwhile if
     /// [`Refreshing`] runs.
     pub fn best_route(&self, target: SocketAddr, size: Option<Bytes>) -> Choice {
+        self.best_route_and_tell(target, size, &mut |_| {})
+    }
+
+    /// The same; while relays are looked for, those that answer are told to `early`: a client that begins its handshake with
+    /// a relay then has it open when the destination has answered, which is half a round trip later for a relay half-way.
+    pub fn best_route_and_tell(
+        &self,
+        target: SocketAddr,
+        size: Option<Bytes>,
+        early: &mut dyn FnMut(&Found),
+    ) -> Choice {
         let direct = |why: &str| Choice { hops: Vec::new(), why: why.into(), age: None, ranking: None };
         if self.config.selection.policy == Policy::Never {
             return direct("relays are never to be used: go direct");
@@ -242,7 +266,7 @@ impl Finder {
             {
                 return direct("too short a transfer to look for relays first: go direct");
             }
-            (None, Some(_)) => match self.look(target) {
+            (None, Some(_)) => match self.look_and_tell(target, early) {
                 Ok(survey) => (survey.view(), Duration::ZERO),
                 Err(error) => return direct(&format!("no probe can be sent ({error}): go direct")),
             },
