@@ -250,6 +250,8 @@ enum LossTable {
         off: Duration,
         #[serde(default = "certain", deserialize_with = "probability")]
         rate: f64,
+        #[serde(default, with = "serde_duration")]
+        slot: Duration,
     },
 }
 
@@ -268,7 +270,7 @@ pub(crate) fn loss<'de, D: Deserializer<'de>>(d: D) -> Result<Option<LossModel>,
                 LossTable::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
                     LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad }
                 }
-                LossTable::OnOff { on, off, rate } => LossModel::OnOff { on, off, rate },
+                LossTable::OnOff { on, off, rate, slot } => LossModel::OnOff { on, off, rate, slot },
             }))
         },
     )
@@ -353,6 +355,7 @@ enum RecoveryTable {
         block: Bytes,
         #[serde(with = "serde_duration")]
         retry: Duration,
+        retries: Option<u32>,
         #[serde(deserialize_with = "probability")]
         error_good: f64,
         #[serde(deserialize_with = "probability")]
@@ -379,8 +382,8 @@ pub(crate) fn recovery<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<
         |table| {
             Ok(Some(Some(match table {
                 RecoveryTable::Delay { delay, share } => Recovery::Delay { distribution: delay, share },
-                RecoveryTable::RadioBlocks { block, retry, error_good, error_bad, good, bad } => {
-                    Recovery::RadioBlocks { block, retry, error_good, error_bad, good, bad }
+                RecoveryTable::RadioBlocks { block, retry, retries, error_good, error_bad, good, bad } => {
+                    Recovery::RadioBlocks { block, retry, retries, error_good, error_bad, good, bad }
                 }
             })))
         },

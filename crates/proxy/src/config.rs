@@ -1,6 +1,7 @@
+use crate::{AggregateConfig, SenderControl};
 use core::time::Duration;
 use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_tcp::AckPolicy;
+use shorthaul_tcp::{AckPolicy, Arbitration};
 use shorthaul_types::Bytes;
 
 /// How we send into one leg, and acknowledge what comes from it.
@@ -8,6 +9,8 @@ use shorthaul_types::Bytes;
 pub struct LegConfig {
     /// Congestion control of what we send into the leg.
     pub congestion: Algorithm,
+    /// What rules on the losses of what we send into the leg.
+    pub arbiter: Arbitration,
     /// Segments that a flow may send into the leg before it has heard anything back (RFC 6928 allows
     /// ten; whoever knows that the leg takes more can say so).
     pub initial_window: u32,
@@ -26,6 +29,7 @@ impl Default for LegConfig {
     fn default() -> Self {
         LegConfig {
             congestion: Algorithm::Cubic,
+            arbiter: Arbitration::EveryLoss,
             initial_window: 10,
             mtu: 65_535,
             pacing: true,
@@ -53,6 +57,11 @@ pub struct GatewayConfig {
     pub edge: LegConfig,
     /// The leg toward the rest of the world.
     pub wan: LegConfig,
+    /// How senders in the wide area network are kept to what the edge can carry.
+    pub senders: SenderControl,
+    /// How the connections to one host at the edge are served together; `None` leaves each to itself, with
+    /// the congestion control of its leg.
+    pub aggregate: Option<AggregateConfig>,
     /// Key of the hash of the flow table; drawn at random in a real gateway, so that nobody can
     /// choose colliding flows.
     pub hash_seed: u64,
@@ -68,6 +77,8 @@ impl Default for GatewayConfig {
             idle_timeout: Duration::from_secs(124 * 60),
             edge: LegConfig::default(),
             wan: LegConfig::default(),
+            senders: SenderControl::default(),
+            aggregate: None,
             hash_seed: 0,
         }
     }

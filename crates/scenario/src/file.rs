@@ -3,6 +3,8 @@ use crate::{Forward, Metric, Series, Served};
 use serde::{Deserialize, Deserializer};
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{Distribution, LinkSpec};
+use shorthaul_proxy::{AggregateConfig, Clamp};
+use shorthaul_tcp::Arbitration;
 use shorthaul_types::{BitRate, Bytes, serde_duration};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,6 +68,7 @@ pub(crate) struct SchemeSection(pub SchemeTable);
 pub(crate) struct SchemeTable {
     pub profile: Option<String>,
     pub congestion: Option<Algorithm>,
+    pub arbiter: Option<Arbitration>,
     pub pacing: Option<bool>,
     pub ack: Option<AckSection>,
     pub sack: Option<bool>,
@@ -126,11 +129,12 @@ impl<'de> Deserialize<'de> for AckSection {
     }
 }
 
-/// `"linux"`, `"rfc6298"` or the smallest time-out, such as `"200 ms"`.
+/// `"linux"`, `"rfc6298"`, `"coarse"` or the smallest time-out, such as `"200 ms"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RtoSection {
     Linux,
     Rfc6298,
+    Coarse,
     AtLeast(Duration),
     Ticks(Duration),
 }
@@ -141,6 +145,7 @@ impl<'de> Deserialize<'de> for RtoSection {
         match text.trim() {
             "linux" => Ok(RtoSection::Linux),
             "rfc6298" => Ok(RtoSection::Rfc6298),
+            "coarse" => Ok(RtoSection::Coarse),
             other => {
                 let (of, time): (fn(Duration) -> RtoSection, &str) = match other.strip_prefix("ticks of ") {
                     Some(tick) => (RtoSection::Ticks, tick),
@@ -148,7 +153,7 @@ impl<'de> Deserialize<'de> for RtoSection {
                 };
                 shorthaul_types::parse_duration(time).map(of).map_err(|_| {
                     serde::de::Error::custom(format!(
-                        "`{other}` is no retransmission time-out: write \"linux\", \"rfc6298\", \"ticks of 500 ms\" or the smallest one, such as \"200 ms\""
+                        "`{other}` is no retransmission time-out: write \"linux\", \"rfc6298\", \"coarse\", \"ticks of 500 ms\" or the smallest one, such as \"200 ms\""
                     ))
                 })
             }
@@ -260,19 +265,60 @@ impl<'de> Deserialize<'de> for BufferSection {
 #[serde(deny_unknown_fields)]
 pub(crate) struct GatewaySection {
     pub edge: Spanned<String>,
+    #[serde(default = "yes")]
+    pub split: bool,
     #[serde(default)]
     pub to_edge: LegSection,
     #[serde(default)]
     pub to_wan: LegSection,
     pub flow_buffer: Option<Bytes>,
+    pub senders: Option<Spanned<shorthaul_proxy::SenderSpec>>,
+    #[serde(default)]
+    pub bandwidth_changes: Vec<BandwidthSection>,
+    pub aggregate: Option<AggregateSection>,
+}
+
+/// From a time on, what a radio controller says the edge carries.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BandwidthSection {
+    #[serde(with = "serde_duration")]
+    pub at: Duration,
+    pub cell: Option<String>,
+    pub bandwidth: BitRate,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// `"none"`, `"auto"`, `"10 kB"`, or a table of the aggregate's configuration.
+#[derive(Clone, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "`aggregate` is \"none\", \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }"
+)]
+pub(crate) enum AggregateSection {
+    Off(Off),
+    Clamp(Clamp),
+    Whole(Box<AggregateConfig>),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Off {
+    #[serde(alias = "off")]
+    None,
 }
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LegSection {
     pub congestion: Option<Algorithm>,
+    pub arbiter: Option<Arbitration>,
     pub pacing: Option<bool>,
     pub ack: Option<AckSection>,
+    pub rto: Option<RtoSection>,
 }
 
 #[derive(Clone, Deserialize)]

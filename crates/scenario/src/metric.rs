@@ -17,6 +17,9 @@ pub enum Metric {
     WireBytes,
     /// What was sent beyond the payload delivered, as a share of that payload; percent.
     Overhead,
+    /// TCP bytes, headers included, that the hosts that give data sent beyond the payload delivered, as a share of
+    /// that payload; percent. It is the overhead of "probing devices" (PRB §3).
+    SenderOverhead,
     /// Payload bytes sent again, by hosts and relays.
     Retransmitted,
     /// Retransmission time-outs, of hosts and relays.
@@ -33,16 +36,26 @@ pub enum Metric {
     Utilization,
     /// Transfers that did not end before the run did.
     Unfinished,
+    /// Time-outs that their sender itself found to have been mistakes (F-RTO, RFC 5682): nothing was lost.
+    SpuriousTimeouts,
+    /// How long senders were kept waiting by a closed window though they had data and credit; seconds,
+    /// summed over the flows.
+    WindowLimited,
+    /// Payload held by gateways; bytes, mean over the samples.
+    Held,
+    /// The same at the sample with the most.
+    HeldMost,
 }
 
 impl Metric {
     /// Every metric, with what it is.
-    pub const ALL: [(Metric, &'static str, &'static str); 13] = [
+    pub const ALL: [(Metric, &'static str, &'static str); 18] = [
         (Metric::Goodput, "goodput", "bit/s"),
         (Metric::Completion, "completion", "s"),
         (Metric::SetUp, "set-up", "s"),
         (Metric::WireBytes, "wire-bytes", "B"),
         (Metric::Overhead, "overhead", "%"),
+        (Metric::SenderOverhead, "sender-overhead", "%"),
         (Metric::Retransmitted, "retransmitted", "B"),
         (Metric::Timeouts, "timeouts", ""),
         (Metric::Rtt, "rtt", "s"),
@@ -51,6 +64,10 @@ impl Metric {
         (Metric::Fairness, "fairness", ""),
         (Metric::Utilization, "utilization", "%"),
         (Metric::Unfinished, "unfinished", ""),
+        (Metric::SpuriousTimeouts, "spurious-timeouts", ""),
+        (Metric::WindowLimited, "window-limited", "s"),
+        (Metric::Held, "held", "B"),
+        (Metric::HeldMost, "held-most", "B"),
     ];
 
     /// Its name in scenario files and tables.
@@ -88,7 +105,9 @@ pub enum Series {
     Delivered,
     /// Packets in the queue of every link.
     Queue,
-    /// Bytes held by every session of a relay.
+    /// How long a packet would wait in the queue of every link, in seconds.
+    QueueDelay,
+    /// Bytes held by every session of a relay, and by every gateway.
     Buffer,
 }
 
@@ -103,6 +122,7 @@ impl Series {
             Series::InFlight => "in-flight",
             Series::Delivered => "delivered",
             Series::Queue => "queue",
+            Series::QueueDelay => "queue-delay",
             Series::Buffer => "buffer",
         }
     }

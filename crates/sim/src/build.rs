@@ -3,6 +3,7 @@ use crate::SimError;
 use crate::application::{EndReport, FlowEnd};
 use crate::cross::CrossSource;
 use crate::endpoint::{Buffers, ack_policy, connection_config};
+use crate::gateway_node::GatewayNode;
 use crate::host::{AppHost, port_of};
 use crate::network::{Network, NodeState, WayState};
 use crate::pattern::Pattern;
@@ -27,7 +28,7 @@ pub(crate) fn build(scenario: &Scenario, seed: Seed) -> Result<Network, SimError
     let mut nodes = Vec::with_capacity(scenario.nodes.len());
     for (index, routes) in Routes::of(scenario).into_iter().enumerate() {
         let station = builder.station(NodeIndex(index), &mut patterns)?;
-        nodes.push(NodeState { station, routes, sent_bytes: 0 });
+        nodes.push(NodeState { station, routes, sent_bytes: 0, sent_packets: 0 });
     }
     let cross = scenario.cross.iter().map(|cross| CrossSource::new(cross, seed)).collect();
     Ok(Network::new(ways, nodes, cross))
@@ -116,14 +117,18 @@ impl Builder<'_> {
             Role::Relay(relay) => Station::Relay(Box::new(self.relay(node, relay)?)),
             Role::Gateway(gateway) => {
                 let default = GatewayConfig::default();
-                Station::Gateway(Box::new(Gateway::new(GatewayConfig {
+                let config = GatewayConfig {
                     flow_buffer: gateway.flow_buffer.unwrap_or(default.flow_buffer),
                     edge: leg(&gateway.to_edge, self.mtu_toward(node, |from| from == gateway.edge)),
+                    aggregate: gateway.aggregate.clone(),
                     wan: leg(&gateway.to_wan, self.mtu_toward(node, |from| from != gateway.edge)),
                     max_flows: default.max_flows.max(self.scenario.flows.len()),
                     hash_seed: self.seed.derive("gateway").0,
+                    senders: gateway.senders.clone(),
                     ..default
-                })))
+                };
+                let changes = gateway.bandwidth_changes.clone();
+                Station::Gateway(Box::new(GatewayNode::new(Gateway::new(config), changes)))
             }
         })
     }
@@ -237,8 +242,10 @@ fn leg(leg: &Leg, mtu: u32) -> LegConfig {
     let default = LegConfig::default();
     LegConfig {
         congestion: leg.congestion.unwrap_or(default.congestion),
+        arbiter: leg.arbiter.unwrap_or(default.arbiter),
         pacing: leg.pacing.unwrap_or(default.pacing),
         ack: leg.ack.map_or(default.ack, ack_policy),
+        rtt: leg.rto.unwrap_or(default.rtt),
         mtu,
         ..default
     }

@@ -21,6 +21,8 @@ pub struct Run<'a> {
     /// The links before the first flow, while they went on, and after the last.
     pub before: Look,
     pub looks: Vec<Look>,
+    /// What the gateways held: seconds and bytes.
+    pub held: Vec<(f64, u64)>,
     pub after: Look,
     /// When the last flow had ended, in seconds.
     pub ended_at: f64,
@@ -127,6 +129,11 @@ impl Run<'_> {
         }
     }
 
+    /// What the gateways held after the warm-up, in bytes.
+    fn held(&self) -> impl Iterator<Item = f64> + '_ {
+        self.held.iter().filter(|(at, _)| *at >= self.warm_up()).map(|(_, bytes)| *bytes as f64)
+    }
+
     /// All samples of all senders after the warm-up.
     fn samples(&self) -> impl Iterator<Item = &TcpSample> {
         let transfers = self.flows.iter().flat_map(|flown| &flown.transfers);
@@ -156,6 +163,11 @@ impl Run<'_> {
                 Metric::Overhead => {
                     (delivered > 0).then(|| (wire as f64 - delivered as f64) / delivered as f64 * 100.0)
                 }
+                Metric::SenderOverhead => {
+                    let gives = |way: &&Way| self.scenario.flows.iter().any(|flow| flow.from == way.from);
+                    let tcp: u64 = ways.iter().filter(gives).map(Way::offered_tcp_bytes).sum();
+                    (delivered > 0).then(|| (tcp as f64 / delivered as f64 - 1.0) * 100.0)
+                }
                 Metric::Retransmitted => Some(last().map(|sample| sample.retransmitted.0 as f64).sum()),
                 Metric::Timeouts => last().map(|sample| sample.timeouts.map(f64::from)).sum(),
                 Metric::Rtt => mean(self.samples().map(|sample| sample.rtt.as_secs_f64())),
@@ -164,6 +176,10 @@ impl Run<'_> {
                 Metric::Fairness => fairness(flows),
                 Metric::Utilization => self.utilization(ways),
                 Metric::Unfinished => Some(flows.iter().filter(|flow| !flow.ended).count() as f64),
+                Metric::WindowLimited => Some(last().map(|sample| sample.window_limited.as_secs_f64()).sum()),
+                Metric::SpuriousTimeouts => None,
+                Metric::Held => mean(self.held()),
+                Metric::HeldMost => self.held().reduce(f64::max),
             }
         };
         let wanted = self.scenario.measure.metrics.iter();
@@ -190,6 +206,11 @@ impl Run<'_> {
                     let points = self.looks.iter().map(|look| (look.seconds, length(look))).collect();
                     all.push(TimeSeries { series, subject: way.name.clone(), points });
                 }
+                continue;
+            }
+            if series == Series::Buffer && !self.held.is_empty() {
+                let points = self.held.iter().map(|(at, bytes)| (*at, *bytes as f64)).collect();
+                all.push(TimeSeries { series, subject: "gateways".into(), points });
                 continue;
             }
             for (flow, flown) in self.scenario.flows.iter().zip(&self.flows) {
@@ -271,7 +292,7 @@ impl Run<'_> {
             whole += [Direction::Up, Direction::Down]
                 .map(|way| link.config(way, Seed(self.seed)).delay)
                 .iter()
-                .sum();
+                .sum::<Duration>();
             here = link.between[usize::from(direction == Direction::Up)];
         }
         let leg = leg?;
@@ -282,6 +303,12 @@ impl Run<'_> {
 impl Way {
     fn offered_bytes(&self) -> u64 {
         self.after.link.offered_bytes.0 - self.before.link.offered_bytes.0
+    }
+
+    /// Without the headers of IPv4, which the simulated and the live hosts speak.
+    fn offered_tcp_bytes(&self) -> u64 {
+        let packets = self.after.link.offered - self.before.link.offered;
+        self.offered_bytes().saturating_sub(20 * packets)
     }
 
     fn outcome(&self) -> LinkOutcome {
@@ -314,7 +341,7 @@ fn sampled(series: Series, flown: &Flown) -> Vec<(f64, f64)> {
             Series::Sequence => Some(sample.acked.0 as f64 + bytes(sample.unacked)),
             Series::Rtt => (!sample.rtt.is_zero()).then_some(sample.rtt.as_secs_f64()),
             Series::InFlight => Some(bytes(sample.unacked)),
-            Series::Delivered | Series::Queue | Series::Buffer => None,
+            Series::Delivered | Series::Queue | Series::QueueDelay | Series::Buffer => None,
         }
     };
     let transfers = flown.transfers.iter();

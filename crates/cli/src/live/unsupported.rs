@@ -109,8 +109,12 @@ pub fn scheme_at<'a>(scenario: &'a Scenario, flow: &'a Flow, gives: bool) -> Opt
 pub fn unmeasured(scenario: &Scenario) -> Vec<String> {
     let available = available().unwrap_or_default();
     let mut remarks = Vec::new();
-    if scenario.measure.series.contains(&Series::Buffer) {
-        remarks.push("live runs have no series `buffer`: it is that of relays".into());
+    let has_gateway = scenario.nodes.iter().any(|node| matches!(node.role, Role::Gateway(_)));
+    if scenario.measure.series.contains(&Series::Buffer) && !has_gateway {
+        remarks.push("live runs have no series `buffer` without a gateway: it is that of relays".into());
+    }
+    if scenario.measure.metrics.contains(&Metric::SpuriousTimeouts) {
+        remarks.push("live runs have no `spurious-timeouts`: kernels do not say it of a connection; compare `timeouts`".into());
     }
     let paced = |node: &Node| matches!(&node.role, Role::Relay(relay) if KernelScheme::of(&relay.scheme, &available).is_ok_and(|scheme| scheme.paced));
     if scenario.nodes.iter().any(paced) {

@@ -415,7 +415,7 @@ fn mean_loss(loss: &LossModel) -> f64 {
             let bad = if to_bad > 0.0 { to_bad / (to_bad + to_good) } else { 0.0 };
             bad * loss_bad + (1.0 - bad) * loss_good
         }
-        LossModel::OnOff { on, off, rate } => {
+        LossModel::OnOff { on, off, rate, .. } => {
             let (on, off) = (on.as_secs_f64(), off.as_secs_f64());
             if on > 0.0 { rate * on / (on + off) } else { 0.0 }
         }

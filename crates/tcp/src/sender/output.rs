@@ -1,8 +1,9 @@
 //! What leaves next.
 use super::{Outgoing, Sender, State};
-use crate::governor::Transmission;
+use crate::arbiter::ProbeForm;
 use core::time::Duration;
 use shorthaul_types::Time;
+use shorthaul_wire::Payload;
 
 /// Payload of the largest super-segment: what fits into an IPv4 total length with both headers.
 const MAX_SUPER_SEGMENT: u64 = 65_535 - 120;
@@ -24,7 +25,7 @@ impl Sender {
     }
 
     /// How much may leave now.
-    fn credit(&mut self, now: Time) -> u64 {
+    fn credit(&self) -> u64 {
         let in_flight = self.in_flight();
         let own = match &self.state {
             State::Recovery { prr: Some(prr), .. } => prr.allowance(),
@@ -33,7 +34,7 @@ impl Sender {
             _ => self.control.window().saturating_sub(in_flight),
         };
         let own = if self.hole_due && self.board.lost() > 0 { own.max(u64::from(self.mss)) } else { own };
-        self.governor.credit(now, own, in_flight)
+        self.governor.credit(own)
     }
 
     /// The next segment to send, if there is one that may leave now.
@@ -48,14 +49,14 @@ impl Sender {
             });
         }
         if let State::Waiting { .. } = self.state {
-            let probe = self.arbiter.poll_probe(now)?;
-            return Some(Outgoing { probe: Some(probe), ..Outgoing::empty(self.una - 1) });
+            return self.arbiters_probe(now);
         }
         if core::mem::take(&mut self.tail_due)
             && let Some(probe) = self.tail_loss_probe(now)
         {
             return Some(probe);
         }
+        self.restore_mss(now);
         let repair = self.board.first_lost();
         if repair.is_none() && self.nxt >= self.end() {
             if self.in_flight() < self.control.window() {
@@ -72,7 +73,7 @@ impl Sender {
         if self.pace_at.is_some() {
             return None;
         }
-        let credit = self.credit(now);
+        let credit = self.credit();
         let whole = |bytes: u64| bytes / u64::from(self.mss) * u64::from(self.mss);
         let burst = whole(MAX_SUPER_SEGMENT).min(whole(self.pacer.budget(now)).max(u64::from(self.mss)));
         let allowed = burst.min(whole(credit));
@@ -109,6 +110,34 @@ impl Sender {
             self.control.on_transmit_start(now);
         }
         Some(self.transmit(now, self.nxt, len))
+    }
+
+    /// The next probe of the arbiter, if one is due, and before it the segment that it brings.
+    fn arbiters_probe(&mut self, now: Time) -> Option<Outgoing> {
+        let State::Waiting { sign, behind_head } = self.state else { return None };
+        let probe = match behind_head {
+            Some(probe) => {
+                self.state = State::Waiting { sign, behind_head: None };
+                probe
+            }
+            None => {
+                let probe = self.arbiter.poll_probe(now)?;
+                if probe.brings_head && !self.board.is_empty() {
+                    self.state = State::Waiting { sign, behind_head: Some(probe) };
+                    let len = (self.nxt - self.una).min(u64::from(self.mss));
+                    let head = self.transmit(now, self.una, len);
+                    self.rto_at = None; // the probe behind it has its own time
+                    return Some(head);
+                }
+                probe
+            }
+        };
+        self.stats.probes += 1;
+        let mut out = Outgoing { probe: Some(probe), ..Outgoing::empty(self.una - 1) };
+        if probe.form == ProbeForm::Octet {
+            out.payload = Payload::copy_of(&[self.last_octet.unwrap_or(0)]).into();
+        }
+        Some(out)
     }
 
     pub(super) fn arm_persist(&mut self, now: Time) {
@@ -162,7 +191,7 @@ impl Sender {
             undo.resent += end - offset;
             undo.any = true;
         }
-        self.governor.on_send(now, Transmission { offset, bytes: end - offset, retransmission });
+        self.governor.on_send(end - offset);
         self.last_send = now;
         self.stats.sent += payload.len() as u64;
         if retransmission {
