@@ -2,9 +2,9 @@
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{Config, Name, Notice, run_forwarder, run_gateway};
+use shorthaul_proxy::{AggregateConfig, Clamp};
 use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
 use shorthaul_tcp::Arbitration;
-use shorthaul_proxy::{AggregateConfig, Clamp};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

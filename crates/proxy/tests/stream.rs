@@ -5,7 +5,8 @@
 use proptest::prelude::*;
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_proxy::{
-    AckRule, AggregateConfig, Clamp, Gateway, GatewayConfig, PathTailConfig, SenderControl, TailScope, WindowRule,
+    AckRule, AggregateConfig, Clamp, Gateway, GatewayConfig, PathTailConfig, SenderControl, TailScope,
+    WindowRule,
 };
 use shorthaul_tcp::{Ack, AckPolicy, ByteQueue, Receiver, Segment, Sender, SenderConfig};
 use shorthaul_types::{BitRate, Bytes, PortId, SeqNum, SeqSpace, Time};

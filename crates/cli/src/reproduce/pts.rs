@@ -82,7 +82,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         text: include_str!("../../../../papers/pts/fig7.toml"),
         figures: |records| vec![("figure-7", nodes(records))],
         stated: stated::fig7,
-        remark: "Paper: one and two nodes about equal, more are worse because of their service times. Ours: with a window of 20 packets every node that shortens the longest leg helps; 100 us a packet are little beside a round trip of 20 ms a hop. With 220 packets and queues of 110 the shape is the paper's: one node fills the link as two do, and from three on the windows overrun the queues of the short legs.",
+        remark: "Paper: one and two nodes about equal, more are worse because of their service times. Ours: with a window of 20 packets every node that shortens the longest leg helps; 100 us a packet are little beside a round trip of 20 ms a hop. With 220 packets and queues of 110 one node fills the link as two do, and from three on the windows overrun the queues of the short legs: three are worst, more win part of it back.",
     },
     Experiment {
         name: "buffer",
