@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use ipnet::IpNet;
+use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
 use shorthaul_relay::{
     Confinement, Echo, Endpoint, Forwarding, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
     RelayConfig, Settings,
@@ -73,6 +74,12 @@ pub struct Args {
     /// Send back what comes, at this address, for `shorthaul measure`
     #[arg(long, value_name = "LISTEN")]
     echo: Option<SocketAddr>,
+    /// Answer the probes of `shorthaul discover` at this UDP address, with how busy the node is
+    #[arg(long, value_name = "ADDRESS", requires_all = ["secret", "listen"])]
+    probes: Option<SocketAddr>,
+    /// Answer the probes that this host forwards, too: needs CAP_NET_RAW
+    #[arg(long, requires = "probes")]
+    on_path: bool,
     /// Congestion control of the kernel for what leaves here
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
@@ -174,6 +181,8 @@ pub fn run(args: &Args) -> Result<()> {
         }
         None => None,
     };
+    // It takes its sockets before privileges are given up, which its thread keeps until it has them.
+    let answering = answer_probes(args, &node)?;
     let confined = node.confine()?;
     tracing::info!(?confined, "privileges were given up");
     for address in node.addresses() {
@@ -185,6 +194,9 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(address) = node.metrics() {
         println!("ready: metrics at http://{address}/metrics");
     }
+    if let Some(answering) = &answering {
+        println!("ready: answering probes at {}", answering.address());
+    }
     if let Some(echo) = echo {
         println!("ready: echo at {}", echo.address()?);
         thread::Builder::new().name("echo".into()).spawn(move || echo.run())?;
@@ -193,6 +205,24 @@ pub fn run(args: &Args) -> Result<()> {
     // Nobody may listen to this, and that is no error.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     node.run().context("the node stopped")
+}
+
+fn answer_probes(args: &Args, node: &Node) -> Result<Option<Answering>> {
+    let (Some(listen), Some(secret), Some(session)) = (args.probes, &args.secret, node.addresses().first()) else {
+        return Ok(None);
+    };
+    let session = args.reached_by.first().unwrap_or(session);
+    let relay = Identity::relay(*session, args.name.as_deref().unwrap_or_default());
+    let responder = ResponderConfig::new(Keyring::read(secret)?, Some(relay));
+    let config = AnsweringConfig { listen, ..AnsweringConfig::new(responder, args.on_path) };
+    let (status, most) = (node.status(), args.buffer.unwrap_or(NodeConfig::default().most_buffer));
+    let load = move || Load {
+        service_time: status.service_time(),
+        buffer: status.buffer_free().min(most).0,
+        sessions: u32::try_from(status.sessions()).unwrap_or(u32::MAX),
+        overloaded: status.is_overloaded(),
+    };
+    Ok(Some(Answering::start(config, load)?))
 }
 
 fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>) -> NodeConfig {

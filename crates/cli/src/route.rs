@@ -1,16 +1,19 @@
 //! What the commands that use nodes have in common: by which way, and who we are.
-use std::path::PathBuf;
+use std::net::ToSocketAddrs as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use shorthaul_relay::discovery::{Finder, FinderConfig, Keyring, Refreshing};
 use shorthaul_relay::request::SetUp;
 use shorthaul_relay::{
     Client, ClientOptions, Credentials, Endpoint, FixedRoute, Forwarding, Identity, LinkOptions, Links,
-    NetworkSecret, Protection, Route,
+    NetworkSecret, Protection, Route, RouteProvider,
 };
 use shorthaul_types::Bytes;
 
+use crate::discover::Directories;
 use crate::node::LinkKind;
 
 /// The way to take, and who we are to the nodes on it.
@@ -19,6 +22,11 @@ pub struct RouteArgs {
     /// The nodes on the way, the first first, such as `paris:7080,tokyo:7080`; without, directly
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     via: Vec<Endpoint>,
+    /// Find the best way by asking: with --secret, which is the key of the network's probes too
+    #[arg(long, requires = "secret", conflicts_with = "via")]
+    discover: bool,
+    #[command(flatten)]
+    directories: Directories,
     /// Fail rather than go directly when the way by the nodes does
     #[arg(long)]
     never_direct: bool,
@@ -54,15 +62,25 @@ pub struct RouteArgs {
     congestion: Option<String>,
 }
 
+/// What sessions are opened with.
+pub struct Opening {
+    pub client: Client,
+    /// Connections to nodes.
+    pub links: Arc<Links>,
+    /// Asks again, as long as this is kept.
+    _refreshing: Option<Refreshing>,
+}
+
 impl RouteArgs {
     /// The nodes on the way.
     pub fn via(&self) -> &[Endpoint] {
         &self.via
     }
 
-    /// A client, and its connections. `ready` connections are kept to each node that is used.
-    pub fn client(&self, ready: usize) -> Result<(Client, Arc<Links>)> {
-        if self.via.is_empty() && self.never_direct {
+    /// A client, and its connections. `ready` connections are kept to each node that is used. What leads to
+    /// `known` is found out at once, if anything is to be found out.
+    pub fn client(&self, ready: usize, known: Option<&Endpoint>) -> Result<Opening> {
+        if self.via.is_empty() && self.never_direct && !self.discover {
             bail!("--never-direct needs another way: name nodes with --via");
         }
         let secret = self.secret.as_deref().map(NetworkSecret::read).transpose()?;
@@ -91,19 +109,41 @@ impl RouteArgs {
             ready,
         })?);
         let route = Route::via(self.via.clone());
-        let routes = if self.never_direct { FixedRoute::only(route) } else { FixedRoute::or_direct(route) };
+        let mut refreshing = None;
+        let routes: Arc<dyn RouteProvider> = match &self.secret {
+            Some(secret) if self.discover => {
+                let (finder, keeper) = self.finder(secret, known)?;
+                refreshing = Some(keeper);
+                Arc::new(finder)
+            }
+            _ if self.never_direct => Arc::new(FixedRoute::only(route)),
+            _ => Arc::new(FixedRoute::or_direct(route)),
+        };
         let forwarding = if self.store {
             Forwarding::Store
         } else {
             Forwarding::Pipelined { wait_windows: self.wait_windows }
         };
         let client = Client::new(ClientOptions {
-            routes: Arc::new(routes),
+            routes,
             links: Arc::clone(&links),
             set_up: if self.sequential { SetUp::Sequential } else { SetUp::Parallel },
             forwarding,
             buffer: self.buffer,
         });
-        Ok((client, links))
+        Ok(Opening { client, links, _refreshing: refreshing })
+    }
+
+    fn finder(&self, secret: &Path, known: Option<&Endpoint>) -> Result<(Arc<Finder>, Refreshing)> {
+        let directories = self.directories.open()?;
+        let finder = Arc::new(Finder::new(FinderConfig { directories, ..FinderConfig::new(Keyring::read(secret)?) })?);
+        if let Some(known) = known {
+            let text = known.to_string();
+            let mut addresses = text.to_socket_addrs().with_context(|| format!("`{text}` has no address"))?;
+            let target = addresses.next().with_context(|| format!("`{text}` has no address"))?;
+            finder.look(target).context("no probe can be sent")?;
+        }
+        let refreshing = Refreshing::start(&finder)?;
+        Ok((finder, refreshing))
     }
 }
