@@ -90,6 +90,12 @@ pub trait Control: Debug + Send {
     /// cumulatively acknowledged, the lost ones included.
     fn on_congestion(&mut self, now: Time, event: CongestionEvent, flight_size: u64);
 
+    /// A loss met slow start on a path that turned out to be clear: window and threshold become three
+    /// quarters of the window (PRB §4.1). An algorithm without such a window does nothing.
+    fn on_slow_start_loss(&mut self, now: Time) {
+        let _ = now;
+    }
+
     /// The retransmission timer expired. The window falls to one segment and ssthresh by
     /// RFC 5681 equation 4; a further expiry for the same data leaves ssthresh.
     /// `flight_size` as for [`on_congestion`](Control::on_congestion).

@@ -187,6 +187,10 @@ impl Control for Cubic {
         self.curve = Curve { w_max: Some(w_max), cwnd_prior: cwnd, epoch: None };
     }
 
+    fn on_slow_start_loss(&mut self, _now: Time) {
+        self.window.ease();
+    }
+
     fn on_timeout(&mut self, _now: Time, _flight_size: u64) {
         let cwnd = self.window.bytes() as f64;
         if let Some(saved) = self.window.collapse(self.reduced()) {

@@ -157,6 +157,10 @@ impl Control for Hybla {
         self.forget();
     }
 
+    fn on_slow_start_loss(&mut self, _now: Time) {
+        self.window.ease();
+    }
+
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let threshold = self.threshold(flight_size);
         self.undo = self.window.collapse(threshold).or(self.undo);

@@ -64,6 +64,10 @@ impl Control for Reno {
         self.avoidance.reset();
     }
 
+    fn on_slow_start_loss(&mut self, _now: Time) {
+        self.window.ease();
+    }
+
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let half = self.half(flight_size);
         self.undo = self.window.collapse(half).or(self.undo);

@@ -59,6 +59,16 @@ impl RttConfig {
     /// RFC 6298 to the letter: one second at least.
     pub const RFC6298: RttConfig =
         RttConfig { floor: RtoFloor::Whole(Duration::from_secs(1)), ..RttConfig::LINUX };
+
+    /// The stacks derived from BSD in the 1990s (Stevens, TCP/IP Illustrated 2, §25): a clock that ticks every
+    /// 500 ms, two ticks at least, 64 s at most, and 3 s before the first sample.
+    pub const COARSE: RttConfig = RttConfig {
+        initial_rto: Duration::from_secs(3),
+        granularity: Duration::from_millis(500),
+        tick: Duration::from_millis(500),
+        max_rto: Duration::from_secs(64),
+        ..RttConfig::RFC6298
+    };
 }
 
 impl Default for RttConfig {

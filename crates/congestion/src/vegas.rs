@@ -168,6 +168,10 @@ impl Control for Vegas {
         self.start_over(half);
     }
 
+    fn on_slow_start_loss(&mut self, _now: Time) {
+        self.window.ease();
+    }
+
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let half = flight_size.min(self.window.bytes()) / 2;
         self.undo = self.window.collapse(half).or(self.undo);

@@ -158,6 +158,10 @@ impl Control for WestwoodPlus {
         self.avoidance.reset();
     }
 
+    fn on_slow_start_loss(&mut self, _now: Time) {
+        self.window.ease();
+    }
+
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let pipe = self.pipe(flight_size);
         self.bandwidth.rising = false;

@@ -109,6 +109,12 @@ impl Window {
         growth.saturating_sub(room)
     }
 
+    /// Three quarters of the window, and of the threshold as much.
+    pub(crate) fn ease(&mut self) {
+        self.set_bytes(self.bytes / 4 * 3);
+        self.set_ssthresh(self.bytes);
+    }
+
     /// Whether a time-out is being repaired.
     pub(crate) fn is_repairing_timeout(&self) -> bool {
         self.repairing_timeout

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_congestion::Algorithm;
 use shorthaul_proxy::{AggregateConfig, GatewayConfig, LegConfig};
+use shorthaul_tcp::Arbitration;
 use shorthaul_types::Bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,8 @@ pub struct Memory {
 pub struct Leg {
     /// `reno`, `cubic` or `fixed:<size>`.
     pub congestion: Algorithm,
+    /// What rules on losses: `none` or `one-sided-probing`.
+    pub arbiter: Arbitration,
     /// Segments that a flow may send before it has heard anything back.
     #[serde(deserialize_with = "initial_window")]
     pub initial_window: u32,
@@ -102,8 +105,8 @@ impl Default for Memory {
 
 impl Default for Leg {
     fn default() -> Self {
-        let LegConfig { congestion, initial_window, pacing, .. } = LegConfig::default();
-        Leg { congestion, initial_window, mtu: None, pacing }
+        let LegConfig { congestion, arbiter, initial_window, pacing, .. } = LegConfig::default();
+        Leg { congestion, arbiter, initial_window, mtu: None, pacing }
     }
 }
 
@@ -227,9 +230,10 @@ impl Config {
             return value("wan", format!("`{both}` is named as edge too; an interface leads to one side"));
         }
         let leg = |leg: &Leg| {
-            let Leg { congestion, initial_window, mtu, pacing } = *leg;
+            let Leg { congestion, arbiter, initial_window, mtu, pacing } = *leg;
             let usual = LegConfig::default();
-            LegConfig { congestion, initial_window, mtu: mtu.unwrap_or(usual.mtu), pacing, ..usual }
+            let mtu = mtu.unwrap_or(usual.mtu);
+            LegConfig { congestion, arbiter, initial_window, mtu, pacing, ..usual }
         };
         Ok(GatewayConfig {
             flow_buffer: self.memory.per_flow,

@@ -34,7 +34,7 @@ pub(crate) fn of(config: &LinkConfig) -> String {
             let mean = bad * loss_bad + (1.0 - bad) * loss_good;
             parts.push(format!("loss {} in bursts (Gilbert-Elliott)", percent(mean)));
         }
-        LossModel::OnOff { on, off, rate } => {
+        LossModel::OnOff { on, off, rate, .. } => {
             let (on, off) = (format_duration(on), format_duration(off));
             parts.push(format!("loss {} in phases of {on}, none in phases of {off}", percent(rate)));
         }

@@ -121,6 +121,9 @@ pub enum LossModel {
         off: Duration,
         /// The loss probability during the on phase (the paper's error rate), 0 to 1.
         rate: f64,
+        /// Packets share their fate within slots of this length: the rate is then that of lossy time. Zero
+        /// decides about every packet anew.
+        slot: Duration,
     },
 }
 

@@ -107,13 +107,13 @@ impl Loss {
     /// Whether packet `index` is lost, for which [`step`](Self::step) said `per_packet`, and whose
     /// serialization ends at `departure`.
     pub(crate) fn loses(&mut self, index: u64, per_packet: f64, departure: Time) -> bool {
+        let mut index = index;
         let probability = match (&mut self.phases, self.model) {
-            (Some(phases), LossModel::OnOff { rate, .. }) => {
-                if phases.is_on_at(departure) {
-                    rate
-                } else {
-                    0.0
+            (Some(phases), LossModel::OnOff { rate, slot, .. }) => {
+                if slot > Duration::ZERO {
+                    index = (u128::from(departure.as_nanos()) / slot.as_nanos()) as u64;
                 }
+                if phases.is_on_at(departure) { rate } else { 0.0 }
             }
             _ => per_packet,
         };
@@ -181,14 +181,28 @@ mod tests {
         // PRB's 1/5 phases with an error rate of 33 %
         let (on, off) = (Duration::from_secs(1), Duration::from_secs(5));
         let n = 10_000_000;
-        let model = LossModel::OnOff { on, off, rate: 0.33 };
+        let model = LossModel::OnOff { on, off, rate: 0.33, slot: Duration::ZERO };
         let got = share(losses(model, n, Duration::from_millis(10)), n);
         assert!((got - 0.33 / 6.0).abs() < 0.001, "{got}");
 
-        let certain = LossModel::OnOff { on, off, rate: 1.0 };
+        let certain = LossModel::OnOff { on, off, rate: 1.0, slot: Duration::ZERO };
         let burst = mean_burst(losses(certain, n, Duration::from_millis(10)));
         // a phase of mean 1 s, sampled every 10 ms and seen only when at least one sample falls into it
         assert!((burst - 100.0).abs() < 2.5, "{burst}");
+    }
+
+    #[test]
+    fn packets_of_a_slot_share_their_fate() {
+        let secs = Duration::from_secs;
+        let slot = Duration::from_millis(100);
+        let model = LossModel::OnOff { on: secs(4), off: secs(5), rate: 0.1, slot };
+        let n = 2_000_000;
+        let lost: alloc::vec::Vec<bool> = losses(model, n, Duration::from_millis(10)).collect();
+        let got = share(lost.iter().copied(), n);
+        assert!((got - 0.1 * 4.0 / 9.0).abs() < 0.003, "{got}");
+        // Ten packets a slot; a phase may end within one, and a tenth is followed by another.
+        let burst = mean_burst(lost.into_iter());
+        assert!((10.0..11.5).contains(&burst), "{burst}");
     }
 
     #[test]

@@ -250,6 +250,8 @@ enum LossTable {
         off: Duration,
         #[serde(default = "certain", deserialize_with = "probability")]
         rate: f64,
+        #[serde(default, with = "serde_duration")]
+        slot: Duration,
     },
 }
 
@@ -268,7 +270,7 @@ pub(crate) fn loss<'de, D: Deserializer<'de>>(d: D) -> Result<Option<LossModel>,
                 LossTable::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
                     LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad }
                 }
-                LossTable::OnOff { on, off, rate } => LossModel::OnOff { on, off, rate },
+                LossTable::OnOff { on, off, rate, slot } => LossModel::OnOff { on, off, rate, slot },
             }))
         },
     )

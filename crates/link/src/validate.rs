@@ -92,7 +92,7 @@ impl LinkConfig {
                 probability("loss.loss_good", loss_good)?;
                 probability("loss.loss_bad", loss_bad)
             }
-            LossModel::OnOff { on, off, rate } => {
+            LossModel::OnOff { on, off, rate, .. } => {
                 positive("loss.on", on)?;
                 positive("loss.off", off)?;
                 probability("loss.rate", rate)
@@ -186,7 +186,10 @@ mod tests {
             ("outages", LinkConfig { outages: listed(vec![outage(10, 10), outage(15, 10)]), ..base() }),
             (
                 "loss.off",
-                LinkConfig { loss: LossModel::OnOff { on: ms(1), off: ms(0), rate: 0.5 }, ..base() },
+                LinkConfig {
+                    loss: LossModel::OnOff { on: ms(1), off: ms(0), rate: 0.5, slot: Duration::ZERO },
+                    ..base()
+                },
             ),
         ];
         for (part, config) in cases {

@@ -144,7 +144,12 @@ fn pte_recovery_slows_the_link_to_the_mean_service_time() {
 /// PRB §3: the phases are a function of time, so how much is sent does not change when they come.
 #[test]
 fn on_off_loss_does_not_depend_on_the_traffic() {
-    let loss = LossModel::OnOff { on: Duration::from_secs(1), off: Duration::from_secs(5), rate: 1.0 };
+    let loss = LossModel::OnOff {
+        on: Duration::from_secs(1),
+        off: Duration::from_secs(5),
+        rate: 1.0,
+        slot: Duration::ZERO,
+    };
     let lost_at = |spacing: u64| {
         let mut link = Link::new(LinkConfig { loss, ..LinkConfig::default() }, Seed(8));
         (0..600_000 / spacing)

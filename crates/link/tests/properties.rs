@@ -56,7 +56,7 @@ fn losses() -> impl Strategy<Value = LossModel> {
             LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad }
         }),
         (micros(1_000..100_000), micros(1_000..100_000), 0.0..1.0)
-            .prop_map(|(on, off, rate)| LossModel::OnOff { on, off, rate }),
+            .prop_map(|(on, off, rate)| LossModel::OnOff { on, off, rate, slot: Duration::ZERO }),
     ]
 }
 

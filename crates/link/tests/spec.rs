@@ -66,7 +66,7 @@ fn every_key_reaches_its_part() {
             distribution: Distribution::Normal { mean: ms(20), std_dev: ms(5) },
             keeps_order: false,
         }),
-        loss: LossModel::OnOff { on: ms(1000), off: ms(5000), rate: 0.33 },
+        loss: LossModel::OnOff { on: ms(1000), off: ms(5000), rate: 0.33, slot: Duration::ZERO },
         duplicate: 0.01,
         recovery: Some(Recovery::Delay { distribution: Distribution::pareto(ms(500)), share: 0.05 }),
         outages: Outages {

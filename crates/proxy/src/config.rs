@@ -1,7 +1,7 @@
 use crate::AggregateConfig;
 use core::time::Duration;
 use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_tcp::AckPolicy;
+use shorthaul_tcp::{AckPolicy, Arbitration};
 use shorthaul_types::Bytes;
 
 /// How we send into one leg, and acknowledge what comes from it.
@@ -9,6 +9,8 @@ use shorthaul_types::Bytes;
 pub struct LegConfig {
     /// Congestion control of what we send into the leg.
     pub congestion: Algorithm,
+    /// What rules on the losses of what we send into the leg.
+    pub arbiter: Arbitration,
     /// Segments that a flow may send into the leg before it has heard anything back (RFC 6928 allows
     /// ten; whoever knows that the leg takes more can say so).
     pub initial_window: u32,
@@ -27,6 +29,7 @@ impl Default for LegConfig {
     fn default() -> Self {
         LegConfig {
             congestion: Algorithm::Cubic,
+            arbiter: Arbitration::EveryLoss,
             initial_window: 10,
             mtu: 65_535,
             pacing: true,

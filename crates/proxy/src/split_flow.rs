@@ -10,7 +10,7 @@ use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{Ack, Governor, Outgoing, Receiver, Segment, Sender, SenderConfig};
+use shorthaul_tcp::{Ack, Governor, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig};
 use shorthaul_types::{Bytes, Deadline, FlowKey, PortId, Seed, Time};
 use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch};
 
@@ -615,8 +615,11 @@ impl Direction {
             ..ControlParams::new(mss, now)
         };
         let control = out.congestion.build(params.with_initial_segments(out.initial_window));
+        // We stand in for an end that has agreed to nothing.
+        let peer = if agreed.sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
         let sender = SenderConfig {
             sack: agreed.sack,
+            arbiter: out.arbiter.build(now, peer),
             pacing: out.pacing,
             rtt: out.rtt,
             ..SenderConfig::new(mss, control)

@@ -17,6 +17,9 @@ pub enum Metric {
     WireBytes,
     /// What was sent beyond the payload delivered, as a share of that payload; percent.
     Overhead,
+    /// TCP bytes, headers included, that the hosts that give data sent beyond the payload delivered, as a share of
+    /// that payload; percent. It is the overhead of "probing devices" (PRB §3).
+    SenderOverhead,
     /// Payload bytes sent again, by hosts and relays.
     Retransmitted,
     /// Retransmission time-outs, of hosts and relays.
@@ -37,12 +40,13 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, with what it is.
-    pub const ALL: [(Metric, &'static str, &'static str); 13] = [
+    pub const ALL: [(Metric, &'static str, &'static str); 14] = [
         (Metric::Goodput, "goodput", "bit/s"),
         (Metric::Completion, "completion", "s"),
         (Metric::SetUp, "set-up", "s"),
         (Metric::WireBytes, "wire-bytes", "B"),
         (Metric::Overhead, "overhead", "%"),
+        (Metric::SenderOverhead, "sender-overhead", "%"),
         (Metric::Retransmitted, "retransmitted", "B"),
         (Metric::Timeouts, "timeouts", ""),
         (Metric::Rtt, "rtt", "s"),

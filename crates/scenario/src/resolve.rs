@@ -1,11 +1,11 @@
 //! From the sections of a file to a [`Scenario`]: names become places, short forms are spelled out.
 use crate::file::{
     AggregateSection, BufferSection, ChainSection, CrossSection, File, FlowSection, GatewaySection,
-    LegSection, LinkSection, RelaySection, SchemeSection, ViaSection,
+    LegSection, LinkSection, RelaySection, SchemeSection, SetUpSection, ViaSection,
 };
 use crate::{
     Cross, Flow, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex, Relay, Role, Scenario,
-    ScenarioError, Scheme, Workload,
+    ScenarioError, Scheme, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Trace};
 use shorthaul_proxy::AggregateConfig;
@@ -172,6 +172,7 @@ impl Work<'_> {
             },
             service_time: section.service_time,
             packet,
+            served: section.served.0,
             forward: section.forward.0,
         })
     }
@@ -189,6 +190,7 @@ impl Work<'_> {
         }
         let leg = |leg: &LegSection| Leg {
             congestion: leg.congestion,
+            arbiter: leg.arbiter,
             pacing: leg.pacing,
             ack: leg.ack.map(crate::Ack::from),
         };
@@ -354,6 +356,10 @@ impl Work<'_> {
                 to,
                 giver_opens,
                 via: via.clone(),
+                set_up: match flow.set_up {
+                    SetUpSection::Parallel => SetUp::Parallel,
+                    SetUpSection::Sequential => SetUp::Sequential,
+                },
                 start: flow.start,
                 spacing: flow.spacing,
                 number,

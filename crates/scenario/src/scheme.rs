@@ -1,6 +1,7 @@
 use crate::Ack;
 use crate::file::{AckSection, RtoSection, SchemeSection};
 use shorthaul_congestion::{Algorithm, RtoFloor, RttConfig};
+use shorthaul_tcp::Arbitration;
 use shorthaul_types::Bytes;
 
 /// How a host or relay speaks TCP: a named profile, and what is different from it.
@@ -10,6 +11,8 @@ pub struct Scheme {
     pub profile: String,
     /// Another congestion control.
     pub congestion: Option<Algorithm>,
+    /// Another arbiter of what losses mean.
+    pub arbiter: Option<Arbitration>,
     /// Spread bursts over the round trip, or do not.
     pub pacing: Option<bool>,
     /// Another way to acknowledge.
@@ -44,6 +47,7 @@ impl Default for Scheme {
         Scheme {
             profile: "newreno".to_owned(),
             congestion: None,
+            arbiter: None,
             pacing: None,
             ack: None,
             sack: None,
@@ -93,6 +97,7 @@ impl From<&SchemeSection> for Scheme {
         Scheme {
             profile: table.profile.clone().unwrap_or(default.profile),
             congestion: table.congestion,
+            arbiter: table.arbiter,
             pacing: table.pacing,
             ack: table.ack.map(Ack::from),
             sack: table.sack,
@@ -105,6 +110,8 @@ impl From<&SchemeSection> for Scheme {
             rto: table.rto.map(|rto| match rto {
                 RtoSection::Linux => RttConfig::LINUX,
                 RtoSection::Rfc6298 => RttConfig::RFC6298,
+                RtoSection::Ticks(tick) => RttConfig { tick, ..RttConfig::RFC6298 },
+                RtoSection::Coarse => RttConfig::COARSE,
                 RtoSection::AtLeast(least) => {
                     RttConfig { floor: RtoFloor::Whole(least), ..RttConfig::RFC6298 }
                 }

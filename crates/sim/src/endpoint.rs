@@ -12,6 +12,7 @@ pub(crate) fn connection_config(
 ) -> Result<Arc<ConnectionConfig>, UnknownProfile> {
     let mut profile = Profile::named(&scheme.profile)?;
     set(&mut profile.control, scheme.congestion);
+    set(&mut profile.arbiter, scheme.arbiter);
     set(&mut profile.pacing, scheme.pacing);
     set(&mut profile.sack, scheme.sack);
     set(&mut profile.timestamps, scheme.timestamps);

@@ -1,5 +1,5 @@
 //! From a network that runs to numbers.
-use crate::application::{EndReport, Opening, seconds};
+use crate::application::{EndReport, Opening, Transfer, seconds};
 use crate::host::flow_of_port;
 use crate::network::{Network, WayState};
 use crate::outcome::{FlowOutcome, LinkOutcome, Outcome, TimeSeries};
@@ -22,6 +22,9 @@ pub(crate) struct Probe<'a> {
     /// Of every way: packets and seconds in its queue.
     queues: Vec<(Mean, Mean)>,
 }
+
+/// The simulator's hosts speak IPv4 without options.
+const IPV4_HEADER: u64 = 20;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
@@ -169,6 +172,8 @@ impl<'a> Probe<'a> {
                 Metric::Overhead => {
                     (delivered > 0).then(|| (host_bytes as f64 - delivered as f64) / delivered as f64 * 100.0)
                 }
+                Metric::SenderOverhead => (delivered > 0)
+                    .then(|| (tcp_bytes_given(self.scenario, network) / delivered as f64 - 1.0) * 100.0),
                 Metric::Retransmitted => Some(sent.retransmitted as f64),
                 Metric::Timeouts => Some(sent.timeouts as f64),
                 Metric::Rtt => self.rtt.value(),
@@ -266,6 +271,13 @@ fn sum_of(network: &Network, which: impl Fn(&Station) -> bool) -> u64 {
     network.nodes.iter().filter(|node| which(&node.station)).map(|node| node.sent_bytes).sum()
 }
 
+/// What the hosts that give data have sent, IP headers left out.
+fn tcp_bytes_given(scenario: &Scenario, network: &Network) -> f64 {
+    let gives = |index: usize| scenario.flows.iter().any(|flow| flow.from.0 == index);
+    let givers = network.nodes.iter().enumerate().filter(|(index, _)| gives(*index));
+    givers.map(|(_, node)| (node.sent_bytes - IPV4_HEADER * node.sent_packets) as f64).sum()
+}
+
 fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {
     let mut reports: Vec<[Option<&EndReport>; 2]> = vec![[None; 2]; scenario.flows.len()];
     for (flow, gives, report) in ends(network) {
@@ -281,11 +293,17 @@ fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {
         let set_up = |(opened, accepted): (&Opening, &Opening)| {
             Some(seconds(opened.begun, opened.established?.max(accepted.established?)))
         };
+        // A transfer that has a connection of its own begins with the first SYN, though its taker may not have sent that.
+        let begun = |number: usize, transfer: &Transfer| match flow.workload {
+            Workload::Requests { .. } => transfer.started,
+            _ => opener.connections.get(number).map_or(transfer.started, |opening| opening.begun),
+        };
+        let transfers = taker.transfers.iter().enumerate();
         Some(FlowOutcome {
             name: flow.name.clone(),
             delivered: taker.delivered,
             goodput: if time > 0.0 { taker.measured as f64 * 8.0 / time } else { 0.0 },
-            transfers: taker.transfers.iter().map(|t| seconds(t.started, t.ended)).collect(),
+            transfers: transfers.map(|(number, t)| seconds(begun(number, t), t.ended)).collect(),
             set_ups: opener.connections.iter().zip(&listener.connections).filter_map(set_up).collect(),
             ended: taker.done,
         })

@@ -53,6 +53,8 @@ pub(crate) struct NodeState {
     pub routes: Routes,
     /// IP bytes that its machine has sent.
     pub sent_bytes: u64,
+    /// And in how many packets.
+    pub sent_packets: u64,
 }
 
 /// What must not happen, counted, with the first of each kind in words.
@@ -226,6 +228,7 @@ impl Network {
         };
         let size = packet.wire_len() as u32;
         self.nodes[node.0].sent_bytes += u64::from(size);
+        self.nodes[node.0].sent_packets += 1;
         let packet = self.packets.put(packet);
         self.forward(node, Frame { to: to.0 as u32, size, packet });
     }

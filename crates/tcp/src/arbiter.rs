@@ -32,6 +32,8 @@ pub struct LossEvidence {
 pub enum Verdict {
     /// The link lost it: the window stays as it is.
     Transient,
+    /// The link lost it, but the window was still growing exponentially: it stops at three quarters.
+    Gentle,
     /// Congestion: the window is reduced, as after duplicate acknowledgments.
     Mild,
     /// Heavy congestion: the window falls to one segment, as after a timeout.
@@ -40,13 +42,41 @@ pub enum Verdict {
     Waiting,
 }
 
-/// A probe that an arbiter wants to be sent: a segment without data that draws an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A probe that an arbiter wants to be sent: a segment without new data that draws an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// Its number, for probes that carry one and whose answers name it. Against a peer that knows
-    /// nothing of probes it is a zero-length segment below the window, which any acknowledgment
-    /// answers (RFC 9293 §3.10.7.4).
+    /// Its number, for probes that carry one and whose answers name it.
     pub number: u32,
+    /// Which of the two questions of a cycle it asks.
+    pub stage: ProbeStage,
+    /// What it looks like.
+    pub form: ProbeForm,
+    /// The first unacknowledged segment leaves before it, as after a timeout.
+    pub brings_head: bool,
+}
+
+/// The two questions of a probe cycle (PRB §2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProbeStage {
+    /// PROBE1.
+    #[default]
+    First,
+    /// PROBE2.
+    Second,
+}
+
+/// What a probe looks like on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProbeForm {
+    /// A segment without payload below the window, which any stack answers with an acknowledgment
+    /// (RFC 9293 §3.10.7.4).
+    #[default]
+    Empty,
+    /// The last acknowledged byte once more: answered like [`ProbeForm::Empty`], and reported as a
+    /// duplicate where the peer reports any (RFC 2883).
+    Octet,
+    /// A segment without payload that carries the probing option, for a peer that agreed to answer it.
+    Numbered,
 }
 
 /// The answer to a probe.
@@ -56,6 +86,8 @@ pub struct ProbeAnswer {
     pub number: Option<u32>,
     /// It is a duplicate acknowledgment: one more segment has left the network.
     pub duplicate: bool,
+    /// It reports a single acknowledged byte as received twice, as it does of a [`ProbeForm::Octet`].
+    pub octet: bool,
 }
 
 /// Rules on losses, one at a time. While its verdict is [`Verdict::Waiting`], the sender sends its
@@ -85,6 +117,11 @@ pub trait Arbiter: Debug + Send {
     fn on_timeout(&mut self, now: Time) -> Verdict {
         let _ = now;
         Verdict::Waiting
+    }
+
+    /// Whether it may ask for a [`ProbeForm::Octet`]: the sender then remembers the last acknowledged byte.
+    fn wants_octet(&self) -> bool {
+        false
     }
 
     /// When to call [`Arbiter::on_timeout`] next, or to ask for a probe.

@@ -16,11 +16,13 @@
 extern crate alloc;
 
 mod arbiter;
+mod arbitration;
 mod byte_queue;
 mod connection;
 mod governor;
 mod host;
 mod isn;
+mod probing;
 mod profile;
 mod prr;
 mod rack;
@@ -31,13 +33,18 @@ mod scoreboard;
 mod sender;
 mod timers;
 
-pub use arbiter::{Arbiter, EveryLossIsCongestion, LossEvidence, LossSign, Probe, ProbeAnswer, Verdict};
+pub use arbiter::{
+    Arbiter, EveryLossIsCongestion, LossEvidence, LossSign, Probe, ProbeAnswer, ProbeForm, ProbeStage,
+    Verdict,
+};
+pub use arbitration::{Arbitration, UnknownArbitration};
 pub use byte_queue::ByteQueue;
 pub use connection::{
     Addresses, Agreed, Connection, ConnectionConfig, Event, Failure, KeepAlive, State, WindowShifts,
 };
 pub use governor::{Governor, News, Share};
 pub use host::{ConnectError, ConnectionId, Host, HostConfig, HostStats};
+pub use probing::{ProbeTimer, ProbedPeer, Probing, ProbingConfig, ProbingRule};
 pub use profile::{Profile, UnknownProfile};
 pub use reassembly::Reassembly;
 pub use receiver::{AckPolicy, Receiver, Segment};

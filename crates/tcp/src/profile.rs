@@ -1,5 +1,5 @@
 //! Schemes by name: each is a row of data that picks its parts.
-use crate::{AckPolicy, Recovery};
+use crate::{AckPolicy, Arbitration, Recovery};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,6 +16,8 @@ pub struct Profile {
     pub control: Algorithm,
     /// Finds losses and repairs them.
     pub recovery: Recovery,
+    /// Rules what losses mean.
+    pub arbiter: Arbitration,
     /// After a timeout, first looks whether it was spurious (F-RTO, RFC 5682).
     pub f_rto: bool,
     /// After several timeouts in a row, tries smaller segments (RFC 4821).
@@ -47,6 +49,7 @@ const MODERN: Profile = Profile {
     name: "cubic",
     control: Algorithm::Cubic,
     recovery: Recovery::RackTlp,
+    arbiter: Arbitration::EveryLoss,
     f_rto: true,
     finds_black_holes: true,
     pacing: true,
@@ -85,6 +88,25 @@ const PROFILES: &[Profile] = &[
     Profile { name: "tahoe", recovery: Recovery::Tahoe, ..CLASSIC },
     Profile { name: "reno", recovery: Recovery::Reno, ..CLASSIC },
     CLASSIC,
+    Profile {
+        name: "tahoe-probing",
+        recovery: Recovery::Tahoe,
+        arbiter: Arbitration::TAHOE_PROBING,
+        ..CLASSIC
+    },
+    Profile { name: "reno-probing", recovery: Recovery::Reno, arbiter: Arbitration::RENO_PROBING, ..CLASSIC },
+    Profile {
+        name: "adaptive-probing",
+        recovery: Recovery::Reno,
+        arbiter: Arbitration::ADAPTIVE_PROBING,
+        ..CLASSIC
+    },
+    Profile {
+        name: "selective-probing",
+        recovery: Recovery::Reno,
+        arbiter: Arbitration::SELECTIVE_PROBING,
+        ..CLASSIC
+    },
     Profile { name: "sack-reno", control: Algorithm::Reno, ..MODERN },
     MODERN,
     Profile { name: "cubic-ecn", ecn: true, ..MODERN },

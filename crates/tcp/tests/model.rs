@@ -6,7 +6,7 @@ mod half;
 use half::{Fate, Half, MSS};
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_tcp::{
-    Arbiter, EveryLossIsCongestion, LossEvidence, Probe, ProbeAnswer, Recovery, SenderConfig, Verdict,
+    Arbiter, Arbitration, LossEvidence, Probe, ProbeAnswer, ProbedPeer, Recovery, SenderConfig, Verdict,
 };
 use shorthaul_types::{Deadline, Time};
 use std::time::Duration;
@@ -56,10 +56,11 @@ struct ByChance {
 
 impl ByChance {
     fn rule(&mut self) -> Verdict {
-        match self.chance.next() % 4 {
+        match self.chance.next() % 5 {
             0 => Verdict::Transient,
             1 => Verdict::Mild,
             2 => Verdict::Severe,
+            3 => Verdict::Gentle,
             _ => {
                 self.due = true;
                 Verdict::Waiting
@@ -76,7 +77,7 @@ impl Arbiter for ByChance {
     fn poll_probe(&mut self, now: Time) -> Option<Probe> {
         std::mem::take(&mut self.due).then(|| {
             self.at = Some(now + Duration::from_millis(250));
-            Probe { number: 0 }
+            Probe::default()
         })
     }
 
@@ -97,14 +98,22 @@ impl Arbiter for ByChance {
     }
 }
 
-fn run(name: &str, recovery: Recovery, sack: bool, by_chance: bool, seed: u64) {
-    let what = format!("{name}, {recovery}, sack {sack}, arbiter by chance {by_chance}, seed {seed}");
+/// Rules on the losses of a run.
+#[derive(Clone, Copy, Debug)]
+enum Judge {
+    Real(Arbitration),
+    Chance,
+}
+
+fn run(name: &str, recovery: Recovery, sack: bool, judge: Judge, seed: u64) {
+    let what = format!("{name}, {recovery}, sack {sack}, {judge:?}, seed {seed}");
     let algorithm: Algorithm = name.parse().expect("a name");
     let mut chance = Chance(seed);
     let paced = chance.draw(500);
-    let arbiter: Box<dyn Arbiter> = match by_chance {
-        true => Box::new(ByChance { chance: Chance(seed ^ 1), due: false, at: None }),
-        false => Box::new(EveryLossIsCongestion),
+    let peer = if sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
+    let arbiter: Box<dyn Arbiter> = match judge {
+        Judge::Chance => Box::new(ByChance { chance: Chance(seed ^ 1), due: false, at: None }),
+        Judge::Real(arbitration) => arbitration.build(Time::ZERO, peer),
     };
     let params = ControlParams { paced, ..ControlParams::new(MSS as u32, Time::ZERO) };
     let config = SenderConfig {
@@ -153,9 +162,15 @@ fn everything_arrives_whatever_the_parts() {
     println!("seeds from {first}; SEED=<number> chooses others");
     for name in CONTROLS {
         for recovery in Recovery::ALL {
-            for (sack, by_chance) in [(true, false), (true, true), (false, false), (false, true)] {
+            for sack in [true, false] {
                 for seed in first..first + 6 {
-                    run(name, recovery, sack, by_chance, seed);
+                    run(name, recovery, sack, Judge::Chance, seed);
+                    run(name, recovery, sack, Judge::Real(Arbitration::EveryLoss), seed);
+                }
+                for (_, arbitration) in Arbitration::ALL {
+                    for seed in first..first + 3 {
+                        run(name, recovery, sack, Judge::Real(arbitration), seed);
+                    }
                 }
             }
         }

@@ -22,6 +22,7 @@ mod packet;
 mod parse;
 mod payload;
 pub mod pcapng;
+mod probe_option;
 mod segment;
 mod tcp_header;
 mod tcp_options;
@@ -35,5 +36,6 @@ pub use packet::{
 };
 pub use parse::{RejectReason, Rejected, parse};
 pub use payload::{Chunk, Payload, PayloadList};
+pub use probe_option::ProbeOption;
 pub use segment::{Cut, Cuts, cut};
 pub use tcp_header::{SackBlock, SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps, UnknownOptions};

@@ -86,7 +86,7 @@ fn loss(config: &LinkConfig) -> f64 {
             let bad = to_bad / (to_bad + to_good);
             bad * loss_bad + (1.0 - bad) * loss_good
         }
-        LossModel::OnOff { on, off, rate } => {
+        LossModel::OnOff { on, off, rate, .. } => {
             let share = on.as_secs_f64() / (on + off).as_secs_f64();
             share * rate
         }

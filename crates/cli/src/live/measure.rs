@@ -2,10 +2,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use shorthaul_lab::workload::TcpSample;
+use shorthaul_lab::workload::{TcpSample, TransferReport};
 use shorthaul_lab::{DirectionReport, LinkReport};
 use shorthaul_link::{Direction, Rate};
-use shorthaul_scenario::{Flow, Metric, NodeIndex, Role, Scenario, Series, Summary};
+use shorthaul_scenario::{Flow, Metric, NodeIndex, Role, Scenario, Series, Summary, Workload};
 use shorthaul_sim::{Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries, fairness};
 use shorthaul_types::Seed;
 
@@ -112,7 +112,12 @@ impl Run<'_> {
             name: flow.name.clone(),
             delivered,
             goodput: if time > 0.0 { measured as f64 * 8.0 / time } else { 0.0 },
-            transfers: flown.transfers[..complete].iter().map(|(_, r)| r.completed.as_secs_f64()).collect(),
+            transfers: match flow.workload {
+                Workload::Requests { .. } => {
+                    flown.transfers.iter().flat_map(|(_, report)| responses(report)).collect()
+                }
+                _ => flown.transfers[..complete].iter().map(|(_, r)| r.completed.as_secs_f64()).collect(),
+            },
             set_ups: flown
                 .transfers
                 .iter()
@@ -150,6 +155,11 @@ impl Run<'_> {
                 Metric::WireBytes => Some(wire as f64),
                 Metric::Overhead => {
                     (delivered > 0).then(|| (wire as f64 - delivered as f64) / delivered as f64 * 100.0)
+                }
+                Metric::SenderOverhead => {
+                    let gives = |way: &&Way| self.scenario.flows.iter().any(|flow| flow.from == way.from);
+                    let tcp: u64 = ways.iter().filter(gives).map(Way::offered_tcp_bytes).sum();
+                    (delivered > 0).then(|| (tcp as f64 / delivered as f64 - 1.0) * 100.0)
                 }
                 Metric::Retransmitted => Some(last().map(|sample| sample.retransmitted.0 as f64).sum()),
                 Metric::Timeouts => last().map(|sample| sample.timeouts.map(f64::from)).sum(),
@@ -279,6 +289,12 @@ impl Way {
         self.after.link.offered_bytes.0 - self.before.link.offered_bytes.0
     }
 
+    /// Without the headers of IPv4, which the simulated and the live hosts speak.
+    fn offered_tcp_bytes(&self) -> u64 {
+        let packets = self.after.link.offered - self.before.link.offered;
+        self.offered_bytes().saturating_sub(20 * packets)
+    }
+
     fn outcome(&self) -> LinkOutcome {
         let (before, after) = (&self.before.link, &self.after.link);
         LinkOutcome {
@@ -318,4 +334,9 @@ fn sampled(series: Series, flown: &Flown) -> Vec<(f64, f64)> {
         report.samples.iter().filter_map(point)
     });
     points.collect()
+}
+
+/// How long each response of a connection took, from its request on.
+fn responses(report: &TransferReport) -> impl Iterator<Item = f64> {
+    report.responses.iter().map(|(asked, came)| (*came - *asked).as_secs_f64())
 }

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use shorthaul_dataplane::{Config, Leg};
 use shorthaul_lab::{Host, HostDescription, Lab, LinkDescription, LinkKind, Topology};
 use shorthaul_link::Direction;
-use shorthaul_scenario::{Gateway as GatewayRole, NodeIndex, Role, Scenario};
+use shorthaul_scenario::{Gateway as GatewayRole, NodeIndex, Relay, Role, Scenario};
 use shorthaul_types::Seed;
 
 use super::scheme::{KernelScheme, available};
@@ -65,7 +65,8 @@ impl Network {
         let leg = |leg: &shorthaul_scenario::Leg| {
             let usual = Leg::default();
             let congestion = leg.congestion.unwrap_or(usual.congestion);
-            Leg { congestion, pacing: leg.pacing.unwrap_or(usual.pacing), ..usual }
+            let arbiter = leg.arbiter.unwrap_or(usual.arbiter);
+            Leg { congestion, arbiter, pacing: leg.pacing.unwrap_or(usual.pacing), ..usual }
         };
         let mut config = Config {
             edge: interfaces(edge),
@@ -103,13 +104,14 @@ fn topology(scenario: &Scenario, names: &[String], seed: Seed) -> Result<Topolog
     let mut topology = Topology::new(seed.derive("link"));
     for (node, name) in scenario.nodes.iter().zip(names) {
         let description = match &node.role {
-            Role::Host(scheme) => {
+            Role::Host(scheme) | Role::Relay(Relay { scheme, .. }) => {
                 let scheme = KernelScheme::of(scheme, &available)
                     .map_err(|lacking| anyhow::anyhow!(lacking.join("; ")))?;
                 HostDescription {
                     congestion: Some(scheme.congestion.to_owned()),
                     sysctl: scheme.settings,
-                    forward: Some(false),
+                    // A relay carries on what is meant for it, and routes the rest.
+                    forward: Some(matches!(node.role, Role::Relay(_))),
                     ..HostDescription::default()
                 }
             }

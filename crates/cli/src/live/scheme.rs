@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use shorthaul_congestion::{Algorithm, RttConfig};
 use shorthaul_scenario::Scheme;
-use shorthaul_tcp::{Profile, Recovery};
+use shorthaul_tcp::{Arbitration, Profile, Recovery};
 
 /// How a kernel's TCP is told to work like a scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,9 @@ impl KernelScheme {
             lacking.push(format!(
                 "this kernel has no congestion control `{congestion}` (it has {available}); try `modprobe tcp_{congestion}`"
             ));
+        }
+        if scheme.arbiter.unwrap_or(profile.arbiter) != Arbitration::EveryLoss {
+            lacking.push("to Linux every loss is congestion: leave `arbiter` out".into());
         }
         if scheme.ack.is_some() {
             lacking.push("Linux itself decides when to acknowledge: leave `ack` out".into());

@@ -3,7 +3,7 @@ use crate::{Ack, Segment};
 use arrayvec::ArrayVec;
 use core::time::Duration;
 use shorthaul_types::Time;
-use shorthaul_wire::{IpHeader, TcpFlags, TcpHeader, TcpSegment};
+use shorthaul_wire::{IpHeader, ProbeOption, TcpFlags, TcpHeader, TcpSegment};
 
 /// After so long without a segment a timestamp says nothing any more: the peer's clock may have
 /// gone half around (RFC 7323 §5.5).
@@ -148,6 +148,7 @@ impl Connection {
             .filter(|(left, right)| left < right)
             .collect();
         let fin = header.flags.contains(TcpFlags::FIN);
+        let probe = ProbeOption::find(&header.options.unknown).filter(|_| self.agreed.probes);
         let window = u64::from(header.window) << self.peer.shift;
         let elapsed = self.echoed_after(now, header);
         // The clock ticks in milliseconds: never less than it was, lest it be taken for the minimum.
@@ -159,11 +160,19 @@ impl Connection {
                 window,
                 seq: offset,
                 sack: &sack,
-                has_data: !segment.payload.is_empty() || fin,
+                // Nor is a probe or its answer a duplicate: nothing has left the network.
+                has_data: !segment.payload.is_empty() || fin || probe.is_some(),
                 ecn_echo: self.agreed.ecn && header.flags.contains(TcpFlags::ECE),
                 echo,
             },
         );
+        match probe {
+            Some(ProbeOption::Probe1Ack(number) | ProbeOption::Probe2Ack(number)) => {
+                self.sender.on_probe_answer(now, number);
+            }
+            Some(question) => self.probe_answer = question.answer(),
+            None => {}
+        }
         let progress = self.sender.una() > una || window == 0;
         if progress {
             self.unreachable = false;

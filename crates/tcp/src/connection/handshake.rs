@@ -3,12 +3,14 @@ use super::receive_window::ReceiveWindow;
 use super::state::Events;
 use super::timers::Timers;
 use super::{Addresses, Connection, ConnectionConfig, Event, Failure, State};
-use crate::{ByteQueue, Receiver, Sender, SenderConfig};
+use crate::{ByteQueue, ProbedPeer, Receiver, Sender, SenderConfig};
 use alloc::sync::Arc;
 use core::time::Duration;
 use shorthaul_congestion::ControlParams;
 use shorthaul_types::{Seed, SeqNum, SeqSpace, Time};
-use shorthaul_wire::{IpHeader, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps};
+use shorthaul_wire::{
+    IpHeader, ProbeOption, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, UnknownOptions,
+};
 
 /// What the peer's SYN said.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Agreed {
     pub window_scaling: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
+    /// The probing option (PRB §2.1).
+    pub probes: bool,
 }
 
 /// The shifts of window fields, 0…14 (RFC 7323 §2.3).
@@ -82,6 +86,7 @@ impl Connection {
             timestamp_offset: 0,
             timers: Timers::new(now),
             challenges: ChallengeLimit::default(),
+            probe_answer: None,
             reset: None,
             close_wanted: false,
             abandoned: false,
@@ -132,6 +137,9 @@ impl Connection {
             timestamps: profile.timestamps && options.timestamps.is_some(),
             window_scaling: profile.window_scaling && options.window_scale.is_some(),
             ecn: profile.ecn && ecn,
+            // Whoever offers it is answered: that costs nothing, whatever we do ourselves.
+            probes: ProbeOption::find(&options.unknown) == Some(ProbeOption::Offered)
+                && (self.passive || profile.arbiter.probes()),
         };
         if !self.agreed.window_scaling {
             self.own_shift = 0;
@@ -187,6 +195,8 @@ impl Connection {
             (false, 0) if profile.ecn => flags |= TcpFlags::ECE | TcpFlags::CWR,
             _ => {}
         }
+        let probes = offer(profile.arbiter.probes(), agreed.probes);
+        let unknown = if probes { ProbeOption::Offered.to_options() } else { UnknownOptions::new() };
         TcpHeader {
             src_port: self.path.local.port(),
             dst_port: self.path.remote.port(),
@@ -199,6 +209,7 @@ impl Connection {
                 window_scale: scale.then_some(self.own_shift),
                 sack_permitted: offer(profile.sack, agreed.sack),
                 timestamps,
+                unknown,
                 ..TcpOptions::default()
             },
             ..TcpHeader::default()
@@ -297,6 +308,7 @@ fn sender_config(
     let control = profile.control.build(ControlParams { selective_acks: agreed.sack, seed, ..params });
     SenderConfig {
         recovery: profile.recovery,
+        arbiter: profile.arbiter.build(now, ProbedPeer::of(agreed.probes, agreed.sack)),
         sack: agreed.sack,
         f_rto: profile.f_rto,
         finds_black_holes: profile.finds_black_holes,

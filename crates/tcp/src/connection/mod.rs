@@ -24,7 +24,7 @@ use challenge::ChallengeLimit;
 use handshake::{Opening, Peer};
 use receive_window::ReceiveWindow;
 use shorthaul_types::{Bytes, Deadline, PortId, SeqNum, SeqSpace, Time};
-use shorthaul_wire::{Machine, Packet, Payload, PayloadList, TcpHeader, Transport, TxBatch};
+use shorthaul_wire::{Machine, Packet, Payload, PayloadList, ProbeOption, TcpHeader, Transport, TxBatch};
 use state::Events;
 use timers::Timers;
 
@@ -58,6 +58,8 @@ pub struct Connection {
     timestamp_offset: u32,
     timers: Timers,
     challenges: ChallengeLimit,
+    /// The answer to the peer's last probe, which is to leave.
+    probe_answer: Option<ProbeOption>,
     /// A reset that is to leave.
     reset: Option<Box<TcpHeader>>,
     /// The owner has closed, but the handshake is not complete.

@@ -1,11 +1,11 @@
 use super::{Connection, State};
-use crate::Outgoing;
+use crate::{Outgoing, Probe, ProbeForm, ProbeStage};
 use alloc::boxed::Box;
 use core::num::NonZeroU16;
 use shorthaul_types::{PortId, SeqNum, Time};
 use shorthaul_wire::{
-    Packet, PayloadList, SackBlock, SackBlocks, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps,
-    TxBatch,
+    Packet, PayloadList, ProbeOption, SackBlock, SackBlocks, TcpFlags, TcpHeader, TcpOptions, TcpSegment,
+    Timestamps, TxBatch,
 };
 
 /// Segments that one connection sends before another has its turn.
@@ -43,6 +43,9 @@ impl Connection {
         // SACK blocks do not fit beside a full segment, and they are the more urgent news.
         if self.receiver.wants_ack(now) && self.agreed.sack && !self.receiver.sack_ranges().is_empty() {
             self.acknowledge(now, out);
+        }
+        if let Some(answer) = self.probe_answer.take() {
+            self.put_probe(now, answer, out);
         }
         let mut turns = TURN;
         while turns > 0 {
@@ -85,7 +88,14 @@ impl Connection {
 
     /// Data, cut into segments where the driver does not.
     fn put_data(&mut self, now: Time, outgoing: Outgoing, out: &mut TxBatch) {
-        let Outgoing { offset, mut payload, fin, push, retransmission, cwr, .. } = outgoing;
+        let Outgoing { offset, mut payload, fin, push, retransmission, cwr, probe } = outgoing;
+        if let Some(Probe { number, stage, form: ProbeForm::Numbered, .. }) = probe {
+            let question = match stage {
+                ProbeStage::First => ProbeOption::Probe1(number),
+                ProbeStage::Second => ProbeOption::Probe2(number),
+            };
+            return self.put_probe(now, question, out);
+        }
         let mss = self.sender.mss() as usize;
         let mut at = offset;
         loop {
@@ -124,6 +134,14 @@ impl Connection {
             payload = rest;
         }
         self.on_ack_sent();
+    }
+
+    /// A probe of ours, or the answer to one of the peer's.
+    fn put_probe(&mut self, now: Time, option: ProbeOption, out: &mut TxBatch) {
+        let mut header = self.header(now, self.sender.nxt(), TcpFlags::ACK);
+        header.options.unknown = option.to_options();
+        self.on_ack_sent();
+        self.put(out, TcpSegment { header, ..TcpSegment::default() }, 0);
     }
 
     fn on_ack_sent(&mut self) {

@@ -126,4 +126,6 @@ pub struct SenderStats {
     pub undone: u64,
     /// Tail loss probes.
     pub tail_probes: u64,
+    /// Probes of the arbiter.
+    pub probes: u64,
 }

@@ -15,6 +15,17 @@ const WORST_DELAYED_ACK: Duration = Duration::from_millis(200);
 /// fits every IPv6 path with timestamps, the second every IPv4 host.
 const BLACK_HOLE: [(u32, u32); 2] = [(3, 1_208), (6, 536)];
 
+/// How long a path MTU holds that a router told: routes change (RFC 8201 §4 and §5.3).
+const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
+
+/// The path takes smaller segments than the peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReducedMss {
+    /// What the peer takes, in bytes of payload.
+    full: u32,
+    until: Time,
+}
+
 /// A tail loss probe that is unanswered (RFC 8985 §7.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailProbe {
@@ -39,14 +50,17 @@ pub(super) struct FRto {
     again_at: Option<Time>,
 }
 
-/// What it takes to undo the answer to a loss: that the receiver reports all that was sent again as
-/// duplicates (RFC 3708, RFC 2883).
+/// What it takes to undo the answer to a loss: that all that was sent again was sent in vain. Either the
+/// receiver reports it as a duplicate (RFC 3708, RFC 2883), or the original is seen to be what it
+/// acknowledges (RFC 3522, RFC 4015), which is known a round trip sooner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
-    /// Bytes sent again and not reported as duplicates.
+    /// Bytes sent again, and not known to have been sent in vain.
     pub resent: u64,
     /// Something was sent again.
     pub any: bool,
+    /// Bytes whose originals were acknowledged, and whose duplicates are still to be reported.
+    unreported: u64,
 }
 
 impl Sender {
@@ -143,11 +157,20 @@ impl Sender {
         if mss >= self.mss {
             return;
         }
+        let full = self.reduced.map_or(self.mss, |reduced| reduced.full);
+        self.reduced = Some(ReducedMss { full, until: now + PATH_MTU_LIFETIME });
         self.set_mss(mss);
         let (una, nxt) = (self.una, self.nxt);
         self.board.mark_lost(una, nxt, |_, _| {});
         if matches!(self.state, State::Open) && self.board.lost() > 0 {
             self.begin_repair(now, None);
+        }
+    }
+
+    /// Tries the full size again, when what was told of the path has aged.
+    pub(super) fn restore_mss(&mut self, now: Time) {
+        if let Some(reduced) = self.reduced.take_if(|reduced| reduced.until <= now) {
+            self.set_mss(reduced.full);
         }
     }
 
@@ -176,34 +199,53 @@ impl Sender {
     /// Does what the arbiter ruled about a loss.
     pub(super) fn answer_loss(&mut self, now: Time, sign: LossSign, verdict: Verdict) {
         let flight = self.nxt - self.una;
-        // Tahoe knows no milder answer.
         let severe =
-            verdict == Verdict::Severe || (verdict == Verdict::Mild && self.recovery == Recovery::Tahoe);
-        if verdict == Verdict::Waiting {
-            self.state = State::Waiting { sign };
+            verdict == Verdict::Severe || (verdict == Verdict::Mild && !self.recovery.has_fast_recovery());
+        if self.board.is_empty() {
+            self.state = State::Open; // while it was being ruled on, everything arrived
+        } else if verdict == Verdict::Waiting {
+            if !matches!(self.state, State::Waiting { .. }) {
+                self.state = State::Waiting { sign, behind_head: None };
+            }
             self.rto_at = None;
             self.tail_at = None;
-        } else if self.board.is_empty() {
-            self.state = State::Open; // while it was being ruled on, everything arrived
         } else if severe {
-            self.control.on_timeout(now, flight);
+            if sign == LossSign::Timeout {
+                self.rtt.back_off();
+            }
+            self.control.on_timeout(now, self.used_window());
             self.begin_anew(now, sign);
         } else {
             let prr = if verdict == Verdict::Mild {
-                self.control.on_congestion(now, CongestionEvent::Loss, flight);
+                self.control.on_congestion(now, CongestionEvent::Loss, self.used_window());
                 self.ecn_end = self.nxt;
                 self.send_cwr = true;
                 let spread = self.recovery.uses_reports() && self.control.uses_prr();
                 spread.then(|| Prr::new(flight, self.mss))
             } else {
+                if verdict == Verdict::Gentle {
+                    self.control.on_slow_start_loss(now);
+                }
                 None
             };
             if sign == LossSign::Timeout {
+                if verdict == Verdict::Mild {
+                    self.rtt.back_off();
+                }
                 let (una, nxt) = (self.una, self.nxt);
                 self.mark_lost(now, una, nxt);
             }
             self.begin_repair(now, prr);
         }
+    }
+
+    /// What a reduction goes by: FlightSize (RFC 5681 equation 4). While a paced window grows, less is out
+    /// than it allows, as the rest of the round trip's share is still to come; where the window is in use
+    /// and therefore grows, it counts as a whole (as in RFC 9438 §4.6 and RFC 9002 §7.3.2).
+    fn used_window(&self) -> u64 {
+        let flight = self.nxt - self.una;
+        let in_use = self.pacing && self.una <= self.window_limited_until;
+        if in_use { flight.max(self.control.window()) } else { flight }
     }
 
     /// Repairs what is marked, until all that is outstanding now has arrived.
@@ -258,12 +300,12 @@ impl Sender {
             && self.finds_black_holes
             && size < self.mss
         {
+            self.reduced = None; // nobody tells of a black hole: to try again would cost these timeouts again
             self.set_mss(size);
         }
         if self.board.first().is_some_and(|(_, record)| record.sacked) {
             self.board.forget_reports(); // the receiver reneged (RFC 2018 §8)
         }
-        self.rtt.back_off();
         self.rule(now, LossSign::Timeout);
     }
 
@@ -314,10 +356,24 @@ impl Sender {
     }
 
     /// The receiver reports `bytes` that it had before.
-    pub(super) fn on_needless(&mut self, now: Time, bytes: u64) {
+    pub(super) fn on_duplicate_report(&mut self, now: Time, bytes: u64) {
+        let Some(undo) = &mut self.undo else { return };
+        let known = bytes.min(undo.unreported);
+        undo.unreported -= known;
+        undo.resent = undo.resent.saturating_sub(bytes - known);
+        self.undo_if_in_vain(now);
+    }
+
+    /// The originals were delivered of `bytes` that had been sent again.
+    pub(super) fn on_originals(&mut self, now: Time, bytes: u64) {
         let Some(undo) = &mut self.undo else { return };
         undo.resent = undo.resent.saturating_sub(bytes);
-        if undo.any && undo.resent == 0 && self.board.lost() == 0 {
+        undo.unreported += bytes;
+        self.undo_if_in_vain(now);
+    }
+
+    fn undo_if_in_vain(&mut self, now: Time) {
+        if self.undo.is_some_and(|undo| undo.any && undo.resent == 0) && self.board.lost() == 0 {
             self.undo_answer(now);
         }
     }
@@ -335,7 +391,9 @@ impl Sender {
 
     pub(super) fn leave_recovery(&mut self, now: Time, advanced: u64) {
         let (State::Recovery { end, .. } | State::Loss { end, .. }) = self.state else { return };
-        let first_is_enough = self.recovery == Recovery::Reno && matches!(self.state, State::Recovery { .. });
+        // Tahoe is here where the arbiter has ruled that the window stays.
+        let first_is_enough = matches!(self.recovery, Recovery::Reno | Recovery::Tahoe)
+            && matches!(self.state, State::Recovery { .. });
         if self.una >= end || (first_is_enough && advanced > 0) {
             self.state = State::Open;
             self.control.on_recovered(now);

@@ -8,7 +8,7 @@ mod shared;
 
 pub use config::{Ack, Outgoing, SenderConfig, SenderStats};
 
-use crate::arbiter::{Arbiter, LossSign, ProbeAnswer};
+use crate::arbiter::{Arbiter, LossSign, Probe, ProbeAnswer};
 use crate::governor::Governor;
 use crate::prr::Prr;
 use crate::rack::Rack;
@@ -16,13 +16,29 @@ use crate::recovery::Recovery;
 use crate::{ByteQueue, Record, Scoreboard};
 use alloc::boxed::Box;
 use core::time::Duration;
-use loss::{FRto, TailProbe, Undo};
+use loss::{FRto, ReducedMss, TailProbe, Undo};
 use shorthaul_congestion::{AckSample, CongestionEvent, Control, DeliveryRate, Pacer, RttEstimator};
 use shorthaul_types::{Deadline, SeqNum, Time};
 
 /// After this many timeouts in a row without an answer the peer is taken for dead (as Linux's
 /// `tcp_retries2`).
 const MAX_TIMEOUTS: u32 = 15;
+
+/// How much older than it is [`Ack::echo`] can make a segment: a tick of the clock at either end.
+const ECHO_RESOLUTION: Duration = Duration::from_millis(2);
+
+/// What an acknowledgment covers.
+struct Account {
+    /// Bytes that were delivered.
+    delivered: u64,
+    /// When the newest transmission was sent that certainly arrived.
+    newest: Option<Time>,
+    /// A round trip, by our own clock.
+    rtt: Option<Duration>,
+    /// Bytes that were sent again, and of which the original was delivered (Eifel detection, RFC 3522):
+    /// the answer came sooner after the repair than a round trip takes, or echoes an older timestamp.
+    of_originals: u64,
+}
 
 #[derive(Debug)]
 enum State {
@@ -42,6 +58,8 @@ enum State {
     /// The arbiter probes before it rules.
     Waiting {
         sign: LossSign,
+        /// A probe that leaves behind the segment that it brings.
+        behind_head: Option<Probe>,
     },
 }
 
@@ -59,6 +77,7 @@ pub struct Sender {
     window_seq: u64,
     window_ack: u64,
     mss: u32,
+    reduced: Option<ReducedMss>,
     sack: bool,
     recovery: Recovery,
     pacing: bool,
@@ -82,6 +101,8 @@ pub struct Sender {
     tail_probe: Option<TailProbe>,
     undo: Option<Undo>,
     arbiter: Box<dyn Arbiter>,
+    /// The last acknowledged byte, where the arbiter may probe with it.
+    last_octet: Option<u8>,
     control: Box<dyn Control>,
     governor: Governor,
     rtt: RttEstimator,
@@ -121,6 +142,7 @@ impl Sender {
             window_seq: 0,
             window_ack: next,
             mss: config.mss,
+            reduced: None,
             sack: config.sack && recovery.uses_reports(),
             recovery,
             pacing: config.pacing,
@@ -137,6 +159,7 @@ impl Sender {
             hole_due: false,
             tail_probe: None,
             undo: None,
+            last_octet: config.arbiter.wants_octet().then_some(0),
             arbiter: config.arbiter,
             control: config.control,
             governor: config.governor,
@@ -270,7 +293,7 @@ impl Sender {
         let window_changed = self.update_window(ack);
         let (in_flight_before, una_before) = (self.in_flight(), self.una);
         let advanced = ack.ack - self.una;
-        let Accounted { delivered, newest, rtt } = self.account(now, ack);
+        let Account { delivered, newest, rtt, of_originals } = self.account(now, ack);
         if delivered > 0 {
             self.governor.on_delivered(delivered, newest, rtt);
         }
@@ -288,19 +311,26 @@ impl Sender {
         let duplicate_ack = advanced == 0 && !ack.has_data && !window_changed && !self.board.is_empty();
         let duplicate_report =
             self.sack && ack.sack.first().is_some_and(|&(left, right)| is_duplicate_report(left, right, ack));
-        if duplicate_report && let Some(&(left, right)) = ack.sack.first() {
+        let octet = duplicate_report
+            && matches!(self.state, State::Waiting { .. })
+            && ack.sack.first().is_some_and(|&(left, right)| right - left == 1);
+        if duplicate_report
+            && !octet
+            && let Some(&(left, right)) = ack.sack.first()
+        {
             // A tail loss probe that was not needed says nothing about the order.
             if self.tail_probe.is_none() {
                 self.rack.on_duplicate(self.una, self.nxt);
             }
-            self.on_needless(now, right - left);
+            self.on_duplicate_report(now, right - left);
         }
+        self.on_originals(now, of_originals);
         // Not `duplicate_ack`: by now nothing may be outstanding.
         let plain_duplicate = advanced == 0 && !ack.has_data && !window_changed && ack.sack.is_empty();
         self.settle_tail_probe(now, ack, duplicate_report, plain_duplicate);
-        if let State::Waiting { sign } = self.state {
+        if let State::Waiting { sign, .. } = self.state {
             self.rto_at = None;
-            let answer = ProbeAnswer { number: None, duplicate: duplicate_ack };
+            let answer = ProbeAnswer { number: None, duplicate: duplicate_ack, octet };
             let verdict = self.arbiter.on_probe_answer(now, answer);
             self.answer_loss(now, sign, verdict);
         }
@@ -348,8 +378,8 @@ impl Sender {
 
     /// An answer to one of the arbiter's probes that names its number.
     pub fn on_probe_answer(&mut self, now: Time, number: u32) {
-        if let State::Waiting { sign } = self.state {
-            let answer = ProbeAnswer { number: Some(number), duplicate: false };
+        if let State::Waiting { sign, .. } = self.state {
+            let answer = ProbeAnswer { number: Some(number), duplicate: false, octet: false };
             let verdict = self.arbiter.on_probe_answer(now, answer);
             self.answer_loss(now, sign, verdict);
         }
@@ -377,13 +407,21 @@ impl Sender {
     }
 
     /// Books what the acknowledgment covers.
-    fn account(&mut self, now: Time, ack: &Ack<'_>) -> Accounted {
-        let Sender { board, rate, rack, rtt, .. } = self;
-        let min_rtt = rtt.min_rtt();
-        let mut delivered = 0;
+    fn account(&mut self, now: Time, ack: &Ack<'_>) -> Account {
+        let Sender { board, rate, rack, rtt, una, .. } = self;
+        let (una, min_rtt) = (*una, rtt.min_rtt());
+        let (mut delivered, mut of_originals) = (0, 0);
         let mut newest: Option<Time> = None;
         let mut newest_once: Option<Time> = None;
         let mut ambiguous = false;
+        let is_of_original = |start: u64, record: &Record| {
+            let age = now.saturating_since(record.sent.sent_at());
+            // A path can become a little faster.
+            let sooner_than_possible = min_rtt.is_some_and(|min| age < min * 3 / 4);
+            // The timestamp is that of the segment which filled the hole (RFC 7323 §4.3).
+            let echoes_older = start == una && ack.echo.is_some_and(|echo| echo > age + ECHO_RESOLUTION);
+            sooner_than_possible || echoes_older
+        };
         let mut on_delivered = |start: u64, record: &Record| {
             delivered += record.end - start;
             rate.on_delivered(now, record.end - start, &record.sent);
@@ -398,6 +436,9 @@ impl Sender {
             }
             // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
             ambiguous |= record.retransmitted;
+            if record.retransmitted && is_of_original(start, record) {
+                of_originals += record.end - start;
+            }
         };
         board.acknowledge(ack.ack, &mut on_delivered);
         if self.sack {
@@ -407,10 +448,15 @@ impl Sender {
                 }
             }
         }
+        if let Some(octet) = &mut self.last_octet
+            && ack.ack > self.una
+        {
+            self.queue.gather(ack.ack - 1, 1).copy_to(core::slice::from_mut(octet));
+        }
         self.una = ack.ack;
         self.queue.release(ack.ack);
         let rtt = newest_once.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
-        Accounted { delivered, newest, rtt }
+        Account { delivered, newest, rtt, of_originals }
     }
 
     /// When the retransmission timer expires that is started now: coarse timers only do on a tick.
@@ -423,7 +469,7 @@ impl Sender {
     /// A timer may have fired.
     pub fn on_timeout(&mut self, now: Time) {
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        if let State::Waiting { sign } = self.state {
+        if let State::Waiting { sign, .. } = self.state {
             let verdict = self.arbiter.on_timeout(now);
             self.answer_loss(now, sign, verdict);
         }
@@ -468,16 +514,6 @@ impl Sender {
         };
         own.chain(arbiter).min_by_key(|deadline| deadline.at)
     }
-}
-
-/// What an acknowledgment covers.
-struct Accounted {
-    /// Bytes delivered.
-    delivered: u64,
-    /// When the newest transmission was sent that certainly arrived.
-    newest: Option<Time>,
-    /// A round-trip sample.
-    rtt: Option<Duration>,
 }
 
 /// Whether the first block of an option reports a duplicate (RFC 2883 §4): it lies below the

@@ -1,7 +1,9 @@
 //! What leaves next.
 use super::{Outgoing, Sender, State};
+use crate::arbiter::ProbeForm;
 use core::time::Duration;
 use shorthaul_types::Time;
+use shorthaul_wire::Payload;
 
 /// Payload of the largest super-segment: what fits into an IPv4 total length with both headers.
 const MAX_SUPER_SEGMENT: u64 = 65_535 - 120;
@@ -47,14 +49,14 @@ impl Sender {
             });
         }
         if let State::Waiting { .. } = self.state {
-            let probe = self.arbiter.poll_probe(now)?;
-            return Some(Outgoing { probe: Some(probe), ..Outgoing::empty(self.una - 1) });
+            return self.arbiters_probe(now);
         }
         if core::mem::take(&mut self.tail_due)
             && let Some(probe) = self.tail_loss_probe(now)
         {
             return Some(probe);
         }
+        self.restore_mss(now);
         let repair = self.board.first_lost();
         if repair.is_none() && self.nxt >= self.end() {
             if self.in_flight() < self.control.window() {
@@ -108,6 +110,34 @@ impl Sender {
             self.control.on_transmit_start(now);
         }
         Some(self.transmit(now, self.nxt, len))
+    }
+
+    /// The next probe of the arbiter, if one is due, and before it the segment that it brings.
+    fn arbiters_probe(&mut self, now: Time) -> Option<Outgoing> {
+        let State::Waiting { sign, behind_head } = self.state else { return None };
+        let probe = match behind_head {
+            Some(probe) => {
+                self.state = State::Waiting { sign, behind_head: None };
+                probe
+            }
+            None => {
+                let probe = self.arbiter.poll_probe(now)?;
+                if probe.brings_head && !self.board.is_empty() {
+                    self.state = State::Waiting { sign, behind_head: Some(probe) };
+                    let len = (self.nxt - self.una).min(u64::from(self.mss));
+                    let head = self.transmit(now, self.una, len);
+                    self.rto_at = None; // the probe behind it has its own time
+                    return Some(head);
+                }
+                probe
+            }
+        };
+        self.stats.probes += 1;
+        let mut out = Outgoing { probe: Some(probe), ..Outgoing::empty(self.una - 1) };
+        if probe.form == ProbeForm::Octet {
+            out.payload = Payload::copy_of(&[self.last_octet.unwrap_or(0)]).into();
+        }
+        Some(out)
     }
 
     pub(super) fn arm_persist(&mut self, now: Time) {

@@ -7,6 +7,7 @@ mod handshake;
 mod idle;
 mod loss;
 mod path_mtu;
+mod probing;
 mod reset;
 mod sack;
 mod script;
@@ -16,7 +17,7 @@ mod window;
 
 use script::Script;
 use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_tcp::{AckPolicy, ConnectionConfig, Profile, Recovery};
+use shorthaul_tcp::{AckPolicy, Arbitration, ConnectionConfig, Profile, Recovery};
 use std::time::Duration;
 
 /// A host that offers no option but its segment size, acknowledges every second segment or after
@@ -28,6 +29,7 @@ fn plain() -> ConnectionConfig {
             name: "plain",
             control: Algorithm::Reno,
             recovery: Recovery::RackTlp,
+            arbiter: Arbitration::EveryLoss,
             f_rto: false,
             finds_black_holes: false,
             pacing: false,

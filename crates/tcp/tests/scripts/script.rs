@@ -3,9 +3,10 @@
 //! One end is a [`Host`]; the other is the script. A segment is written as
 //!
 //! ```text
-//! P. 1:1001(1000) ack 1 win 5000 <mss 1460,sackOK,TS val 5 ecr 7,wscale 3,sack 9:12> [ect0]
+//! P. 1:1001(1000) ack 1 win 5000 <mss 1460,sackOK,TS val 5 ecr 7,wscale 3,probes,sack 9:12> [ect0]
 //! ```
 //!
+//! (and `probe1 7`, `probe1ack 7`, `probe2 8`, `probe2ack 8`)
 //! with the flags `S F R P . E W`, sequence numbers counted from each end's SYN, and the ECN field
 //! of the IP header in brackets. What an expected segment does not mention may be anything, except
 //! flags, sequence numbers and acknowledgment. Times are milliseconds since the script began; our
@@ -14,8 +15,8 @@
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, ConnectionId, Event, Host, HostConfig};
 use shorthaul_types::{FlowKey, PortId, Seed, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{
-    IcmpError, IcmpErrorKind, IpHeader, Ipv4Header, Machine, Packet, Payload, SackBlock, TcpFlags, TcpHeader,
-    TcpSegment, Timestamps, Transport, TxBatch,
+    IcmpError, IcmpErrorKind, IpHeader, Ipv4Header, Machine, Packet, Payload, ProbeOption, SackBlock,
+    TcpFlags, TcpHeader, TcpSegment, Timestamps, Transport, TxBatch,
 };
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -53,6 +54,7 @@ struct Line {
     wscale: Option<u8>,
     sack: Option<Vec<(i64, i64)>>,
     ecn: Option<u8>,
+    probe: Option<ProbeOption>,
 }
 
 fn number<T: std::str::FromStr>(text: &str, line: &str) -> T {
@@ -105,6 +107,11 @@ impl Line {
                 ["mss", n] => self.mss = Some(number(n, text)),
                 ["wscale", n] => self.wscale = Some(number(n, text)),
                 ["sackOK"] => self.sack_ok = Some(true),
+                ["probes"] => self.probe = Some(ProbeOption::Offered),
+                ["probe1", n] => self.probe = Some(ProbeOption::Probe1(number(n, text))),
+                ["probe1ack", n] => self.probe = Some(ProbeOption::Probe1Ack(number(n, text))),
+                ["probe2", n] => self.probe = Some(ProbeOption::Probe2(number(n, text))),
+                ["probe2ack", n] => self.probe = Some(ProbeOption::Probe2Ack(number(n, text))),
                 ["TS", "val", val, "ecr", ecr] => {
                     self.timestamps = Some((number(val, text), number(ecr, text)));
                 }
@@ -134,6 +141,7 @@ impl Line {
                     && self.sack_ok == actual.sack_ok
                     && self.timestamps == actual.timestamps
                     && self.wscale == actual.wscale
+                    && self.probe == actual.probe
                     && self.sack.as_deref().unwrap_or(&[]) == actual.sack.as_deref().unwrap_or(&[])))
     }
 
@@ -156,6 +164,7 @@ impl Line {
         options.extend((self.sack_ok == Some(true)).then(|| "sackOK".to_string()));
         options.extend(self.timestamps.map(|(val, ecr)| format!("TS val {val} ecr {ecr}")));
         options.extend(self.wscale.map(|shift| format!("wscale {shift}")));
+        options.extend(self.probe.map(|probe| format!("{probe:?}")));
         if let Some(blocks) = self.sack.as_ref().filter(|blocks| !blocks.is_empty()) {
             let blocks: Vec<String> = blocks.iter().map(|(l, r)| format!("{l}:{r}")).collect();
             options.push(format!("sack {}", blocks.join(" ")));
@@ -310,6 +319,7 @@ impl Script {
                 options.sack.iter().map(|b| (relative(theirs, b.left), relative(theirs, b.right))).collect(),
             ),
             ecn: Some(packet.ip.ecn()),
+            probe: ProbeOption::find(&options.unknown),
         }
     }
 
@@ -330,6 +340,7 @@ impl Script {
             ..TcpHeader::default()
         };
         header.options.mss = line.mss;
+        header.options.unknown = line.probe.map(ProbeOption::to_options).unwrap_or_default();
         header.options.window_scale = line.wscale;
         header.options.sack_permitted = line.sack_ok == Some(true);
         header.options.timestamps = line.timestamps.map(|(val, ecr)| Timestamps {

@@ -1,0 +1,93 @@
+//! Figures 2 to 7, 9, 10 and 12 to 25: time and overhead against the error rate.
+use super::measured::{Measured, Tables};
+use super::paper::{Cell, PROTOCOLS, RATES, Stated};
+use shorthaul_report::Unit;
+use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Panel, Point, Series};
+use shorthaul_scenario::Summary;
+
+const CAPTION: &str =
+    "Dots and solid lines: simulation, mean and 95 % confidence. Dashed: the paper's tables.";
+
+const SIMPLE: &[usize] = &[0, 1, 2, 3];
+const ADAPTIVE: &[usize] = &[1, 3, 4];
+const SELECTIVE: &[usize] = &[4, 5];
+
+/// What a figure of the paper shows: its number, the on phase, the protocols, and whether time or overhead.
+const FIGURES: [(u32, u32, &[usize], Shows); 22] = [
+    (2, 1, SIMPLE, Shows::Time),
+    (3, 3, SIMPLE, Shows::Time),
+    (4, 4, SIMPLE, Shows::Time),
+    (5, 1, SIMPLE, Shows::Overhead),
+    (6, 3, SIMPLE, Shows::Overhead),
+    (7, 4, SIMPLE, Shows::Overhead),
+    (9, 1, ADAPTIVE, Shows::Time),
+    (10, 2, ADAPTIVE, Shows::Time),
+    (12, 3, ADAPTIVE, Shows::Time),
+    (13, 4, ADAPTIVE, Shows::Time),
+    (14, 1, ADAPTIVE, Shows::Overhead),
+    (15, 2, ADAPTIVE, Shows::Overhead),
+    (16, 3, ADAPTIVE, Shows::Overhead),
+    (17, 4, ADAPTIVE, Shows::Overhead),
+    (18, 1, SELECTIVE, Shows::Time),
+    (19, 2, SELECTIVE, Shows::Time),
+    (20, 3, SELECTIVE, Shows::Time),
+    (21, 4, SELECTIVE, Shows::Time),
+    (22, 1, SELECTIVE, Shows::Overhead),
+    (23, 2, SELECTIVE, Shows::Overhead),
+    (24, 3, SELECTIVE, Shows::Overhead),
+    (25, 4, SELECTIVE, Shows::Overhead),
+];
+
+#[derive(Clone, Copy)]
+enum Shows {
+    Time,
+    Overhead,
+}
+
+impl Shows {
+    fn of<'a>(self, measured: &'a Measured, stated: &Stated) -> (&'a Summary, f64) {
+        match self {
+            Shows::Time => (&measured.time, stated.time),
+            Shows::Overhead => (&measured.overhead, stated.overhead),
+        }
+    }
+
+    fn axis(self) -> Axis {
+        match self {
+            Shows::Time => Axis::new("task completion time", Unit::Seconds).logarithmic(),
+            Shows::Overhead => Axis::new("overhead", Unit::Plain("%")).from(0.0),
+        }
+    }
+}
+
+/// File names and figures.
+pub fn all(tables: &Tables) -> Vec<(String, Figure)> {
+    FIGURES
+        .iter()
+        .map(|(number, on, protocols, shows)| {
+            let what = match shows {
+                Shows::Time => "task completion time",
+                Shows::Overhead => "overhead",
+            };
+            let title = format!("Figure {number}: {what}, on/off phases of {on}/5 s");
+            let names = RATES.map(|rate| format!("{rate} %"));
+            let mut panel = Panel::new("").x(Axis::categories("error rate", names)).y(shows.axis());
+            for (place, protocol) in protocols.iter().enumerate() {
+                let cells = RATES.iter().enumerate().filter_map(|(x, rate)| {
+                    let (measured, stated) =
+                        tables.get(Cell { on: *on, protocol: *protocol, rate: *rate })?;
+                    let (ours, papers) = shows.of(measured, stated);
+                    let half = ours.confidence().unwrap_or(0.0);
+                    let low = (ours.mean - half).max(ours.mean / 10.0);
+                    Some((Point::new(x as f64, ours.mean).within(low, ours.mean + half), (x as f64, papers)))
+                });
+                let (ours, papers): (Vec<Point>, Vec<(f64, f64)>) = cells.unzip();
+                let hue = Hue::nth(place);
+                panel = panel
+                    .series(Series::new(PROTOCOLS[*protocol], Mark::LineAndDots, hue).points(ours))
+                    .series(Series::line("", hue).dash(Dash::Dashed).points(papers));
+            }
+            (format!("figure-{number}"), Figure::new(&title).caption(CAPTION).panel(panel))
+        })
+        .collect()
+}

@@ -1,0 +1,85 @@
+//! What the paper's Tables 1 to 4 say.
+use anyhow::{Context as _, ensure};
+use serde::Serialize;
+
+/// The tables, by the mean length of the on phase in seconds.
+const TABLES: [(u32, &str); 4] = [
+    (1, include_str!("../../../../../papers/probing/prb-on1-off5.csv")),
+    (2, include_str!("../../../../../papers/probing/prb-on2-off5.csv")),
+    (3, include_str!("../../../../../papers/probing/prb-on3-off5.csv")),
+    (4, include_str!("../../../../../papers/probing/prb-on4-off5.csv")),
+];
+
+/// The protocols, as the tables call them.
+pub const PROTOCOLS: [&str; 6] =
+    ["Tahoe", "Tahoe-Probing", "Reno", "Reno-Probing", "Adaptive-TCP", "Skip-Probing"];
+/// The error rates of the tables, in percent.
+pub const RATES: [u32; 7] = [0, 1, 10, 20, 33, 50, 99];
+
+/// One number of a table, and the one below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Cell {
+    /// The mean length of the on phase, in seconds; that of the off phase is always five.
+    pub on: u32,
+    /// By its place in [`PROTOCOLS`].
+    pub protocol: usize,
+    /// The error rate during the on phase, in percent.
+    pub rate: u32,
+}
+
+impl Cell {
+    /// For people: `Reno, 4/5 s, 99 %`.
+    pub fn name(self) -> String {
+        format!("{}, {}/5 s, {} %", PROTOCOLS[self.protocol], self.on, self.rate)
+    }
+}
+
+/// What the paper states of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Stated {
+    /// Task completion time, in seconds.
+    pub time: f64,
+    /// Overhead, in percent.
+    pub overhead: f64,
+}
+
+/// All cells of all tables.
+///
+/// # Errors
+/// If a table is not what it was.
+pub fn tables() -> anyhow::Result<std::collections::BTreeMap<Cell, Stated>> {
+    let mut cells = std::collections::BTreeMap::new();
+    for (on, text) in TABLES {
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let [name, rate, time, overhead] = fields[..] else {
+                anyhow::bail!("`{line}` has no four fields")
+            };
+            let protocol = PROTOCOLS.iter().position(|known| *known == name);
+            let protocol = protocol.with_context(|| format!("`{name}` is no protocol of the paper"))?;
+            let stated = Stated { time: time.parse()?, overhead: overhead.parse()? };
+            cells.insert(Cell { on, protocol, rate: rate.parse()? }, stated);
+        }
+    }
+    ensure!(cells.len() == 168, "there are {} cells instead of 168", cells.len());
+    Ok(cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell_is_there() {
+        let tables = tables().unwrap();
+        for on in 1..=4 {
+            for protocol in 0..PROTOCOLS.len() {
+                assert!(RATES.iter().all(|&rate| tables.contains_key(&Cell { on, protocol, rate })));
+            }
+        }
+        // Table 4, the worst case of Tahoe and of Tahoe-Probing.
+        let cell = |protocol| tables[&Cell { on: 4, protocol, rate: 99 }];
+        assert_eq!(cell(0), Stated { time: 296.4, overhead: 2.16 });
+        assert_eq!(cell(1), Stated { time: 41.9, overhead: 1.89 });
+    }
+}

@@ -1,0 +1,363 @@
+//! Probing devices (Lahanas and Tsaoussidis): before a loss is answered, the path is asked twice.
+//!
+//! ```text
+//! a loss → PROBE1 → its answer: RTT 1 → PROBE2 → its answer: RTT 2 → the rule decides
+//!            ↑ no answer in time ↓           ↑ no answer in time: PROBE1 again
+//! ```
+//! No data leaves meanwhile. While the path is dead or loses much, the cycle goes on; when it is clear
+//! again, the cycle ends within two round trips, and the round trips that it measured, beside the best one
+//! ever measured with data, say what the loss meant.
+use crate::arbiter::{Arbiter, LossEvidence, LossSign, Probe, ProbeAnswer, ProbeForm, ProbeStage, Verdict};
+use alloc::boxed::Box;
+use arrayvec::ArrayVec;
+use core::time::Duration;
+use shorthaul_types::{Deadline, Time};
+
+/// So many of the last probes are remembered, so that a late answer still counts.
+const REMEMBERED: usize = 16;
+/// Hosts answer few empty segments outside of their window: Linux one in 500 ms
+/// (`tcp_invalid_ratelimit`), lest two hosts challenge each other for ever.
+const EMPTY_INTERVAL: Duration = Duration::from_millis(500);
+/// An answer cannot be younger than this share of the best round trip, in percent. Probes are small, so
+/// their round trip may be somewhat shorter than any that data has measured.
+const YOUNGEST_ANSWER: u32 = 75;
+/// After duplicates, a peer that reports nothing of so many probes in a row is not waited for any longer.
+const PATIENCE: u32 = 8;
+
+/// What becomes of a loss, by the two round trips that were measured. A round trip is good if it is close
+/// to the best one ([`ProbingConfig::tolerance`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProbingRule {
+    /// Both good: the window stays. Otherwise it starts from one segment (PRB §2.1, Figure 1).
+    Tahoe,
+    /// Both good: the window stays. Otherwise fast recovery after duplicates, and one segment after a
+    /// timeout (PRB §2.1, Figure 1).
+    Reno,
+    /// Both good: the window stays, or stops at three quarters if it was in slow start. Only the second
+    /// good: fast recovery. Otherwise one segment (PRB §4.1, Figure 8).
+    Adaptive,
+    /// As [`ProbingRule::Adaptive`], but duplicates begin a cycle only now and then; in between, they are
+    /// answered by fast recovery (PRB §4.2, Figure 11).
+    Selective {
+        /// A cycle begins if round trips were estimated more often than this since the last one.
+        round_trips: u32,
+        /// A cycle begins if the last one is longer ago than this.
+        interval: Duration,
+    },
+}
+
+/// When a probe is taken for lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProbeTimer {
+    /// In percent of the smoothed round trip.
+    pub round_trip_percent: u32,
+    /// But at least so long.
+    pub at_least: Duration,
+}
+
+/// How an arbiter probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProbingConfig {
+    /// What the answers mean.
+    pub rule: ProbingRule,
+    /// By how much, in percent, a good round trip may exceed the best one.
+    pub tolerance: u32,
+    /// When an unanswered PROBE1 is sent again.
+    pub timer: ProbeTimer,
+    /// How long a cycle lasts at most. Then the loss is answered as without probes, and no other cycle
+    /// begins before a round trip was measured with data.
+    pub limit: Duration,
+}
+
+impl ProbingConfig {
+    /// Between two ends that both know the probing option. A round trip is good if it is "close to the best"
+    /// in the simple rules, which a quarter more still is, and no worse than the best in the adaptive ones.
+    /// PROBE1 is repeated after two round trips, and cycles are given up after two minutes.
+    pub const fn new(rule: ProbingRule) -> Self {
+        let tolerance = match rule {
+            ProbingRule::Tahoe | ProbingRule::Reno => 25,
+            ProbingRule::Adaptive | ProbingRule::Selective { .. } => 0,
+        };
+        let timer = ProbeTimer { round_trip_percent: 200, at_least: Duration::from_millis(100) };
+        ProbingConfig { rule, tolerance, timer, limit: Duration::from_secs(120) }
+    }
+
+    /// Toward peers that know nothing of probes: PROBE1 is repeated twice a round trip, forty times a second
+    /// at most, so that a link that returns is noticed at once.
+    pub const ONE_SIDED: ProbingConfig = ProbingConfig {
+        timer: ProbeTimer { round_trip_percent: 50, at_least: Duration::from_millis(25) },
+        ..ProbingConfig::new(ProbingRule::Reno)
+    };
+}
+
+/// Whom an arbiter probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbedPeer {
+    /// It agreed to answer the probing option.
+    Willing,
+    /// It knows nothing of probes, and reports duplicates (RFC 2883).
+    Reporting,
+    /// It knows nothing of probes and reports nothing: an answer cannot be told from an acknowledgment of
+    /// data, so only timeouts, when no acknowledgment is under way, begin a cycle.
+    Plain,
+}
+
+impl ProbedPeer {
+    /// By what the SYNs agreed on: whether it answers the probing option, and whether it sends selective
+    /// acknowledgments, with which duplicates are reported.
+    pub(crate) const fn of(willing: bool, sack: bool) -> Self {
+        match (willing, sack) {
+            (true, _) => ProbedPeer::Willing,
+            (false, true) => ProbedPeer::Reporting,
+            (false, false) => ProbedPeer::Plain,
+        }
+    }
+}
+
+/// An arbiter that probes before it rules.
+#[derive(Debug)]
+pub struct Probing {
+    config: ProbingConfig,
+    peer: ProbedPeer,
+    best: Option<Duration>,
+    smoothed: Option<Duration>,
+    /// Estimates of the round trip since the last cycle, one a round trip.
+    estimates: u32,
+    estimate_until: Time,
+    last_cycle: Time,
+    next_number: u32,
+    empty_at: Option<Time>,
+    /// Boxed, as most of the time there is none.
+    cycle: Option<Box<Cycle>>,
+    /// A cycle reached the limit, and nothing was measured since.
+    exhausted: bool,
+    /// The peer has reported a byte as a duplicate.
+    has_reported: bool,
+}
+
+#[derive(Debug)]
+struct Cycle {
+    sign: LossSign,
+    in_slow_start: bool,
+    began: Time,
+    stage: ProbeStage,
+    first_is_good: bool,
+    /// Probes of this stage, the last ones.
+    sent: ArrayVec<(u32, Time), REMEMBERED>,
+    unanswered: u32,
+    /// When the next probe is due; at once if `None`.
+    next_at: Option<Time>,
+    /// How long PROBE2 is waited for at least: what PROBE1 took may be far more than usual.
+    patience: Duration,
+}
+
+impl Probing {
+    /// An arbiter for a connection that begins now, to such a peer.
+    pub fn new(now: Time, config: ProbingConfig, peer: ProbedPeer) -> Self {
+        Probing {
+            config,
+            peer,
+            best: None,
+            smoothed: None,
+            estimates: 0,
+            estimate_until: now,
+            last_cycle: now,
+            next_number: 0,
+            empty_at: None,
+            cycle: None,
+            exhausted: false,
+            has_reported: false,
+        }
+    }
+
+    /// Whether this loss begins a cycle.
+    fn probes(&self, now: Time, sign: LossSign) -> bool {
+        if self.exhausted {
+            return false;
+        }
+        match (sign, self.config.rule) {
+            (LossSign::Timeout, _) => true,
+            (LossSign::Acknowledgments, _) if self.peer == ProbedPeer::Plain => false,
+            (LossSign::Acknowledgments, ProbingRule::Selective { round_trips, interval }) => {
+                self.estimates > round_trips || now.saturating_since(self.last_cycle) > interval
+            }
+            (LossSign::Acknowledgments, _) => true,
+        }
+    }
+
+    /// The answer to a loss of which probes say nothing, or nothing good.
+    fn congested(&self, sign: LossSign) -> Verdict {
+        match (self.config.rule, sign) {
+            (ProbingRule::Tahoe, _) | (_, LossSign::Timeout) => Verdict::Severe,
+            _ => Verdict::Mild,
+        }
+    }
+
+    fn decide(&self, cycle: &Cycle, second_is_good: bool) -> Verdict {
+        let adaptive = matches!(self.config.rule, ProbingRule::Adaptive | ProbingRule::Selective { .. });
+        match (cycle.first_is_good, second_is_good) {
+            (true, true) if adaptive && cycle.in_slow_start => Verdict::Gentle,
+            (true, true) => Verdict::Transient,
+            (false, true) if adaptive => Verdict::Mild,
+            // The paper leaves open what a good first and a bad second mean: it is getting worse.
+            _ if adaptive => Verdict::Severe,
+            _ => self.congested(cycle.sign),
+        }
+    }
+
+    fn is_good(&self, rtt: Duration) -> bool {
+        self.best.is_some_and(|best| rtt <= best + best * self.config.tolerance / 100)
+    }
+
+    fn interval(&self) -> Duration {
+        let ProbeTimer { round_trip_percent, at_least } = self.config.timer;
+        self.smoothed.map_or(at_least, |rtt| (rtt * round_trip_percent / 100).max(at_least))
+    }
+
+    /// The form of a probe. Those with a byte are always answered, but are new to some middleboxes; those
+    /// without are answered now and then.
+    fn form(&self, now: Time, sign: LossSign) -> ProbeForm {
+        let rested = self.empty_at.is_none_or(|at| now.saturating_since(at) > EMPTY_INTERVAL);
+        match (self.peer, sign) {
+            (ProbedPeer::Willing, _) => ProbeForm::Numbered,
+            (_, LossSign::Timeout) if rested => ProbeForm::Empty,
+            _ => ProbeForm::Octet,
+        }
+    }
+
+    /// How long ago the probe was sent that this answers, if it answers one.
+    fn round_trip(&self, now: Time, cycle: &Cycle, answer: ProbeAnswer) -> Option<Duration> {
+        let mut ages = cycle.sent.iter().rev().map(|(number, at)| (*number, now.saturating_since(*at)));
+        let found = match (self.peer, answer.number) {
+            (ProbedPeer::Willing, Some(asked)) => ages.find(|(number, _)| *number == asked),
+            (ProbedPeer::Willing, None) => None,
+            // Acknowledgments of data are still under way.
+            _ if cycle.sign == LossSign::Acknowledgments && !answer.octet => None,
+            _ => {
+                let youngest = self.best.map_or(Duration::ZERO, |best| best * YOUNGEST_ANSWER / 100);
+                ages.find(|(_, age)| *age >= youngest)
+            }
+        };
+        found.map(|(_, age)| age)
+    }
+}
+
+impl Arbiter for Probing {
+    fn judge(&mut self, now: Time, evidence: &LossEvidence) -> Verdict {
+        if self.best.is_none() {
+            self.best = evidence.min_rtt; // of the handshake: no data was acknowledged yet
+            self.smoothed = evidence.srtt;
+        }
+        if !self.probes(now, evidence.sign) {
+            return self.congested(evidence.sign);
+        }
+        self.estimates = 0;
+        self.last_cycle = now;
+        self.cycle = Some(Box::new(Cycle {
+            sign: evidence.sign,
+            in_slow_start: evidence.in_slow_start,
+            began: now,
+            stage: ProbeStage::First,
+            first_is_good: false,
+            sent: ArrayVec::new(),
+            unanswered: 0,
+            next_at: None,
+            patience: Duration::ZERO,
+        }));
+        Verdict::Waiting
+    }
+
+    fn on_rtt_sample(&mut self, now: Time, rtt: Duration) {
+        self.exhausted = false;
+        self.best = Some(self.best.map_or(rtt, |best| best.min(rtt)));
+        self.smoothed = Some(self.smoothed.map_or(rtt, |smoothed| (smoothed * 7 + rtt) / 8));
+        if now >= self.estimate_until {
+            self.estimates = self.estimates.saturating_add(1);
+            self.estimate_until = now + rtt;
+        }
+    }
+
+    fn poll_probe(&mut self, now: Time) -> Option<Probe> {
+        let interval = self.interval();
+        let sign = self.cycle.as_ref()?.sign;
+        let form = self.form(now, sign);
+        let one_sided = self.peer != ProbedPeer::Willing;
+        let cycle = self.cycle.as_mut()?;
+        if cycle.next_at.is_some_and(|at| at > now) {
+            return None;
+        }
+        if cycle.stage == ProbeStage::Second && !cycle.sent.is_empty() {
+            // It or its answer was lost: the fault lasts, and so does the cycle.
+            cycle.stage = ProbeStage::First;
+            cycle.sent.clear();
+        }
+        if cycle.sent.is_full() {
+            cycle.sent.remove(0);
+        }
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        cycle.sent.push((number, now));
+        cycle.unanswered += 1;
+        let wait = match cycle.stage {
+            ProbeStage::First => interval,
+            ProbeStage::Second => cycle.patience.max(interval),
+        };
+        cycle.next_at = Some(now + wait);
+        if form == ProbeForm::Empty {
+            self.empty_at = Some(now);
+        }
+        let brings_head = one_sided && cycle.stage == ProbeStage::Second;
+        Some(Probe { number, stage: cycle.stage, form, brings_head })
+    }
+
+    fn on_probe_answer(&mut self, now: Time, answer: ProbeAnswer) -> Verdict {
+        let Some(mut cycle) = self.cycle.take() else { return Verdict::Mild };
+        self.has_reported |= answer.octet;
+        let Some(rtt) = self.round_trip(now, &cycle, answer) else {
+            self.cycle = Some(cycle);
+            return Verdict::Waiting;
+        };
+        let good = self.is_good(rtt);
+        if cycle.stage == ProbeStage::Second {
+            return self.decide(&cycle, good);
+        }
+        cycle.first_is_good = good;
+        cycle.stage = ProbeStage::Second;
+        cycle.sent.clear();
+        cycle.unanswered = 0;
+        cycle.next_at = None;
+        cycle.patience = rtt.max(self.smoothed.unwrap_or(rtt)) * 2;
+        self.cycle = Some(cycle);
+        Verdict::Waiting
+    }
+
+    fn on_timeout(&mut self, now: Time) -> Verdict {
+        let Some(cycle) = &self.cycle else { return Verdict::Mild };
+        let sign = cycle.sign;
+        let silent = self.peer == ProbedPeer::Reporting
+            && sign == LossSign::Acknowledgments
+            && cycle.unanswered >= PATIENCE
+            && cycle.next_at.is_some_and(|at| at <= now);
+        if silent && !self.has_reported {
+            self.peer = ProbedPeer::Plain;
+        }
+        let over = now >= cycle.began + self.config.limit;
+        self.exhausted |= over;
+        if silent || over {
+            self.cycle = None;
+            self.congested(sign)
+        } else {
+            Verdict::Waiting
+        }
+    }
+
+    fn wants_octet(&self) -> bool {
+        self.peer != ProbedPeer::Willing
+    }
+
+    fn poll_timeout(&self) -> Option<Deadline> {
+        let cycle = self.cycle.as_ref()?;
+        let at = (cycle.began + self.config.limit).min(cycle.next_at?);
+        Some(Deadline { at, timer: "probe" })
+    }
+}
