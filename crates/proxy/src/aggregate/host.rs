@@ -21,6 +21,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const GIVE_UP: Duration = Duration::from_secs(924);
 /// The serial number of a turn that is a probe.
 const PROBE: u64 = u64::MAX;
+/// The peak falls toward the window by this part with each acknowledgment.
+const PEAK_FALLS: u64 = 1000;
 /// A rate of all connections is the mean over so many segments.
 const AVERAGED: u32 = 16;
 
@@ -83,6 +85,8 @@ pub(crate) struct Host {
     /// Since when it has no connections.
     pub empty_since: Time,
     window: SharedWindow,
+    /// The largest window of late: what is queued here must not run out when a link becomes faster again.
+    peak: u64,
     rtt: RttEstimator,
     pacer: Pacer,
     log: SkipackLog,
@@ -114,6 +118,7 @@ impl Host {
             armed: None,
             empty_since: now,
             window: SharedWindow::new(now, config.clamp, mss),
+            peak: 0,
             rtt: RttEstimator::new(RttConfig::LINUX),
             pacer: Pacer::new(mss),
             log: SkipackLog::default(),
@@ -190,7 +195,7 @@ impl Host {
         Situation {
             mean_rate: self.rate.get(now) / active as f64,
             queued: self.queued,
-            target: surplus * self.window() as f64,
+            target: surplus * self.peak.max(self.window()) as f64,
             active,
             most: config.host_buffer.0 / active as u64,
         }
@@ -283,6 +288,8 @@ impl Host {
             self.window.on_delivery(Delivery { now, bytes: news.delivered, sent_at, rtt });
         }
         self.pace();
+        let window = self.window();
+        self.peak = window.max(self.peak - self.peak.saturating_sub(window) / PEAK_FALLS);
         self.rto_at = None;
         self.settle_timer(now);
         back
