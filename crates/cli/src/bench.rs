@@ -1,7 +1,8 @@
 //! `shorthaul bench`: how good the program's own predictions are.
 //!
-//! Reading order: `draw` (random numbers by name), `paths` (forecasts on random paths), `sites` (placements among random
+//! Reading order: `discovery` (relays found and chosen, live); of the planner: `draw` (random numbers by name), `paths` (forecasts on random paths), `sites` (placements among random
 //! sites), `verdict` (the errors, as a table and as JSON).
+mod discovery;
 mod draw;
 mod paths;
 mod sites;
@@ -24,6 +25,8 @@ pub struct Args {
 enum What {
     /// The planner's forecasts, decisions and placements, against the simulator
     Plan(PlanArgs),
+    /// Relays found and chosen by themselves, live
+    Discovery(discovery::DiscoveryArgs),
 }
 
 /// Forecasts against simulations on random paths, and placements against trying every chain.
@@ -57,7 +60,10 @@ const ENDS: [Ends; 2] = [
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let What::Plan(args) = &args.what;
+    let args = match &args.what {
+        What::Plan(args) => args,
+        What::Discovery(args) => return discovery::run(args),
+    };
     ensure!(args.paths > 0 && args.repeats > 0, "--paths 0 or --repeats 0 would measure nothing");
     let mut ledger = Ledger::open(&args.out.join("runs.jsonl"))?;
     let cases = paths::cases(args, &mut ledger)?;

@@ -1,8 +1,7 @@
 //! A chain of legs that the planner forecasts and the simulator runs: the same thing for both.
-use shorthaul_planner::{Forwarding, Path, ThroughputModel, Transfer};
+use shorthaul_planner::{Forwarding, Path, SetUp, ThroughputModel, Transfer};
 use shorthaul_scenario::{Metric, Study};
 use shorthaul_sim::{Recording, simulate};
-use shorthaul_types::{BitRate, Bytes};
 use std::fmt::Write as _;
 
 /// A transfer over a path, between ends that speak TCP in one way.
@@ -35,19 +34,11 @@ const AMPLE: u64 = 256 << 20;
 impl Chain {
     /// How long the model says that it takes, in seconds.
     ///
-    /// Parallel streams are forecast as one that has its part of the size, of the link and of its queue.
-    ///
     /// # Errors
     /// Those of [`Path::forecast`].
     pub fn forecast(&self, model: &dyn ThroughputModel) -> Result<f64, shorthaul_planner::PlanError> {
-        let streams = u64::from(self.ends.streams);
-        let part = |bytes: Bytes| Bytes((bytes.0 / streams).max(1));
-        let mut path = self.path.clone();
-        for leg in &mut path.legs {
-            leg.capacity = BitRate::from_bits_per_sec(leg.capacity.bits_per_sec() / streams);
-        }
-        let transfer = Transfer { size: part(self.transfer.size), ..self.transfer };
-        Ok(path.forecast(model, &transfer)?.time.expected.as_secs_f64())
+        let transfer = Transfer { streams: self.ends.streams, ..self.transfer };
+        Ok(self.path.forecast(model, &transfer)?.time.expected.as_secs_f64())
     }
 
     /// The scenario in TOML: a link for each leg, which loses data and no acknowledgments.
@@ -101,9 +92,13 @@ impl Chain {
             );
         }
         let size = self.transfer.size.0 / u64::from(streams);
+        let set_up = match self.transfer.set_up {
+            SetUp::Parallel => "parallel",
+            SetUp::Sequential => "sequential",
+        };
         let _ = writeln!(
             text,
-            "[[flows]]\nname = \"data\"\nfrom = \"source\"\nto = \"sink\"\nopened_by = \"source\"\ncount = {streams}\nbulk = \"{size} B\""
+            "[[flows]]\nname = \"data\"\nfrom = \"source\"\nto = \"sink\"\nopened_by = \"source\"\nset_up = \"{set_up}\"\ncount = {streams}\nbulk = \"{size} B\""
         );
         text.push_str("[measure]\nmetrics = [\"completion\", \"unfinished\"]\nevery = \"1 s\"\n");
         text

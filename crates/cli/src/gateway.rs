@@ -2,9 +2,11 @@
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{Config, Name, Notice, run_forwarder, run_gateway};
+use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
 use shorthaul_tcp::Arbitration;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Split the TCP connections that pass through this host, until told to stop
 ///
@@ -40,13 +42,17 @@ pub struct Args {
     run_dir: Option<PathBuf>,
     /// How long to wait for what is held when told to stop, such as "30 s"
     #[arg(long, value_name = "TIME", value_parser = shorthaul_types::parse_duration)]
-    drain_timeout: Option<std::time::Duration>,
+    drain_timeout: Option<Duration>,
     /// The first of the two routing tables to use, and the priority of the rules
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(256..32_765))]
     table: Option<u32>,
     /// Record all packets to a pcapng file, for Wireshark and for `shorthaul replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Answer the probes of `shorthaul discover` that pass, as a member of the network with this key
+    /// file: clients then know that the direct way is split here. Needs CAP_NET_RAW
+    #[arg(long, value_name = "KEY", conflicts_with = "forward_only")]
+    answer_probes: Option<PathBuf>,
     /// Forward every packet as it is, without splitting: the baseline of measurements
     #[arg(long)]
     forward_only: bool,
@@ -75,6 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     config.drain_timeout = args.drain_timeout.unwrap_or(config.drain_timeout);
     config.table = args.table.unwrap_or(config.table);
     config.record = args.record.or(config.record);
+    let _answering = args.answer_probes.as_deref().map(|key| answer_probes(key, &config)).transpose()?;
     let what = if args.forward_only { "forwarding" } else { "splitting" };
     let ready = format!("ready: {what} between {} and {}", config.edge.join(", "), config.wan.join(", "));
     let notify = |notice| match notice {
@@ -86,4 +93,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     if args.forward_only { run_forwarder(&config, notify) } else { run_gateway(&config, notify) }
         .context("the gateway cannot run")
+}
+
+/// Answers what passes, beside the gateway and not through it: were this to fail, no packet would be lost.
+fn answer_probes(key: &Path, config: &Config) -> anyhow::Result<Answering> {
+    let gateway = Identity::gateway(&config.name.to_string());
+    let responder = ResponderConfig::new(Keyring::read(key)?, Some(gateway));
+    let buffer = config.memory.per_flow.0;
+    // A gateway's packets wait for one round of its loop: microseconds.
+    let load = Load { service_time: Duration::ZERO, buffer, sessions: 0, overloaded: false };
+    Ok(Answering::start(AnsweringConfig::new(responder, true), move || load)?)
 }

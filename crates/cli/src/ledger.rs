@@ -4,6 +4,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use shorthaul_report::{Manifest, Terminal};
+use shorthaul_sim::ENGINE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -16,8 +17,8 @@ pub type Job = (String, u64);
 
 /// The results of runs, by scenario and seed, in a file of JSON lines.
 ///
-/// A simulation of the same scenario and seed gives the same result for ever, unless the simulator changes: its
-/// version is part of the key, and between versions the file is to be removed.
+/// A simulation of the same scenario and seed gives the same result for ever, unless the simulator changes: a hash of its
+/// code is part of the key, so what another engine found is done again.
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
@@ -31,10 +32,9 @@ struct Line {
     seconds: f64,
 }
 
-/// A short name for a scenario's text and the version that runs it.
+/// A short name for a scenario's text and the engine that runs it.
 fn key(scenario: &str) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    let manifest = Manifest::new("shorthaul", version).scenario("chain", &format!("{version}\n{scenario}"));
+    let manifest = Manifest::new("shorthaul", ENGINE).scenario("chain", &format!("{ENGINE}\n{scenario}"));
     manifest.scenarios[0].sha256[..24].to_owned()
 }
 

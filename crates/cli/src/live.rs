@@ -1,12 +1,13 @@
 //! The live engine: a scenario on the kernel's own TCP, across emulated links between namespaces.
 //!
 //! Reading order: `unsupported` (what cannot run live, and why), `scheme` (a scheme in the kernel's terms),
-//! `network` (the lab and its gateways), `flow` (who sends what when), `measure` (from what was seen to an
+//! `network` (the lab and its gateways), `relays` (a flow's relays), `flow` (who sends what when), `measure` (from what was seen to an
 //! outcome), `judgement` (whether the machine was up to it).
 mod flow;
 mod judgement;
 mod measure;
 mod network;
+mod relays;
 mod scheme;
 mod unsupported;
 

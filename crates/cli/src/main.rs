@@ -8,6 +8,7 @@ mod cascade;
 mod chain;
 mod conformance;
 mod demo;
+mod discover;
 mod endpoint;
 mod flows;
 mod gateway;
@@ -19,8 +20,10 @@ mod measure;
 mod merge;
 mod node;
 mod plan;
+mod relay_process;
 mod replay;
 mod reproduce;
+mod respond;
 mod results;
 mod run;
 mod scenario;
@@ -42,6 +45,7 @@ enum Command {
     Cascade(cascade::Args),
     Conformance(conformance::Args),
     Demo(demo::Args),
+    Discover(discover::Args),
     Endpoint(endpoint::Args),
     Flows(flows::Args),
     Gateway(gateway::Args),
@@ -52,6 +56,7 @@ enum Command {
     Plan(plan::Args),
     Replay(replay::Args),
     Reproduce(reproduce::Args),
+    Respond(respond::Args),
     Run(run::Args),
     Scenario(scenario::Args),
 }
@@ -63,6 +68,7 @@ fn main() -> anyhow::Result<()> {
         Command::Cascade(args) => cascade::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Discover(args) => discover::run(&args),
         Command::Endpoint(args) => endpoint::run(&args),
         Command::Flows(args) => flows::run(args),
         Command::Gateway(args) => gateway::run(args),
@@ -73,6 +79,7 @@ fn main() -> anyhow::Result<()> {
         Command::Plan(args) => plan::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Respond(args) => respond::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Scenario(args) => scenario::run(&args),
     }

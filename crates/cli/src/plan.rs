@@ -1,10 +1,12 @@
 //! `shorthaul plan`: whether a transfer should use relays, how many, which, and what comes of it.
 //!
-//! Reading order: `line` (relays anywhere on one path), `sites` (the file of measured sites), `network` (relays at those
-//! sites); each makes a table, a figure, rows for programs and the sentence that a person would say.
+//! Reading order: `line` (relays anywhere on one path), `scenario` (a scenario file's path and relays), `sites` (the file of
+//! measured sites), `network` (relays at those sites); each makes a table, a figure, rows for programs and the sentence that a
+//! person would say.
 mod line;
 mod network;
 mod row;
+mod scenario;
 mod sites;
 
 use std::path::PathBuf;
@@ -22,44 +24,62 @@ use row::Row;
 /// Say whether a transfer should use relays, how many, where, with what buffers, and what is gained.
 ///
 /// Either describe one path (`--rtt 128ms --loss 0.1% --rate 32Mbit/s --size 100MB`), on which relays can stand anywhere;
-/// or give a file of measured sites (`--sites sites.toml --size 10GB`), of which the best are chosen.
+/// or give a file of measured sites (`--sites sites.toml --size 10GB`), of which the best are chosen; or a scenario file
+/// (`--scenario my.toml`), of whose relays the best are chosen.
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("file").args(["sites", "scenario"]))]
 pub struct Args {
-    /// How much is to be moved.
-    #[arg(long, value_name = "SIZE")]
-    size: Bytes,
+    /// How much is to be moved, by all streams together; a scenario's flows may say it themselves.
+    #[arg(long, value_name = "SIZE", required_unless_present = "scenario")]
+    size: Option<Bytes>,
+
+    /// Connections that share the size.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, conflicts_with = "sites")]
+    streams: u32,
 
     /// The round-trip time between the ends.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present = "sites")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present = "file")]
     rtt: Option<Duration>,
 
     /// The share of packets that the path loses, all of it together.
-    #[arg(long, value_name = "SHARE", value_parser = parse_probability, required_unless_present = "sites")]
+    #[arg(long, value_name = "SHARE", value_parser = parse_probability, required_unless_present = "file")]
     loss: Option<f64>,
 
     /// The rate of the narrowest link, headers included.
-    #[arg(long, value_name = "RATE", required_unless_present = "sites")]
+    #[arg(long, value_name = "RATE", required_unless_present = "file")]
     rate: Option<BitRate>,
 
     /// What the narrowest link's queue holds, in bandwidth-delay products.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1.0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1.0, conflicts_with = "file")]
     queue: f64,
 
     /// The smaller of both ends' TCP buffers, if they bind.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", conflicts_with = "file")]
     window: Option<Bytes>,
 
     /// A TOML file of sites and what was measured between them.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rtt", "loss", "rate", "queue", "window"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rtt", "loss", "rate"])]
     sites: Option<PathBuf>,
+
+    /// A scenario file, as `shorthaul run` takes it: its path, its relays, and what its hosts speak.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rtt", "loss", "rate", "buffer", "sequential"])]
+    scenario: Option<PathBuf>,
+
+    /// The flow to be planned; without, the scenario's first. With `--scenario`.
+    #[arg(long, value_name = "NAME", requires = "scenario")]
+    flow: Option<String>,
+
+    /// The point of the scenario's sweep, counted from 1; without, the first. With `--scenario`.
+    #[arg(long, value_name = "NUMBER", requires = "scenario")]
+    point: Option<usize>,
 
     /// How many relays are thought of: `0..4` is none to four, `2` is up to two.
     #[arg(long, value_name = "NUMBERS", default_value = "0..4", value_parser = parse_relays)]
     relays: RelayRange,
 
-    /// How TCP behaves.
-    #[arg(long, value_name = "MODEL", default_value = "cubic", value_parser = model_names())]
-    model: String,
+    /// How TCP behaves; without, as a scenario's hosts and relays do, or else by `cubic`.
+    #[arg(long, value_name = "MODEL", value_parser = model_names())]
+    model: Option<String>,
 
     /// Use relays only if that is at least this many times as fast; 0 for always.
     #[arg(long, value_name = "TIMES", default_value_t = 1.1)]
@@ -144,10 +164,11 @@ struct Answer {
 
 /// Plans, prints, draws.
 pub fn run(args: &Args) -> Result<()> {
-    let model = model::by_name(&args.model)?;
-    let answer = match &args.sites {
-        Some(file) => network::answer(args, file, &*model)?,
-        None => line::answer(args, &*model)?,
+    let model = model::by_name(args.model.as_deref().unwrap_or("cubic"))?;
+    let answer = match (&args.sites, &args.scenario) {
+        (Some(file), _) => network::answer(args, file, &*model)?,
+        (None, Some(file)) => scenario::answer(args, file)?,
+        (None, None) => line::answer(args, &*model)?,
     };
     let manifest = args.manifest(&answer, &*model);
     println!("{}\n", answer.question);
@@ -176,13 +197,14 @@ impl Args {
 
     fn transfer(&self) -> Result<Transfer> {
         let transfer = Transfer {
-            size: self.size,
+            size: self.size.context("say how much is to be moved: --size")?,
             forwarding: if self.stored {
                 Forwarding::Stored
             } else {
                 Forwarding::Pipelined { wait_windows: self.wait }
             },
             set_up: if self.sequential { SetUp::Sequential } else { SetUp::Parallel },
+            streams: self.streams,
         };
         transfer.check().context("--size")?;
         Ok(transfer)
@@ -203,9 +225,12 @@ impl Args {
 
     fn manifest(&self, answer: &Answer, model: &dyn ThroughputModel) -> Manifest {
         let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-        let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
-            .arguments(arguments)
-            .fact("model", &format!("{}: {}", model.name(), model.source()));
+        let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(arguments);
+        // A scenario's legs may each have their own, which the question names.
+        let manifest = match (&self.scenario, &self.model) {
+            (Some(_), None) => manifest,
+            _ => manifest.fact("model", &format!("{}: {}", model.name(), model.source())),
+        };
         match &answer.file {
             Some((name, text)) => manifest.scenario(name, text),
             None => manifest,

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use indicatif::ProgressBar;
 use shorthaul_report::plot::Figure;
-use shorthaul_report::{Manifest, Terminal};
+use shorthaul_report::{Manifest, Page, Stated, Terminal};
 use shorthaul_scenario::Study;
 use shorthaul_sim::{RunRecord, run_all, runs_of};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,9 @@ struct Experiment {
     text: &'static str,
     /// File name and description of each figure.
     figures: fn(&[RunRecord]) -> Vec<(&'static str, Figure)>,
-    /// What the paper states, and how ours compares.
+    /// What the paper states, beside ours.
+    stated: fn(&[RunRecord]) -> Vec<Stated>,
+    /// How ours compares, and why.
     remark: &'static str,
 }
 
@@ -56,15 +58,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Paper::Probing(args) => return probing::run(args),
         Paper::Pts { out, repeats } => (out, repeats),
     };
+    let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1));
+    let mut page = Page::new("Proxy transport service, reproduced", &manifest);
     for experiment in pts::EXPERIMENTS {
-        reproduce(experiment, out, *repeats)
+        reproduce(experiment, out, *repeats, &mut page)
             .with_context(|| format!("{} cannot be reproduced", experiment.name))?;
     }
-    println!("\nData and figures are in {}.", out.display());
+    page.save(&out.join("report.html"))?;
+    println!("\nData, figures and report.html are in {}.", out.display());
     Ok(())
 }
 
-fn reproduce(experiment: &Experiment, out: &Path, repeats: Option<u32>) -> anyhow::Result<()> {
+fn reproduce(
+    experiment: &Experiment,
+    out: &Path,
+    repeats: Option<u32>,
+    page: &mut Page,
+) -> anyhow::Result<()> {
     let mut study = Study::from_toml(&format!("{}.toml", experiment.name), experiment.text)?;
     if let Some(repeats) = repeats {
         let seed = study.seeds().next().unwrap_or(0);
@@ -92,8 +102,15 @@ fn reproduce(experiment: &Experiment, out: &Path, repeats: Option<u32>) -> anyho
         remarks: &[experiment.remark.to_owned()],
     };
     results::write(&out.join(experiment.name), &manifest, &about, &records)?;
+    page.heading(&format!("{}: {}", study.name(), study.about()));
     for (name, figure) in (experiment.figures)(&records) {
-        figure.caption(experiment.remark).save(&out.join(name), &manifest)?;
+        let figure = figure.caption(experiment.remark);
+        figure.save(&out.join(name), &manifest)?;
+        page.figure(&figure);
     }
+    page.stated("What the paper states", &(experiment.stated)(&records));
+    page.text(experiment.remark);
+    page.table("Means with half the width of their 95 % confidence interval", &results::table(&records));
+    page.source(study.text());
     Ok(())
 }

@@ -193,3 +193,76 @@ fn an_engine_that_there_is_not_is_answered_with_those_that_there_are() {
     assert_eq!(done.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("`model`") && stderr.contains("sim,live"), "{stderr}");
 }
+
+/// Two relays, one of which stands beside the way, and a flow in each direction.
+const RELAYED: &str = r#"
+about = "relays on kernels"
+seed = 3
+duration = "20 s"
+[hosts.server]
+scheme = "sack-reno"
+[hosts.client]
+scheme = "sack-reno"
+[relays.near]
+scheme = "cubic"
+buffer = "1 MB"
+[relays.beside]
+scheme = "sack-reno"
+buffer = "1 MB"
+forward = "when complete"
+[[links]]
+between = ["server", "near"]
+link = { rate = "20 Mbit/s", delay = "5 ms", queue = "100 packets" }
+[[links]]
+between = ["near", "client"]
+link = { rate = "20 Mbit/s", delay = "5 ms", queue = "100 packets" }
+[[links]]
+between = ["near", "beside"]
+link = { rate = "20 Mbit/s", delay = "20 ms", queue = "100 packets" }
+[[flows]]
+name = "down"
+from = "server"
+to = "client"
+opened_by = "client"
+bulk = "400 kB"
+[[flows]]
+name = "up"
+from = "client"
+to = "server"
+opened_by = "client"
+via = ["near", "beside"]
+bulk = "300 kB"
+[[flows]]
+name = "around"
+from = "client"
+to = "server"
+opened_by = "client"
+via = []
+bulk = "300 kB"
+[measure]
+metrics = ["completion"]
+"#;
+
+#[test]
+fn relays_carry_on_what_a_scenario_sends_through_them() {
+    let scratch = Scratch::new("live-relays");
+    let file = scratch.file("relayed.toml", RELAYED);
+    let out = scratch.0.join("out");
+    let mut arguments = vec!["--engine", "sim,live", "--out", out.to_str().unwrap()];
+    arguments.extend(PATIENT);
+    let done = run(&file, &arguments);
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{stdout}\n{stderr}");
+    let text = std::fs::read_to_string(out.join("runs.jsonl")).unwrap();
+    let runs: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(runs.len(), 2, "{stdout}");
+    for run in &runs {
+        let delivered: Vec<u64> =
+            (0..3).map(|flow| run["outcome"]["flows"][flow]["delivered"].as_u64().unwrap()).collect();
+        assert_eq!(delivered, [400_000, 300_000, 300_000], "{}", run["engine"]);
+        // Three round trips of 40 ms more to set up and end by way of the relay that stands beside, at the least.
+        let times: Vec<f64> =
+            (0..3).map(|flow| run["outcome"]["flows"][flow]["transfers"][0].as_f64().unwrap()).collect();
+        assert!(times[1] > times[2] + 0.08, "{}: {times:?}", run["engine"]);
+    }
+}

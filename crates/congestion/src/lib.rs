@@ -10,7 +10,9 @@
 //!    RFC 9406), [`WestwoodPlus`] and [`Hybla`]; [`Vegas`], which answers delay;
 //!    [`Bbr`] and [`Bbr3`], which measure bandwidth and delay; and [`Fixed`];
 //! 4. what a sender measures and keeps beside it: [`RttEstimator`] (RFC 6298),
-//!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation) and [`Pacer`].
+//!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation) and [`Pacer`];
+//! 5. what a path carries, from deliveries alone: [`PathEstimate`], and a window that follows
+//!    it: [`AutoClamp`].
 //!
 //! An algorithm never sees a packet, a buffer or a clock. All windows are bytes.
 //!
@@ -44,6 +46,7 @@ extern crate alloc;
 
 mod ack_aggregation;
 mod algorithm;
+mod auto_clamp;
 mod bbr;
 mod bbr3;
 mod congestion_avoidance;
@@ -57,6 +60,7 @@ mod hybla;
 mod hystart;
 mod min_filter;
 mod pacer;
+mod path_estimate;
 mod recent_max;
 mod reno;
 mod rounds;
@@ -67,6 +71,7 @@ mod westwood;
 mod window;
 
 pub use algorithm::{Algorithm, ParseAlgorithmError};
+pub use auto_clamp::AutoClamp;
 pub use bbr::Bbr;
 pub use bbr3::Bbr3;
 pub use control::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams, LossSample};
@@ -75,6 +80,7 @@ pub use delivery_rate::{DeliveryRate, RateSample, SendState};
 pub use fixed::Fixed;
 pub use hybla::Hybla;
 pub use pacer::Pacer;
+pub use path_estimate::{Delivery, PathEstimate};
 pub use reno::Reno;
 pub use rtt::{RtoFloor, RttConfig, RttEstimator};
 pub use vegas::Vegas;

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_congestion::Algorithm;
-use shorthaul_proxy::{GatewayConfig, LegConfig};
+use shorthaul_proxy::{AggregateConfig, GatewayConfig, LegConfig};
 use shorthaul_tcp::Arbitration;
 use shorthaul_types::Bytes;
 use std::fmt;
@@ -24,6 +24,9 @@ pub struct Config {
     pub to_edge: Leg,
     /// How to send toward the rest of the world.
     pub to_wan: Leg,
+    /// How the connections to one host at the edge are served together. Left out, each is by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<AggregateConfig>,
     /// After this time without a segment, a connection of which nothing is held is stepped out of.
     #[serde(with = "shorthaul_types::serde_duration")]
     pub idle_timeout: Duration,
@@ -83,6 +86,7 @@ impl Default for Config {
             memory: Memory::default(),
             to_edge: Leg::default(),
             to_wan: Leg::default(),
+            aggregate: None,
             idle_timeout: GatewayConfig::default().idle_timeout,
             drain_timeout: Duration::from_secs(30),
             run_dir: "/run/shorthaul".into(),
@@ -238,6 +242,7 @@ impl Config {
             idle_timeout: self.idle_timeout,
             edge: leg(&self.to_edge),
             wan: leg(&self.to_wan),
+            aggregate: self.aggregate.clone(),
             hash_seed,
         })
     }

@@ -130,6 +130,25 @@ pub fn needed(incoming: Flow, outgoing: Flow, round_trips: f64, tolerance: f64) 
     Bytes((in_flight + room(incoming, outgoing, tolerance)).ceil() as u64)
 }
 
+/// The buffer that is advised: [`needed`], and as much again as is in flight where segments are lost.
+///
+/// While a loss of the outgoing leg is repaired nothing is acknowledged beyond it, and while one of the incoming leg is,
+/// what came after it waits in its place: either takes a round trip, and the other leg goes on meanwhile only if there is
+/// that much room.
+pub(crate) fn advised(incoming: Flow, outgoing: Flow, round_trips: f64, tolerance: f64) -> Bytes {
+    let in_flight = incoming.rate.min(outgoing.rate) * round_trips;
+    let repairs = (FLIGHTS - 1.0) * if is_lossy(incoming, outgoing) { in_flight } else { 0.0 };
+    Bytes(needed(incoming, outgoing, round_trips, tolerance).0 + repairs as u64)
+}
+
+/// How many times what is in flight a relay holds while a loss is repaired.
+pub(crate) const FLIGHTS: f64 = 2.0;
+
+/// Whether either leg loses anything, so that its speed varies.
+pub(crate) fn is_lossy(incoming: Flow, outgoing: Flow) -> bool {
+    incoming.variance + outgoing.variance > 0.0
+}
+
 /// Bytes beyond what is in flight with which the share `tolerance` is lost.
 ///
 /// What passes in such room solved for it: `σ²/2|μ|·ln(1 + |μ|/lost)`, where `lost` is between walls what is to be lost

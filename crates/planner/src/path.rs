@@ -20,6 +20,9 @@ pub struct Relay {
     pub buffer: Option<Bytes>,
 }
 
+/// More parallel connections than this are no transfer.
+const MOST_STREAMS: u32 = 256;
+
 /// What is to be moved, and how the relays go about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
@@ -29,6 +32,8 @@ pub struct Transfer {
     pub forwarding: Forwarding,
     /// In which order connections are made.
     pub set_up: SetUp,
+    /// Connections that share the size and the legs, each with relays' buffers of its own: at least 1.
+    pub streams: u32,
 }
 
 /// When a relay sends on what it has received (section III-B of Kalim et al.).
@@ -61,22 +66,32 @@ pub enum SetUp {
 impl Transfer {
     /// Pipelined without waiting, set up in parallel.
     pub fn new(size: Bytes) -> Self {
-        Transfer { size, forwarding: Forwarding::Pipelined { wait_windows: 0 }, set_up: SetUp::Parallel }
+        Transfer {
+            size,
+            forwarding: Forwarding::Pipelined { wait_windows: 0 },
+            set_up: SetUp::Parallel,
+            streams: 1,
+        }
     }
 
     /// Whether there is anything to move.
     ///
     /// # Errors
-    /// [`PlanError::OutOfRange`] for an empty transfer.
+    /// [`PlanError::OutOfRange`] for an empty transfer, or one by no connection or by too many.
     pub fn check(&self) -> Result<(), PlanError> {
-        if self.size.0 > 0 {
-            return Ok(());
+        let wrong = |quantity, found, wanted| Err(PlanError::OutOfRange { quantity, found, wanted });
+        if self.size.0 == 0 {
+            return wrong("size", self.size.to_string(), "at least one byte");
         }
-        Err(PlanError::OutOfRange {
-            quantity: "size",
-            found: self.size.to_string(),
-            wanted: "at least one byte",
-        })
+        if !(1..=MOST_STREAMS).contains(&self.streams) {
+            return wrong("number of streams", self.streams.to_string(), "1 to 256");
+        }
+        Ok(())
+    }
+
+    /// What one of the streams moves.
+    pub(crate) fn of_one_stream(&self) -> Transfer {
+        Transfer { size: Bytes(self.size.0.div_ceil(u64::from(self.streams))), streams: 1, ..*self }
     }
 }
 

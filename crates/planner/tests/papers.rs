@@ -9,6 +9,7 @@ const LONG: Transfer = Transfer {
     size: Bytes(10_000_000_000),
     forwarding: shorthaul_planner::Forwarding::Pipelined { wait_windows: 0 },
     set_up: shorthaul_planner::SetUp::Parallel,
+    streams: 1,
 };
 
 fn mbit(rate: u64) -> BitRate {

@@ -1,3 +1,4 @@
+use crate::AggregateConfig;
 use core::time::Duration;
 use shorthaul_congestion::{Algorithm, RttConfig};
 use shorthaul_tcp::{AckPolicy, Arbitration};
@@ -56,6 +57,9 @@ pub struct GatewayConfig {
     pub edge: LegConfig,
     /// The leg toward the rest of the world.
     pub wan: LegConfig,
+    /// How the connections to one host at the edge are served together; `None` leaves each to itself, with
+    /// the congestion control of its leg.
+    pub aggregate: Option<AggregateConfig>,
     /// Key of the hash of the flow table; drawn at random in a real gateway, so that nobody can
     /// choose colliding flows.
     pub hash_seed: u64,
@@ -71,6 +75,7 @@ impl Default for GatewayConfig {
             idle_timeout: Duration::from_secs(124 * 60),
             edge: LegConfig::default(),
             wan: LegConfig::default(),
+            aggregate: None,
             hash_seed: 0,
         }
     }

@@ -1,3 +1,6 @@
+mod aggregation;
+
+use crate::aggregate::{Hosts, Member};
 use crate::end::Side;
 use crate::handshake::{Handshake, Step};
 use crate::orphan::{Orphan, Ruling};
@@ -59,6 +62,8 @@ struct Entry {
     ready: bool,
     custody_due: bool,
     allocated: usize,
+    /// Its part in the aggregate of its mobile host.
+    member: Option<Box<Member>>,
 }
 
 /// All flows of a gateway, as one machine with two ports: [`Gateway::EDGE`] and [`Gateway::WAN`].
@@ -82,6 +87,8 @@ pub struct Gateway {
     draining: bool,
     counters: Counters,
     now: Time,
+    /// Mobile hosts whose connections are served together.
+    hosts: Option<Hosts>,
 }
 
 impl Gateway {
@@ -94,6 +101,7 @@ impl Gateway {
     pub fn new(config: GatewayConfig) -> Self {
         Gateway {
             table: HashMap::with_hasher(Keyed(config.hash_seed)),
+            hosts: config.aggregate.clone().map(Hosts::new),
             config,
             entries: Vec::new(),
             free: Vec::new(),
@@ -221,6 +229,7 @@ impl Gateway {
             ready: false,
             custody_due: false,
             allocated: 0,
+            member: None,
         };
         self.sweep_at.get_or_insert(now + self.config.idle_timeout / SWEEPS);
         let index = match self.free.pop() {
@@ -238,7 +247,8 @@ impl Gateway {
     }
 
     fn remove(&mut self, index: u32) {
-        if let Some(entry) = self.entries[index as usize].take() {
+        if let Some(mut entry) = self.entries[index as usize].take() {
+            self.leave(&mut entry);
             self.table.remove(&canonical(entry.key));
             self.allocated -= entry.allocated;
             self.free.push(index);
@@ -310,6 +320,7 @@ impl Gateway {
                 if !core::mem::replace(&mut entry.custody_due, true) {
                     self.custody_due.push(index);
                 }
+                self.sync(index);
                 return;
             }
             Fate::Finished => &mut self.counters.flows_finished,
@@ -338,7 +349,7 @@ impl Gateway {
             }
             return self.forward(port, packet);
         };
-        let budget = self.budget();
+        let budget = self.within_host(index, self.budget());
         let Some(entry) = self.entries[index as usize].as_mut() else {
             return self.forward(port, packet);
         };
@@ -424,6 +435,7 @@ impl Gateway {
         }
         let fate = flow.on_packet(now, Side::Client, packet, budget, &mut self.passing);
         entry.phase = Phase::Split(Box::new(flow));
+        self.join(now, index);
         self.settle(index, fate);
     }
 
@@ -470,6 +482,7 @@ impl Machine for Gateway {
             self.step_out_of_idle(now, idle, self.entries.len().div_ceil(SWEEPS as usize));
             self.sweep_at = (!self.table.is_empty()).then(|| now + idle / SWEEPS);
         }
+        self.on_host_timeouts(now);
         while let Some((at, index)) = self.timers.pop_due(now) {
             let Some(entry) = self.entries[index as usize].as_mut() else { continue };
             if entry.armed != Some(at) {
@@ -512,12 +525,14 @@ impl Machine for Gateway {
                 self.arm(index, at);
             }
         }
+        let more = self.serve_hosts(now, out);
         self.counters.packets_out += (out.len() - before) as u64;
-        !self.ready.is_empty()
+        more || !self.ready.is_empty()
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
         let sweep = self.sweep_at.map(|at| Deadline { at, timer: "idle-sweep" });
-        Deadline::earliest(self.timers.next(), sweep)
+        let hosts = self.hosts.as_ref().and_then(|hosts| hosts.timers.next());
+        Deadline::earliest(Deadline::earliest(self.timers.next(), hosts), sweep)
     }
 }

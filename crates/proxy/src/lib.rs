@@ -7,12 +7,14 @@
 //! Reading order: [`GatewayConfig`]; `End` (what we know of an end, to speak in its name);
 //! `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
 //! around one buffer); [`Gateway`] (all flows, as one [`shorthaul_wire::Machine`]);
-//! [`CustodyRecord`] (what must survive a crash).
+//! [`CustodyRecord`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose connections
+//! are served together).
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod aggregate;
 mod config;
 mod counters;
 mod custody;
@@ -23,6 +25,7 @@ mod handshake;
 mod orphan;
 mod split_flow;
 
+pub use aggregate::{AggregateConfig, Clamp, Class, HostInfo, Invitations};
 pub use config::{GatewayConfig, LegConfig};
 pub use counters::Counters;
 pub use custody::CustodyRecord;

@@ -1,13 +1,17 @@
+mod governed;
+
+use crate::aggregate::LinkLost;
 use crate::end::{End, Side};
 use crate::handshake::{Agreed, Handshake};
 use crate::{CustodyRecord, FlowInfo, GatewayConfig, LegConfig, LegInfo};
+use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
-use shorthaul_congestion::ControlParams;
-use shorthaul_tcp::{Ack, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig};
-use shorthaul_types::{Deadline, FlowKey, PortId, Seed, Time};
+use shorthaul_congestion::{Algorithm, ControlParams};
+use shorthaul_tcp::{Ack, Governor, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig};
+use shorthaul_types::{Bytes, Deadline, FlowKey, PortId, Seed, Time};
 use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch};
 
 /// Segments that one flow sends before another has its turn.
@@ -61,6 +65,10 @@ pub struct SplitFlow {
     opened: Time,
     draining: bool,
     odd: Odd,
+    /// The end that is a mobile host whose aggregate governs what is sent to it.
+    governed: Option<Side>,
+    /// What its wired sender is allotted.
+    allotted: Option<u64>,
 }
 
 /// Segments that were not taken, since they were last asked for.
@@ -84,10 +92,19 @@ impl SplitFlow {
         let ends = [client, server];
         let directions = Side::BOTH.map(|side| {
             let (from, to) = (&ends[side.index()], &ends[side.other().index()]);
-            Direction::new(now, from, to, &agreed, config)
+            Direction::new(now, from, to, &agreed, config, is_governed(&ends, side.other(), config))
         });
-        let mut flow =
-            SplitFlow { key, ends, directions, agreed, opened: now, draining: false, odd: Odd::default() };
+        let mut flow = SplitFlow {
+            key,
+            governed: Side::BOTH.into_iter().find(|side| is_governed(&ends, *side, config)),
+            ends,
+            directions,
+            agreed,
+            opened: now,
+            draining: false,
+            odd: Odd::default(),
+            allotted: None,
+        };
         if ambiguous {
             flow.directions.iter_mut().for_each(|d| d.sender.on_syn_retransmitted());
         } else {
@@ -333,13 +350,15 @@ impl SplitFlow {
     }
 
     fn offer_windows(&mut self, limit: u64) {
-        for direction in &mut self.directions {
+        for side in Side::BOTH {
+            let direction = &self.directions[side.index()];
             let queue = direction.sender.queue();
             if direction.receiver.is_finished() {
                 continue;
             }
             let held = queue.len().max((queue.allocated() + direction.receiver.allocated()) as u64 / 2);
-            direction.receiver.offer(limit.saturating_sub(held));
+            let free = self.invited(side, limit.saturating_sub(held));
+            self.directions[side.index()].receiver.offer(free);
         }
     }
 
@@ -536,6 +555,12 @@ impl SplitFlow {
     }
 }
 
+/// Whether the end at `side` is a mobile host whose aggregate governs what the other end sends to it.
+fn is_governed(ends: &[End; 2], side: Side, config: &GatewayConfig) -> bool {
+    let at_edge = |side: Side| ends[side.index()].attachment == PortId(0);
+    config.aggregate.is_some() && at_edge(side) && !at_edge(side.other())
+}
+
 /// Whether there is memory for a segment of `size` bytes at `offset`, packet buffer counted, beside
 /// `queued` bytes in order. What came early makes room for what is in order, as it was never
 /// acknowledged (RFC 2018 §8); what finds no room is sent again. A segment in order always fits into
@@ -557,9 +582,23 @@ fn make_room(receiver: &mut Receiver, queued: usize, offset: u64, size: usize, b
     true
 }
 
+/// A sender whose window, pacing and retransmission timer are those of its mobile host's aggregate. An
+/// outage looks like a black hole to it, so it does not look for those.
+fn governed_by_aggregate(sender: SenderConfig, params: ControlParams) -> SenderConfig {
+    SenderConfig {
+        control: Algorithm::Fixed(Bytes(u64::MAX)).build(params),
+        arbiter: Box::new(LinkLost),
+        governor: Governor::shared(),
+        pacing: false,
+        idle_restart: false,
+        finds_black_holes: false,
+        ..sender
+    }
+}
+
 impl Direction {
     /// What `from` sends to `to`.
-    fn new(now: Time, from: &End, to: &End, agreed: &Agreed, config: &GatewayConfig) -> Self {
+    fn new(now: Time, from: &End, to: &End, agreed: &Agreed, config: &GatewayConfig, governed: bool) -> Self {
         let leg = |end: &End| -> &LegConfig {
             if end.attachment == PortId(0) { &config.edge } else { &config.wan }
         };
@@ -585,6 +624,7 @@ impl Direction {
             rtt: out.rtt,
             ..SenderConfig::new(mss, control)
         };
+        let sender = if governed { governed_by_aggregate(sender, params) } else { sender };
         // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
         let edge = 1 + u64::from(to.window);
         let mut receiver = Receiver::new(1, 1 + u64::from(to.window), mss, leg(from).ack);

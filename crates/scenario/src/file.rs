@@ -1,8 +1,9 @@
 //! The sections of a scenario file as they are written. What they mean is worked out in `resolve`.
-use crate::{Forward, Metric, Series};
+use crate::{Forward, Metric, Series, Served};
 use serde::{Deserialize, Deserializer};
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{Distribution, LinkSpec};
+use shorthaul_proxy::{AggregateConfig, Clamp};
 use shorthaul_tcp::Arbitration;
 use shorthaul_types::{BitRate, Bytes, serde_duration};
 use std::collections::BTreeMap;
@@ -135,6 +136,7 @@ pub(crate) enum RtoSection {
     Rfc6298,
     Coarse,
     AtLeast(Duration),
+    Ticks(Duration),
 }
 
 impl<'de> Deserialize<'de> for RtoSection {
@@ -144,11 +146,17 @@ impl<'de> Deserialize<'de> for RtoSection {
             "linux" => Ok(RtoSection::Linux),
             "rfc6298" => Ok(RtoSection::Rfc6298),
             "coarse" => Ok(RtoSection::Coarse),
-            other => shorthaul_types::parse_duration(other).map(RtoSection::AtLeast).map_err(|_| {
-                serde::de::Error::custom(format!(
-                    "`{other}` is no retransmission time-out: write \"linux\", \"rfc6298\", \"coarse\" or the smallest one, such as \"200 ms\""
-                ))
-            }),
+            other => {
+                let (of, time): (fn(Duration) -> RtoSection, &str) = match other.strip_prefix("ticks of ") {
+                    Some(tick) => (RtoSection::Ticks, tick),
+                    None => (RtoSection::AtLeast, other),
+                };
+                shorthaul_types::parse_duration(time).map(of).map_err(|_| {
+                    serde::de::Error::custom(format!(
+                        "`{other}` is no retransmission time-out: write \"linux\", \"rfc6298\", \"coarse\", \"ticks of 500 ms\" or the smallest one, such as \"200 ms\""
+                    ))
+                })
+            }
         }
     }
 }
@@ -161,7 +169,35 @@ pub(crate) struct RelaySection {
     #[serde(deserialize_with = "distribution")]
     pub service_time: Distribution,
     pub packet: Bytes,
+    pub served: ServedSection,
     pub forward: ForwardSection,
+}
+
+/// `"after the acknowledgment"`, `"before the acknowledgment"` or `"all at once"`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ServedSection(pub Served);
+
+impl<'de> Deserialize<'de> for ServedSection {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        match text.as_str() {
+            "after the acknowledgment" => Ok(ServedSection(Served::AfterAcknowledgment)),
+            "before the acknowledgment" => Ok(ServedSection(Served::BeforeAcknowledgment)),
+            "all at once" => Ok(ServedSection(Served::AllAtOnce)),
+            _ => Err(serde::de::Error::custom(format!(
+                "`{text}` is no way to serve: write \"after the acknowledgment\", \"before the acknowledgment\" or \"all at once\""
+            ))),
+        }
+    }
+}
+
+/// `"parallel"` or `"sequential"`.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SetUpSection {
+    #[default]
+    Parallel,
+    Sequential,
 }
 
 /// `"at once"`, `"when complete"` or `"after 16 round trips"`.
@@ -192,6 +228,7 @@ impl Default for RelaySection {
             buffer: BufferSection::Packets(1024),
             service_time: Distribution::Constant(Duration::ZERO),
             packet: Bytes(1000),
+            served: ServedSection::default(),
             forward: ForwardSection::default(),
         }
     }
@@ -233,6 +270,18 @@ pub(crate) struct GatewaySection {
     #[serde(default)]
     pub to_wan: LegSection,
     pub flow_buffer: Option<Bytes>,
+    pub aggregate: Option<AggregateSection>,
+}
+
+/// `"auto"`, `"10 kB"`, or a table of the aggregate's configuration.
+#[derive(Clone, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "`aggregate` is \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }"
+)]
+pub(crate) enum AggregateSection {
+    Clamp(Clamp),
+    Whole(Box<AggregateConfig>),
 }
 
 #[derive(Clone, Default, Deserialize)]
@@ -281,6 +330,8 @@ pub(crate) struct FlowSection {
     pub to: Spanned<String>,
     pub opened_by: Option<Spanned<String>>,
     pub via: Option<Spanned<ViaSection>>,
+    #[serde(default)]
+    pub set_up: SetUpSection,
     #[serde(default, with = "serde_duration")]
     pub start: Duration,
     #[serde(default = "one")]

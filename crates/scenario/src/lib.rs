@@ -26,7 +26,7 @@ pub use file::Arrivals;
 pub use metric::{Metric, Series};
 pub use scenario::{
     Ack, Cross, Flow, Forward, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex, Relay, Role,
-    Scenario, Workload,
+    Scenario, Served, SetUp, Workload,
 };
 pub use schema::schema;
 pub use scheme::Scheme;

@@ -1,13 +1,14 @@
 //! From the sections of a file to a [`Scenario`]: names become places, short forms are spelled out.
 use crate::file::{
-    BufferSection, ChainSection, CrossSection, File, FlowSection, GatewaySection, LegSection, LinkSection,
-    RelaySection, SchemeSection, ViaSection,
+    AggregateSection, BufferSection, ChainSection, CrossSection, File, FlowSection, GatewaySection,
+    LegSection, LinkSection, RelaySection, SchemeSection, SetUpSection, ViaSection,
 };
 use crate::{
     Cross, Flow, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex, Relay, Role, Scenario,
-    ScenarioError, Scheme, Workload,
+    ScenarioError, Scheme, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Trace};
+use shorthaul_proxy::AggregateConfig;
 use shorthaul_types::{Bytes, Seed};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -171,6 +172,7 @@ impl Work<'_> {
             },
             service_time: section.service_time,
             packet,
+            served: section.served.0,
             forward: section.forward.0,
         })
     }
@@ -194,6 +196,12 @@ impl Work<'_> {
             to_edge: leg(&section.to_edge),
             to_wan: leg(&section.to_wan),
             flow_buffer: section.flow_buffer,
+            aggregate: section.aggregate.as_ref().map(|aggregate| match aggregate {
+                AggregateSection::Clamp(clamp) => {
+                    AggregateConfig { clamp: *clamp, ..AggregateConfig::default() }
+                }
+                AggregateSection::Whole(config) => (**config).clone(),
+            }),
         });
         Ok(())
     }
@@ -344,6 +352,10 @@ impl Work<'_> {
                 to,
                 giver_opens,
                 via: via.clone(),
+                set_up: match flow.set_up {
+                    SetUpSection::Parallel => SetUp::Parallel,
+                    SetUpSection::Sequential => SetUp::Sequential,
+                },
                 start: flow.start,
                 spacing: flow.spacing,
                 number,

@@ -65,8 +65,33 @@ pub struct Relay {
     pub service_time: Distribution,
     /// The payload of the packet that `service_time` is meant for; more bytes take more packets' time.
     pub packet: Bytes,
+    /// What `service_time` holds up.
+    pub served: Served,
     /// When it begins to send on what comes from the side that opened the session.
     pub forward: Forward,
+}
+
+/// What a packet's service time at a relay holds up; its text does not say which of these PTS simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Served {
+    /// Its way on: TCP has acknowledged it on arrival, and one packet is served after the other.
+    #[default]
+    AfterAcknowledgment,
+    /// Its acknowledgment too: one packet is served after the other before TCP sees it.
+    BeforeAcknowledgment,
+    /// Its acknowledgment too, but not the packets behind it: all are served at once, and leave in order.
+    AllAtOnce,
+}
+
+/// In which order a session's connections are made (CAS-5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetUp {
+    /// A relay opens its next leg as soon as it is opened itself: the first payload takes 1.5 round trips between the
+    /// ends.
+    #[default]
+    Parallel,
+    /// Before that, the opener triggers one relay after the other but the last, 1.5 round trips to each.
+    Sequential,
 }
 
 /// When a relay begins to send on what it has received (CAS-1, CAS-2).
@@ -92,6 +117,8 @@ pub struct Gateway {
     pub to_wan: Leg,
     /// What it holds of each direction of a flow at most; `None` for the gateway's own default.
     pub flow_buffer: Option<Bytes>,
+    /// How the connections to one host at the edge are served together, if they are.
+    pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
 }
 
 /// What a scenario changes of a gateway's leg; `None` leaves the gateway's default.
@@ -166,6 +193,8 @@ pub struct Flow {
     pub giver_opens: bool,
     /// The relays that a session goes through, in order from the giver to the taker.
     pub via: Vec<NodeIndex>,
+    /// How its connections are made.
+    pub set_up: SetUp,
     /// The earliest start, counted from the start of the run; see [`Scenario::starts`].
     pub start: Duration,
     /// Random delay of the start in addition, one draw for each of several alike, added up.

@@ -111,6 +111,7 @@ impl From<&SchemeSection> for Scheme {
                 RtoSection::Linux => RttConfig::LINUX,
                 RtoSection::Rfc6298 => RttConfig::RFC6298,
                 RtoSection::Coarse => RttConfig::COARSE,
+                RtoSection::Ticks(tick) => RttConfig { tick, ..RttConfig::RFC6298 },
                 RtoSection::AtLeast(least) => {
                     RttConfig { floor: RtoFloor::Whole(least), ..RttConfig::RFC6298 }
                 }

@@ -23,6 +23,8 @@ pub(crate) struct FlowEnd {
     pub pattern: Arc<Pattern>,
     pub workload: Workload,
     pub start: Time,
+    /// How long each connection's relays take to be triggered one after the other, before it is opened.
+    pub triggering: Duration,
     /// What is delivered before this does not count as measured.
     pub warm_up: Time,
     pub seed: Seed,

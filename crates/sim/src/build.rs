@@ -11,12 +11,13 @@ use crate::route::{Routes, address_of};
 use crate::station::Station;
 use shorthaul_link::{Direction, Link};
 use shorthaul_proxy::{Gateway, GatewayConfig, LegConfig};
-use shorthaul_scenario::{Flow, Leg, NodeIndex, Relay, Role, Scenario, Scheme};
+use shorthaul_scenario::{Flow, Leg, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
 use shorthaul_tcp::{ConnectionConfig, Host, HostConfig};
 use shorthaul_types::{PortId, Seed, Time};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Puts the network of a scenario together.
 pub(crate) fn build(scenario: &Scenario, seed: Seed) -> Result<Network, SimError> {
@@ -118,6 +119,7 @@ impl Builder<'_> {
                 Station::Gateway(Box::new(Gateway::new(GatewayConfig {
                     flow_buffer: gateway.flow_buffer.unwrap_or(default.flow_buffer),
                     edge: leg(&gateway.to_edge, self.mtu_toward(node, |from| from == gateway.edge)),
+                    aggregate: gateway.aggregate.clone(),
                     wan: leg(&gateway.to_wan, self.mtu_toward(node, |from| from != gateway.edge)),
                     max_flows: default.max_flows.max(self.scenario.flows.len()),
                     hash_seed: self.seed.derive("gateway").0,
@@ -155,6 +157,7 @@ impl Builder<'_> {
                     pattern,
                     workload: flow.workload.clone(),
                     start: Time::ZERO + self.starts[number],
+                    triggering: self.triggering(flow),
                     warm_up: Time::ZERO + self.scenario.warm_up,
                     seed: self.seed.derive("flow").derive(&flow.name),
                     report: EndReport::default(),
@@ -183,6 +186,24 @@ impl Builder<'_> {
             stops.reverse();
         }
         stops
+    }
+
+    /// How long the opener of a flow takes to trigger its relays one after the other, all but the last: 1.5 round trips to
+    /// each (CAS-3).
+    fn triggering(&self, flow: &Flow) -> Duration {
+        let stops = Self::stops(flow);
+        if flow.set_up == SetUp::Parallel || stops.len() < 4 {
+            return Duration::ZERO;
+        }
+        let round_trip = |relay: &NodeIndex| {
+            let way = self.scenario.way(stops[0], *relay).unwrap_or_default();
+            let both = |link: usize| {
+                let link = &self.scenario.links[link];
+                link.config(Direction::Up, self.seed).delay + link.config(Direction::Down, self.seed).delay
+            };
+            way.iter().map(|(link, _)| both(*link)).sum::<Duration>()
+        };
+        stops[1..stops.len() - 2].iter().map(round_trip).sum::<Duration>().mul_f64(1.5)
     }
 
     fn first_hop(&self, number: usize, flow: &Flow) -> SocketAddr {

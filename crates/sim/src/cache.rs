@@ -11,27 +11,28 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Cache {
     directory: PathBuf,
-    engine: String,
 }
+
+/// The version of the engine: a hash of the sources of this crate and of all below it.
+///
+/// With scenario and seed it is all that an outcome depends on, so no change to the engine can be forgotten, and no change
+/// elsewhere costs a run.
+pub const ENGINE: &str = env!("SHORTHAUL_ENGINE");
 
 impl Cache {
     /// The cache in `directory`, which is made if it is not there.
     ///
-    /// The version of the engine is a hash of the running program itself, so that no change to the code
-    /// can be forgotten.
-    ///
     /// # Errors
-    /// If the directory cannot be made, or the program cannot read itself.
+    /// If the directory cannot be made.
     pub fn open(directory: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
-        let program = std::fs::read(std::env::current_exe()?)?;
-        Ok(Cache { directory: directory.to_owned(), engine: hex(&Sha256::digest(&program)) })
+        Ok(Cache { directory: directory.to_owned() })
     }
 
     /// The key of a run.
     pub(crate) fn key(&self, fingerprint: &str, seed: u64) -> String {
         let mut hash = Sha256::new();
-        for part in [self.engine.as_bytes(), fingerprint.as_bytes(), &seed.to_le_bytes()] {
+        for part in [ENGINE.as_bytes(), fingerprint.as_bytes(), &seed.to_le_bytes()] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }

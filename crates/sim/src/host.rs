@@ -42,7 +42,8 @@ impl AppHost {
             match end.opens {
                 Some(_) => {
                     let sleeper = Sleeper::End(index);
-                    wakes.push(Reverse((end.start, index as u64, Wake::Open, sleeper)));
+                    let at = end.start + end.triggering;
+                    wakes.push(Reverse((at, index as u64, Wake::Open, sleeper)));
                 }
                 None => {
                     host.listen(port_of(end.flow), end.config.clone());
@@ -80,8 +81,11 @@ impl AppHost {
     }
 
     fn wake_at(&mut self, wake: Option<(Time, Wake)>, sleeper: Sleeper) {
-        if let Some((at, wake)) = wake {
+        if let Some((mut at, wake)) = wake {
             let sleeper = if wake == Wake::Open { self.end_of(sleeper) } else { sleeper };
+            if let Sleeper::End(index) = sleeper {
+                at += self.ends[index].triggering;
+            }
             self.wakes.push(Reverse((at, self.serial, wake, sleeper)));
             self.serial += 1;
         }
@@ -100,7 +104,9 @@ impl AppHost {
         let local = SocketAddr::new(self.address, 0);
         match self.host.connect(now, Addresses { local, remote }, end.config.clone()) {
             Ok(id) => {
-                let session = end.session(index, now, false);
+                // It was asked for when the first of its relays was triggered.
+                let begun = Time::ZERO + now.saturating_since(Time::ZERO + end.triggering);
+                let session = end.session(index, begun, false);
                 self.sessions.insert(id, session);
             }
             Err(error) => end.on_failed(now, &error.to_string()),

@@ -32,7 +32,7 @@ mod station;
 mod trace_hash;
 
 pub use agenda::Agenda;
-pub use cache::Cache;
+pub use cache::{Cache, ENGINE};
 pub use campaign::{Run, RunRecord, Shard, run_all, runs_of};
 pub use error::SimError;
 pub use measure::fairness;

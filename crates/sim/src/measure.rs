@@ -1,5 +1,5 @@
 //! From a network that runs to numbers.
-use crate::application::{EndReport, Opening, seconds};
+use crate::application::{EndReport, Opening, Transfer, seconds};
 use crate::network::{Network, WayState};
 use crate::outcome::{FlowOutcome, LinkOutcome, Outcome, TimeSeries};
 use crate::station::Station;
@@ -248,11 +248,17 @@ fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {
         let set_up = |(opened, accepted): (&Opening, &Opening)| {
             Some(seconds(opened.begun, opened.established?.max(accepted.established?)))
         };
+        // A transfer that has a connection of its own begins with the first SYN, though its taker may not have sent that.
+        let begun = |number: usize, transfer: &Transfer| match flow.workload {
+            Workload::Requests { .. } => transfer.started,
+            _ => opener.connections.get(number).map_or(transfer.started, |opening| opening.begun),
+        };
+        let transfers = taker.transfers.iter().enumerate();
         Some(FlowOutcome {
             name: flow.name.clone(),
             delivered: taker.delivered,
             goodput: if time > 0.0 { taker.measured as f64 * 8.0 / time } else { 0.0 },
-            transfers: taker.transfers.iter().map(|t| seconds(t.started, t.ended)).collect(),
+            transfers: transfers.map(|(number, t)| seconds(begun(number, t), t.ended)).collect(),
             set_ups: opener.connections.iter().zip(&listener.connections).filter_map(set_up).collect(),
             ended: taker.done,
         })

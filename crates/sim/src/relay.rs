@@ -1,9 +1,9 @@
 use crate::host::port_of;
 use shorthaul_link::Distribution;
-use shorthaul_scenario::{Forward, Relay};
+use shorthaul_scenario::{Forward, Relay, Served};
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, ConnectionId, Event, Host, SenderStats};
 use shorthaul_types::{Bytes, Deadline, PortId, Seed, Time};
-use shorthaul_wire::{Machine, Packet, PayloadList, TxBatch};
+use shorthaul_wire::{Machine, Packet, PayloadList, Transport, TxBatch};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ pub(crate) struct RelayNode {
     next_hops: BTreeMap<u16, NextHop>,
     buffer: Bytes,
     forward: Forward,
+    served: Served,
     service: Service,
     pub failures: Vec<String>,
     ended: SenderStats,
@@ -49,6 +50,8 @@ pub(crate) struct Service {
     /// When the first job is done.
     done: Option<Time>,
     served: u64,
+    /// Packets that TCP has not seen yet, and when it will.
+    arrivals: VecDeque<(Time, PortId, Packet)>,
 }
 
 #[derive(Debug)]
@@ -60,11 +63,29 @@ struct Job {
 
 impl Service {
     pub fn new(time: Distribution, packet: Bytes, seed: Seed) -> Self {
-        Service { time, packet: packet.0.max(1), seed, queue: VecDeque::new(), done: None, served: 0 }
+        Service {
+            time,
+            packet: packet.0.max(1),
+            seed,
+            queue: VecDeque::new(),
+            done: None,
+            served: 0,
+            arrivals: VecDeque::new(),
+        }
     }
 
     fn takes_time(&self) -> bool {
         self.time != Distribution::Constant(std::time::Duration::ZERO)
+    }
+
+    /// Serves a packet before TCP sees it.
+    fn hold(&mut self, now: Time, served: Served, port: PortId, packet: Packet) {
+        let share = payload(&packet) as f64 / self.packet as f64;
+        let time = self.time.draw(self.seed, self.served).mul_f64(share);
+        self.served += 1;
+        let before = self.arrivals.back().map_or(now, |(at, ..)| (*at).max(now));
+        let at = if served == Served::AllAtOnce { before.max(now + time) } else { before + time };
+        self.arrivals.push_back((at, port, packet));
     }
 
     fn begin(&mut self, now: Time) {
@@ -138,6 +159,7 @@ impl RelayNode {
             next_hops: hops,
             buffer: relay.buffer,
             forward: relay.forward,
+            served: relay.served,
             service,
             failures: Vec::new(),
             ended: SenderStats::default(),
@@ -314,7 +336,7 @@ impl RelayNode {
             if bytes.is_empty() {
                 return;
             }
-            if self.service.takes_time() {
+            if self.service.takes_time() && self.served == Served::AfterAcknowledgment {
                 self.sessions[index].in_service[from as usize] += bytes.len() as u64;
                 self.service.queue.push_back(Job { session: index, from, bytes });
                 self.service.begin(now);
@@ -369,6 +391,14 @@ impl RelaySession {
     }
 }
 
+/// Bytes of data in a packet.
+fn payload(packet: &Packet) -> usize {
+    match &packet.transport {
+        Transport::Tcp(segment) => segment.payload.len(),
+        _ => 0,
+    }
+}
+
 /// Writes all of it: the window of the other leg was never wider than the room that is left here.
 fn write(host: &mut Host, target: ConnectionId, bytes: &PayloadList) {
     let Some(connection) = host.connection_mut(target) else { return };
@@ -378,8 +408,9 @@ fn write(host: &mut Host, target: ConnectionId, bytes: &PayloadList) {
     }
 }
 
-impl Machine for RelayNode {
-    fn handle_packet(&mut self, now: Time, port: PortId, packet: Packet) {
+impl RelayNode {
+    /// TCP sees a packet.
+    fn arrived(&mut self, now: Time, port: PortId, packet: Packet) {
         let leg = packet.flow().map(|flow| (flow.dst.port(), flow.src));
         self.host.handle_packet(now, port, packet);
         self.serve(now);
@@ -388,8 +419,24 @@ impl Machine for RelayNode {
             self.relay(now, index);
         }
     }
+}
+
+impl Machine for RelayNode {
+    fn handle_packet(&mut self, now: Time, port: PortId, packet: Packet) {
+        let serves_first = self.served != Served::AfterAcknowledgment && self.service.takes_time();
+        if serves_first && payload(&packet) > 0 {
+            self.service.hold(now, self.served, port, packet);
+        } else {
+            self.arrived(now, port, packet);
+        }
+    }
 
     fn handle_timeout(&mut self, now: Time) {
+        while self.service.arrivals.front().is_some_and(|(at, ..)| *at <= now) {
+            if let Some((_, port, packet)) = self.service.arrivals.pop_front() {
+                self.arrived(now, port, packet);
+            }
+        }
         while self.service.done.is_some_and(|done| done <= now) {
             self.served(now);
         }
@@ -412,6 +459,8 @@ impl Machine for RelayNode {
         let service = self.service.done.map(|at| Deadline { at, timer: "service" });
         let release = self.sessions.iter().filter_map(|session| session.release_at).min();
         let release = release.map(|at| Deadline { at, timer: "forward" });
-        Deadline::earliest(Deadline::earliest(self.host.poll_timeout(), service), release)
+        let arrival = self.service.arrivals.front().map(|(at, ..)| Deadline { at: *at, timer: "arrival" });
+        let own = Deadline::earliest(Deadline::earliest(service, arrival), release);
+        Deadline::earliest(self.host.poll_timeout(), own)
     }
 }

@@ -311,3 +311,49 @@ fn a_relay_forwards_when_it_is_told_to() {
     let stored = relayed_in("when complete");
     assert!((1.8..2.1).contains(&(stored / at_once)), "{stored} and {at_once}");
 }
+
+/// Seconds from the first SYN until 3 kB have come through two relays, 10 ms from each other and from the ends.
+fn small_by_two_relays(set_up: &str) -> f64 {
+    let links: String = [("a", "r1"), ("r1", "r2"), ("r2", "b")]
+        .map(|(from, to)| {
+            format!("[[links]]\nbetween = [\"{from}\", \"{to}\"]\nlink = {{ delay = \"10 ms\" }}\n")
+        })
+        .concat();
+    let text = format!(
+        "duration = \"10 s\"\n[hosts.a]\n[hosts.b]\n[relays.r1]\n[relays.r2]\n{links}{BULK}opened_by = \"a\"\nset_up = \"{set_up}\"\nbulk = \"2 kB\""
+    );
+    run(&text, 1).flows[0].transfers[0]
+}
+
+#[test]
+fn a_transfer_begins_with_the_first_syn_and_relays_can_be_set_up_one_after_the_other() {
+    // 1.5 round trips of 60 ms; the first window holds all of it
+    let parallel = small_by_two_relays("parallel");
+    assert!((parallel - 0.09).abs() < 0.002, "{parallel} s");
+    // and 1.5 round trips of 20 ms to the first relay before that
+    let sequential = small_by_two_relays("sequential");
+    assert!((sequential - parallel - 0.03).abs() < 1e-6, "{sequential} s, in parallel {parallel} s");
+}
+
+/// Bits a second through a relay after one of two links of 10 ms, with a window of 20 kB, each packet served for 20 ms.
+fn served(how: &str) -> f64 {
+    let scheme = "{ profile = \"newreno\", mss = 1000, ack = \"immediate\", receive_buffer = \"20 kB\" }";
+    let text = format!(
+        "duration = \"60 s\"\n[hosts.a]\nscheme = {scheme}\n[hosts.b]\nscheme = {scheme}\n\
+         [[chains]]\nbetween = [\"a\", \"b\"]\nhops = 2\nlink = {{ delay = \"10 ms\" }}\nrelays = [1]\n\
+         relay = {{ scheme = {scheme}, service_time = \"20 ms\", served = \"{how}\" }}\n{BULK}unlimited = \"50 s\""
+    );
+    run(&text, 1).metrics[&Metric::Goodput]
+}
+
+#[test]
+fn what_a_service_time_holds_up_is_the_scenarios_choice() {
+    // one packet of 1000 bytes each 20 ms, acknowledged before or after
+    for how in ["after the acknowledgment", "before the acknowledgment"] {
+        let goodput = served(how);
+        assert!((goodput / 0.4e6 - 1.0).abs() < 0.03, "{how}: {goodput} bit/s");
+    }
+    // a window of 20 packets each 20 ms + 20 ms
+    let goodput = served("all at once");
+    assert!((goodput / 4e6 - 1.0).abs() < 0.05, "{goodput} bit/s");
+}

@@ -1,53 +1,83 @@
 //! Who gives credit: how much may be sent, beyond what a connection's own window says.
-use core::fmt::Debug;
-use shorthaul_types::{Deadline, Time};
+use core::time::Duration;
+use shorthaul_types::Time;
 
-/// A transmission, as a governor logs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmission {
-    /// The offset of the first byte in its stream.
-    pub offset: u64,
-    /// Bytes of the stream, FIN counted.
-    pub bytes: u64,
-    /// It was sent before.
-    pub retransmission: bool,
+/// Gives credit to a sender.
+///
+/// A connection of its own has all that its congestion window allows, and its own retransmission timer.
+/// One that shares a path with others is governed from outside: it may send what it is granted, is told
+/// of losses that show in the deliveries of others, and leaves news of its own deliveries. It does not
+/// know who the others are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Governor {
+    /// The sender governs itself.
+    #[default]
+    Solo,
+    /// Whoever governs it writes into the share, and reads from it.
+    Shared(Share),
 }
 
-/// Gives credit to a sender. A connection of its own has all that its congestion window allows; the
-/// members of an aggregate share a window, are told by a scheduler whose turn it is, and leave their
-/// transmissions in one log, in which the loss of one shows through the deliveries of another.
-pub trait Governor: Debug + Send {
-    /// How many bytes may leave now, of which the sender's own window allows `own` with `in_flight`
-    /// bytes in flight.
-    fn credit(&mut self, now: Time, own: u64, in_flight: u64) -> u64 {
-        let _ = (now, in_flight);
-        own
-    }
-
-    /// Something left.
-    fn on_send(&mut self, now: Time, sent: Transmission) {
-        let _ = (now, sent);
-    }
-
-    /// `bytes` were delivered and `lost` found lost, with one acknowledgment.
-    fn on_ack(&mut self, now: Time, bytes: u64, lost: u64) {
-        let _ = (now, bytes, lost);
-    }
-
-    /// Up to which offset transmissions are lost by what others in the log show, if by any.
-    fn poll_lost(&mut self, now: Time) -> Option<u64> {
-        let _ = now;
-        None
-    }
-
-    /// When credit may come that was refused.
-    fn poll_timeout(&self) -> Option<Deadline> {
-        None
-    }
+/// What a governed sender and its governor tell each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Bytes that may leave now; used up by sending.
+    pub credit: u64,
+    /// Transmissions that were sent before this are lost, by what others show.
+    pub lost_before: Option<Time>,
+    /// What was delivered since the governor last looked.
+    pub news: News,
 }
 
-/// A connection that shares with nobody.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Solo;
+/// What a governor learns from the acknowledgments of a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Acknowledgments that delivered something, cumulatively or selectively.
+    pub acknowledgments: u32,
+    /// Bytes that they delivered.
+    pub delivered: u64,
+    /// When the newest transmission was sent that certainly arrived.
+    pub newest: Option<Time>,
+    /// The last round-trip time that was measured.
+    pub rtt: Option<Duration>,
+}
 
-impl Governor for Solo {}
+impl Governor {
+    /// A share with nothing in it: without credit, nothing leaves.
+    pub fn shared() -> Self {
+        Governor::Shared(Share::default())
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Governor::Shared(_))
+    }
+
+    /// How much may leave, where the sender's own window allows `own`.
+    pub(crate) fn credit(&self, own: u64) -> u64 {
+        match self {
+            Governor::Solo => own,
+            Governor::Shared(share) => own.min(share.credit),
+        }
+    }
+
+    pub(crate) fn on_send(&mut self, bytes: u64) {
+        if let Governor::Shared(share) = self {
+            share.credit = share.credit.saturating_sub(bytes);
+        }
+    }
+
+    pub(crate) fn on_delivered(&mut self, bytes: u64, newest: Option<Time>, rtt: Option<Duration>) {
+        if let Governor::Shared(Share { news, .. }) = self {
+            news.acknowledgments += 1;
+            news.delivered += bytes;
+            news.newest = news.newest.max(newest);
+            news.rtt = rtt.or(news.rtt);
+        }
+    }
+
+    pub(crate) fn lost_before(&self) -> Option<Time> {
+        match self {
+            Governor::Solo => None,
+            Governor::Shared(share) => share.lost_before,
+        }
+    }
+}

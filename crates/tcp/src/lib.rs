@@ -34,15 +34,15 @@ mod sender;
 mod timers;
 
 pub use arbiter::{
-    Arbiter, EveryLossIsCongestion, LossEvidence, LossSign, Probe, ProbeAnswer, ProbeForm, ProbeStage,
-    Verdict,
+    Arbiter, EveryLossIsCongestion, LossEvidence, LossSign, OCTETS, Probe, ProbeAnswer, ProbeForm,
+    ProbeStage, Verdict,
 };
 pub use arbitration::{Arbitration, UnknownArbitration};
 pub use byte_queue::ByteQueue;
 pub use connection::{
     Addresses, Agreed, Connection, ConnectionConfig, Event, Failure, KeepAlive, State, WindowShifts,
 };
-pub use governor::{Governor, Solo, Transmission};
+pub use governor::{Governor, News, Share};
 pub use host::{ConnectError, ConnectionId, Host, HostConfig, HostStats};
 pub use probing::{ProbeTimer, ProbedPeer, Probing, ProbingConfig, ProbingRule};
 pub use profile::{Profile, UnknownProfile};

@@ -44,7 +44,9 @@ impl Rack {
     pub fn on_delivered(&mut self, now: Time, record: &Record, min_rtt: Option<Duration>) {
         let rtt = now.saturating_since(record.sent.sent_at());
         if record.retransmitted && min_rtt.is_some_and(|min| rtt < min) {
-            return; // it was the original that arrived
+            // It was the original that arrived, after what was sent behind it.
+            self.reordering_seen |= record.end < self.highest;
+            return;
         }
         if record.end < self.highest && !record.retransmitted {
             self.reordering_seen = true;

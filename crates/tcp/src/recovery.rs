@@ -43,6 +43,12 @@ impl Recovery {
         }
     }
 
+    /// Whether it repairs a congestion loss with the window reduced; without, it begins anew with a window of
+    /// one segment.
+    pub const fn has_fast_recovery(self) -> bool {
+        !matches!(self, Recovery::Tahoe)
+    }
+
     /// Whether it makes use of what the receiver reports.
     pub const fn uses_reports(self) -> bool {
         matches!(self, Recovery::Sack | Recovery::RackTlp)

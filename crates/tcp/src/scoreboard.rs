@@ -88,6 +88,15 @@ impl Scoreboard {
         self.records.last_key_value().map(|(&start, record)| (start, record))
     }
 
+    /// When the oldest transmission was sent that is neither delivered nor believed lost.
+    pub fn oldest_in_flight(&self) -> Option<Time> {
+        self.order.iter().find_map(|&(transmission, start, end)| {
+            let records = self.records.range(start..end).map(|(_, record)| record);
+            let mut own = records.filter(|r| r.transmission == transmission && !r.sacked && !r.lost);
+            own.next().map(|record| record.sent.sent_at())
+        })
+    }
+
     /// `[start, end)` is sent, for the first time or again.
     pub fn on_send(&mut self, start: u64, end: u64, sent: SendState) {
         let transmission = self.next_transmission;

@@ -198,6 +198,51 @@ fn a_reduction_that_reordering_caused_is_undone_when_the_duplicate_is_reported()
 }
 
 #[test]
+fn what_pacing_holds_back_is_not_lost_with_the_half_of_the_flight() {
+    // A window that is spread over the round trip, in slow start, when segment 300 is lost.
+    let mut half = Half::new(SenderConfig { pacing: true, ..config(Recovery::Sack) }, 1 << 20);
+    half.data = losing(&[(300, 1)]);
+    half.write(2_000);
+    let mut before = (0, 0);
+    while half.sender.stats().recoveries == 0 {
+        before = (half.sender.control().window(), half.sender.nxt() - half.sender.una());
+        assert!(half.step(Time::from_millis(5_000)), "the loss is found");
+    }
+    let (window, flight) = before;
+    assert!(flight < window * 9 / 10, "the case is what it should be: {flight} of {window}");
+    assert!(half.sender.control().ssthresh() >= window / 2, "{}", half.sender.control().ssthresh());
+}
+
+/// RFC 4015, without timestamps: the original's acknowledgment comes before the repair's can.
+#[test]
+fn a_reduction_is_undone_when_the_original_arrives() {
+    let mut half = half(Recovery::Sack, &[]);
+    half.data = Box::new(|n, _| if n == 2 { Fate::Late(Duration::from_millis(60)) } else { Fate::Pass });
+    half.run_until(155);
+    let reduced = half.sender.control().ssthresh();
+    assert_eq!((half.resent(), half.sender.stats().undone), (vec![2], 0));
+    half.run_until(165);
+    assert_eq!(half.sender.stats().undone, 1, "the repair is answered at 200 ms");
+    assert!(half.sender.control().ssthresh() > reduced);
+    half.run_to_the_end(Duration::from_secs(5));
+    assert_eq!(half.sender.stats().undone, 1, "its report changes nothing any more");
+}
+
+#[test]
+fn a_report_of_the_same_duplicate_does_not_excuse_another_loss() {
+    // Segment 2 is late, segment 4 is lost. The former is seen twice, by its acknowledgment and by a report.
+    let mut half = half(Recovery::Sack, &[(4, 1)]);
+    let mut lost = half.data;
+    half.data = Box::new(move |n, sent| match n {
+        2 => Fate::Late(Duration::from_millis(60)),
+        _ => lost(n, sent),
+    });
+    half.run_to_the_end(Duration::from_secs(5));
+    assert!(half.resent().contains(&2) && half.resent().contains(&4), "{:?}", half.resent());
+    assert_eq!(half.sender.stats().undone, 0);
+}
+
+#[test]
 fn a_retransmission_in_vain_shows_that_the_path_reorders() {
     // Every tenth segment comes 20 ms late, a fifth of the round trip: less than RACK waits for once it
     // knows that the path reorders.

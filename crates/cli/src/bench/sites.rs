@@ -3,20 +3,40 @@ use super::draw::{Draw, Range};
 use super::{ENDS, PlanArgs};
 use crate::chain::{Chain, Ends, seconds};
 use crate::ledger::Ledger;
+use anyhow::Context as _;
 use shorthaul_planner::placement::{Question, evaluate, place};
 use shorthaul_planner::{Connection, Ends as From, Leg, Limits, Network, Site, Transfer, model};
+use shorthaul_scenario::Summary;
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::time::Duration;
 
 /// What placing relays among random sites came to.
 pub(super) struct Placed {
     pub ends: Ends,
-    /// Chains that were simulated.
-    pub chains: usize,
+    /// Every chain that was simulated.
+    pub tried: Vec<Tried>,
     /// By how much, as a share, the planner's chain takes longer than the best found by simulating all.
     pub slower: f64,
+    /// Half of the 95 % confidence interval of that.
+    pub slower_confidence: f64,
     /// The same for going direct.
     pub direct_slower: f64,
+}
+
+/// A chain of an instance, as forecast and as simulated.
+pub(super) struct Tried {
+    /// Ends included.
+    pub sites: Vec<usize>,
+    /// Whether it is the planner's choice.
+    pub placed: bool,
+    /// Seconds, as the planner says.
+    pub forecast: f64,
+    /// Seconds, the mean of the runs by which the best was found.
+    pub simulated: f64,
+    /// The standard error of that mean.
+    pub error: f64,
+    /// How many runs that were.
+    pub runs: u64,
 }
 
 /// Sites that are no ends.
@@ -25,11 +45,14 @@ const CANDIDATES: usize = 3;
 const RELAYS: usize = 2;
 /// Segments of a transfer.
 const SEGMENTS: u64 = 20_000;
-/// Runs of each chain by which the best is found, and, with other seeds, of the best ones by which they are compared.
-/// To choose and compare by the same runs would favour whoever was lucky.
-const RUNS: u64 = 12;
-/// Of the chains those are compared again that were slower than the best by no more.
-const CLOSE: f64 = 1.05;
+/// Runs of each chain, and how many times as many the chains get that are still in the race: a single run's time
+/// varies by a tenth and more, so a dozen of them tell two chains apart that differ by a tenth, but not by three per cent.
+const ROUNDS: [u64; 2] = [12, 48];
+/// A chain is out of the race when it is behind the leader by so many standard errors of their difference.
+const BEHIND: f64 = 3.0;
+/// Runs by which the planner's choice and the best are compared in the end, with seeds of their own: who has won a race
+/// was also lucky in it.
+const JUDGED: u64 = 96;
 
 const BETWEEN: From = From { from: 0, to: 1 };
 
@@ -88,7 +111,9 @@ fn chains() -> Vec<Vec<usize>> {
 /// An instance's chains, each as the planner would equip it with buffers, and which of them it would take.
 struct Instance {
     ends: Ends,
+    sites: Vec<Vec<usize>>,
     chains: Vec<String>,
+    forecasts: Vec<f64>,
     placed: usize,
     first_seed: u64,
 }
@@ -105,63 +130,117 @@ fn instance(args: &PlanArgs, number: u64) -> anyhow::Result<Instance> {
         model: &*own,
     };
     let placed = place(&question)?.fastest().sites.clone();
-    let all = chains();
-    let scenario = |sites: &Vec<usize>| -> anyhow::Result<String> {
-        let path = evaluate(&question, sites)?.path;
-        Ok(Chain { path, transfer: question.transfer, ends }.scenario())
-    };
+    let sites = chains();
+    let mut scenarios = Vec::new();
+    let mut forecasts = Vec::new();
+    for chain in &sites {
+        let chain = Chain { path: evaluate(&question, chain)?.path, transfer: question.transfer, ends };
+        forecasts.push(chain.forecast(&*own)?);
+        scenarios.push(chain.scenario());
+    }
     Ok(Instance {
         ends,
-        placed: all.iter().position(|chain| *chain == placed).unwrap_or_default(),
-        chains: all.iter().map(scenario).collect::<anyhow::Result<_>>()?,
+        placed: sites.iter().position(|chain| *chain == placed).unwrap_or_default(),
+        sites,
+        chains: scenarios,
+        forecasts,
         first_seed: 100_000 * (number + 1),
     })
 }
 
-/// Draws, places, simulates every chain, and the best ones again.
+/// The times of some runs.
+#[derive(Clone, Copy)]
+struct Times {
+    mean: f64,
+    /// Standard error of the mean.
+    error: f64,
+    runs: u64,
+}
+
+impl Instance {
+    /// Jobs for the first `runs` of a chain's seeds, counted from `skip`.
+    fn jobs(&self, chain: usize, skip: u64, runs: u64) -> impl Iterator<Item = (String, u64)> + '_ {
+        let first = self.first_seed + skip;
+        (first..first + runs).map(move |seed| (self.chains[chain].clone(), seed))
+    }
+
+    fn times(&self, ledger: &Ledger, chain: usize, skip: u64, runs: u64) -> anyhow::Result<Times> {
+        let all = ledger.all(&self.chains[chain], self.first_seed + skip, runs)?;
+        let summary = Summary::of(all).context("no runs")?;
+        Ok(Times { mean: summary.mean, error: summary.std_dev / (runs as f64).sqrt(), runs })
+    }
+
+    /// The chains of a race that are not clearly behind.
+    fn ahead(&self, times: &[Times]) -> Vec<usize> {
+        let Some(leader) = times.iter().min_by(|a, b| a.mean.total_cmp(&b.mean)) else { return Vec::new() };
+        let in_race = |chain: &usize| {
+            times[*chain].mean - leader.mean <= BEHIND * times[*chain].error.hypot(leader.error)
+        };
+        (0..times.len()).filter(in_race).collect()
+    }
+}
+
+/// Draws, places, finds the best chain of each instance in a race, and compares it with the planner's.
 pub(super) fn instances(args: &PlanArgs, ledger: &mut Ledger) -> anyhow::Result<Vec<Placed>> {
     let instances: Vec<Instance> =
         (0..args.instances).map(|number| instance(args, number)).collect::<anyhow::Result<_>>()?;
-    let runs = |scenario: &String, first: u64| -> Vec<(String, u64)> {
-        (first..first + RUNS).map(|seed| (scenario.clone(), seed)).collect()
-    };
-    let all = instances.iter().flat_map(|i| i.chains.iter().flat_map(|s| runs(s, i.first_seed)));
-    ledger.fill(all.collect::<Vec<_>>(), seconds)?;
-    let mut close: Vec<Vec<usize>> = Vec::new();
-    for instance in &instances {
-        let times = means(instance, ledger, 0, &(0..instance.chains.len()).collect::<Vec<_>>())?;
-        let best = times.iter().copied().fold(f64::INFINITY, f64::min);
-        let mut chosen: Vec<usize> = (0..times.len()).filter(|chain| times[*chain] <= CLOSE * best).collect();
-        chosen.extend([instance.placed, 0]); // the planner's, and the direct one
-        close.push(chosen);
+    let mut races: Vec<Vec<Times>> =
+        instances.iter().map(|i| vec![Times { mean: 0.0, error: 0.0, runs: 0 }; i.chains.len()]).collect();
+    for runs in ROUNDS {
+        let ahead: Vec<Vec<usize>> = instances.iter().zip(&races).map(|(i, race)| i.ahead(race)).collect();
+        let undecided = |ahead: &Vec<usize>| runs == ROUNDS[0] || ahead.len() > 1;
+        let pairs = || instances.iter().zip(&ahead).filter(|(_, ahead)| undecided(ahead));
+        let jobs = pairs().flat_map(|(i, ahead)| ahead.iter().flat_map(move |chain| i.jobs(*chain, 0, runs)));
+        ledger.fill(jobs.collect::<Vec<_>>(), seconds)?;
+        for ((instance, race), ahead) in instances.iter().zip(&mut races).zip(&ahead) {
+            if undecided(ahead) {
+                for chain in ahead {
+                    race[*chain] = instance.times(ledger, *chain, 0, runs)?;
+                }
+            }
+        }
     }
-    let again = instances.iter().zip(&close).flat_map(|(instance, chosen)| {
-        chosen.iter().flat_map(|chain| runs(&instance.chains[*chain], instance.first_seed + RUNS))
-    });
-    ledger.fill(again.collect::<Vec<_>>(), seconds)?;
-    let compare = |(instance, chosen): (&Instance, &Vec<usize>)| -> anyhow::Result<Placed> {
-        // The best is who was best in the first runs; how much better it is, the second runs say.
-        let first = means(instance, ledger, 0, chosen)?;
-        let best = (0..chosen.len()).min_by(|a, b| first[*a].total_cmp(&first[*b])).unwrap_or_default();
-        let times = means(instance, ledger, RUNS, chosen)?;
-        let slower = |place: usize| times[place] / times[best] - 1.0;
-        Ok(Placed {
-            ends: instance.ends,
-            chains: instance.chains.len(),
-            slower: slower(chosen.len() - 2),
-            direct_slower: slower(chosen.len() - 1),
-        })
+    // Of those that are left the quickest; a chain with fewer runs than another was behind it.
+    let best = |race: &Vec<Times>| {
+        let most = race.iter().map(|times| times.runs).max().unwrap_or_default();
+        let last = (0..race.len()).filter(|chain| race[*chain].runs == most);
+        last.min_by(|a, b| race[*a].mean.total_cmp(&race[*b].mean)).unwrap_or_default()
     };
-    instances.iter().zip(&close).map(compare).collect()
-}
-
-/// The mean times of some of an instance's chains, from the seeds that begin `skip` after its first.
-fn means(instance: &Instance, ledger: &Ledger, skip: u64, chains: &[usize]) -> anyhow::Result<Vec<f64>> {
-    let mean = |chain: &usize| {
-        let times = ledger.all(&instance.chains[*chain], instance.first_seed + skip, RUNS)?;
-        Ok(times.iter().sum::<f64>() / times.len() as f64)
-    };
-    chains.iter().map(mean).collect()
+    let judged: Vec<[usize; 2]> =
+        instances.iter().zip(&races).map(|(i, race)| [best(race), i.placed]).collect();
+    let skip = ROUNDS[ROUNDS.len() - 1];
+    let differ = instances.iter().zip(&judged).filter(|(_, [best, placed])| best != placed);
+    let jobs =
+        differ.flat_map(|(i, judged)| judged.iter().flat_map(move |chain| i.jobs(*chain, skip, JUDGED)));
+    ledger.fill(jobs.collect::<Vec<_>>(), seconds)?;
+    let compare =
+        |((instance, race), judged): ((&Instance, &Vec<Times>), &[usize; 2])| -> anyhow::Result<Placed> {
+            let [best, placed] = *judged;
+            let (mut slower, mut slower_confidence) = (0.0, 0.0);
+            if best != placed {
+                let best = instance.times(ledger, best, skip, JUDGED)?;
+                let placed = instance.times(ledger, placed, skip, JUDGED)?;
+                slower = placed.mean / best.mean - 1.0;
+                slower_confidence = 1.96 * (placed.error / placed.mean).hypot(best.error / best.mean);
+            }
+            Ok(Placed {
+                ends: instance.ends,
+                tried: (0..race.len())
+                    .map(|chain| Tried {
+                        sites: instance.sites[chain].clone(),
+                        placed: chain == instance.placed,
+                        forecast: instance.forecasts[chain],
+                        simulated: race[chain].mean,
+                        error: race[chain].error,
+                        runs: race[chain].runs,
+                    })
+                    .collect(),
+                slower,
+                slower_confidence,
+                direct_slower: race[0].mean / race[best].mean - 1.0,
+            })
+        };
+    instances.iter().zip(&races).zip(&judged).map(compare).collect()
 }
 
 #[cfg(test)]

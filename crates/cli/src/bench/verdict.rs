@@ -124,17 +124,21 @@ pub(super) fn report(args: &PlanArgs, cases: &[Case], placed: &[Placed]) -> anyh
         println!(
             "Placement: {near} of {} within 3 % of the best of {} chains; mean {}, nine of ten below {}, worst {} slower; direct is {} slower (median).",
             placed.len(),
-            placed[0].chains,
+            placed[0].tried.len(),
             percent(slower.mean),
             percent(slower.percentile(0.9)),
             percent(slower.percentile(1.0)),
             percent(direct.map_or(0.0, |direct| direct.percentile(0.5))),
         );
+        let surely = placed.iter().filter(|placed| placed.slower - placed.slower_confidence > NEAR).count();
+        println!("{surely} of them are further off than chance explains:");
         for placed in placed.iter().filter(|placed| placed.slower > NEAR) {
-            println!("  one with {} is {} slower", placed.ends.profile, percent(placed.slower));
+            let (slower, half) = (percent(placed.slower), percent(placed.slower_confidence));
+            println!("  one with {} is {slower} ± {half} slower", placed.ends.profile);
         }
     }
     rows(args, cases)?;
+    tried(args, placed)?;
     println!(
         "{}",
         json!({
@@ -195,4 +199,38 @@ fn rows(args: &PlanArgs, cases: &[Case]) -> anyhow::Result<()> {
         }
     }
     Ok(csv.save(&args.out.join("forecasts.csv"))?)
+}
+
+/// A row for each chain that was simulated among random sites.
+fn tried(args: &PlanArgs, placed: &[Placed]) -> anyhow::Result<()> {
+    let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
+        .arguments(std::env::args().skip(1))
+        .seed(args.seed);
+    let columns = [
+        "instance",
+        "ends",
+        "sites",
+        "chosen",
+        "forecast [s]",
+        "simulated [s]",
+        "standard error [s]",
+        "runs",
+    ];
+    let mut csv = Csv::new(&manifest, &columns);
+    for (number, placed) in placed.iter().enumerate() {
+        for tried in &placed.tried {
+            let sites: Vec<String> = tried.sites.iter().map(usize::to_string).collect();
+            csv.row([
+                Field::Integer(number as i128),
+                Field::from(placed.ends.profile),
+                Field::from(sites.join("-")),
+                Field::from(if tried.placed { "yes" } else { "no" }),
+                Field::Number(tried.forecast),
+                Field::Number(tried.simulated),
+                Field::Number(tried.error),
+                Field::Integer(i128::from(tried.runs)),
+            ])?;
+        }
+    }
+    Ok(csv.save(&args.out.join("placements.csv"))?)
 }

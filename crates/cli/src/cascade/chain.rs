@@ -1,9 +1,12 @@
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use shorthaul_lab::{Host, Lab};
+use shorthaul_scenario::Forward;
+
+use crate::relay_process::{Relay, Settings};
 
 /// The port that relays listen at.
 const PORT: u16 = 7001;
@@ -49,7 +52,10 @@ impl Way {
 
 /// The relays of a transfer; end with it.
 #[derive(Default)]
-pub struct Chain(Vec<Child>);
+pub struct Chain {
+    ours: Vec<Relay>,
+    netcats: Vec<Child>,
+}
 
 impl Chain {
     /// Starts relays from the server's side on; where the client is to connect.
@@ -66,23 +72,15 @@ impl Chain {
             let listen = SocketAddr::new(host.address_v4().into(), PORT);
             match way {
                 Way::Netcat => self.netcat(host, listen, target)?,
-                _ => self.node(host, listen, target, congestion)?,
+                _ => {
+                    let forward = Forward::AtOnce;
+                    let settings = Settings { listen, target, congestion, buffer: None, forward };
+                    self.ours.push(Relay::start(host, &settings)?);
+                }
             }
             target = listen;
         }
         Ok(target)
-    }
-
-    fn node(&mut self, host: &Host, listen: SocketAddr, to: SocketAddr, congestion: &str) -> io::Result<()> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("node").arg("--relay").arg(format!("{listen}={to}")).args(["--congestion", congestion]);
-        let mut child = host.spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()))?;
-        let mut ready = String::new();
-        if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut ready)?;
-        }
-        self.0.push(child);
-        if ready.starts_with("ready") { Ok(()) } else { Err(io::Error::other("the relay did not start")) }
     }
 
     fn netcat(&mut self, host: &Host, listen: SocketAddr, to: SocketAddr) -> io::Result<()> {
@@ -95,7 +93,7 @@ impl Chain {
         );
         let mut command = Command::new("sh");
         let child = host.spawn(command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::null()))?;
-        self.0.push(child);
+        self.netcats.push(child);
         // It has no way to say that it listens; and a connection to find out would be its only one.
         let asked = std::time::Instant::now();
         while !host.run(|| listens(listen.port())) {
@@ -120,7 +118,7 @@ fn listens(port: u16) -> bool {
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        for child in &mut self.0 {
+        for child in &mut self.netcats {
             // What it started itself ends with the lab.
             let _ = child.kill();
             let _ = child.wait();

@@ -1,4 +1,5 @@
 //! The flows of a scenario over kernel sockets.
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use shorthaul_scenario::{Flow, Scenario, Workload};
 use shorthaul_types::Seed;
 
 use super::network::Network;
+use super::relays;
 use super::scheme::{KernelScheme, available};
 use super::unsupported::scheme_at;
 
@@ -129,7 +131,14 @@ impl FlowRun<'_> {
             seed: self.seed.derive("content").nth(number),
             ..Transfer::default()
         };
-        let report = transfer.run(client, server).map_err(|error| error.to_string())?;
+        let mut relays = Vec::new();
+        let by_relays = |server: SocketAddr| {
+            let (address, started) = relays::start(self.scenario, self.network, self.flow, server, &kernel)?;
+            relays = started;
+            Ok(address)
+        };
+        let report = transfer.run_through(client, server, by_relays).map_err(|error| error.to_string())?;
+        drop(relays);
         let complete = match &self.flow.workload {
             Workload::Unlimited(time) => report.completed >= *time,
             _ => report.completed < left,

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use shorthaul_dataplane::{Config, Leg};
 use shorthaul_lab::{Host, HostDescription, Lab, LinkDescription, LinkKind, Topology};
 use shorthaul_link::Direction;
-use shorthaul_scenario::{Gateway as GatewayRole, NodeIndex, Role, Scenario};
+use shorthaul_scenario::{Gateway as GatewayRole, NodeIndex, Relay, Role, Scenario};
 use shorthaul_types::Seed;
 
 use super::scheme::{KernelScheme, available};
@@ -73,6 +73,7 @@ impl Network {
             wan: interfaces(wan),
             to_edge: leg(&gateway.to_edge),
             to_wan: leg(&gateway.to_wan),
+            aggregate: gateway.aggregate.clone(),
             ..Config::default()
         };
         config.memory.per_flow = gateway.flow_buffer.unwrap_or(config.memory.per_flow);
@@ -103,13 +104,14 @@ fn topology(scenario: &Scenario, names: &[String], seed: Seed) -> Result<Topolog
     let mut topology = Topology::new(seed.derive("link"));
     for (node, name) in scenario.nodes.iter().zip(names) {
         let description = match &node.role {
-            Role::Host(scheme) => {
+            Role::Host(scheme) | Role::Relay(Relay { scheme, .. }) => {
                 let scheme = KernelScheme::of(scheme, &available)
                     .map_err(|lacking| anyhow::anyhow!(lacking.join("; ")))?;
                 HostDescription {
                     congestion: Some(scheme.congestion.to_owned()),
                     sysctl: scheme.settings,
-                    forward: Some(false),
+                    // A relay carries on what is meant for it, and routes the rest.
+                    forward: Some(matches!(node.role, Role::Relay(_))),
                     ..HostDescription::default()
                 }
             }

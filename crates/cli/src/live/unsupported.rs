@@ -1,8 +1,8 @@
 //! What cannot run live, and what cannot be measured there, each with its reason.
 use shorthaul_link::Direction;
-use shorthaul_scenario::{Flow, Metric, Role, Scenario, Scheme, Series, Workload};
+use shorthaul_scenario::{Flow, Metric, Node, Role, Scenario, Scheme, Series, SetUp, Workload};
 
-use super::scheme::KernelScheme;
+use super::scheme::{KernelScheme, available};
 
 /// The longest request that fits into one segment of any link, as the live engine sends it.
 const ONE_SEGMENT: u64 = 1200;
@@ -17,7 +17,14 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
                 let lacking = KernelScheme::of(scheme, available).err().unwrap_or_default();
                 reasons.extend(lacking.into_iter().map(|lack| format!("host `{}`: {lack}", node.name)));
             }
-            Role::Relay(_) => reasons.push(format!("`{}` is a relay, and live runs start none", node.name)),
+            Role::Relay(relay) => {
+                let lacking = KernelScheme::of(&relay.scheme, available).err().unwrap_or_default();
+                reasons.extend(lacking.into_iter().map(|lack| format!("relay `{}`: {lack}", node.name)));
+                if !relay.service_time.mean().is_zero() {
+                    let why = "a live relay takes the time that it takes: leave `service_time` out";
+                    reasons.push(format!("relay `{}`: {why}", node.name));
+                }
+            }
             Role::Gateway(gateway) => {
                 if gateway.to_edge.ack.is_some() || gateway.to_wan.ack.is_some() {
                     let why = "the gateway's configuration has no `ack`: leave it out";
@@ -66,6 +73,9 @@ fn of_flow(scenario: &Scenario, flow: &Flow, available: &[String]) -> Vec<String
         Workload::OnOff { .. } => reasons.push("live runs have no workload `on_off`".into()),
         Workload::Persistent { .. } => reasons.push("live runs have no workload `persistent`".into()),
     }
+    if flow.set_up == SetUp::Sequential && flow.via.len() > 1 {
+        reasons.push("a live relay connects on when it is connected to: leave `set_up` out".into());
+    }
     if let Some(scheme) = &flow.scheme {
         for end in [flow.from, flow.to] {
             let Role::Host(of_host) = &scenario.nodes[end.0].role else { continue };
@@ -99,9 +109,14 @@ pub fn scheme_at<'a>(scenario: &'a Scenario, flow: &'a Flow, gives: bool) -> Opt
 
 /// What a scenario wants measured and live runs do not measure, in sentences.
 pub fn unmeasured(scenario: &Scenario) -> Vec<String> {
+    let available = available().unwrap_or_default();
     let mut remarks = Vec::new();
     if scenario.measure.series.contains(&Series::Buffer) {
         remarks.push("live runs have no series `buffer`: it is that of relays".into());
+    }
+    let paced = |node: &Node| matches!(&node.role, Role::Relay(relay) if KernelScheme::of(&relay.scheme, &available).is_ok_and(|scheme| scheme.paced));
+    if scenario.nodes.iter().any(paced) {
+        remarks.push("live relays are paced by `bbr` only, where the scenario paces others too".into());
     }
     let rates = scenario.links.iter().flat_map(|link| {
         [Direction::Up, Direction::Down].map(|way| link.config(way, shorthaul_types::Seed(0)).rate)

@@ -81,7 +81,8 @@ fn three_digits(value: f64) -> String {
     rounded.to_string()
 }
 
-fn table(rows: &[Row]) -> Table {
+/// What the rows say, for people.
+pub(super) fn table(rows: &[Row]) -> Table {
     let mut table = Table::new([
         Column::right("relays"),
         Column::right("time").unit("expected"),
@@ -109,6 +110,24 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
+/// Throughput against the number of relays; `most` is what the link lets through.
+pub(super) fn numbers(title: &str, rows: &[Row], most: f64) -> Panel {
+    let points = rows.iter().map(|row| {
+        let (low, high) = row.forecast.throughput_interval();
+        let point = Point::new(row.relays() as f64, row.forecast.throughput().bits_per_sec() as f64)
+            .within(low.bits_per_sec() as f64, high.bits_per_sec() as f64);
+        if row.advised { point.text("advised") } else { point }
+    });
+    let relays = rows.iter().map(Row::relays).max().unwrap_or(0).max(1);
+    Panel::new(title)
+        .x(Axis::categories("relays", (0..=relays).map(|n| n.to_string())))
+        .y(Axis::new("throughput", Unit::BitsPerSecond).to(1.08 * most))
+        .series(
+            Series::new("forecast, 19 of 20 cases", shorthaul_report::plot::Mark::LineAndDots, Hue::Blue)
+                .points(points),
+        )
+}
+
 /// Throughput against the number of relays, and against the position of one.
 fn figure(
     leg: &Leg,
@@ -119,14 +138,6 @@ fn figure(
 ) -> Result<Figure> {
     let ceiling = leg.ceiling().bits_per_sec() as f64;
     let direct = rows[0].forecast.throughput().bits_per_sec() as f64;
-    let bits = |forecast: &Forecast| forecast.throughput().bits_per_sec() as f64;
-
-    let by_number = rows.iter().map(|row| {
-        let (low, high) = row.forecast.throughput_interval();
-        let point = Point::new(row.relays() as f64, bits(&row.forecast))
-            .within(low.bits_per_sec() as f64, high.bits_per_sec() as f64);
-        if row.advised { point.text("advised") } else { point }
-    });
     let bits_of_segment = 8.0 * f64::from(leg.framing.mss());
     let most = rows.iter().map(Row::relays).max().unwrap_or(0).max(1);
     let paper = (0..=most as u32).map(|n| {
@@ -134,15 +145,9 @@ fn figure(
         // Where it is beyond the link it says nothing.
         Point::new(f64::from(n), if rate <= 1.05 * ceiling { rate } else { f64::NAN })
     });
-    let numbers = Panel::new("Relays at equal distances")
-        .x(Axis::categories("relays", (0..=most).map(|n| n.to_string())))
-        .y(Axis::new("throughput", Unit::BitsPerSecond).to(1.08 * ceiling))
+    let numbers = numbers("Relays at equal distances", rows, ceiling)
         .series(
             Series::line("Mathis × R^3/2 (Cascaded TCP, eq. 8)", Hue::Black).dash(Dash::Dashed).points(paper),
-        )
-        .series(
-            Series::new("forecast, 19 of 20 cases", shorthaul_report::plot::Mark::LineAndDots, Hue::Blue)
-                .points(by_number),
         )
         .reference("link less headers", ceiling);
 
@@ -152,7 +157,7 @@ fn figure(
         let forecast = with_buffers(Path::split_at(leg, position, relay)?, transfer, model)?;
         let (low, high) = forecast.throughput_interval();
         by_position.push(
-            Point::new(position, bits(&forecast))
+            Point::new(position, forecast.throughput().bits_per_sec() as f64)
                 .within(low.bits_per_sec() as f64, high.bits_per_sec() as f64),
         );
     }

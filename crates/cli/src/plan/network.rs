@@ -17,13 +17,9 @@ const NAMED: usize = 6;
 /// Plans relays at the sites of `file`.
 pub fn answer(args: &Args, file: &Path, model: &dyn ThroughputModel) -> Result<Answer> {
     let sites = Sites::read(file)?;
-    let question = Question {
-        network: &sites.network,
-        ends: sites.ends,
-        transfer: args.transfer()?,
-        limits: args.limits(),
-        model,
-    };
+    let transfer = args.transfer()?;
+    let question =
+        Question { network: &sites.network, ends: sites.ends, transfer, limits: args.limits(), model };
     let found = placement::place(&question).with_context(|| format!("{}", file.display()))?;
     let direct = found.direct();
     let enough = |placement: &&Placement| placement.relays() >= args.relays.least.max(1);
@@ -42,7 +38,7 @@ pub fn answer(args: &Args, file: &Path, model: &dyn ThroughputModel) -> Result<A
     Ok(Answer {
         question: format!(
             "{} from {from} to {to} by way of {} sites with {} measured legs; TCP by the model `{}`.",
-            args.size,
+            transfer.size,
             sites.network.sites().len() - 2,
             sites.network.connections().count(),
             model.name()

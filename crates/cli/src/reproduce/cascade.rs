@@ -1,16 +1,20 @@
 //! What "Cascaded TCP" (Kalim et al.) measured: Table I's matrix, Figures 2 to 5, the window-limited hosts of Table II.
 //!
-//! Reading order: `cell` (one combination of Table I), `matrix` (which cells, what came of them), `figures`, `findings` (what the
-//! paper states, beside ours), `variants` (Table II, waiting, storing, other places of loss and relay).
+//! Reading order: `cell` (one combination of Table I), `matrix` (which cells, what came of them), `live` (what was measured on
+//! kernels), `figures`, `findings` (what the paper states, beside ours), `variants` (Table II, waiting, storing, other places of
+//! loss and relay), `page` (all of it as HTML).
 mod cell;
 mod figures;
 mod findings;
+mod live;
 mod matrix;
+mod page;
 mod variants;
 
 use crate::ledger::Ledger;
 use anyhow::{Context as _, ensure};
 use cell::Cell;
+use live::Live;
 use matrix::Matrix;
 use serde_json::json;
 use shorthaul_report::{Manifest, Terminal};
@@ -31,6 +35,9 @@ pub(super) struct Args {
     /// What the ends and relays use: reno (as in the paper), cubic or bbr
     #[arg(long, value_parser = ["reno", "cubic", "bbr"], default_value = "reno")]
     ends: String,
+    /// The `cascade.json` of `shorthaul cascade`: what was measured live is drawn into the figures
+    #[arg(long, value_name = "FILE")]
+    live: Option<PathBuf>,
     /// Connections that share the size of each transfer
     #[arg(long, default_value_t = 1)]
     streams: u32,
@@ -50,10 +57,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         .arguments(std::env::args().skip(1))
         .seed(matrix::SEED);
     matrix.csv(&manifest)?.save(&args.out.join("table-1.csv"))?;
-    for (name, figure) in figures::all(&matrix) {
+    let live = args.live.as_deref().map(Live::read).transpose()?.unwrap_or_default();
+    let figures = figures::all(&matrix, &live);
+    for (name, figure) in &figures {
         figure.save(&args.out.join(name), &manifest)?;
     }
     let findings = findings::all(&matrix, &variants);
+    page::page(&manifest, &matrix, &findings, &figures, &live).save(&args.out.join("report.html"))?;
     print!("{}", findings::table(&findings).render(Terminal::stdout()));
     println!("\n{}", matrix.summary());
     let results = args.out.join("results.json");
@@ -66,7 +76,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     });
     std::fs::write(&results, serde_json::to_string_pretty(&json)?)
         .with_context(|| format!("cannot write {}", results.display()))?;
-    println!("Results and figures are in {}.", args.out.display());
+    println!("Results, figures and report.html are in {}.", args.out.display());
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! How large each relay's buffer is to be, within what each site and all together have.
 use shorthaul_types::Bytes;
 
-use crate::buffer::{Flow, couple, passed_on, room};
+use crate::buffer::{FLIGHTS, Flow, couple, is_lossy, passed_on, room};
 use crate::{Path, Relay, TOLERANCE};
 
 /// With a share of lost throughput as large as this no room is needed beyond what is in flight.
@@ -10,13 +10,16 @@ const ALL: f64 = 0.999;
 /// How far above the slowest leg's rate legs are kept that could be faster, so that they do not delay it.
 const HEADROOM: f64 = 1.25;
 
-/// Gives each relay of `path` a buffer for what is in flight, and room with which variation costs [`TOLERANCE`].
+/// Gives each relay of `path` a buffer for what is in flight, twice where losses are to be repaired, and room with which
+/// variation costs [`TOLERANCE`].
 ///
 /// Where that is more than `total`, there is less room at all relays, for the same larger share of lost throughput; where even what
 /// is in flight is more, the same part of it everywhere: then all pass the same rate, which is the best there is.
 pub(super) fn fill(path: &mut Path, flows: &[Flow], most: &[Bytes], total: Option<Bytes>) {
     let slowest = flows.iter().map(|flow| flow.rate).fold(f64::INFINITY, f64::min);
     let sizes = |share: f64, part_of_flight: f64| -> Vec<Bytes> {
+        // The less room there is for variation, the less for repairs.
+        let repairs = (FLIGHTS - 1.0) * (ALL - share) / (ALL - TOLERANCE);
         // What comes to a relay is what the one before lets pass, as in the forecast of a chain.
         let mut so_far = flows[0];
         // And what it would be if all were held that is in flight.
@@ -28,7 +31,8 @@ pub(super) fn fill(path: &mut Path, flows: &[Flow], most: &[Bytes], total: Optio
                 least = least.min(outgoing.rate);
                 // Legs that are far faster than the slowest may lose more: what is well above that one's rate.
                 let wanted = (HEADROOM * slowest / least).min(1.0);
-                let in_flight = part_of_flight * wanted * least * round_trips;
+                let flights = if is_lossy(so_far, outgoing) { 1.0 + repairs } else { 1.0 };
+                let in_flight = part_of_flight * flights * wanted * least * round_trips;
                 let room = room(so_far, outgoing, 1.0 - (1.0 - share) * wanted);
                 let buffer = Bytes((in_flight + room) as u64).min(most[i]);
                 so_far = passed_on(so_far, outgoing, &couple(so_far, outgoing, buffer, round_trips));

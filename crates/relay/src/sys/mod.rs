@@ -1,4 +1,8 @@
 //! System calls behind safe functions: the only unsafe code of this crate.
+pub mod packets;
+pub mod signals;
+pub mod window;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 use crate::arbiter::{Arbiter, EveryLossIsCongestion, Probe};
-use crate::governor::{Governor, Solo};
+use crate::governor::Governor;
 use crate::recovery::Recovery;
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -18,7 +18,7 @@ pub struct SenderConfig {
     /// Sizes the window.
     pub control: Box<dyn Control>,
     /// Gives credit.
-    pub governor: Box<dyn Governor>,
+    pub governor: Governor,
     /// The receiver reports what it holds (RFC 2018).
     pub sack: bool,
     /// After a timeout, first looks whether it was spurious (F-RTO, RFC 5682).
@@ -44,7 +44,7 @@ impl SenderConfig {
             recovery: Recovery::RackTlp,
             arbiter: Box::new(EveryLossIsCongestion),
             control,
-            governor: Box::new(Solo),
+            governor: Governor::Solo,
             sack: true,
             f_rto: true,
             finds_black_holes: true,

@@ -15,6 +15,17 @@ const WORST_DELAYED_ACK: Duration = Duration::from_millis(200);
 /// fits every IPv6 path with timestamps, the second every IPv4 host.
 const BLACK_HOLE: [(u32, u32); 2] = [(3, 1_208), (6, 536)];
 
+/// How long a path MTU holds that a router told: routes change (RFC 8201 §4 and §5.3).
+const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
+
+/// The path takes smaller segments than the peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReducedMss {
+    /// What the peer takes, in bytes of payload.
+    full: u32,
+    until: Time,
+}
+
 /// A tail loss probe that is unanswered (RFC 8985 §7.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailProbe {
@@ -33,16 +44,23 @@ pub(super) struct FRto {
     pub allowance: u64,
     /// The head was acknowledged: what comes next decides.
     head_arrived: bool,
+    /// When the timer expired.
+    expired_at: Time,
+    /// When the two segments behind the head were sent again, where there was nothing new to send.
+    again_at: Option<Time>,
 }
 
-/// What it takes to undo the answer to a loss: that the receiver reports all that was sent again as
-/// duplicates (RFC 3708, RFC 2883).
+/// What it takes to undo the answer to a loss: that all that was sent again was sent in vain. Either the
+/// receiver reports it as a duplicate (RFC 3708, RFC 2883), or the original is seen to be what it
+/// acknowledges (RFC 3522, RFC 4015), which is known a round trip sooner.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
-    /// Bytes sent again and not reported as duplicates.
+    /// Bytes sent again, and not known to have been sent in vain.
     pub resent: u64,
     /// Something was sent again.
     pub any: bool,
+    /// Bytes whose originals were acknowledged, and whose duplicates are still to be reported.
+    unreported: u64,
 }
 
 impl Sender {
@@ -53,11 +71,8 @@ impl Sender {
             Recovery::Sack => self.find_by_reports(now),
             _ => self.find_by_duplicates(now, advanced, duplicate_ack),
         }
-        if let Some(end) = self.governor.poll_lost(now)
-            && end > self.una
-        {
-            let una = self.una;
-            self.mark_lost(now, una, end.min(self.nxt));
+        if let Some(before) = self.governor.lost_before() {
+            self.find_sent_before(now, before);
         }
         if self.board.lost() > 0 && matches!(self.state, State::Open) {
             self.on_loss_found(now);
@@ -75,6 +90,16 @@ impl Sender {
             |start, record| control.on_loss(&rate.on_lost(now, start..record.end, &record.sent)),
         );
         self.rack_at = waiting.map(|sent| sent + patience);
+    }
+
+    /// What the governor knows to be lost: all that was sent before this time and has not arrived.
+    fn find_sent_before(&mut self, now: Time, before: Time) {
+        let Sender { board, rate, control, .. } = self;
+        board.mark_lost_before(
+            (u64::MAX, u64::MAX),
+            |record| record.sent.sent_at() < before,
+            |start, record| control.on_loss(&rate.on_lost(now, start..record.end, &record.sent)),
+        );
     }
 
     /// RFC 6675 §4, IsLost.
@@ -132,11 +157,20 @@ impl Sender {
         if mss >= self.mss {
             return;
         }
+        let full = self.reduced.map_or(self.mss, |reduced| reduced.full);
+        self.reduced = Some(ReducedMss { full, until: now + PATH_MTU_LIFETIME });
         self.set_mss(mss);
         let (una, nxt) = (self.una, self.nxt);
         self.board.mark_lost(una, nxt, |_, _| {});
         if matches!(self.state, State::Open) && self.board.lost() > 0 {
             self.begin_repair(now, None);
+        }
+    }
+
+    /// Tries the full size again, when what was told of the path has aged.
+    pub(super) fn restore_mss(&mut self, now: Time) {
+        if let Some(reduced) = self.reduced.take_if(|reduced| reduced.until <= now) {
+            self.set_mss(reduced.full);
         }
     }
 
@@ -165,9 +199,8 @@ impl Sender {
     /// Does what the arbiter ruled about a loss.
     pub(super) fn answer_loss(&mut self, now: Time, sign: LossSign, verdict: Verdict) {
         let flight = self.nxt - self.una;
-        // Tahoe knows no milder answer.
         let severe =
-            verdict == Verdict::Severe || (verdict == Verdict::Mild && self.recovery == Recovery::Tahoe);
+            verdict == Verdict::Severe || (verdict == Verdict::Mild && !self.recovery.has_fast_recovery());
         if self.board.is_empty() {
             self.state = State::Open; // while it was being ruled on, everything arrived
         } else if verdict == Verdict::Waiting {
@@ -180,11 +213,11 @@ impl Sender {
             if sign == LossSign::Timeout {
                 self.rtt.back_off();
             }
-            self.control.on_timeout(now, flight);
+            self.control.on_timeout(now, self.used_window());
             self.begin_anew(now, sign);
         } else {
             let prr = if verdict == Verdict::Mild {
-                self.control.on_congestion(now, CongestionEvent::Loss, flight);
+                self.control.on_congestion(now, CongestionEvent::Loss, self.used_window());
                 self.ecn_end = self.nxt;
                 self.send_cwr = true;
                 let spread = self.recovery.uses_reports() && self.control.uses_prr();
@@ -206,6 +239,15 @@ impl Sender {
         }
     }
 
+    /// What a reduction goes by: FlightSize (RFC 5681 equation 4). While a paced window grows, less is out
+    /// than it allows, as the rest of the round trip's share is still to come; where the window is in use
+    /// and therefore grows, it counts as a whole (as in RFC 9438 §4.6 and RFC 9002 §7.3.2).
+    fn used_window(&self) -> u64 {
+        let flight = self.nxt - self.una;
+        let in_use = self.pacing && self.una <= self.window_limited_until;
+        if in_use { flight.max(self.control.window()) } else { flight }
+    }
+
     /// Repairs what is marked, until all that is outstanding now has arrived.
     fn begin_repair(&mut self, now: Time, prr: Option<Prr>) {
         self.state = State::Recovery { end: self.nxt, prr };
@@ -221,9 +263,18 @@ impl Sender {
     fn begin_anew(&mut self, now: Time, sign: LossSign) {
         let first = !matches!(self.state, State::Loss { .. });
         let (una, nxt) = (self.una, self.nxt);
-        // A second timeout, or one with nothing behind the head, cannot be told apart so.
-        let f_rto = (self.f_rto && first && sign == LossSign::Timeout && nxt - una > u64::from(self.mss))
-            .then(|| FRto { allowance: u64::from(self.mss), head_arrived: false });
+        // A second timeout, or one with nothing behind the head, cannot be told apart so. A governor that
+        // probes has sent nothing but the head again, however often.
+        let f_rto = (self.f_rto
+            && (first || self.governor.is_shared())
+            && sign == LossSign::Timeout
+            && nxt - una > u64::from(self.mss))
+        .then(|| FRto {
+            allowance: u64::from(self.mss),
+            head_arrived: false,
+            expired_at: now,
+            again_at: None,
+        });
         let end = if f_rto.is_some() { una + u64::from(self.mss) } else { nxt };
         self.mark_lost(now, una, end);
         if first {
@@ -244,11 +295,12 @@ impl Sender {
     /// RFC 6298 §5.4–5.7.
     pub(super) fn on_retransmission_timeout(&mut self, now: Time) {
         self.stats.timeouts += 1;
-        self.timeouts += 1;
+        self.timeouts += u32::from(!self.governor.is_shared());
         if let Some(&(_, size)) = BLACK_HOLE.iter().find(|(timeouts, _)| *timeouts == self.timeouts)
             && self.finds_black_holes
             && size < self.mss
         {
+            self.reduced = None; // nobody tells of a black hole: to try again would cost these timeouts again
             self.set_mss(size);
         }
         if self.board.first().is_some_and(|(_, record)| record.sacked) {
@@ -258,22 +310,41 @@ impl Sender {
     }
 
     /// F-RTO (RFC 5682 §2.1): what the first two acknowledgments after a timeout say of it.
-    pub(super) fn settle_f_rto(&mut self, now: Time, advanced: u64, delivered: u64) {
+    /// `newest` is when the newest transmission was sent that arrived.
+    pub(super) fn settle_f_rto(&mut self, now: Time, advanced: u64, delivered: u64, newest: Option<Time>) {
+        let fresh = self.end() > self.nxt && self.edge > self.nxt;
+        let (mss, shared) = (u64::from(self.mss), self.governor.is_shared());
         let State::Loss { end, f_rto: Some(f_rto) } = &mut self.state else { return };
         let end = *end;
         if advanced > 0 && self.una < end {
-            if f_rto.head_arrived {
-                // Only data that was sent once can have moved it: nothing had been lost.
+            // Sooner than the shortest round trip, no answer to what was sent again can have come. (A
+            // connection of its own is as careful as RFC 5682 is.)
+            let since = f_rto.again_at.unwrap_or(f_rto.expired_at);
+            let too_soon = self.rtt.min_rtt().is_some_and(|min| now.saturating_since(since) < min);
+            // Or only data that was sent once can have moved it.
+            if (f_rto.head_arrived && f_rto.again_at.is_none()) || (shared && too_soon) {
                 self.undo_answer(now);
                 return;
             }
-            f_rto.head_arrived = true;
-            f_rto.allowance = 2 * u64::from(self.mss);
-            let fresh = self.end() > self.nxt && self.edge > self.nxt;
-            if fresh {
-                return;
+            if !f_rto.head_arrived {
+                f_rto.head_arrived = true;
+                f_rto.allowance = 2 * mss;
+                if fresh {
+                    return;
+                }
+                if shared {
+                    // There is nothing new to find out with: two segments again, and not the whole window.
+                    f_rto.again_at = Some(now);
+                    let una = self.una;
+                    self.mark_lost(now, una, (una + 2 * mss).min(end));
+                    return;
+                }
             }
-        } else if self.sack && delivered > 0 && self.una < end {
+        } else if self.sack
+            && delivered > 0
+            && self.una < end
+            && newest.is_none_or(|sent| sent < f_rto.expired_at)
+        {
             return; // a report of what had been on its way says nothing yet
         }
         // It was no mistake: what was outstanding is sent again.
@@ -285,10 +356,24 @@ impl Sender {
     }
 
     /// The receiver reports `bytes` that it had before.
-    pub(super) fn on_needless(&mut self, now: Time, bytes: u64) {
+    pub(super) fn on_duplicate_report(&mut self, now: Time, bytes: u64) {
+        let Some(undo) = &mut self.undo else { return };
+        let known = bytes.min(undo.unreported);
+        undo.unreported -= known;
+        undo.resent = undo.resent.saturating_sub(bytes - known);
+        self.undo_if_in_vain(now);
+    }
+
+    /// The originals were delivered of `bytes` that had been sent again.
+    pub(super) fn on_originals(&mut self, now: Time, bytes: u64) {
         let Some(undo) = &mut self.undo else { return };
         undo.resent = undo.resent.saturating_sub(bytes);
-        if undo.any && undo.resent == 0 && self.board.lost() == 0 {
+        undo.unreported += bytes;
+        self.undo_if_in_vain(now);
+    }
+
+    fn undo_if_in_vain(&mut self, now: Time) {
+        if self.undo.is_some_and(|undo| undo.any && undo.resent == 0) && self.board.lost() == 0 {
             self.undo_answer(now);
         }
     }

@@ -1,13 +1,14 @@
 //! The sending half. Reading order: `config` (what goes in and out), this file (the state, and what an
 //! acknowledgment does to it), `loss` (finding losses and answering them), `output` (what leaves
-//! next).
+//! next), `shared` (what a governor outside asks of it).
 mod config;
 mod loss;
 mod output;
+mod shared;
 
 pub use config::{Ack, Outgoing, SenderConfig, SenderStats};
 
-use crate::arbiter::{Arbiter, LossSign, Probe, ProbeAnswer};
+use crate::arbiter::{Arbiter, LossSign, OCTETS, Probe, ProbeAnswer};
 use crate::governor::Governor;
 use crate::prr::Prr;
 use crate::rack::Rack;
@@ -15,13 +16,29 @@ use crate::recovery::Recovery;
 use crate::{ByteQueue, Record, Scoreboard};
 use alloc::boxed::Box;
 use core::time::Duration;
-use loss::{FRto, TailProbe, Undo};
+use loss::{FRto, ReducedMss, TailProbe, Undo};
 use shorthaul_congestion::{AckSample, CongestionEvent, Control, DeliveryRate, Pacer, RttEstimator};
 use shorthaul_types::{Deadline, SeqNum, Time};
 
 /// After this many timeouts in a row without an answer the peer is taken for dead (as Linux's
 /// `tcp_retries2`).
 const MAX_TIMEOUTS: u32 = 15;
+
+/// How much older than it is [`Ack::echo`] can make a segment: a tick of the clock at either end.
+const ECHO_RESOLUTION: Duration = Duration::from_millis(2);
+
+/// What an acknowledgment covers.
+struct Account {
+    /// Bytes that were delivered.
+    delivered: u64,
+    /// When the newest transmission was sent that certainly arrived.
+    newest: Option<Time>,
+    /// A round trip, by our own clock.
+    rtt: Option<Duration>,
+    /// Bytes that were sent again, and of which the original was delivered (Eifel detection, RFC 3522):
+    /// the answer came sooner after the repair than a round trip takes, or echoes an older timestamp.
+    of_originals: u64,
+}
 
 #[derive(Debug)]
 enum State {
@@ -60,6 +77,7 @@ pub struct Sender {
     window_seq: u64,
     window_ack: u64,
     mss: u32,
+    reduced: Option<ReducedMss>,
     sack: bool,
     recovery: Recovery,
     pacing: bool,
@@ -83,10 +101,10 @@ pub struct Sender {
     tail_probe: Option<TailProbe>,
     undo: Option<Undo>,
     arbiter: Box<dyn Arbiter>,
-    /// The last acknowledged byte, where the arbiter may probe with it.
-    last_octet: Option<u8>,
+    /// The last acknowledged bytes by offset, where the arbiter may probe with them.
+    octets: Option<Box<[u8]>>,
     control: Box<dyn Control>,
-    governor: Box<dyn Governor>,
+    governor: Governor,
     rtt: RttEstimator,
     rate: DeliveryRate,
     pacer: Pacer,
@@ -124,6 +142,7 @@ impl Sender {
             window_seq: 0,
             window_ack: next,
             mss: config.mss,
+            reduced: None,
             sack: config.sack && recovery.uses_reports(),
             recovery,
             pacing: config.pacing,
@@ -140,7 +159,7 @@ impl Sender {
             hole_due: false,
             tail_probe: None,
             undo: None,
-            last_octet: config.arbiter.wants_octet().then_some(0),
+            octets: config.arbiter.wants_octets().then(|| [0; OCTETS as usize].into()),
             arbiter: config.arbiter,
             control: config.control,
             governor: config.governor,
@@ -274,8 +293,10 @@ impl Sender {
         let window_changed = self.update_window(ack);
         let (in_flight_before, una_before) = (self.in_flight(), self.una);
         let advanced = ack.ack - self.una;
-        let lost_before = self.board.lost();
-        let (delivered, rtt) = self.account(now, ack);
+        let Account { delivered, newest, rtt, of_originals } = self.account(now, ack);
+        if delivered > 0 {
+            self.governor.on_delivered(delivered, newest, rtt);
+        }
         // Our own times are finer, but say nothing of what was sent again (Karn's algorithm). An echo
         // counts only where SND.UNA moves: any other may be of the last segment in order (RFC 7323 §4.1).
         if let Some(rtt) = rtt.or(ack.echo.filter(|_| advanced > 0)) {
@@ -290,29 +311,32 @@ impl Sender {
         let duplicate_ack = advanced == 0 && !ack.has_data && !window_changed && !self.board.is_empty();
         let duplicate_report =
             self.sack && ack.sack.first().is_some_and(|&(left, right)| is_duplicate_report(left, right, ack));
-        let octet = duplicate_report
-            && matches!(self.state, State::Waiting { .. })
-            && ack.sack.first().is_some_and(|&(left, right)| right - left == 1);
+        let octet = ack
+            .sack
+            .first()
+            .filter(|(left, right)| duplicate_report && right - left == 1 && self.octets.is_some());
+        let octet = octet.map(|(left, _)| (left % u64::from(OCTETS)) as u32);
         if duplicate_report
-            && !octet
+            && octet.is_none()
             && let Some(&(left, right)) = ack.sack.first()
         {
             // A tail loss probe that was not needed says nothing about the order.
             if self.tail_probe.is_none() {
                 self.rack.on_duplicate(self.una, self.nxt);
             }
-            self.on_needless(now, right - left);
+            self.on_duplicate_report(now, right - left);
         }
+        self.on_originals(now, of_originals);
         // Not `duplicate_ack`: by now nothing may be outstanding.
         let plain_duplicate = advanced == 0 && !ack.has_data && !window_changed && ack.sack.is_empty();
         self.settle_tail_probe(now, ack, duplicate_report, plain_duplicate);
         if let State::Waiting { sign, .. } = self.state {
             self.rto_at = None;
-            let answer = ProbeAnswer { number: None, duplicate: duplicate_ack, octet };
+            let answer = ProbeAnswer { number: octet, duplicate: duplicate_ack };
             let verdict = self.arbiter.on_probe_answer(now, answer);
             self.answer_loss(now, sign, verdict);
         }
-        self.settle_f_rto(now, advanced, delivered);
+        self.settle_f_rto(now, advanced, delivered, newest);
         self.find_losses(now, advanced, duplicate_ack);
         self.leave_recovery(now, advanced);
         if ack.ecn_echo && self.una >= self.ecn_end && matches!(self.state, State::Open) {
@@ -320,7 +344,6 @@ impl Sender {
             self.ecn_end = self.nxt;
             self.send_cwr = true;
         }
-        self.governor.on_ack(now, delivered, self.board.lost().saturating_sub(lost_before));
         if delivered > 0 || advanced > 0 {
             let rate = self.rate.take_sample(now, self.rtt.min_rtt());
             self.control.on_ack(&AckSample {
@@ -358,7 +381,7 @@ impl Sender {
     /// An answer to one of the arbiter's probes that names its number.
     pub fn on_probe_answer(&mut self, now: Time, number: u32) {
         if let State::Waiting { sign, .. } = self.state {
-            let answer = ProbeAnswer { number: Some(number), duplicate: false, octet: false };
+            let answer = ProbeAnswer { number: Some(number), duplicate: false };
             let verdict = self.arbiter.on_probe_answer(now, answer);
             self.answer_loss(now, sign, verdict);
         }
@@ -385,22 +408,39 @@ impl Sender {
         changed
     }
 
-    /// Books what the acknowledgment covers; returns the bytes delivered and a round-trip sample.
-    fn account(&mut self, now: Time, ack: &Ack<'_>) -> (u64, Option<Duration>) {
-        let Sender { board, rate, rack, rtt, .. } = self;
-        let min_rtt = rtt.min_rtt();
-        let mut delivered = 0;
+    /// Books what the acknowledgment covers.
+    fn account(&mut self, now: Time, ack: &Ack<'_>) -> Account {
+        let Sender { board, rate, rack, rtt, una, .. } = self;
+        let (una, min_rtt) = (*una, rtt.min_rtt());
+        let (mut delivered, mut of_originals) = (0, 0);
         let mut newest: Option<Time> = None;
+        let mut newest_once: Option<Time> = None;
         let mut ambiguous = false;
+        let is_of_original = |start: u64, record: &Record| {
+            let age = now.saturating_since(record.sent.sent_at());
+            // A path can become a little faster.
+            let sooner_than_possible = min_rtt.is_some_and(|min| age < min * 3 / 4);
+            // The timestamp is that of the segment which filled the hole (RFC 7323 §4.3).
+            let echoes_older = start == una && ack.echo.is_some_and(|echo| echo > age + ECHO_RESOLUTION);
+            sooner_than_possible || echoes_older
+        };
         let mut on_delivered = |start: u64, record: &Record| {
             delivered += record.end - start;
             rate.on_delivered(now, record.end - start, &record.sent);
             rack.on_delivered(now, record, min_rtt);
+            let sent = record.sent.sent_at();
             if !record.retransmitted {
-                newest = newest.max(Some(record.sent.sent_at()));
+                newest_once = newest_once.max(Some(sent));
+            }
+            // What arrived within the shortest round trip was an earlier transmission.
+            if !record.retransmitted || min_rtt.is_some_and(|min| now.saturating_since(sent) >= min) {
+                newest = newest.max(Some(sent));
             }
             // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
             ambiguous |= record.retransmitted;
+            if record.retransmitted && is_of_original(start, record) {
+                of_originals += record.end - start;
+            }
         };
         board.acknowledge(ack.ack, &mut on_delivered);
         if self.sack {
@@ -410,15 +450,21 @@ impl Sender {
                 }
             }
         }
-        if let Some(octet) = &mut self.last_octet
+        if let Some(octets) = &mut self.octets
             && ack.ack > self.una
         {
-            self.queue.gather(ack.ack - 1, 1).copy_to(core::slice::from_mut(octet));
+            let first = ack.ack.saturating_sub(u64::from(OCTETS)).max(self.una);
+            let mut recent = [0; OCTETS as usize];
+            let list = self.queue.gather(first, (ack.ack - first) as usize);
+            list.copy_to(&mut recent);
+            for (offset, byte) in (first..).zip(&recent[..list.len()]) {
+                octets[(offset % u64::from(OCTETS)) as usize] = *byte;
+            }
         }
         self.una = ack.ack;
         self.queue.release(ack.ack);
-        let sample = newest.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
-        (delivered, sample)
+        let rtt = newest_once.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
+        Account { delivered, newest, rtt, of_originals }
     }
 
     /// When the retransmission timer expires that is started now: coarse timers only do on a tick.
@@ -441,7 +487,8 @@ impl Sender {
         if due(self.rack_at) {
             self.find_losses(now, 0, false);
         }
-        if due(self.tail_at) {
+        let own_timers = !self.governor.is_shared();
+        if due(self.tail_at) && own_timers {
             self.tail_at = None;
             self.tail_due = true;
             self.rto_at = Some(self.rto_deadline(now));
@@ -453,16 +500,17 @@ impl Sender {
             self.probe_due = true;
             self.arm_persist(now);
         }
-        if due(self.rto_at) {
+        if due(self.rto_at) && own_timers {
             self.on_retransmission_timeout(now);
         }
     }
 
     /// When to call [`Sender::on_timeout`] next.
     pub fn poll_timeout(&self) -> Option<Deadline> {
+        let own_timers = !self.governor.is_shared();
         let own = [
-            (self.rto_at, "rto"),
-            (self.tail_at, "tail-loss-probe"),
+            (self.rto_at.filter(|_| own_timers), "rto"),
+            (self.tail_at.filter(|_| own_timers), "tail-loss-probe"),
             (self.rack_at, "rack"),
             (self.persist_at, "persist"),
             (self.pace_at, "pace"),
@@ -472,7 +520,7 @@ impl Sender {
             State::Waiting { .. } => self.arbiter.poll_timeout(),
             _ => None,
         };
-        own.chain(arbiter).chain(self.governor.poll_timeout()).min_by_key(|deadline| deadline.at)
+        own.chain(arbiter).min_by_key(|deadline| deadline.at)
     }
 }
 

@@ -1,7 +1,6 @@
 //! What leaves next.
 use super::{Outgoing, Sender, State};
-use crate::arbiter::ProbeForm;
-use crate::governor::Transmission;
+use crate::arbiter::{OCTETS, ProbeForm};
 use core::time::Duration;
 use shorthaul_types::Time;
 use shorthaul_wire::Payload;
@@ -26,7 +25,7 @@ impl Sender {
     }
 
     /// How much may leave now.
-    fn credit(&mut self, now: Time) -> u64 {
+    fn credit(&self) -> u64 {
         let in_flight = self.in_flight();
         let own = match &self.state {
             State::Recovery { prr: Some(prr), .. } => prr.allowance(),
@@ -35,7 +34,7 @@ impl Sender {
             _ => self.control.window().saturating_sub(in_flight),
         };
         let own = if self.hole_due && self.board.lost() > 0 { own.max(u64::from(self.mss)) } else { own };
-        self.governor.credit(now, own, in_flight)
+        self.governor.credit(own)
     }
 
     /// The next segment to send, if there is one that may leave now.
@@ -57,6 +56,7 @@ impl Sender {
         {
             return Some(probe);
         }
+        self.restore_mss(now);
         let repair = self.board.first_lost();
         if repair.is_none() && self.nxt >= self.end() {
             if self.in_flight() < self.control.window() {
@@ -73,7 +73,7 @@ impl Sender {
         if self.pace_at.is_some() {
             return None;
         }
-        let credit = self.credit(now);
+        let credit = self.credit();
         let whole = |bytes: u64| bytes / u64::from(self.mss) * u64::from(self.mss);
         let burst = whole(MAX_SUPER_SEGMENT).min(whole(self.pacer.budget(now)).max(u64::from(self.mss)));
         let allowed = burst.min(whole(credit));
@@ -134,8 +134,14 @@ impl Sender {
         };
         self.stats.probes += 1;
         let mut out = Outgoing { probe: Some(probe), ..Outgoing::empty(self.una - 1) };
-        if probe.form == ProbeForm::Octet {
-            out.payload = Payload::copy_of(&[self.last_octet.unwrap_or(0)]).into();
+        if probe.form == ProbeForm::Octet
+            && let Some(octets) = &self.octets
+        {
+            // The last offset below SND.UNA that the number names.
+            let turns = u64::from(OCTETS);
+            let back = (self.una - 1 + turns - u64::from(probe.number) % turns) % turns;
+            out.offset = (self.una - 1).saturating_sub(back);
+            out.payload = Payload::copy_of(&[octets[(out.offset % turns) as usize]]).into();
         }
         Some(out)
     }
@@ -191,7 +197,7 @@ impl Sender {
             undo.resent += end - offset;
             undo.any = true;
         }
-        self.governor.on_send(now, Transmission { offset, bytes: end - offset, retransmission });
+        self.governor.on_send(end - offset);
         self.last_send = now;
         self.stats.sent += payload.len() as u64;
         if retransmission {

@@ -15,6 +15,19 @@ fn a_segment_that_was_too_big_is_sent_again_in_smaller_ones() {
     assert_eq!(s.connection().sender().mss(), 1_000);
 }
 
+/// RFC 8201 §5.3: what a router told grows old.
+#[test]
+fn after_ten_minutes_the_full_size_is_tried_again() {
+    let mut s = Script::established_with(plain(), "mss 1460", "");
+    s.write(1_460).expect("P. 1:1461(1460) ack 1").at(30).inject_icmp(1, too_big(1_040));
+    s.expect(". 1:1001(1000) ack 1").expect("P. 1001:1461(460) ack 1");
+    s.at(60).inject(". 1:1(0) ack 1461");
+    s.at(600_029).write(1_200).expect(". 1461:2461(1000) ack 1").expect("P. 2461:2661(200) ack 1");
+    s.at(600_030).inject(". 1:1(0) ack 2661");
+    s.write(1_460).expect("P. 2661:4121(1460) ack 1").inject_icmp(2_661, too_big(1_040));
+    s.expect(". 2661:3661(1000) ack 1").expect("P. 3661:4121(460) ack 1");
+}
+
 #[test]
 fn options_are_deducted_from_the_path_mtu() {
     let config = plain_but(|p| p.timestamps = true);

@@ -26,6 +26,24 @@ fn an_echo_measures_the_round_trip_of_what_was_sent_twice() {
     assert_eq!(latest("2001"), millis(20));
 }
 
+/// RFC 3522 §3.2: an echo from before the repair shows that the timeout was a mistake.
+#[test]
+fn an_echo_older_than_the_repair_undoes_a_timeout() {
+    let undone = |ecr: &str| {
+        let mut s = Script::established_with(
+            plain_but(|p| (p.timestamps, p.f_rto) = (true, false)),
+            "mss 1012,TS val 100 ecr 0",
+            "TS val 120 ecr 0",
+        );
+        s.at(100).write_segments(1).pass(2_000).take();
+        s.inject(&format!(". 1:1(0) ack 1001 <TS val 900 ecr {ecr}>"));
+        let stats = s.connection().sender().stats();
+        (stats.timeouts, stats.undone)
+    };
+    assert_eq!(undone("100"), (1, 1));
+    assert_eq!(undone("1200"), (1, 0));
+}
+
 /// §4.3.
 #[test]
 fn the_timestamp_of_the_segment_at_the_edge_is_echoed() {

@@ -1,19 +1,19 @@
 use super::cell::{Cell, KBITS, LOSSES_PER_100K, RTTS_MS};
+use super::live::Live;
 use super::matrix::{Matrix, Measured};
 use shorthaul_planner::{Framing, kalim};
 use shorthaul_report::Unit;
-use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Panel, Point, Series, Share};
+use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Marker, Panel, Point, Series, Share};
 
 /// Dots are simulated, with 95 % confidence; dashed lines are the model's.
-const CAPTION: &str =
-    "Dots and solid lines: simulation, mean and 95 % confidence. Dashed: the planner's model.";
+const CAPTION: &str = "Dots and solid lines: simulation, mean and 95 % confidence. Dashed: the planner's model. Diamonds: live, medians.";
 
 /// File names and figures.
-pub(super) fn all(matrix: &Matrix) -> Vec<(&'static str, Figure)> {
+pub(super) fn all(matrix: &Matrix, live: &Live) -> Vec<(&'static str, Figure)> {
     vec![
-        ("figure-2a", utilization(matrix)),
-        ("figure-2b", gain(matrix)),
-        ("figure-3", relays(matrix)),
+        ("figure-2a", utilization(matrix, live)),
+        ("figure-2b", gain(matrix, live)),
+        ("figure-3", relays(matrix, live)),
         ("figure-4", against_mathis(matrix)),
         ("figure-5", at_128_mbit(matrix)),
     ]
@@ -55,6 +55,16 @@ fn both(
         .series(Series::line("", hue).dash(Dash::Dashed).points(model))
 }
 
+/// What was measured live, if anything was.
+fn crosses(panel: Panel, hue: Hue, points: impl Iterator<Item = (f64, f64)>) -> Panel {
+    let points: Vec<(f64, f64)> = points.collect();
+    if points.is_empty() {
+        panel
+    } else {
+        panel.series(Series::dots("", hue).marker(Marker::Diamond).points(points))
+    }
+}
+
 fn by_utilization(cell: &Measured) -> (f64, f64, f64) {
     (cell.utilization(), cell.utilization_confidence(), cell.forecast_utilization())
 }
@@ -69,14 +79,19 @@ fn along_rtt(matrix: &Matrix, kbit: u64, loss_per_100k: u64, relays: usize) -> V
     RTTS_MS.into_iter().filter_map(cell).collect()
 }
 
-fn utilization(matrix: &Matrix) -> Figure {
+fn utilization(matrix: &Matrix, live: &Live) -> Figure {
     let panel = |title: &str, relays| {
         let panel =
             Panel::new(title).x(rtt_axis()).y(Axis::new("utilization", Unit::Percent).from(0.0).to(1.0));
         rates_of_figure_2().enumerate().fold(panel, |panel, (number, kbit)| {
             let cells = along_rtt(matrix, kbit, 100, relays);
             let rtt = |cell: &Measured| seconds(cell.cell.rtt_ms);
-            both(panel, &label(kbit), Hue::nth(number), &cells, rtt, by_utilization)
+            let panel = both(panel, &label(kbit), Hue::nth(number), &cells, rtt, by_utilization);
+            let measured = |rtt_ms| {
+                let rate = live.rate(Cell { rtt_ms, kbit, loss_per_100k: 100, relays })?;
+                Some((seconds(rtt_ms), rate / (kbit as f64 * 1e3)))
+            };
+            crosses(panel, Hue::nth(number), RTTS_MS.into_iter().filter_map(measured))
         })
     };
     Figure::new("Figure 2(a): utilization at 0.1 % loss")
@@ -87,7 +102,7 @@ fn utilization(matrix: &Matrix) -> Figure {
         .caption(CAPTION)
 }
 
-fn gain(matrix: &Matrix) -> Figure {
+fn gain(matrix: &Matrix, live: &Live) -> Figure {
     let mut panel = Panel::new("").x(rtt_axis()).y(Axis::new("increase of utilization", Unit::Percent));
     for (number, kbit) in rates_of_figure_2().enumerate() {
         let pairs = |relays| along_rtt(matrix, kbit, 100, relays);
@@ -110,6 +125,11 @@ fn gain(matrix: &Matrix) -> Figure {
                     .dash(Dash::Dashed)
                     .points(gains.iter().map(|(rtt, _, model)| (*rtt, *model))),
             );
+        let measured = |rtt_ms| {
+            let gain = live.gain(Cell { rtt_ms, kbit, loss_per_100k: 100, relays: 1 })?;
+            Some((seconds(rtt_ms), gain - 1.0))
+        };
+        panel = crosses(panel, Hue::nth(number), RTTS_MS.into_iter().filter_map(measured));
     }
     Figure::new("Figure 2(b): what one relay adds, at 0.1 % loss")
         .panel(panel.reference("twice, as the paper measured at most", 1.0))
@@ -117,7 +137,7 @@ fn gain(matrix: &Matrix) -> Figure {
         .caption(CAPTION)
 }
 
-fn relays(matrix: &Matrix) -> Figure {
+fn relays(matrix: &Matrix, live: &Live) -> Figure {
     let panel = |rtt_ms: u64| {
         let panel = Panel::new(&format!("{rtt_ms} ms"))
             .x(Axis::new("relays", Unit::None))
@@ -127,7 +147,13 @@ fn relays(matrix: &Matrix) -> Figure {
             let cell = |relays| matrix.get(Cell { rtt_ms, kbit: 32_000, loss_per_100k, relays });
             let cells: Vec<&Measured> = (0..=2).filter_map(cell).collect();
             let name = Unit::Percent.format(loss_per_100k as f64 / 1e5);
-            both(panel, &name, Hue::nth(number), &cells, |cell| cell.cell.relays as f64, by_utilization)
+            let panel =
+                both(panel, &name, Hue::nth(number), &cells, |cell| cell.cell.relays as f64, by_utilization);
+            let measured = |relays| {
+                let rate = live.rate(Cell { rtt_ms, kbit: 32_000, loss_per_100k, relays })?;
+                Some((relays as f64, rate / 32e6))
+            };
+            crosses(panel, Hue::nth(number), (0..=2).filter_map(measured))
         })
     };
     Figure::new("Figure 3: more relays at 32 Mbit/s")

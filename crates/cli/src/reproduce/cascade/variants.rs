@@ -3,7 +3,7 @@ use super::matrix::SEED;
 use crate::chain::{Chain, Ends, seconds};
 use crate::ledger::Ledger;
 use serde::Serialize;
-use shorthaul_planner::{Forwarding, Leg, Path, Relay, Transfer, model};
+use shorthaul_planner::{Forwarding, Leg, Path, Relay, SetUp, Transfer, model};
 use shorthaul_scenario::Summary;
 use shorthaul_types::{BitRate, Bytes};
 use std::time::Duration;
@@ -51,15 +51,20 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         let legs = [first, 1.0 - first].map(|part| with_queue(one.long_haul().share(part)));
         Chain { path: Path { legs: legs.to_vec(), relays: vec![Relay::default()] }, ..at_once.clone() }
     };
+    let two = Cell { relays: 2, ..one }.chain(ends);
+    let sequential =
+        Chain { transfer: Transfer { set_up: SetUp::Sequential, ..two.transfer }, ..two.clone() };
     vec![
         (WINDOW_DIRECT, table_2(vec![limited(448_070)]), Some(5.85e6)),
         (WINDOW_RELAYED, table_2(vec![limited(194_740), limited(295_060)]), Some(6.44e6)),
         ("one relay, forwarding at once", at_once.clone(), None),
         ("one relay, waiting 16 windows", forwarding(Forwarding::Pipelined { wait_windows: 16 }), None),
         ("one relay, storing first", forwarding(Forwarding::Stored), None),
+        ("two relays", two.clone(), None),
+        ("two relays, set up one after the other", sequential, None),
         ("one relay at a quarter of the way", shares(0.25), None),
         ("one relay, all loss on the first leg", on_first_leg(at_once.clone()), None),
-        ("two relays, all loss on the first leg", on_first_leg(Cell { relays: 2, ..one }.chain(ends)), None),
+        ("two relays, all loss on the first leg", on_first_leg(two), None),
     ]
 }
 

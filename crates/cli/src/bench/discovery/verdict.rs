@@ -1,0 +1,231 @@
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series};
+use shorthaul_report::{Column, Csv, Field, Manifest, Table, Unit};
+use shorthaul_types::{BitRate, Bytes, format_duration};
+
+use super::path::HOPS;
+use super::set_up::Way;
+use super::{ONE_WAY, forecast};
+
+/// Relays that differ by less than this share of throughput are equally good: so much do two transfers of one kind differ.
+const EQUAL: f64 = 0.03;
+/// How far a measured gain may be from its forecast.
+const TOLERANCE: f64 = 0.2;
+
+/// One random set of relays, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    pub offered: Vec<usize>,
+    /// Relays that answered.
+    pub found: usize,
+    /// The hop that was chosen; `None` for direct.
+    pub chosen: Option<usize>,
+    pub forecast: BitRate,
+    pub forecast_gain: f64,
+    /// What the transfer had.
+    pub rate: BitRate,
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chosen = self.chosen.map_or("direct".into(), |hop| format!("hop {hop}"));
+        write!(f, "offered {:?}, chosen {chosen}, {} (forecast {})", self.offered, self.rate, self.forecast)
+    }
+}
+
+/// Everything that was measured.
+pub struct Results {
+    size: Bytes,
+    /// By hop; hop 0 is the direct way.
+    pub truth: Vec<Vec<BitRate>>,
+    pub placements: Vec<Placement>,
+    pub set_ups: Vec<(Way, Duration)>,
+}
+
+impl Results {
+    pub fn new(size: Bytes) -> Self {
+        Results { size, truth: vec![Vec::new(); HOPS], placements: Vec::new(), set_ups: Vec::new() }
+    }
+
+    /// The median throughput by way of a hop, in bits per second.
+    fn rate(&self, hop: usize) -> f64 {
+        let mut rates: Vec<u64> = self.truth[hop].iter().map(|rate| rate.bits_per_sec()).collect();
+        rates.sort_unstable();
+        rates.get(rates.len() / 2).copied().unwrap_or_default() as f64
+    }
+
+    /// Whether no relay that was offered is clearly better than the one that was chosen.
+    fn is_best(&self, placement: &Placement) -> bool {
+        let best = placement.offered.iter().map(|hop| self.rate(*hop)).fold(self.rate(0), f64::max);
+        self.rate(placement.chosen.unwrap_or(0)) >= (1.0 - EQUAL) * best
+    }
+
+    /// How many times as fast as direct a placement's transfer was.
+    fn gain(&self, placement: &Placement) -> f64 {
+        placement.rate.bits_per_sec() as f64 / self.rate(0)
+    }
+
+    /// Whether the gain is what was forecast, within the tolerance.
+    fn is_as_forecast(&self, placement: &Placement) -> bool {
+        (self.gain(placement) / placement.forecast_gain - 1.0).abs() <= TOLERANCE
+    }
+
+    fn count(&self, holds: impl Fn(&Self, &Placement) -> bool) -> usize {
+        self.placements.iter().filter(|placement| holds(self, placement)).count()
+    }
+
+    /// Errors of the forecast gains, sorted: the greatest is the last.
+    fn errors(&self) -> Vec<f64> {
+        let error = |placement: &Placement| (self.gain(placement) / placement.forecast_gain - 1.0).abs();
+        let mut errors: Vec<f64> = self.placements.iter().map(error).collect();
+        errors.sort_by(f64::total_cmp);
+        errors
+    }
+
+    pub fn truth_table(&self) -> Table {
+        let mut table = Table::new([
+            Column::right("hop"),
+            Column::right("throughput").unit("median"),
+            Column::right("gain"),
+            Column::right("forecast"),
+            Column::right("gain").unit("forecast"),
+            Column::right("offered").unit("placements"),
+            Column::right("chosen"),
+        ]);
+        let forecasts: Vec<f64> = (0..HOPS).map(|hop| self.forecast(hop)).collect();
+        for hop in 0..HOPS {
+            let offered = self.placements.iter().filter(|p| p.offered.contains(&hop)).count();
+            let chosen = self.placements.iter().filter(|p| p.chosen.unwrap_or(0) == hop).count();
+            table.row([
+                if hop == 0 { "direct".into() } else { hop.to_string() },
+                Unit::BitsPerSecond.format(self.rate(hop)),
+                format!("{:.2}", self.rate(hop) / self.rate(0)),
+                Unit::BitsPerSecond.format(forecasts[hop]),
+                format!("{:.2}", forecasts[hop] / forecasts[0]),
+                if hop == 0 { self.placements.len() } else { offered }.to_string(),
+                chosen.to_string(),
+            ]);
+        }
+        table
+    }
+
+    fn forecast(&self, hop: usize) -> f64 {
+        forecast(hop, self.size).map_or(f64::NAN, |rate| rate.bits_per_sec() as f64)
+    }
+
+    pub fn set_up_table(&self) -> Table {
+        let mut table = Table::new([
+            Column::left("set-up"),
+            Column::right("first byte there").unit("median"),
+            Column::right("round trips"),
+            Column::right("the paper").unit("round trips"),
+            Column::left("its formula"),
+        ]);
+        for (way, took) in &self.set_ups {
+            let stated = way.stated();
+            table.row([
+                way.name().to_owned(),
+                format_duration(*took),
+                format!("{:.2}", round_trips(*took)),
+                stated.map_or("–".into(), |(trips, _)| format!("{trips:.2}")),
+                stated.map_or_else(String::new, |(_, formula)| formula.to_owned()),
+            ]);
+        }
+        table
+    }
+
+    pub fn sentences(&self) -> Vec<String> {
+        let all = self.placements.len();
+        let errors = self.errors();
+        let percent =
+            |value: Option<&f64>| value.map_or("–".into(), |value| format!("{:.0} %", 100.0 * value));
+        vec![
+            format!(
+                "The best of the relays that were offered (within {:.0} %) was chosen in {} of {all} placements.",
+                100.0 * EQUAL,
+                self.count(Self::is_best)
+            ),
+            format!(
+                "The gain over direct was within {:.0} % of the forecast in {} of {all}; off by {} in the median and {} \
+                 at most.",
+                100.0 * TOLERANCE,
+                self.count(Self::is_as_forecast),
+                percent(errors.get(errors.len() / 2)),
+                percent(errors.last()),
+            ),
+        ]
+    }
+
+    pub fn csv(&self, manifest: &Manifest) -> Result<Csv> {
+        let columns =
+            ["offered", "found", "chosen", "bit_s", "gain", "forecast_bit_s", "forecast_gain", "best"];
+        let mut csv = Csv::new(manifest, &columns);
+        for placement in &self.placements {
+            let offered: Vec<String> = placement.offered.iter().map(ToString::to_string).collect();
+            csv.row([
+                Field::from(offered.join(" ").as_str()),
+                Field::from(placement.found as f64),
+                Field::from(placement.chosen.unwrap_or(0) as f64),
+                Field::from(placement.rate.bits_per_sec() as f64),
+                Field::from(self.gain(placement)),
+                Field::from(placement.forecast.bits_per_sec() as f64),
+                Field::from(placement.forecast_gain),
+                Field::from(f64::from(u8::from(self.is_best(placement)))),
+            ])?;
+        }
+        Ok(csv)
+    }
+
+    /// Figure 5: throughput against the place of the relay.
+    pub fn figure(&self) -> Figure {
+        let measured = (0..HOPS).map(|hop| Point::new(hop as f64, self.rate(hop)));
+        let forecasts = (0..HOPS).map(|hop| Point::new(hop as f64, self.forecast(hop)));
+        let chosen = self.placements.iter().map(|placement| {
+            Point::new(placement.chosen.unwrap_or(0) as f64, placement.rate.bits_per_sec() as f64)
+        });
+        let names = (0..HOPS).map(|hop| if hop == 0 { "direct".to_owned() } else { hop.to_string() });
+        let panel = Panel::new("")
+            .x(Axis::categories("hop of the relay", names))
+            .y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0))
+            .series(Series::line("forecast", Hue::Black).points(forecasts))
+            .series(Series::line("measured, medians", Hue::Blue).points(measured))
+            .series(Series::dots("transfers by the relay that was chosen", Hue::Orange).points(chosen));
+        Figure::new("Figure 5 live: kernel reno over eight hops")
+            .subtitle("10 Mbit/s and 5 ms each, windows of 20 kB; relays chosen by discovery")
+            .caption("Throughput from the first SYN to the last byte.")
+            .columns(1)
+            .panel_height(120.0)
+            .panel(panel)
+    }
+
+    pub fn json(&self, manifest: &Manifest) -> Value {
+        let manifest: Value = serde_json::from_str(&manifest.to_json()).unwrap_or_default();
+        let hops: Vec<Value> = (0..HOPS)
+            .map(|hop| json!({ "hop": hop, "bit_s": self.rate(hop), "forecast_bit_s": self.forecast(hop) }))
+            .collect();
+        let set_ups: Vec<Value> = self
+            .set_ups
+            .iter()
+            .map(|(way, took)| json!({ "way": way.name(), "seconds": took.as_secs_f64(), "round_trips": round_trips(*took) }))
+            .collect();
+        json!({
+            "manifest": manifest,
+            "hops": hops,
+            "placements": self.placements.len(),
+            "best_chosen": self.count(Self::is_best),
+            "gain_as_forecast": self.count(Self::is_as_forecast),
+            "median_error": self.errors().get(self.placements.len() / 2),
+            "greatest_error": self.errors().last(),
+            "set_ups": set_ups,
+        })
+    }
+}
+
+/// In round trips of the path without queues.
+fn round_trips(time: Duration) -> f64 {
+    time.as_secs_f64() / (2.0 * ONE_WAY.as_secs_f64())
+}

@@ -1,0 +1,235 @@
+//! `shorthaul discover`: the relays on and beside the way to a host, as `mtr` would show them.
+//!
+//! Reading order: `show` (table, picture, JSON).
+mod show;
+
+use std::io::Write as _;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use shorthaul_planner::{Policy, Transfer};
+use shorthaul_relay::discovery::directory::{Directory, Etcd, EtcdConfig, List, Srv};
+use shorthaul_relay::discovery::{
+    Facts, Finder, FinderConfig, Key, Keyring, PORT, Patience, Ranking, Survey,
+};
+use shorthaul_types::{BitRate, Bytes};
+
+/// Find relays on and beside the way to a host, and rank them
+///
+/// Probes go to the host, where a responder must run (`shorthaul respond`); relays that they pass
+/// answer. Relays beside the way are those of the directories. Without a responder there, the
+/// distance is that of a TCP handshake, and only relays beside the way are found.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where sessions would go: a host or host:port (port 443 if none is given)
+    #[arg(value_name = "HOST[:PORT]", required_unless_present = "make_key")]
+    target: Option<String>,
+    /// The network's keys: a file with 64 hexadecimal digits on each line; the first signs
+    #[arg(long, value_name = "FILE", required_unless_present = "make_key")]
+    key: Option<PathBuf>,
+    /// Write a new key into a file that is not there yet, and do nothing else
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "key"])]
+    make_key: Option<PathBuf>,
+    /// The UDP port of responders
+    #[arg(long, value_name = "PORT", default_value_t = PORT)]
+    port: u16,
+    #[command(flatten)]
+    directories: Directories,
+    /// How much is to be moved, for the forecast
+    #[arg(long, value_name = "SIZE", default_value = "10MB")]
+    size: Bytes,
+    /// The share of packets that the direct way loses, such as 0.1%: if it is known
+    #[arg(long, value_name = "PROBABILITY", value_parser = shorthaul_link::parse_probability)]
+    loss: Option<f64>,
+    /// The rate of its narrowest link, such as 100Mbit/s: if it is known
+    #[arg(long, value_name = "RATE")]
+    rate: Option<BitRate>,
+    /// The most that the ends let be in flight: if that binds
+    #[arg(long, value_name = "SIZE")]
+    window: Option<Bytes>,
+    /// The planner's model of the ends' TCP
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    model: String,
+    /// Use a relay where it makes the transfer this many times as fast
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.1)]
+    gain: f64,
+    /// Rounds of probing; the shortest times count
+    #[arg(long, value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// The time from one round to the next
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = shorthaul_types::parse_duration)]
+    interval: Duration,
+    /// Print JSON and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+/// Who knows relays beside the way.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Directories {
+    /// A file with a `[[relay]]` section for each: name, session, probe
+    #[arg(long, value_name = "FILE")]
+    relays: Vec<PathBuf>,
+    /// A DNS name with SRV records, such as `_shorthaul._tcp.example.net`
+    #[arg(long, value_name = "NAME")]
+    srv: Vec<String>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
+}
+
+/// Where an etcd directory is.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct EtcdArgs {
+    /// A member of an etcd cluster, such as `https://etcd.example.net:2379` (repeat for several)
+    #[arg(long, value_name = "URL")]
+    etcd: Vec<String>,
+    /// What the relays' keys in etcd begin with
+    #[arg(long, value_name = "PREFIX", default_value = "/shorthaul/relays/")]
+    etcd_prefix: String,
+    /// The authority that signed the cluster's certificates, as a PEM file
+    #[arg(long, value_name = "FILE")]
+    etcd_authority: Option<PathBuf>,
+    /// A file with `user:password`, if the cluster asks for them
+    #[arg(long, value_name = "FILE")]
+    etcd_user: Option<PathBuf>,
+}
+
+impl EtcdArgs {
+    /// The directory, if one was named.
+    pub fn open(&self) -> Result<Option<Etcd>> {
+        if self.etcd.is_empty() {
+            return Ok(None);
+        }
+        let user = match &self.etcd_user {
+            None => None,
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                let (name, password) = text
+                    .trim_end()
+                    .split_once(':')
+                    .with_context(|| format!("{}: write `user:password`", path.display()))?;
+                Some((name.to_owned(), password.to_owned()))
+            }
+        };
+        let config = EtcdConfig {
+            endpoints: self.etcd.clone(),
+            prefix: self.etcd_prefix.clone(),
+            user,
+            authority: self.etcd_authority.clone(),
+        };
+        Ok(Some(Etcd::new(config)?))
+    }
+}
+
+impl Directories {
+    /// The directories that were named.
+    pub fn open(&self) -> Result<Vec<Box<dyn Directory>>> {
+        let mut directories: Vec<Box<dyn Directory>> = Vec::new();
+        for path in &self.relays {
+            directories.push(Box::new(List::new(path)));
+        }
+        for name in &self.srv {
+            directories.push(Box::new(Srv::new(name)));
+        }
+        if let Some(etcd) = self.etcd.open()? {
+            directories.push(Box::new(etcd));
+        }
+        Ok(directories)
+    }
+}
+
+/// Runs the command; an error if the host is not reached.
+pub fn run(args: &Args) -> Result<()> {
+    if let Some(path) = &args.make_key {
+        return make_key(path);
+    }
+    let (Some(text), Some(key)) = (&args.target, &args.key) else {
+        bail!("give a host, and the network's key with --key FILE");
+    };
+    let target = resolve(text)?;
+    let facts = Facts { loss: args.loss, rate: args.rate, window: args.window, model: args.model.clone() };
+    let finder = Finder::new(FinderConfig {
+        port: args.port,
+        directories: args.directories.open()?,
+        patience: Patience::default(),
+        facts: facts.clone(),
+        ..FinderConfig::new(Keyring::read(key)?)
+    })?;
+    for error in finder.listed().1 {
+        eprintln!("{error}");
+    }
+    let survey = survey(&finder, target, args)?;
+    let view = survey.view();
+    if view.rtt.is_none() {
+        bail!(
+            "{target} answered neither a probe nor a handshake: does `shorthaul respond` run there with the same \
+             key, and may UDP port {} pass?",
+            args.port
+        );
+    }
+    let ranking = Ranking::new(&view, &facts, &Transfer::new(args.size), Policy::Gain(args.gain))?;
+    if args.json {
+        println!("{:#}", show::json(text, target, &survey, &ranking));
+    } else {
+        show::print(text, &survey, &ranking);
+    }
+    Ok(())
+}
+
+fn survey(finder: &Finder, target: SocketAddr, args: &Args) -> Result<Survey> {
+    let mut survey = Survey::default();
+    for round in 0..args.rounds {
+        let began = Instant::now();
+        // Once it is known that there is no responder, it is not asked again.
+        if round > 0 && survey.rtts.is_empty() {
+            break;
+        }
+        finder.round(target, &mut survey).context("no probe can be sent")?;
+        if round + 1 < args.rounds {
+            std::thread::sleep(args.interval.saturating_sub(began.elapsed()));
+        }
+    }
+    if survey.rtts.is_empty() {
+        survey = Survey::default();
+        for _ in 0..args.rounds {
+            finder.round_without_responder(target, &mut survey).context("no probe can be sent")?;
+            if survey.rtts.is_empty() {
+                break;
+            }
+            std::thread::sleep(args.interval);
+        }
+    }
+    Ok(survey)
+}
+
+fn resolve(text: &str) -> Result<SocketAddr> {
+    let with_port = match text.parse::<std::net::IpAddr>() {
+        Ok(address) => return Ok(SocketAddr::new(address, 443)),
+        Err(_) if text.contains(':') => text.to_owned(),
+        Err(_) => format!("{text}:443"),
+    };
+    let mut addresses: Vec<SocketAddr> =
+        with_port.to_socket_addrs().with_context(|| format!("`{text}` has no address"))?.collect();
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    addresses.first().copied().with_context(|| format!("`{text}` has no address"))
+}
+
+fn make_key(path: &Path) -> Result<()> {
+    let key = Key::random().context("the kernel gives no random bytes")?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .with_context(|| format!("cannot make {}", path.display()))?;
+    writeln!(file, "{}", key.to_hex()).with_context(|| format!("cannot write {}", path.display()))?;
+    println!(
+        "a new key is in {}: give it to every member of the network, and to nobody else",
+        path.display()
+    );
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! What the paper says of each figure, beside what the runs say.
+use super::{PACKET, goodputs, number, packets, place, value};
+use shorthaul_report::plot::Point;
+use shorthaul_report::{Stated, Unit};
+use shorthaul_scenario::Series;
+use shorthaul_sim::RunRecord;
+
+fn stated(what: &str, paper: &str, ours: String) -> Stated {
+    Stated { what: what.to_owned(), paper: paper.to_owned(), ours, remark: String::new() }
+}
+
+fn seconds(time: Option<f64>) -> String {
+    time.map_or("never".to_owned(), |time| Unit::Seconds.format(time))
+}
+
+fn percent(share: f64) -> String {
+    Unit::Percent.format(share)
+}
+
+/// Which connection: directly, or the first or second of a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leg {
+    Direct,
+    First,
+    Second,
+}
+
+/// The congestion window of a connection over time, in packets, with the first seed.
+fn window(records: &[RunRecord], leg: Leg) -> Vec<(f64, f64)> {
+    let seed = records.first().map(|record| record.seed);
+    let is_meant =
+        |record: &&RunRecord| Some(record.seed) == seed && (value(record) == "[]") == (leg == Leg::Direct);
+    let series = records
+        .iter()
+        .filter(is_meant)
+        .flat_map(|record| &record.outcome)
+        .flat_map(|outcome| &outcome.series);
+    let mut of_leg = series.filter(|series| {
+        series.series == Series::Cwnd && series.subject.contains('@') == (leg == Leg::Second)
+    });
+    of_leg.next().map_or_else(Vec::new, |series| {
+        series.points.iter().map(|(time, bytes)| (*time, bytes / PACKET)).collect()
+    })
+}
+
+/// When a window first has `packets`.
+fn reaches(window: &[(f64, f64)], packets: f64) -> Option<f64> {
+    window.iter().find(|(_, size)| *size >= packets).map(|(time, _)| *time)
+}
+
+/// When a window that had ten packets falls to one, as Tahoe's does at a loss.
+fn notices_loss(window: &[(f64, f64)]) -> Option<f64> {
+    let grown = reaches(window, 10.0)?;
+    window.iter().find(|(time, size)| *time > grown && *size <= 2.0).map(|(time, _)| *time)
+}
+
+/// The throughput at a place, number or size.
+fn at(points: &[Point], x: f64) -> f64 {
+    points.iter().find(|point| point.x == x).map_or(f64::NAN, |point| point.y)
+}
+
+pub(super) fn fig2(records: &[RunRecord]) -> Vec<Stated> {
+    let time = |leg| seconds(reaches(&window(records, leg), 20.0));
+    vec![stated(
+        "Fig. 2, how long until the window has 20 packets",
+        "longer for TCP than for either connection of PTS",
+        format!("{} directly, {} and {} with a node", time(Leg::Direct), time(Leg::First), time(Leg::Second)),
+    )]
+}
+
+pub(super) fn fig3(records: &[RunRecord]) -> Vec<Stated> {
+    let noticed = |leg| notices_loss(&window(records, leg));
+    let earlier = noticed(Leg::Direct).zip(noticed(Leg::First)).map(|(direct, first)| direct - first);
+    vec![
+        stated(
+            "Fig. 3, the second connection's window with a loss on the first half",
+            "not affected",
+            noticed(Leg::Second).map_or("not affected".to_owned(), |at| format!("falls at {at:.2} s")),
+        ),
+        stated("Fig. 4, how much earlier the loss is noticed", "almost 1 s", seconds(earlier)),
+    ]
+}
+
+pub(super) fn fig5(records: &[RunRecord]) -> Vec<Stated> {
+    let points = goodputs(records, place);
+    let Some(best) = points.iter().max_by(|a, b| a.y.total_cmp(&b.y)) else { return Vec::new() };
+    vec![
+        stated("Fig. 5, the best place", "the middle of eight hops", format!("after {} hops", best.x)),
+        stated(
+            "Fig. 5, a node fixed after 6 hops",
+            "below the best",
+            format!("{} of the best", percent(at(&points, 6.0) / best.y)),
+        ),
+        stated("Fig. 5, no node", "below any", format!("{} of the best", percent(at(&points, 0.0) / best.y))),
+    ]
+}
+
+pub(super) fn fig6(records: &[RunRecord]) -> Vec<Stated> {
+    let time = |record: &RunRecord| {
+        let time = record.case.as_deref()?.strip_prefix("ts-")?.strip_suffix("us")?;
+        Some(time.parse::<f64>().ok()? / 1e6)
+    };
+    let points = goodputs(records, time);
+    let direct = goodputs(records, |record| (record.case.as_deref() == Some("direct")).then_some(0.0));
+    let direct = direct.first().map_or(f64::NAN, |point| point.y);
+    let better = points.iter().filter(|point| point.y > direct).map(|point| point.x).reduce(f64::max);
+    let worse = points.iter().filter(|point| point.y <= direct).map(|point| point.x).reduce(f64::min);
+    vec![stated(
+        "Fig. 6, up to which service time a node is better than none",
+        "while it is far below the second leg's round trip (80 ms)",
+        format!("better up to {}, no better from {}", seconds(better), seconds(worse)),
+    )]
+}
+
+pub(super) fn fig7(records: &[RunRecord]) -> Vec<Stated> {
+    let points = goodputs(records, number);
+    let compared = |a: f64, b: f64| percent(at(&points, a) / at(&points, b));
+    let last = points.last().map_or(0.0, |point| point.x);
+    vec![
+        stated("Fig. 7, one node", "better than none", format!("{} of none", compared(1.0, 0.0))),
+        stated("Fig. 7, two nodes", "about as one", format!("{} of one", compared(2.0, 1.0))),
+        stated(
+            "Fig. 7, more nodes",
+            "falling",
+            format!("three {} of two, {last} {}", compared(3.0, 2.0), compared(last, 2.0)),
+        ),
+    ]
+}
+
+pub(super) fn buffer(records: &[RunRecord]) -> Vec<Stated> {
+    let points = goodputs(records, packets);
+    let Some(most) = points.iter().max_by(|a, b| a.y.total_cmp(&b.y)) else { return Vec::new() };
+    let enough = points.iter().find(|point| point.y > 0.99 * most.y).map_or(0.0, |point| point.x);
+    vec![stated(
+        "abstract, the effect of the buffer",
+        "named, not shown",
+        format!("none from {enough} packets on"),
+    )]
+}

@@ -1,0 +1,87 @@
+//! `shorthaul respond`: answer the probes of `shorthaul discover`.
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use shorthaul_relay::discovery::directory::{Registered, Registration};
+use shorthaul_relay::discovery::{
+    Answering, AnsweringConfig, Identity, Keyring, Load, PORT, ResponderConfig,
+};
+use shorthaul_types::Bytes;
+
+use crate::discover::EtcdArgs;
+
+/// Answer probes: at a destination, or for a relay of this host
+///
+/// A destination needs no more than `--key`. With `--relay` this host is offered as a relay to
+/// those who ask it, and with `--on-path` also to those whose probes it forwards. Runs until it is
+/// stopped.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The network's keys: a file with 64 hexadecimal digits on each line; the first signs
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// The UDP address to answer at
+    #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, PORT)))]
+    listen: SocketAddr,
+    /// Offer the relay that accepts sessions here; 0.0.0.0 stands for whichever address leads to the asker
+    #[arg(long, value_name = "ADDRESS")]
+    relay: Option<SocketAddr>,
+    /// What people call the relay: up to 24 characters
+    #[arg(long, value_name = "NAME", default_value = "")]
+    name: String,
+    /// Answer the probes that this host forwards too: needs CAP_NET_RAW
+    #[arg(long, requires = "relay")]
+    on_path: bool,
+    /// The relay's service time for an average packet
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = shorthaul_types::parse_duration)]
+    service_time: Duration,
+    /// The buffer that the relay gives a session
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    buffer: Bytes,
+    /// How long after its end the relay vanishes from etcd
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = shorthaul_types::parse_duration)]
+    lease: Duration,
+    /// Where the relay writes itself, with the name, and addresses that others reach
+    #[command(flatten)]
+    etcd: EtcdArgs,
+    /// Let members of the network have the way measured to private addresses too
+    #[arg(long)]
+    measure_private: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let relay = args.relay.map(|session| Identity::relay(session, &args.name));
+    let responder = ResponderConfig::new(Keyring::read(&args.key)?, relay);
+    let mut config = AnsweringConfig { listen: args.listen, ..AnsweringConfig::new(responder, args.on_path) };
+    if args.measure_private {
+        config.may_measure = std::sync::Arc::new(|_| true);
+    }
+    let load =
+        Load { service_time: args.service_time, buffer: args.buffer.0, sessions: 0, overloaded: false };
+    let answering = Answering::start(config, move || load)?;
+    let also = if args.on_path { ", and those that pass" } else { "" };
+    let _registered = register(args, &answering, load)?;
+    println!("ready: answering probes at {}{also}", answering.address());
+    // Until the process is stopped.
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Writes the relay into the directory that was named, if one was.
+fn register(args: &Args, answering: &Answering, load: Load) -> Result<Option<Registered>> {
+    let Some(etcd) = args.etcd.open()? else { return Ok(None) };
+    let session = args.relay.filter(|session| !session.ip().is_unspecified());
+    ensure!(
+        session.is_some() && !args.name.is_empty(),
+        "a directory needs a --name, and a --relay ADDRESS that others reach: not 0.0.0.0"
+    );
+    let Some(session) = session else { return Ok(None) };
+    let probe = SocketAddr::new(session.ip(), answering.address().port());
+    let registration = Registration { name: args.name.clone(), session, probe, lease: args.lease };
+    let complain = |error| eprintln!("{error}");
+    Ok(Some(Registered::start(std::sync::Arc::new(etcd), registration, move || load, complain)?))
+}

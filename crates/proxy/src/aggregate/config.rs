@@ -1,0 +1,242 @@
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+use shorthaul_types::Bytes;
+
+/// The window that all connections of one mobile host share (AGG §IV-C).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clamp {
+    /// It follows the bandwidth-delay product that is measured.
+    #[default]
+    Auto,
+    /// It stays at so many bytes: about 1.2 times the effective bandwidth-delay product.
+    Fixed(Bytes),
+}
+
+impl FromStr for Clamp {
+    type Err = String;
+
+    /// `auto`, or a size.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim() == "auto" {
+            return Ok(Clamp::Auto);
+        }
+        match text.parse() {
+            Ok(Bytes(bytes)) if bytes > 0 => Ok(Clamp::Fixed(Bytes(bytes))),
+            _ => Err(format!("`{text}` is no window: write \"auto\", or a size such as \"10 kB\"")),
+        }
+    }
+}
+
+impl fmt::Display for Clamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Clamp::Auto => f.pad("auto"),
+            // Exactly, so that it is read back as it was.
+            Clamp::Fixed(Bytes(bytes)) => f.pad(&format!("{bytes} B")),
+        }
+    }
+}
+
+/// A class of connections: a lower one is served only when no higher one has anything to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub struct Class {
+    /// Its name, for people.
+    pub name: String,
+    /// Its place: 0 is served first.
+    pub priority: u8,
+    /// Its connections' share of what the classes of this priority get, each.
+    #[cfg_attr(feature = "serde", serde(default = "serde_parts::one_ticket"))]
+    pub tickets: u32,
+    /// Connections to or from these ports belong to it, …
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub ports: Vec<u16>,
+    /// … and packets with these differentiated services codepoints (RFC 2474).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub dscp: Vec<u8>,
+}
+
+/// The parameters of the window that the wired sender is offered (AGG Table I, equations 1 and 2).
+///
+/// ```text
+/// w' = c·s̄ − f(q)·s        f(q) = a·q − b        a = (b + c) / (surplus · window)
+/// ```
+/// `s` is the connection's rate over the wireless link, `s̄` the mean of the connections that are active, `q`
+/// what all of them have queued here. In equilibrium q = (b + c)/a, which is `surplus` times the shared window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, default)
+)]
+pub struct Invitations {
+    /// b, without unit. The larger b + c, the faster the windows follow.
+    pub b: f64,
+    /// c, without unit: the windows' constant growth µc, in units of the mean rate.
+    pub c: f64,
+    /// β: the queue aimed at here, in units of the shared window. The paper over-provisions "by more than
+    /// 20 % of the effective link BDP".
+    pub surplus: f64,
+    /// α: a rate is the mean over so many segments.
+    pub averaged: u32,
+}
+
+impl Default for Invitations {
+    fn default() -> Self {
+        Invitations { b: 0.25, c: 0.25, surplus: 1.2, averaged: 8 }
+    }
+}
+
+/// How the connections to one mobile host are served together.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, default)
+)]
+pub struct AggregateConfig {
+    /// The shared window.
+    pub clamp: Clamp,
+    /// Addresses that agree in so many bits are one mobile host.
+    pub prefix_v4: u8,
+    /// The same for IPv6, where a phone has a whole prefix (RFC 7278).
+    pub prefix_v6: u8,
+    /// The classes; a connection in none of them has priority 1 and one ticket.
+    pub classes: Vec<Class>,
+    /// The first so many bytes of each response, after a connection was silent, are interactive: they go
+    /// before all classes. Zero switches that off.
+    pub interactive: Bytes,
+    /// Spread bursts over the round trip.
+    pub pacing: bool,
+    /// What is held for one host at most.
+    pub host_buffer: Bytes,
+    /// The window that senders are offered; `None` offers what the buffer of the flow has room for.
+    #[cfg_attr(feature = "serde", serde(with = "serde_parts::invitations"))]
+    pub invitations: Option<Invitations>,
+    /// A host of which no connection is left is remembered for so long, with its window.
+    #[cfg_attr(feature = "serde", serde(with = "shorthaul_types::serde_duration"))]
+    pub remember: Duration,
+}
+
+/// The priority of what is interactive, before all classes.
+pub(super) const INTERACTIVE: u8 = 0;
+/// The priority, among those of classes, of connections in no class.
+const UNCLASSED: (u8, u32) = (1, 1);
+
+impl Default for AggregateConfig {
+    fn default() -> Self {
+        AggregateConfig {
+            clamp: Clamp::Auto,
+            prefix_v4: 32,
+            prefix_v6: 64,
+            classes: Vec::new(),
+            interactive: Bytes(4_000),
+            pacing: true,
+            host_buffer: Bytes(8 << 20),
+            invitations: Some(Invitations::default()),
+            remember: Duration::from_secs(600),
+        }
+    }
+}
+
+impl AggregateConfig {
+    /// Priority and tickets of a connection with these ports whose packets carry `dscp`.
+    pub(super) fn class_of(&self, ports: [u16; 2], dscp: u8) -> (u8, u32) {
+        let is_in = |class: &&Class| {
+            class.dscp.contains(&dscp) || class.ports.iter().any(|port| ports.contains(port))
+        };
+        let (priority, tickets) =
+            self.classes.iter().find(is_in).map_or(UNCLASSED, |class| (class.priority, class.tickets.max(1)));
+        (priority.saturating_add(INTERACTIVE + 1), tickets)
+    }
+}
+
+/// How the parts are written in files.
+#[cfg(feature = "serde")]
+mod serde_parts {
+    use super::{Clamp, Invitations, String};
+    use alloc::string::ToString;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    impl Serialize for Clamp {
+        fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+            s.collect_str(self)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Clamp {
+        fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+            String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        }
+    }
+
+    pub(super) fn one_ticket() -> u32 {
+        1
+    }
+
+    /// `"buffer"`, or a table of parameters.
+    pub(super) mod invitations {
+        use super::{Deserialize, Deserializer, Invitations, Serialize, Serializer, String, ToString};
+
+        #[derive(Serialize, Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "`invitations` is \"buffer\", or a table such as { b = 0.25, c = 0.25, surplus = 1.2, averaged = 8 }"
+        )]
+        enum Written {
+            Word(String),
+            Parameters(Invitations),
+        }
+
+        pub fn serialize<S: Serializer>(value: &Option<Invitations>, s: S) -> Result<S::Ok, S::Error> {
+            match value {
+                None => Written::Word("buffer".to_string()),
+                Some(parameters) => Written::Parameters(*parameters),
+            }
+            .serialize(s)
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Invitations>, D::Error> {
+            match Written::deserialize(d)? {
+                Written::Word(word) if word == "buffer" => Ok(None),
+                Written::Word(word) => Err(serde::de::Error::custom(alloc::format!(
+                    "`{word}` is no way to invite: write \"buffer\", or a table with b, c, surplus and averaged"
+                ))),
+                Written::Parameters(parameters) => Ok(Some(parameters)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn a_class_is_found_by_port_or_codepoint_and_the_first_one_counts() {
+        let class = |name: &str, priority, tickets, ports: &[u16], dscp: &[u8]| Class {
+            name: name.into(),
+            priority,
+            tickets,
+            ports: ports.into(),
+            dscp: dscp.into(),
+        };
+        let config = AggregateConfig {
+            classes: vec![
+                class("shell", 0, 1, &[22, 23], &[]),
+                class("web", 1, 3, &[80], &[10]),
+                class("all", 2, 0, &[80], &[]),
+            ],
+            ..AggregateConfig::default()
+        };
+        assert_eq!(config.class_of([40_000, 22], 0), (1, 1));
+        assert_eq!(config.class_of([80, 40_000], 0), (2, 3));
+        assert_eq!(config.class_of([40_000, 9], 10), (2, 3));
+        assert_eq!(config.class_of([40_000, 9], 0), (2, 1), "in no class");
+    }
+}

@@ -1,0 +1,460 @@
+//! The aggregate control block of one mobile host (AGG §IV-B, Fig. 6), and what each of its connections
+//! has of its own.
+use super::config::AggregateConfig;
+use super::invitation::{Invitation, Situation, SlidingRate};
+use super::skipack::SkipackLog;
+use super::stride::{Stride, Turn, advance};
+use super::window::SharedWindow;
+use crate::SplitFlow;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::time::Duration;
+use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
+use shorthaul_tcp::News;
+use shorthaul_types::Time;
+
+/// So many probes leave 1.5 round trips apart; after that each waits so much longer than the one before.
+const STEADY_PROBES: u32 = 16;
+/// The longest time between two probes.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// After a stall of this length a mobile host is taken for gone: as long as Linux tries (`tcp_retries2`).
+const GIVE_UP: Duration = Duration::from_secs(924);
+/// The serial number of a turn that is a probe.
+const PROBE: u64 = u64::MAX;
+/// A rate of all connections is the mean over so many segments.
+const AVERAGED: u32 = 16;
+
+/// The wireless link carries nothing: one segment at a time probes it.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    since: Time,
+    probes: u32,
+    /// Who is to send the next probe.
+    due: Option<u32>,
+}
+
+/// What a timer of a host asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expired {
+    /// Nothing is due but to look again whether something may leave.
+    Look,
+    /// The retransmission timer: a connection is to be chosen that probes the link.
+    Probe,
+    /// It has been silent for too long.
+    Gone,
+}
+
+/// What a connection has of its own.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// The host's slot.
+    pub host: u32,
+    /// Where it stands in [`Host::members`].
+    pub place: usize,
+    /// Tells it from others that have its slot at other times.
+    pub serial: u64,
+    in_flight: u64,
+    unsent: u64,
+    held: usize,
+    received: u64,
+    waiting: bool,
+    active: bool,
+    /// When it last was active.
+    active_at: Time,
+    pass: u64,
+    tickets: u32,
+    /// Bytes that it may send before all classes.
+    interactive: u64,
+    rate: SlidingRate,
+    invitation: Invitation,
+}
+
+/// One mobile host: what its connections share.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// The prefix that its addresses have in common.
+    pub prefix: IpAddr,
+    /// The slots of its connections.
+    pub members: Vec<u32>,
+    /// It is in the queue of hosts that may have something to send.
+    pub ready: bool,
+    /// The deadline that is in the heap, if one is.
+    pub armed: Option<Time>,
+    /// Since when it has no connections.
+    pub empty_since: Time,
+    window: SharedWindow,
+    rtt: RttEstimator,
+    pacer: Pacer,
+    log: SkipackLog,
+    turns: Stride,
+    mss: u32,
+    in_flight: u64,
+    queued: u64,
+    held: usize,
+    active: usize,
+    rate: SlidingRate,
+    stall: Option<Stall>,
+    rto_at: Option<Time>,
+    pace_at: Option<Time>,
+}
+
+fn moved(sum: &mut u64, before: &mut u64, now: u64) {
+    *sum = *sum - *before + now;
+    *before = now;
+}
+
+impl Host {
+    pub fn new(now: Time, prefix: IpAddr, mss: u32, config: &AggregateConfig) -> Self {
+        Host {
+            prefix,
+            members: Vec::new(),
+            ready: false,
+            armed: None,
+            empty_since: now,
+            window: SharedWindow::new(now, config.clamp, mss),
+            rtt: RttEstimator::new(RttConfig::LINUX),
+            pacer: Pacer::new(mss),
+            log: SkipackLog::default(),
+            turns: Stride::default(),
+            mss,
+            in_flight: 0,
+            queued: 0,
+            held: 0,
+            active: 0,
+            rate: SlidingRate::new(now),
+            stall: None,
+            rto_at: None,
+            pace_at: None,
+        }
+    }
+
+    /// A connection in `slot` joins. What its handshake measured is all that is known of a new host's
+    /// round trip.
+    pub fn join(
+        &mut self,
+        now: Time,
+        slot: u32,
+        host: u32,
+        serial: u64,
+        flow: &SplitFlow,
+        config: &AggregateConfig,
+    ) -> Member {
+        let (mss, handshake) = flow.governed().map_or((self.mss, None), |s| (s.mss(), s.rtt().latest()));
+        self.mss = self.mss.max(mss);
+        self.pacer.set_mss(self.mss);
+        match (self.rtt.srtt(), handshake) {
+            (None, Some(rtt)) => self.rtt.on_sample(now, rtt),
+            (None, None) => self.rtt.on_syn_retransmitted(), // it measured nothing: the path may be a long one
+            _ => {}
+        }
+        self.members.push(slot);
+        let mut situation = self.situation(now, config);
+        situation.active += 1;
+        Member {
+            host,
+            place: self.members.len() - 1,
+            serial,
+            in_flight: 0,
+            unsent: 0,
+            held: 0,
+            received: 1,
+            waiting: false,
+            active: false,
+            active_at: now,
+            pass: 0,
+            tickets: 1,
+            interactive: config.interactive.0,
+            rate: SlidingRate::new(now),
+            invitation: Invitation::new(now, mss, &situation),
+        }
+    }
+
+    /// A connection is gone, and what was in flight of it with it. The caller takes it from
+    /// [`Host::members`].
+    pub fn leave(&mut self, now: Time, member: &mut Member) {
+        moved(&mut self.in_flight, &mut member.in_flight, 0);
+        moved(&mut self.queued, &mut member.unsent, 0);
+        self.held -= member.held;
+        self.active -= usize::from(member.active);
+        self.settle_timer(now);
+        self.empty_since = now;
+    }
+
+    fn situation(&self, now: Time, config: &AggregateConfig) -> Situation {
+        let surplus = config.invitations.map_or(1.0, |parameters| parameters.surplus);
+        let active = self.active.max(1);
+        Situation {
+            mean_rate: self.rate.get(now) / active as f64,
+            queued: self.queued,
+            target: surplus * self.window() as f64,
+            active,
+            most: config.host_buffer.0 / active as u64,
+        }
+    }
+
+    /// Looks at a connection that something happened to. Returns whether the link has come back from a
+    /// stall.
+    pub fn sync(
+        &mut self,
+        now: Time,
+        slot: u32,
+        member: &mut Member,
+        flow: &mut SplitFlow,
+        config: &AggregateConfig,
+    ) -> bool {
+        let held = flow.allocated();
+        self.held = self.held - member.held + held;
+        member.held = held;
+        let received = flow.received_to_govern();
+        let class = config.class_of(flow.ports(), flow.dscp_to_govern());
+        let Some(sender) = flow.governed_mut() else { return false };
+        let news = sender.share_mut().map(|share| core::mem::take(&mut share.news)).unwrap_or_default();
+        moved(&mut self.in_flight, &mut member.in_flight, sender.in_flight());
+        moved(&mut self.queued, &mut member.unsent, sender.unsent());
+        let backlog = sender.has_backlog();
+        let mss = sender.mss();
+        self.set_active(now, member, backlog || member.in_flight > 0, config);
+        let back = news.acknowledgments > 0 && self.on_news(now, &news);
+        if backlog && !member.waiting {
+            self.wait(slot, member, class);
+        }
+        if received > member.received {
+            member.received = received;
+            if let Some(parameters) = &config.invitations {
+                let situation = self.situation(now, config);
+                member.invitation.on_segment(now, mss, member.rate.get(now), &situation, parameters);
+            }
+        }
+        self.invite(member, flow, config);
+        back
+    }
+
+    /// Tells a connection how much its sender may be offered: nothing more while the link is stalled. (What
+    /// was offered is never taken back, RFC 9293 §3.8.6: the sender's window runs out by itself.)
+    pub fn invite(&self, member: &Member, flow: &mut SplitFlow, config: &AggregateConfig) {
+        flow.allot(match (&self.stall, config.invitations) {
+            (Some(_), _) => Some(0),
+            (None, Some(_)) => Some(member.invitation.window()),
+            (None, None) => None,
+        });
+    }
+
+    fn set_active(&mut self, now: Time, member: &mut Member, active: bool, config: &AggregateConfig) {
+        if active && !member.active {
+            self.active += 1;
+            let silent = now.saturating_since(member.active_at);
+            if self.rtt.srtt().is_none_or(|srtt| silent >= srtt) {
+                member.interactive = config.interactive.0;
+            }
+        } else if member.active && !active {
+            self.active -= 1;
+        }
+        member.active = active;
+        if active {
+            member.active_at = now;
+        }
+    }
+
+    fn wait(&mut self, slot: u32, member: &mut Member, (priority, tickets): (u8, u32)) {
+        member.waiting = true;
+        member.tickets = tickets;
+        let priority = if member.interactive > 0 { super::config::INTERACTIVE } else { priority };
+        self.turns.wait(Turn { flow: slot, serial: member.serial, priority, pass: member.pass });
+    }
+
+    fn on_news(&mut self, now: Time, news: &News) -> bool {
+        if let Some(rtt) = news.rtt {
+            self.rtt.on_sample(now, rtt);
+        }
+        if let Some(sent_at) = news.newest {
+            self.log.on_ack(sent_at);
+            self.window.on_delivery(Delivery { now, bytes: news.delivered, sent_at, rtt: news.rtt });
+        }
+        let back = self.stall.take().is_some();
+        if back {
+            // The first answer restores the window (AGG §IV-E).
+            self.window.on_link_back(now);
+        }
+        self.pace();
+        self.rto_at = None;
+        self.settle_timer(now);
+        back
+    }
+
+    fn pace(&mut self) {
+        self.pacer.set_rate(self.window.pace(self.mss, self.rtt.srtt()));
+    }
+
+    /// The retransmission timer runs while something is in flight, or the link is being probed.
+    fn settle_timer(&mut self, now: Time) {
+        if self.in_flight == 0 {
+            self.log.clear();
+            if self.stall.is_none() {
+                self.rto_at = None;
+            }
+        } else if self.rto_at.is_none() {
+            self.rto_at = Some(now + self.rto());
+        }
+    }
+
+    /// There is nothing to probe the link with: what there is to send may be sent.
+    pub fn resume(&mut self, now: Time) {
+        self.stall = None;
+        self.rto_at = None;
+        self.settle_timer(now);
+    }
+
+    /// At first conservative, as skipack finds what a burst of errors has lost: twice what RFC 6298 says.
+    fn rto(&self) -> Duration {
+        2 * self.rtt.rto()
+    }
+
+    /// How long to wait after a probe: linear, not exponential.
+    fn probe_wait(&self, probes: u32) -> Duration {
+        let one_and_a_half = self.rtt.srtt().map_or(Duration::from_secs(1), |srtt| srtt * 3 / 2);
+        let steps = 1 + probes.saturating_sub(STEADY_PROBES);
+        one_and_a_half.saturating_mul(steps).clamp(Duration::from_millis(10), LONGEST_WAIT)
+    }
+
+    /// The shared window, in bytes.
+    pub fn window(&self) -> u64 {
+        self.window.get(self.mss)
+    }
+
+    /// The smoothed round-trip time of all connections together.
+    pub fn srtt(&self) -> Option<Duration> {
+        self.rtt.srtt()
+    }
+
+    /// Memory that is left for this host, in bytes.
+    pub fn room(&self, config: &AggregateConfig) -> u64 {
+        config.host_buffer.0.saturating_sub(self.held as u64)
+    }
+
+    /// Memory held for it, in bytes.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Bytes in flight to it, of all connections.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Who has the next turn, and how many bytes it may send; `None` if nothing may leave now.
+    pub fn next_turn(&mut self, now: Time, config: &AggregateConfig) -> Option<(Turn, u64)> {
+        let mss = u64::from(self.mss);
+        if let Some(stall) = &mut self.stall {
+            let flow = stall.due.take()?;
+            return Some((Turn { flow, serial: PROBE, priority: 0, pass: 0 }, mss));
+        }
+        if self.turns.is_empty() {
+            self.window.on_limited(self.in_flight);
+            return None;
+        }
+        let credit = self.window().saturating_sub(self.in_flight);
+        if credit < mss {
+            self.window.on_full();
+            return None;
+        }
+        let mut budget = u64::MAX;
+        if config.pacing {
+            self.pace_at = self.pacer.next_send(now, mss);
+            if self.pace_at.is_some() {
+                return None;
+            }
+            budget = self.pacer.budget(now).max(mss);
+        }
+        // Small beside the window, so that shares are exact; long enough that a fast link is served in
+        // super-segments.
+        let quantum = (self.window() / 32 / mss).max(1) * mss;
+        let turn = self.turns.next()?;
+        Some((turn, quantum.min(credit).min(budget)))
+    }
+
+    /// A connection had its turn and sent `bytes`.
+    pub fn on_sent(
+        &mut self,
+        now: Time,
+        turn: &Turn,
+        bytes: u64,
+        member: &mut Member,
+        flow: &mut SplitFlow,
+        config: &AggregateConfig,
+    ) {
+        let class = config.class_of(flow.ports(), flow.dscp_to_govern());
+        let Some(sender) = flow.governed_mut() else { return };
+        let in_flight = self.in_flight;
+        moved(&mut self.in_flight, &mut member.in_flight, sender.in_flight());
+        moved(&mut self.queued, &mut member.unsent, sender.unsent());
+        // A probe is no turn: it may still wait for one.
+        member.waiting &= turn.serial == PROBE;
+        if bytes == 0 {
+            return; // its receiver has no room: it waits again when that changes
+        }
+        self.window.on_send(now, in_flight);
+        self.pacer.on_send(now, bytes);
+        self.log.on_send(now, turn.flow);
+        self.rate.on_send(now, bytes, AVERAGED);
+        member.rate.on_send(now, bytes, config.invitations.map_or(8, |parameters| parameters.averaged));
+        member.pass = advance(member.pass, bytes, member.tickets);
+        member.interactive = member.interactive.saturating_sub(bytes);
+        if sender.has_backlog() && !member.waiting {
+            self.wait(turn.flow, member, class);
+        }
+        self.invite(member, flow, config);
+        self.settle_timer(now);
+    }
+
+    /// A turn was of a connection that is no more, or was served in between.
+    pub fn is_turn_of(turn: &Turn, member: &Member) -> bool {
+        turn.serial == PROBE || turn.serial == member.serial
+    }
+
+    /// A connection that has something in the log that others' deliveries show to be lost, with the time
+    /// before which it was sent.
+    pub fn next_skipped(&mut self, now: Time) -> Option<(u32, Time)> {
+        let before = self.log.lost_before(now, self.patience()?)?;
+        self.log.pop_before(before).map(|slot| (slot, before))
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(self.rtt.srtt()?.max(self.rtt.latest()?))
+    }
+
+    /// When something is to be done next.
+    pub fn deadline(&self) -> Option<Time> {
+        let skipack = self.patience().and_then(|rtt| self.log.deadline(rtt)).filter(|_| self.in_flight > 0);
+        [self.rto_at, self.pace_at, skipack].into_iter().flatten().min()
+    }
+
+    /// A deadline has passed.
+    pub fn on_timeout(&mut self, now: Time) -> Expired {
+        if self.pace_at.is_some_and(|at| at <= now) {
+            self.pace_at = None;
+        }
+        if self.rto_at.is_none_or(|at| at > now) {
+            return Expired::Look;
+        }
+        let stall = self.stall.get_or_insert(Stall { since: now, probes: 0, due: None });
+        stall.probes += 1;
+        let (since, probes) = (stall.since, stall.probes);
+        if now.saturating_since(since) > GIVE_UP {
+            return Expired::Gone;
+        }
+        self.rto_at = Some(now + self.probe_wait(probes));
+        Expired::Probe
+    }
+
+    /// The connection in `slot` is to send the next probe.
+    pub fn probe_with(&mut self, slot: u32) {
+        if let Some(stall) = &mut self.stall {
+            stall.due = Some(slot);
+        }
+    }
+
+    /// Whether the link is believed to carry nothing now.
+    pub fn is_stalled(&self) -> bool {
+        self.stall.is_some()
+    }
+}

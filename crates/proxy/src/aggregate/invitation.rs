@@ -1,0 +1,195 @@
+//! How much each wired sender is invited to send: AGG Table I, equations 1 and 2.
+//!
+//! The window counts from what has left for the mobile host, so that what is offered is the window less what is
+//! queued here. If it counted from what has arrived, the queue would be the integral of the window, and the two would
+//! swing around each other for ever.
+use super::config::Invitations;
+use core::time::Duration;
+use shorthaul_types::Time;
+
+/// Samples that a rate is taken over at most.
+const SAMPLES: usize = 16;
+/// A silence counts for so long at most, so that a window does not grow without bounds meanwhile.
+const LONGEST_STEP: Duration = Duration::from_secs(1);
+
+/// The rate of what was sent over the last α segments (s of AGG §IV-D, "a sliding window averaging
+/// function").
+///
+/// The paper averages the inverse gaps, which a burst makes infinite; this is bytes over the time of all gaps.
+#[derive(Clone, Debug)]
+pub(crate) struct SlidingRate {
+    samples: [(Time, u64); SAMPLES],
+    next: usize,
+    count: usize,
+    total: u64,
+}
+
+impl SlidingRate {
+    pub fn new(now: Time) -> Self {
+        SlidingRate { samples: [(now, 0); SAMPLES], next: 1, count: 1, total: 0 }
+    }
+
+    /// `bytes` were sent; the average is over the last `averaged` times.
+    pub fn on_send(&mut self, now: Time, bytes: u64, averaged: u32) {
+        self.total += bytes;
+        self.samples[self.next] = (now, self.total);
+        self.next = (self.next + 1) % SAMPLES;
+        self.count = (self.count + 1).min(averaged.clamp(2, SAMPLES as u32) as usize);
+    }
+
+    /// Bytes a second.
+    pub fn get(&self, now: Time) -> f64 {
+        let oldest = self.samples[(self.next + SAMPLES - self.count) % SAMPLES];
+        let time = now.saturating_since(oldest.0).as_secs_f64();
+        if time > 0.0 { (self.total - oldest.1) as f64 / time } else { 0.0 }
+    }
+}
+
+/// What a host's connections have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Situation {
+    /// The mean rate of the connections that are active, in bytes a second: s̄.
+    pub mean_rate: f64,
+    /// Bytes that all of them have queued here: q.
+    pub queued: u64,
+    /// The queue that is aimed at, in bytes: surplus · window.
+    pub target: f64,
+    /// How many connections are active: n.
+    pub active: usize,
+    /// No window exceeds this.
+    pub most: u64,
+}
+
+/// The window of one connection toward its wired sender.
+#[derive(Clone, Debug)]
+pub(crate) struct Invitation {
+    window: f64,
+    /// It has not reached the mean rate yet.
+    starting: bool,
+    updated: Time,
+}
+
+impl Invitation {
+    /// A connection begins: with C = max(MSS, W/n).
+    pub fn new(now: Time, mss: u32, situation: &Situation) -> Self {
+        let mut invitation = Invitation { window: 0.0, starting: true, updated: now };
+        invitation.add_step(mss, situation);
+        invitation
+    }
+
+    fn add_step(&mut self, mss: u32, situation: &Situation) {
+        let share = situation.target / situation.active.max(1) as f64;
+        self.window = (self.window + share.max(f64::from(mss))).min(situation.most as f64);
+    }
+
+    /// A segment of its sender arrived, while it is served at `rate` bytes a second (Table I).
+    pub fn on_segment(&mut self, now: Time, mss: u32, rate: f64, host: &Situation, parameters: &Invitations) {
+        let time = now.saturating_since(self.updated).min(LONGEST_STEP).as_secs_f64();
+        self.updated = now;
+        if self.starting {
+            if rate < host.mean_rate {
+                return self.add_step(mss, host);
+            }
+            self.starting = false;
+        }
+        let Invitations { b, c, .. } = *parameters;
+        let a = (b + c) / host.target.max(1.0);
+        let cost = a * host.queued as f64 - b;
+        let window = self.window + (c * host.mean_rate - cost * rate) * time;
+        // Below two segments, delayed acknowledgments would stop the sender.
+        self.window = window.clamp(2.0 * f64::from(mss), (host.most as f64).max(2.0 * f64::from(mss)));
+    }
+
+    /// The window, in bytes.
+    pub fn window(&self) -> u64 {
+        self.window as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+    use alloc::vec::Vec;
+
+    const MSS: u32 = 1000;
+
+    /// `n` senders that always use their windows, over wired paths of their own, to one link of `rate` bytes a
+    /// second; returns the mean queue of the last third, and the senders' shares.
+    fn run(n: usize, rate: u64, wired_ms: &[u64], parameters: Invitations) -> (f64, Vec<u64>) {
+        let step = 1_000_000_000 * u64::from(MSS) / rate;
+        let target = parameters.surplus * 50_000.0;
+        let start = Time::from_secs(1);
+        let first = Situation { mean_rate: 0.0, queued: 0, target, active: n, most: 10_000_000 };
+        let mut flows: Vec<_> = (0..n).map(|_| Invitation::new(start, MSS, &first)).collect();
+        let mut rates: Vec<_> = (0..n).map(|_| SlidingRate::new(start)).collect();
+        let mut all = SlidingRate::new(start);
+        let mut queues = alloc::vec![0u64; n];
+        let mut left = alloc::vec![0u64; n];
+        let mut promised = alloc::vec![0u64; n];
+        let mut sent = alloc::vec![0u64; n];
+        let mut wire: Vec<VecDeque<u64>> = alloc::vec![VecDeque::new(); n];
+        let (mut sum, mut samples) = (0.0, 0);
+        const STEPS: u64 = 60_000;
+        for k in 0..STEPS {
+            let at = 1_000_000_000 + k * step;
+            let now = Time::from_nanos(at);
+            for i in 0..n {
+                promised[i] = promised[i].max(left[i] + flows[i].window());
+                while sent[i] + u64::from(MSS) <= promised[i] {
+                    sent[i] += u64::from(MSS);
+                    wire[i].push_back(at + wired_ms[i % wired_ms.len()] * 1_000_000);
+                }
+                while wire[i].front().is_some_and(|due| *due <= at) {
+                    wire[i].pop_front();
+                    queues[i] += u64::from(MSS);
+                    let host = Situation {
+                        mean_rate: all.get(now) / n as f64,
+                        queued: queues.iter().sum(),
+                        target,
+                        active: n,
+                        most: 10_000_000,
+                    };
+                    flows[i].on_segment(now, MSS, rates[i].get(now), &host, &parameters);
+                }
+            }
+            // The link takes from the one that had least.
+            if let Some(i) = (0..n).filter(|i| queues[*i] > 0).min_by_key(|i| left[*i]) {
+                queues[i] -= u64::from(MSS);
+                left[i] += u64::from(MSS);
+                rates[i].on_send(now, u64::from(MSS), parameters.averaged);
+                all.on_send(now, u64::from(MSS), 16);
+            }
+            if k > STEPS * 2 / 3 {
+                sum += queues.iter().sum::<u64>() as f64;
+                samples += 1;
+            }
+        }
+        (sum / f64::from(samples), left)
+    }
+
+    #[test]
+    fn the_queue_settles_at_b_plus_c_over_a_whatever_the_number_of_connections() {
+        let parameters = Invitations::default();
+        let target = parameters.surplus * 50_000.0; // (b + c) / a
+        for n in [1, 2, 5, 10] {
+            let (queue, left) = run(n, 1_000_000, &[20], parameters);
+            assert!((queue / target - 1.0).abs() < 0.15, "{n} connections: {queue} of {target}");
+            assert!(left.iter().sum::<u64>() > 59_000_000 * 98 / 100, "the link is never idle: {left:?}");
+        }
+    }
+
+    #[test]
+    fn a_larger_surplus_is_a_longer_queue() {
+        let queue = |surplus| run(3, 1_000_000, &[20], Invitations { surplus, ..Invitations::default() }).0;
+        let (one, two) = (queue(1.0), queue(2.0));
+        assert!((1.7..2.3).contains(&(two / one)), "{one} {two}");
+    }
+
+    #[test]
+    fn long_and_short_wired_paths_get_the_same() {
+        let (_, left) = run(2, 1_000_000, &[5, 150], Invitations::default());
+        let (least, most) = (left.iter().min().unwrap(), left.iter().max().unwrap());
+        assert!(*least as f64 / *most as f64 > 0.95, "{left:?}");
+    }
+}

@@ -1,0 +1,77 @@
+//! The direction of a flow toward a mobile host, where the gateway's aggregates govern it.
+use super::SplitFlow;
+use crate::end::Side;
+use core::net::IpAddr;
+use shorthaul_tcp::Sender;
+use shorthaul_types::Time;
+use shorthaul_wire::{IpHeader, TxBatch};
+
+impl SplitFlow {
+    /// The mobile host's address.
+    pub(crate) fn mobile_address(&self) -> Option<IpAddr> {
+        self.governed.map(|side| self.ends[side.index()].ip.src())
+    }
+
+    /// The sender toward the mobile host.
+    pub(crate) fn governed(&self) -> Option<&Sender> {
+        self.governed.map(|side| &self.directions[side.other().index()].sender)
+    }
+
+    /// The same, to change.
+    pub(crate) fn governed_mut(&mut self) -> Option<&mut Sender> {
+        self.governed.map(|side| &mut self.directions[side.other().index()].sender)
+    }
+
+    /// Up to where its wired sender was received in order.
+    pub(crate) fn received_to_govern(&self) -> u64 {
+        self.governed.map_or(0, |side| self.directions[side.other().index()].receiver.data_end())
+    }
+
+    /// The differentiated services codepoint of what its wired sender sends.
+    pub(crate) fn dscp_to_govern(&self) -> u8 {
+        let Some(side) = self.governed else { return 0 };
+        match self.ends[side.other().index()].ip {
+            IpHeader::V4(header) => header.tos >> 2,
+            IpHeader::V6(header) => header.traffic_class >> 2,
+        }
+    }
+
+    /// The two ports.
+    pub(crate) fn ports(&self) -> [u16; 2] {
+        [self.key.src.port(), self.key.dst.port()]
+    }
+
+    /// How many bytes the wired sender's window is, counted from what has left toward the mobile host;
+    /// `None` is what there is room for.
+    pub(crate) fn allot(&mut self, window: Option<u64>) {
+        self.allotted = window;
+    }
+
+    /// What may be offered to whom this direction comes from, of `free` bytes that there is room for.
+    pub(super) fn invited(&self, sender: Side, free: u64) -> u64 {
+        match self.allotted {
+            Some(window) if self.governed == Some(sender.other()) => {
+                let unsent = self.directions[sender.index()].sender.unsent();
+                free.min(window.saturating_sub(unsent))
+            }
+            _ => free,
+        }
+    }
+
+    /// Its turn: sends one segment, or super-segment, of at most `credit` bytes toward the mobile host. Returns
+    /// how many bytes of the stream left.
+    pub(crate) fn send_governed(&mut self, now: Time, credit: u64, out: &mut TxBatch) -> u64 {
+        let Some(side) = self.governed else { return 0 };
+        let Some(sender) = self.governed_mut() else { return 0 };
+        let Some(share) = sender.share_mut() else { return 0 };
+        share.credit = credit;
+        let outgoing = sender.poll_segment(now);
+        if let Some(share) = sender.share_mut() {
+            share.credit = 0;
+        }
+        let Some(outgoing) = outgoing else { return 0 };
+        let sent = outgoing.payload.len() as u64 + u64::from(outgoing.fin);
+        out.push(self.data_toward(side, outgoing));
+        sent
+    }
+}

@@ -1,0 +1,336 @@
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use shorthaul_types::Time;
+
+use super::key::Keyring;
+use super::message::PORT;
+use super::probing::{Way, way_to};
+use super::responder::{Arrival, Bound, Counters, Load, Responder, ResponderConfig};
+use crate::sys::packets::{self, Tap};
+use crate::sys::signals::without_signals;
+
+/// How often the list of this host's own addresses is asked for.
+const ADDRESSES_AGE: Duration = Duration::from_secs(5);
+/// The longest sleep: after so long it is noticed that we are to stop.
+const NAP: Duration = Duration::from_millis(200);
+/// More than an IP packet with a probe and every IPv4 option.
+const PACKET: usize = 512;
+
+/// How a host answers probes.
+#[derive(Clone)]
+pub struct AnsweringConfig {
+    /// What it says.
+    pub responder: ResponderConfig,
+    /// The UDP address that it is asked at.
+    pub listen: SocketAddr,
+    /// Whether it also answers probes that it forwards: needs `CAP_NET_RAW`.
+    pub on_path: bool,
+    /// Which targets it may be asked to measure the way to.
+    pub may_measure: Allowed,
+}
+
+/// Says of a target whether members of the network may have it measured, and so connected to.
+pub type Allowed = Arc<dyn Fn(SocketAddr) -> bool + Send + Sync>;
+
+impl AnsweringConfig {
+    /// Answers at the usual port of all addresses, on the path too if `on_path`; any target that is a public address
+    /// may be measured.
+    pub fn new(responder: ResponderConfig, on_path: bool) -> Self {
+        let listen = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), PORT);
+        AnsweringConfig { responder, listen, on_path, may_measure: Arc::new(|target| is_public(target.ip())) }
+    }
+}
+
+impl fmt::Debug for AnsweringConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnsweringConfig")
+            .field("responder", &self.responder)
+            .field("listen", &self.listen)
+            .field("on_path", &self.on_path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether an address is one that anybody may talk to: none of a private, local or documentation range
+/// (RFC 6890), where services are that trust their neighbours.
+pub fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            let [a, b, ..] = v4.octets();
+            let shared = a == 100 && b & 0xc0 == 64; // RFC 6598
+            let benchmark = a == 198 && b & 0xfe == 18; // RFC 2544
+            !(v4.is_private()
+                || v4.is_loopback()
+                || v4.is_link_local()
+                || v4.is_broadcast()
+                || v4.is_documentation()
+                || v4.is_multicast()
+                || shared
+                || benchmark
+                || a == 0
+                || a >= 240)
+        }
+        IpAddr::V6(v6) => {
+            // Global unicast is 2000::/3 (RFC 4291 §2.4), of which 2001:db8::/32 is documentation.
+            let [first, second, ..] = v6.segments();
+            first & 0xe000 == 0x2000 && !(first == 0x2001 && second == 0xdb8)
+        }
+    }
+}
+
+/// Why probes cannot be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum AnsweringError {
+    /// The port is taken, or the address not ours.
+    #[error("cannot answer probes at UDP {address}: {error}; does another responder run here?")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// The kernel shows us no packets.
+    #[error("cannot see probes that this host forwards: {error}; that needs CAP_NET_RAW")]
+    Tap {
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Answers probes on a thread of its own, until it is dropped.
+#[derive(Debug)]
+pub struct Answering {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    responder: Mutex<Responder>,
+    epoch: Instant,
+    stop: AtomicBool,
+}
+
+impl Shared {
+    fn now(&self) -> Time {
+        Time::ZERO + self.epoch.elapsed()
+    }
+
+    fn responder(&self) -> MutexGuard<'_, Responder> {
+        // What it holds is whole whenever the lock is free.
+        self.responder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Answering {
+    /// Begins to answer, in the network namespace of the calling thread; `load` is asked for every answer.
+    ///
+    /// # Errors
+    /// The port cannot be had, or the privilege to see what is forwarded.
+    pub fn start(
+        config: AnsweringConfig,
+        load: impl Fn() -> Load + Send + 'static,
+    ) -> Result<Self, AnsweringError> {
+        let listen = |error| AnsweringError::Listen { address: config.listen, error };
+        let socket = bind(config.listen).map_err(listen)?;
+        packets::ask_for_details(&socket).map_err(listen)?;
+        socket.set_nonblocking(true).map_err(listen)?;
+        let address = socket.local_addr().map_err(listen)?;
+        let mut taps = Vec::new();
+        if config.on_path {
+            let tap = |error| AnsweringError::Tap { error };
+            taps.push(Tap::open(false, address.port()).map_err(tap)?);
+            taps.push(Tap::open(true, address.port()).map_err(tap)?);
+        }
+        let epoch = Instant::now();
+        let keys = config.responder.keys.clone();
+        let shared = Arc::new(Shared {
+            responder: Mutex::new(Responder::new(Time::ZERO, config.responder)),
+            epoch,
+            stop: AtomicBool::new(false),
+        });
+        let service = Service {
+            shared: Arc::clone(&shared),
+            keys,
+            socket,
+            taps,
+            own: Vec::new(),
+            own_since: None,
+            may_measure: config.may_measure,
+        };
+        let spawn = || thread::Builder::new().name("answering".into()).spawn(move || service.run(load));
+        let spawned = without_signals(spawn);
+        let thread = Some(spawned.map_err(listen)?);
+        Ok(Answering { shared, address, thread })
+    }
+
+    /// Where it answers: the port that the kernel chose, if zero was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> Counters {
+        self.shared.responder().counters().clone()
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// For both families where the host has both.
+fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    match UdpSocket::bind(address) {
+        Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+            UdpSocket::bind((Ipv4Addr::UNSPECIFIED, address.port()))
+        }
+        other => other,
+    }
+}
+
+struct Service {
+    shared: Arc<Shared>,
+    keys: Keyring,
+    socket: UdpSocket,
+    taps: Vec<Tap>,
+    /// This host's addresses.
+    own: Vec<IpAddr>,
+    own_since: Option<Instant>,
+    may_measure: Allowed,
+}
+
+impl Service {
+    fn run(mut self, load: impl Fn() -> Load) {
+        while !self.shared.stop.load(Ordering::Acquire) {
+            if packets::wait(&self.socket, &self.taps, NAP).is_err() {
+                return;
+            }
+            let mut buffer = [0; PACKET];
+            // What else fails is about one datagram, and the next is another.
+            while let Ok(received) = packets::receive(&self.socket, &mut buffer) {
+                let arrival = Arrival {
+                    from: received.from,
+                    bytes: &buffer[..received.len],
+                    bound: Bound::Here,
+                    hop_limit: received.hop_limit,
+                    local: received.to,
+                    since_1970: since_1970(),
+                };
+                self.answer(&load(), &arrival);
+            }
+            for index in 0..self.taps.len() {
+                self.look(index, &load);
+            }
+        }
+    }
+
+    /// Answers what passes.
+    fn look(&mut self, index: usize, load: &impl Fn() -> Load) {
+        let mut buffer = [0; PACKET];
+        while let Some(seen) = self.taps[index].next(&mut buffer) {
+            // What is for this host comes by its socket.
+            if is_own(&mut self.own, &mut self.own_since, seen.to) {
+                continue;
+            }
+            let Some(local) = facing(seen.from) else { continue };
+            let arrival = Arrival {
+                from: seen.from,
+                bytes: seen.payload,
+                bound: Bound::Onward,
+                hop_limit: Some(seen.hop_limit),
+                local,
+                since_1970: since_1970(),
+            };
+            self.answer(&load(), &arrival);
+        }
+    }
+
+    fn answer(&self, load: &Load, arrival: &Arrival<'_>) {
+        let now = self.shared.now();
+        let Ok(answer) = self.shared.responder().answer(now, load, arrival) else { return };
+        let mut to = arrival.from;
+        if let (Ok(SocketAddr::V6(_)), IpAddr::V4(v4)) = (self.socket.local_addr(), to.ip()) {
+            to.set_ip(v4.to_ipv6_mapped().into());
+        }
+        // A host that cannot be reached has no use for the answer.
+        let _ = self.socket.send_to(answer.datagram.as_slice(), to);
+        if let Some(target) = answer.measure {
+            if !(self.may_measure)(target) {
+                return self.shared.responder().learn(now, target, None);
+            }
+            let (shared, keys) = (Arc::clone(&self.shared), self.keys.clone());
+            // The responder asks for no more than a few at a time.
+            let measuring = thread::Builder::new().name("way".into()).spawn(move || {
+                let way = way_to(&keys, target).map(|way: Way| way.rtt);
+                let now = shared.now();
+                shared.responder().learn(now, target, way);
+            });
+            drop(measuring);
+        }
+    }
+}
+
+fn is_own(own: &mut Vec<IpAddr>, since: &mut Option<Instant>, address: IpAddr) -> bool {
+    if since.is_none_or(|since| since.elapsed() > ADDRESSES_AGE)
+        && let Ok(addresses) = packets::local_addresses()
+    {
+        (*own, *since) = (addresses, Some(Instant::now()));
+    }
+    own.contains(&address)
+}
+
+/// The address of ours that the kernel would use toward `peer`.
+fn facing(peer: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr =
+        if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(peer).ok()?; // sends nothing
+    Some(socket.local_addr().ok()?.ip())
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_and_metadata_ranges_are_not_public() {
+        for address in [
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "127.0.0.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "0.0.0.0",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "fe80::1",
+            "fd00::1",
+            "::ffff:10.0.0.1",
+            "2001:db8::1",
+        ] {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
+        }
+        for address in ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "::ffff:1.1.1.1"] {
+            assert!(is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+}

@@ -1,0 +1,359 @@
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use shorthaul_planner::{Forecast, Policy, Transfer};
+use shorthaul_types::{Bytes, Seed, Time};
+
+use super::directory::{Directory, DirectoryError};
+use super::key::{Keyring, MAC_LEN};
+use super::message::PORT;
+use super::prober::{Patience, Question};
+use super::probing::{probe, way_to};
+use super::ranking::{Facts, Ranking, is_worth_probing};
+use super::survey::Survey;
+use super::table::{Table, TableConfig};
+use crate::route::{Endpoint, Route, RouteForecast, RouteProvider};
+
+/// How long what the directories said is used.
+const DIRECTORY_AGE: Duration = Duration::from_secs(60);
+/// What a transfer of unknown size is taken for, once the way is known: enough for a relay to matter.
+const UNKNOWN_SIZE: Bytes = Bytes(10_000_000);
+
+/// How ways are found.
+pub struct FinderConfig {
+    /// The network's keys.
+    pub keys: Keyring,
+    /// The UDP port of responders.
+    pub port: u16,
+    /// Who knows relays beside the way.
+    pub directories: Vec<Box<dyn Directory>>,
+    /// What is kept.
+    pub table: TableConfig,
+    /// How patient a round is.
+    pub patience: Patience,
+    /// What is known of ways beside their round trips.
+    pub facts: Facts,
+    /// When relays are used.
+    pub policy: Policy,
+}
+
+impl FinderConfig {
+    /// No directories; two attempts a round, of half a second and of one.
+    pub fn new(keys: Keyring) -> Self {
+        FinderConfig {
+            keys,
+            port: PORT,
+            directories: Vec::new(),
+            table: TableConfig::default(),
+            patience: Patience { timeout: Duration::from_millis(500), tries: 2 },
+            facts: Facts::default(),
+            policy: Policy::default(),
+        }
+    }
+}
+
+impl fmt::Debug for FinderConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let directories: Vec<String> = self.directories.iter().map(|directory| directory.name()).collect();
+        f.debug_struct("FinderConfig")
+            .field("port", &self.port)
+            .field("directories", &directories)
+            .field("table", &self.table)
+            .field("facts", &self.facts)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The way that a session should take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Where the relays to pass accept sessions, in order; none to go direct.
+    pub hops: Vec<SocketAddr>,
+    /// Why, as a sentence.
+    pub why: String,
+    /// How old what is known is: zero if it was looked for just now, `None` if nothing is known.
+    pub age: Option<Duration>,
+    /// The relays that there were to choose from.
+    pub ranking: Option<Ranking>,
+}
+
+/// Finds the best way to targets: probes, asks directories, keeps a table, ranks.
+///
+/// All of it blocks for as long as the network takes; share one among threads with an [`Arc`].
+#[derive(Debug)]
+pub struct Finder {
+    config: FinderConfig,
+    epoch: Instant,
+    state: Mutex<State>,
+    /// There is something new in the table.
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    table: Table,
+    cookie: Option<[u8; MAC_LEN]>,
+    /// Responders of the relays that the directories named, and when.
+    listed: Option<(Vec<SocketAddr>, Instant)>,
+}
+
+impl Finder {
+    /// Knows nothing yet.
+    ///
+    /// # Errors
+    /// The kernel gives no random bytes.
+    pub fn new(config: FinderConfig) -> io::Result<Self> {
+        let mut seed = [0; 8];
+        getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let table = Table::new(Time::ZERO, config.table, Seed(u64::from_ne_bytes(seed)));
+        let state = State { table, cookie: None, listed: None };
+        Ok(Finder { config, epoch: Instant::now(), state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What it holds is whole whenever the lock is free.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.epoch.elapsed()
+    }
+
+    /// The responders of the relays beside the way: what the directories say, or said a short while ago. One that is of no
+    /// use now is left out, and told of in the second part.
+    pub fn listed(&self) -> (Vec<SocketAddr>, Vec<DirectoryError>) {
+        if let Some((listed, at)) = &self.state().listed
+            && at.elapsed() < DIRECTORY_AGE
+        {
+            return (listed.clone(), Vec::new());
+        }
+        let (mut listed, mut errors) = (Vec::new(), Vec::new());
+        for directory in &self.config.directories {
+            match directory.relays() {
+                Ok(relays) => listed.extend(relays.iter().map(|relay| relay.probe)),
+                Err(error) => errors.push(error),
+            }
+        }
+        // In the order of the directories, each once.
+        let mut seen = std::collections::HashSet::new();
+        listed.retain(|address| seen.insert(*address));
+        let mut state = self.state();
+        if errors.is_empty() || !listed.is_empty() {
+            state.listed = Some((listed.clone(), Instant::now()));
+        } else if let Some((former, _)) = &state.listed {
+            // Better an old list than none.
+            listed = former.clone();
+        }
+        drop(state);
+        (listed, errors)
+    }
+
+    /// One round of probing toward a target, added to `survey`.
+    ///
+    /// # Errors
+    /// There is no socket to be had.
+    pub fn round(&self, target: SocketAddr, survey: &mut Survey) -> io::Result<()> {
+        let (relays, _) = self.listed();
+        let cookie = self.state().cookie;
+        let question = Question {
+            destination: Some(SocketAddr::new(target.ip(), self.config.port)),
+            relays,
+            target: Some(target),
+            cookie,
+        };
+        let findings = probe(&self.config.keys, question, self.config.patience)?;
+        if findings.cookie.is_some() {
+            self.state().cookie = findings.cookie;
+        }
+        survey.add(&findings);
+        Ok(())
+    }
+
+    /// For a destination without a responder: the distance by a handshake, and the relays of the directories, which
+    /// measure theirs in the same way.
+    ///
+    /// # Errors
+    /// There is no socket to be had.
+    pub fn round_without_responder(&self, target: SocketAddr, survey: &mut Survey) -> io::Result<()> {
+        let (relays, _) = self.listed();
+        let Some(way) = way_to(&self.config.keys, target) else { return Ok(()) };
+        let cookie = self.state().cookie;
+        let question = Question { destination: None, relays, target: Some(target), cookie };
+        let mut findings = probe(&self.config.keys, question, self.config.patience)?;
+        findings.rtt = Some(way.rtt);
+        if findings.cookie.is_some() {
+            self.state().cookie = findings.cookie;
+        }
+        survey.add(&findings);
+        Ok(())
+    }
+
+    /// Looks at the way to a target once, and keeps what is seen.
+    ///
+    /// # Errors
+    /// There is no socket to be had.
+    pub fn look(&self, target: SocketAddr) -> io::Result<Survey> {
+        let mut survey = Survey::default();
+        self.round(target, &mut survey)?;
+        // Handshakes with the target are worth it only where relays could be.
+        if survey.rtts.is_empty() && !self.listed().0.is_empty() {
+            self.round_without_responder(target, &mut survey)?;
+        }
+        self.keep(target, &survey);
+        Ok(survey)
+    }
+
+    /// Keeps a survey in the table.
+    pub fn keep(&self, target: SocketAddr, survey: &Survey) {
+        let now = self.now();
+        self.state().table.store(now, target, survey.view());
+        self.changed.notify_all();
+    }
+
+    /// The best way for a transfer of `size` to `target`; without a size, of a large one.
+    ///
+    /// What is in the table decides at once. What is not is looked for first if that can pay; otherwise the way is
+    /// direct, and for a transfer of unknown size, which may be the first of many, the table is filled meanwhile if
+    /// [`Refreshing`] runs.
+    pub fn best_route(&self, target: SocketAddr, size: Option<Bytes>) -> Choice {
+        let direct = |why: &str| Choice { hops: Vec::new(), why: why.into(), age: None, ranking: None };
+        if self.config.policy == Policy::Never {
+            return direct("relays are never to be used: go direct");
+        }
+        let now = self.now();
+        let (cached, silent) = {
+            let mut state = self.state();
+            (state.table.look_up(now, target), state.table.is_silent(now, target))
+        };
+        self.changed.notify_all(); // there may be something new to keep fresh
+        let (view, age) = match (cached, size) {
+            (Some(cached), _) => (cached.view, cached.age),
+            (None, _) if silent => return direct("nobody answered when the way was last probed: go direct"),
+            (None, None) => return direct("the way is not known yet: go direct this time"),
+            (None, Some(size)) if !is_worth_probing(size, &self.config.facts, self.config.policy) => {
+                return direct("too short a transfer to look for relays first: go direct");
+            }
+            (None, Some(_)) => match self.look(target) {
+                Ok(survey) => (survey.view(), Duration::ZERO),
+                Err(error) => return direct(&format!("no probe can be sent ({error}): go direct")),
+            },
+        };
+        let transfer = Transfer::new(size.filter(|size| size.0 > 0).unwrap_or(UNKNOWN_SIZE));
+        match Ranking::new(&view, &self.config.facts, &transfer, self.config.policy) {
+            Ok(ranking) => Choice {
+                hops: ranking.chosen().map(|ranked| ranked.found.offer.session).into_iter().collect(),
+                why: ranking.why().to_owned(),
+                age: Some(age),
+                ranking: Some(ranking),
+            },
+            Err(error) => direct(&format!("{error}: go direct")),
+        }
+    }
+
+    /// Probes what is due, or waits a little for something to be.
+    fn refresh(&self) {
+        const AT_MOST: Duration = Duration::from_secs(1);
+        let now = self.now();
+        let mut state = self.state();
+        if let Some(target) = state.table.poll_refresh(now) {
+            drop(state);
+            // What goes wrong now may go right next time; the table keeps what it has.
+            let _ = self.look(target);
+            return;
+        }
+        let wait = state.table.poll_timeout().map_or(AT_MOST, |at| at.saturating_since(now).min(AT_MOST));
+        if !wait.is_zero() {
+            drop(self.changed.wait_timeout(state, wait));
+        }
+    }
+}
+
+/// Keeps the table of a [`Finder`] fresh on a thread of its own, until it is dropped.
+#[derive(Debug)]
+pub struct Refreshing {
+    finder: Arc<Finder>,
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Refreshing {
+    /// Begins.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn start(finder: &Arc<Finder>) -> io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (theirs, stopped) = (Arc::clone(finder), Arc::clone(&stop));
+        let thread = thread::Builder::new().name("refreshing".into()).spawn(move || {
+            while !stopped.load(Ordering::Acquire) {
+                theirs.refresh();
+            }
+        })?;
+        Ok(Refreshing { finder: Arc::clone(finder), stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Refreshing {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.finder.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The ways that a client's sessions take when discovery finds them: the chosen relay's first, if one is worth it, and the
+/// other relays as stand-ins; the direct one where it ranks.
+///
+/// Clients say where they want to go and not how much they have: what the table knows decides, as if for a large transfer,
+/// and the first session to a destination goes direct while [`Refreshing`] has a look.
+impl RouteProvider for Arc<Finder> {
+    fn routes<'a>(
+        &'a self,
+        destination: &'a Endpoint,
+    ) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>> {
+        let (finder, destination) = (Arc::clone(self), destination.to_string());
+        Box::pin(async move {
+            // Resolving a name blocks.
+            let found = tokio::task::spawn_blocking(move || finder.known_routes(&destination)).await;
+            found.unwrap_or_else(|_| vec![Route::direct()])
+        })
+    }
+}
+
+impl Finder {
+    /// Ways to `host:port`, best first, from what is known already.
+    fn known_routes(&self, destination: &str) -> Vec<Route> {
+        // Relays resolve names themselves; a name that has no address here is their business.
+        let target = destination.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+        let Some(target) = target else { return vec![Route::direct()] };
+        let choice = self.best_route(target, None);
+        let Some(ranking) = &choice.ranking else { return vec![Route::direct()] };
+        let route = |hop: Option<SocketAddr>, forecast: &Forecast| Route {
+            hops: hop.map(Endpoint::from).into_iter().collect(),
+            forecast: ranking.by_forecast.then(|| RouteForecast {
+                throughput: forecast.throughput().bits_per_sec() as f64,
+                set_up: forecast.set_up,
+            }),
+        };
+        let direct = route(None, &ranking.direct);
+        if choice.hops.is_empty() {
+            return vec![direct];
+        }
+        let mut routes: Vec<Route> = ranking
+            .relays
+            .iter()
+            .map(|relay| route(Some(relay.found.offer.session), &relay.forecast))
+            .collect();
+        routes.push(direct);
+        routes
+    }
+}

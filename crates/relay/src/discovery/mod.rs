@@ -1,0 +1,39 @@
+//! Finding relays: a probe goes toward the destination, relays that it passes answer with what they
+//! offer, and the destination acknowledges it (section 4 of "Proxy Transport Service"). Relays beside the way are
+//! asked themselves.
+//!
+//! Reading order: [`Key`] and [`Cookies`] (who is believed), [`Message`] (what is said), [`Responder`] (who answers),
+//! [`Prober`] (who asks); those own no socket and no clock. [`Answering`] and [`probe`] (the same on sockets),
+//! [`Survey`] (several rounds together), [`Ranking`] (what a relay is worth, and whether to use one), [`directory`] (who
+//! knows relays beside the way), [`Table`] (what is known of destinations), [`Finder`] (all of it: the best way to a
+//! target).
+mod answering;
+pub mod directory;
+mod finder;
+mod key;
+mod limiter;
+mod message;
+mod prober;
+mod probing;
+mod ranking;
+mod responder;
+mod survey;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+pub use answering::{Allowed, Answering, AnsweringConfig, AnsweringError, is_public};
+pub use finder::{Choice, Finder, FinderConfig, Refreshing};
+pub use key::{Cookies, KEY_LEN, Key, KeyError, Keyring, MAC_LEN};
+pub use limiter::Allowance;
+pub use message::{
+    ANSWER_LEN, Body, Datagram, HOP_LIMIT, Message, NAME_MAX, Name, Offer, Onward, PORT, PROBE_LEN, Service,
+    Unreadable,
+};
+pub use prober::{ASKED_MAX, Findings, Found, Ignored, Patience, Prober, Question};
+pub use probing::{By, Way, probe, way_to};
+pub use ranking::{Facts, Ranked, Ranking, RankingError, View, is_worth_probing, rank};
+pub use responder::{Answer, Arrival, Bound, Counters, Identity, Load, Responder, ResponderConfig, Silence};
+pub use survey::{Survey, Surveyed, median};
+pub use table::{Cached, Table, TableConfig};

@@ -1,0 +1,115 @@
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use shorthaul_types::{Seed, Time};
+
+use super::key::Keyring;
+use super::message::{HOP_LIMIT, PORT};
+use super::prober::{Findings, Patience, Prober, Question};
+use crate::sys;
+use crate::sys::packets;
+
+/// How long a target may take to answer a node that measures the way to it.
+const WAY_PATIENCE: Duration = Duration::from_secs(2);
+
+/// One round of probing on a socket of its own, in the network namespace of the calling thread.
+///
+/// # Errors
+/// There is no socket to be had. That nobody answers is no error.
+pub fn probe(keys: &Keyring, question: Question, patience: Patience) -> io::Result<Findings> {
+    let socket = socket()?;
+    let dual = socket.local_addr()?.is_ipv6();
+    let mut seed = [0; 8];
+    getrandom::fill(&mut seed).map_err(io::Error::other)?;
+    let start = Instant::now();
+    let now = || Time::from_nanos(1) + start.elapsed();
+    let mut prober = Prober::new(now(), keys.clone(), question, patience, Seed(u64::from_ne_bytes(seed)));
+    let mut buffer = [0; 512];
+    loop {
+        while let Some((mut to, datagram)) = prober.poll_transmit(now()) {
+            if let (true, IpAddr::V4(v4)) = (dual, to.ip()) {
+                to.set_ip(v4.to_ipv6_mapped().into());
+            }
+            // What cannot be sent is as good as lost on the way.
+            let _ = socket.send_to(datagram.as_slice(), to);
+        }
+        if let Some(findings) = prober.findings() {
+            return Ok(findings);
+        }
+        let wait = prober.poll_timeout().map(|at| at.saturating_since(now())).unwrap_or_default();
+        if !wait.is_zero() {
+            socket.set_read_timeout(Some(wait.max(Duration::from_micros(10))))?;
+            match socket.recv_from(&mut buffer) {
+                Ok((len, _)) => {
+                    // What is not for us changes nothing.
+                    let _ = prober.handle_datagram(now(), &buffer[..len]);
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        prober.handle_timeout(now());
+    }
+}
+
+/// A time-out, or an ICMP error about an earlier probe.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock,
+    };
+    matches!(
+        error.kind(),
+        ConnectionRefused | HostUnreachable | Interrupted | NetworkUnreachable | TimedOut | WouldBlock
+    )
+}
+
+fn socket() -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))
+        .or_else(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+    packets::set_hop_limit(&socket, HOP_LIMIT)?;
+    Ok(socket)
+}
+
+/// How far a target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The round-trip time.
+    pub rtt: Duration,
+    /// How that is known.
+    pub by: By,
+}
+
+/// What told a round-trip time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A responder, which acknowledged a probe.
+    Responder,
+    /// A TCP handshake with the target itself.
+    Handshake,
+}
+
+/// The way from here to a target: as a handshake at the port itself tells, which is given up right after; or else
+/// as the target's responder does.
+pub fn way_to(keys: &Keyring, target: SocketAddr) -> Option<Way> {
+    if let Some(rtt) = shake_hands(target, WAY_PATIENCE) {
+        return Some(Way { rtt, by: By::Handshake });
+    }
+    let question = Question {
+        destination: Some(SocketAddr::new(target.ip(), PORT)),
+        relays: Vec::new(),
+        target: None,
+        cookie: None,
+    };
+    let rtt = probe(keys, question, Patience { timeout: WAY_PATIENCE, tries: 1 }).ok()?.rtt?;
+    Some(Way { rtt, by: By::Responder })
+}
+
+/// The round-trip time that a handshake takes; nothing was said, so nothing is lost when it is reset.
+pub(crate) fn shake_hands(target: SocketAddr, patience: Duration) -> Option<Duration> {
+    let start = Instant::now();
+    let socket = TcpStream::connect_timeout(&target, patience).ok()?;
+    let rtt = start.elapsed();
+    let _ = sys::abort(&socket);
+    Some(rtt)
+}

@@ -1,0 +1,400 @@
+use std::time::Duration;
+
+use shorthaul_planner::{Forecast, Leg, Path, PlanError, Policy, Relay, ThroughputModel, Transfer, model};
+use shorthaul_types::{BitRate, Bytes};
+
+use super::message::{Onward, Service};
+use super::prober::Found;
+
+/// What a connection's window is taken for where nothing is known of the way: then round trips decide.
+const ASSUMED_WINDOW: Bytes = Bytes(256 << 10);
+/// A rate that does not bind.
+const ASSUMED_RATE: BitRate = BitRate::from_bits_per_sec(1_000_000_000);
+/// The window that a relay's buffer is to hold for the paper's rank: what TCP has without window scaling.
+const RANK_WINDOW: f64 = 65_535.0;
+/// No leg is shorter: what two hosts beside each other have.
+const SHORTEST: Duration = Duration::from_micros(50);
+
+/// What is known of a way beside its round-trip time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// The probability that the whole direct way loses a packet.
+    pub loss: Option<f64>,
+    /// The rate of its narrowest link.
+    pub rate: Option<BitRate>,
+    /// The most that the ends let be in flight, if that is known to bind.
+    pub window: Option<Bytes>,
+    /// The planner's model of the ends' TCP: `reno`, `cubic`, ...
+    pub model: String,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Facts { loss: None, rate: None, window: None, model: "cubic".into() }
+    }
+}
+
+impl Facts {
+    /// Whether enough is known for forecasts that mean something.
+    pub const fn are_known(&self) -> bool {
+        self.loss.is_some() && self.rate.is_some()
+    }
+
+    /// The leg of this round trip, where the direct way has `whole`. Loss grows with the distance, as equation 8 of
+    /// *Cascaded TCP* has it.
+    fn leg(&self, rtt: Duration, whole: Duration) -> Leg {
+        let share = rtt.as_secs_f64() / whole.as_secs_f64().max(1e-9);
+        let loss = (self.loss.unwrap_or(0.0) * share).min(0.5);
+        let assumed = (!self.are_known()).then_some(ASSUMED_WINDOW);
+        Leg {
+            window_limit: self.window.or(assumed),
+            ..Leg::new(rtt.max(SHORTEST), loss, self.rate.unwrap_or(ASSUMED_RATE))
+        }
+    }
+}
+
+/// What discovery knows of the way to a destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The direct round-trip time; `None` if nobody answered.
+    pub rtt: Option<Duration>,
+    /// Relays that answered.
+    pub relays: Vec<Found>,
+}
+
+/// A relay, and what it is worth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// The relay.
+    pub found: Found,
+    /// The round-trip time from here to it.
+    pub near: Duration,
+    /// The round-trip time from it to the destination.
+    pub far: Duration,
+    /// The paper's rank, see [`rank`]: higher is better, the direct way has 1.
+    pub rank: f64,
+    /// What the planner expects of a session through it: of little meaning unless the [`Facts`] are known.
+    pub forecast: Forecast,
+}
+
+/// The relays for one transfer, best first, and whether to use one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranking {
+    /// The direct round-trip time.
+    pub rtt: Duration,
+    /// What the planner expects of the direct way, split by the gateways on it.
+    pub direct: Forecast,
+    /// The relays that can be used, best first.
+    pub relays: Vec<Ranked>,
+    /// Whether forecasts decided about the order, or else the paper's rank.
+    pub by_forecast: bool,
+    /// The way to go; `None` for the direct one.
+    chosen: Option<usize>,
+    why: String,
+}
+
+/// Why there is no ranking.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RankingError {
+    /// The destination did not answer.
+    #[error("the destination did not answer, so that no distance is known")]
+    NoDistance,
+    /// The planner's models are not defined for this.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+/// The rank of section 4 of the paper: "higher the value of the rank expression, better is the suitability". The paper
+/// names what goes into it and no formula. Ours is the gain where windows bind, since throughput is a window per round trip
+/// of the slower leg:
+///
+/// `rtt_total / max(rtt1, rtt2 + Ts) · min(1, Cmax / 64 KiB)`
+///
+/// For nodes on the way, with `max(rtt1, rtt2) = (rtt_total + |rtt1 − rtt2|) / 2`, the least difference ranks highest.
+pub fn rank(whole: Duration, near: Duration, far: Duration, found: &Found) -> f64 {
+    let slower = near.max(far + found.offer.service_time).max(SHORTEST);
+    let room = (found.offer.buffer as f64 / RANK_WINDOW).min(1.0);
+    whole.as_secs_f64() / slower.as_secs_f64() * room
+}
+
+impl Ranking {
+    /// Ranks what was found for a transfer. A relay is used if it makes the transfer faster by as much as `policy` asks.
+    ///
+    /// # Errors
+    /// The destination's distance is not known, or the facts make no sense.
+    pub fn new(
+        view: &View,
+        facts: &Facts,
+        transfer: &Transfer,
+        policy: Policy,
+    ) -> Result<Self, RankingError> {
+        let whole = view.rtt.ok_or(RankingError::NoDistance)?.max(SHORTEST);
+        let model = model::by_name(&facts.model)?;
+        let mut gateways: Vec<&Found> =
+            view.relays.iter().filter(|found| found.offer.service == Service::Transparent).collect();
+        gateways.sort_by_key(|found| found.rtt);
+        let direct = direct(whole, &gateways, facts).forecast(&*model, transfer)?;
+        let mut relays = Vec::new();
+        for found in view.relays.iter().filter(|found| found.offer.service == Service::Sessions) {
+            if let Some(far) = way_on(found, whole) {
+                relays.push(ranked(found, far, whole, facts, &*model, transfer)?);
+            }
+        }
+        let by_forecast = facts.are_known();
+        if by_forecast {
+            relays.sort_by_key(|ranked| ranked.forecast.time.expected);
+        } else {
+            relays.sort_by(|a, b| b.rank.total_cmp(&a.rank));
+        }
+        let (chosen, why) = choose(&direct, relays.first(), policy, by_forecast);
+        Ok(Ranking { rtt: whole, direct, relays, by_forecast, chosen: chosen.then_some(0), why })
+    }
+
+    /// The relay to use; `None` to go direct.
+    pub fn chosen(&self) -> Option<&Ranked> {
+        self.relays.get(self.chosen?)
+    }
+
+    /// How many times as fast as the direct way a relay is expected to make the transfer.
+    pub fn gain(&self, ranked: &Ranked) -> f64 {
+        gain(&self.direct, &ranked.forecast)
+    }
+
+    /// The reason for the choice, as a sentence.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+}
+
+fn gain(direct: &Forecast, relayed: &Forecast) -> f64 {
+    direct.time.expected.as_secs_f64() / relayed.time.expected.as_secs_f64().max(1e-9)
+}
+
+fn choose(direct: &Forecast, best: Option<&Ranked>, policy: Policy, known: bool) -> (bool, String) {
+    let Some(best) = best else { return (false, "no relay answered: go direct".into()) };
+    let gain = gain(direct, &best.forecast);
+    let least = match policy {
+        Policy::Always => return (true, format!("relays are always to be used: {}", name(best))),
+        Policy::Never => return (false, "relays are never to be used: go direct".into()),
+        Policy::Gain(least) => least,
+    };
+    let basis = if known { "" } else { ", if windows bind" };
+    let size = direct.size;
+    if gain >= least {
+        (true, format!("{} by way of {} is {gain:.2} times as fast as direct{basis}", size, name(best)))
+    } else {
+        (false, format!("go direct: {size} by way of {} would be {gain:.2} times as fast{basis}", name(best)))
+    }
+}
+
+fn name(ranked: &Ranked) -> String {
+    let offer = &ranked.found.offer;
+    match offer.name.as_str() {
+        "" => offer.session.to_string(),
+        name => name.to_owned(),
+    }
+}
+
+/// The direct way is as many connections as gateways make of it.
+fn direct(whole: Duration, gateways: &[&Found], facts: &Facts) -> Path {
+    let mut legs = Vec::new();
+    let mut so_far = Duration::ZERO;
+    for found in gateways {
+        let at = found.rtt.clamp(so_far, whole);
+        legs.push(facts.leg(at - so_far, whole));
+        so_far = at;
+    }
+    legs.push(facts.leg(whole - so_far, whole));
+    let buffer = |found: &&Found| Relay { buffer: Some(Bytes(found.offer.buffer)) };
+    Path { relays: gateways.iter().map(buffer).collect(), legs }
+}
+
+/// The round-trip time from a relay to the destination.
+fn way_on(found: &Found, whole: Duration) -> Option<Duration> {
+    match found.offer.onward {
+        Onward::RoundTrip(rtt) => Some(rtt.max(SHORTEST)),
+        Onward::Unreachable => None,
+        Onward::Unknown if found.on_path => Some(whole.saturating_sub(found.rtt).max(SHORTEST)),
+        Onward::Unknown => None,
+    }
+}
+
+fn ranked(
+    found: &Found,
+    far: Duration,
+    whole: Duration,
+    facts: &Facts,
+    model: &dyn ThroughputModel,
+    transfer: &Transfer,
+) -> Result<Ranked, PlanError> {
+    let near = found.rtt.max(SHORTEST);
+    let mut legs = [near, far].map(|rtt| facts.leg(rtt, whole));
+    // A relay that takes Ts for each packet passes no more than one in Ts.
+    let service = found.offer.service_time.as_secs_f64();
+    if service > 0.0 {
+        for leg in &mut legs {
+            let most = (8.0 * f64::from(leg.framing.frame()) / service).max(1000.0);
+            let most = BitRate::from_bits_per_sec(most.min(1e18) as u64);
+            leg.capacity = leg.capacity.min(most);
+        }
+    }
+    let least = u64::from(legs[0].framing.mss());
+    let buffer = Some(Bytes(found.offer.buffer.max(least)));
+    let path = Path { legs: legs.to_vec(), relays: vec![Relay { buffer }] };
+    let forecast = path.forecast(model, transfer)?;
+    Ok(Ranked { found: *found, near, far, rank: rank(whole, near, far, found), forecast })
+}
+
+/// Whether a round of probing first, which takes a round trip, can pay for a transfer of this size: a relay half-way
+/// would have to save more than that. The distance does not matter much, since all of it is counted in round trips.
+///
+/// Section 4 of the paper: "use of PTS for short sessions (small data transfer) is not justified" if nodes are looked for
+/// first, since direct takes 3/2 round trips to set up, and probing and then going direct 5/2.
+pub fn is_worth_probing(size: Bytes, facts: &Facts, policy: Policy) -> bool {
+    let whole = Duration::from_millis(100);
+    let least = match policy {
+        Policy::Always => return true,
+        Policy::Never => return false,
+        Policy::Gain(least) => least,
+    };
+    let transfer = Transfer::new(Bytes(size.0.max(1)));
+    let times = || -> Result<(f64, f64), PlanError> {
+        let model = model::by_name(&facts.model)?;
+        let seconds = |path: Path| Ok(path.forecast(&*model, &transfer)?.time.expected.as_secs_f64());
+        let leg = facts.leg(whole, whole);
+        let direct = seconds(Path::direct(leg))?;
+        Ok((direct, seconds(Path::evenly_split(&leg, 1, Relay::default()))?))
+    };
+    times().is_ok_and(|(direct, split)| direct >= least * (split + whole.as_secs_f64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::message::{Name, Offer};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn found(n: u8, rtt_ms: u64) -> Found {
+        let offer = Offer {
+            session: ([10, 0, 0, n], 7001).into(),
+            service_time: Duration::from_micros(100),
+            buffer: 1_024_000,
+            sessions: 0,
+            onward: Onward::Unknown,
+            name: Name::new(&format!("n{n}")),
+            service: Service::Sessions,
+        };
+        Found { offer, rtt: Duration::from_millis(rtt_ms), hops: Some(n), on_path: true }
+    }
+
+    fn view(relays: &[Found]) -> View {
+        View { rtt: Some(80 * MS), relays: relays.to_vec() }
+    }
+
+    /// Figure 5 of the paper: windows of 20 packets on links of 10 Mbit/s.
+    fn figure_5() -> Facts {
+        Facts {
+            loss: Some(0.0),
+            rate: Some(BitRate::from_bits_per_sec(10_000_000)),
+            window: Some(Bytes(20_000)),
+            model: "reno".into(),
+        }
+    }
+
+    fn ranking(view: &View, facts: &Facts, size: u64) -> Ranking {
+        Ranking::new(view, facts, &Transfer::new(Bytes(size)), Policy::default()).unwrap()
+    }
+
+    fn order(ranking: &Ranking) -> Vec<String> {
+        ranking.relays.iter().map(name).collect()
+    }
+
+    #[test]
+    fn the_middle_is_best_by_rank_and_by_forecast() {
+        let path: Vec<Found> = (1..8).map(|n| found(n, 10 * u64::from(n))).collect();
+        for facts in [Facts::default(), figure_5()] {
+            let ranking = ranking(&view(&path), &facts, 3_000_000);
+            assert_eq!(ranking.by_forecast, facts.are_known());
+            let order = order(&ranking);
+            assert_eq!(order[0], "n4", "{order:?}");
+            assert!(order[1..3].contains(&"n3".into()) && order[1..3].contains(&"n5".into()), "{order:?}");
+            assert!(order[5..].contains(&"n1".into()) && order[5..].contains(&"n7".into()), "{order:?}");
+            let chosen = ranking.chosen().expect("the middle pays");
+            // Where the window binds from the first round trip on, it is counted half as often.
+            let gain = ranking.gain(chosen);
+            assert!(if facts.are_known() { (1.8..2.05).contains(&gain) } else { gain > 1.3 }, "{gain}");
+            assert!((chosen.rank - 80.0 / 40.1).abs() < 0.01, "{}", chosen.rank);
+        }
+    }
+
+    #[test]
+    fn a_slow_or_cramped_node_in_the_middle_is_passed_over() {
+        let mut slow = found(4, 40);
+        slow.offer.service_time = Duration::from_millis(20);
+        let mut cramped = found(5, 41);
+        cramped.offer.buffer = 4_000;
+        for facts in [Facts::default(), figure_5()] {
+            let ranking = ranking(&view(&[slow, cramped, found(3, 30)]), &facts, 3_000_000);
+            assert_eq!(order(&ranking)[0], "n3", "{ranking:?}");
+        }
+    }
+
+    #[test]
+    fn short_transfers_go_direct_and_are_not_worth_a_probe() {
+        let middle = view(&[found(4, 40)]);
+        for facts in [Facts::default(), figure_5()] {
+            assert!(ranking(&middle, &facts, 5_000).chosen().is_none());
+            assert!(ranking(&middle, &facts, 5_000_000).chosen().is_some());
+            let worth = |size| is_worth_probing(Bytes(size), &facts, Policy::default());
+            assert!(!worth(5_000) && !worth(30_000), "{facts:?}");
+            assert!(worth(10_000_000), "{facts:?}");
+            assert!(is_worth_probing(Bytes(1), &facts, Policy::Always));
+            assert!(!is_worth_probing(Bytes(10_000_000), &facts, Policy::Never));
+        }
+    }
+
+    #[test]
+    fn a_full_link_goes_direct() {
+        let facts = Facts { window: None, ..figure_5() };
+        let ranking = ranking(&view(&[found(4, 40)]), &facts, 100_000_000);
+        assert!(ranking.chosen().is_none() && ranking.why().starts_with("go direct"), "{}", ranking.why());
+    }
+
+    #[test]
+    fn beside_the_way_both_legs_are_their_own() {
+        let beside = |n, onward| {
+            let mut found = Found { on_path: false, hops: None, ..found(n, 30) };
+            found.offer.onward = onward;
+            found
+        };
+        let relays = [
+            beside(1, Onward::RoundTrip(60 * MS)),
+            beside(2, Onward::RoundTrip(200 * MS)),
+            beside(3, Onward::Unknown),
+            beside(4, Onward::Unreachable),
+        ];
+        let ranking = ranking(&view(&relays), &figure_5(), 3_000_000);
+        assert_eq!(order(&ranking), ["n1", "n2"], "those of unknown legs cannot be ranked");
+        assert_eq!((ranking.relays[0].near, ranking.relays[0].far), (30 * MS, 60 * MS));
+        assert!(ranking.relays[1].rank < 1.0 && ranking.gain(&ranking.relays[1]) < 1.0);
+    }
+
+    #[test]
+    fn a_gateway_on_the_way_speeds_up_the_direct_way() {
+        let mut gateway = found(4, 40);
+        gateway.offer.service = Service::Transparent;
+        let split = ranking(&view(&[gateway, found(3, 30)]), &figure_5(), 3_000_000);
+        let plain = ranking(&view(&[found(3, 30)]), &figure_5(), 3_000_000);
+        assert!(split.direct.time.expected < plain.direct.time.expected.mul_f64(0.6));
+        assert!(split.chosen().is_none() && plain.chosen().is_some());
+        assert_eq!(order(&split), ["n3"]);
+    }
+
+    #[test]
+    fn without_the_destinations_distance_nothing_is_ranked() {
+        let silent = View { rtt: None, relays: vec![found(4, 40)] };
+        let error = Ranking::new(&silent, &Facts::default(), &Transfer::new(Bytes(1)), Policy::default());
+        assert_eq!(error, Err(RankingError::NoDistance));
+    }
+}

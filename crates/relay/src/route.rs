@@ -1,0 +1,187 @@
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Most nodes on a route: a request that names more is refused.
+pub const MAX_HOPS: usize = 8;
+
+/// A host, by name or address, and a port: a node or the end of a route.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    host: String,
+    port: u16,
+}
+
+/// Why a text is no [`Endpoint`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no host:port, such as `node.example:7080`, `192.0.2.1:7080` or `[2001:db8::1]:7080`")]
+pub struct EndpointError {
+    text: String,
+}
+
+impl Endpoint {
+    /// The host: a name, or an address without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address, if the host is one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.host.parse().ok().map(|ip| SocketAddr::new(ip, self.port))
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        Endpoint { host: address.ip().to_string(), port: address.port() }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let error = || EndpointError { text: text.chars().take(300).collect() };
+        let (host, port) = text.rsplit_once(':').ok_or_else(error)?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(error)?;
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host = match bracketed {
+            Some(host) if host.parse::<std::net::Ipv6Addr>().is_ok() => host,
+            Some(_) => return Err(error()),
+            None => host,
+        };
+        // RFC 1035 §2.3.4 allows 255 bytes; RFC 952 and practice letters, digits, `-`, `_` and dots.
+        let is_name = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
+        let fits = !host.is_empty() && host.len() <= 255;
+        if !fits || (bracketed.is_none() && !host.bytes().all(is_name)) {
+            return Err(error());
+        }
+        Ok(Endpoint { host: host.to_ascii_lowercase(), port })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// A way to a destination: the nodes on it, the first first. None of them is the direct way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Route {
+    /// The nodes, from the client's side on; at most [`MAX_HOPS`].
+    pub hops: Vec<Endpoint>,
+    /// What is expected of it, if anybody knows.
+    pub forecast: Option<RouteForecast>,
+}
+
+impl Route {
+    /// Without any node.
+    pub fn direct() -> Route {
+        Route::default()
+    }
+
+    /// By way of some nodes.
+    pub fn via(hops: Vec<Endpoint>) -> Route {
+        Route { hops, forecast: None }
+    }
+
+    /// Whether no node is on it.
+    pub fn is_direct(&self) -> bool {
+        self.hops.is_empty()
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_direct() {
+            return f.write_str("direct");
+        }
+        for (at, hop) in self.hops.iter().enumerate() {
+            write!(f, "{}{hop}", if at > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// What is expected of a route.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RouteForecast {
+    /// Throughput of a long transfer, in bit/s.
+    pub throughput: f64,
+    /// The time until the first byte is delivered.
+    pub set_up: Duration,
+}
+
+/// Who knows ways to destinations: a list, discovery, a directory.
+pub trait RouteProvider: Send + Sync {
+    /// The ways to a destination, the best first; the direct one is among them where it ranks. Nothing
+    /// at all means that nobody answered: go directly. It answers from what is known already wherever it
+    /// can, for the session waits.
+    fn routes<'a>(
+        &'a self,
+        destination: &'a Endpoint,
+    ) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>>;
+}
+
+/// One way to everywhere, with the direct way behind it if that is allowed.
+#[derive(Clone, Debug)]
+pub struct FixedRoute {
+    route: Route,
+    or_direct: bool,
+}
+
+impl FixedRoute {
+    /// Always this route.
+    pub fn only(route: Route) -> FixedRoute {
+        FixedRoute { route, or_direct: false }
+    }
+
+    /// This route, or the direct way when it fails.
+    pub fn or_direct(route: Route) -> FixedRoute {
+        FixedRoute { route, or_direct: true }
+    }
+}
+
+impl RouteProvider for FixedRoute {
+    fn routes<'a>(
+        &'a self,
+        _destination: &'a Endpoint,
+    ) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>> {
+        let mut routes = vec![self.route.clone()];
+        if self.or_direct && !self.route.is_direct() {
+            routes.push(Route::direct());
+        }
+        Box::pin(std::future::ready(routes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_reads_as_it_is_written() {
+        for text in ["node.example:7080", "192.0.2.1:1", "[2001:db8::1]:65535", "a_b-c:22"] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
+        }
+        assert_eq!("[::1]:80".parse::<Endpoint>().unwrap().address(), Some("[::1]:80".parse().unwrap()));
+        for wrong in
+            ["", "a", ":80", "a:", "a:0", "a:65536", "::1:80", "[a]:80", "[::1]", "a b:80", "a\r\n:80"]
+        {
+            assert!(wrong.parse::<Endpoint>().is_err(), "{wrong}");
+        }
+    }
+}
