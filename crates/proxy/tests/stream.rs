@@ -366,6 +366,7 @@ proptest! {
 fn tail() -> SenderControl {
     let tail = PathTailConfig {
         bandwidth: BitRate::from_bits_per_sec(2_000_000),
+        is_estimated: false,
         queue: Bytes(12_000),
         buffer: Bytes(25_000),
         scope: TailScope::Host,
