@@ -22,6 +22,10 @@ use crate::route::{Endpoint, Route, RouteForecast, RouteProvider};
 
 /// How long what the directories said is used.
 const DIRECTORY_AGE: Duration = Duration::from_secs(60);
+/// Rounds of looking at a way for one transfer, at most...
+const ROUNDS_MAX: u32 = 5;
+/// ... which may take this part of the time that the transfer is expected to take.
+const SHARE_OF_TIME: u32 = 16;
 /// What a transfer of unknown size is taken for, once the way is known: enough for a relay to matter.
 const UNKNOWN_SIZE: Bytes = Bytes(10_000_000);
 
@@ -223,6 +227,25 @@ impl Finder {
         Ok(survey)
     }
 
+    /// Looks at the way for a transfer of this size: several times if that takes hardly any time beside the transfer,
+    /// since one round trip that was held up by a queue or a busy machine puts a relay in the wrong place.
+    fn look_for(&self, target: SocketAddr, size: Bytes, early: &mut dyn FnMut(&Found)) -> io::Result<Survey> {
+        let began = Instant::now();
+        let mut survey = self.look_and_tell(target, early)?;
+        let transfer = Transfer::new(Bytes(size.0.max(1)));
+        while survey.rounds < ROUNDS_MAX {
+            let ranking = Ranking::new(&survey.view(), &self.config.facts, &transfer, self.config.selection);
+            let Ok(ranking) = ranking else { break };
+            let time = ranking.expected().time.expected / SHARE_OF_TIME;
+            if ranking.relays.is_empty() || began.elapsed() + ranking.rtt > time {
+                break;
+            }
+            self.round(target, &mut survey)?;
+            self.keep(target, &survey);
+        }
+        Ok(survey)
+    }
+
     /// Keeps a survey in the table.
     pub fn keep(&self, target: SocketAddr, survey: &Survey) {
         let now = self.now();
@@ -266,7 +289,7 @@ impl Finder {
             {
                 return direct("too short a transfer to look for relays first: go direct");
             }
-            (None, Some(_)) => match self.look_and_tell(target, early) {
+            (None, Some(size)) => match self.look_for(target, size, early) {
                 Ok(survey) => (survey.view(), Duration::ZERO),
                 Err(error) => return direct(&format!("no probe can be sent ({error}): go direct")),
             },

@@ -9,8 +9,8 @@ use super::path::{HOPS, Line, connect};
 
 /// The relay that is used: half-way, as in the paper.
 const HALF_WAY: usize = HOPS / 2;
-/// More than discovery asks for before it looks for relays.
-const LARGE: Bytes = Bytes(1_500_000);
+/// Enough for discovery to look for relays, and too little for it to look more than once.
+const ENOUGH: Bytes = Bytes(300_000);
 
 /// How a session comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ fn once(line: &Line, way: Way) -> Result<Duration> {
     let offered: &[usize] = if way == Way::ProbedThenDirect { &[] } else { &[HALF_WAY] };
     let _answering = line.offer(offered)?;
     let finder = line.finder()?;
-    let ask = || line.on_source(|| finder.best_route(line.sink(), Some(LARGE)));
+    let ask = || line.on_source(|| finder.best_route(line.sink(), Some(ENOUGH)));
     // Whoever was in contact with the network has a cookie; whoever asked for this destination has it in the table.
     match way {
         Way::ProbedThenDirect | Way::ProbedThenRelayed | Way::Overlapped => {
@@ -102,7 +102,7 @@ fn once(line: &Line, way: Way) -> Result<Duration> {
                     // The thread is in the source, too.
                     connecting.get_or_insert_with(|| thread::spawn(move || connect(session)));
                 };
-                finder.best_route_and_tell(line.sink(), Some(LARGE), &mut early)
+                finder.best_route_and_tell(line.sink(), Some(ENOUGH), &mut early)
             });
             first_hop(line, &choice)?
         }
