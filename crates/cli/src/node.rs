@@ -208,7 +208,8 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn answer_probes(args: &Args, node: &Node) -> Result<Option<Answering>> {
-    let (Some(listen), Some(secret), Some(session)) = (args.probes, &args.secret, node.addresses().first()) else {
+    let (Some(listen), Some(secret), Some(session)) = (args.probes, &args.secret, node.addresses().first())
+    else {
         return Ok(None);
     };
     let session = args.reached_by.first().unwrap_or(session);

@@ -136,7 +136,8 @@ impl RouteArgs {
 
     fn finder(&self, secret: &Path, known: Option<&Endpoint>) -> Result<(Arc<Finder>, Refreshing)> {
         let directories = self.directories.open()?;
-        let finder = Arc::new(Finder::new(FinderConfig { directories, ..FinderConfig::new(Keyring::read(secret)?) })?);
+        let finder =
+            Arc::new(Finder::new(FinderConfig { directories, ..FinderConfig::new(Keyring::read(secret)?) })?);
         if let Some(known) = known {
             let text = known.to_string();
             let mut addresses = text.to_socket_addrs().with_context(|| format!("`{text}` has no address"))?;
