@@ -99,8 +99,7 @@ pub fn rtt(records: &[RunRecord], case: &str) -> Option<f64> {
     rtt_between(records, case, 20.0, f64::MAX)
 }
 
-/// How long after the link is back, at `back` seconds, the sender's next byte is on its way: when the bytes that it has
-/// sent or that were delivered grow again.
+/// How long after the link is back, at `back` seconds, data arrives at the phone again.
 pub fn resumed_after(records: &[RunRecord], case: &str, back: f64) -> Option<f64> {
     mean_over(records, case, |outcome| {
         let points = points(outcome, Series::Delivered, "file")?;
