@@ -1,4 +1,4 @@
-.PHONY: all test demo agreement conformance interop parity bench-gateway bench-sim check no-std fuzz-build bench-tcp bench-plan
+.PHONY: all test demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build bench-tcp bench-plan
 
 all: test
 
@@ -40,6 +40,10 @@ parity:
 bench-gateway:
 	cargo build --release --quiet --bin shorthaul
 	bench/gateway.sh target/release/shorthaul
+
+# Ours, HAProxy, socat and tokio's copy_bidirectional as relays on loopback, in one run.
+bench-relay:
+	bench/relay.sh
 
 # How good the planner's forecasts, decisions and placements are; goes on where it was interrupted.
 bench-plan:

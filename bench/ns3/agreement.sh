@@ -9,12 +9,12 @@ run() {
     "$chain" --hops=6 --rate=32Mbps --loss=0.001 --duration=100 --warmUp=30 --runs="$seeds" "$@"
 }
 for relays in "" 3 2,4; do
-    run --delay=5333.3us --queue=256kB --relays="$relays"
-    run --delay=10666.7us --queue=512kB --relays="$relays"
-    run --delay=21333.3us --queue=1024kB --relays="$relays"
+    run --delay=5333.3us --queue=256kB ${relays:+--relays=$relays}
+    run --delay=10666.7us --queue=512kB ${relays:+--relays=$relays}
+    run --delay=21333.3us --queue=1024kB ${relays:+--relays=$relays}
     for options in "" --fastConvergence=0 --hystart=0 --recovery=TcpClassicRecovery; do
         echo "CUBIC $options"
         # Unquoted: no option is no argument.
-        run --delay=10666.7us --queue=512kB --relays="$relays" --control=TcpCubic $options
+        run --delay=10666.7us --queue=512kB ${relays:+--relays=$relays} --control=TcpCubic $options
     done
 done

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use shorthaul_planner::{Policy, Transfer};
 use shorthaul_relay::discovery::directory::{Directory, Etcd, EtcdConfig, List, Srv};
 use shorthaul_relay::discovery::{
-    Facts, Finder, FinderConfig, Key, Keyring, PORT, Patience, Ranking, Survey,
+    Facts, Finder, FinderConfig, Key, Keyring, PORT, Patience, Ranking, Selection, Survey,
 };
 use shorthaul_types::{BitRate, Bytes};
 
@@ -56,6 +56,9 @@ pub struct Args {
     /// Use a relay where it makes the transfer this many times as fast
     #[arg(long, value_name = "FACTOR", default_value_t = 1.1)]
     gain: f64,
+    /// Relays that a session may pass, one after the other
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    most_relays: usize,
     /// Rounds of probing; the shortest times count
     #[arg(long, value_name = "NUMBER", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -171,7 +174,8 @@ pub fn run(args: &Args) -> Result<()> {
             args.port
         );
     }
-    let ranking = Ranking::new(&view, &facts, &Transfer::new(args.size), Policy::Gain(args.gain))?;
+    let selection = Selection { policy: Policy::Gain(args.gain), relays: args.most_relays };
+    let ranking = Ranking::new(&view, &facts, &Transfer::new(args.size), selection)?;
     if args.json {
         println!("{:#}", show::json(text, target, &survey, &ranking));
     } else {

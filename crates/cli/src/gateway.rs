@@ -2,6 +2,7 @@
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{Config, Name, Notice, run_forwarder, run_gateway};
+use shorthaul_proxy::{AggregateConfig, Clamp};
 use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
 use shorthaul_tcp::Arbitration;
 use std::io::Write;
@@ -37,6 +38,20 @@ pub struct Args {
     /// of 10 suits unknown paths; a link of your own may take more
     #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
     initial_window: Option<u32>,
+    /// How senders in the wide area network are kept to the edge's rate: split, path-tail, clamp,
+    /// constant-queue, ack-regulator or m-tcp; docs/path-tail.md has their parameters
+    #[arg(long, value_name = "POLICY")]
+    senders: Option<String>,
+    /// The bandwidth of the emulated links of path-tail, such as "1 Mbit/s"
+    #[arg(long, value_name = "RATE")]
+    bandwidth: Option<shorthaul_types::BitRate>,
+    /// A file that a radio controller writes bandwidths to; it is read again whenever it changes
+    #[arg(long, value_name = "FILE")]
+    bandwidth_file: Option<PathBuf>,
+    /// Serve the connections to each host at the edge together, with one window: `auto`, or a size such
+    /// as "10 kB"
+    #[arg(long, value_name = "auto|SIZE")]
+    aggregate: Option<Clamp>,
     /// Where the control socket and the crash journal are
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -75,7 +90,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.to_wan.congestion = congestion;
     }
     config.to_edge.arbiter = args.arbiter.unwrap_or(config.to_edge.arbiter);
+    if let Some(clamp) = args.aggregate {
+        let usual = config.aggregate.take().unwrap_or_else(AggregateConfig::default);
+        config.aggregate = Some(AggregateConfig { clamp, ..usual });
+    }
     config.to_edge.initial_window = args.initial_window.unwrap_or(config.to_edge.initial_window);
+    config.senders.policy = args.senders.or(config.senders.policy);
+    config.senders.bandwidth = args.bandwidth.or(config.senders.bandwidth);
+    config.bandwidth_file = args.bandwidth_file.or(config.bandwidth_file);
     config.name = args.name.unwrap_or(config.name);
     config.run_dir = args.run_dir.unwrap_or(config.run_dir);
     config.drain_timeout = args.drain_timeout.unwrap_or(config.drain_timeout);

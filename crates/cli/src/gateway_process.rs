@@ -1,5 +1,6 @@
 //! The gateway as a child process, in a host of a lab.
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,8 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use shorthaul_dataplane::Config;
+use shorthaul_dataplane::{BandwidthReport, Config, control_path};
 use shorthaul_lab::{Host, waited_of};
+use shorthaul_types::BitRate;
 
 /// How long it may take to set up its device and rules.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,6 +21,7 @@ pub struct Gateway {
     child: Child,
     /// For its control socket and journal; of its own, as several run at once.
     directory: PathBuf,
+    name: String,
 }
 
 /// Numbers the gateways of this process.
@@ -42,7 +45,7 @@ impl Gateway {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = host.spawn(&mut command).context("cannot start the gateway")?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let gateway = Gateway { child, directory };
+        let gateway = Gateway { child, directory, name: config.name.to_string() };
         let (Some(stdout), Some(stderr)) = (stdout, stderr) else { bail!("the gateway has no output") };
 
         let (say, said) = mpsc::channel();
@@ -75,6 +78,31 @@ impl Gateway {
     pub fn waited(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten();
         tasks.flatten().map(|task| waited_of(&task.path())).max().unwrap_or_default()
+    }
+
+    /// Payload that it holds at this moment, by its own account.
+    pub fn held(&self) -> Option<u64> {
+        let flows: serde_json::Value = serde_json::from_str(&self.ask("flows-json")?).ok()?;
+        let legs = flows
+            .as_array()?
+            .iter()
+            .flat_map(|flow| [&flow["to_server"]["held"], &flow["to_client"]["held"]]);
+        Some(legs.filter_map(serde_json::Value::as_u64).sum())
+    }
+
+    /// Tells it what the edge carries, as a radio controller does.
+    pub fn tell_bandwidth(&self, cell: Option<&str>, bandwidth: BitRate) {
+        let report = BandwidthReport { cell: cell.map(str::to_owned), bandwidth };
+        self.ask(&format!("bandwidth {report}"));
+    }
+
+    fn ask(&self, request: &str) -> Option<String> {
+        let mut socket = UnixStream::connect(control_path(&self.directory, &self.name)).ok()?;
+        socket.set_read_timeout(Some(PATIENCE)).ok()?;
+        socket.write_all(request.as_bytes()).ok()?;
+        let mut text = String::new();
+        socket.read_to_string(&mut text).ok()?;
+        Some(text)
     }
 
     /// Whether it still runs.

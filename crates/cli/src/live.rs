@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use shorthaul_scenario::{Engine, Scenario, Study};
+use shorthaul_scenario::{Engine, Metric, Scenario, Series, Study};
 use shorthaul_sim::{self as sim, Outcome, RunRecord};
 use shorthaul_types::Seed;
 
@@ -99,23 +99,47 @@ pub fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome> {
     let processors = ProcessorTime::now();
     let gateways_waited = network.waited();
     let began = Instant::now();
-    let (flows, looks) = thread::scope(|scope| {
+    let (flows, looks, held) = thread::scope(|scope| {
         let (done, ended) = mpsc::channel::<()>();
         let watching = scope.spawn(|| {
             let ended = ended; // closed when the flows are through
             watch(&network.lab, scenario.measure.every, &ended)
         });
+        let (stop_asking, asked_enough) = mpsc::channel::<()>();
+        let asking = scope.spawn(|| {
+            let ended = asked_enough;
+            held_over_time(scenario, &network, &ended)
+        });
+        let (stop_radio, radio_ended) = mpsc::channel::<()>();
+        scope.spawn(|| {
+            let ended = radio_ended;
+            network.control_radio(scenario, &ended);
+        });
         let flows = flow::run_all(scenario, &network, seed, began);
-        drop(done);
-        (flows, watching.join().unwrap_or_default())
+        drop((done, stop_asking, stop_radio));
+        (flows, watching.join().unwrap_or_default(), asking.join().unwrap_or_default())
     });
     let ended_at = began.elapsed().as_secs_f64();
     let busy = processors.busy_since();
     let gateways_waited = network.waited().saturating_sub(gateways_waited);
     let after = Look::take(&network.lab).context("a link of the lab is gone")?;
-    let run = measure::Run { scenario, seed, flows, before, looks, after, ended_at, busy, gateways_waited };
+    let run =
+        measure::Run { scenario, seed, flows, before, looks, held, after, ended_at, busy, gateways_waited };
     let mut outcome = run.outcome();
     outcome.problems.extend(network.problems());
     outcome.problems.extend(outcome.fidelity.iter().flat_map(|fidelity| bounds.judge(fidelity)));
     Ok(outcome)
+}
+
+/// What the gateways hold, in seconds and bytes, where that is to be measured.
+fn held_over_time(scenario: &Scenario, network: &Network, ended: &mpsc::Receiver<()>) -> Vec<(f64, u64)> {
+    let measure = &scenario.measure;
+    let is_wanted = measure.metrics.iter().any(|metric| matches!(metric, Metric::Held | Metric::HeldMost))
+        || measure.series.contains(&Series::Buffer);
+    let began = Instant::now();
+    let mut seen = Vec::new();
+    while is_wanted && ended.recv_timeout(measure.every) == Err(mpsc::RecvTimeoutError::Timeout) {
+        seen.push((began.elapsed().as_secs_f64(), network.held()));
+    }
+    seen
 }

@@ -7,6 +7,7 @@ mod bench;
 mod cascade;
 mod chain;
 mod conformance;
+mod connect;
 mod demo;
 mod discover;
 mod endpoint;
@@ -20,13 +21,16 @@ mod measure;
 mod merge;
 mod node;
 mod plan;
+mod proxy;
 mod relay_process;
 mod replay;
 mod reproduce;
 mod respond;
 mod results;
+mod route;
 mod run;
 mod scenario;
+mod secret;
 mod watch;
 
 /// TCP made fast where distance or a bad link makes it slow.
@@ -44,6 +48,7 @@ enum Command {
     Bench(bench::Args),
     Cascade(cascade::Args),
     Conformance(conformance::Args),
+    Connect(connect::Args),
     Demo(demo::Args),
     Discover(discover::Args),
     Endpoint(endpoint::Args),
@@ -54,11 +59,13 @@ enum Command {
     Merge(merge::Args),
     Node(node::Args),
     Plan(plan::Args),
+    Proxy(proxy::Args),
     Replay(replay::Args),
     Reproduce(reproduce::Args),
     Respond(respond::Args),
     Run(run::Args),
     Scenario(scenario::Args),
+    Secret(secret::Args),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -67,6 +74,7 @@ fn main() -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(&args),
         Command::Cascade(args) => cascade::run(&args),
         Command::Conformance(args) => conformance::run(&args),
+        Command::Connect(args) => connect::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Discover(args) => discover::run(&args),
         Command::Endpoint(args) => endpoint::run(&args),
@@ -77,10 +85,12 @@ fn main() -> anyhow::Result<()> {
         Command::Merge(args) => merge::run(&args),
         Command::Node(args) => node::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Proxy(args) => proxy::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Respond(args) => respond::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Scenario(args) => scenario::run(&args),
+        Command::Secret(args) => secret::run(&args),
     }
 }

@@ -1,46 +1,146 @@
-//! `shorthaul node`: relays and an echo on this host.
+//! `shorthaul node`: sessions, fixed relays and an echo on this host.
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use shorthaul_relay::{Echo, Forwarding, Relay, RelayConfig};
-use shorthaul_types::Bytes;
+use ipnet::IpNet;
+use shorthaul_relay::{
+    Confinement, Echo, Endpoint, Forwarding, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
+    RelayConfig, Settings,
+};
+use shorthaul_types::{Bytes, parse_duration};
 
-/// Relay TCP connections on this host, and answer `shorthaul measure`
+/// Take TCP sessions on, to where they ask or to fixed targets; answer `shorthaul measure`
 ///
-/// Each connection that comes in goes on as another, with the kernel's TCP on both sides. A side
-/// that breaks breaks the other too, so that nothing cut off looks complete. Runs until it is
-/// stopped; connections that are open then are reset.
+/// Sessions are asked for by HTTP CONNECT, over TLS 1.3 or plain TCP on the same port, by members of a
+/// network (`--secret`), users (`--settings`) or addresses (`--allow`). Without any of these, only this
+/// host may ask. With the kernel's TCP on both sides; a side that breaks breaks the other too, so that
+/// nothing cut off looks complete.
+///
+/// SIGTERM: no new sessions, and at most the time of --drain for those that are open. SIGHUP: the file
+/// of --settings is read again.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Where sessions are asked for (repeat for several); 127.0.0.1:7080 if nothing else is given
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<SocketAddr>,
+    /// The network's secret, as `shorthaul secret` makes it: who has it may use this node
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
+    /// Users, addresses and destinations, in TOML; see docs/relay.md
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// Addresses that may ask without saying who they are, such as `10.1.0.0/16`
+    #[arg(long, value_name = "NETWORK", value_parser = network)]
+    allow: Vec<IpNet>,
+    /// Destinations in private and other special ranges that may be asked for
+    #[arg(long, value_name = "NETWORK", value_parser = network)]
+    allow_destination: Vec<IpNet>,
+    /// Addresses whose PROXY headers are believed; they must send one
+    #[arg(long, value_name = "NETWORK", value_parser = network)]
+    proxy_from: Vec<IpNet>,
+    /// A certificate chain in PEM, instead of one of the secret's
+    #[arg(long, value_name = "FILE", requires = "key")]
+    certificate: Option<PathBuf>,
+    /// Its private key in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+    /// The authority in PEM whose certificates clients and nodes have, instead of the secret's
+    #[arg(long, value_name = "FILE")]
+    authority: Option<PathBuf>,
+    /// What is between this node and the next: TLS if there is a secret or an authority
+    #[arg(long, value_enum)]
+    links: Option<LinkKind>,
+    /// What it is called in `Proxy-Status`
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// An address that others reach it by, if that is not its own
+    #[arg(long, value_name = "ADDRESS")]
+    reached_by: Vec<SocketAddr>,
+    /// Metrics at a loopback address: /metrics for Prometheus, /status.json
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     /// Accept connections at an address and take them on to another, such as
     /// `0.0.0.0:7001=server:5201` (repeat for several)
     #[arg(long, value_name = "LISTEN=TARGET")]
     relay: Vec<Way>,
+    /// The targets of --relay get a PROXY header first
+    #[arg(long, value_name = "v1|v2")]
+    send_proxy: Option<ProxyVersion>,
     /// Send back what comes, at this address, for `shorthaul measure`
     #[arg(long, value_name = "LISTEN")]
     echo: Option<SocketAddr>,
     /// Congestion control of the kernel for what leaves here
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// What may be held of a direction, such as `4MiB`; without, the kernel sizes its buffers
+    /// What may be held of a direction: of each --relay (without it, the kernel sizes its buffers), and at
+    /// most of a session that asks (without it, 16 MiB)
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Bytes>,
-    /// Wait so many round trips of the incoming way before anything goes on
+    /// What all sessions may reserve together
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+    all_buffers: Bytes,
+    /// Sessions at once; more are refused, and probes are not answered then
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
+    sessions: u64,
+    /// How long sessions may go on when the node is told to stop
+    #[arg(long, value_name = "TIME", default_value = "30 s", value_parser = duration)]
+    drain: Duration,
+    /// --relay: wait so many round trips of the incoming way before anything goes on
     #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "store")]
     wait_windows: u32,
-    /// Take everything first, then send it on
+    /// --relay: take everything first, then send it on
     #[arg(long)]
     store: bool,
+    /// Threads; as many as there are cores
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<usize>,
+    /// The user to become once it listens
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Keep capabilities, files and system calls that a relay has no use for
+    #[arg(long)]
+    keep_privileges: bool,
+}
+
+/// What is between nodes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum LinkKind {
+    /// TLS 1.3 around everything.
+    Tls,
+    /// Requests are signed; what is relayed can be read, and changed, on the way.
+    Plain,
+}
+
+impl LinkKind {
+    pub fn protection(self) -> Protection {
+        match self {
+            LinkKind::Tls => Protection::Tls,
+            LinkKind::Plain => Protection::Plain,
+        }
+    }
+}
+
+/// A network, or one address.
+pub fn network(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<std::net::IpAddr>().map(IpNet::from);
+    text.parse()
+        .or_else(|_| address())
+        .map_err(|_| format!("`{text}` is no network such as 10.1.0.0/16 or fd00::/8"))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// From where to where.
 #[derive(Clone, Debug)]
-struct Way {
-    listen: SocketAddr,
-    to: String,
+pub struct Way {
+    pub listen: SocketAddr,
+    pub to: Endpoint,
 }
 
 impl FromStr for Way {
@@ -50,46 +150,132 @@ impl FromStr for Way {
         let example = "write an address to listen at and a target, such as \"0.0.0.0:7001=server:5201\"";
         let (listen, to) = text.split_once('=').ok_or_else(|| format!("`{text}` has no `=`: {example}"))?;
         let listen = listen.parse().map_err(|error| format!("`{listen}`: {error}: {example}"))?;
-        let named =
-            to.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-        match named {
-            Some(_) => Ok(Way { listen, to: to.into() }),
-            None => Err(format!("`{to}` is no host:port: {example}")),
-        }
+        let to = to.parse().map_err(|error| format!("{error}: {example}"))?;
+        Ok(Way { listen, to })
     }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    if args.relay.is_empty() && args.echo.is_none() {
-        bail!("nothing to do: give --relay LISTEN=TARGET or --echo LISTEN, such as --echo 0.0.0.0:7000");
+    // Whoever starts this by a socket of systemd's has said where it listens.
+    let adopted: Vec<_> = sd_notify::listen_fds().map(Iterator::collect).unwrap_or_default();
+    let nothing_else = args.relay.is_empty() && args.echo.is_none() && adopted.is_empty();
+    let listen = match args.listen.as_slice() {
+        [] if nothing_else => vec![SocketAddr::from(([127, 0, 0, 1], 7080))],
+        given => given.to_vec(),
+    };
+    if args.sessions == 0 {
+        bail!("--sessions 0 would refuse everybody");
     }
+    let node = Node::bind(config(args, listen, adopted))?;
+    let echo = match args.echo {
+        Some(address) => {
+            Some(Echo::bind(address).with_context(|| format!("cannot accept connections at {address}"))?)
+        }
+        None => None,
+    };
+    let confined = node.confine()?;
+    tracing::info!(?confined, "privileges were given up");
+    for address in node.addresses() {
+        println!("ready: sessions at {address}");
+    }
+    for relay in node.relays() {
+        println!("ready: relaying {} to {}", relay.listen, relay.to);
+    }
+    if let Some(address) = node.metrics() {
+        println!("ready: metrics at http://{address}/metrics");
+    }
+    if let Some(echo) = echo {
+        println!("ready: echo at {}", echo.address()?);
+        thread::Builder::new().name("echo".into()).spawn(move || echo.run())?;
+    }
+    follow_signals(node.handle())?;
+    // Nobody may listen to this, and that is no error.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    node.run().context("the node stopped")
+}
+
+fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>) -> NodeConfig {
     let forwarding = if args.store {
         Forwarding::Store
     } else {
         Forwarding::Pipelined { wait_windows: args.wait_windows }
     };
-    let (ended, endings) = mpsc::channel();
-    let mut threads = Vec::new();
-    for way in &args.relay {
-        let relay = Relay::bind(RelayConfig {
-            listen: way.listen,
-            to: way.to.clone(),
-            forwarding,
-            congestion: args.congestion.clone(),
-            buffer: args.buffer,
-        })?;
-        println!("ready: relaying {} to {}", relay.address()?, way.to);
-        let ended = ended.clone();
-        threads.push(thread::spawn(move || ended.send(relay.run().context("a relay stopped"))));
+    let relays = args.relay.iter().map(|way| RelayConfig {
+        listen: way.listen,
+        to: way.to.clone(),
+        forwarding,
+        buffer: args.buffer,
+        send_proxy: args.send_proxy,
+    });
+    // This host's own need not say who they are, unless others may ask as well.
+    let only_here = listen.iter().all(|address| address.ip().is_loopback()) && adopted.is_empty();
+    let nobody =
+        args.secret.is_none() && args.settings.is_none() && args.authority.is_none() && args.allow.is_empty();
+    let mut allow = args.allow.clone();
+    if only_here && nobody {
+        allow.extend([network("127.0.0.0/8"), network("::1/128")].into_iter().flatten());
     }
-    if let Some(address) = args.echo {
-        let echo = Echo::bind(address).with_context(|| format!("cannot accept connections at {address}"))?;
-        println!("ready: echo at {}", echo.address()?);
-        threads.push(thread::spawn(move || ended.send(echo.run().context("the echo stopped"))));
+    let defaults = NodeConfig::default();
+    NodeConfig {
+        listen,
+        adopted,
+        relays: relays.collect(),
+        name: args.name.clone(),
+        reached_by: args.reached_by.clone(),
+        secret: args.secret.clone(),
+        certificate: args.certificate.clone().zip(args.key.clone()),
+        authority: args.authority.clone(),
+        protection: args.links.map(LinkKind::protection),
+        metrics: args.metrics,
+        congestion: args.congestion.clone(),
+        most_buffer: args.buffer.unwrap_or(defaults.most_buffer),
+        all_buffers: args.all_buffers,
+        most_sessions: args.sessions,
+        drain: args.drain,
+        threads: args.threads,
+        confinement: Confinement { user: args.user.clone(), keep_everything: args.keep_privileges },
+        settings: args.settings.clone(),
+        more: Settings {
+            allow,
+            allow_destinations: args.allow_destination.clone(),
+            proxies: args.proxy_from.clone(),
+            ..Settings::default()
+        },
+        ..defaults
     }
-    // The first that stops, stops all.
-    endings.recv().context("everything stopped")?
+}
+
+/// Tells the node what the process is told.
+fn follow_signals(node: NodeHandle) -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (mut stop, mut interrupt, mut reload) = {
+        let _within = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?)
+    };
+    let follow = async move {
+        loop {
+            tokio::select! {
+                _ = stop.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = reload.recv() => match node.reload() {
+                    Ok(()) => eprintln!("the settings were read again"),
+                    Err(error) => eprintln!("the settings stay as they are: {error}"),
+                },
+            }
+        }
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+        node.stop();
+        // Whoever is impatient says it again.
+        tokio::select! {
+            _ = stop.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        std::process::exit(1);
+    };
+    thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(follow))?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -99,7 +285,7 @@ mod tests {
     #[test]
     fn a_way_has_two_ends() {
         let way: Way = "[::]:7001=server:5201".parse().unwrap();
-        assert_eq!((way.listen, way.to.as_str()), ("[::]:7001".parse().unwrap(), "server:5201"));
+        assert_eq!((way.listen, way.to.to_string().as_str()), ("[::]:7001".parse().unwrap(), "server:5201"));
         for wrong in
             ["7001", "7001=server:5201", "0.0.0.0:7001=server", "0.0.0.0:7001=:80", "0.0.0.0:7001=a:b"]
         {

@@ -9,8 +9,10 @@ use shorthaul_scenario::Study;
 use shorthaul_sim::{RunRecord, run_all, runs_of};
 use std::path::{Path, PathBuf};
 
+mod aggregation;
 mod cascade;
 mod probing;
+mod pte;
 mod pts;
 
 /// Run what a paper has measured, and draw its figures from the results
@@ -22,10 +24,14 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Paper {
+    /// TCP flow aggregation for mobile hosts: Figures 1 to 4 and 9 to 12, and links of today
+    Aggregation(aggregation::Args),
     /// Cascaded TCP: Table I's matrix, Figures 2 to 5, and the window-limited hosts of Table II
     Cascade(cascade::Args),
     /// Probing devices: Tables 1 to 4 and their figures, beside the paper's values
     Probing(probing::Args),
+    /// Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow edge
+    Pte(pte::Args),
     /// Proxy transport service: Figures 2 to 7, and throughput against the buffer of a session
     Pts {
         /// The directory for data and figures
@@ -54,8 +60,10 @@ struct Experiment {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (out, repeats) = match &args.paper {
+        Paper::Aggregation(args) => return aggregation::run(args),
         Paper::Cascade(args) => return cascade::run(args),
         Paper::Probing(args) => return probing::run(args),
+        Paper::Pte(args) => return pte::run(args),
         Paper::Pts { out, repeats } => (out, repeats),
     };
     let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1));

@@ -233,6 +233,21 @@ opened_by = "client"
 via = ["near", "beside"]
 bulk = "300 kB"
 [[flows]]
+name = "web"
+from = "server"
+to = "client"
+requests = { request = "300 B", response = "20 kB", count = 5, pause = "20 ms" }
+[[flows]]
+name = "stream"
+from = "server"
+to = "client"
+on_off = { rate = "1 Mbit/s", on = "200 ms", off = "100 ms", lasts = "850 ms" }
+[[flows]]
+name = "bursts"
+from = "client"
+to = "server"
+persistent = { burst = "10 kB", idle = "50 ms", count = 3 }
+[[flows]]
 name = "around"
 from = "client"
 to = "server"
@@ -258,11 +273,18 @@ fn relays_carry_on_what_a_scenario_sends_through_them() {
     assert_eq!(runs.len(), 2, "{stdout}");
     for run in &runs {
         let delivered: Vec<u64> =
-            (0..3).map(|flow| run["outcome"]["flows"][flow]["delivered"].as_u64().unwrap()).collect();
-        assert_eq!(delivered, [400_000, 300_000, 300_000], "{}", run["engine"]);
+            (0..6).map(|flow| run["outcome"]["flows"][flow]["delivered"].as_u64().unwrap()).collect();
+        // Of the stream: 25 pieces of 1000 bytes in each phase of 200 ms.
+        assert_eq!(delivered, [400_000, 300_000, 100_000, 75_000, 30_000, 300_000], "{}", run["engine"]);
+        assert_eq!(
+            run["outcome"]["flows"][2]["transfers"].as_array().unwrap().len(),
+            5,
+            "one for each response"
+        );
         // Three round trips of 40 ms more to set up and end by way of the relay that stands beside, at the least.
-        let times: Vec<f64> =
-            (0..3).map(|flow| run["outcome"]["flows"][flow]["transfers"][0].as_f64().unwrap()).collect();
+        let times: Vec<f64> = [0, 1, 5]
+            .map(|flow: usize| run["outcome"]["flows"][flow]["transfers"][0].as_f64().unwrap())
+            .to_vec();
         assert!(times[1] > times[2] + 0.08, "{}: {times:?}", run["engine"]);
     }
 }

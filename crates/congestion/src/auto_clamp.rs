@@ -2,37 +2,53 @@
 //! time (the future work of "TCP flow aggregation", §IX).
 //!
 //! ```text
-//! window = gain · rate · min_rtt + bunching
+//! product = rate · min_rtt        window = 1.3 · product + ½ bunching
 //! ```
-//! `rate` is what was delivered over the last round trips, `min_rtt` the shortest of the last ten seconds,
-//! and `bunching` what acknowledgments deliver at a time beyond the rate: links that gather
-//! acknowledgments, or serve a phone every so often, need that much more to stay busy.
+//! `rate` is what was delivered over the last two round trips, `min_rtt` the path's own delay, and `bunching`
+//! what acknowledgments deliver at a time beyond the rate: links that gather acknowledgments, or serve a phone
+//! every so often, need that much more to stay busy.
 //!
 //! Nobody else uses the link, so a queue is our own doing and shows at once in the round-trip time. While
-//! there is none, rate = window / min_rtt, and the window grows by `gain` a round trip; when the link is
-//! full, the rate no longer follows, and a queue of (gain − 1) of the product remains, as the paper has it.
+//! there is none, rate = window / min_rtt, and the window grows by that surplus a round trip; when the link is
+//! full, the rate no longer follows, and a queue of the surplus remains, as the paper has it.
 //! No phase of probing is needed: the surplus that keeps the link busy is the probe. When the link's rate falls,
 //! deliveries slow down at once, and the window follows within a round trip of the empty link.
+//!
+//! Whether a long round trip is a queue or a longer path (after a handover), no arithmetic can tell. So now and
+//! then, and when round trips stay long although the window has followed, the window is drained for two round
+//! trips: what is measured then is the path's own.
 use core::time::Duration;
 
 use shorthaul_types::{BitRate, Time};
 
 use crate::ack_aggregation::{AckAggregation, Expectation};
+use crate::recent_max::RecentMax;
 use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
 use crate::{Delivery, PathEstimate};
 
-/// The window over the product: "around 20 % larger than the effective link BDP" (AGG §IV-C).
-const GAIN: Gain = Gain(1200);
-/// How much longer than the shortest one the round-trip times of a whole round must be to show a queue.
-const QUEUED: Gain = Gain(1250);
+/// What the window has beyond the product. "Around 20 % larger than the effective link BDP" says AGG §IV-C; more
+/// lets it follow a link that becomes faster sooner.
+const SURPLUS: Gain = Gain(300);
+/// At the start, the link is full when the mean round-trip time of a round is so much above the shortest.
+const FULL: Gain = Gain(1200);
 /// Rounds in a row with hardly any growth after which the pipe is full, as in BBR.
 const FULL_ROUNDS: u32 = 3;
-/// A round-trip time is remembered for so long.
-const MEMORY: Duration = Duration::from_secs(10);
-/// So many rounds in which the window fell and the round-trip time did not show that it is not a queue
-/// that makes it long, but another path.
-const REROUTED_ROUNDS: u32 = 4;
+/// The shortest round-trip time is remembered until another one is measured with an empty queue.
+const MEMORY: Duration = Duration::from_secs(3600);
+/// How often that is done, unless the queue is empty by itself: so that a path that has become longer is
+/// not taken for a queue for ever.
+const CONFIRM_EVERY: Duration = Duration::from_secs(10);
+/// The same in round trips: draining costs about half a round trip of the link's time.
+const CONFIRM_ROUND_TRIPS: u32 = 60;
+/// A round-trip time that is not longer than the shortest by more than this confirms it.
+const SAME: Gain = Gain(1125);
+/// Round-trip times that stay above so much of the shortest one for several rounds, although the window
+/// follows, are another path's.
+const LONGER: Gain = Gain(1500);
+const LONGER_ROUNDS: u32 = 16;
+/// The rate is the highest of so many rounds.
+const RECENT: usize = 2;
 /// The window never falls below so many segments, or delayed acknowledgments stop the clock.
 const FLOOR: u64 = 4;
 
@@ -49,11 +65,45 @@ pub struct AutoClamp {
     best: u64,
     /// The window, not the data, limited what was sent in this round.
     round_limited: bool,
-    /// The shortest round-trip time of this round.
-    round_rtt: Option<Duration>,
-    /// Of the rounds before, while the window fell and the round-trip time stayed.
-    stuck: u32,
-    stuck_rtt: Duration,
+    round: RoundTrips,
+    /// Rounds in a row whose round-trip times were long.
+    longer: u32,
+    /// When the shortest round-trip time was last seen.
+    confirmed_at: Time,
+    phase: Phase,
+    /// The rates of the last rounds.
+    recent: RecentMax<u64, RECENT>,
+}
+
+/// What the window does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It follows the product.
+    Follow,
+    /// It is small, until the queue must have drained: then round-trip times are the path's own.
+    Drain { rounds: u32, before: u64 },
+    /// It is what it was before it was drained, until the rates are those of this window again.
+    Refill { rounds: u32 },
+}
+
+/// The round-trip times of one round.
+#[derive(Clone, Copy, Debug, Default)]
+struct RoundTrips {
+    least: Option<Duration>,
+    sum: Duration,
+    count: u32,
+}
+
+impl RoundTrips {
+    fn add(&mut self, rtt: Duration) {
+        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
+        self.sum += rtt;
+        self.count += 1;
+    }
+
+    fn mean(&self) -> Option<Duration> {
+        self.sum.checked_div(self.count)
+    }
 }
 
 impl AutoClamp {
@@ -68,9 +118,11 @@ impl AutoClamp {
             full: 0,
             best: 0,
             round_limited: false,
-            round_rtt: None,
-            stuck: 0,
-            stuck_rtt: Duration::ZERO,
+            round: RoundTrips::default(),
+            longer: 0,
+            confirmed_at: now,
+            phase: Phase::Follow,
+            recent: RecentMax::new(),
         }
     }
 
@@ -110,9 +162,13 @@ impl AutoClamp {
     /// Something was delivered.
     pub fn on_delivery(&mut self, delivery: Delivery) {
         let Delivery { now, bytes, rtt, .. } = delivery;
+        let known = self.path.min_rtt();
         self.path.on_delivery(delivery);
         if let Some(rtt) = rtt {
-            self.round_rtt = Some(self.round_rtt.map_or(rtt, |least| least.min(rtt)));
+            self.round.add(rtt);
+            if known.is_none_or(|known| rtt <= scaled(known, SAME)) {
+                self.confirmed_at = now;
+            }
         }
         let (Some(rate), Some(min_rtt)) = (self.path.bandwidth(), self.path.min_rtt()) else { return };
         let path =
@@ -121,24 +177,40 @@ impl AutoClamp {
         if self.path.round_ended() {
             self.on_round(now, min_rtt);
         }
-        if !self.starting
-            && let Some(latest) = self.path.latest_rate()
-        {
-            self.follow(latest, min_rtt);
-        }
+        self.follow();
     }
 
     fn on_round(&mut self, now: Time, min_rtt: Duration) {
         let limited = core::mem::take(&mut self.round_limited);
-        let Some(rtt) = self.round_rtt.take() else { return };
-        let queued = rtt.as_nanos() > u128::from(QUEUED.of(min_rtt.as_nanos() as u64));
+        let round = core::mem::take(&mut self.round);
+        let Some((least, mean)) = round.least.zip(round.mean()) else { return };
+        match &mut self.phase {
+            Phase::Follow => {}
+            Phase::Drain { rounds, .. } | Phase::Refill { rounds } if *rounds > 1 => {
+                *rounds -= 1;
+                return;
+            }
+            Phase::Refill { .. } => self.phase = Phase::Follow,
+            Phase::Drain { before, .. } => {
+                self.window = *before;
+                self.phase = Phase::Refill { rounds: 2 };
+                self.confirmed_at = now;
+                if least > scaled(min_rtt, SAME) {
+                    self.path.relearn(now, least);
+                    // Of a path that is much longer, nothing is known.
+                    self.starting = least > scaled(min_rtt, LONGER);
+                    (self.full, self.best) = (0, 0);
+                }
+                return;
+            }
+        }
         if self.starting {
             let rate = self.path.bandwidth().map_or(0, BitRate::bits_per_sec);
             let grows = rate > Gain(1250).of(self.best);
             self.best = self.best.max(rate);
             if limited {
                 self.full = if grows { 0 } else { self.full + 1 };
-                if queued || self.full >= FULL_ROUNDS {
+                if mean > scaled(min_rtt, FULL) || self.full >= FULL_ROUNDS {
                     self.starting = false;
                 } else {
                     self.window = (2 * self.window).min(MAX_WINDOW);
@@ -146,27 +218,37 @@ impl AutoClamp {
             }
             return;
         }
-        // A longer path looks like a queue that does not drain: learn its delay, or the window would fall
-        // for as long as the shorter one is remembered.
-        let same = rtt.abs_diff(self.stuck_rtt) < rtt / 8;
-        self.stuck = if queued && same { self.stuck + 1 } else { 0 };
-        self.stuck_rtt = rtt;
-        if self.stuck >= REROUTED_ROUNDS {
-            self.path.relearn(now, rtt);
-            self.stuck = 0;
+        self.longer = if least > scaled(min_rtt, LONGER) { self.longer + 1 } else { 0 };
+        let interval = CONFIRM_EVERY.max(min_rtt * CONFIRM_ROUND_TRIPS);
+        if self.longer >= LONGER_ROUNDS || now.saturating_since(self.confirmed_at) >= interval {
+            self.longer = 0;
+            self.phase = Phase::Drain { rounds: 2, before: self.window };
+            let product = self.path.product().map_or(0, |product| product.0);
+            self.window = (product * 3 / 4).min(self.window).max(FLOOR * self.mss);
         }
     }
 
-    fn follow(&mut self, rate: BitRate, min_rtt: Duration) {
-        let product = volume::in_time(rate.bits_per_sec(), min_rtt);
-        let target = GAIN.of(product) + self.bunching.extra();
-        self.window = target.clamp(FLOOR * self.mss, MAX_WINDOW);
+    fn follow(&mut self) {
+        let (Some(rate), Some(min_rtt)) = (self.path.latest_rate(), self.path.min_rtt()) else { return };
+        self.recent.update(self.path.rounds(), rate.bits_per_sec());
+        let product = volume::in_time(self.recent.get(), min_rtt);
+        if self.phase == Phase::Follow && !self.starting {
+            let target = product + SURPLUS.of(product) + self.bunching.extra() / 2;
+            self.window = target.clamp(FLOOR * self.mss, MAX_WINDOW);
+        }
     }
 
     /// The link is back after it carried nothing for a while: it may be another cell.
     pub fn on_link_back(&mut self, now: Time) {
+        self.path.on_gap(now);
         self.bunching.restart(now);
-        self.round_rtt = None;
-        self.stuck = 0;
+        self.round = RoundTrips::default();
+        self.longer = 0;
+        // The window is what it was, until it shows what the link carries now.
+        self.phase = Phase::Refill { rounds: 3 };
     }
+}
+
+fn scaled(time: Duration, gain: Gain) -> Duration {
+    Duration::from_nanos(gain.of(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
 }

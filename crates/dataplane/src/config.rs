@@ -1,6 +1,6 @@
 use serde::{Deserialize, Deserializer, Serialize};
-use shorthaul_congestion::Algorithm;
-use shorthaul_proxy::{AggregateConfig, GatewayConfig, LegConfig};
+use shorthaul_congestion::{Algorithm, RtoFloor, RttConfig};
+use shorthaul_proxy::{AggregateConfig, GatewayConfig, LegConfig, SenderSpec};
 use shorthaul_tcp::Arbitration;
 use shorthaul_types::Bytes;
 use std::fmt;
@@ -24,6 +24,10 @@ pub struct Config {
     pub to_edge: Leg,
     /// How to send toward the rest of the world.
     pub to_wan: Leg,
+    /// How senders in the wide area network are kept to what the edge can carry.
+    pub senders: SenderSpec,
+    /// A file from which the bandwidth of the emulated links is read, again whenever it changes.
+    pub bandwidth_file: Option<PathBuf>,
     /// How the connections to one host at the edge are served together. Left out, each is by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<AggregateConfig>,
@@ -75,6 +79,10 @@ pub struct Leg {
     pub mtu: Option<u32>,
     /// Spread bursts over the round trip.
     pub pacing: bool,
+    /// The shortest retransmission time-out. A link that repairs its own losses, and takes its time over it,
+    /// is better waited for than sent everything again.
+    #[serde(with = "shorthaul_types::serde_duration::option")]
+    pub rto: Option<Duration>,
 }
 
 impl Default for Config {
@@ -86,6 +94,8 @@ impl Default for Config {
             memory: Memory::default(),
             to_edge: Leg::default(),
             to_wan: Leg::default(),
+            senders: SenderSpec::default(),
+            bandwidth_file: None,
             aggregate: None,
             idle_timeout: GatewayConfig::default().idle_timeout,
             drain_timeout: Duration::from_secs(30),
@@ -106,7 +116,7 @@ impl Default for Memory {
 impl Default for Leg {
     fn default() -> Self {
         let LegConfig { congestion, arbiter, initial_window, pacing, .. } = LegConfig::default();
-        Leg { congestion, arbiter, initial_window, mtu: None, pacing }
+        Leg { congestion, arbiter, initial_window, mtu: None, pacing, rto: None }
     }
 }
 
@@ -230,12 +240,18 @@ impl Config {
             return value("wan", format!("`{both}` is named as edge too; an interface leads to one side"));
         }
         let leg = |leg: &Leg| {
-            let Leg { congestion, arbiter, initial_window, mtu, pacing } = *leg;
+            let Leg { congestion, arbiter, initial_window, mtu, pacing, rto } = *leg;
             let usual = LegConfig::default();
-            let mtu = mtu.unwrap_or(usual.mtu);
-            LegConfig { congestion, arbiter, initial_window, mtu, pacing, ..usual }
+            let at_least = |rto| RttConfig { floor: RtoFloor::Whole(rto), ..usual.rtt };
+            let (mtu, rtt) = (mtu.unwrap_or(usual.mtu), rto.map_or(usual.rtt, at_least));
+            LegConfig { congestion, arbiter, initial_window, mtu, pacing, rtt, ..usual }
+        };
+        let senders = match self.senders.resolve(self.memory.per_flow) {
+            Ok(senders) => senders,
+            Err(error) => return value("senders", error.to_string()),
         };
         Ok(GatewayConfig {
+            senders,
             flow_buffer: self.memory.per_flow,
             memory: self.memory.total,
             max_flows: self.memory.max_flows,

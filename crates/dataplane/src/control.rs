@@ -1,4 +1,4 @@
-use crate::{Driven, Forwarder, LoopStats};
+use crate::{BandwidthReport, Driven, Forwarder, LoopStats};
 use serde_json::{Value, json};
 use shorthaul_proxy::{FlowInfo, Gateway, LegInfo};
 use std::fmt::Write as _;
@@ -48,7 +48,8 @@ impl Controlled for Gateway {
 }
 
 /// The socket that a running gateway answers questions on: `flows`, `flows-json`, `counters` and
-/// `counters-json`, one a connection.
+/// `counters-json`, one a connection. It also takes `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s`
+/// from a radio controller.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     listener: UnixListener,
@@ -69,20 +70,26 @@ impl ControlSocket {
         }
     }
 
-    /// Answers one question. Whoever asks gets a moment to say what, for packets wait meanwhile; to
-    /// read the answer it may take longer.
-    pub(crate) fn answer(&self, machine: &impl Controlled, stats: LoopStats) {
+    /// Answers one question, and returns what was told instead of asked. Whoever asks gets a moment to say
+    /// what, for packets wait meanwhile; to read the answer it may take longer.
+    pub(crate) fn answer(&self, machine: &impl Controlled, stats: LoopStats) -> Option<BandwidthReport> {
         const TO_ASK: Duration = Duration::from_millis(20);
         const TO_READ: Duration = Duration::from_secs(10);
-        let Ok((mut stream, _)) = self.listener.accept() else { return };
-        let mut request = [0; 64];
+        let (mut stream, _) = self.listener.accept().ok()?;
+        let mut request = [0; 128];
         let asked = stream.set_read_timeout(Some(TO_ASK)).and_then(|()| stream.read(&mut request));
-        let Ok(len) = asked else { return };
-        let text = answer(String::from_utf8_lossy(&request[..len]).trim(), machine, stats);
+        let request = String::from_utf8_lossy(&request[..asked.ok()?]).trim().to_owned();
+        let told = request.strip_prefix("bandwidth ").map(str::parse::<BandwidthReport>);
+        let text = match &told {
+            None => answer(&request, machine, stats),
+            Some(Ok(report)) => format!("bandwidth {report}\n"),
+            Some(Err(error)) => format!("{error}\n"),
+        };
         let write = move |mut stream: UnixStream| {
             let _ = stream.set_write_timeout(Some(TO_READ)).and_then(|()| stream.write_all(text.as_bytes()));
         };
         let _ = std::thread::Builder::new().name("answer".into()).spawn(move || write(stream));
+        told.and_then(Result::ok)
     }
 }
 
@@ -117,7 +124,7 @@ fn answer(request: &str, machine: &impl Controlled, stats: LoopStats) -> String 
             let _ = writeln!(text, "{}", Value::Object(counters));
         }
         other => {
-            let known = "flows, flows-json, counters or counters-json";
+            let known = "flows, flows-json, counters or counters-json, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
             let _ = writeln!(text, "unknown request `{other}`: ask for {known}");
         }
     }

@@ -1,3 +1,4 @@
+use crate::bandwidth::{BandwidthFile, BandwidthReport, ParseBandwidthError};
 use crate::control::{ControlSocket, Controlled, control_path};
 use crate::routes::{RouteError, is_forwarding};
 use crate::sys::{
@@ -96,6 +97,13 @@ pub enum Notice {
         /// The flows.
         held_flows: usize,
     },
+    /// The edge carries another bandwidth, from a file or the control socket.
+    Bandwidth {
+        /// What was said, or why it was not understood.
+        said: Result<BandwidthReport, ParseBandwidthError>,
+        /// Whether there is an emulated link that it is about.
+        is_heeded: bool,
+    },
     /// Nothing more is recorded; the gateway goes on.
     RecordingEnded {
         /// Why.
@@ -113,6 +121,11 @@ impl fmt::Display for Notice {
             Notice::Abandoned { held_flows } => {
                 write!(f, "the drain timeout is over: {held_flows} flows with undelivered bytes were reset")
             }
+            Notice::Bandwidth { said: Ok(report), is_heeded: true } => write!(f, "bandwidth: {report}"),
+            Notice::Bandwidth { said: Ok(report), is_heeded: false } => {
+                write!(f, "bandwidth: nothing here is `{report}` about; see `senders` in the configuration")
+            }
+            Notice::Bandwidth { said: Err(error), .. } => write!(f, "bandwidth: {error}"),
             Notice::RecordingEnded { error } => {
                 write!(f, "recording ended, the gateway goes on without: {error}")
             }
@@ -203,6 +216,10 @@ fn work<M: Controlled>(
 ) -> Result<(), DaemonError> {
     const IDLE: Duration = Duration::from_secs(1);
     const DRAINING: Duration = Duration::from_millis(10);
+    /// How often a file of bandwidths is looked at.
+    const LOOK: Duration = Duration::from_millis(500);
+    let mut bandwidth_file = config.bandwidth_file.clone().map(BandwidthFile::new);
+    let mut look_at = Time::ZERO;
     let mut end: Option<Time> = None;
     loop {
         let longest = if end.is_some() { DRAINING } else { IDLE };
@@ -212,8 +229,17 @@ fn work<M: Controlled>(
         if let Some(error) = event_loop.take_recording_error() {
             notify(Notice::RecordingEnded { error });
         }
-        if asked {
-            control.answer(event_loop.machine(), event_loop.stats());
+        let told = if asked { control.answer(event_loop.machine(), event_loop.stats()) } else { None };
+        let written = match &mut bandwidth_file {
+            Some(file) if monotonic() >= look_at => {
+                look_at = monotonic() + LOOK;
+                file.poll()
+            }
+            _ => Vec::new(),
+        };
+        for said in written.into_iter().chain(told.map(Ok)) {
+            let is_heeded = said.as_ref().is_ok_and(|report| event_loop.set_bandwidth(report));
+            notify(Notice::Bandwidth { said, is_heeded });
         }
         if signalled && signals.arrived() {
             if end.is_some() {

@@ -1,3 +1,4 @@
+use crate::BandwidthReport;
 use shorthaul_proxy::{CustodyRecord, Gateway};
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{
@@ -31,6 +32,12 @@ pub trait Driven: Machine {
     fn abandon(&mut self, now: Time) {
         let _ = now;
     }
+
+    /// The edge carries another bandwidth from now on. Whether there is what is spoken of.
+    fn set_bandwidth(&mut self, now: Time, report: &BandwidthReport) -> bool {
+        let _ = (now, report);
+        false
+    }
 }
 
 impl Driven for crate::Forwarder {}
@@ -54,6 +61,10 @@ impl Driven for Gateway {
 
     fn abandon(&mut self, now: Time) {
         self.reset_held(now);
+    }
+
+    fn set_bandwidth(&mut self, now: Time, report: &BandwidthReport) -> bool {
+        self.set_path_tail_bandwidth(now, report.cell.as_deref(), report.bandwidth)
     }
 }
 

@@ -1,7 +1,7 @@
 use crate::driver::{Driven, Driver, Outlet};
 use crate::record::{Mark, Recorder};
 use crate::sys::{Tun, monotonic, wait_readable};
-use crate::{BufferPool, Journal};
+use crate::{BandwidthReport, BufferPool, Journal};
 use shorthaul_proxy::CustodyRecord;
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{Datagram, Offload, Payload};
@@ -116,6 +116,13 @@ impl<M: Driven> EventLoop<M> {
         let now = monotonic();
         self.outside.mark(now, Mark::Abandon, &[]);
         self.driver.machine_mut().abandon(now);
+    }
+
+    /// Tells the machine what the edge carries from now on. Whether there is what is spoken of.
+    pub fn set_bandwidth(&mut self, report: &BandwidthReport) -> bool {
+        let now = monotonic();
+        self.outside.mark(now, Mark::Bandwidth, report.to_string().as_bytes());
+        self.driver.machine_mut().set_bandwidth(now, report)
     }
 
     /// Why recording ended before the loop did; said once.

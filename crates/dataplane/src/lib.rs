@@ -5,6 +5,7 @@
 //! [`Journal`] (what survives a crash), [`Recorder`] and [`replay()`] (a live run, again), [`Config`],
 //! [`run_gateway`]. [`HostLoop`] is for the other kind of machine: an endpoint behind one device.
 
+mod bandwidth;
 mod config;
 mod control;
 mod daemon;
@@ -19,6 +20,7 @@ mod replay;
 mod routes;
 pub mod sys;
 
+pub use bandwidth::{BandwidthReport, ParseBandwidthError};
 pub use config::{Config, ConfigError, Leg, Memory, Name};
 pub use control::{Controlled, control_path};
 pub use daemon::{DaemonError, Notice, run_forwarder, run_gateway};

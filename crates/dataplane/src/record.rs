@@ -36,12 +36,14 @@ pub enum Mark {
     Drain,
     /// The machine was told to give up what it held.
     Abandon,
+    /// The machine was told the bandwidth of its emulated links, as the entry's content says.
+    Bandwidth,
     /// The recording ends here, in good order.
     End,
 }
 
 impl Mark {
-    const ALL: [Mark; 5] = [Mark::Turn, Mark::Adopt, Mark::Drain, Mark::Abandon, Mark::End];
+    const ALL: [Mark; 6] = [Mark::Turn, Mark::Adopt, Mark::Drain, Mark::Abandon, Mark::Bandwidth, Mark::End];
 
     /// The comment.
     pub const fn as_str(self) -> &'static str {
@@ -50,6 +52,7 @@ impl Mark {
             Mark::Adopt => "adopt",
             Mark::Drain => "drain",
             Mark::Abandon => "abandon",
+            Mark::Bandwidth => "bandwidth",
             Mark::End => "end",
         }
     }

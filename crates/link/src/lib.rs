@@ -66,6 +66,7 @@ mod loss;
 mod notation;
 mod opportunity;
 mod outage;
+mod radio;
 mod recovery;
 mod server;
 #[cfg(feature = "serde")]
@@ -85,6 +86,7 @@ pub use distribution::Distribution;
 pub use gprs::{GprsPhone, GprsRadio};
 pub use link::{Link, Verdict};
 pub use notation::{NotationError, parse_probability};
+pub use radio::RadioNetwork;
 #[cfg(feature = "serde")]
 pub use spec::{Direction, LinkSpec, LinkSpecError, Preset};
 #[cfg(feature = "serde")]

@@ -136,7 +136,7 @@ impl<T> Link<T> {
         if slot.is_void {
             return self.lose(item, DropReason::Outage);
         }
-        if self.loss.loses(index, loss_probability, slot.departure) {
+        if slot.is_given_up || self.loss.loses(index, loss_probability, slot.departure) {
             return self.lose(item, DropReason::Loss);
         }
         self.send(Entry { delivery: Time::MAX, key, departure: slot.departure, size, item });
@@ -172,7 +172,9 @@ impl<T> Link<T> {
     fn serialize(&mut self, key: u64, size: Bytes, ready: Ready) -> Slot {
         let on_link = Bytes(size.0.saturating_add(self.config.overhead.0));
         let mut slot = self.server.serve(ready, on_link, &mut self.outages);
-        slot.departure += self.recovery.delay(key, size, slot.start);
+        let repair = self.recovery.repair(key, size, slot.start);
+        slot.departure += repair.takes;
+        slot.is_given_up = repair.fails;
         slot
     }
 
@@ -332,6 +334,7 @@ impl<T: Clone> Link<T> {
     fn send_copy(&mut self, key: u64, size: Bytes, item: T) {
         if let Some(slot) = self.enter_queue(key, size)
             && !slot.is_void
+            && !slot.is_given_up
         {
             self.stats.duplicated += 1;
             self.send(Entry { delivery: Time::MAX, key, departure: slot.departure, size, item });

@@ -52,7 +52,12 @@ impl Opportunities {
             }
             let now = self.time();
             if now == Time::MAX {
-                return Slot { start: start.unwrap_or(now), departure: now, is_void: false };
+                return Slot {
+                    start: start.unwrap_or(now),
+                    departure: now,
+                    is_void: false,
+                    is_given_up: false,
+                };
             }
             if let Some(hold) = outages.hold_after(now).filter(|hold| hold.start <= now) {
                 self.skip_to(hold.end);
@@ -64,7 +69,7 @@ impl Opportunities {
             self.left -= used;
             if needed == 0 {
                 let is_void = outages.is_void(start) || outages.is_void(now);
-                return Slot { start, departure: now, is_void };
+                return Slot { start, departure: now, is_void, is_given_up: false };
             }
         }
     }

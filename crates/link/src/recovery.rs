@@ -31,36 +31,44 @@ impl RecoveryClock {
         }
     }
 
-    /// The delay of packet `key` of `size`, which begins to be sent at `start`.
-    pub(crate) fn delay(&mut self, key: u64, size: Bytes, start: Time) -> Duration {
+    /// What recovering packet `key` of `size` takes, which begins to be sent at `start`.
+    pub(crate) fn repair(&mut self, key: u64, size: Bytes, start: Time) -> Repair {
         match self.model {
-            None => Duration::ZERO,
+            None => Repair::default(),
             Some(Recovery::Delay { distribution, share }) => {
-                if share >= 1.0 || self.needs.happens(key, share) {
-                    distribution.sample(self.lasts, key)
-                } else {
-                    Duration::ZERO
-                }
+                let is_needed = share >= 1.0 || self.needs.happens(key, share);
+                let takes = if is_needed { distribution.sample(self.lasts, key) } else { Duration::ZERO };
+                Repair { takes, fails: false }
             }
-            Some(Recovery::RadioBlocks { block, retry, error_good, error_bad, .. }) => {
+            Some(Recovery::RadioBlocks { block, retry, retries, error_good, error_bad, .. }) => {
                 let is_bad = self.phases.as_mut().is_some_and(|phases| phases.is_on_at(start));
                 let error = if is_bad { error_bad } else { error_good };
-                retry.saturating_mul(self.retransmissions(key, size.0.div_ceil(block.0), error))
+                let draw = self.lasts.part(key);
+                let (mut again, mut fails) = (0_u32, false);
+                for number in 0..size.0.div_ceil(block.0) {
+                    let needed = failures(draw, number, error);
+                    let limit = retries.unwrap_or(u32::MAX);
+                    again = again.saturating_add(needed.min(limit));
+                    fails |= needed > limit;
+                }
+                Repair { takes: retry.saturating_mul(again), fails }
             }
         }
     }
+}
 
-    /// How often any of `blocks` blocks has to be sent again: a sum of geometric variables.
-    fn retransmissions(&self, key: u64, blocks: u64, error: f64) -> u32 {
-        if error <= 0.0 {
-            return 0;
-        }
-        let draw = self.lasts.part(key);
-        let log_error = libm::log(error);
-        (0..blocks)
-            .map(|block| (libm::log(draw.positive_unit(block)) / log_error) as u32)
-            .fold(0, u32::saturating_add)
-    }
+/// What the link layer's recovery of a packet comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Repair {
+    /// The time that it takes at the head of the queue.
+    pub takes: Duration,
+    /// It was given up: the packet is lost.
+    pub fails: bool,
+}
+
+/// How often a block fails before it arrives: a geometric variable.
+fn failures(draw: Draw, block: u64, error: f64) -> u32 {
+    if error <= 0.0 { 0 } else { (libm::log(draw.positive_unit(block)) / libm::log(error)) as u32 }
 }
 
 #[cfg(test)]
@@ -74,6 +82,7 @@ mod tests {
         let model = Recovery::RadioBlocks {
             block: Bytes(50),
             retry: Duration::from_millis(20),
+            retries: None,
             error_good: error,
             error_bad: error,
             good: Duration::from_secs(1),
@@ -81,7 +90,8 @@ mod tests {
         };
         let mut clock = RecoveryClock::new(Some(model), Seed(2), Time::ZERO);
         let n = 20_000;
-        let total: f64 = (0..n).map(|key| clock.delay(key, Bytes(1460), Time::ZERO).as_secs_f64()).sum();
+        let total: f64 =
+            (0..n).map(|key| clock.repair(key, Bytes(1460), Time::ZERO).takes.as_secs_f64()).sum();
         // 30 blocks, each p/(1-p) repetitions of 20 ms
         let expected = 30.0 * error / (1.0 - error) * 0.020;
         let got = total / n as f64;
@@ -94,6 +104,7 @@ mod tests {
         let model = Recovery::RadioBlocks {
             block: Bytes(50),
             retry: Duration::from_millis(1),
+            retries: None,
             error_good: 0.0,
             error_bad: 0.5,
             good: secs(3),
@@ -102,9 +113,33 @@ mod tests {
         let mut clock = RecoveryClock::new(Some(model), Seed(2), Time::ZERO);
         let n = 100_000;
         let hit = (0..n)
-            .filter(|&key| !clock.delay(key, Bytes(1500), Time::from_millis(key * 100)).is_zero())
+            .filter(|&key| !clock.repair(key, Bytes(1500), Time::from_millis(key * 100)).takes.is_zero())
             .count();
         assert!((hit as f64 / n as f64 - 0.25).abs() < 0.02, "{hit}");
+    }
+
+    #[test]
+    fn a_block_that_fails_too_often_loses_its_packet() {
+        let secs = Duration::from_secs;
+        let (error, retries) = (0.5, 3);
+        let model = Recovery::RadioBlocks {
+            block: Bytes(500),
+            retry: Duration::from_millis(1),
+            retries: Some(retries),
+            error_good: error,
+            error_bad: error,
+            good: secs(1),
+            bad: secs(1),
+        };
+        let mut clock = RecoveryClock::new(Some(model), Seed(2), Time::ZERO);
+        let n = 100_000;
+        let repairs: alloc::vec::Vec<Repair> =
+            (0..n).map(|key| clock.repair(key, Bytes(1500), Time::ZERO)).collect();
+        // three blocks, each lost when it and its three repetitions fail
+        let expected = 1.0 - (1.0 - error.powi(4)).powi(3);
+        let lost = repairs.iter().filter(|repair| repair.fails).count() as f64 / n as f64;
+        assert!((lost / expected - 1.0).abs() < 0.03, "{lost} for {expected}");
+        assert!(repairs.iter().all(|repair| repair.takes <= Duration::from_millis(9)));
     }
 
     #[test]
@@ -113,7 +148,7 @@ mod tests {
         let model = Recovery::Delay { distribution, share: 0.05 };
         let mut clock = RecoveryClock::new(Some(model), Seed(2), Time::ZERO);
         let n = 100_000;
-        let hit = (0..n).filter(|&key| !clock.delay(key, Bytes(1), Time::ZERO).is_zero()).count();
+        let hit = (0..n).filter(|&key| !clock.repair(key, Bytes(1), Time::ZERO).takes.is_zero()).count();
         assert!((hit as f64 / n as f64 - 0.05).abs() < 0.003, "{hit}");
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Slot {
     pub departure: Time,
     /// An outage swallowed it.
     pub is_void: bool,
+    /// The link layer gave up repairing it.
+    pub is_given_up: bool,
 }
 
 /// When a packet may be serialized at the earliest.
@@ -76,7 +78,7 @@ impl Server {
             }
             _ => self.departure_between_outages(start, size, outages),
         };
-        Slot { start, departure, is_void: starts_in_void || outages.is_void(departure) }
+        Slot { start, departure, is_void: starts_in_void || outages.is_void(departure), is_given_up: false }
     }
 
     /// The general case: the rate changes, or an outage may come in between.

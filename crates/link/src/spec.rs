@@ -11,14 +11,15 @@ use shorthaul_types::{Bytes, Seed};
 use crate::spec_parts::{self, OutagesSpec, RateSpec};
 use crate::{
     Bunching, ConfigError, GprsPhone, GprsRadio, Jitter, LinkConfig, LossModel, OutageTimes, Outages,
-    QueueLimit, Rate, Recovery, Reordering, Trace, Wakeup,
+    QueueLimit, RadioNetwork, Rate, Recovery, Reordering, Trace, Wakeup,
 };
 
 /// A link as people write it in TOML. Every key may be left out; what is left out comes from the preset, or
 /// does nothing. The units are written with the numbers.
 ///
 /// ```toml
-/// preset = "gprs"                    # or "gprs-4+1", "gprs-moving", "gprs-4+1-moving"
+/// preset = "gprs"                    # or "gprs-4+1", "gprs-moving", "gprs-4+1-moving",
+///                                    # "radio-gprs", "radio-umts", "radio-lte"
 /// rate = "32 Mbit/s"                 # or "unlimited", or a table:
 /// # rate = { trace = "lte.down" }    # mahimahi's format
 /// # rate = { cellular = { mean = "10 Mbit/s", variation = 0.7 } }
@@ -103,6 +104,15 @@ pub enum Preset {
     /// A 4+1 GPRS phone with outages.
     #[serde(rename = "gprs-4+1-moving")]
     Gprs4Plus1Moving,
+    /// GPRS by its radio blocks; see [`LinkConfig::radio_downlink`].
+    #[serde(rename = "radio-gprs")]
+    RadioGprs,
+    /// UMTS by its radio blocks.
+    #[serde(rename = "radio-umts")]
+    RadioUmts,
+    /// An LTE-like network by its transport blocks.
+    #[serde(rename = "radio-lte")]
+    RadioLte,
 }
 
 /// One of the two directions of a link.
@@ -256,11 +266,21 @@ impl Preset {
             Preset::Gprs4Plus1 => (GprsPhone::FourPlusOne, GprsRadio::Ideal),
             Preset::GprsMoving => (GprsPhone::ThreePlusOne, GprsRadio::Outages(link_seed)),
             Preset::Gprs4Plus1Moving => (GprsPhone::FourPlusOne, GprsRadio::Outages(link_seed)),
+            Preset::RadioGprs => return radio(RadioNetwork::Gprs, direction),
+            Preset::RadioUmts => return radio(RadioNetwork::Umts, direction),
+            Preset::RadioLte => return radio(RadioNetwork::Lte, direction),
         };
         match direction {
             Direction::Down => LinkConfig::gprs_downlink(phone, radio),
             Direction::Up => LinkConfig::gprs_uplink(phone, radio),
         }
+    }
+}
+
+fn radio(network: RadioNetwork, direction: Direction) -> LinkConfig {
+    match direction {
+        Direction::Down => LinkConfig::radio_downlink(network),
+        Direction::Up => LinkConfig::radio_uplink(network),
     }
 }
 

@@ -355,6 +355,7 @@ enum RecoveryTable {
         block: Bytes,
         #[serde(with = "serde_duration")]
         retry: Duration,
+        retries: Option<u32>,
         #[serde(deserialize_with = "probability")]
         error_good: f64,
         #[serde(deserialize_with = "probability")]
@@ -381,8 +382,8 @@ pub(crate) fn recovery<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<
         |table| {
             Ok(Some(Some(match table {
                 RecoveryTable::Delay { delay, share } => Recovery::Delay { distribution: delay, share },
-                RecoveryTable::RadioBlocks { block, retry, error_good, error_bad, good, bad } => {
-                    Recovery::RadioBlocks { block, retry, error_good, error_bad, good, bad }
+                RecoveryTable::RadioBlocks { block, retry, retries, error_good, error_bad, good, bad } => {
+                    Recovery::RadioBlocks { block, retry, retries, error_good, error_bad, good, bad }
                 }
             })))
         },

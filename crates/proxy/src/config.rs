@@ -1,4 +1,4 @@
-use crate::AggregateConfig;
+use crate::{AggregateConfig, SenderControl};
 use core::time::Duration;
 use shorthaul_congestion::{Algorithm, RttConfig};
 use shorthaul_tcp::{AckPolicy, Arbitration};
@@ -57,6 +57,8 @@ pub struct GatewayConfig {
     pub edge: LegConfig,
     /// The leg toward the rest of the world.
     pub wan: LegConfig,
+    /// How senders in the wide area network are kept to what the edge can carry.
+    pub senders: SenderControl,
     /// How the connections to one host at the edge are served together; `None` leaves each to itself, with
     /// the congestion control of its leg.
     pub aggregate: Option<AggregateConfig>,
@@ -75,6 +77,7 @@ impl Default for GatewayConfig {
             idle_timeout: Duration::from_secs(124 * 60),
             edge: LegConfig::default(),
             wan: LegConfig::default(),
+            senders: SenderControl::default(),
             aggregate: None,
             hash_seed: 0,
         }

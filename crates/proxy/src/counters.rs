@@ -43,6 +43,8 @@ counters! {
     unsplit_options,
     /// Segments dropped because they lay outside what the connection can hold.
     segments_unacceptable,
+    /// Datagrams dropped because an emulated link had no room for them.
+    path_tail_dropped,
     /// Resets dropped or challenged (RFC 5961).
     resets_challenged,
 }

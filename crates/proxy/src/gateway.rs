@@ -1,9 +1,11 @@
 mod aggregation;
+mod tails;
 
 use crate::aggregate::{Hosts, Member};
 use crate::end::Side;
 use crate::handshake::{Handshake, Step};
 use crate::orphan::{Orphan, Ruling};
+use crate::path_tail::PathTails;
 use crate::split_flow::{Budget, Fate, Odd};
 use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, SplitFlow};
 use alloc::boxed::Box;
@@ -32,7 +34,7 @@ const SEARCH: usize = 256;
 const SHORT_OFFER: u64 = 64 * 1024;
 
 #[derive(Debug)]
-struct Keyed(u64);
+pub(crate) struct Keyed(pub u64);
 
 impl BuildHasher for Keyed {
     type Hasher = SipHasher13;
@@ -62,6 +64,8 @@ struct Entry {
     ready: bool,
     custody_due: bool,
     allocated: usize,
+    /// The emulated link that the flow is behind, and what is booked there.
+    tail: Option<(u32, u64)>,
     /// Its part in the aggregate of its mobile host.
     member: Option<Box<Member>>,
 }
@@ -83,6 +87,7 @@ pub struct Gateway {
     ready: VecDeque<u32>,
     custody_due: Vec<u32>,
     passing: TxBatch,
+    tails: Option<PathTails>,
     allocated: usize,
     draining: bool,
     counters: Counters,
@@ -101,6 +106,7 @@ impl Gateway {
     pub fn new(config: GatewayConfig) -> Self {
         Gateway {
             table: HashMap::with_hasher(Keyed(config.hash_seed)),
+            tails: PathTails::of(&config),
             hosts: config.aggregate.clone().map(Hosts::new),
             config,
             entries: Vec::new(),
@@ -136,7 +142,7 @@ impl Gateway {
     /// Every flow that is known.
     pub fn flows(&self) -> impl Iterator<Item = FlowInfo> + '_ {
         self.entries.iter().flatten().map(|entry| match &entry.phase {
-            Phase::Split(flow) => flow.info(self.now),
+            Phase::Split(flow) => self.with_host(flow.info(self.now), flow, entry),
             phase => FlowInfo {
                 key: entry.key,
                 state: if matches!(phase, Phase::Orphan(_)) { "orphan" } else { "opening" },
@@ -229,6 +235,7 @@ impl Gateway {
             ready: false,
             custody_due: false,
             allocated: 0,
+            tail: None,
             member: None,
         };
         self.sweep_at.get_or_insert(now + self.config.idle_timeout / SWEEPS);
@@ -251,6 +258,7 @@ impl Gateway {
             self.leave(&mut entry);
             self.table.remove(&canonical(entry.key));
             self.allocated -= entry.allocated;
+            self.leave_tail(entry.tail);
             self.free.push(index);
             if matches!(entry.phase, Phase::Split(_)) && !entry.custody_due {
                 self.custody_due.push(index);
@@ -314,6 +322,13 @@ impl Gateway {
                 let held = flow.allocated();
                 self.allocated = self.allocated - entry.allocated + held;
                 entry.allocated = held;
+                if let (Some((tail, booked)), Some((side, _)), Some(tails)) =
+                    (&mut entry.tail, flow.emulated(), &mut self.tails)
+                {
+                    let held = flow.held_for(side).0;
+                    tails.book(*tail, *booked, held);
+                    *booked = held;
+                }
                 if !core::mem::replace(&mut entry.ready, true) {
                     self.ready.push_back(index);
                 }
@@ -349,7 +364,6 @@ impl Gateway {
             }
             return self.forward(port, packet);
         };
-        let budget = self.within_host(index, self.budget());
         let Some(entry) = self.entries[index as usize].as_mut() else {
             return self.forward(port, packet);
         };
@@ -368,14 +382,7 @@ impl Gateway {
                     self.forward(port, packet);
                 }
             },
-            Phase::Split(flow) => {
-                entry.last_active = now;
-                let fate = flow.on_packet(now, side, packet, budget, &mut self.passing);
-                let Odd { unacceptable, challenged } = flow.take_odd();
-                self.counters.segments_unacceptable += unacceptable;
-                self.counters.resets_challenged += challenged;
-                self.settle(index, fate);
-            }
+            Phase::Split(_) => self.handle_split(now, index, side, packet),
             Phase::Closed => self.forward(port, packet),
             Phase::Orphan(_) if opens => {
                 self.remove(index);
@@ -419,7 +426,6 @@ impl Gateway {
 
     /// The third segment of a handshake: passes on its acknowledgment and steps in.
     fn open(&mut self, now: Time, port: PortId, index: u32, packet: Packet) {
-        let budget = self.budget();
         let Some(entry) = self.entries[index as usize].as_mut() else { return };
         let Phase::Opening(handshake) = core::mem::replace(&mut entry.phase, Phase::Closed) else { return };
         let Some(mut flow) = SplitFlow::step_in(now, *handshake, &self.config) else {
@@ -427,15 +433,30 @@ impl Gateway {
             return self.forward(port, packet);
         };
         self.counters.flows_split += 1;
+        entry.tail = Self::join_tail(&mut self.tails, now, self.counters.flows_split, &mut flow);
         // The server's handshake ends with an acknowledgment, whatever else this segment holds.
         let carries_data =
             packet.as_tcp().is_some_and(|s| !s.payload.is_empty() || s.header.flags.contains(TcpFlags::FIN));
         if !carries_data {
             self.passing.push((opposite(port), packet.clone()));
         }
-        let fate = flow.on_packet(now, Side::Client, packet, budget, &mut self.passing);
         entry.phase = Phase::Split(Box::new(flow));
         self.join(now, index);
+        self.handle_split(now, index, Side::Client, packet);
+    }
+
+    /// A packet of a flow that is split.
+    fn handle_split(&mut self, now: Time, index: u32, side: Side, packet: Packet) {
+        let budget = self.within_host(index, self.budget());
+        let admitted = self.admit(now, index, packet);
+        let Some(entry) = self.entries[index as usize].as_mut() else { return };
+        let Phase::Split(flow) = &mut entry.phase else { return };
+        entry.last_active = now;
+        let Some(packet) = admitted else { return };
+        let fate = flow.on_packet(now, side, packet, budget, &mut self.passing);
+        let Odd { unacceptable, challenged } = flow.take_odd();
+        self.counters.segments_unacceptable += unacceptable;
+        self.counters.resets_challenged += challenged;
         self.settle(index, fate);
     }
 
@@ -482,6 +503,7 @@ impl Machine for Gateway {
             self.step_out_of_idle(now, idle, self.entries.len().div_ceil(SWEEPS as usize));
             self.sweep_at = (!self.table.is_empty()).then(|| now + idle / SWEEPS);
         }
+        self.release_tokens(now);
         self.on_host_timeouts(now);
         while let Some((at, index)) = self.timers.pop_due(now) {
             let Some(entry) = self.entries[index as usize].as_mut() else { continue };
@@ -532,7 +554,9 @@ impl Machine for Gateway {
 
     fn poll_timeout(&self) -> Option<Deadline> {
         let sweep = self.sweep_at.map(|at| Deadline { at, timer: "idle-sweep" });
+        let tails = self.tails.as_ref().and_then(PathTails::poll_timeout);
         let hosts = self.hosts.as_ref().and_then(|hosts| hosts.timers.next());
-        Deadline::earliest(Deadline::earliest(self.timers.next(), hosts), sweep)
+        let others = Deadline::earliest(sweep, tails);
+        Deadline::earliest(Deadline::earliest(self.timers.next(), hosts), others)
     }
 }

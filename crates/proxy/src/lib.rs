@@ -7,6 +7,7 @@
 //! Reading order: [`GatewayConfig`]; `End` (what we know of an end, to speak in its name);
 //! `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
 //! around one buffer); [`Gateway`] (all flows, as one [`shorthaul_wire::Machine`]);
+//! [`SenderControl`] (how senders in the wide area network are kept to the edge's rate);
 //! [`CustodyRecord`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose connections
 //! are served together).
 #![no_std]
@@ -23,6 +24,8 @@ mod flow_info;
 mod gateway;
 mod handshake;
 mod orphan;
+mod path_tail;
+mod senders;
 mod split_flow;
 
 pub use aggregate::{AggregateConfig, Clamp, Class, HostInfo, Invitations};
@@ -32,4 +35,8 @@ pub use custody::CustodyRecord;
 pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
 pub use gateway::Gateway;
+pub use path_tail::{Cell, ParsePrefixError, PathTailConfig, Prefix, TailScope};
+pub use senders::{AckRule, SenderControl, WindowRule};
+#[cfg(feature = "serde")]
+pub use senders::{CellSpec, SenderSpec, SenderSpecError, TailShare};
 pub use split_flow::SplitFlow;

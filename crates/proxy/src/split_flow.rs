@@ -1,16 +1,21 @@
+mod acknowledging;
 mod governed;
 
 use crate::aggregate::LinkLost;
 use crate::end::{End, Side};
 use crate::handshake::{Agreed, Handshake};
-use crate::{CustodyRecord, FlowInfo, GatewayConfig, LegConfig, LegInfo};
+use crate::path_tail::EmulatedHost;
+use crate::senders::{Gate, Invitation};
+use crate::{AckRule, CustodyRecord, FlowInfo, GatewayConfig, LegConfig, LegInfo, SenderControl};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{Ack, Governor, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig};
+use shorthaul_tcp::{
+    Ack, AckPolicy, Governor, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig,
+};
 use shorthaul_types::{Bytes, Deadline, FlowKey, PortId, Seed, Time};
 use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch};
 
@@ -52,6 +57,12 @@ struct Direction {
     keep_alive: bool,
     /// A packet of it was marked (CE): say so until the end has slowed down (RFC 3168 §6.1.3).
     echo_congestion: bool,
+    /// What its sender is acknowledged instead of what has come, where the path's tail is emulated.
+    emulated: Option<Box<EmulatedHost>>,
+    /// What keeps acknowledgments back, where they wait for the far end's.
+    gate: Option<Gate>,
+    /// How much its sender is invited to send.
+    invitation: Invitation,
 }
 
 /// A TCP connection that we stand in: two directions, each a [`Receiver`] toward the one end and a
@@ -103,7 +114,7 @@ impl SplitFlow {
             opened: now,
             draining: false,
             odd: Odd::default(),
-            allotted: None,
+            allotted: config.aggregate.is_some().then_some(0), // until its aggregate says how much
         };
         if ambiguous {
             flow.directions.iter_mut().for_each(|d| d.sender.on_syn_retransmitted());
@@ -143,13 +154,18 @@ impl SplitFlow {
     /// delivered.
     pub(crate) fn drain(&mut self) -> Fate {
         self.draining = true;
-        self.directions.iter_mut().for_each(|d| d.receiver.discard());
+        for direction in &mut self.directions {
+            direction.receiver.discard();
+            if direction.emulated.take().is_some() | direction.gate.take().is_some() {
+                direction.receiver.request_ack(); // what we hold is ours to deliver: no more waiting
+            }
+        }
         self.drained()
     }
 
     /// Whether nothing is held or under way: it would not notice if it were stepped out of.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.holds_bytes() && self.directions.iter().all(|d| d.sender.is_idle())
+        !self.holds_bytes() && self.directions.iter().all(|d| d.sender.is_idle() && !d.owes_ack())
     }
 
     fn drained(&self) -> Fate {
@@ -247,9 +263,16 @@ impl SplitFlow {
             let urgent = &mut self.ends[side.index()].urgent;
             *urgent = (*urgent).max(Some(end));
         }
-        let Direction { receiver, sender, .. } = &mut self.directions[side.index()];
+        let Direction { receiver, sender, emulated, gate, .. } = &mut self.directions[side.index()];
+        let had_gap = receiver.has_gap();
         if !make_room(receiver, sender.queue().allocated(), offset, segment.payload.allocated(), budget) {
             return receiver.request_ack();
+        }
+        if had_gap
+            && !receiver.has_gap()
+            && let Some(emulated) = emulated
+        {
+            emulated.forget_early();
         }
         let segment = Segment {
             offset,
@@ -259,6 +282,9 @@ impl SplitFlow {
             timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
         };
         receiver.on_segment(now, segment, sender.queue_mut(), 2 * budget.window as usize);
+        if gate.is_some() && !receiver.sack_ranges().is_empty() {
+            receiver.request_ack(); // what lies behind a gap, or came twice, is reported as ever
+        }
         if receiver.is_finished() {
             sender.finish();
         }
@@ -273,7 +299,7 @@ impl SplitFlow {
         let window = u64::from(header.window) << shift;
         let invites = &mut self.ends[near].invites;
         *invites = (*invites).max(ack + window);
-        let Direction { receiver, sender, .. } = &mut self.directions[far];
+        let Direction { receiver, sender, emulated, gate, invitation, .. } = &mut self.directions[far];
         let una = sender.una();
         let sack: ArrayVec<(u64, u64), 4> = header
             .options
@@ -294,8 +320,20 @@ impl SplitFlow {
                 echo: None, // the timestamps are the ends' own, and so are their clocks
             },
         );
+        if sender.una() > una {
+            let held = sender.queue().len();
+            if let Some(gate) = gate {
+                gate.on_delivered(sender.una().min(receiver.data_end()), held);
+            }
+            if invitation.on_delivered(now, sender.una() - una, held) {
+                receiver.request_ack();
+            }
+        }
         if sender.is_finished() {
             receiver.confirm_fin();
+            if let Some(emulated) = emulated {
+                emulated.catch_up(receiver.data_end()); // the far end has it all
+            }
         }
     }
 
@@ -340,7 +378,7 @@ impl SplitFlow {
         let receiver = &mut self.directions[near].receiver;
         let ours = end <= receiver.ack() && !bare;
         // An acknowledgment of less than we acknowledged ourselves is of no use to the far end.
-        let stale = bare && ack < self.directions[far].receiver.ack();
+        let stale = bare && ack < self.directions[far].ack();
         if ours {
             self.directions[near].receiver.request_ack();
         } else if !stale {
@@ -357,6 +395,7 @@ impl SplitFlow {
                 continue;
             }
             let held = queue.len().max((queue.allocated() + direction.receiver.allocated()) as u64 / 2);
+            let limit = direction.invitation.limit(limit);
             let free = self.invited(side, limit.saturating_sub(held));
             self.directions[side.index()].receiver.offer(free);
         }
@@ -384,7 +423,12 @@ impl SplitFlow {
 
     /// Timers may have fired.
     pub(crate) fn on_timeout(&mut self, now: Time, out: &mut TxBatch) -> Fate {
-        self.directions.iter_mut().for_each(|d| d.sender.on_timeout(now));
+        for Direction { receiver, sender, invitation, .. } in &mut self.directions {
+            sender.on_timeout(now);
+            if invitation.on_timeout(now) {
+                receiver.request_ack();
+            }
+        }
         if self.directions.iter().any(|d| d.sender.has_given_up()) {
             return self.reset_both(out);
         }
@@ -403,6 +447,7 @@ impl SplitFlow {
     pub(crate) fn poll_timeout(&self) -> Option<Deadline> {
         self.directions.iter().fold(None, |earliest, d| {
             let earliest = Deadline::earliest(earliest, d.sender.poll_timeout());
+            let earliest = Deadline::earliest(earliest, d.invitation.poll_timeout());
             Deadline::earliest(earliest, d.receiver.poll_timeout())
         })
     }
@@ -415,8 +460,8 @@ impl SplitFlow {
         let mut more = false;
         for side in Side::BOTH {
             let (near, far) = (side.index(), side.other().index());
-            let receiver = &self.directions[near].receiver;
-            if receiver.wants_ack(now) && !receiver.sack_ranges().is_empty() {
+            let direction = &self.directions[near];
+            if direction.wants_ack(now) && !direction.sack_ranges().is_empty() {
                 out.push(self.acknowledge(side));
             }
             let mut turns = TURN;
@@ -425,8 +470,11 @@ impl SplitFlow {
                 out.push(self.data_toward(side, outgoing));
                 turns -= 1;
             }
+            let Direction { sender, invitation, .. } = &mut self.directions[far];
+            invitation.on_sent(now, sender.in_flight() > 0);
             more |= turns == 0;
-            if self.directions[near].receiver.wants_ack(now) {
+            // datagrams out of order are acknowledged one by one: their sender counts
+            while self.directions[near].wants_ack(now) {
                 out.push(self.acknowledge(side));
             }
         }
@@ -442,13 +490,13 @@ impl SplitFlow {
         if self.agreed.sack {
             let space = self.ends[side.index()].space;
             let room = if self.agreed.timestamps { 3 } else { 4 };
-            for (left, right) in self.directions[side.index()].receiver.sack_ranges().into_iter().take(room) {
+            for (left, right) in self.directions[side.index()].sack_ranges().into_iter().take(room) {
                 options.sack.push(SackBlock { left: space.seq(left), right: space.seq(right) });
             }
         }
         let mut header = self.header_toward(side, seq, TcpFlags::ACK);
         header.options = options;
-        self.directions[side.index()].receiver.on_ack_sent();
+        self.directions[side.index()].on_ack_sent(false);
         self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
     }
 
@@ -476,7 +524,7 @@ impl SplitFlow {
         let mss = self.directions[far].sender.mss();
         let gso_size = (payload.len() > mss as usize).then(|| NonZeroU16::new(mss as u16)).flatten();
         let ect = if self.agreed.ecn && !payload.is_empty() && !outgoing.retransmission { 2 } else { 0 };
-        self.directions[side.index()].receiver.on_ack_sent();
+        self.directions[side.index()].on_ack_sent(true);
         self.packet_toward(side, TcpSegment { header, payload, gso_size }, ect)
     }
 
@@ -496,16 +544,16 @@ impl SplitFlow {
             src_port: far.port,
             dst_port: near.port,
             seq: far.space.seq(offset),
-            ack: near.space.seq(direction.receiver.ack()),
+            ack: near.space.seq(direction.ack()),
             flags: flags | echo,
-            window: (direction.receiver.window() >> shift).min(u64::from(u16::MAX)) as u16,
+            window: (direction.window() >> shift).min(u64::from(u16::MAX)) as u16,
             ..TcpHeader::default()
         }
     }
 
     fn options_toward(&self, side: Side) -> TcpOptions {
         let far = &self.ends[side.other().index()];
-        let ecr = self.directions[side.index()].receiver.ts_recent().unwrap_or(0);
+        let ecr = self.directions[side.index()].ts_recent().unwrap_or(0);
         let timestamps = far.ts_val.filter(|_| self.agreed.timestamps).map(|val| Timestamps { val, ecr });
         TcpOptions { timestamps, ..TcpOptions::default() }
     }
@@ -520,8 +568,8 @@ impl SplitFlow {
     pub fn custody(&self) -> CustodyRecord {
         let directions = Side::BOTH.map(|side| {
             let space = self.ends[side.index()].space;
-            let Direction { receiver, sender, .. } = &self.directions[side.index()];
-            (space.seq(receiver.ack()), space.seq(sender.una()))
+            let direction = &self.directions[side.index()];
+            (space.seq(direction.ack()), space.seq(direction.sender.una()))
         });
         CustodyRecord { flow: self.key, client_port: self.ends[0].attachment, directions }
     }
@@ -627,7 +675,10 @@ impl Direction {
         let sender = if governed { governed_by_aggregate(sender, params) } else { sender };
         // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
         let edge = 1 + u64::from(to.window);
-        let mut receiver = Receiver::new(1, 1 + u64::from(to.window), mss, leg(from).ack);
+        let to_edge = to.attachment == PortId(0);
+        let rules = if to_edge { config.senders.clone() } else { SenderControl::default() };
+        let ack = if rules.acks == AckRule::Early { leg(from).ack } else { AckPolicy::ByOwner };
+        let mut receiver = Receiver::new(1, 1 + u64::from(to.window), mss, ack);
         if let Some(val) = from.ts_val.filter(|_| agreed.timestamps) {
             receiver.set_ts_recent(val);
         }
@@ -636,6 +687,9 @@ impl Direction {
             sender: Sender::new(now, 1, edge, sender),
             keep_alive: false,
             echo_congestion: false,
+            emulated: None,
+            gate: Gate::of(&rules.acks, 1),
+            invitation: Invitation::new(now, rules.window, mss),
         }
     }
 }

@@ -4,9 +4,12 @@
 
 use proptest::prelude::*;
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_proxy::{Gateway, GatewayConfig};
+use shorthaul_proxy::{
+    AckRule, AggregateConfig, Clamp, Gateway, GatewayConfig, PathTailConfig, SenderControl, TailScope,
+    WindowRule,
+};
 use shorthaul_tcp::{Ack, AckPolicy, ByteQueue, Receiver, Segment, Sender, SenderConfig};
-use shorthaul_types::{Bytes, PortId, SeqNum, SeqSpace, Time};
+use shorthaul_types::{BitRate, Bytes, PortId, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{
     IpHeader, Ipv4Header, Machine, Packet, Payload, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment,
 };
@@ -204,8 +207,21 @@ struct World {
 
 impl World {
     fn new(isn: [u32; 2], totals: [u64; 2], faults: Faults) -> World {
-        let mut gateway =
-            Gateway::new(GatewayConfig { flow_buffer: Bytes(100_000), ..GatewayConfig::default() });
+        World::with(isn, totals, faults, GatewayConfig::default())
+    }
+
+    fn behind(senders: SenderControl, isn: [u32; 2], totals: [u64; 2], faults: Faults) -> World {
+        World::with(isn, totals, faults, GatewayConfig { senders, ..GatewayConfig::default() })
+    }
+
+    /// The client is a mobile host whose connections are served with this shared window, if with any.
+    fn aggregating(isn: [u32; 2], totals: [u64; 2], faults: Faults, clamp: Option<Clamp>) -> World {
+        let aggregate = clamp.map(|clamp| AggregateConfig { clamp, ..AggregateConfig::default() });
+        World::with(isn, totals, faults, GatewayConfig { aggregate, ..GatewayConfig::default() })
+    }
+
+    fn with(isn: [u32; 2], totals: [u64; 2], faults: Faults, config: GatewayConfig) -> World {
+        let mut gateway = Gateway::new(GatewayConfig { flow_buffer: Bytes(100_000), ..config });
         let ends = [End::new(1, 2, isn[0], isn[1], totals[0]), End::new(2, 1, isn[1], isn[0], totals[1])];
         // The handshake, which this test does not disturb.
         let options = TcpOptions { mss: Some(MSS as u16), sack_permitted: true, ..TcpOptions::default() };
@@ -300,15 +316,24 @@ impl World {
     }
 }
 
+/// No aggregation, or a window.
+fn clamp() -> impl Strategy<Value = Option<Clamp>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(Clamp::Auto)),
+        (1000u64..50_000).prop_map(|size| Some(Clamp::Fixed(Bytes(size))))
+    ]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
     fn whatever_the_links_do_the_stream_arrives_whole(
         seed: u64, isn: [u32; 2], up in 0u64..200_000, down in 0u64..200_000,
-        loss in 0u64..80, reorder in 0u64..100, duplicate in 0u64..50,
+        loss in 0u64..80, reorder in 0u64..100, duplicate in 0u64..50, clamp in clamp(),
     ) {
         let faults = Faults { state: seed, loss, reorder, duplicate };
-        let mut world = World::new(isn, [up, down], faults);
+        let mut world = World::aggregating(isn, [up, down], faults, clamp);
         let finished = world.run(|world| {
             let held = world.gateway.allocated();
             assert!(held < 2_000_000, "{held} bytes held for buffers of 2 × 100 kB");
@@ -320,9 +345,10 @@ proptest! {
     #[test]
     fn a_gateway_that_steps_out_breaks_nothing(
         seed: u64, isn: [u32; 2], up in 1u64..200_000, down in 1u64..200_000, loss in 0u64..30, when in 0u64..3000,
+        clamp in clamp(),
     ) {
         let faults = Faults { state: seed, loss, reorder: 10, duplicate: 10 };
-        let mut world = World::new(isn, [up, down], faults);
+        let mut world = World::aggregating(isn, [up, down], faults, clamp);
         let mut drained = false;
         let finished = world.run(|world| {
             if !drained && world.now >= Time::from_millis(when) {
@@ -334,6 +360,97 @@ proptest! {
         world.check_bytes();
         prop_assert_eq!(world.gateway.held_flows(), 0);
     }
+}
+
+/// A tail of 2 Mbit/s to each host: a segment of 1040 bytes takes 4.16 ms.
+fn tail() -> SenderControl {
+    let tail = PathTailConfig {
+        bandwidth: BitRate::from_bits_per_sec(2_000_000),
+        queue: Bytes(12_000),
+        buffer: Bytes(25_000),
+        scope: TailScope::Host,
+    };
+    SenderControl { acks: AckRule::PathTail(tail), ..SenderControl::default() }
+}
+
+/// What the gateway holds for the host at the edge, and up to where that host has acknowledged.
+fn toward_edge(gateway: &Gateway) -> Option<(u64, u64)> {
+    let leg = gateway.flows().next()?.legs?[1].clone();
+    Some((leg.buffered, leg.delivered))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn an_emulated_tail_acknowledges_only_what_is_held_and_holds_only_so_much(
+        seed: u64, isn: [u32; 2], up in 0u64..50_000, down in 0u64..200_000,
+        loss in 0u64..60, reorder in 0u64..100, duplicate in 0u64..50, drain in prop::option::of(0u64..3000),
+    ) {
+        let faults = Faults { state: seed, loss, reorder, duplicate };
+        let mut world = World::behind(tail(), isn, [up, down], faults);
+        let mut drained = false;
+        let finished = world.run(|world| {
+            // while it drains, the ends acknowledge to each other what passes
+            if let Some((held, delivered)) = toward_edge(&world.gateway).filter(|_| !drained) {
+                // in the gateway's offsets as in the sender's: 0 is the SYN
+                let acknowledged = world.ends[1].sender.una() - 1;
+                assert!(acknowledged <= delivered + held + 1, "{acknowledged} of {delivered} and {held}");
+                // what is out of order is not counted against what fills its gap
+                assert!(held <= 2 * 25_000 + u64::from(MSS), "{held} bytes held");
+            }
+            if !drained && drain.is_some_and(|at| world.now >= Time::from_millis(at)) {
+                drained = true;
+                world.gateway.drain(world.now);
+            }
+        });
+        prop_assert!(finished, "stuck at {}: {:#?}", world.now, world.gateway.flows().collect::<Vec<_>>());
+        world.check_bytes();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn however_senders_are_kept_back_the_stream_arrives_whole(
+        seed: u64, isn: [u32; 2], up in 0u64..50_000, down in 0u64..200_000,
+        loss in 0u64..60, reorder in 0u64..100, duplicate in 0u64..50, which in 0usize..4,
+    ) {
+        let queue = Bytes(10_000);
+        let controls = [
+            SenderControl { acks: AckRule::Delivered, window: WindowRule::Freeze { after: 8 * DELAY } },
+            SenderControl { acks: AckRule::Regulated { queue }, ..SenderControl::default() },
+            SenderControl { window: WindowRule::Clamp(queue), ..SenderControl::default() },
+            SenderControl { window: WindowRule::ConstantQueue { queue }, ..SenderControl::default() },
+        ];
+        let faults = Faults { state: seed, loss, reorder, duplicate };
+        let mut world = World::behind(controls[which].clone(), isn, [up, down], faults);
+        let finished = world.run(|world| {
+            let Some((_, delivered)) = toward_edge(&world.gateway).filter(|_| which < 2) else { return };
+            let acknowledged = world.ends[1].sender.una() - 1;
+            assert!(acknowledged <= delivered + 1, "{acknowledged} of {delivered} acknowledged");
+        });
+        prop_assert!(finished, "stuck at {}: {:#?}", world.now, world.gateway.flows().collect::<Vec<_>>());
+        world.check_bytes();
+    }
+}
+
+#[test]
+fn a_sender_keeps_to_the_rate_of_the_emulated_tail() {
+    let faults = Faults { state: 1, loss: 0, reorder: 0, duplicate: 0 };
+    let mut world = World::behind(tail(), [1, 2], [0, 1_000_000], faults);
+    let mut most = 0;
+    assert!(world.run(|world| {
+        most = most.max(toward_edge(&world.gateway).map_or(0, |(held, _)| held));
+        assert!(world.ends[1].sender.peer_window() >= 25_000, "the window was closed");
+    }));
+    world.check_bytes();
+    // 1000 segments of 1040 bytes at 2 Mbit/s, and the handful of round trips at both ends
+    let time = world.now.as_secs_f64();
+    assert!((4.16..4.5).contains(&time), "took {time} s");
+    assert!(world.gateway.counters().path_tail_dropped > 0, "a full queue drops");
+    assert!(world.ends[1].sender.stats().retransmitted > 0, "and its sender reacts");
+    assert_eq!(world.ends[1].sender.stats().timeouts, 0);
+    assert!(most <= 25_000, "{most} bytes held");
 }
 
 #[test]

@@ -1,21 +1,45 @@
-//! Relays on the kernel's TCP: a connection comes in, another goes on, and bytes are moved from one to
-//! the other within the kernel. And what it takes to find out whether a relay would help: the
-//! round-trip time, loss and rate of the way to a peer.
+//! The relay network on the kernel's TCP: a connection comes in, another goes on, and bytes are moved
+//! from one to the other within the kernel. And what it takes to find out whether a relay would help:
+//! the round-trip time, loss and rate of the way to a peer.
 //!
-//! Reading order: [`Relay`] (accepting, and going on), `session` (one connection and its other half),
-//! [`Echo`] (what a measurement talks to), [`measure()`], [`discovery`] (finding relays).
+//! Reading order: [`Endpoint`] and [`Route`], [`request`] and [`answer`] (what is said to a node, and
+//! what it says), `sign`, `secret`, `policy` and `account` (who may do what), `socket` and `pump` (legs,
+//! and bytes between them), `links` (connecting onward), [`Node`] (accepting), [`Client`]; [`Echo`] and
+//! [`measure()`]; [`discovery`] (finding nodes).
+mod account;
+pub mod answer;
+mod client;
 pub mod discovery;
 mod echo;
+mod links;
 mod measure;
-mod relay;
+mod node;
+mod policy;
+pub mod proxy_header;
+mod pump;
+pub mod request;
 mod route;
-mod session;
+mod secret;
+mod sign;
+mod socket;
 mod status;
 mod sys;
 
+pub use account::{Account, Limits};
+pub use answer::{Answer, Failure, HopStatus, Refusal};
+pub use client::{Client, ClientOptions, LocalConfig, LocalError, LocalProxy, OpenError, Service, Session};
 pub use echo::Echo;
+pub use links::{Credentials, LinkError, LinkOptions, Links, Protection};
 pub use measure::{MeasureError, MeasureOptions, Measurement, measure};
-pub use relay::{Forwarding, Relay, RelayConfig, RelayError, RelayStats};
+pub use node::{
+    ConfineError, Confined, Confinement, Node, NodeConfig, NodeError, NodeHandle, RelayConfig, Settings,
+    SettingsError, Snapshot, User, UserSnapshot,
+};
+pub use policy::DestinationPolicy;
+pub use proxy_header::{ProxyHeader, ProxyVersion};
+pub use pump::Forwarding;
 pub use route::{Endpoint, EndpointError, FixedRoute, MAX_HOPS, Route, RouteForecast, RouteProvider};
+pub use secret::{Identity, NetworkSecret, SecretError};
+pub use sign::{Seen, Signature};
 pub use status::NodeStatus;
-pub use sys::window::limit_window;
+pub use sys::window::offered_window;

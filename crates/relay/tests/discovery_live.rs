@@ -5,7 +5,7 @@ use shorthaul_planner::Policy;
 use shorthaul_relay::discovery::directory::{Directory, DirectoryError, Listed};
 use shorthaul_relay::discovery::{
     Answering, AnsweringConfig, Facts, Finder, FinderConfig, Identity, Key, Keyring, Load, Name, PORT,
-    Patience, Question, Refreshing, ResponderConfig, Service, probe,
+    Patience, Question, Refreshing, ResponderConfig, Selection, Service, probe,
 };
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -127,7 +127,7 @@ fn a_relay_beside_the_way_to_an_ordinary_server_is_found_ranked_and_kept_fresh()
             window: None,
             model: "reno".into(),
         },
-        policy: Policy::Gain(1.1),
+        selection: Selection { policy: Policy::Gain(1.1), relays: 1 },
         ..FinderConfig::new(keys())
     });
     let finder = Arc::new(finder.expect("random bytes"));

@@ -1,32 +1,45 @@
 //! A relay between sockets of this host: what goes in comes out, and what breaks on one side breaks on
 //! the other.
 use shorthaul_relay::{
-    Echo, Forwarding, MeasureError, MeasureOptions, Relay, RelayConfig, RelayStats, measure,
+    Echo, Forwarding, MeasureError, MeasureOptions, Node, NodeConfig, NodeHandle, ProxyVersion, RelayConfig,
+    measure,
 };
 use shorthaul_types::Bytes;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 const PIPELINED: Forwarding = Forwarding::Pipelined { wait_windows: 0 };
 
-fn start(to: SocketAddr, forwarding: Forwarding) -> (SocketAddr, Arc<RelayStats>) {
-    let relay = Relay::bind(RelayConfig {
+fn config(to: SocketAddr, forwarding: Forwarding) -> NodeConfig {
+    let relay = RelayConfig {
         listen: "127.0.0.1:0".parse().unwrap(),
-        to: to.to_string(),
+        to: to.into(),
         forwarding,
-        congestion: Some("reno".into()),
         buffer: Some(Bytes(256 << 10)),
-    });
-    let relay = relay.expect("a relay");
-    let (address, stats) = (relay.address().unwrap(), relay.stats());
-    thread::spawn(move || relay.run());
-    (address, stats)
+        send_proxy: None,
+    };
+    NodeConfig {
+        relays: vec![relay],
+        congestion: Some("reno".into()),
+        threads: Some(1),
+        ..NodeConfig::default()
+    }
 }
 
-fn through(forwarding: Forwarding) -> (TcpStream, TcpStream, Arc<RelayStats>) {
+fn run(config: NodeConfig) -> (SocketAddr, NodeHandle) {
+    let node = Node::bind(config).expect("a node");
+    let (address, handle) = (node.relays()[0].listen, node.handle());
+    thread::spawn(move || node.run());
+    (address, handle)
+}
+
+fn start(to: SocketAddr, forwarding: Forwarding) -> (SocketAddr, NodeHandle) {
+    run(config(to, forwarding))
+}
+
+fn through(forwarding: Forwarding) -> (TcpStream, TcpStream, NodeHandle) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, stats) = start(server.local_addr().unwrap(), forwarding);
     let near = TcpStream::connect(address).unwrap();
@@ -69,8 +82,8 @@ fn both_directions_arrive_whole_and_each_closes_by_itself() {
             near.read_to_end(&mut heard).unwrap();
             assert!(heard == *back, "{forwarding:?}");
         });
-        let moved = stats.moved.load(std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(moved, (there.len() + back.len()) as u64);
+        let snapshot = stats.snapshot();
+        assert_eq!((snapshot.bytes_up, snapshot.bytes_down), (there.len() as u64, back.len() as u64));
     }
 }
 
@@ -93,19 +106,44 @@ fn a_target_that_refuses_is_a_reset() {
     let near = TcpStream::connect(address).unwrap();
     near.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     assert_eq!(read_all(&near).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
-    assert_eq!(stats.finished.load(std::sync::atomic::Ordering::Relaxed), 0);
+    let snapshot = stats.snapshot();
+    assert_eq!((snapshot.sessions_finished, snapshot.sessions_refused["connection_refused"]), (0, 1));
+}
+
+#[test]
+fn a_target_is_told_who_the_client_is() {
+    for version in [ProxyVersion::V1, ProxyVersion::V2] {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut config = config(server.local_addr().unwrap(), PIPELINED);
+        config.relays[0].send_proxy = Some(version);
+        let (address, _) = run(config);
+        let near = TcpStream::connect(address).unwrap();
+        (&near).write_all(b"data").unwrap();
+        near.shutdown(Shutdown::Write).unwrap();
+        let (far, _) = server.accept().unwrap();
+        let expected = shorthaul_relay::ProxyHeader {
+            source: near.local_addr().unwrap(),
+            destination: server.local_addr().unwrap(),
+        };
+        assert_eq!(read_all(&far).unwrap(), [expected.to_bytes(version), b"data".to_vec()].concat());
+    }
+}
+
+#[test]
+fn two_nodes_do_not_share_a_port() {
+    let to = "127.0.0.1:9".parse().unwrap();
+    let first = Node::bind(config(to, PIPELINED)).unwrap();
+    let mut second = config(to, PIPELINED);
+    second.relays[0].listen = first.relays()[0].listen;
+    let error = Node::bind(second).map(drop).unwrap_err().to_string();
+    assert!(error.contains("cannot accept connections"), "{error}");
 }
 
 #[test]
 fn a_congestion_control_that_is_not_there_is_named() {
-    let config = RelayConfig {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        to: "127.0.0.1:9".into(),
-        forwarding: PIPELINED,
-        congestion: Some("no-such".into()),
-        buffer: None,
-    };
-    let error = Relay::bind(config).unwrap_err().to_string();
+    let to = "127.0.0.1:9".parse().unwrap();
+    let config = NodeConfig { congestion: Some("no-such".into()), ..config(to, PIPELINED) };
+    let error = Node::bind(config).map(drop).unwrap_err().to_string();
     assert!(error.contains("`no-such`") && error.contains("tcp_allowed_congestion_control"), "{error}");
 }
 

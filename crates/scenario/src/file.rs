@@ -265,23 +265,50 @@ impl<'de> Deserialize<'de> for BufferSection {
 #[serde(deny_unknown_fields)]
 pub(crate) struct GatewaySection {
     pub edge: Spanned<String>,
+    #[serde(default = "yes")]
+    pub split: bool,
     #[serde(default)]
     pub to_edge: LegSection,
     #[serde(default)]
     pub to_wan: LegSection,
     pub flow_buffer: Option<Bytes>,
+    pub senders: Option<Spanned<shorthaul_proxy::SenderSpec>>,
+    #[serde(default)]
+    pub bandwidth_changes: Vec<BandwidthSection>,
     pub aggregate: Option<AggregateSection>,
 }
 
-/// `"auto"`, `"10 kB"`, or a table of the aggregate's configuration.
+/// From a time on, what a radio controller says the edge carries.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BandwidthSection {
+    #[serde(with = "serde_duration")]
+    pub at: Duration,
+    pub cell: Option<String>,
+    pub bandwidth: BitRate,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// `"none"`, `"auto"`, `"10 kB"`, or a table of the aggregate's configuration.
 #[derive(Clone, Deserialize)]
 #[serde(
     untagged,
-    expecting = "`aggregate` is \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }"
+    expecting = "`aggregate` is \"none\", \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }"
 )]
 pub(crate) enum AggregateSection {
+    Off(Off),
     Clamp(Clamp),
     Whole(Box<AggregateConfig>),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Off {
+    #[serde(alias = "off")]
+    None,
 }
 
 #[derive(Clone, Default, Deserialize)]
@@ -291,6 +318,7 @@ pub(crate) struct LegSection {
     pub arbiter: Option<Arbitration>,
     pub pacing: Option<bool>,
     pub ack: Option<AckSection>,
+    pub rto: Option<RtoSection>,
 }
 
 #[derive(Clone, Deserialize)]

@@ -36,11 +36,20 @@ pub enum Metric {
     Utilization,
     /// Transfers that did not end before the run did.
     Unfinished,
+    /// Time-outs that their sender itself found to have been mistakes (F-RTO, RFC 5682): nothing was lost.
+    SpuriousTimeouts,
+    /// How long senders were kept waiting by a closed window though they had data and credit; seconds,
+    /// summed over the flows.
+    WindowLimited,
+    /// Payload held by gateways; bytes, mean over the samples.
+    Held,
+    /// The same at the sample with the most.
+    HeldMost,
 }
 
 impl Metric {
     /// Every metric, with what it is.
-    pub const ALL: [(Metric, &'static str, &'static str); 14] = [
+    pub const ALL: [(Metric, &'static str, &'static str); 18] = [
         (Metric::Goodput, "goodput", "bit/s"),
         (Metric::Completion, "completion", "s"),
         (Metric::SetUp, "set-up", "s"),
@@ -55,6 +64,10 @@ impl Metric {
         (Metric::Fairness, "fairness", ""),
         (Metric::Utilization, "utilization", "%"),
         (Metric::Unfinished, "unfinished", ""),
+        (Metric::SpuriousTimeouts, "spurious-timeouts", ""),
+        (Metric::WindowLimited, "window-limited", "s"),
+        (Metric::Held, "held", "B"),
+        (Metric::HeldMost, "held-most", "B"),
     ];
 
     /// Its name in scenario files and tables.
@@ -92,7 +105,9 @@ pub enum Series {
     Delivered,
     /// Packets in the queue of every link.
     Queue,
-    /// Bytes held by every session of a relay.
+    /// How long a packet would wait in the queue of every link, in seconds.
+    QueueDelay,
+    /// Bytes held by every session of a relay, and by every gateway.
     Buffer,
 }
 
@@ -107,6 +122,7 @@ impl Series {
             Series::InFlight => "in-flight",
             Series::Delivered => "delivered",
             Series::Queue => "queue",
+            Series::QueueDelay => "queue-delay",
             Series::Buffer => "buffer",
         }
     }

@@ -4,8 +4,8 @@ use crate::file::{
     LegSection, LinkSection, RelaySection, SchemeSection, SetUpSection, ViaSection,
 };
 use crate::{
-    Cross, Flow, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex, Relay, Role, Scenario,
-    ScenarioError, Scheme, SetUp, Workload,
+    BandwidthChange, Cross, Flow, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex, Relay, Role,
+    Scenario, ScenarioError, Scheme, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Trace};
 use shorthaul_proxy::AggregateConfig;
@@ -185,22 +185,50 @@ impl Work<'_> {
             let problem = format!("`{}` has no link to `{}`", name.get_ref(), section.edge.get_ref());
             return Err(self.source.error(section.edge.span(), problem));
         }
+        if !section.split {
+            return Ok(()); // a router, as which it was added
+        }
         let leg = |leg: &LegSection| Leg {
             congestion: leg.congestion,
             arbiter: leg.arbiter,
             pacing: leg.pacing,
             ack: leg.ack.map(crate::Ack::from),
+            rto: leg.rto.map(shorthaul_congestion::RttConfig::from),
         };
+        let senders = match &section.senders {
+            None => shorthaul_proxy::SenderControl::default(),
+            Some(spec) => {
+                let held =
+                    section.flow_buffer.unwrap_or(shorthaul_proxy::GatewayConfig::default().flow_buffer);
+                let resolved = spec.get_ref().resolve(held);
+                resolved.map_err(|error| self.source.error(spec.span(), error.to_string()))?
+            }
+        };
+        let changes = section.bandwidth_changes.iter().map(|change| BandwidthChange {
+            at: change.at,
+            cell: change.cell.clone(),
+            bandwidth: change.bandwidth,
+        });
+        let mut bandwidth_changes: Vec<_> = changes.collect();
+        bandwidth_changes.sort_by_key(|change| change.at);
         self.scenario.nodes[index.0].role = Role::Gateway(Gateway {
+            senders,
+            senders_as_written: section
+                .senders
+                .as_ref()
+                .map(|spec| spec.get_ref().clone())
+                .unwrap_or_default(),
+            bandwidth_changes,
             edge,
             to_edge: leg(&section.to_edge),
             to_wan: leg(&section.to_wan),
             flow_buffer: section.flow_buffer,
-            aggregate: section.aggregate.as_ref().map(|aggregate| match aggregate {
+            aggregate: section.aggregate.as_ref().and_then(|aggregate| match aggregate {
+                AggregateSection::Off(_) => None,
                 AggregateSection::Clamp(clamp) => {
-                    AggregateConfig { clamp: *clamp, ..AggregateConfig::default() }
+                    Some(AggregateConfig { clamp: *clamp, ..AggregateConfig::default() })
                 }
-                AggregateSection::Whole(config) => (**config).clone(),
+                AggregateSection::Whole(config) => Some((**config).clone()),
             }),
         });
         Ok(())

@@ -117,8 +117,25 @@ pub struct Gateway {
     pub to_wan: Leg,
     /// What it holds of each direction of a flow at most; `None` for the gateway's own default.
     pub flow_buffer: Option<Bytes>,
+    /// How it keeps senders in the wide area network to what the edge can carry.
+    pub senders: shorthaul_proxy::SenderControl,
+    /// The same as it was written, for a gateway that is a program of its own.
+    pub senders_as_written: shorthaul_proxy::SenderSpec,
+    /// What a radio controller tells it during a run, in order of time.
+    pub bandwidth_changes: Vec<BandwidthChange>,
     /// How the connections to one host at the edge are served together, if they are.
     pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
+}
+
+/// From a time on, the bandwidth that a gateway emulates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BandwidthChange {
+    /// When, counted from the start of the run.
+    pub at: Duration,
+    /// Of which cell; of all if `None`.
+    pub cell: Option<String>,
+    /// The bandwidth.
+    pub bandwidth: BitRate,
 }
 
 /// What a scenario changes of a gateway's leg; `None` leaves the gateway's default.
@@ -132,6 +149,8 @@ pub struct Leg {
     pub pacing: Option<bool>,
     /// How what comes from that side is acknowledged.
     pub ack: Option<Ack>,
+    /// The retransmission timer of what is sent to that side.
+    pub rto: Option<shorthaul_congestion::RttConfig>,
 }
 
 /// When received data is acknowledged.

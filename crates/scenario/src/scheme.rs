@@ -91,6 +91,18 @@ impl From<AckSection> for Ack {
     }
 }
 
+impl From<RtoSection> for RttConfig {
+    fn from(section: RtoSection) -> RttConfig {
+        match section {
+            RtoSection::Linux => RttConfig::LINUX,
+            RtoSection::Rfc6298 => RttConfig::RFC6298,
+            RtoSection::Ticks(tick) => RttConfig { tick, ..RttConfig::RFC6298 },
+            RtoSection::Coarse => RttConfig::COARSE,
+            RtoSection::AtLeast(least) => RttConfig { floor: RtoFloor::Whole(least), ..RttConfig::RFC6298 },
+        }
+    }
+}
+
 impl From<&SchemeSection> for Scheme {
     fn from(SchemeSection(table): &SchemeSection) -> Scheme {
         let default = Scheme::default();
@@ -107,15 +119,7 @@ impl From<&SchemeSection> for Scheme {
             idle_restart: table.idle_restart,
             nagle: table.nagle,
             initial_window: table.initial_window,
-            rto: table.rto.map(|rto| match rto {
-                RtoSection::Linux => RttConfig::LINUX,
-                RtoSection::Rfc6298 => RttConfig::RFC6298,
-                RtoSection::Coarse => RttConfig::COARSE,
-                RtoSection::Ticks(tick) => RttConfig { tick, ..RttConfig::RFC6298 },
-                RtoSection::AtLeast(least) => {
-                    RttConfig { floor: RtoFloor::Whole(least), ..RttConfig::RFC6298 }
-                }
-            }),
+            rto: table.rto.map(RttConfig::from),
             send_buffer: table.send_buffer.unwrap_or(default.send_buffer),
             receive_buffer: table.receive_buffer.unwrap_or(default.receive_buffer),
             mss: table.mss,

@@ -198,6 +198,14 @@ fn the_schema_knows_exactly_the_keys_that_are_read() {
         ("/$defs/scheme/anyOf/1/properties", "[hosts.a]\nscheme = { x = 1 }".to_owned()),
         ("/$defs/relay/properties", "[relays.a]\nx = 1".to_owned()),
         ("/$defs/leg/properties", "[gateways.a]\nto_edge = { x = 1 }".to_owned()),
+        (
+            "/properties/gateways/additionalProperties/properties/senders/properties",
+            "[gateways.a]\nedge = \"b\"\nsenders = { x = 1 }".to_owned(),
+        ),
+        (
+            "/properties/gateways/additionalProperties/properties/bandwidth_changes/items/properties",
+            "[gateways.a]\nedge = \"b\"\nbandwidth_changes = [{ x = 1 }]".to_owned(),
+        ),
         ("/$defs/link/properties", "[[links]]\nlink = { x = 1 }".to_owned()),
     ] {
         assert_eq!(of(pointer), keys(&text), "{pointer}");

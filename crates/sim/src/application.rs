@@ -281,6 +281,7 @@ pub(crate) fn add(sum: &mut SenderStats, stats: SenderStats) {
     sum.sent += stats.sent;
     sum.retransmitted += stats.retransmitted;
     sum.timeouts += stats.timeouts;
+    sum.spurious_timeouts += stats.spurious_timeouts;
     sum.recoveries += stats.recoveries;
     sum.tail_probes += stats.tail_probes;
     sum.probes += stats.probes;

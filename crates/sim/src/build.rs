@@ -3,6 +3,7 @@ use crate::SimError;
 use crate::application::{EndReport, FlowEnd};
 use crate::cross::CrossSource;
 use crate::endpoint::{Buffers, ack_policy, connection_config};
+use crate::gateway_node::GatewayNode;
 use crate::host::{AppHost, port_of};
 use crate::network::{Network, NodeState, WayState};
 use crate::pattern::Pattern;
@@ -116,15 +117,18 @@ impl Builder<'_> {
             Role::Relay(relay) => Station::Relay(Box::new(self.relay(node, relay)?)),
             Role::Gateway(gateway) => {
                 let default = GatewayConfig::default();
-                Station::Gateway(Box::new(Gateway::new(GatewayConfig {
+                let config = GatewayConfig {
                     flow_buffer: gateway.flow_buffer.unwrap_or(default.flow_buffer),
                     edge: leg(&gateway.to_edge, self.mtu_toward(node, |from| from == gateway.edge)),
                     aggregate: gateway.aggregate.clone(),
                     wan: leg(&gateway.to_wan, self.mtu_toward(node, |from| from != gateway.edge)),
                     max_flows: default.max_flows.max(self.scenario.flows.len()),
                     hash_seed: self.seed.derive("gateway").0,
+                    senders: gateway.senders.clone(),
                     ..default
-                })))
+                };
+                let changes = gateway.bandwidth_changes.clone();
+                Station::Gateway(Box::new(GatewayNode::new(Gateway::new(config), changes)))
             }
         })
     }
@@ -241,6 +245,7 @@ fn leg(leg: &Leg, mtu: u32) -> LegConfig {
         arbiter: leg.arbiter.unwrap_or(default.arbiter),
         pacing: leg.pacing.unwrap_or(default.pacing),
         ack: leg.ack.map_or(default.ack, ack_policy),
+        rtt: leg.rto.unwrap_or(default.rtt),
         mtu,
         ..default
     }

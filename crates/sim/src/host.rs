@@ -14,6 +14,11 @@ pub(crate) fn port_of(flow: u32) -> u16 {
     FIRST_PORT + flow as u16
 }
 
+/// The number of the flow that a listener with this port is of.
+pub(crate) fn flow_of_port(port: u16) -> Option<usize> {
+    port.checked_sub(FIRST_PORT).map(usize::from)
+}
+
 /// A host with applications: the endpoint of `shorthaul-tcp`, and the ends of the flows.
 pub(crate) struct AppHost {
     host: Host,

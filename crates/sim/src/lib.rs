@@ -18,6 +18,7 @@ mod cross;
 mod endpoint;
 mod error;
 mod frame;
+mod gateway_node;
 mod host;
 mod measure;
 mod network;

@@ -1,9 +1,11 @@
 //! From a network that runs to numbers.
 use crate::application::{EndReport, Opening, Transfer, seconds};
-use crate::network::{Network, WayState};
+use crate::host::flow_of_port;
+use crate::network::{Network, NodeState, WayState};
 use crate::outcome::{FlowOutcome, LinkOutcome, Outcome, TimeSeries};
 use crate::station::Station;
 use shorthaul_link::{QueueLimit, Rate};
+use shorthaul_proxy::{FlowInfo, Gateway, LegInfo};
 use shorthaul_scenario::{Flow, Metric, Role, Scenario, Series, Workload};
 use shorthaul_tcp::{Connection, SenderStats};
 use shorthaul_types::Time;
@@ -16,6 +18,13 @@ pub(crate) struct Probe<'a> {
     warm_up: Time,
     wants_rtt: bool,
     wants_queues: bool,
+    wants_held: bool,
+    wants_limited: bool,
+    /// Payload held by gateways.
+    held: Mean,
+    held_most: f64,
+    /// Seconds that senders were limited by their windows.
+    limited: f64,
     rtt: Mean,
     /// Of every way: packets and seconds in its queue.
     queues: Vec<(Mean, Mean)>,
@@ -50,6 +59,11 @@ impl<'a> Probe<'a> {
             warm_up: Time::ZERO + scenario.warm_up,
             wants_rtt: wants(&[Metric::Rtt]),
             wants_queues: wants(&[Metric::QueueLength, Metric::QueueDelay]),
+            wants_held: wants(&[Metric::Held, Metric::HeldMost]),
+            wants_limited: wants(&[Metric::WindowLimited]),
+            held: Mean::default(),
+            held_most: 0.0,
+            limited: 0.0,
             rtt: Mean::default(),
             queues: vec![(Mean::default(), Mean::default()); 2 * scenario.links.len()],
         }
@@ -64,6 +78,15 @@ impl<'a> Probe<'a> {
                     packets.add(way.link.queue_len(now) as f64);
                     delay.add(way.link.queue_delay(now).as_secs_f64());
                 }
+            }
+            if self.wants_held {
+                let held = held_by_gateways(network) as f64;
+                self.held.add(held);
+                self.held_most = self.held_most.max(held);
+            }
+            if self.wants_limited {
+                let limited = host_senders(network).filter(|(_, connection)| is_window_limited(connection));
+                self.limited += limited.count() as f64 * self.scenario.measure.every.as_secs_f64();
             }
             if self.wants_rtt {
                 for (_, connection) in host_senders(network) {
@@ -88,12 +111,22 @@ impl<'a> Probe<'a> {
                     put(way.name.clone(), way.link.queue_len(network.now) as f64);
                 }
             }
+            Series::QueueDelay => {
+                for way in &network.ways {
+                    put(way.name.clone(), way.link.queue_delay(network.now).as_secs_f64());
+                }
+            }
             Series::Delivered => {
                 for (flow, end) in ends(network).filter(|(_, gives, _)| !gives).map(|(f, _, end)| (f, end)) {
                     put(flows[flow as usize].name.clone(), end.delivered as f64);
                 }
             }
             Series::Buffer => {
+                for (node, state) in self.scenario.nodes.iter().zip(&network.nodes) {
+                    if let Station::Gateway(gateway) = &state.station {
+                        put(node.name.clone(), held(&gateway.gateway) as f64);
+                    }
+                }
                 for (node, state) in self.scenario.nodes.iter().zip(&network.nodes) {
                     let Station::Relay(relay) = &state.station else { continue };
                     for (flow, held) in relay.held() {
@@ -105,6 +138,11 @@ impl<'a> Probe<'a> {
                 for (flow, connection) in host_senders(network) {
                     if let Some(value) = value_of(series, connection) {
                         put(flows[flow as usize].name.clone(), value);
+                    }
+                }
+                for (flow, node, leg) in gateway_legs(self.scenario, network) {
+                    if let Some(value) = leg_value(series, &leg) {
+                        put(format!("{}@{node}", flows[flow].name), value);
                     }
                 }
                 for (node, state) in self.scenario.nodes.iter().zip(&network.nodes) {
@@ -170,6 +208,10 @@ impl<'a> Probe<'a> {
                 Metric::Fairness => fairness(flows),
                 Metric::Utilization => utilization(network),
                 Metric::Unfinished => Some(flows.iter().filter(|flow| !flow.ended).count() as f64),
+                Metric::SpuriousTimeouts => Some(sent.spurious_timeouts as f64),
+                Metric::WindowLimited => Some(self.limited),
+                Metric::Held => self.held.value(),
+                Metric::HeldMost => Some(self.held_most),
             }
         };
         let wanted = self.scenario.measure.metrics.iter();
@@ -183,6 +225,29 @@ fn mean<'a>(values: impl Iterator<Item = &'a f64>) -> Option<f64> {
     mean.value()
 }
 
+/// Payload that a gateway holds.
+fn held(gateway: &Gateway) -> u64 {
+    gateway.flows().filter_map(|flow| flow.legs).flatten().map(|leg| leg.buffered).sum()
+}
+
+fn held_by_gateways(network: &Network) -> u64 {
+    let of = |node: &NodeState| match &node.station {
+        Station::Gateway(gateway) => held(&gateway.gateway),
+        _ => 0,
+    };
+    network.nodes.iter().map(of).sum()
+}
+
+/// Whether data waits that congestion control would let go and the receiver's window does not.
+fn is_window_limited(connection: &Connection) -> bool {
+    let sender = connection.sender();
+    let segment = u64::from(sender.mss());
+    let waits = sender.queue().end() >= sender.nxt() + segment;
+    waits
+        && sender.una() + sender.peer_window() < sender.nxt() + segment
+        && sender.in_flight() + segment <= sender.control().window()
+}
+
 /// A value of a sender; `None` for a round-trip time that is not yet known.
 fn value_of(series: Series, connection: &Connection) -> Option<f64> {
     let sender = connection.sender();
@@ -192,6 +257,39 @@ fn value_of(series: Series, connection: &Connection) -> Option<f64> {
         Series::Sequence => sender.nxt().saturating_sub(1) as f64,
         Series::Rtt => sender.rtt().srtt()?.as_secs_f64(),
         _ => sender.in_flight() as f64,
+    })
+}
+
+/// The same of what a gateway sends.
+fn leg_value(series: Series, leg: &LegInfo) -> Option<f64> {
+    Some(match series {
+        Series::Cwnd => leg.window as f64,
+        Series::Ssthresh => leg.ssthresh as f64,
+        Series::Sequence => (leg.delivered + leg.in_flight) as f64,
+        Series::Rtt => leg.srtt?.as_secs_f64(),
+        _ => leg.in_flight as f64,
+    })
+}
+
+/// Of every flow that a gateway splits: its number, the gateway, and the leg in the direction of the data.
+fn gateway_legs<'a>(
+    scenario: &'a Scenario,
+    network: &'a Network,
+) -> impl Iterator<Item = (usize, &'a str, LegInfo)> {
+    scenario.nodes.iter().zip(&network.nodes).flat_map(move |(node, state)| {
+        let legs: Vec<_> = match &state.station {
+            Station::Gateway(gateway) => {
+                let leg = |info: FlowInfo| {
+                    let flow =
+                        flow_of_port(info.key.dst.port()).filter(|flow| *flow < scenario.flows.len())?;
+                    let [to_server, to_client] = info.legs?;
+                    Some((flow, if scenario.flows[flow].giver_opens { to_server } else { to_client }))
+                };
+                gateway.gateway.flows().filter_map(leg).collect()
+            }
+            _ => Vec::new(),
+        };
+        legs.into_iter().map(|(flow, leg)| (flow, node.name.as_str(), leg))
     })
 }
 

@@ -1,6 +1,6 @@
+use crate::gateway_node::GatewayNode;
 use crate::host::AppHost;
 use crate::relay::RelayNode;
-use shorthaul_proxy::Gateway;
 use shorthaul_wire::Machine;
 
 /// What a node does with what arrives.
@@ -12,7 +12,7 @@ pub(crate) enum Station {
     /// Ends connections and opens others; forwards what is not meant for it.
     Relay(Box<RelayNode>),
     /// Sees everything that passes.
-    Gateway(Box<Gateway>),
+    Gateway(Box<GatewayNode>),
 }
 
 impl Station {

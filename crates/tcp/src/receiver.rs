@@ -18,6 +18,10 @@ pub enum AckPolicy {
         /// How many segments at the start are acknowledged at once.
         quick: u32,
     },
+    /// Never by itself: its owner says when, as the path-tail policy of a gateway does. Only what the
+    /// sender must hear to go on (a window that opens, an answer that was asked for, a confirmed FIN)
+    /// is said at once.
+    ByOwner,
 }
 
 impl Default for AckPolicy {
@@ -72,7 +76,7 @@ impl Receiver {
     /// and was offered a window up to `edge`.
     pub fn new(next: u64, edge: u64, mss: u32, policy: AckPolicy) -> Self {
         let quick_left = match policy {
-            AckPolicy::Immediate => 0,
+            AckPolicy::Immediate | AckPolicy::ByOwner => 0,
             AckPolicy::Delayed { quick, .. } => quick,
         };
         Receiver {
@@ -107,6 +111,18 @@ impl Receiver {
     /// is not yet confirmed.
     pub fn ack(&self) -> u64 {
         if self.fin_confirmed { self.next() } else { self.next }
+    }
+
+    /// Whether every byte from `start` up to `end` has been received, in order or not, and is kept or
+    /// has been handed on.
+    pub fn holds(&self, start: u64, end: u64) -> bool {
+        let start = start.max(self.next);
+        start >= end || self.reassembly.range_at(start).is_some_and(|(_, held)| held >= end)
+    }
+
+    /// Whether bytes are kept that came out of order.
+    pub fn has_gap(&self) -> bool {
+        !self.reassembly.is_empty()
     }
 
     /// Whether everything up to and with the FIN has been received.
@@ -159,6 +175,15 @@ impl Receiver {
     /// `memory` bytes are, what lies outside the window is dropped. Returns the number of new
     /// bytes that are now in order.
     pub fn on_segment(&mut self, now: Time, segment: Segment, queue: &mut ByteQueue, memory: usize) -> u64 {
+        let asked = self.ack_now;
+        let new = self.take(now, segment, queue, memory);
+        if self.policy == AckPolicy::ByOwner {
+            self.ack_now = asked;
+        }
+        new
+    }
+
+    fn take(&mut self, now: Time, segment: Segment, queue: &mut ByteQueue, memory: usize) -> u64 {
         let Segment { mut offset, mut payload, mut fin, push, timestamps } = segment;
         let end = offset + payload.len() as u64;
         if let Some(ts) = timestamps
@@ -230,6 +255,7 @@ impl Receiver {
     fn schedule_ack(&mut self, now: Time, new: u64, push: bool) {
         self.unacknowledged += new;
         match self.policy {
+            AckPolicy::ByOwner => {}
             AckPolicy::Immediate => self.ack_now = true,
             AckPolicy::Delayed { wait, .. } => {
                 let quick = self.quick_left > 0;

@@ -8,12 +8,11 @@ mod set_up;
 mod verdict;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use shorthaul_lab::Privilege;
 use shorthaul_report::{Manifest, Terminal};
-use shorthaul_types::{BitRate, Bytes, Seed};
+use shorthaul_types::{Bytes, Seed, format_duration};
 
 use path::{HOPS, Line};
 use verdict::{Placement, Results};
@@ -52,7 +51,9 @@ pub fn run(args: &DiscoveryArgs) -> Result<()> {
     ensure!(args.size.0 >= 100_000, "--size {} is over before a window binds: give 100kB or more", args.size);
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let line = Line::start(Seed(args.seed)).context("this machine cannot emulate the path")?;
-    let mut results = Results::new(args.size);
+    let forecasts = (0..HOPS).map(|hop| line.forecast(hop, args.size));
+    let mut results = Results::new(&line, forecasts.collect());
+    eprintln!("round trip {}, windows of {}", format_duration(line.rtt), line.window);
     for repeat in 0..args.repeats {
         for hop in 0..HOPS {
             let rate = line.transfer((hop > 0).then_some(hop), args.size)?;
@@ -101,7 +102,7 @@ fn place(line: &Line, args: &DiscoveryArgs, offered: &[usize]) -> Result<Placeme
     let ranking = choice.ranking.as_ref().with_context(|| format!("nothing was found: {}", choice.why))?;
     let chosen = choice.hops.first().map(|session| line.hop_of(session.ip())).transpose()?;
     let best = ranking.relays.first().context("no relay answered")?;
-    let predicted = ranking.gain(best);
+    let predicted = ranking.gain(&best.forecast);
     let rate = line.transfer(chosen, args.size)?;
     Ok(Placement {
         offered: offered.to_vec(),
@@ -112,11 +113,3 @@ fn place(line: &Line, args: &DiscoveryArgs, offered: &[usize]) -> Result<Placeme
         rate,
     })
 }
-
-/// What the planner would expect of a relay at each hop, of round trips as the path has them without queues.
-fn forecast(hop: usize, size: Bytes) -> Option<BitRate> {
-    path::forecast(hop, size)
-}
-
-/// The time that light and clocks would take: one way over all hops.
-const ONE_WAY: Duration = Duration::from_millis(5 * HOPS as u64);

@@ -44,15 +44,15 @@ const CANDIDATES: usize = 3;
 /// Relays at most.
 const RELAYS: usize = 2;
 /// Segments of a transfer.
-const SEGMENTS: u64 = 20_000;
+const SEGMENTS: u64 = 12_000;
 /// Runs of each chain, and how many times as many the chains get that are still in the race: a single run's time
-/// varies by a tenth and more, so a dozen of them tell two chains apart that differ by a tenth, but not by three per cent.
-const ROUNDS: [u64; 2] = [12, 48];
+/// varies by a tenth and more, so a few of them tell two chains apart that differ by a tenth, but not by three per cent.
+const ROUNDS: [u64; 2] = [6, 24];
 /// A chain is out of the race when it is behind the leader by so many standard errors of their difference.
 const BEHIND: f64 = 3.0;
 /// Runs by which the planner's choice and the best are compared in the end, with seeds of their own: who has won a race
 /// was also lucky in it.
-const JUDGED: u64 = 96;
+const JUDGED: u64 = 48;
 
 const BETWEEN: From = From { from: 0, to: 1 };
 

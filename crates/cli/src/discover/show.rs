@@ -39,7 +39,7 @@ fn table(target: &str, survey: &Survey, ranking: &Ranking) -> Table {
         table.row(row(relay, survey, ranking));
     }
     let forecast = if ranking.by_forecast { ranking.direct.throughput().to_string() } else { "–".into() };
-    let direct = ranking.chosen().is_none();
+    let direct = ranking.chosen().is_empty();
     table.row([
         String::new(),
         target.to_owned(),
@@ -63,7 +63,7 @@ fn row(relay: &Surveyed, survey: &Survey, ranking: &Ranking) -> [String; 13] {
     let offer = &found.offer;
     let ranked = ranked(relay, ranking);
     let of = |show: &dyn Fn(&Ranked) -> String| ranked.map_or_else(|| "–".into(), show);
-    let chosen = ranked.is_some_and(|ranked| is_chosen(ranked, ranking));
+    let chosen = is_chosen(relay, ranking);
     [
         found.hops.map_or_else(|| "–".into(), |hops| hops.to_string()),
         offer.name.as_str().to_owned(),
@@ -85,7 +85,9 @@ fn row(relay: &Surveyed, survey: &Survey, ranking: &Ranking) -> [String; 13] {
         of(&|ranked| {
             if ranking.by_forecast { ranked.forecast.throughput().to_string() } else { "–".into() }
         }),
-        of(&|ranked| if ranking.by_forecast { format!("{:.2}", ranking.gain(ranked)) } else { "–".into() }),
+        of(&|ranked| {
+            if ranking.by_forecast { format!("{:.2}", ranking.gain(&ranked.forecast)) } else { "–".into() }
+        }),
         if chosen { "◀ chosen".into() } else { String::new() },
     ]
 }
@@ -94,8 +96,8 @@ fn ranked<'a>(relay: &Surveyed, ranking: &'a Ranking) -> Option<&'a Ranked> {
     ranking.relays.iter().find(|ranked| ranked.found.offer.session == relay.found.offer.session)
 }
 
-fn is_chosen(ranked: &Ranked, ranking: &Ranking) -> bool {
-    ranking.chosen().is_some_and(|chosen| chosen.found.offer.session == ranked.found.offer.session)
+fn is_chosen(relay: &Surveyed, ranking: &Ranking) -> bool {
+    ranking.chosen().iter().any(|chosen| chosen.offer.session == relay.found.offer.session)
 }
 
 /// The way as a line on which distance is time; relays beside it hang below where they are as far from here.
@@ -107,7 +109,7 @@ fn picture(target: &str, survey: &Survey, ranking: &Ranking) -> String {
     let mut line = vec!['─'; WIDTH];
     let mut below = Vec::new();
     for relay in &survey.relays {
-        let chosen = ranked(relay, ranking).is_some_and(|ranked| is_chosen(ranked, ranking));
+        let chosen = is_chosen(relay, ranking);
         let mark = match (chosen, relay.found.offer.service) {
             (true, _) => '◆',
             (false, Service::Sessions) => '◇',
@@ -130,6 +132,8 @@ fn picture(target: &str, survey: &Survey, ranking: &Ranking) -> String {
 /// Everything, times in seconds and rates in bits per second.
 pub fn json(target: &str, address: SocketAddr, survey: &Survey, ranking: &Ranking) -> Value {
     let relays: Vec<Value> = survey.relays.iter().map(|relay| relay_json(relay, ranking)).collect();
+    let chosen: Vec<String> = ranking.chosen().iter().map(|found| found.offer.session.to_string()).collect();
+    let forecast = |value: f64| ranking.by_forecast.then_some(value);
     json!({
         "target": target,
         "address": address.to_string(),
@@ -143,7 +147,9 @@ pub fn json(target: &str, address: SocketAddr, survey: &Survey, ranking: &Rankin
             "time": ranking.by_forecast.then(|| ranking.direct.time.expected.as_secs_f64()),
         },
         "relays": relays,
-        "chosen": ranking.chosen().map(|ranked| ranked.found.offer.session.to_string()),
+        "chosen": chosen,
+        "forecast": forecast(ranking.expected().throughput().bits_per_sec() as f64),
+        "gain": forecast(ranking.gain(ranking.expected())),
         "why": ranking.why(),
     })
 }
@@ -169,6 +175,6 @@ fn relay_json(relay: &Surveyed, ranking: &Ranking) -> Value {
         "rank": ranked.map(|ranked| ranked.rank),
         "forecast": forecast.map(|ranked| ranked.forecast.throughput().bits_per_sec()),
         "time": forecast.map(|ranked| ranked.forecast.time.expected.as_secs_f64()),
-        "gain": forecast.map(|ranked| ranking.gain(ranked)),
+        "gain": forecast.map(|ranked| ranking.gain(&ranked.forecast)),
     })
 }

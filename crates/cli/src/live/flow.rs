@@ -3,14 +3,18 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shorthaul_lab::workload::{Amount, Ends, Sender, TcpSample, Transfer, TransferReport};
+use shorthaul_lab::workload::{Amount, Ends, Pace, Requests, Sender, TcpSample, Transfer, TransferReport};
+use shorthaul_link::Distribution;
 use shorthaul_scenario::{Flow, Scenario, Workload};
-use shorthaul_types::Seed;
+use shorthaul_types::{Bytes, Seed};
 
 use super::network::Network;
 use super::relays;
 use super::scheme::{KernelScheme, available};
 use super::unsupported::scheme_at;
+
+/// What an on/off source writes at once, as in the simulator.
+const PIECE: Bytes = Bytes(1000);
 
 /// What a flow got and what its kernel said.
 #[derive(Clone, Debug, Default)]
@@ -100,13 +104,53 @@ impl FlowRun<'_> {
         flown
     }
 
+    /// When the giver writes: what the simulator's applications draw from the same seed.
+    fn pace(&self) -> Pace {
+        match &self.flow.workload {
+            Workload::OnOff { rate, on, off, lasts } => {
+                let draw = |what: &Distribution, name: &str, phase| what.draw(self.seed.derive(name), phase);
+                let (mut from, mut phases) = (Duration::ZERO, Vec::new());
+                for phase in 0.. {
+                    if from >= *lasts {
+                        break;
+                    }
+                    let to = from + draw(on, "on", phase);
+                    phases.push((from, to.min(*lasts)));
+                    // A phase of no length must not keep this going for ever.
+                    from = (to + draw(off, "off", phase)).max(from + Duration::from_millis(1));
+                }
+                Pace::Phases { piece: PIECE, rate: *rate, phases }
+            }
+            Workload::Persistent { burst, idle, count } => Pace::Bursts {
+                burst: *burst,
+                idle: (1..u64::from(*count))
+                    .map(|number| idle.draw(self.seed.derive("idle"), number))
+                    .collect(),
+            },
+            _ => Pace::AtOnce,
+        }
+    }
+
+    /// What the taker asks for.
+    fn requests(&self) -> Option<Requests> {
+        let Workload::Requests { request, response, count, pause } = &self.flow.workload else { return None };
+        let pauses = (1..u64::from(*count)).map(|number| pause.draw(self.seed.derive("pause"), number));
+        Some(Requests { request: *request, response: *response, pauses: pauses.collect() })
+    }
+
     /// One connection, which has so much time `left`; whether it came to its own end.
     fn transfer(&self, left: Duration, number: u64) -> Result<(TransferReport, bool), String> {
         let amount = match &self.flow.workload {
             Workload::Unlimited(time) => Amount::Time(left.min(*time)),
             Workload::Downloads { size, .. } => Amount::Within { bytes: *size, time: left },
             Workload::Bulk(size) => Amount::Within { bytes: *size, time: left },
-            other => return Err(format!("no live workload for {other}")),
+            Workload::Requests { response, count, .. } => {
+                Amount::Within { bytes: Bytes(response.0 * u64::from(*count)), time: left }
+            }
+            Workload::OnOff { .. } | Workload::Persistent { .. } => {
+                let bytes = self.pace().total().unwrap_or_default();
+                Amount::Within { bytes, time: left }
+            }
         };
         let kernel = available().map_err(|error| error.to_string())?;
         let scheme = |gives| {
@@ -123,6 +167,8 @@ impl FlowRun<'_> {
         let transfer = Transfer {
             sender,
             amount,
+            pace: self.pace(),
+            requests: self.requests(),
             congestion: Ends { client: ends.client.congestion.into(), server: ends.server.congestion.into() },
             paced: Ends { client: ends.client.paced, server: ends.server.paced },
             // The amount has its time; this only ends a run that hangs.

@@ -2,10 +2,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use shorthaul_lab::workload::TcpSample;
+use shorthaul_lab::workload::{TcpSample, TransferReport};
 use shorthaul_lab::{DirectionReport, LinkReport};
 use shorthaul_link::{Direction, Rate};
-use shorthaul_scenario::{Flow, Metric, NodeIndex, Role, Scenario, Series, Summary};
+use shorthaul_scenario::{Flow, Metric, NodeIndex, Role, Scenario, Series, Summary, Workload};
 use shorthaul_sim::{Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries, fairness};
 use shorthaul_types::Seed;
 
@@ -21,6 +21,8 @@ pub struct Run<'a> {
     /// The links before the first flow, while they went on, and after the last.
     pub before: Look,
     pub looks: Vec<Look>,
+    /// What the gateways held: seconds and bytes.
+    pub held: Vec<(f64, u64)>,
     pub after: Look,
     /// When the last flow had ended, in seconds.
     pub ended_at: f64,
@@ -112,7 +114,12 @@ impl Run<'_> {
             name: flow.name.clone(),
             delivered,
             goodput: if time > 0.0 { measured as f64 * 8.0 / time } else { 0.0 },
-            transfers: flown.transfers[..complete].iter().map(|(_, r)| r.completed.as_secs_f64()).collect(),
+            transfers: match flow.workload {
+                Workload::Requests { .. } => {
+                    flown.transfers.iter().flat_map(|(_, report)| responses(report)).collect()
+                }
+                _ => flown.transfers[..complete].iter().map(|(_, r)| r.completed.as_secs_f64()).collect(),
+            },
             set_ups: flown
                 .transfers
                 .iter()
@@ -120,6 +127,11 @@ impl Run<'_> {
                 .collect(),
             ended: flown.ended,
         }
+    }
+
+    /// What the gateways held after the warm-up, in bytes.
+    fn held(&self) -> impl Iterator<Item = f64> + '_ {
+        self.held.iter().filter(|(at, _)| *at >= self.warm_up()).map(|(_, bytes)| *bytes as f64)
     }
 
     /// All samples of all senders after the warm-up.
@@ -164,6 +176,10 @@ impl Run<'_> {
                 Metric::Fairness => fairness(flows),
                 Metric::Utilization => self.utilization(ways),
                 Metric::Unfinished => Some(flows.iter().filter(|flow| !flow.ended).count() as f64),
+                Metric::WindowLimited => Some(last().map(|sample| sample.window_limited.as_secs_f64()).sum()),
+                Metric::SpuriousTimeouts => None,
+                Metric::Held => mean(self.held()),
+                Metric::HeldMost => self.held().reduce(f64::max),
             }
         };
         let wanted = self.scenario.measure.metrics.iter();
@@ -190,6 +206,11 @@ impl Run<'_> {
                     let points = self.looks.iter().map(|look| (look.seconds, length(look))).collect();
                     all.push(TimeSeries { series, subject: way.name.clone(), points });
                 }
+                continue;
+            }
+            if series == Series::Buffer && !self.held.is_empty() {
+                let points = self.held.iter().map(|(at, bytes)| (*at, *bytes as f64)).collect();
+                all.push(TimeSeries { series, subject: "gateways".into(), points });
                 continue;
             }
             for (flow, flown) in self.scenario.flows.iter().zip(&self.flows) {
@@ -271,7 +292,7 @@ impl Run<'_> {
             whole += [Direction::Up, Direction::Down]
                 .map(|way| link.config(way, Seed(self.seed)).delay)
                 .iter()
-                .sum();
+                .sum::<Duration>();
             here = link.between[usize::from(direction == Direction::Up)];
         }
         let leg = leg?;
@@ -320,7 +341,7 @@ fn sampled(series: Series, flown: &Flown) -> Vec<(f64, f64)> {
             Series::Sequence => Some(sample.acked.0 as f64 + bytes(sample.unacked)),
             Series::Rtt => (!sample.rtt.is_zero()).then_some(sample.rtt.as_secs_f64()),
             Series::InFlight => Some(bytes(sample.unacked)),
-            Series::Delivered | Series::Queue | Series::Buffer => None,
+            Series::Delivered | Series::Queue | Series::QueueDelay | Series::Buffer => None,
         }
     };
     let transfers = flown.transfers.iter();
@@ -329,4 +350,9 @@ fn sampled(series: Series, flown: &Flown) -> Vec<(f64, f64)> {
         report.samples.iter().filter_map(point)
     });
     points.collect()
+}
+
+/// How long each response of a connection took, from its request on.
+fn responses(report: &TransferReport) -> impl Iterator<Item = f64> {
+    report.responses.iter().map(|(asked, came)| (*came - *asked).as_secs_f64())
 }

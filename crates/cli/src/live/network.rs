@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use shorthaul_congestion::RtoFloor;
 use shorthaul_dataplane::{Config, Leg};
 use shorthaul_lab::{Host, HostDescription, Lab, LinkDescription, LinkKind, Topology};
 use shorthaul_link::Direction;
@@ -46,6 +47,30 @@ impl Network {
         self.gateways.iter().map(|(_, gateway)| gateway.waited()).max().unwrap_or_default()
     }
 
+    /// Payload that the gateways hold at this moment.
+    pub fn held(&self) -> u64 {
+        self.gateways.iter().filter_map(|(_, gateway)| gateway.held()).sum()
+    }
+
+    /// Tells the gateways of what a radio controller would tell them, until `ended` is closed.
+    pub fn control_radio(&self, scenario: &Scenario, ended: &std::sync::mpsc::Receiver<()>) {
+        let began = std::time::Instant::now();
+        let mut changes: Vec<(&shorthaul_scenario::BandwidthChange, &Gateway)> = Vec::new();
+        for (name, process) in &self.gateways {
+            let role = scenario.nodes.iter().find(|node| node.name == *name).map(|node| &node.role);
+            let Some(Role::Gateway(role)) = role else { continue };
+            changes.extend(role.bandwidth_changes.iter().map(|change| (change, process)));
+        }
+        changes.sort_by_key(|(change, _)| change.at);
+        for (change, gateway) in changes {
+            let wait = change.at.saturating_sub(began.elapsed());
+            if ended.recv_timeout(wait) != Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                return;
+            }
+            gateway.tell_bandwidth(change.cell.as_deref(), change.bandwidth);
+        }
+    }
+
     /// What has gone wrong with the gateways.
     pub fn problems(&mut self) -> Vec<String> {
         let dead = self.gateways.iter_mut().filter_map(|(name, gateway)| {
@@ -66,13 +91,18 @@ impl Network {
             let usual = Leg::default();
             let congestion = leg.congestion.unwrap_or(usual.congestion);
             let arbiter = leg.arbiter.unwrap_or(usual.arbiter);
-            Leg { congestion, arbiter, pacing: leg.pacing.unwrap_or(usual.pacing), ..usual }
+            let rto = leg.rto.and_then(|rto| match rto.floor {
+                RtoFloor::Whole(least) => Some(least),
+                RtoFloor::Variance(_) => None,
+            });
+            Leg { congestion, arbiter, pacing: leg.pacing.unwrap_or(usual.pacing), rto, ..usual }
         };
         let mut config = Config {
             edge: interfaces(edge),
             wan: interfaces(wan),
             to_edge: leg(&gateway.to_edge),
             to_wan: leg(&gateway.to_wan),
+            senders: gateway.senders_as_written.clone(),
             aggregate: gateway.aggregate.clone(),
             ..Config::default()
         };

@@ -65,13 +65,11 @@ fn of_flow(scenario: &Scenario, flow: &Flow, available: &[String]) -> Vec<String
     let mut reasons = Vec::new();
     match &flow.workload {
         Workload::Bulk(_) | Workload::Unlimited(_) => {}
+        Workload::Requests { .. } | Workload::OnOff { .. } | Workload::Persistent { .. } => {}
         Workload::Downloads { request, .. } if request.0 <= ONE_SEGMENT => {}
         Workload::Downloads { .. } => {
             reasons.push(format!("a request of a download is one segment, {ONE_SEGMENT} B at most"));
         }
-        Workload::Requests { .. } => reasons.push("live runs have no workload `requests`".into()),
-        Workload::OnOff { .. } => reasons.push("live runs have no workload `on_off`".into()),
-        Workload::Persistent { .. } => reasons.push("live runs have no workload `persistent`".into()),
     }
     if flow.set_up == SetUp::Sequential && flow.via.len() > 1 {
         reasons.push("a live relay connects on when it is connected to: leave `set_up` out".into());
@@ -111,8 +109,12 @@ pub fn scheme_at<'a>(scenario: &'a Scenario, flow: &'a Flow, gives: bool) -> Opt
 pub fn unmeasured(scenario: &Scenario) -> Vec<String> {
     let available = available().unwrap_or_default();
     let mut remarks = Vec::new();
-    if scenario.measure.series.contains(&Series::Buffer) {
-        remarks.push("live runs have no series `buffer`: it is that of relays".into());
+    let has_gateway = scenario.nodes.iter().any(|node| matches!(node.role, Role::Gateway(_)));
+    if scenario.measure.series.contains(&Series::Buffer) && !has_gateway {
+        remarks.push("live runs have no series `buffer` without a gateway: it is that of relays".into());
+    }
+    if scenario.measure.metrics.contains(&Metric::SpuriousTimeouts) {
+        remarks.push("live runs have no `spurious-timeouts`: kernels do not say it of a connection; compare `timeouts`".into());
     }
     let paced = |node: &Node| matches!(&node.role, Role::Relay(relay) if KernelScheme::of(&relay.scheme, &available).is_ok_and(|scheme| scheme.paced));
     if scenario.nodes.iter().any(paced) {

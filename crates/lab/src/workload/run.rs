@@ -1,5 +1,5 @@
 //! The two ends of a running transfer.
-use super::transfer::{Sender, Transfer, TransferError, TransferReport, check_congestion, failed};
+use super::transfer::{Requests, Sender, Transfer, TransferError, TransferReport, check_congestion, failed};
 use super::{Content, TcpSample};
 use crate::sys::schedule;
 use shorthaul_types::Bytes;
@@ -132,16 +132,40 @@ impl<'a> Run<'a> {
     }
 
     fn send_all(&self, mut socket: &Socket) -> Result<Bytes, TransferError> {
-        if self.transfer.sender == Sender::Server {
-            self.await_byte(socket)?;
+        match &self.transfer.requests {
+            None if self.transfer.sender == Sender::Server => self.await_byte(socket)?,
+            _ => {}
         }
         let limit = self.transfer.amount.bytes().map_or(u64::MAX, |bytes| bytes.0);
+        let began = Instant::now();
+        let (mut written, mut asked) = (Duration::ZERO, 0);
         let mut buffer = vec![0; 1 << 16];
         let mut filled = 0..0;
         let mut sent = 0;
         while sent < limit {
             if filled.is_empty() {
-                let len = (limit - sent).min(buffer.len() as u64) as usize;
+                if let Some(Requests { request, response, .. }) = &self.transfer.requests
+                    && sent == asked * response.0
+                {
+                    if !self.await_bytes(socket, request.0)? {
+                        return Ok(Bytes(sent));
+                    }
+                    asked += 1;
+                }
+                let asked_for = self.transfer.requests.as_ref().map_or(u64::MAX, |r| asked * r.response.0);
+                let due = self.transfer.pace.due(began.elapsed(), sent, written);
+                if due.bytes <= sent {
+                    let wait = due.next.unwrap_or(Duration::MAX).saturating_sub(began.elapsed());
+                    std::thread::sleep(wait.min(PATIENCE));
+                    if self.satisfied.load(Ordering::Relaxed) {
+                        abandon(socket)?;
+                        return Ok(Bytes(sent));
+                    }
+                    self.go_on_after(io::ErrorKind::WouldBlock.into(), 0, "waiting to send")?;
+                    continue;
+                }
+                let most = limit.min(due.bytes).min(asked_for);
+                let len = (most - sent).min(buffer.len() as u64) as usize;
                 self.content.fill(sent, &mut buffer[..len]);
                 filled = 0..len;
             }
@@ -149,6 +173,7 @@ impl<'a> Run<'a> {
                 Ok(n) => {
                     filled.start += n;
                     sent += n as u64;
+                    written = began.elapsed();
                 }
                 Err(_) if self.satisfied.load(Ordering::Relaxed) => {
                     abandon(socket)?;
@@ -174,9 +199,45 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Waits for so many bytes of a request; whether they came before the receiver had all that it wants.
+    fn await_bytes(&self, mut socket: &Socket, count: u64) -> Result<bool, TransferError> {
+        let (mut buffer, mut left) = (vec![0; 1 << 14], count);
+        while left > 0 {
+            let most = left.min(buffer.len() as u64) as usize;
+            match socket.read(&mut buffer[..most]) {
+                Ok(0) => return Ok(false),
+                Ok(n) => left -= n as u64,
+                Err(_) if self.satisfied.load(Ordering::Relaxed) => {
+                    abandon(socket)?;
+                    return Ok(false);
+                }
+                Err(error) => self.go_on_after(error, 0, "waiting for a request")?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends a request, all of it.
+    fn ask(&self, mut socket: &Socket, size: u64) -> Result<(), TransferError> {
+        let (chunk, mut left) = ([1; 1 << 12], size);
+        while left > 0 {
+            match socket.write(&chunk[..left.min(chunk.len() as u64) as usize]) {
+                Ok(n) => left -= n as u64,
+                Err(error) => self.go_on_after(error, 0, "sending a request")?,
+            }
+        }
+        Ok(())
+    }
+
     fn receive(&self, mut socket: &Socket) -> Result<TransferReport, TransferError> {
-        if self.transfer.sender == Sender::Server {
-            socket.write_all(&[1]).map_err(failed("sending the request"))?;
+        let requests = self.transfer.requests.as_ref();
+        let mut asked_at = Duration::ZERO; // the first response is counted from the SYN
+        match requests {
+            Some(requests) => self.ask(socket, requests.request.0)?,
+            None if self.transfer.sender == Sender::Server => {
+                socket.write_all(&[1]).map_err(failed("sending the request"))?;
+            }
+            None => {}
         }
         let end = self.transfer.amount.time().unwrap_or(Duration::MAX);
         let mut buffer = vec![0; 1 << 18];
@@ -206,6 +267,16 @@ impl<'a> Run<'a> {
                         report.arrivals.resize(slot + 1, Bytes(0));
                     }
                     report.arrivals[slot].0 += n as u64;
+                    if let Some(requests) = requests
+                        && report.received.0 == (report.responses.len() as u64 + 1) * requests.response.0
+                    {
+                        report.responses.push((asked_at, at));
+                        if let Some(pause) = requests.pauses.get(report.responses.len() - 1) {
+                            std::thread::sleep((*pause).min(end.saturating_sub(at)));
+                            asked_at = self.start.elapsed();
+                            self.ask(socket, requests.request.0)?;
+                        }
+                    }
                 }
                 Err(error) => self.go_on_after(error, report.received.0, "receiving")?,
             }

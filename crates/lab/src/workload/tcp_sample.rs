@@ -29,6 +29,8 @@ pub struct TcpSample {
     pub timeouts: Option<u16>,
     /// Bytes acknowledged by the other end so far.
     pub acked: Bytes,
+    /// How long the receiver's window has kept it from sending so far.
+    pub window_limited: Duration,
     /// The latest delivery rate that the kernel measured.
     pub delivery_rate: BitRate,
 }
@@ -65,6 +67,7 @@ impl TcpSample {
             min_rtt: micros(148),
             retransmitted: Bytes(u64_at(208)),
             timeouts: info.get(240..242).and_then(<[u8]>::first_chunk).map(|b| u16::from_ne_bytes(*b)),
+            window_limited: Duration::from_micros(u64_at(176)),
             delivery_rate: BitRate::from_bytes_per_sec(u64_at(160)),
         }
     }

@@ -1,5 +1,5 @@
-use super::TcpSample;
 use super::run::{Part, Run};
+use super::{Pace, TcpSample};
 use crate::host::Host;
 use crate::sys::socket;
 use shorthaul_types::{BitRate, Bytes, Seed, format_duration};
@@ -18,6 +18,10 @@ pub struct Transfer {
     pub sender: Sender,
     /// How much.
     pub amount: Amount,
+    /// When the sender writes it.
+    pub pace: Pace,
+    /// Requests that the receiver sends, each for a part of the amount; without any, the one byte that makes a server send.
+    pub requests: Option<Requests>,
     /// The congestion controls of the two ends, by the kernel's names. They are set explicitly, and it is
     /// checked that they are.
     pub congestion: Ends<String>,
@@ -31,6 +35,17 @@ pub struct Transfer {
     pub interval: Duration,
     /// Where the content comes from.
     pub seed: Seed,
+}
+
+/// Requests over one connection, one after the other: the client asks, the server answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requests {
+    /// The size of a request.
+    pub request: Bytes,
+    /// The size of a response; the amount is that of all of them.
+    pub response: Bytes,
+    /// The pauses between a response and the next request: one fewer than there are requests.
+    pub pauses: Vec<Duration>,
 }
 
 /// Who sends.
@@ -109,6 +124,8 @@ pub struct TransferReport {
     pub completed: Duration,
     /// How many bytes arrived.
     pub received: Bytes,
+    /// From when to when each request was under way, until all of its response had come.
+    pub responses: Vec<(Duration, Duration)>,
     /// How many bytes arrived in each interval, beginning with the start.
     pub arrivals: Vec<Bytes>,
     /// How long the program at one of the ends, the one that had to wait longer, stood waiting for a
@@ -190,6 +207,8 @@ impl Default for Transfer {
         Transfer {
             sender: Sender::Server,
             amount: Amount::Bytes(Bytes(1_000_000)),
+            pace: Pace::AtOnce,
+            requests: None,
             congestion: Ends { client: "cubic".into(), server: "cubic".into() },
             paced: Ends::default(),
             family: Family::V4,

@@ -90,12 +90,13 @@ impl<T> Link<T> {
             let free = self.free.unwrap_or(now);
             let mut slot = self.serialize(key, size, Ready { arrival: now, free });
             if start < now && departure < slot.departure {
-                slot = Slot { start, departure, is_void: false };
+                slot = Slot { start, departure, is_void: false, is_given_up: false };
                 self.server = before;
             }
             self.take_place(key, size, slot);
             match waiting.next_if(|entry| entry.key == key) {
                 Some(_) if slot.is_void => self.stats.dropped.count(DropReason::Outage),
+                Some(_) if slot.is_given_up => self.stats.dropped.count(DropReason::Loss),
                 Some(entry) => self.send(Entry { departure: slot.departure, ..entry }),
                 None => {}
             }

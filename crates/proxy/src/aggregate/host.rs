@@ -94,6 +94,8 @@ pub(crate) struct Host {
     active: usize,
     rate: SlidingRate,
     stall: Option<Stall>,
+    /// When the link was last back from a stall.
+    back_at: Time,
     rto_at: Option<Time>,
     pace_at: Option<Time>,
 }
@@ -123,6 +125,7 @@ impl Host {
             active: 0,
             rate: SlidingRate::new(now),
             stall: None,
+            back_at: Time::ZERO,
             rto_at: None,
             pace_at: None,
         }
@@ -147,6 +150,7 @@ impl Host {
             (None, None) => self.rtt.on_syn_retransmitted(), // it measured nothing: the path may be a long one
             _ => {}
         }
+        self.pace();
         self.members.push(slot);
         let mut situation = self.situation(now, config);
         situation.active += 1;
@@ -263,17 +267,20 @@ impl Host {
     }
 
     fn on_news(&mut self, now: Time, news: &News) -> bool {
-        if let Some(rtt) = news.rtt {
+        let back = self.stall.take().is_some();
+        if back {
+            // The first answer restores the window (AGG §IV-E). What was on its way meanwhile says how long the
+            // stall was, and nothing of the link's round trip.
+            self.back_at = now;
+            self.window.on_link_back(now);
+        }
+        let rtt = news.rtt.filter(|_| news.newest.is_some_and(|sent| sent >= self.back_at));
+        if let Some(rtt) = rtt {
             self.rtt.on_sample(now, rtt);
         }
         if let Some(sent_at) = news.newest {
             self.log.on_ack(sent_at);
-            self.window.on_delivery(Delivery { now, bytes: news.delivered, sent_at, rtt: news.rtt });
-        }
-        let back = self.stall.take().is_some();
-        if back {
-            // The first answer restores the window (AGG §IV-E).
-            self.window.on_link_back(now);
+            self.window.on_delivery(Delivery { now, bytes: news.delivered, sent_at, rtt });
         }
         self.pace();
         self.rto_at = None;
@@ -397,7 +404,8 @@ impl Host {
         self.log.on_send(now, turn.flow);
         self.rate.on_send(now, bytes, AVERAGED);
         member.rate.on_send(now, bytes, config.invitations.map_or(8, |parameters| parameters.averaged));
-        member.pass = advance(member.pass, bytes, member.tickets);
+        // Who joined began with the others' pass, not with the one it left with.
+        member.pass = advance(member.pass.max(turn.pass), bytes, member.tickets);
         member.interactive = member.interactive.saturating_sub(bytes);
         if sender.has_backlog() && !member.waiting {
             self.wait(turn.flow, member, class);

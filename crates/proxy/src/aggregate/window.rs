@@ -1,5 +1,6 @@
 //! The window that a mobile host's connections share, fixed or found.
 use super::config::Clamp;
+use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_congestion::{AutoClamp, Delivery};
 use shorthaul_types::{BitRate, Time};
@@ -12,14 +13,16 @@ const PACING_PERCENT: u128 = 125;
 #[derive(Clone, Debug)]
 pub(crate) enum SharedWindow {
     Fixed(u64),
-    Auto(AutoClamp),
+    Auto(Box<AutoClamp>),
 }
 
 impl SharedWindow {
     pub fn new(now: Time, clamp: Clamp, mss: u32) -> Self {
         match clamp {
             Clamp::Fixed(bytes) => SharedWindow::Fixed(bytes.0),
-            Clamp::Auto => SharedWindow::Auto(AutoClamp::new(now, mss, INITIAL_SEGMENTS * u64::from(mss))),
+            Clamp::Auto => {
+                SharedWindow::Auto(Box::new(AutoClamp::new(now, mss, INITIAL_SEGMENTS * u64::from(mss))))
+            }
         }
     }
 

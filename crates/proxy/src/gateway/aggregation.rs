@@ -1,5 +1,6 @@
 //! Where the gateway and the aggregates of mobile hosts meet.
 use super::{Entry, Gateway, Phase};
+use crate::FlowInfo;
 use crate::aggregate::{Expired, Host, HostInfo, Hosts};
 use crate::split_flow::{Budget, Fate, SplitFlow};
 use alloc::boxed::Box;
@@ -13,6 +14,19 @@ impl Gateway {
     /// The mobile hosts that are known, where there is aggregation.
     pub fn hosts(&self) -> impl Iterator<Item = HostInfo> + '_ {
         self.hosts.iter().flat_map(Hosts::iter).map(HostInfo::of)
+    }
+
+    /// What there is to know of a flow, with what it shares with the others of its mobile host.
+    pub(super) fn with_host(&self, mut info: FlowInfo, flow: &SplitFlow, entry: &Entry) -> FlowInfo {
+        let host =
+            self.hosts.as_ref().zip(entry.member.as_ref()).and_then(|(hosts, member)| hosts.get(member.host));
+        if let (Some(host), Some(legs), Some(side)) = (host, &mut info.legs, flow.mobile_side()) {
+            let leg = &mut legs[side.other().index()];
+            leg.control = "aggregate";
+            leg.window = host.window();
+            leg.srtt = host.srtt();
+        }
+        info
     }
 
     /// A flow was split: it joins its mobile host's aggregate.

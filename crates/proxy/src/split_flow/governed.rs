@@ -7,6 +7,11 @@ use shorthaul_types::Time;
 use shorthaul_wire::{IpHeader, TxBatch};
 
 impl SplitFlow {
+    /// The end that is a mobile host whose aggregate governs what is sent to it, if one is.
+    pub(crate) fn mobile_side(&self) -> Option<Side> {
+        self.governed
+    }
+
     /// The mobile host's address.
     pub(crate) fn mobile_address(&self) -> Option<IpAddr> {
         self.governed.map(|side| self.ends[side.index()].ip.src())

@@ -13,9 +13,9 @@ use shorthaul_types::{Bytes, Seed, Time};
 use super::directory::{Directory, DirectoryError};
 use super::key::{Keyring, MAC_LEN};
 use super::message::PORT;
-use super::prober::{Patience, Question};
-use super::probing::{probe, way_to};
-use super::ranking::{Facts, Ranking, is_worth_probing};
+use super::prober::{Found, Patience, Question};
+use super::probing::{probe, probe_and_tell, way_to};
+use super::ranking::{Facts, Ranking, Selection, is_worth_probing};
 use super::survey::Survey;
 use super::table::{Table, TableConfig};
 use crate::route::{Endpoint, Route, RouteForecast, RouteProvider};
@@ -39,8 +39,8 @@ pub struct FinderConfig {
     pub patience: Patience,
     /// What is known of ways beside their round trips.
     pub facts: Facts,
-    /// When relays are used.
-    pub policy: Policy,
+    /// When relays are used, and how many.
+    pub selection: Selection,
 }
 
 impl FinderConfig {
@@ -53,7 +53,7 @@ impl FinderConfig {
             table: TableConfig::default(),
             patience: Patience { timeout: Duration::from_millis(500), tries: 2 },
             facts: Facts::default(),
-            policy: Policy::default(),
+            selection: Selection::default(),
         }
     }
 }
@@ -66,7 +66,7 @@ impl fmt::Debug for FinderConfig {
             .field("directories", &directories)
             .field("table", &self.table)
             .field("facts", &self.facts)
-            .field("policy", &self.policy)
+            .field("selection", &self.selection)
             .finish_non_exhaustive()
     }
 }
@@ -160,6 +160,15 @@ impl Finder {
     /// # Errors
     /// There is no socket to be had.
     pub fn round(&self, target: SocketAddr, survey: &mut Survey) -> io::Result<()> {
+        self.round_and_tell(target, survey, &mut |_| {})
+    }
+
+    fn round_and_tell(
+        &self,
+        target: SocketAddr,
+        survey: &mut Survey,
+        early: &mut dyn FnMut(&Found),
+    ) -> io::Result<()> {
         let (relays, _) = self.listed();
         let cookie = self.state().cookie;
         let question = Question {
@@ -168,7 +177,7 @@ impl Finder {
             target: Some(target),
             cookie,
         };
-        let findings = probe(&self.config.keys, question, self.config.patience)?;
+        let findings = probe_and_tell(&self.config.keys, question, self.config.patience, early)?;
         if findings.cookie.is_some() {
             self.state().cookie = findings.cookie;
         }
@@ -200,8 +209,12 @@ impl Finder {
     /// # Errors
     /// There is no socket to be had.
     pub fn look(&self, target: SocketAddr) -> io::Result<Survey> {
+        self.look_and_tell(target, &mut |_| {})
+    }
+
+    fn look_and_tell(&self, target: SocketAddr, early: &mut dyn FnMut(&Found)) -> io::Result<Survey> {
         let mut survey = Survey::default();
-        self.round(target, &mut survey)?;
+        self.round_and_tell(target, &mut survey, early)?;
         // Handshakes with the target are worth it only where relays could be.
         if survey.rtts.is_empty() && !self.listed().0.is_empty() {
             self.round_without_responder(target, &mut survey)?;
@@ -223,8 +236,19 @@ impl Finder {
     /// direct, and for a transfer of unknown size, which may be the first of many, the table is filled meanwhile if
     /// [`Refreshing`] runs.
     pub fn best_route(&self, target: SocketAddr, size: Option<Bytes>) -> Choice {
+        self.best_route_and_tell(target, size, &mut |_| {})
+    }
+
+    /// The same; while relays are looked for, those that answer are told to `early`: a client that begins its handshake with
+    /// a relay then has it open when the destination has answered, which is half a round trip later for a relay half-way.
+    pub fn best_route_and_tell(
+        &self,
+        target: SocketAddr,
+        size: Option<Bytes>,
+        early: &mut dyn FnMut(&Found),
+    ) -> Choice {
         let direct = |why: &str| Choice { hops: Vec::new(), why: why.into(), age: None, ranking: None };
-        if self.config.policy == Policy::Never {
+        if self.config.selection.policy == Policy::Never {
             return direct("relays are never to be used: go direct");
         }
         let now = self.now();
@@ -237,18 +261,20 @@ impl Finder {
             (Some(cached), _) => (cached.view, cached.age),
             (None, _) if silent => return direct("nobody answered when the way was last probed: go direct"),
             (None, None) => return direct("the way is not known yet: go direct this time"),
-            (None, Some(size)) if !is_worth_probing(size, &self.config.facts, self.config.policy) => {
+            (None, Some(size))
+                if !is_worth_probing(size, &self.config.facts, self.config.selection.policy) =>
+            {
                 return direct("too short a transfer to look for relays first: go direct");
             }
-            (None, Some(_)) => match self.look(target) {
+            (None, Some(_)) => match self.look_and_tell(target, early) {
                 Ok(survey) => (survey.view(), Duration::ZERO),
                 Err(error) => return direct(&format!("no probe can be sent ({error}): go direct")),
             },
         };
         let transfer = Transfer::new(size.filter(|size| size.0 > 0).unwrap_or(UNKNOWN_SIZE));
-        match Ranking::new(&view, &self.config.facts, &transfer, self.config.policy) {
+        match Ranking::new(&view, &self.config.facts, &transfer, self.config.selection) {
             Ok(ranking) => Choice {
-                hops: ranking.chosen().map(|ranked| ranked.found.offer.session).into_iter().collect(),
+                hops: ranking.chosen().iter().map(|found| found.offer.session).collect(),
                 why: ranking.why().to_owned(),
                 age: Some(age),
                 ranking: Some(ranking),
@@ -337,22 +363,24 @@ impl Finder {
         let Some(target) = target else { return vec![Route::direct()] };
         let choice = self.best_route(target, None);
         let Some(ranking) = &choice.ranking else { return vec![Route::direct()] };
-        let route = |hop: Option<SocketAddr>, forecast: &Forecast| Route {
-            hops: hop.map(Endpoint::from).into_iter().collect(),
+        let route = |hops: &[SocketAddr], forecast: &Forecast| Route {
+            hops: hops.iter().copied().map(Endpoint::from).collect(),
             forecast: ranking.by_forecast.then(|| RouteForecast {
                 throughput: forecast.throughput().bits_per_sec() as f64,
                 set_up: forecast.set_up,
             }),
         };
-        let direct = route(None, &ranking.direct);
+        let direct = route(&[], &ranking.direct);
         if choice.hops.is_empty() {
             return vec![direct];
         }
-        let mut routes: Vec<Route> = ranking
-            .relays
-            .iter()
-            .map(|relay| route(Some(relay.found.offer.session), &relay.forecast))
-            .collect();
+        let mut routes = vec![route(&choice.hops, ranking.expected())];
+        for relay in &ranking.relays {
+            let hops = [relay.found.offer.session];
+            if hops != *choice.hops {
+                routes.push(route(&hops, &relay.forecast));
+            }
+        }
         routes.push(direct);
         routes
     }

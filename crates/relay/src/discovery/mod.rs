@@ -8,6 +8,7 @@
 //! knows relays beside the way), [`Table`] (what is known of destinations), [`Finder`] (all of it: the best way to a
 //! target).
 mod answering;
+mod chain;
 pub mod directory;
 mod finder;
 mod key;
@@ -24,6 +25,7 @@ mod table;
 mod tests;
 
 pub use answering::{Allowed, Answering, AnsweringConfig, AnsweringError, is_public};
+pub use chain::Chain;
 pub use finder::{Choice, Finder, FinderConfig, Refreshing};
 pub use key::{Cookies, KEY_LEN, Key, KeyError, Keyring, MAC_LEN};
 pub use limiter::Allowance;
@@ -32,8 +34,8 @@ pub use message::{
     Unreadable,
 };
 pub use prober::{ASKED_MAX, Findings, Found, Ignored, Patience, Prober, Question};
-pub use probing::{By, Way, probe, way_to};
-pub use ranking::{Facts, Ranked, Ranking, RankingError, View, is_worth_probing, rank};
+pub use probing::{By, Way, probe, probe_and_tell, way_to};
+pub use ranking::{Facts, Ranked, Ranking, RankingError, Selection, View, is_worth_probing, rank};
 pub use responder::{Answer, Arrival, Bound, Counters, Identity, Load, Responder, ResponderConfig, Silence};
 pub use survey::{Survey, Surveyed, median};
 pub use table::{Cached, Table, TableConfig};

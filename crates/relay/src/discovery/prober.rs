@@ -164,6 +164,11 @@ impl Prober {
         prober
     }
 
+    /// Relays that have answered this attempt so far, in the order in which they did: some may be of no use in the end.
+    pub fn so_far(&self) -> &[Found] {
+        &self.found
+    }
+
     /// What the round found; `None` as long as it goes on.
     pub fn findings(&self) -> Option<Findings> {
         if !self.done {

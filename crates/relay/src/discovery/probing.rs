@@ -6,7 +6,7 @@ use shorthaul_types::{Seed, Time};
 
 use super::key::Keyring;
 use super::message::{HOP_LIMIT, PORT};
-use super::prober::{Findings, Patience, Prober, Question};
+use super::prober::{Findings, Found, Patience, Prober, Question};
 use crate::sys;
 use crate::sys::packets;
 
@@ -18,6 +18,20 @@ const WAY_PATIENCE: Duration = Duration::from_secs(2);
 /// # Errors
 /// There is no socket to be had. That nobody answers is no error.
 pub fn probe(keys: &Keyring, question: Question, patience: Patience) -> io::Result<Findings> {
+    probe_and_tell(keys, question, patience, &mut |_| {})
+}
+
+/// The same; relays are told to `early` as soon as they answer, so that a client can open a connection to one while the
+/// round goes on. Those of an attempt that fails are told too.
+///
+/// # Errors
+/// As [`probe`].
+pub fn probe_and_tell(
+    keys: &Keyring,
+    question: Question,
+    patience: Patience,
+    early: &mut dyn FnMut(&Found),
+) -> io::Result<Findings> {
     let socket = socket()?;
     let dual = socket.local_addr()?.is_ipv6();
     let mut seed = [0; 8];
@@ -43,7 +57,9 @@ pub fn probe(keys: &Keyring, question: Question, patience: Patience) -> io::Resu
             match socket.recv_from(&mut buffer) {
                 Ok((len, _)) => {
                     // What is not for us changes nothing.
+                    let before = prober.so_far().len();
                     let _ = prober.handle_datagram(now(), &buffer[..len]);
+                    prober.so_far().iter().skip(before).for_each(&mut *early);
                 }
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(error),

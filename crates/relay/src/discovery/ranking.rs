@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use shorthaul_planner::{Forecast, Leg, Path, PlanError, Policy, Relay, ThroughputModel, Transfer, model};
+use shorthaul_planner::{Forecast, Leg, Path, PlanError, Policy, Relay, Transfer, model};
 use shorthaul_types::{BitRate, Bytes};
 
+use super::chain::{Chain, Task};
 use super::message::{Onward, Service};
 use super::prober::Found;
 
@@ -42,7 +43,7 @@ impl Facts {
 
     /// The leg of this round trip, where the direct way has `whole`. Loss grows with the distance, as equation 8 of
     /// *Cascaded TCP* has it.
-    fn leg(&self, rtt: Duration, whole: Duration) -> Leg {
+    pub(crate) fn leg(&self, rtt: Duration, whole: Duration) -> Leg {
         let share = rtt.as_secs_f64() / whole.as_secs_f64().max(1e-9);
         let loss = (self.loss.unwrap_or(0.0) * share).min(0.5);
         let assumed = (!self.are_known()).then_some(ASSUMED_WINDOW);
@@ -77,7 +78,24 @@ pub struct Ranked {
     pub forecast: Forecast,
 }
 
-/// The relays for one transfer, best first, and whether to use one.
+/// When relays are used, and how many.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Selection {
+    /// Whether a relay is used: if it makes the transfer faster by as much as this asks.
+    pub policy: Policy,
+    /// Relays that one session may pass, at most. More than one are used where forecasts mean something, and if they are all on
+    /// the way.
+    pub relays: usize,
+}
+
+impl Default for Selection {
+    /// A gain of 1.1, and up to three relays.
+    fn default() -> Self {
+        Selection { policy: Policy::default(), relays: 3 }
+    }
+}
+
+/// The relays for one transfer, best first, and which to use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
     /// The direct round-trip time.
@@ -88,8 +106,8 @@ pub struct Ranking {
     pub relays: Vec<Ranked>,
     /// Whether forecasts decided about the order, or else the paper's rank.
     pub by_forecast: bool,
-    /// The way to go; `None` for the direct one.
-    chosen: Option<usize>,
+    chosen: Vec<Found>,
+    expected: Forecast,
     why: String,
 }
 
@@ -118,7 +136,7 @@ pub fn rank(whole: Duration, near: Duration, far: Duration, found: &Found) -> f6
 }
 
 impl Ranking {
-    /// Ranks what was found for a transfer. A relay is used if it makes the transfer faster by as much as `policy` asks.
+    /// Ranks what was found for a transfer.
     ///
     /// # Errors
     /// The destination's distance is not known, or the facts make no sense.
@@ -126,10 +144,11 @@ impl Ranking {
         view: &View,
         facts: &Facts,
         transfer: &Transfer,
-        policy: Policy,
+        selection: Selection,
     ) -> Result<Self, RankingError> {
         let whole = view.rtt.ok_or(RankingError::NoDistance)?.max(SHORTEST);
         let model = model::by_name(&facts.model)?;
+        let task = Task { whole, facts, model: &*model, transfer };
         let mut gateways: Vec<&Found> =
             view.relays.iter().filter(|found| found.offer.service == Service::Transparent).collect();
         gateways.sort_by_key(|found| found.rtt);
@@ -137,7 +156,15 @@ impl Ranking {
         let mut relays = Vec::new();
         for found in view.relays.iter().filter(|found| found.offer.service == Service::Sessions) {
             if let Some(far) = way_on(found, whole) {
-                relays.push(ranked(found, far, whole, facts, &*model, transfer)?);
+                let near = found.rtt.max(SHORTEST);
+                let forecast = task.forecast(&[near, far], &[found])?;
+                relays.push(Ranked {
+                    found: *found,
+                    near,
+                    far,
+                    rank: rank(whole, near, far, found),
+                    forecast,
+                });
             }
         }
         let by_forecast = facts.are_known();
@@ -146,18 +173,36 @@ impl Ranking {
         } else {
             relays.sort_by(|a, b| b.rank.total_cmp(&a.rank));
         }
-        let (chosen, why) = choose(&direct, relays.first(), policy, by_forecast);
-        Ok(Ranking { rtt: whole, direct, relays, by_forecast, chosen: chosen.then_some(0), why })
+        let single =
+            relays.first().map(|best| Chain { relays: vec![best.found], forecast: best.forecast.clone() });
+        let best = match &single {
+            Some(single) if by_forecast && selection.relays > 1 => {
+                let chain = task.best_chain(&view.relays, selection.relays, single.forecast.time.expected)?;
+                chain.or_else(|| Some(single.clone()))
+            }
+            _ => single,
+        };
+        let (uses, why) = choose(&direct, best.as_ref(), selection.policy, by_forecast);
+        let (chosen, expected) = match best.filter(|_| uses) {
+            Some(chain) => (chain.relays, chain.forecast),
+            None => (Vec::new(), direct.clone()),
+        };
+        Ok(Ranking { rtt: whole, direct, relays, by_forecast, chosen, expected, why })
     }
 
-    /// The relay to use; `None` to go direct.
-    pub fn chosen(&self) -> Option<&Ranked> {
-        self.relays.get(self.chosen?)
+    /// The relays to pass, in order; none to go direct.
+    pub fn chosen(&self) -> &[Found] {
+        &self.chosen
     }
 
-    /// How many times as fast as the direct way a relay is expected to make the transfer.
-    pub fn gain(&self, ranked: &Ranked) -> f64 {
-        gain(&self.direct, &ranked.forecast)
+    /// What the planner expects of the chosen way.
+    pub fn expected(&self) -> &Forecast {
+        &self.expected
+    }
+
+    /// How many times as fast as the direct way a forecast is.
+    pub fn gain(&self, forecast: &Forecast) -> f64 {
+        gain(&self.direct, forecast)
     }
 
     /// The reason for the choice, as a sentence.
@@ -170,27 +215,29 @@ fn gain(direct: &Forecast, relayed: &Forecast) -> f64 {
     direct.time.expected.as_secs_f64() / relayed.time.expected.as_secs_f64().max(1e-9)
 }
 
-fn choose(direct: &Forecast, best: Option<&Ranked>, policy: Policy, known: bool) -> (bool, String) {
+fn choose(direct: &Forecast, best: Option<&Chain>, policy: Policy, known: bool) -> (bool, String) {
     let Some(best) = best else { return (false, "no relay answered: go direct".into()) };
+    let names: Vec<String> = best.relays.iter().map(name).collect();
+    let names = names.join(" and ");
     let gain = gain(direct, &best.forecast);
     let least = match policy {
-        Policy::Always => return (true, format!("relays are always to be used: {}", name(best))),
+        Policy::Always => return (true, format!("relays are always to be used: {names}")),
         Policy::Never => return (false, "relays are never to be used: go direct".into()),
         Policy::Gain(least) => least,
     };
     let basis = if known { "" } else { ", if windows bind" };
     let size = direct.size;
     if gain >= least {
-        (true, format!("{} by way of {} is {gain:.2} times as fast as direct{basis}", size, name(best)))
+        (true, format!("{size} by way of {names} is {gain:.2} times as fast as direct{basis}"))
     } else {
-        (false, format!("go direct: {size} by way of {} would be {gain:.2} times as fast{basis}", name(best)))
+        (false, format!("go direct: {size} by way of {names} would be {gain:.2} times as fast{basis}"))
     }
 }
 
-fn name(ranked: &Ranked) -> String {
-    let offer = &ranked.found.offer;
-    match offer.name.as_str() {
-        "" => offer.session.to_string(),
+/// What people call a relay.
+fn name(found: &Found) -> String {
+    match found.offer.name.as_str() {
+        "" => found.offer.session.to_string(),
         name => name.to_owned(),
     }
 }
@@ -217,32 +264,6 @@ fn way_on(found: &Found, whole: Duration) -> Option<Duration> {
         Onward::Unknown if found.on_path => Some(whole.saturating_sub(found.rtt).max(SHORTEST)),
         Onward::Unknown => None,
     }
-}
-
-fn ranked(
-    found: &Found,
-    far: Duration,
-    whole: Duration,
-    facts: &Facts,
-    model: &dyn ThroughputModel,
-    transfer: &Transfer,
-) -> Result<Ranked, PlanError> {
-    let near = found.rtt.max(SHORTEST);
-    let mut legs = [near, far].map(|rtt| facts.leg(rtt, whole));
-    // A relay that takes Ts for each packet passes no more than one in Ts.
-    let service = found.offer.service_time.as_secs_f64();
-    if service > 0.0 {
-        for leg in &mut legs {
-            let most = (8.0 * f64::from(leg.framing.frame()) / service).max(1000.0);
-            let most = BitRate::from_bits_per_sec(most.min(1e18) as u64);
-            leg.capacity = leg.capacity.min(most);
-        }
-    }
-    let least = u64::from(legs[0].framing.mss());
-    let buffer = Some(Bytes(found.offer.buffer.max(least)));
-    let path = Path { legs: legs.to_vec(), relays: vec![Relay { buffer }] };
-    let forecast = path.forecast(model, transfer)?;
-    Ok(Ranked { found: *found, near, far, rank: rank(whole, near, far, found), forecast })
 }
 
 /// Whether a round of probing first, which takes a round trip, can pay for a transfer of this size: a relay half-way
@@ -274,6 +295,7 @@ mod tests {
     use crate::discovery::message::{Name, Offer};
 
     const MS: Duration = Duration::from_millis(1);
+    const ONE: Selection = Selection { policy: Policy::Gain(1.1), relays: 1 };
 
     fn found(n: u8, rtt_ms: u64) -> Found {
         let offer = Offer {
@@ -303,11 +325,11 @@ mod tests {
     }
 
     fn ranking(view: &View, facts: &Facts, size: u64) -> Ranking {
-        Ranking::new(view, facts, &Transfer::new(Bytes(size)), Policy::default()).unwrap()
+        Ranking::new(view, facts, &Transfer::new(Bytes(size)), ONE).unwrap()
     }
 
     fn order(ranking: &Ranking) -> Vec<String> {
-        ranking.relays.iter().map(name).collect()
+        ranking.relays.iter().map(|ranked| name(&ranked.found)).collect()
     }
 
     #[test]
@@ -320,11 +342,12 @@ mod tests {
             assert_eq!(order[0], "n4", "{order:?}");
             assert!(order[1..3].contains(&"n3".into()) && order[1..3].contains(&"n5".into()), "{order:?}");
             assert!(order[5..].contains(&"n1".into()) && order[5..].contains(&"n7".into()), "{order:?}");
-            let chosen = ranking.chosen().expect("the middle pays");
+            assert_eq!(ranking.chosen(), [path[3]], "the middle pays");
             // Where the window binds from the first round trip on, it is counted half as often.
-            let gain = ranking.gain(chosen);
+            let gain = ranking.gain(ranking.expected());
             assert!(if facts.are_known() { (1.8..2.05).contains(&gain) } else { gain > 1.3 }, "{gain}");
-            assert!((chosen.rank - 80.0 / 40.1).abs() < 0.01, "{}", chosen.rank);
+            let rank = ranking.relays[0].rank;
+            assert!((rank - 80.0 / 40.1).abs() < 0.01, "{rank}");
         }
     }
 
@@ -344,8 +367,8 @@ mod tests {
     fn short_transfers_go_direct_and_are_not_worth_a_probe() {
         let middle = view(&[found(4, 40)]);
         for facts in [Facts::default(), figure_5()] {
-            assert!(ranking(&middle, &facts, 5_000).chosen().is_none());
-            assert!(ranking(&middle, &facts, 5_000_000).chosen().is_some());
+            assert!(ranking(&middle, &facts, 5_000).chosen().is_empty());
+            assert!(ranking(&middle, &facts, 5_000_000).chosen().len() == 1);
             let worth = |size| is_worth_probing(Bytes(size), &facts, Policy::default());
             assert!(!worth(5_000) && !worth(30_000), "{facts:?}");
             assert!(worth(10_000_000), "{facts:?}");
@@ -358,7 +381,7 @@ mod tests {
     fn a_full_link_goes_direct() {
         let facts = Facts { window: None, ..figure_5() };
         let ranking = ranking(&view(&[found(4, 40)]), &facts, 100_000_000);
-        assert!(ranking.chosen().is_none() && ranking.why().starts_with("go direct"), "{}", ranking.why());
+        assert!(ranking.chosen().is_empty() && ranking.why().starts_with("go direct"), "{}", ranking.why());
     }
 
     #[test]
@@ -377,7 +400,7 @@ mod tests {
         let ranking = ranking(&view(&relays), &figure_5(), 3_000_000);
         assert_eq!(order(&ranking), ["n1", "n2"], "those of unknown legs cannot be ranked");
         assert_eq!((ranking.relays[0].near, ranking.relays[0].far), (30 * MS, 60 * MS));
-        assert!(ranking.relays[1].rank < 1.0 && ranking.gain(&ranking.relays[1]) < 1.0);
+        assert!(ranking.relays[1].rank < 1.0 && ranking.gain(&ranking.relays[1].forecast) < 1.0);
     }
 
     #[test]
@@ -387,14 +410,38 @@ mod tests {
         let split = ranking(&view(&[gateway, found(3, 30)]), &figure_5(), 3_000_000);
         let plain = ranking(&view(&[found(3, 30)]), &figure_5(), 3_000_000);
         assert!(split.direct.time.expected < plain.direct.time.expected.mul_f64(0.6));
-        assert!(split.chosen().is_none() && plain.chosen().is_some());
+        assert!(split.chosen().is_empty() && plain.chosen().len() == 1);
         assert_eq!(order(&split), ["n3"]);
+    }
+
+    #[test]
+    fn a_chain_is_used_where_each_of_its_relays_is_worth_it() {
+        let path: Vec<Found> = (1..16).map(|n| found(n, 5 * u64::from(n))).collect();
+        let lossy = Facts { loss: Some(0.01), window: None, ..figure_5() };
+        let choose = |facts: &Facts, relays| {
+            let selection = Selection { policy: Policy::default(), relays };
+            let transfer = Transfer::new(Bytes(50_000_000));
+            let ranking = Ranking::new(&view(&path), facts, &transfer, selection).unwrap();
+            let at: Vec<u128> = ranking.chosen().iter().map(|found| found.rtt.as_millis()).collect();
+            (at, ranking.gain(ranking.expected()))
+        };
+        let (one, gain_of_one) = choose(&lossy, 1);
+        let (three, gain_of_three) = choose(&lossy, 3);
+        assert_eq!((one.len(), three.len()), (1, 3), "{one:?} {three:?}");
+        assert!(gain_of_three > 1.3 * gain_of_one, "{gain_of_one} and {gain_of_three}");
+        // At about equal distances: 20, 40, 60 of 80 ms.
+        assert!(three.iter().zip([20, 40, 60]).all(|(at, ideal)| at.abs_diff(ideal) <= 5), "{three:?}");
+        // Where one fills the link, a second is left out.
+        let nearly_full = Facts { loss: Some(0.0003), window: None, ..figure_5() };
+        assert_eq!(choose(&nearly_full, 3).0.len(), 1);
+        // Without facts, the paper's single node.
+        assert_eq!(choose(&Facts::default(), 3).0.len(), 1);
     }
 
     #[test]
     fn without_the_destinations_distance_nothing_is_ranked() {
         let silent = View { rtt: None, relays: vec![found(4, 40)] };
-        let error = Ranking::new(&silent, &Facts::default(), &Transfer::new(Bytes(1)), Policy::default());
+        let error = Ranking::new(&silent, &Facts::default(), &Transfer::new(Bytes(1)), ONE);
         assert_eq!(error, Err(RankingError::NoDistance));
     }
 }

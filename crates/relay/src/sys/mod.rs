@@ -4,6 +4,7 @@ pub mod signals;
 pub mod window;
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -31,24 +32,25 @@ impl Pipe {
         Ok(Pipe { read, write, size: usize::try_from(size).unwrap_or(65_536) })
     }
 
-    /// Moves what there is of `from` into the empty pipe, waiting for the first byte; 0 at the end.
-    pub fn fill(&self, from: &impl AsFd) -> io::Result<usize> {
-        splice(from, &self.write, self.size)
+    /// Moves up to `most` bytes of what there is of `from` into the empty pipe; 0 at the end. It does
+    /// not wait for more.
+    pub fn fill(&self, from: &impl AsFd, most: usize) -> io::Result<usize> {
+        splice(from, &self.write, self.size.min(most))
     }
 
-    /// Moves up to `bytes` out of the pipe into `to`, waiting for room.
+    /// Moves up to `bytes` out of the pipe into `to`, as many as there is room for.
     pub fn empty(&self, to: &impl AsFd, bytes: usize) -> io::Result<usize> {
         splice(&self.read, to, bytes)
     }
 }
 
 fn splice(from: &impl AsFd, to: &impl AsFd, bytes: usize) -> io::Result<usize> {
+    let flags = libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK;
     loop {
         let (from, to) = (from.as_fd().as_raw_fd(), to.as_fd().as_raw_fd());
         // SAFETY: no offsets are given, and the descriptors live as long as the call.
-        let moved = unsafe {
-            libc::splice(from, std::ptr::null_mut(), to, std::ptr::null_mut(), bytes, libc::SPLICE_F_MOVE)
-        };
+        let moved =
+            unsafe { libc::splice(from, std::ptr::null_mut(), to, std::ptr::null_mut(), bytes, flags) };
         match usize::try_from(moved) {
             Ok(moved) => return Ok(moved),
             Err(_) => {
@@ -70,12 +72,86 @@ pub fn abort(socket: &impl AsFd) -> io::Result<()> {
     check(unsafe { libc::connect(socket.as_fd().as_raw_fd(), &raw const nowhere, len) }).map(drop)
 }
 
-/// Waits until the peer has closed or reset; whether it has within `longest`.
-pub fn wait_for_end(socket: &impl AsFd, longest: Duration) -> io::Result<bool> {
+/// Whether the peer has closed or reset.
+pub fn has_ended(socket: &impl AsFd) -> io::Result<bool> {
     let mut entry = libc::pollfd { fd: socket.as_fd().as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-    let millis = libc::c_int::try_from(longest.as_millis()).unwrap_or(libc::c_int::MAX);
     // SAFETY: one entry is given, and there is one.
-    check(unsafe { libc::poll(&raw mut entry, 1, millis) }).map(|ready| ready > 0)
+    check(unsafe { libc::poll(&raw mut entry, 1, 0) }).map(|ready| ready > 0)
+}
+
+/// Where a connection was going before a rule of the firewall redirected it here (`REDIRECT`).
+pub fn original_destination(socket: &impl AsFd) -> io::Result<SocketAddr> {
+    const SO_ORIGINAL_DST: libc::c_int = 80; // linux/netfilter_ipv4.h and netfilter_ipv6/ip6_tables.h
+    // Both addresses are at the beginning of one of these.
+    // SAFETY: all zeros is a valid sockaddr_in6.
+    let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+    let mut ask = |level| {
+        let mut len = std::mem::size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+        let fd = socket.as_fd().as_raw_fd();
+        // SAFETY: the kernel writes at most `len` bytes, which is the size of what it writes to.
+        check(unsafe {
+            libc::getsockopt(fd, level, SO_ORIGINAL_DST, (&raw mut address).cast(), &raw mut len)
+        })
+    };
+    ask(libc::IPPROTO_IP).or_else(|_| ask(libc::IPPROTO_IPV6))?;
+    let port = u16::from_be(address.sin6_port);
+    if libc::c_int::from(address.sin6_family) == libc::AF_INET6 {
+        return Ok(SocketAddr::new(address.sin6_addr.s6_addr.into(), port));
+    }
+    // `sockaddr_in` has its address where `sockaddr_in6` has the flow label.
+    Ok(SocketAddr::new(address.sin6_flowinfo.to_ne_bytes().into(), port))
+}
+
+/// Lets this process have as many descriptors as it may; how many that is.
+pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a valid rlimit.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    if limit.rlim_cur >= wanted {
+        return Ok(limit.rlim_cur);
+    }
+    // More than the hard limit takes a privilege; without it, the hard limit has to do.
+    for most in [wanted.max(limit.rlim_max), limit.rlim_max] {
+        let higher = libc::rlimit { rlim_cur: most.min(wanted.max(limit.rlim_max)), rlim_max: most };
+        // SAFETY: as above.
+        if check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const higher) }).is_ok() {
+            return Ok(higher.rlim_cur);
+        }
+    }
+    Ok(limit.rlim_cur)
+}
+
+/// Becomes another user, without root's or any other groups.
+pub fn become_user((user, group): (u32, u32)) -> io::Result<()> {
+    // SAFETY: no groups are given, so none are read.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
+    // SAFETY: these take integers.
+    check(unsafe { libc::setresgid(group, group, group) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::setresuid(user, user, user) }).map(drop)
+}
+
+/// Gives up all capabilities of this thread, for good.
+pub fn drop_capabilities() -> io::Result<()> {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: libc::c_int,
+    }
+    // So that no program could give them back either.
+    // SAFETY: prctl with PR_SET_NO_NEW_PRIVS takes integers.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+    let header = Header { version: 0x2008_0522, pid: 0 }; // _LINUX_CAPABILITY_VERSION_3, this thread
+    let nothing = [0u32; 6];
+    // SAFETY: with this version the kernel reads a header and two triples of u32.
+    let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, nothing.as_ptr()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A socket that whoever started this process handed over.
+pub fn adopt(descriptor: std::os::fd::RawFd) -> OwnedFd {
+    // SAFETY: the protocol of systemd says that it is open and this process's own, and it is asked for once.
+    unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
 /// Bytes that could be read from a socket now.

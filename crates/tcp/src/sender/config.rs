@@ -124,6 +124,8 @@ pub struct SenderStats {
     pub recoveries: u64,
     /// Recoveries and timeouts that turned out to be mistakes, and were undone.
     pub undone: u64,
+    /// Of these, timeouts: what was taken for lost was on its way.
+    pub spurious_timeouts: u64,
     /// Tail loss probes.
     pub tail_probes: u64,
     /// Probes of the arbiter.

@@ -381,6 +381,7 @@ impl Sender {
     fn undo_answer(&mut self, now: Time) {
         self.undo = None;
         self.stats.undone += 1;
+        self.stats.spurious_timeouts += u64::from(matches!(self.state, State::Loss { .. }));
         self.control.on_spurious(now);
         self.rtt.reset_backoff();
         self.state = State::Open;

@@ -11,9 +11,9 @@ use shorthaul_link::{LinkConfig, QueueLimit, Rate};
 use shorthaul_planner::{Leg, Path, Policy, Relay, Transfer, model};
 use shorthaul_relay::discovery::{
     Answering, AnsweringConfig, Choice, Facts, Finder, FinderConfig, Identity, Key, Keyring, Load, Patience,
-    ResponderConfig,
+    ResponderConfig, Selection, Survey, median,
 };
-use shorthaul_relay::limit_window;
+use shorthaul_relay::offered_window;
 use shorthaul_types::{BitRate, Bytes, Seed};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -41,6 +41,10 @@ pub struct Line {
     lab: Lab,
     arrivals: Mutex<Receiver<Arrival>>,
     sink: SocketAddr,
+    /// What receivers really offer.
+    pub window: Bytes,
+    /// The round-trip time as probes find it.
+    pub rtt: Duration,
     _sink_answers: Answering,
 }
 
@@ -87,8 +91,20 @@ impl Line {
             start_relay(&lab, hop, sink)?;
         }
         let config = AnsweringConfig::new(ResponderConfig::new(keys(), None), false);
-        let answers = lab.host("sink").run(|| Answering::start(config, || load()))?;
-        Ok(Line { lab, arrivals: Mutex::new(arrivals), sink, _sink_answers: answers })
+        let answers = lab.host("sink").run(|| Answering::start(config, load))?;
+        let (arrivals, rtt) = (Mutex::new(arrivals), 2 * DELAY * HOPS as u32);
+        let mut line = Line { lab, arrivals, sink, window: WINDOW, rtt, _sink_answers: answers };
+        let socket = line.on_source(|| connect(sink))?;
+        line.window = line.send_on(socket, Bytes(300_000))?.1;
+        let survey = line.on_source(|| -> Result<Survey> {
+            let (finder, mut survey) = (line.finder()?, Survey::default());
+            for _ in 0..20 {
+                finder.round(sink, &mut survey)?;
+            }
+            Ok(survey)
+        })?;
+        line.rtt = median(&survey.rtts).context("the sink answers no probe")?;
+        Ok(line)
     }
 
     /// The hop that has an address.
@@ -117,28 +133,29 @@ impl Line {
 
     /// Sends `size` from the source; when it began, and what the sink saw.
     pub fn send(&self, hop: Option<usize>, size: Bytes) -> Result<(Instant, Arrival)> {
-        let to = self.entrance(hop);
-        let began = self.lab.host("source").run(|| -> Result<Instant> {
-            let socket = socket()?;
-            let began = Instant::now();
-            socket.connect_timeout(&to.into(), PATIENCE).context("connecting")?;
-            let mut socket = TcpStream::from(socket);
-            let chunk = [7; 16 << 10];
-            let mut left = usize::try_from(size.0)?;
-            while left > 0 {
-                let len = left.min(chunk.len());
-                socket.write_all(&chunk[..len]).context("sending")?;
-                left -= len;
-            }
-            socket.shutdown(Shutdown::Write)?;
-            // Until the sink has closed, too: the next transfer is to find an empty path.
-            socket.read_to_end(&mut Vec::new()).context("waiting for the end")?;
-            Ok(began)
-        })?;
+        let began = Instant::now();
+        let socket = self.on_source(|| connect(self.entrance(hop)))?;
+        Ok((began, self.send_on(socket, size)?.0))
+    }
+
+    /// Sends `size` on a connection; what the sink saw, and the largest window that the sender was offered.
+    pub fn send_on(&self, mut socket: TcpStream, size: Bytes) -> Result<(Arrival, Bytes)> {
+        let chunk = [7; 16 << 10];
+        let mut left = usize::try_from(size.0)?;
+        let mut offered = Bytes(0);
+        while left > 0 {
+            let len = left.min(chunk.len());
+            socket.write_all(&chunk[..len]).context("sending")?;
+            left -= len;
+            offered = offered.max(offered_window(&socket)?);
+        }
+        socket.shutdown(Shutdown::Write)?;
+        // Until the sink has closed, too: the next transfer is to find an empty path.
+        socket.read_to_end(&mut Vec::new()).context("waiting for the end")?;
         let arrivals = self.arrivals.lock().map_err(|_| anyhow::anyhow!("a transfer panicked"))?;
         let arrival = arrivals.recv_timeout(PATIENCE).context("the sink heard of no transfer")?;
         anyhow::ensure!(arrival.bytes == size.0, "{} of {size} arrived", Bytes(arrival.bytes));
-        Ok((began, arrival))
+        Ok((arrival, offered))
     }
 
     /// What a client that knows nothing yet chooses when these hops offer relays.
@@ -153,7 +170,7 @@ impl Line {
             let session = SocketAddr::from(([0, 0, 0, 0], RELAY_PORT));
             let relay = Identity::relay(session, &name(*hop));
             let config = AnsweringConfig::new(ResponderConfig::new(keys(), Some(relay)), true);
-            Ok(self.lab.host(&name(*hop)).run(|| Answering::start(config, || load()))?)
+            Ok(self.lab.host(&name(*hop)).run(|| Answering::start(config, load))?)
         };
         hops.iter().map(start).collect()
     }
@@ -161,11 +178,30 @@ impl Line {
     /// A client that knows what a measurement would tell of the path. To be called on the source.
     pub fn finder(&self) -> Result<Finder> {
         Ok(Finder::new(FinderConfig {
-            facts: facts(),
-            policy: Policy::default(),
+            facts: self.facts(),
+            // The paper's single node, also where it gains little: which one is what is asked here.
+            selection: Selection { relays: 1, policy: Policy::Gain(1.0) },
             patience: Patience::default(),
             ..FinderConfig::new(keys())
         })?)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { loss: Some(0.0), rate: Some(RATE), window: Some(self.window), model: CONGESTION.into() }
+    }
+
+    /// What the planner expects of a relay at a hop (0: direct), with the round trip in equal parts.
+    pub fn forecast(&self, hop: usize, size: Bytes) -> Option<BitRate> {
+        let whole = Leg { window_limit: Some(self.window), ..Leg::new(self.rtt, 0.0, RATE) };
+        let path = match hop {
+            0 => Path::direct(whole),
+            hop => {
+                let relay = Relay { buffer: Some(BUFFER) };
+                Path::split_at(&whole, hop as f64 / HOPS as f64, relay).ok()?
+            }
+        };
+        let model = model::by_name(CONGESTION).ok()?;
+        Some(path.forecast(&*model, &Transfer::new(size)).ok()?.throughput())
     }
 
     pub fn on_source<R: Send>(&self, task: impl FnOnce() -> R + Send) -> R {
@@ -175,10 +211,6 @@ impl Line {
     pub fn sink(&self) -> SocketAddr {
         self.sink
     }
-}
-
-fn facts() -> Facts {
-    Facts { loss: Some(0.0), rate: Some(RATE), window: Some(WINDOW), model: CONGESTION.into() }
 }
 
 fn load() -> Load {
@@ -191,6 +223,13 @@ fn socket() -> Result<Socket> {
     socket.set_tcp_congestion(CONGESTION.as_bytes()).context("setting reno")?;
     socket.set_tcp_nodelay(true)?;
     Ok(socket)
+}
+
+/// Opens a connection from the host that the thread is in.
+pub fn connect(to: SocketAddr) -> Result<TcpStream> {
+    let socket = socket()?;
+    socket.connect_timeout(&to.into(), PATIENCE).context("connecting")?;
+    Ok(socket.into())
 }
 
 /// Accepts one connection after the other, and says what came.
@@ -245,27 +284,12 @@ fn carry(near: &TcpStream, sink: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Connections that come in are offered the paper's window.
+/// Connections that come in are offered about the paper's window.
 fn listen(address: SocketAddr) -> Result<TcpListener> {
     let socket = socket()?;
-    // Fixed, or the kernel would widen the window again when it enlarges the buffer.
-    socket.set_recv_buffer_size(1 << 17)?;
-    limit_window(&socket, WINDOW).context("limiting the window")?;
+    // The kernel offers what it thinks that payload takes of twice this: about the paper's window, and it is measured.
+    socket.set_recv_buffer_size(usize::try_from(WINDOW.0)? * 4 / 5)?;
     socket.bind(&address.into())?;
     socket.listen(16)?;
     Ok(socket.into())
-}
-
-/// What the planner expects of a relay at a hop (0: direct), with round trips as they are without queues.
-pub fn forecast(hop: usize, size: Bytes) -> Option<BitRate> {
-    let whole = Leg { window_limit: Some(WINDOW), ..Leg::new(2 * DELAY * HOPS as u32, 0.0, RATE) };
-    let path = match hop {
-        0 => Path::direct(whole),
-        hop => {
-            let relay = Relay { buffer: Some(BUFFER) };
-            Path::split_at(&whole, hop as f64 / HOPS as f64, relay).ok()?
-        }
-    };
-    let model = model::by_name(CONGESTION).ok()?;
-    Some(path.forecast(&*model, &Transfer::new(size)).ok()?.throughput())
 }

@@ -1,9 +1,11 @@
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use shorthaul_relay::discovery::{Choice, Found};
 use shorthaul_types::Bytes;
 
-use super::path::{HOPS, Line};
+use super::path::{HOPS, Line, connect};
 
 /// The relay that is used: half-way, as in the paper.
 const HALF_WAY: usize = HOPS / 2;
@@ -21,13 +23,21 @@ pub enum Way {
     FirstContact,
     /// Probed, then by way of the relay.
     ProbedThenRelayed,
+    /// The same, with the handshake with the relay begun as soon as that answered.
+    Overlapped,
     /// The relay was in the table.
     Cached,
 }
 
 impl Way {
-    pub const ALL: [Way; 5] =
-        [Way::Direct, Way::ProbedThenDirect, Way::FirstContact, Way::ProbedThenRelayed, Way::Cached];
+    pub const ALL: [Way; 6] = [
+        Way::Direct,
+        Way::ProbedThenDirect,
+        Way::FirstContact,
+        Way::ProbedThenRelayed,
+        Way::Overlapped,
+        Way::Cached,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,6 +45,7 @@ impl Way {
             Way::ProbedThenDirect => "probed, then direct",
             Way::FirstContact => "probed at first contact, then by the relay",
             Way::ProbedThenRelayed => "probed, then by the relay",
+            Way::Overlapped => "probed while connecting to the relay",
             Way::Cached => "by the relay that the table has",
         }
     }
@@ -44,7 +55,7 @@ impl Way {
         match self {
             Way::Direct => Some((1.5, "3/2 rtt")),
             Way::ProbedThenDirect => Some((2.5, "5/2 rtt")),
-            Way::ProbedThenRelayed => Some((2.25, "2 rtt + 1/2 rttX + ts")),
+            Way::ProbedThenRelayed | Way::Overlapped => Some((2.25, "2 rtt + 1/2 rttX + ts")),
             Way::FirstContact | Way::Cached => None,
         }
     }
@@ -74,22 +85,41 @@ fn once(line: &Line, way: Way) -> Result<Duration> {
     let ask = || line.on_source(|| finder.best_route(line.sink(), Some(LARGE)));
     // Whoever was in contact with the network has a cookie; whoever asked for this destination has it in the table.
     match way {
-        Way::ProbedThenDirect | Way::ProbedThenRelayed => {
+        Way::ProbedThenDirect | Way::ProbedThenRelayed | Way::Overlapped => {
             line.on_source(|| finder.round(line.sink(), &mut Default::default())).context("probing")?;
         }
         Way::Cached => drop(ask()),
         Way::Direct | Way::FirstContact => {}
     }
     let began = Instant::now();
+    let mut connecting = None;
     let hop = match way {
         Way::Direct => None,
-        _ => {
-            let choice = ask();
-            choice.hops.first().map(|session| line.hop_of(session.ip())).transpose()?
+        Way::Overlapped => {
+            let choice = line.on_source(|| {
+                let mut early = |found: &Found| {
+                    let session = found.offer.session;
+                    // The thread is in the source, too.
+                    connecting.get_or_insert_with(|| thread::spawn(move || connect(session)));
+                };
+                finder.best_route_and_tell(line.sink(), Some(LARGE), &mut early)
+            });
+            first_hop(line, &choice)?
         }
+        _ => first_hop(line, &ask())?,
     };
     let wanted = if matches!(way, Way::Direct | Way::ProbedThenDirect) { None } else { Some(HALF_WAY) };
     anyhow::ensure!(hop == wanted, "{}: discovery chose hop {hop:?}", way.name());
-    let (_, arrival) = line.send(hop, Bytes(1000))?;
+    let arrival = match connecting {
+        Some(connecting) => {
+            let socket = connecting.join().map_err(|_| anyhow::anyhow!("connecting panicked"))??;
+            line.send_on(socket, Bytes(1000))?.0
+        }
+        None => line.send(hop, Bytes(1000))?.1,
+    };
     Ok(arrival.first_byte.context("nothing arrived")? - began)
+}
+
+fn first_hop(line: &Line, choice: &Choice) -> Result<Option<usize>> {
+    choice.hops.first().map(|session| line.hop_of(session.ip())).transpose()
 }

@@ -7,9 +7,8 @@ use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series};
 use shorthaul_report::{Column, Csv, Field, Manifest, Table, Unit};
 use shorthaul_types::{BitRate, Bytes, format_duration};
 
-use super::path::HOPS;
+use super::path::{HOPS, Line};
 use super::set_up::Way;
-use super::{ONE_WAY, forecast};
 
 /// Relays that differ by less than this share of throughput are equally good: so much do two transfers of one kind differ.
 const EQUAL: f64 = 0.03;
@@ -39,7 +38,12 @@ impl fmt::Display for Placement {
 
 /// Everything that was measured.
 pub struct Results {
-    size: Bytes,
+    /// What receivers offered.
+    window: Bytes,
+    /// The round-trip time as probes find it.
+    rtt: Duration,
+    /// What the planner expects, by hop; hop 0 is the direct way.
+    forecasts: Vec<Option<BitRate>>,
     /// By hop; hop 0 is the direct way.
     pub truth: Vec<Vec<BitRate>>,
     pub placements: Vec<Placement>,
@@ -47,8 +51,16 @@ pub struct Results {
 }
 
 impl Results {
-    pub fn new(size: Bytes) -> Self {
-        Results { size, truth: vec![Vec::new(); HOPS], placements: Vec::new(), set_ups: Vec::new() }
+    pub fn new(line: &Line, forecasts: Vec<Option<BitRate>>) -> Self {
+        let truth = vec![Vec::new(); HOPS];
+        Results {
+            window: line.window,
+            rtt: line.rtt,
+            forecasts,
+            truth,
+            placements: Vec::new(),
+            set_ups: Vec::new(),
+        }
     }
 
     /// The median throughput by way of a hop, in bits per second.
@@ -86,6 +98,10 @@ impl Results {
         errors
     }
 
+    fn round_trips(&self, time: Duration) -> f64 {
+        time.as_secs_f64() / self.rtt.as_secs_f64()
+    }
+
     pub fn truth_table(&self) -> Table {
         let mut table = Table::new([
             Column::right("hop"),
@@ -114,7 +130,7 @@ impl Results {
     }
 
     fn forecast(&self, hop: usize) -> f64 {
-        forecast(hop, self.size).map_or(f64::NAN, |rate| rate.bits_per_sec() as f64)
+        self.forecasts[hop].map_or(f64::NAN, |rate| rate.bits_per_sec() as f64)
     }
 
     pub fn set_up_table(&self) -> Table {
@@ -130,7 +146,7 @@ impl Results {
             table.row([
                 way.name().to_owned(),
                 format_duration(*took),
-                format!("{:.2}", round_trips(*took)),
+                format!("{:.2}", self.round_trips(*took)),
                 stated.map_or("–".into(), |(trips, _)| format!("{trips:.2}")),
                 stated.map_or_else(String::new, |(_, formula)| formula.to_owned()),
             ]);
@@ -195,7 +211,10 @@ impl Results {
             .series(Series::line("measured, medians", Hue::Blue).points(measured))
             .series(Series::dots("transfers by the relay that was chosen", Hue::Orange).points(chosen));
         Figure::new("Figure 5 live: kernel reno over eight hops")
-            .subtitle("10 Mbit/s and 5 ms each, windows of 20 kB; relays chosen by discovery")
+            .subtitle(&format!(
+                "10 Mbit/s and 5 ms each, windows of {}; relays chosen by discovery",
+                self.window
+            ))
             .caption("Throughput from the first SYN to the last byte.")
             .columns(1)
             .panel_height(120.0)
@@ -210,10 +229,12 @@ impl Results {
         let set_ups: Vec<Value> = self
             .set_ups
             .iter()
-            .map(|(way, took)| json!({ "way": way.name(), "seconds": took.as_secs_f64(), "round_trips": round_trips(*took) }))
+            .map(|(way, took)| json!({ "way": way.name(), "seconds": took.as_secs_f64(), "round_trips": self.round_trips(*took) }))
             .collect();
         json!({
             "manifest": manifest,
+            "window": self.window.0,
+            "rtt": self.rtt.as_secs_f64(),
             "hops": hops,
             "placements": self.placements.len(),
             "best_chosen": self.count(Self::is_best),
@@ -223,9 +244,4 @@ impl Results {
             "set_ups": set_ups,
         })
     }
-}
-
-/// In round trips of the path without queues.
-fn round_trips(time: Duration) -> f64 {
-    time.as_secs_f64() / (2.0 * ONE_WAY.as_secs_f64())
 }

@@ -1,5 +1,7 @@
 //! What the paper says of each figure, beside what the runs say.
-use super::{PACKET, goodputs, number, packets, place, value};
+use super::{
+    LARGE_WINDOW, PACKET, SMALL_WINDOW, goodputs, number_of, packets, place, service_time_of, value,
+};
 use shorthaul_report::plot::Point;
 use shorthaul_report::{Stated, Unit};
 use shorthaul_scenario::Series;
@@ -69,16 +71,18 @@ pub(super) fn fig2(records: &[RunRecord]) -> Vec<Stated> {
 }
 
 pub(super) fn fig3(records: &[RunRecord]) -> Vec<Stated> {
+    let second = notices_loss(&window(records, Leg::Second));
+    vec![stated(
+        "Fig. 3, the second connection's window with a loss on the first half",
+        "not affected",
+        second.map_or("not affected".to_owned(), |at| format!("falls at {at:.2} s")),
+    )]
+}
+
+pub(super) fn fig4(records: &[RunRecord]) -> Vec<Stated> {
     let noticed = |leg| notices_loss(&window(records, leg));
     let earlier = noticed(Leg::Direct).zip(noticed(Leg::First)).map(|(direct, first)| direct - first);
-    vec![
-        stated(
-            "Fig. 3, the second connection's window with a loss on the first half",
-            "not affected",
-            noticed(Leg::Second).map_or("not affected".to_owned(), |at| format!("falls at {at:.2} s")),
-        ),
-        stated("Fig. 4, how much earlier the loss is noticed", "almost 1 s", seconds(earlier)),
-    ]
+    vec![stated("Fig. 4, how much earlier the loss is noticed", "almost 1 s", seconds(earlier))]
 }
 
 pub(super) fn fig5(records: &[RunRecord]) -> Vec<Stated> {
@@ -96,35 +100,48 @@ pub(super) fn fig5(records: &[RunRecord]) -> Vec<Stated> {
 }
 
 pub(super) fn fig6(records: &[RunRecord]) -> Vec<Stated> {
-    let time = |record: &RunRecord| {
-        let time = record.case.as_deref()?.strip_prefix("ts-")?.strip_suffix("us")?;
-        Some(time.parse::<f64>().ok()? / 1e6)
-    };
-    let points = goodputs(records, time);
     let direct = goodputs(records, |record| (record.case.as_deref() == Some("direct")).then_some(0.0));
     let direct = direct.first().map_or(f64::NAN, |point| point.y);
-    let better = points.iter().filter(|point| point.y > direct).map(|point| point.x).reduce(f64::max);
-    let worse = points.iter().filter(|point| point.y <= direct).map(|point| point.x).reduce(f64::min);
-    vec![stated(
-        "Fig. 6, up to which service time a node is better than none",
-        "while it is far below the second leg's round trip (80 ms)",
-        format!("better up to {}, no better from {}", seconds(better), seconds(worse)),
-    )]
+    let served = |prefix: &str, what: &str| {
+        let points = goodputs(records, |record| service_time_of(record, prefix));
+        let better = points.iter().filter(|point| point.y > direct).map(|point| point.x).reduce(f64::max);
+        let worse = points.iter().filter(|point| point.y <= direct).map(|point| point.x).reduce(f64::min);
+        stated(
+            &format!("Fig. 6, up to which service time a node is better than none, {what}"),
+            "while it is far below the second leg's round trip (80 ms)",
+            format!("better up to {}, no better from {}", seconds(better), seconds(worse)),
+        )
+    };
+    vec![
+        served("ts-", "one packet served after the other"),
+        served("late-", "all served at once, acknowledged after"),
+    ]
 }
 
 pub(super) fn fig7(records: &[RunRecord]) -> Vec<Stated> {
-    let points = goodputs(records, number);
-    let compared = |a: f64, b: f64| percent(at(&points, a) / at(&points, b));
-    let last = points.last().map_or(0.0, |point| point.x);
-    vec![
-        stated("Fig. 7, one node", "better than none", format!("{} of none", compared(1.0, 0.0))),
-        stated("Fig. 7, two nodes", "about as one", format!("{} of one", compared(2.0, 1.0))),
-        stated(
-            "Fig. 7, more nodes",
-            "falling",
-            format!("three {} of two, {last} {}", compared(3.0, 2.0), compared(last, 2.0)),
-        ),
-    ]
+    let with = |case: &str, window: &str| {
+        let points = goodputs(records, |record| number_of(record, case));
+        let compared = |a: f64, b: f64| percent(at(&points, a) / at(&points, b));
+        let last = points.last().map_or(0.0, |point| point.x);
+        [
+            stated(
+                &format!("Fig. 7, two nodes, {window}"),
+                "about as one",
+                format!("{} of one", compared(2.0, 1.0)),
+            ),
+            stated(
+                &format!("Fig. 7, more nodes, {window}"),
+                "falling",
+                format!(
+                    "three {}, four {}, {last} {} of two",
+                    compared(3.0, 2.0),
+                    compared(4.0, 2.0),
+                    compared(last, 2.0)
+                ),
+            ),
+        ]
+    };
+    [with(SMALL_WINDOW, "window of 20 packets"), with(LARGE_WINDOW, "window of 220 packets")].concat()
 }
 
 pub(super) fn buffer(records: &[RunRecord]) -> Vec<Stated> {

@@ -1,0 +1,44 @@
+//! `shorthaul connect`: standard input and output, connected to a destination.
+use anyhow::{Context as _, Result};
+use shorthaul_relay::{Endpoint, Session};
+
+use crate::route::RouteArgs;
+
+/// Connect standard input and output to a destination, by way of nodes or directly
+///
+/// What `netcat` does, and what ssh can use: `ssh -o ProxyCommand="shorthaul connect %h:%p --via ..."`.
+/// The end of the input is passed on; a connection that breaks is an error, and never looks like an end.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where to
+    #[arg(value_name = "HOST:PORT")]
+    target: Endpoint,
+    #[command(flatten)]
+    route: RouteArgs,
+    /// Say on standard error which way was taken, and how long it took
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (client, _) = args.route.client(0)?;
+    let opened = |session: &Session| {
+        if args.verbose {
+            eprintln!(
+                "{} by {}, in {:.1} ms",
+                args.target,
+                session.route,
+                session.took.as_secs_f64() * 1000.0
+            );
+            for hop in session.hops.iter().rev() {
+                eprintln!("  {hop}");
+            }
+        }
+    };
+    let talked = runtime.block_on(client.connect_stdio(&args.target, opened))?;
+    // The thread that reads standard input waits for it, and would for ever.
+    runtime.shutdown_background();
+    talked.with_context(|| format!("the connection to {} broke: what came is not all", args.target))
+}

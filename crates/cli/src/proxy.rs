@@ -1,0 +1,69 @@
+//! `shorthaul proxy`: local ports that lead into the network.
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use ipnet::IpNet;
+use shorthaul_relay::{LocalConfig, LocalProxy, Service};
+
+use crate::node::{Way, network};
+use crate::route::RouteArgs;
+
+/// Offer SOCKS5 and HTTP CONNECT to local programs, forward ports, take redirected connections
+///
+/// A program is told of success when the destination has answered, and of failure as without nodes.
+#[derive(clap::Args)]
+pub struct Args {
+    /// SOCKS5 and HTTP CONNECT (repeat for several); 127.0.0.1:1080 if nothing else is given
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<SocketAddr>,
+    /// A local port that leads to one destination, such as `127.0.0.1:5201=server:5201`
+    #[arg(long, value_name = "LISTEN=TARGET")]
+    forward: Vec<Way>,
+    /// A local port for connections that the firewall redirects (`REDIRECT`): each goes on to where it was
+    /// going
+    #[arg(long, value_name = "ADDRESS")]
+    transparent: Vec<SocketAddr>,
+    /// Others that may use these ports
+    #[arg(long, value_name = "NETWORK", value_parser = network)]
+    allow: Vec<IpNet>,
+    /// Connections that are kept ready to each node
+    #[arg(long, value_name = "NUMBER", default_value_t = 2)]
+    ready: usize,
+    #[command(flatten)]
+    route: RouteArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    let (client, links) = args.route.client(args.ready)?;
+    let mut ports: Vec<LocalConfig> = Vec::new();
+    let nothing_else = args.forward.is_empty() && args.transparent.is_empty();
+    let usual = [SocketAddr::from(([127, 0, 0, 1], 1080))];
+    let proxies = if args.listen.is_empty() && nothing_else { &usual[..] } else { &args.listen };
+    ports.extend(proxies.iter().map(|&listen| LocalConfig { listen, service: Service::Proxy }));
+    for way in &args.forward {
+        ports.push(LocalConfig { listen: way.listen, service: Service::Forward(way.to.clone()) });
+    }
+    ports
+        .extend(args.transparent.iter().map(|&listen| LocalConfig { listen, service: Service::Transparent }));
+    let services: Vec<Service> = ports.iter().map(|port| port.service.clone()).collect();
+    let proxy = LocalProxy::bind(client, ports, args.allow.clone())?;
+    for (address, service) in proxy.addresses().iter().zip(services) {
+        match service {
+            Service::Proxy => println!("ready: SOCKS5 and HTTP CONNECT at {address}"),
+            Service::Forward(to) => println!("ready: {address} leads to {to}"),
+            Service::Transparent => println!("ready: redirected connections at {address}"),
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        if args.ready > 0 {
+            for node in args.route.via() {
+                let (links, node) = (Arc::clone(&links), node.clone());
+                tokio::spawn(async move { links.keep_ready(&node).await });
+            }
+        }
+        proxy.run().await.context("the proxy stopped")
+    })
+}

@@ -1,0 +1,212 @@
+//! Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow edge.
+//!
+//! Reading order: this file (what is run, in the simulator and live), `bound` (what the mobile link itself allows),
+//! `figures`, `findings` (what the paper states, beside ours, and the page for practitioners).
+mod bound;
+mod figures;
+mod findings;
+
+use crate::live::{self, Bounds};
+use crate::results;
+use anyhow::Context as _;
+use findings::Finding;
+use indicatif::ProgressBar;
+use shorthaul_report::plot::Figure;
+use shorthaul_report::{Manifest, Page, Stated, Terminal};
+use shorthaul_scenario::{Engine, Study};
+use shorthaul_sim::{RunRecord, run_all, runs_of};
+use std::path::PathBuf;
+
+/// What is run, and where the results go.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The directory for results and figures
+    #[arg(long, default_value = "reproduce-pte")]
+    out: PathBuf,
+    /// How many seeds each point is run with, instead of the scenarios' own numbers
+    #[arg(long)]
+    repeats: Option<u32>,
+    /// Also on this machine's kernel, in real time: an hour
+    #[arg(long)]
+    live: bool,
+    /// Only these studies, such as fig3
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    #[command(flatten)]
+    bounds: Bounds,
+}
+
+/// A scenario file and what is drawn from its runs.
+struct Experiment {
+    name: &'static str,
+    text: &'static str,
+    engine: Engine,
+    figures: fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<(&'static str, Figure)>>,
+    findings: fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<Finding>>,
+}
+
+macro_rules! scenario {
+    ($file:literal) => {
+        include_str!(concat!("../../../../papers/pte/", $file, ".toml"))
+    };
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "fig3",
+        text: scenario!("fig3"),
+        engine: Engine::Sim,
+        figures: figures::fig3,
+        findings: findings::fig3,
+    },
+    Experiment {
+        name: "fig3-readings",
+        text: scenario!("fig3-readings"),
+        engine: Engine::Sim,
+        figures: |_, _| Ok(Vec::new()),
+        findings: findings::readings,
+    },
+    Experiment {
+        name: "mobile-bottleneck",
+        text: scenario!("mobile-bottleneck"),
+        engine: Engine::Sim,
+        figures: |_, records| {
+            Ok(figures::over_round_trip("mobile-bottleneck", "The mobile link is the bottleneck", records))
+        },
+        findings: findings::mobile_bottleneck,
+    },
+    Experiment {
+        name: "wired-bottleneck",
+        text: scenario!("wired-bottleneck"),
+        engine: Engine::Sim,
+        figures: |_, records| {
+            Ok(figures::over_round_trip("wired-bottleneck", "The Internet is the bottleneck", records))
+        },
+        findings: findings::wired_bottleneck,
+    },
+    Experiment {
+        name: "rate-changes",
+        text: scenario!("rate-changes"),
+        engine: Engine::Sim,
+        figures: |_, records| {
+            Ok(figures::by_policy("rate-changes", "A mobile link of changing rate", records))
+        },
+        findings: |_, _| Ok(Vec::new()),
+    },
+    Experiment {
+        name: "interruptions",
+        text: scenario!("interruptions"),
+        engine: Engine::Sim,
+        figures: |_, records| {
+            Ok(figures::by_policy("interruptions", "A mobile link with interruptions", records))
+        },
+        findings: findings::interruptions,
+    },
+    Experiment {
+        name: "radio",
+        text: scenario!("radio"),
+        engine: Engine::Sim,
+        figures: |_, records| {
+            Ok(figures::by_policy("radio", "Radio blocks, errors and retransmissions", records))
+        },
+        findings: |_, _| Ok(Vec::new()),
+    },
+    Experiment {
+        name: "fairness",
+        text: scenario!("fairness"),
+        engine: Engine::Sim,
+        figures: |_, records| Ok(figures::shares("fairness", records)),
+        findings: findings::fairness,
+    },
+    Experiment {
+        name: "fig3-live",
+        text: scenario!("fig3-live"),
+        engine: Engine::Live,
+        figures: figures::fig3_live,
+        findings: findings::fig3_live,
+    },
+    Experiment {
+        name: "kernels-live",
+        text: scenario!("kernels-live"),
+        engine: Engine::Live,
+        figures: |_, _| Ok(Vec::new()),
+        findings: findings::kernels,
+    },
+    Experiment {
+        name: "fairness-live",
+        text: scenario!("fairness-live"),
+        engine: Engine::Live,
+        figures: |_, records| Ok(figures::shares("fairness-live", records)),
+        findings: findings::fairness,
+    },
+];
+
+/// Runs the experiments, prints what was found, draws the figures, and writes it all on one page.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let manifest =
+        Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1)).seed(1);
+    let mut page = Page::new("Path tail emulation: Figure 3, and the comparison", &manifest);
+    let mut stated: Vec<Stated> = Vec::new();
+    let mut drawn: Vec<(&str, Vec<Figure>, Vec<RunRecord>)> = Vec::new();
+    for experiment in EXPERIMENTS {
+        let is_wanted = if args.only.is_empty() {
+            experiment.engine == Engine::Sim || args.live
+        } else {
+            args.only.iter().any(|name| name == experiment.name)
+        };
+        if !is_wanted {
+            continue;
+        }
+        let (figures, findings, records) =
+            one(experiment, args).with_context(|| format!("{} cannot be reproduced", experiment.name))?;
+        stated.extend(findings.into_iter().map(Stated::from));
+        drawn.push((experiment.name, figures, records));
+    }
+    page.heading("What the paper states, and what was measured").stated("", &stated);
+    for (name, figures, records) in &drawn {
+        page.heading(name);
+        figures.iter().for_each(|figure| {
+            page.figure(figure);
+        });
+        page.table("", &results::table(records));
+    }
+    page.heading("Which policy for which network").remarks(findings::ADVICE);
+    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    page.save(&args.out.join("index.html"))?;
+    print!("{}", findings::table(&stated).render(Terminal::stdout()));
+    println!("\nData, figures and index.html are in {}.", args.out.display());
+    Ok(())
+}
+
+fn one(experiment: &Experiment, args: &Args) -> anyhow::Result<(Vec<Figure>, Vec<Finding>, Vec<RunRecord>)> {
+    let mut study = Study::from_toml(&format!("{}.toml", experiment.name), experiment.text)?;
+    if let Some(repeats) = args.repeats {
+        study = study.with_seeds(1, repeats);
+    }
+    println!("\n{}: {}", study.name(), study.about());
+    let runs = runs_of(&study);
+    let progress = ProgressBar::new(runs.len() as u64);
+    let records = match experiment.engine {
+        Engine::Live => live::run_all(&study, &runs, 1, &args.bounds, |_| progress.inc(1))?,
+        _ => run_all(&study, &runs, None, |_, _| progress.inc(1))?,
+    };
+    progress.finish_and_clear();
+    print!("{}", results::table(&records).render(Terminal::stdout()));
+    for failure in records.iter().filter_map(|record| record.failure.as_ref()) {
+        println!("{failure}");
+    }
+    let directory = args.out.join(experiment.name);
+    let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
+        .arguments(std::env::args().skip(1))
+        .seed(study.seeds().next().unwrap_or(0))
+        .scenario(study.name(), study.text());
+    let about =
+        results::About { title: study.name(), about: study.about(), text: study.text(), remarks: &[] };
+    results::write(&directory, &manifest, &about, &records)?;
+    let mut figures = Vec::new();
+    for (name, figure) in (experiment.figures)(&study, &records)? {
+        figure.save(&args.out.join(name), &manifest)?;
+        figures.push(figure);
+    }
+    Ok((figures, (experiment.findings)(&study, &records)?, records))
+}

@@ -1,0 +1,109 @@
+//! What the commands that use nodes have in common: by which way, and who we are.
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use shorthaul_relay::request::SetUp;
+use shorthaul_relay::{
+    Client, ClientOptions, Credentials, Endpoint, FixedRoute, Forwarding, Identity, LinkOptions, Links,
+    NetworkSecret, Protection, Route,
+};
+use shorthaul_types::Bytes;
+
+use crate::node::LinkKind;
+
+/// The way to take, and who we are to the nodes on it.
+#[derive(clap::Args)]
+pub struct RouteArgs {
+    /// The nodes on the way, the first first, such as `paris:7080,tokyo:7080`; without, directly
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    via: Vec<Endpoint>,
+    /// Fail rather than go directly when the way by the nodes does
+    #[arg(long)]
+    never_direct: bool,
+    /// The network's secret, as its nodes have it
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
+    /// A user of the nodes, with --token-file
+    #[arg(long, value_name = "NAME", requires = "token_file", conflicts_with = "secret")]
+    user: Option<String>,
+    /// The user's token
+    #[arg(long, value_name = "FILE", requires = "user")]
+    token_file: Option<PathBuf>,
+    /// The authority in PEM of the nodes' certificates, instead of the secret's
+    #[arg(long, value_name = "FILE")]
+    authority: Option<PathBuf>,
+    /// What is between us and the first node: TLS if there is a secret or an authority
+    #[arg(long, value_enum)]
+    links: Option<LinkKind>,
+    /// Let each node tell the next, instead of all at the same time
+    #[arg(long)]
+    sequential: bool,
+    /// What each node may hold of a direction
+    #[arg(long, value_name = "SIZE")]
+    buffer: Option<Bytes>,
+    /// Each node waits so many round trips before anything goes on
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "store")]
+    wait_windows: u32,
+    /// Each node takes everything first, then sends it on
+    #[arg(long)]
+    store: bool,
+    /// Congestion control of the kernel for what leaves here
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+}
+
+impl RouteArgs {
+    /// The nodes on the way.
+    pub fn via(&self) -> &[Endpoint] {
+        &self.via
+    }
+
+    /// A client, and its connections. `ready` connections are kept to each node that is used.
+    pub fn client(&self, ready: usize) -> Result<(Client, Arc<Links>)> {
+        if self.via.is_empty() && self.never_direct {
+            bail!("--never-direct needs another way: name nodes with --via");
+        }
+        let secret = self.secret.as_deref().map(NetworkSecret::read).transpose()?;
+        let identity = match (&secret, &self.authority) {
+            (Some(secret), None) => secret.identity(&[])?,
+            (_, authority) => Identity::from_files(None, authority.as_deref())?,
+        };
+        let by_itself =
+            if secret.is_some() || self.authority.is_some() { Protection::Tls } else { Protection::Plain };
+        let credentials = match (secret, &self.user, &self.token_file) {
+            (Some(secret), ..) => Credentials::Secret(secret),
+            (None, Some(user), Some(file)) => {
+                let token = std::fs::read_to_string(file);
+                let token = token.with_context(|| format!("cannot read {}", file.display()))?;
+                Credentials::Token { user: user.clone(), token: token.trim().to_owned() }
+            }
+            _ => Credentials::None,
+        };
+        let links = Arc::new(Links::new(LinkOptions {
+            name: "client".into(),
+            protection: self.links.map_or(by_itself, LinkKind::protection),
+            identity,
+            credentials,
+            congestion: self.congestion.clone(),
+            patience: Duration::from_secs(10),
+            ready,
+        })?);
+        let route = Route::via(self.via.clone());
+        let routes = if self.never_direct { FixedRoute::only(route) } else { FixedRoute::or_direct(route) };
+        let forwarding = if self.store {
+            Forwarding::Store
+        } else {
+            Forwarding::Pipelined { wait_windows: self.wait_windows }
+        };
+        let client = Client::new(ClientOptions {
+            routes: Arc::new(routes),
+            links: Arc::clone(&links),
+            set_up: if self.sequential { SetUp::Sequential } else { SetUp::Parallel },
+            forwarding,
+            buffer: self.buffer,
+        });
+        Ok((client, links))
+    }
+}

@@ -1,0 +1,93 @@
+//! A window that finds its own size, in a loop with one link that nobody else uses.
+use shorthaul_congestion::{AutoClamp, Delivery};
+use shorthaul_types::Time;
+use std::collections::VecDeque;
+
+const MSS: u64 = 1448;
+const MS: u64 = 1_000_000;
+
+/// What came out of a run.
+struct Outcome {
+    /// Delivered bytes over what the link could carry.
+    utilization: f64,
+    /// Of 95 % of the segments, the time in the queue is below this; in seconds.
+    queue_p95: f64,
+    /// The same, of the segments sent in the last quarter.
+    settled: f64,
+}
+
+/// Sends all the time into a link whose rate (bit/s) and one-way delay (ns) are functions of time (ns), and whose
+/// queue drops nothing.
+fn run(seconds: u64, rate: impl Fn(u64) -> f64, delay: impl Fn(u64) -> u64) -> Outcome {
+    let end = seconds * 1000 * MS;
+    let mut clamp = AutoClamp::new(Time::ZERO, MSS as u32, 10 * MSS);
+    let (mut now, mut free, mut last, mut in_flight, mut delivered) = (0, 0u64, 0, 0, 0);
+    let mut flight: VecDeque<(u64, u64)> = VecDeque::new();
+    let mut queues = Vec::new();
+    while now < end {
+        while in_flight + MSS <= clamp.window() {
+            clamp.on_send(Time::from_nanos(now), in_flight);
+            in_flight += MSS;
+            let begins = free.max(now);
+            queues.push((now, (begins - now) as f64 / 1e9));
+            free = begins + (MSS as f64 * 8.0 / rate(begins) * 1e9) as u64;
+            last = last.max(free + 2 * delay(now));
+            flight.push_back((last, now));
+        }
+        clamp.on_full();
+        let (at, sent) = flight.pop_front().expect("the window is never empty");
+        now = now.max(at);
+        in_flight -= MSS;
+        delivered += MSS;
+        let rtt = std::time::Duration::from_nanos(now - sent);
+        let (now, sent_at) = (Time::from_nanos(now), Time::from_nanos(sent));
+        clamp.on_delivery(Delivery { now, bytes: MSS, sent_at, rtt: Some(rtt) });
+    }
+    let possible: f64 = (0..seconds * 1000).map(|ms| rate(ms * MS) / 8e3).sum();
+    let p95 = |from: u64| {
+        let mut of: Vec<f64> = queues.iter().filter(|(at, _)| *at >= from).map(|(_, queue)| *queue).collect();
+        of.sort_by(f64::total_cmp);
+        of[of.len() * 95 / 100]
+    };
+    Outcome { utilization: delivered as f64 / possible, queue_p95: p95(0), settled: p95(end / 4 * 3) }
+}
+
+#[test]
+fn steady_links_are_full_and_their_queues_short() {
+    for (rate, delay_ms) in [(50e6, 15), (20e6, 275), (2e6, 30), (300e6, 5)] {
+        let outcome = run(60, |_| rate, |_| delay_ms * MS);
+        let rtt = 2.0 * delay_ms as f64 / 1e3 + MSS as f64 * 8.0 / rate;
+        let (found, queue) = (outcome.utilization, outcome.settled);
+        assert!(found > 0.9, "{rate} bit/s, {delay_ms} ms: {found}");
+        assert!(queue < 0.5 * rtt, "{rate} bit/s, {delay_ms} ms: a queue of {queue} s beside {rtt} s");
+    }
+}
+
+#[test]
+fn a_rate_that_changes_tenfold_within_seconds_is_followed_both_ways() {
+    let outcome = run(60, |at| if (at / (3000 * MS)).is_multiple_of(2) { 20e6 } else { 2e6 }, |_| 25 * MS);
+    assert!(outcome.utilization > 0.9, "{}", outcome.utilization);
+    // the fast link's window is 600 ms of the slow one; what is on its way when the rate falls cannot be helped
+    assert!(outcome.queue_p95 < 0.25, "{}", outcome.queue_p95);
+}
+
+#[test]
+fn a_longer_path_after_a_handover_is_learned_and_a_shorter_one_too() {
+    for (before, after) in [(15, 60), (60, 15)] {
+        let delay = |at: u64| if at < 20_000 * MS { before * MS } else { after * MS };
+        let outcome = run(60, |_| 20e6, delay);
+        assert!(outcome.utilization > 0.9, "{before} to {after} ms: {}", outcome.utilization);
+        assert!(
+            outcome.settled < 0.6 * 2.0 * after as f64 / 1e3,
+            "{before} to {after} ms: {}",
+            outcome.settled
+        );
+    }
+}
+
+#[test]
+fn a_queue_of_its_own_is_never_taken_for_the_path_however_long_it_runs() {
+    let outcome = run(600, |_| 5e6, |_| 20 * MS);
+    assert!(outcome.settled < 0.03, "{}", outcome.settled);
+    assert!(outcome.utilization > 0.97, "{}", outcome.utilization);
+}

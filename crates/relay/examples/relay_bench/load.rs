@@ -1,0 +1,267 @@
+//! What relays are loaded with, and what is measured.
+use crate::relays::{Running, SetUpBy};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What was measured of one relay.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Figures {
+    /// With 1 and with 64 flows.
+    pub gbit_per_s: [f64; 2],
+    /// The same; nothing of no relay.
+    pub cpu_s_per_gb: [Option<f64>; 2],
+    /// The median round trip of one byte.
+    pub echo_us: f64,
+    /// Sessions from the client's SYN to an answer by way of the relay.
+    pub set_ups_per_s: f64,
+    /// Of an idle session.
+    pub idle_kib: Option<f64>,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, flows) in [1, 64].into_iter().enumerate() {
+            write!(f, "{flows} flows {:5.1} Gbit/s", self.gbit_per_s[at])?;
+            match self.cpu_s_per_gb[at] {
+                Some(cpu) => write!(f, " {cpu:.3} s/GB, ")?,
+                None => write!(f, "            , ")?,
+            }
+        }
+        write!(f, "echo {:5.1} us, {:6.0} set-ups/s", self.echo_us, self.set_ups_per_s)?;
+        self.idle_kib.map_or(Ok(()), |idle| write!(f, ", {idle:.1} KiB idle"))
+    }
+}
+
+impl Figures {
+    pub fn to_json(self) -> String {
+        let cpu = |at: usize| self.cpu_s_per_gb[at].map_or("null".into(), |cpu: f64| format!("{cpu:.4}"));
+        format!(
+            "{{\"gbit_per_s\":[{:.2},{:.2}],\"cpu_s_per_gb\":[{},{}],\"echo_us\":{:.2},\"set_ups_per_s\":{:.0},\"idle_kib\":{}}}",
+            self.gbit_per_s[0],
+            self.gbit_per_s[1],
+            cpu(0),
+            cpu(1),
+            self.echo_us,
+            self.set_ups_per_s,
+            self.idle_kib.map_or("null".into(), |idle| format!("{idle:.2}"))
+        )
+    }
+}
+
+/// What relays lead to.
+pub struct Servers {
+    pub sink: SocketAddr,
+    pub echo: SocketAddr,
+    /// Accept and keep: several, because a port has no more than some 28,000 connections from one address.
+    pub holders: Vec<SocketAddr>,
+}
+
+impl Servers {
+    pub fn start() -> io::Result<Servers> {
+        let serve = |serve: fn(TcpStream)| -> io::Result<SocketAddr> {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            SockRef::from(&listener).listen(4096)?;
+            let address = listener.local_addr()?;
+            thread::spawn(move || {
+                for socket in listener.incoming().flatten() {
+                    let _ = socket.set_nodelay(true);
+                    let _ = thread::Builder::new().stack_size(64 << 10).spawn(move || serve(socket));
+                }
+            });
+            Ok(address)
+        };
+        Ok(Servers {
+            sink: serve(discard)?,
+            echo: echo_server()?,
+            holders: vec![holder()?, holder()?, holder()?],
+        })
+    }
+}
+
+/// Takes what comes, without looking at it: the kernel does not even copy it (tcp(7), MSG_TRUNC).
+fn discard(socket: TcpStream) {
+    let mut buffer = vec![MaybeUninit::uninit(); 1 << 20];
+    let socket = SockRef::from(&socket);
+    while matches!(socket.recv_with_flags(&mut buffer, libc::MSG_TRUNC), Ok(1..)) {}
+}
+
+/// One thread for all: a thread for each would cost more than the relay.
+fn echo_server() -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    SockRef::from(&listener).listen(4096)?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            loop {
+                let Ok((mut socket, _)) = listener.accept().await else { continue };
+                tokio::spawn(async move {
+                    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+                    socket.set_nodelay(true)?;
+                    let mut bytes = [0; 64];
+                    loop {
+                        match socket.read(&mut bytes).await? {
+                            0 => return Ok::<(), io::Error>(()),
+                            len => socket.write_all(&bytes[..len]).await?,
+                        }
+                    }
+                });
+            }
+        })
+    });
+    Ok(address)
+}
+
+fn holder() -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    SockRef::from(&listener).listen(4096)?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        let mut held = Vec::new();
+        for socket in listener.incoming().flatten() {
+            held.push(socket);
+            // Of the measurement before this one, all are gone.
+            if held.len().is_multiple_of(1000) {
+                held.retain(|socket: &TcpStream| {
+                    let seen = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut [0]));
+                    matches!(seen, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+                });
+            }
+        }
+    });
+    Ok(address)
+}
+
+/// Bytes that some flows move in some time.
+pub fn throughput(to: SocketAddr, flows: usize, spell: Duration) -> io::Result<u64> {
+    let (over, moved) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let mut sockets = Vec::new();
+    for _ in 0..flows {
+        sockets.push(TcpStream::connect(to)?);
+    }
+    let mut threads = Vec::new();
+    for mut socket in sockets {
+        SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
+        let (over, moved) = (Arc::clone(&over), Arc::clone(&moved));
+        threads.push(thread::Builder::new().stack_size(64 << 10).spawn(move || {
+            let bytes = vec![0x55; 256 << 10];
+            while !over.load(Ordering::Relaxed) {
+                match socket.write(&bytes) {
+                    Ok(written) => moved.fetch_add(written as u64, Ordering::Relaxed),
+                    Err(_) => return,
+                };
+            }
+        })?);
+    }
+    // The first moments are slow start.
+    thread::sleep(Duration::from_millis(300));
+    let before = moved.load(Ordering::Relaxed);
+    thread::sleep(spell);
+    let bytes = moved.load(Ordering::Relaxed) - before;
+    over.store(true, Ordering::Relaxed);
+    for thread in threads {
+        let _ = thread.join();
+    }
+    Ok(bytes)
+}
+
+/// The median round trip of one byte, in microseconds.
+pub fn echo(to: SocketAddr, rounds: usize) -> io::Result<f64> {
+    let mut socket = TcpStream::connect(to)?;
+    socket.set_nodelay(true)?;
+    let mut took = Vec::with_capacity(rounds);
+    for _ in 0..rounds + rounds / 10 {
+        let since = Instant::now();
+        socket.write_all(b"x")?;
+        socket.read_exact(&mut [0])?;
+        took.push(since.elapsed());
+    }
+    let mut took = took.split_off(rounds / 10);
+    took.sort_unstable();
+    Ok(took[took.len() / 2].as_nanos() as f64 / 1000.0)
+}
+
+/// Sessions per second, by as many clients as keep the relay busy.
+pub fn set_ups(by: &SetUpBy, spell: Duration) -> io::Result<f64> {
+    const CLIENTS: usize = 32;
+    let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let threads: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let (by, over, done) = (by.clone(), Arc::clone(&over), Arc::clone(&done));
+            thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    if set_up(&by, None).is_ok() {
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            })
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(300));
+    let before = done.load(Ordering::Relaxed);
+    thread::sleep(spell);
+    let count = done.load(Ordering::Relaxed) - before;
+    over.store(true, Ordering::Relaxed);
+    for thread in threads {
+        let _ = thread.join();
+    }
+    Ok(count as f64 / spell.as_secs_f64())
+}
+
+/// One session, until it is there. It ends with a reset, so that no ports are kept from the next.
+fn set_up(by: &SetUpBy, from: Option<Ipv4Addr>) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_linger(Some(Duration::ZERO))?;
+    socket.set_tcp_nodelay(true)?;
+    if let Some(from) = from {
+        socket.bind(&SocketAddr::from((from, 0)).into())?;
+    }
+    socket.connect(&by.address.into())?;
+    match &by.request {
+        Some(request) => {
+            (&socket).write_all(request.as_bytes())?;
+            let mut answer = [0; 256];
+            let len = (&socket).read(&mut answer)?;
+            if !answer[..len].starts_with(b"HTTP/1.1 200") {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        // One that holds connections answers nothing.
+        None if from.is_some() => {}
+        None => {
+            (&socket).write_all(b"x")?;
+            (&socket).read_exact(&mut [0])?;
+        }
+    }
+    Ok(socket)
+}
+
+/// KiB of user memory of an idle session.
+pub fn idle(relay: &Running, count: usize) -> io::Result<Option<f64>> {
+    let before = relay.memory();
+    let mut held = Vec::with_capacity(count);
+    for at in 0..count {
+        // 20,000 connections from each of some addresses.
+        let from = Ipv4Addr::new(127, 0, 1, (at / 20_000) as u8 + 1);
+        match set_up(&relay.idle[at % relay.idle.len()], Some(from)) {
+            Ok(socket) => held.push(socket),
+            Err(error) => {
+                println!("no more than {} idle sessions: {error}", held.len());
+                break;
+            }
+        }
+    }
+    // Until the relay has connected the last of them.
+    thread::sleep(Duration::from_secs(1));
+    let memory = relay.memory().saturating_sub(before);
+    Ok((!held.is_empty()).then(|| memory as f64 / held.len() as f64))
+}

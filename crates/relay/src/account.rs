@@ -1,0 +1,159 @@
+//! What each user may have, and has had.
+use serde::Deserialize;
+use shorthaul_types::{BitRate, Bytes};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How far ahead of its rate a user may be at once.
+const BURST: Duration = Duration::from_millis(50);
+/// Stands for no limit.
+const UNLIMITED: u64 = u64::MAX;
+
+/// What a user may have at most; what is not said is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Sessions at once.
+    pub sessions: Option<u64>,
+    /// Both directions of all sessions together.
+    pub rate: Option<BitRate>,
+    /// Both directions of all sessions together, as long as the node runs.
+    pub volume: Option<Bytes>,
+}
+
+/// A user, and what of its limits is used.
+#[derive(Debug)]
+pub struct Account {
+    name: String,
+    sessions: AtomicU64,
+    opened: AtomicU64,
+    moved: AtomicU64,
+    most_sessions: AtomicU64,
+    most_moved: AtomicU64,
+    bits_per_sec: AtomicU64,
+    /// When what has been moved will be within the rate.
+    even_at: Mutex<Instant>,
+}
+
+impl Account {
+    /// A user of whom nothing is used yet.
+    pub fn new(name: &str, limits: Limits) -> Account {
+        let account = Account {
+            name: name.into(),
+            sessions: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+            most_sessions: AtomicU64::new(UNLIMITED),
+            most_moved: AtomicU64::new(UNLIMITED),
+            bits_per_sec: AtomicU64::new(UNLIMITED),
+            even_at: Mutex::new(Instant::now()),
+        };
+        account.set_limits(limits);
+        account
+    }
+
+    /// Other limits, from now on.
+    pub fn set_limits(&self, limits: Limits) {
+        self.most_sessions.store(limits.sessions.unwrap_or(UNLIMITED), Ordering::Relaxed);
+        self.most_moved.store(limits.volume.map_or(UNLIMITED, |volume| volume.0), Ordering::Relaxed);
+        self.bits_per_sec.store(limits.rate.map_or(UNLIMITED, BitRate::bits_per_sec), Ordering::Relaxed);
+    }
+
+    /// The user's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sessions that are open.
+    pub fn sessions(&self) -> u64 {
+        self.sessions.load(Ordering::Relaxed)
+    }
+
+    /// Sessions that there have been.
+    pub fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    /// Bytes moved, both ways together.
+    pub fn moved(&self) -> Bytes {
+        Bytes(self.moved.load(Ordering::Relaxed))
+    }
+
+    /// One more session.
+    ///
+    /// # Errors
+    /// Which limit is reached.
+    pub fn open(&self) -> Result<(), String> {
+        let most = self.most_moved.load(Ordering::Relaxed);
+        if self.moved().0 >= most {
+            return Err(format!("{} has moved the {most} bytes that it may", self.name));
+        }
+        let most = self.most_sessions.load(Ordering::Relaxed);
+        let more = |open: u64| (open < most).then_some(open + 1);
+        let opened = self.sessions.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        opened.map_err(|_| format!("{} has the {most} sessions that it may", self.name))?;
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// One session less.
+    pub fn close(&self) {
+        self.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Bytes were moved: how long to wait before there are more, or nothing if the volume is used up.
+    pub fn on_moved(&self, bytes: u64) -> Option<Duration> {
+        let moved = self.moved.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if moved > self.most_moved.load(Ordering::Relaxed) {
+            return None;
+        }
+        let rate = self.bits_per_sec.load(Ordering::Relaxed);
+        if rate == UNLIMITED {
+            return Some(Duration::ZERO);
+        }
+        let takes = BitRate::from_bits_per_sec(rate).time_to_send(Bytes(bytes)).min(Duration::from_secs(60));
+        let now = Instant::now();
+        let mut even_at = self.even_at.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *even_at = (*even_at).max(now) + takes;
+        Some(even_at.saturating_duration_since(now).saturating_sub(BURST))
+    }
+
+    /// How much may be moved at once so that the rate is even: nothing that takes longer than the burst.
+    pub fn portion(&self) -> Option<usize> {
+        let rate = self.bits_per_sec.load(Ordering::Relaxed);
+        (rate != UNLIMITED).then(|| {
+            let bytes = BitRate::from_bits_per_sec(rate).bytes_in(BURST).0.clamp(1500, 1 << 20);
+            usize::try_from(bytes).unwrap_or(1 << 20)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_hold_and_can_be_changed() {
+        let limits = Limits { sessions: Some(1), volume: Some(Bytes(1000)), rate: None };
+        let account = Account::new("alice", limits);
+        account.open().unwrap();
+        assert!(account.open().unwrap_err().contains("1 sessions"));
+        account.close();
+        assert_eq!(account.on_moved(1000), Some(Duration::ZERO));
+        assert_eq!(account.on_moved(1), None);
+        assert!(account.open().unwrap_err().contains("1000 bytes"));
+        account.set_limits(Limits::default());
+        account.open().unwrap();
+    }
+
+    #[test]
+    fn a_rate_is_waited_for() {
+        let rate = Some(BitRate::from_bits_per_sec(8_000_000));
+        let account = Account::new("alice", Limits { rate, ..Limits::default() });
+        assert_eq!(account.portion(), Some(50_000));
+        // A second's worth, less the burst.
+        let wait = account.on_moved(1_000_000).unwrap();
+        assert!(wait > Duration::from_millis(940) && wait <= Duration::from_millis(950), "{wait:?}");
+    }
+}

@@ -1,0 +1,358 @@
+//! The head of an answer, and what each node on the way says of itself in it: `Proxy-Status` (RFC 9209).
+use crate::request::MAX_HEAD;
+use crate::route::Endpoint;
+use shorthaul_types::Bytes;
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+/// Why a node could not do what was asked: the error types of RFC 9209 §2.3 that a relay has use for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Failure {
+    /// The name has no address, or its server does not answer.
+    Dns,
+    /// Nobody there is to be connected to from here.
+    DestinationProhibited,
+    /// There is no way there.
+    Unroutable,
+    /// It refused.
+    ConnectionRefused,
+    /// It did not answer.
+    ConnectionTimeout,
+    /// The connection ended before there was an answer.
+    ConnectionTerminated,
+    /// The next node's TLS is wrong.
+    Tls,
+    /// Its certificate is not one of those that are trusted.
+    TlsCertificate,
+    /// The node has as many sessions as it takes, or the user has.
+    ConnectionLimit,
+    /// The request makes no sense.
+    RequestError,
+    /// The one who asks may not.
+    RequestDenied,
+    /// Something else went wrong at the node.
+    Internal,
+}
+
+impl Failure {
+    const ALL: [Failure; 12] = [
+        Failure::Dns,
+        Failure::DestinationProhibited,
+        Failure::Unroutable,
+        Failure::ConnectionRefused,
+        Failure::ConnectionTimeout,
+        Failure::ConnectionTerminated,
+        Failure::Tls,
+        Failure::TlsCertificate,
+        Failure::ConnectionLimit,
+        Failure::RequestError,
+        Failure::RequestDenied,
+        Failure::Internal,
+    ];
+
+    /// Its name in RFC 9209.
+    pub fn name(self) -> &'static str {
+        match self {
+            Failure::Dns => "dns_error",
+            Failure::DestinationProhibited => "destination_ip_prohibited",
+            Failure::Unroutable => "destination_ip_unroutable",
+            Failure::ConnectionRefused => "connection_refused",
+            Failure::ConnectionTimeout => "connection_timeout",
+            Failure::ConnectionTerminated => "connection_terminated",
+            Failure::Tls => "tls_protocol_error",
+            Failure::TlsCertificate => "tls_certificate_error",
+            Failure::ConnectionLimit => "connection_limit_reached",
+            Failure::RequestError => "http_request_error",
+            Failure::RequestDenied => "http_request_denied",
+            Failure::Internal => "proxy_internal_error",
+        }
+    }
+
+    /// The status of the answer, as RFC 9209 recommends it for the error.
+    pub fn status(self) -> u16 {
+        match self {
+            Failure::RequestError => 400,
+            Failure::DestinationProhibited | Failure::RequestDenied => 403,
+            Failure::Internal => 500,
+            Failure::ConnectionLimit => 503,
+            Failure::ConnectionTimeout => 504,
+            _ => 502,
+        }
+    }
+}
+
+/// What one node says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HopStatus {
+    /// The node's name.
+    pub node: String,
+    /// Where it connected to, or tried to.
+    pub next_hop: Option<String>,
+    /// What went wrong.
+    pub error: Option<Failure>,
+    /// More words about it.
+    pub details: Option<String>,
+    /// Its service time.
+    pub service_time: Option<Duration>,
+    /// What was reserved for a direction.
+    pub buffer: Option<Bytes>,
+    /// How long it took to connect to the next hop.
+    pub connect_time: Option<Duration>,
+}
+
+impl fmt::Display for HopStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&quoted(&self.node))?;
+        if let Some(next_hop) = &self.next_hop {
+            write!(f, ";next-hop={}", quoted(next_hop))?;
+        }
+        if let Some(error) = self.error {
+            write!(f, ";error={}", error.name())?;
+        }
+        if let Some(details) = &self.details {
+            write!(f, ";details={}", quoted(details))?;
+        }
+        if let Some(time) = self.service_time {
+            write!(f, ";service-time={}", time.as_nanos() / 1000)?;
+        }
+        if let Some(buffer) = self.buffer {
+            write!(f, ";buffer={}", buffer.0)?;
+        }
+        if let Some(time) = self.connect_time {
+            write!(f, ";connect-time={}", time.as_micros())?;
+        }
+        Ok(())
+    }
+}
+
+/// A string of RFC 8941 §3.3.3: printable ASCII in quotation marks.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars().take(200) {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            ' '..='~' => quoted.push(c),
+            _ => quoted.push('?'),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// An answer: what the nodes say, the last of them first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The nodes, the one next to the target first (RFC 9209 §2).
+    pub hops: Vec<HopStatus>,
+}
+
+impl Answer {
+    /// Whether the session is there.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The node that failed, if one did.
+    pub fn failed(&self) -> Option<&HopStatus> {
+        self.hops.iter().find(|hop| hop.error.is_some())
+    }
+
+    /// The whole head.
+    pub fn to_head(&self) -> Vec<u8> {
+        let reason = match self.status {
+            200 => "Connection established",
+            204 => "Prepared",
+            400 => "Bad Request",
+            403 => "Forbidden",
+            407 => "Proxy Authentication Required",
+            500 => "Internal Server Error",
+            502 => "Bad Gateway",
+            503 => "Service Unavailable",
+            504 => "Gateway Timeout",
+            _ => "Answer",
+        };
+        let mut head = format!("HTTP/1.1 {} {reason}\r\n", self.status);
+        for (at, hop) in self.hops.iter().enumerate() {
+            // Writing to a string does not fail.
+            let _ = write!(head, "{}{hop}", if at == 0 { "Proxy-Status: " } else { ", " });
+        }
+        if !self.hops.is_empty() {
+            head.push_str("\r\n");
+        }
+        if self.status == 407 {
+            head.push_str("Proxy-Authenticate: Basic realm=\"shorthaul\"\r\n");
+        }
+        if !self.is_success() {
+            head.push_str("Content-Length: 0\r\nConnection: close\r\n");
+        }
+        head.push_str("\r\n");
+        head.into_bytes()
+    }
+}
+
+/// Why bytes are no answer of a node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// Not HTTP.
+    #[error("this is no HTTP/1.1 answer: {0}")]
+    Syntax(String),
+    /// Longer than [`MAX_HEAD`].
+    #[error("the head of the answer is longer than {MAX_HEAD} bytes")]
+    TooLong,
+}
+
+/// Reads an answer, and how long its head is. `None`: the rest is still to come.
+///
+/// # Errors
+/// If it is none, whatever follows. What cannot be understood of `Proxy-Status` is left out.
+pub fn read(bytes: &[u8]) -> Result<Option<(Answer, usize)>, AnswerError> {
+    let mut headers = [httparse::EMPTY_HEADER; 48];
+    let mut parsed = httparse::Response::new(&mut headers);
+    let len = match parsed.parse(&bytes[..bytes.len().min(MAX_HEAD)]) {
+        Ok(httparse::Status::Complete(len)) => len,
+        Ok(httparse::Status::Partial) if bytes.len() >= MAX_HEAD => return Err(AnswerError::TooLong),
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(error) => return Err(AnswerError::Syntax(error.to_string())),
+    };
+    let mut hops = Vec::new();
+    for header in parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("proxy-status")) {
+        if let Ok(value) = std::str::from_utf8(header.value) {
+            hops.extend(Members(value));
+        }
+    }
+    Ok(Some((Answer { status: parsed.code.unwrap_or(0), hops }, len)))
+}
+
+/// The members of a list of RFC 8941 §4.2.1, as far as they can be read.
+struct Members<'a>(&'a str);
+
+impl Iterator for Members<'_> {
+    type Item = HopStatus;
+
+    fn next(&mut self) -> Option<HopStatus> {
+        self.0 = self.0.trim_start_matches([' ', '\t', ',']);
+        let mut hop = HopStatus { node: self.value()?, ..HopStatus::default() };
+        loop {
+            self.0 = self.0.trim_start();
+            let Some(rest) = self.0.strip_prefix(';') else { break };
+            self.0 = rest.trim_start();
+            let end = self.0.find(['=', ';', ',']).unwrap_or(self.0.len());
+            let name = &self.0[..end];
+            self.0 = &self.0[end..];
+            let Some(rest) = self.0.strip_prefix('=') else { continue };
+            self.0 = rest;
+            let value = self.value()?;
+            let number = || value.parse::<u64>().ok();
+            match name {
+                "next-hop" => hop.next_hop = Some(value),
+                "details" => hop.details = Some(value),
+                "error" => {
+                    let known = Failure::ALL.into_iter().find(|failure| failure.name() == value);
+                    hop.error = Some(known.unwrap_or(Failure::Internal));
+                }
+                "service-time" => hop.service_time = number().map(Duration::from_micros),
+                "buffer" => hop.buffer = number().map(Bytes),
+                "connect-time" => hop.connect_time = number().map(Duration::from_micros),
+                _ => {}
+            }
+        }
+        Some(hop)
+    }
+}
+
+impl Members<'_> {
+    /// A string, a token or a number, without its quotation marks.
+    fn value(&mut self) -> Option<String> {
+        let Some(rest) = self.0.strip_prefix('"') else {
+            let end = self.0.find([';', ',', ' ']).unwrap_or(self.0.len());
+            let (value, rest) = self.0.split_at(end);
+            self.0 = rest;
+            return (!value.is_empty()).then(|| value.to_owned());
+        };
+        let mut value = String::new();
+        let mut chars = rest.char_indices();
+        loop {
+            match chars.next()? {
+                (at, '"') => {
+                    self.0 = &rest[at + 1..];
+                    return Some(value);
+                }
+                (_, '\\') => value.push(chars.next()?.1),
+                (_, c) => value.push(c),
+            }
+        }
+    }
+}
+
+/// Why there is no session: where it failed, and how.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {}{}{}", .hop.node, .failure.name(), .hop.next_hop.as_ref().map(|hop| format!(" toward {hop}")).unwrap_or_default(), .hop.details.as_ref().map(|details| format!(" ({details})")).unwrap_or_default())]
+pub struct Refusal {
+    /// What went wrong.
+    pub failure: Failure,
+    /// Where, and on the way to what.
+    pub hop: Box<HopStatus>,
+}
+
+impl Refusal {
+    /// A failure at a node, or at the client itself.
+    pub fn at(node: &str, failure: Failure, details: impl fmt::Display) -> Refusal {
+        let details = Some(details.to_string()).filter(|details| !details.is_empty());
+        let hop = HopStatus { node: node.into(), error: Some(failure), details, ..HopStatus::default() };
+        Refusal { failure, hop: Box::new(hop) }
+    }
+
+    /// On the way to a next hop.
+    pub fn toward(mut self, next: &Endpoint) -> Refusal {
+        self.hop.next_hop = Some(next.to_string());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let answer = Answer {
+            status: 502,
+            hops: vec![
+                HopStatus {
+                    node: "c \"x\\\", y".into(),
+                    next_hop: Some("[::1]:443".into()),
+                    error: Some(Failure::ConnectionRefused),
+                    details: Some("a; b".into()),
+                    ..HopStatus::default()
+                },
+                HopStatus {
+                    node: "a".into(),
+                    service_time: Some(Duration::from_micros(12)),
+                    buffer: Some(Bytes(4096)),
+                    connect_time: Some(Duration::from_micros(3)),
+                    ..HopStatus::default()
+                },
+            ],
+        };
+        let mut bytes = answer.to_head();
+        let len = bytes.len();
+        bytes.push(b'x');
+        assert_eq!(read(&bytes), Ok(Some((answer, len))));
+        for end in 0..len {
+            assert_eq!(read(&bytes[..end]), Ok(None));
+        }
+    }
+
+    #[test]
+    fn what_others_say_is_read_as_far_as_it_goes() {
+        let head =
+            b"HTTP/1.1 503 No\r\nProxy-Status: squid; error=future_error;x, \"cdn\"; next-hop=b.example\r\n\
+            proxy-status: \"open\r\n\r\n";
+        let (answer, _) = read(head).unwrap().unwrap();
+        assert_eq!(answer.hops.len(), 2);
+        assert_eq!(answer.failed().unwrap().node, "squid");
+        assert_eq!(answer.hops[1].next_hop.as_deref(), Some("b.example"));
+    }
+}

@@ -1,0 +1,253 @@
+//! Sessions by way of nodes, or without any.
+mod proxy;
+mod socks;
+mod stdio;
+
+pub use proxy::{LocalConfig, LocalError, LocalProxy, Service};
+
+use crate::answer::{Failure, HopStatus, Refusal};
+use crate::links::{Links, NamedBy};
+use crate::node::{new_session, tell_others};
+use crate::pump::{Broken, Forwarding, Meter, direction};
+use crate::request::{Request, SetUp};
+use crate::route::{Endpoint, Route, RouteProvider};
+use crate::socket::{Leg, Socket};
+use crate::status::NodeStatus;
+use shorthaul_types::Bytes;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt as _;
+
+/// How sessions are opened.
+#[derive(Clone)]
+pub struct ClientOptions {
+    /// Who knows ways.
+    pub routes: Arc<dyn RouteProvider>,
+    /// Connections to nodes and targets.
+    pub links: Arc<Links>,
+    /// How the nodes of a route are told.
+    pub set_up: SetUp,
+    /// How they pass bytes on.
+    pub forwarding: Forwarding,
+    /// What each may hold of a direction.
+    pub buffer: Option<Bytes>,
+}
+
+/// Opens sessions.
+#[derive(Clone)]
+pub struct Client {
+    options: ClientOptions,
+}
+
+/// A session that is there.
+#[derive(Debug)]
+pub struct Session {
+    leg: Leg,
+    /// What came behind the answer already.
+    rest: Vec<u8>,
+    /// The way that it took.
+    pub route: Route,
+    /// What the nodes said, the last of them first.
+    pub hops: Vec<HopStatus>,
+    /// How long it took to have it.
+    pub took: Duration,
+}
+
+/// No way led to the destination.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenError {
+    /// Where it should have led.
+    pub target: Endpoint,
+    /// The ways that were tried, and where each ended.
+    pub attempts: Vec<(Route, Refusal)>,
+}
+
+impl std::error::Error for OpenError {}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot reach {}", self.target)?;
+        self.attempts.iter().try_for_each(|(route, refusal)| write!(f, "\n  {route}: {refusal}"))
+    }
+}
+
+impl OpenError {
+    /// What the last attempt ended with.
+    pub fn failure(&self) -> Failure {
+        self.attempts.last().map_or(Failure::Internal, |(_, refusal)| refusal.failure)
+    }
+}
+
+/// What an application has to say before its session is there.
+///
+/// Nothing is lost by a failed attempt: what was sent on it is kept, and sent again on the next way. But
+/// only if no part of it can have reached the destination.
+pub(crate) struct Early<'a> {
+    taken: Vec<u8>,
+    more: &'a mut (dyn FnMut() -> Vec<u8> + Send),
+}
+
+impl<'a> Early<'a> {
+    pub fn new(more: &'a mut (dyn FnMut() -> Vec<u8> + Send)) -> Early<'a> {
+        Early { taken: Vec::new(), more }
+    }
+
+    /// What there is by now.
+    fn now(&mut self) -> &[u8] {
+        self.taken.extend((self.more)());
+        &self.taken
+    }
+}
+
+impl Client {
+    /// A client.
+    pub fn new(options: ClientOptions) -> Client {
+        Client { options }
+    }
+
+    /// Opens a session by the best way that works.
+    ///
+    /// # Errors
+    /// None does. Each is named with where it ended.
+    pub async fn open(&self, target: &Endpoint) -> Result<Session, OpenError> {
+        self.open_with(target, None, &mut Early::new(&mut Vec::new)).await
+    }
+
+    pub(crate) async fn open_with(
+        &self,
+        target: &Endpoint,
+        client: Option<SocketAddr>,
+        early: &mut Early<'_>,
+    ) -> Result<Session, OpenError> {
+        let mut routes = self.options.routes.routes(target).await;
+        if routes.is_empty() {
+            routes.push(Route::direct());
+        }
+        let began = Instant::now();
+        let mut error = OpenError { target: target.clone(), attempts: Vec::new() };
+        for route in routes {
+            match self.open_by(&route, target, client, early).await {
+                Ok((leg, rest, hops)) => {
+                    return Ok(Session { leg, rest, route, hops, took: began.elapsed() });
+                }
+                Err(refusal) => {
+                    tracing::debug!(%target, %route, %refusal, "no session");
+                    let last = is_final(&refusal, target, !early.taken.is_empty());
+                    error.attempts.push((route, refusal));
+                    if last {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(error)
+    }
+
+    async fn open_by(
+        &self,
+        route: &Route,
+        target: &Endpoint,
+        client: Option<SocketAddr>,
+        early: &mut Early<'_>,
+    ) -> Result<(Leg, Vec<u8>, Vec<HopStatus>), Refusal> {
+        let ClientOptions { links, set_up, forwarding, buffer, .. } = &self.options;
+        let Some(first) = route.hops.first() else {
+            let socket = links.connect(target, *buffer, NamedBy::Operator).await?;
+            let mut leg = Leg::plain(socket);
+            let failed =
+                |error| Refusal::at(links.name(), Failure::ConnectionTerminated, error).toward(target);
+            leg.write_all(early.now()).await.map_err(failed)?;
+            return Ok((leg, Vec::new(), Vec::new()));
+        };
+        let mut request = Request {
+            via: route.hops[1..].to_vec(),
+            buffer: *buffer,
+            forwarding: *forwarding,
+            set_up: *set_up,
+            client,
+            ..Request::connect(target.clone())
+        };
+        if *set_up == SetUp::Parallel && route.hops.len() > 1 {
+            let id = new_session().map_err(|error| Refusal::at(links.name(), Failure::Internal, error))?;
+            request.session = Some(id);
+            tell_others(links, &request, &route.hops);
+        }
+        let mut leg = links.node(first).await?;
+        links.ask(&mut leg, first, &request, early.now()).await?;
+        let (answer, rest) = links.answer(&mut leg, first).await?;
+        if answer.is_success() {
+            return Ok((leg, rest, answer.hops));
+        }
+        let failed = answer.failed().cloned();
+        Err(match failed {
+            Some(hop) => Refusal { failure: hop.error.unwrap_or(Failure::Internal), hop: Box::new(hop) },
+            None => {
+                let details = format!("it answers {}, and not why", answer.status);
+                Refusal::at(&first.to_string(), Failure::Internal, details)
+            }
+        })
+    }
+}
+
+/// Whether another way would do no better, or could do harm.
+fn is_final(refusal: &Refusal, target: &Endpoint, said_something: bool) -> bool {
+    let at_target = refusal.hop.next_hop.as_deref() == Some(target.to_string().as_str());
+    match refusal.failure {
+        // The destination itself says no, as it would say to anybody.
+        Failure::ConnectionRefused => at_target,
+        // What was said may have arrived, and must not arrive twice.
+        Failure::ConnectionTerminated | Failure::ConnectionTimeout => said_something,
+        _ => false,
+    }
+}
+
+impl Session {
+    /// Carries a local connection to the end of both directions. What breaks on one side is reset on the
+    /// other.
+    pub(crate) async fn carry(
+        self,
+        local: Socket,
+        head: &[u8],
+        forwarding: Forwarding,
+    ) -> Result<(), Broken> {
+        let far = self.leg.socket().clone();
+        let (mut far_in, mut far_out) = self.leg.into_halves();
+        let (mut near_in, mut near_out) = Leg::plain(local.clone()).into_halves();
+        near_out.write_all(head).await.map_err(Broken::Sink)?;
+        near_out.write_all(&self.rest).await.map_err(Broken::Sink)?;
+        let (moved, status) = (AtomicU64::new(0), NodeStatus::default());
+        let meter = Meter { moved: &moved, account: None, status: &status };
+        let there = direction(&mut near_in, &mut far_out, forwarding, meter);
+        let back = direction(&mut far_in, &mut near_out, forwarding, meter);
+        let outcome = tokio::select! {
+            both = async { tokio::try_join!(there, back) } => both.map(drop),
+            error = local.broken() => Err(Broken::Source(error)),
+            error = far.broken() => Err(Broken::Sink(error)),
+        };
+        if outcome.is_ok() {
+            let _ = (local.end_well(), far.end_well());
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_arrived_is_not_said_again() {
+        let target: Endpoint = "server:80".parse().unwrap();
+        let refusal = |failure| Refusal::at("a", failure, "");
+        for failure in [Failure::ConnectionTerminated, Failure::ConnectionTimeout] {
+            assert!(is_final(&refusal(failure), &target, true));
+            assert!(!is_final(&refusal(failure), &target, false));
+        }
+        let of_node = refusal(Failure::ConnectionRefused).toward(&"b:1".parse().unwrap());
+        assert!(!is_final(&of_node, &target, true));
+        assert!(is_final(&refusal(Failure::ConnectionRefused).toward(&target), &target, false));
+    }
+}

@@ -1,0 +1,263 @@
+use super::{Client, Early, socks};
+use crate::answer::{Answer, Failure, HopStatus};
+use crate::links::Links;
+use crate::pump::Forwarding;
+use crate::request::{self, Method};
+use crate::route::Endpoint;
+use crate::socket::{Leg, Socket};
+use crate::sys;
+use ipnet::IpNet;
+use socket2::SockRef;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// How long a client may take to say where it wants to go.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a local port is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// The client says where to: SOCKS5 or HTTP `CONNECT`, whichever it speaks.
+    Proxy,
+    /// Always there.
+    Forward(Endpoint),
+    /// Where the connection was going before the firewall redirected it here.
+    Transparent,
+}
+
+/// A local port.
+#[derive(Clone, Debug)]
+pub struct LocalConfig {
+    /// Where.
+    pub listen: SocketAddr,
+    /// What for.
+    pub service: Service,
+}
+
+/// Why there is no local port.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// The address cannot be had.
+    #[error("cannot accept connections at {address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// Everybody could use it.
+    #[error("{0} can be reached from elsewhere: use 127.0.0.1, or say with `--allow` who may use it")]
+    Open(SocketAddr),
+}
+
+/// Local ports that lead into the network.
+pub struct LocalProxy {
+    client: Client,
+    allow: Vec<IpNet>,
+    listeners: Vec<(TcpListener, Service)>,
+}
+
+impl LocalProxy {
+    /// Begins to listen. Besides this host itself, `allow` may use the ports.
+    ///
+    /// # Errors
+    /// An address cannot be had, or is open to everybody.
+    pub fn bind(
+        client: Client,
+        ports: Vec<LocalConfig>,
+        allow: Vec<IpNet>,
+    ) -> Result<LocalProxy, LocalError> {
+        let mut listeners = Vec::new();
+        for LocalConfig { listen: address, service } in ports {
+            if !address.ip().is_loopback() && allow.is_empty() {
+                return Err(LocalError::Open(address));
+            }
+            let listen = || -> io::Result<TcpListener> {
+                let listener = TcpListener::bind(address)?;
+                listener.set_nonblocking(true)?;
+                let socket = SockRef::from(&listener);
+                socket.listen(1024)?;
+                socket.set_tcp_nodelay(true)?;
+                socket.set_linger(Some(Duration::ZERO))?; // what is accepted inherits it
+                Ok(listener)
+            };
+            listeners.push((listen().map_err(|error| LocalError::Listen { address, error })?, service));
+        }
+        Ok(LocalProxy { client, allow, listeners })
+    }
+
+    /// Where it listens, in the order in which it was told to.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|(listener, _)| listener.local_addr().ok()).collect()
+    }
+
+    /// Serves for ever.
+    ///
+    /// # Errors
+    /// A socket is of no use.
+    pub async fn run(self) -> io::Result<()> {
+        let (client, allow) = (Arc::new(self.client), Arc::new(self.allow));
+        tokio::spawn(Arc::clone(&client.options.links).maintain());
+        let mut accepting = tokio::task::JoinSet::new();
+        for (listener, service) in self.listeners {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let (client, allow) = (Arc::clone(&client), Arc::clone(&allow));
+            accepting.spawn(async move {
+                loop {
+                    let Ok((stream, peer)) = listener.accept().await else {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                        continue;
+                    };
+                    let known = |range: &IpNet| range.contains(&peer.ip().to_canonical());
+                    if peer.ip().is_loopback() || allow.iter().any(known) {
+                        let local = Local { socket: Socket(Arc::new(stream)), peer };
+                        tokio::spawn(local.serve(Arc::clone(&client), service.clone()));
+                    }
+                }
+            });
+        }
+        // None ends unless something is wrong with all of them.
+        accepting.join_next().await.map_or(Ok(()), |ended| ended.map_err(io::Error::other))
+    }
+}
+
+/// How a client is told of success and failure.
+#[derive(Clone, Copy)]
+enum Manner {
+    Socks,
+    Http,
+    /// Its connection is all that it has.
+    Nothing,
+}
+
+struct Local {
+    socket: Socket,
+    peer: SocketAddr,
+}
+
+impl Local {
+    async fn serve(mut self, client: Arc<Client>, service: Service) {
+        let wanted = match service {
+            Service::Forward(target) => Ok((target, Manner::Nothing, Vec::new())),
+            Service::Transparent => self.redirected().map(|target| (target, Manner::Nothing, Vec::new())),
+            Service::Proxy => match tokio::time::timeout(PATIENCE, self.negotiate()).await {
+                Ok(wanted) => wanted,
+                Err(_) => return,
+            },
+        };
+        // One that does not say what it wants is reset.
+        let Ok((target, manner, mut early)) = wanted else { return };
+        let mut take = || std::mem::take(&mut early);
+        match client.open_with(&target, Some(self.peer), &mut Early::new(&mut take)).await {
+            Ok(session) => {
+                tracing::info!(%target, route = %session.route, took = ?session.took, "session");
+                let head = match manner {
+                    Manner::Socks => socks::reply(0).to_vec(),
+                    Manner::Http => Answer { status: 200, hops: session.hops.clone() }.to_head(),
+                    Manner::Nothing => Vec::new(),
+                };
+                let pipelined = Forwarding::Pipelined { wait_windows: 0 };
+                if let Err(error) = session.carry(self.socket, &head, pipelined).await {
+                    tracing::debug!(%target, %error, "a session broke");
+                }
+            }
+            Err(error) => {
+                tracing::warn!("{error}");
+                let failure = error.failure();
+                match manner {
+                    Manner::Socks => self.close_with(&socks::reply(socks::code_of(failure))).await,
+                    Manner::Http => {
+                        let hops = error.attempts.into_iter().map(|(_, refusal)| *refusal.hop).collect();
+                        self.close_with(&Answer { status: failure.status(), hops }.to_head()).await;
+                    }
+                    Manner::Nothing => {}
+                }
+            }
+        }
+    }
+
+    fn redirected(&self) -> io::Result<Endpoint> {
+        let target = sys::original_destination(&self.socket)?;
+        // Whoever connects to the port itself would be led in a circle.
+        if Some(target) == self.socket.0.local_addr().ok() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(target.into())
+    }
+
+    /// What a client wants, and what it said behind that.
+    async fn negotiate(&mut self) -> io::Result<(Endpoint, Manner, Vec<u8>)> {
+        let mut bytes = Vec::new();
+        self.more(&mut bytes).await?;
+        if bytes.first() != Some(&socks::VERSION) {
+            return self.negotiate_http(bytes).await;
+        }
+        loop {
+            match socks::greeting(&bytes) {
+                socks::Read::There(true, len) => {
+                    bytes.drain(..len);
+                    break;
+                }
+                socks::Read::Partial => self.more(&mut bytes).await?,
+                socks::Read::There(false, _) | socks::Read::Wrong(_) => {
+                    self.close_with(&socks::NO_METHOD).await;
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+            }
+        }
+        self.socket.write_all(&socks::WELCOME).await?;
+        loop {
+            match socks::request(&bytes) {
+                socks::Read::There(target, len) => return Ok((target, Manner::Socks, bytes.split_off(len))),
+                socks::Read::Partial => self.more(&mut bytes).await?,
+                socks::Read::Wrong(code) => {
+                    self.close_with(&socks::reply(code)).await;
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+            }
+        }
+    }
+
+    async fn negotiate_http(&mut self, mut bytes: Vec<u8>) -> io::Result<(Endpoint, Manner, Vec<u8>)> {
+        loop {
+            let wrong = match request::read(&bytes) {
+                Ok(Some(read)) if read.request.method == Method::Connect => {
+                    return Ok((read.request.target, Manner::Http, bytes.split_off(read.len)));
+                }
+                Ok(None) => {
+                    self.more(&mut bytes).await?;
+                    continue;
+                }
+                Ok(Some(_)) => "only CONNECT is for here".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            let error = Some(Failure::RequestError);
+            let hop = HopStatus { node: "proxy".into(), error, details: Some(wrong), ..HopStatus::default() };
+            self.close_with(&Answer { status: 400, hops: vec![hop] }.to_head()).await;
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+
+    async fn more(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        bytes.reserve(1024);
+        match self.socket.read_buf(bytes).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says something last, so that it arrives.
+    async fn close_with(&self, bytes: &[u8]) {
+        let (mut source, mut sink) = Leg::plain(self.socket.clone()).into_halves();
+        let told = async {
+            sink.write_all(bytes).await?;
+            sink.shutdown().await
+        };
+        if told.await.is_ok() && self.socket.end_well().is_ok() {
+            Links::linger(&mut source).await;
+        }
+    }
+}

@@ -1,0 +1,114 @@
+use super::{Client, Early, OpenError, Session};
+use crate::route::Endpoint;
+use std::io::{self, Read as _, Write as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc::{Receiver, channel};
+
+/// What is read at once.
+const CHUNK: usize = 64 << 10;
+
+impl Client {
+    /// Connects this process's standard input and output to a destination, until the destination has said
+    /// all that it has to say. The end of the input is passed on, and the other direction goes on.
+    /// `opened` hears of the session when it is there.
+    ///
+    /// # Errors
+    /// There is no way, or the connection breaks: then what was written is not all.
+    pub async fn connect_stdio(
+        &self,
+        target: &Endpoint,
+        opened: impl FnOnce(&Session),
+    ) -> Result<io::Result<()>, OpenError> {
+        // Reading blocks, so it has a thread of its own; two pieces may wait for the network.
+        let (send, mut input) = channel::<io::Result<Vec<u8>>>(2);
+        std::thread::spawn(move || {
+            let mut stdin = io::stdin().lock();
+            loop {
+                let mut chunk = vec![0; CHUNK];
+                let read = stdin.read(&mut chunk).map(|len| {
+                    chunk.truncate(len);
+                    chunk
+                });
+                let is_last = read.as_ref().map_or(true, Vec::is_empty);
+                if send.blocking_send(read).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        let mut is_over = false;
+        let mut broken = None;
+        let mut take = || {
+            let mut taken = Vec::new();
+            while !is_over && taken.len() < CHUNK {
+                match input.try_recv() {
+                    Ok(Ok(chunk)) if chunk.is_empty() => is_over = true,
+                    Ok(Ok(chunk)) => taken.extend(chunk),
+                    Ok(Err(error)) => {
+                        broken = Some(error);
+                        is_over = true;
+                    }
+                    Err(_) => break,
+                }
+            }
+            taken
+        };
+        let session = self.open_with(target, None, &mut Early::new(&mut take)).await?;
+        opened(&session);
+        if let Some(error) = broken {
+            return Ok(Err(error));
+        }
+        Ok(talk(session, input, is_over).await)
+    }
+}
+
+async fn talk(
+    session: Session,
+    mut input: Receiver<io::Result<Vec<u8>>>,
+    mut is_over: bool,
+) -> io::Result<()> {
+    let socket = session.leg.socket().clone();
+    let (mut source, mut sink) = session.leg.into_halves();
+    let there = async {
+        while !is_over {
+            match input.recv().await {
+                Some(Ok(chunk)) if !chunk.is_empty() => {
+                    sink.write_all(&chunk).await?;
+                    sink.flush().await?;
+                }
+                Some(Err(error)) => return Err(error),
+                Some(Ok(_)) | None => is_over = true,
+            }
+        }
+        sink.shutdown().await
+    };
+    let back = async {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&session.rest)?;
+        stdout.flush()?;
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match source.read(&mut chunk).await? {
+                0 => return Ok::<(), io::Error>(()),
+                len => {
+                    stdout.write_all(&chunk[..len])?;
+                    stdout.flush()?;
+                }
+            }
+        }
+    };
+    tokio::pin!(there, back);
+    tokio::select! {
+        done = &mut back => done?,
+        done = &mut there => {
+            // Its end was passed on; what breaks is told by the other direction, with a better reason.
+            if let Err(error) = done {
+                return match back.await {
+                    Err(better) => Err(better),
+                    Ok(()) => Err(error),
+                };
+            }
+            back.await?;
+        }
+    }
+    socket.end_well()
+}

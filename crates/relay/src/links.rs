@@ -1,0 +1,446 @@
+//! Connections onward: to targets, to nodes, and those that are kept ready.
+use crate::answer::{self, Answer, Failure, Refusal};
+use crate::policy::DestinationPolicy;
+use crate::request::{MAX_HEAD, Request};
+use crate::route::Endpoint;
+use crate::secret::{Identity, NetworkSecret, SecretError};
+use crate::sign::Signature;
+use crate::socket::{Leg, Socket, Source};
+use ring::hmac;
+use shorthaul_types::Bytes;
+use socket2::{Domain, Protocol, SockRef, Type};
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpSocket;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls;
+
+/// A connection that is kept ready is used up to this age; nodes wait longer for a request.
+const READY_FOR: Duration = Duration::from_secs(40);
+/// Nodes that were not asked for longer are no longer kept ready for.
+const REMEMBERED_FOR: Duration = Duration::from_secs(600);
+/// How long a name's second address waits for the first.
+const NEXT_ADDRESS: Duration = Duration::from_secs(3);
+
+/// How what goes between nodes is kept from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// TLS 1.3 around everything.
+    Tls,
+    /// None: requests are signed, what is relayed can be read and changed on the way. It is what
+    /// applications that have TLS of their own need, and the kernel can then move the bytes.
+    Plain,
+}
+
+/// How we say who we are.
+#[derive(Clone, Debug)]
+pub enum Credentials {
+    /// Not at all; by address or by certificate.
+    None,
+    /// As a member of a network.
+    Secret(NetworkSecret),
+    /// As a user.
+    Token {
+        /// The name.
+        user: String,
+        /// What proves it.
+        token: String,
+    },
+}
+
+/// How connections onward are made.
+#[derive(Debug)]
+pub struct LinkOptions {
+    /// Who we are in what is said of failures.
+    pub name: String,
+    /// What is between us and a node.
+    pub protection: Protection,
+    /// Who we are by TLS, and whom we believe.
+    pub identity: Identity,
+    /// Who we are by what we say.
+    pub credentials: Credentials,
+    /// The kernel's congestion control.
+    pub congestion: Option<String>,
+    /// The longest that it may take to connect, name, TCP and TLS together, and to be answered.
+    pub patience: Duration,
+    /// Connections that are kept ready to each node that was asked lately.
+    pub ready: usize,
+}
+
+/// Why there are no links.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The identity is none.
+    #[error(transparent)]
+    Identity(#[from] SecretError),
+}
+
+/// Who says where to connect to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamedBy {
+    /// The one whose host it is: everything is allowed.
+    Operator,
+    /// Whoever may ask: what the policy allows is allowed.
+    Anybody,
+}
+
+/// Connects onward.
+#[derive(Debug)]
+pub struct Links {
+    options: LinkOptions,
+    tls: TlsConfig,
+    policy: RwLock<Option<Arc<DestinationPolicy>>>,
+    signing: Option<(String, hmac::Key)>,
+    ready: Mutex<HashMap<Endpoint, Ready>>,
+}
+
+struct TlsConfig(Arc<rustls::ClientConfig>);
+
+impl std::fmt::Debug for TlsConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsConfig")
+    }
+}
+
+#[derive(Debug)]
+struct Ready {
+    asked: Instant,
+    legs: Vec<(Instant, Leg)>,
+}
+
+impl Links {
+    /// Makes what connections have in common.
+    ///
+    /// # Errors
+    /// The identity is none.
+    pub fn new(options: LinkOptions) -> Result<Links, LinkError> {
+        let tls = TlsConfig(options.identity.client()?);
+        let signing = match &options.credentials {
+            Credentials::None => None,
+            Credentials::Secret(secret) => Some((String::new(), secret.signing_key())),
+            Credentials::Token { user, token } => {
+                Some((user.clone(), hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes())))
+            }
+        };
+        Ok(Links { options, tls, policy: RwLock::default(), signing, ready: Mutex::default() })
+    }
+
+    /// Who we are in what is said of failures.
+    pub fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    /// The longest that a step may take.
+    pub fn patience(&self) -> Duration {
+        self.options.patience
+    }
+
+    /// Only allowed addresses are connected to from now on.
+    pub fn set_policy(&self, policy: DestinationPolicy) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(policy));
+    }
+
+    /// Connects to a node or to the end of a route.
+    pub(crate) async fn connect(
+        &self,
+        to: &Endpoint,
+        buffer: Option<Bytes>,
+        named: NamedBy,
+    ) -> Result<Socket, Refusal> {
+        let connecting = self.connect_without_limit(to, buffer, named);
+        match tokio::time::timeout(self.options.patience, connecting).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                let waited = format!("no answer within {} s", self.options.patience.as_secs_f32());
+                Err(Refusal::at(self.name(), Failure::ConnectionTimeout, waited).toward(to))
+            }
+        }
+    }
+
+    async fn connect_without_limit(
+        &self,
+        to: &Endpoint,
+        buffer: Option<Bytes>,
+        named: NamedBy,
+    ) -> Result<Socket, Refusal> {
+        let policy = match named {
+            NamedBy::Operator => None,
+            NamedBy::Anybody => self.policy.read().unwrap_or_else(PoisonError::into_inner).clone(),
+        };
+        let refuse = |failure, details: String| Refusal::at(self.name(), failure, details).toward(to);
+        let addresses: Vec<SocketAddr> = match to.address() {
+            Some(address) => vec![address],
+            None => match tokio::net::lookup_host((to.host(), to.port())).await {
+                Ok(addresses) => addresses.collect(),
+                Err(error) => return Err(refuse(Failure::Dns, error.to_string())),
+            },
+        };
+        let count = addresses.len();
+        let mut last = refuse(Failure::Dns, "it has no address".into());
+        for (at, address) in addresses.into_iter().enumerate() {
+            // Here and nowhere else, and the connection goes to this very address.
+            if let Some(Err(reason)) = policy.as_ref().map(|policy| policy.check(address.ip())) {
+                last = refuse(Failure::DestinationProhibited, reason);
+                continue;
+            }
+            let patience = if at + 1 < count { NEXT_ADDRESS } else { self.options.patience };
+            match tokio::time::timeout(patience, self.open(address, buffer)).await {
+                Ok(Ok(socket)) => return Ok(socket),
+                Ok(Err(error)) => last = refuse(failure_of(&error), error.to_string()),
+                Err(_) => last = refuse(Failure::ConnectionTimeout, format!("{address} does not answer")),
+            }
+        }
+        Err(last)
+    }
+
+    async fn open(&self, address: SocketAddr, buffer: Option<Bytes>) -> io::Result<Socket> {
+        let socket = socket2::Socket::new(
+            Domain::for_address(address),
+            Type::STREAM.nonblocking(),
+            Some(Protocol::TCP),
+        )?;
+        socket.set_tcp_nodelay(true)?;
+        if let Some(name) = &self.options.congestion {
+            socket.set_tcp_congestion(name.as_bytes())?;
+        }
+        // Before the handshake, so that the window scale fits.
+        set_buffer(&SockRef::from(&socket), buffer);
+        let connected = TcpSocket::from_std_stream(socket.into()).connect(address).await?;
+        let socket = Socket(Arc::new(connected));
+        socket.end_with_reset()?;
+        Ok(socket)
+    }
+
+    /// A connection to a node: one that is ready, or a new one.
+    pub(crate) async fn node(self: &Arc<Self>, to: &Endpoint) -> Result<Leg, Refusal> {
+        if let Some(leg) = self.take_ready(to) {
+            return Ok(leg);
+        }
+        let leg = self.connect_node(to).await?;
+        // Only one that is a node is worth keeping ready for.
+        if self.options.ready > 0 {
+            let (links, to) = (Arc::clone(self), to.clone());
+            tokio::spawn(async move { links.keep_ready(&to).await });
+        }
+        Ok(leg)
+    }
+
+    async fn connect_node(&self, to: &Endpoint) -> Result<Leg, Refusal> {
+        let socket = self.connect(to, None, NamedBy::Anybody).await?;
+        if self.options.protection == Protection::Plain {
+            return Ok(Leg::plain(socket));
+        }
+        let refuse = |failure, details: String| Refusal::at(self.name(), failure, details).toward(to);
+        let name = self.options.identity.name_of(to.host());
+        let name =
+            name.ok_or_else(|| refuse(Failure::Tls, "no certificate could be for this name".into()))?;
+        let shaking = TlsConnector::from(Arc::clone(&self.tls.0)).connect(name, socket.clone());
+        match tokio::time::timeout(self.options.patience, shaking).await {
+            Ok(Ok(tls)) => Ok(Leg::tls(socket, tls.into())),
+            Ok(Err(error)) => {
+                let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+                let failure = match inner {
+                    Some(rustls::Error::InvalidCertificate(_)) => Failure::TlsCertificate,
+                    _ => Failure::Tls,
+                };
+                Err(refuse(failure, error.to_string()))
+            }
+            Err(_) => Err(refuse(Failure::ConnectionTimeout, "TLS was not answered".into())),
+        }
+    }
+
+    /// The head of a request for the node at the other end of a leg.
+    pub(crate) fn head(&self, leg: &Leg, request: &Request) -> io::Result<Vec<u8>> {
+        if leg.is_tls() {
+            return Ok(match &self.options.credentials {
+                Credentials::Token { token, .. } => request.to_head(None, Some(&format!("Bearer {token}"))),
+                _ => request.to_head(None, None),
+            });
+        }
+        let Some((user, key)) = &self.signing else { return Ok(request.to_head(None, None)) };
+        let node = leg.socket().0.peer_addr()?;
+        let signature = Signature::sign(key, user, request.signed_part(Some(node)).as_bytes());
+        Ok(request.to_head(Some(node), Some(&format!("Shorthaul {signature}"))))
+    }
+
+    /// Asks the node at the other end, with the first bytes of the session behind the request.
+    pub(crate) async fn ask(
+        &self,
+        leg: &mut Leg,
+        to: &Endpoint,
+        request: &Request,
+        early: &[u8],
+    ) -> Result<(), Refusal> {
+        let ask = async {
+            let mut bytes = self.head(leg, request)?;
+            bytes.extend_from_slice(early);
+            leg.write_all(&bytes).await?;
+            leg.flush().await
+        };
+        let failed = |error: io::Error| Refusal::at(self.name(), failure_of(&error), error).toward(to);
+        ask.await.map_err(failed)
+    }
+
+    /// Reads what a node answers, and what of the session came right behind it.
+    pub(crate) async fn answer<R: AsyncRead + Unpin>(
+        &self,
+        from: &mut R,
+        to: &Endpoint,
+    ) -> Result<(Answer, Vec<u8>), Refusal> {
+        let refuse = |failure, details: String| Refusal::at(self.name(), failure, details).toward(to);
+        let read = async {
+            let mut bytes = Vec::with_capacity(512);
+            loop {
+                match from.read_buf(&mut bytes).await {
+                    Ok(0) => {
+                        return Err(refuse(
+                            Failure::ConnectionTerminated,
+                            "it closed before it answered".into(),
+                        ));
+                    }
+                    Ok(_) => {}
+                    Err(error) => return Err(refuse(Failure::ConnectionTerminated, error.to_string())),
+                }
+                match answer::read(&bytes) {
+                    Ok(Some((answer, len))) => return Ok((answer, bytes.split_off(len))),
+                    Ok(None) if bytes.len() <= MAX_HEAD => {}
+                    Ok(None) => return Err(refuse(Failure::Internal, "its answer has no end".into())),
+                    Err(error) => return Err(refuse(Failure::Internal, error.to_string())),
+                }
+            }
+        };
+        // A chain behind it has to connect as well, each part with the same patience.
+        match tokio::time::timeout(self.options.patience * 2, read).await {
+            Ok(read) => read,
+            Err(_) => Err(refuse(Failure::ConnectionTimeout, "it did not answer".into())),
+        }
+    }
+
+    /// Tells a node of a session that is about to come, so that its way on is there when it does. That
+    /// this fails is no harm: the session finds its way by itself.
+    pub(crate) async fn prepare(self: &Arc<Self>, at: &Endpoint, request: &Request) {
+        let told = async {
+            let mut leg = self.node(at).await?;
+            self.ask(&mut leg, at, request, &[]).await?;
+            let (mut source, sink) = leg.into_halves();
+            let answered = self.answer(&mut source, at).await;
+            drop(sink);
+            answered.map(|(answer, _)| answer.status)
+        };
+        match told.await {
+            Ok(status) => tracing::debug!(%at, status, "told of a session"),
+            Err(refusal) => tracing::debug!(%at, %refusal, "not told of a session"),
+        }
+    }
+
+    fn take_ready(self: &Arc<Self>, to: &Endpoint) -> Option<Leg> {
+        let now = Instant::now();
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = ready.get_mut(to)?;
+        entry.asked = now;
+        let taken = loop {
+            match entry.legs.pop() {
+                Some((since, mut leg)) => {
+                    if now - since < READY_FOR && is_silent(&mut leg) {
+                        break Some(leg);
+                    }
+                }
+                None => break None,
+            }
+        };
+        drop(ready);
+        let (links, to) = (Arc::clone(self), to.clone());
+        tokio::spawn(async move { links.fill(&to).await });
+        taken
+    }
+
+    /// Keeps connections ready to a node from now on.
+    pub async fn keep_ready(self: &Arc<Self>, to: &Endpoint) {
+        let fresh = || Ready { asked: Instant::now(), legs: Vec::new() };
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).entry(to.clone()).or_insert_with(fresh);
+        self.fill(to).await;
+    }
+
+    async fn fill(self: &Arc<Self>, to: &Endpoint) {
+        loop {
+            {
+                let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+                if ready.get(to).is_none_or(|entry| entry.legs.len() >= self.options.ready) {
+                    return;
+                }
+            }
+            let Ok(leg) = self.connect_node(to).await else { return };
+            let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+            match ready.get_mut(to) {
+                Some(entry) if entry.legs.len() < self.options.ready => {
+                    entry.legs.push((Instant::now(), leg))
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Replaces what has become too old, for ever.
+    pub async fn maintain(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(READY_FOR / 4).await;
+            let now = Instant::now();
+            let wanted: Vec<Endpoint> = {
+                let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+                ready.retain(|_, entry| now - entry.asked < REMEMBERED_FOR);
+                for entry in ready.values_mut() {
+                    entry.legs.retain_mut(|(since, leg)| now - *since < READY_FOR / 2 && is_silent(leg));
+                }
+                ready.keys().cloned().collect()
+            };
+            for node in wanted {
+                self.fill(&node).await;
+            }
+        }
+    }
+
+    /// Reads from a source until it ends, or for a while, so that closing it does not reset what was
+    /// sent to the other side and is still on its way (RFC 9112 §9.6).
+    pub(crate) async fn linger(source: &mut Source) {
+        let mut nothing = [0; 4096];
+        let drain = async { while matches!(source.read(&mut nothing).await, Ok(1..)) {} };
+        let _ = tokio::time::timeout(Duration::from_secs(1), drain).await;
+    }
+}
+
+/// Whether a connection that nobody uses is still open, with nothing said on it.
+fn is_silent(leg: &mut Leg) -> bool {
+    let mut byte = [0; 1];
+    let mut cx = Context::from_waker(Waker::noop());
+    matches!(Pin::new(leg).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)), Poll::Pending)
+}
+
+/// Asks the kernel to hold so much of a direction; half on each of the sockets that it passes. A kernel
+/// that allows less gives less.
+pub fn set_buffer(socket: &SockRef<'_>, buffer: Option<Bytes>) {
+    if let Some(buffer) = buffer {
+        // The kernel doubles what it is asked for, to have room for its own accounts (socket(7)).
+        let quarter = usize::try_from(buffer.0 / 4).unwrap_or(usize::MAX).clamp(2048, 1 << 30);
+        let _ = (socket.set_recv_buffer_size(quarter * 2), socket.set_send_buffer_size(quarter * 2));
+    }
+}
+
+/// What an error of the kernel means to the one who asked.
+pub fn failure_of(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Failure::ConnectionRefused,
+        io::ErrorKind::TimedOut => Failure::ConnectionTimeout,
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Failure::Unroutable,
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::UnexpectedEof => Failure::ConnectionTerminated,
+        _ => Failure::Internal,
+    }
+}

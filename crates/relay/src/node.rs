@@ -1,0 +1,456 @@
+//! A node: it accepts sessions and takes them on.
+mod admission;
+mod config;
+mod confine;
+mod metrics;
+mod prepared;
+mod session;
+
+pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User};
+pub use confine::{ConfineError, Confined, Confinement};
+pub use metrics::{Counters, Snapshot, UserSnapshot};
+pub(crate) use session::{new_session, tell_others};
+
+use crate::account::Account;
+use crate::links::{Credentials, LinkError, LinkOptions, Links, Protection, set_buffer};
+use crate::secret::{Identity, NetworkSecret, SecretError};
+use crate::sign::Seen;
+use crate::status::NodeStatus;
+use crate::sys;
+use admission::{Admission, Strangers};
+use prepared::Prepared;
+use ring::hmac;
+use shorthaul_types::Bytes;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4096;
+/// Threads that look up names, of each of the node's own threads.
+const RESOLVERS: usize = 8;
+
+/// Why there is no node.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The address is taken, or not this host's, or asks for a privilege.
+    #[error("cannot accept connections at {address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+    /// Everybody who can reach the address could use the node.
+    #[error(
+        "{0} can be reached from elsewhere, and nobody is named who may use the node: give a secret \
+         (`--secret`), users (`--settings`), an authority, or addresses (`--allow`); or listen on 127.0.0.1"
+    )]
+    Open(SocketAddr),
+    /// Metrics are for this host.
+    #[error("metrics at {0} could be read from elsewhere: use a loopback address")]
+    PublicMetrics(SocketAddr),
+    /// This kernel has no such congestion control, or this user may not have it.
+    #[error(
+        "cannot use the congestion control `{name}`: {error}; \
+         /proc/sys/net/ipv4/tcp_allowed_congestion_control lists those that every user may have"
+    )]
+    Congestion {
+        /// The name.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Settings that are none.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A secret, certificate or key that is none.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// As a secret.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Privileges cannot be given up.
+    #[error(transparent)]
+    Confine(#[from] ConfineError),
+    /// The process is short of something.
+    #[error("cannot start: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// What all threads of a node have.
+pub(crate) struct Shared {
+    name: String,
+    config: NodeConfig,
+    links: Arc<Links>,
+    tls: Option<TlsAcceptor>,
+    member_key: Option<hmac::Key>,
+    admission: RwLock<Arc<Admission>>,
+    status: Arc<NodeStatus>,
+    counters: Counters,
+    seen: Seen,
+    strangers: Strangers,
+    prepared: Prepared,
+    stop: watch::Sender<bool>,
+}
+
+impl Shared {
+    fn admission(&self) -> Arc<Admission> {
+        Arc::clone(&self.admission.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn is_member(&self, account: &Arc<Account>) -> bool {
+        self.admission().is_member(account)
+    }
+
+    fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    fn settings(config: &NodeConfig) -> Result<Settings, SettingsError> {
+        let read = config.settings.as_deref().map_or_else(|| Ok(Settings::default()), Settings::read);
+        Ok(read?.with(&config.more))
+    }
+}
+
+/// What a socket that listens is for.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    Sessions,
+    /// The relay of this number in the configuration.
+    Relay(usize),
+}
+
+/// A node whose sockets listen.
+pub struct Node {
+    shared: Arc<Shared>,
+    /// One of each for every thread.
+    listeners: Vec<Vec<(Purpose, TcpListener)>>,
+    metrics: Option<TcpListener>,
+}
+
+/// Tells a running node something, from any thread.
+#[derive(Clone)]
+pub struct NodeHandle(Arc<Shared>);
+
+impl Node {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// An address cannot be had, the congestion control, a file; or the node would be open to everybody.
+    pub fn bind(mut config: NodeConfig) -> Result<Node, NodeError> {
+        let settings = Shared::settings(&config)?;
+        let secret = config.secret.as_deref().map(NetworkSecret::read).transpose()?;
+        let member_key = secret.as_ref().map(NetworkSecret::signing_key);
+        let admission = Admission::new(&settings, member_key.clone(), None);
+        let trusts_certificates = config.authority.is_some() && config.certificate.is_some();
+        let mut public = config.listen.iter().filter(|address| !address.ip().is_loopback());
+        if let Some(open) = public.next().filter(|_| !admission.knows_somebody() && !trusts_certificates) {
+            return Err(NodeError::Open(*open));
+        }
+        if let Some(public) = config.metrics.filter(|address| !address.ip().is_loopback()) {
+            return Err(NodeError::PublicMetrics(public));
+        }
+        let threads =
+            config.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let mut listeners: Vec<Vec<(Purpose, TcpListener)>> = (0..threads).map(|_| Vec::new()).collect();
+        for address in &mut config.listen {
+            *address = listen_on_all(&mut listeners, Purpose::Sessions, *address, &config.congestion, None)?;
+        }
+        for at in 0..config.relays.len() {
+            let RelayConfig { listen, buffer, .. } = config.relays[at];
+            let bound =
+                listen_on_all(&mut listeners, Purpose::Relay(at), listen, &config.congestion, buffer)?;
+            config.relays[at].listen = bound;
+        }
+        for descriptor in std::mem::take(&mut config.adopted) {
+            let adopted = TcpListener::from(sys::adopt(descriptor));
+            adopted.set_nonblocking(true)?;
+            let address = adopted.local_addr()?;
+            if !admission.knows_somebody() && !trusts_certificates && !address.ip().is_loopback() {
+                return Err(NodeError::Open(address));
+            }
+            prepare_listener(&SockRef::from(&adopted), &config.congestion, None)?;
+            for of_thread in &mut listeners {
+                of_thread.push((Purpose::Sessions, adopted.try_clone()?));
+            }
+            config.listen.push(address);
+        }
+        let metrics = config.metrics.map(|address| {
+            let listener =
+                TcpListener::bind(address).map_err(|error| NodeError::Listen { address, error })?;
+            listener.set_nonblocking(true)?;
+            Ok::<_, NodeError>(listener)
+        });
+        let metrics = metrics.transpose()?;
+        let name = config.name.clone().unwrap_or_else(|| {
+            let relays = config.relays.iter().map(|relay| &relay.listen);
+            config.listen.iter().chain(relays).next().map_or_else(|| "node".into(), SocketAddr::to_string)
+        });
+        let (links, tls) = connections(&config, &name, secret)?;
+        links.set_policy(settings.destinations());
+        let status = Arc::new(NodeStatus::new(config.all_buffers));
+        let strangers = Strangers::new(config.strangers_per_second);
+        let admission = RwLock::new(Arc::new(admission));
+        let shared = Shared {
+            name,
+            links: Arc::new(links),
+            tls,
+            member_key,
+            admission,
+            status,
+            counters: Counters::default(),
+            seen: Seen::default(),
+            strangers,
+            prepared: Prepared::default(),
+            stop: watch::Sender::new(false),
+            config,
+        };
+        Ok(Node { shared: Arc::new(shared), listeners, metrics })
+    }
+
+    /// Where sessions are asked for: with the ports that the kernel chose, where zero was asked for.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.shared.config.listen
+    }
+
+    /// Where fixed relays listen, in the order of the configuration.
+    pub fn relays(&self) -> &[RelayConfig] {
+        &self.shared.config.relays
+    }
+
+    /// Where metrics are.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// What it says of itself to those who ask the way.
+    pub fn status(&self) -> Arc<NodeStatus> {
+        Arc::clone(&self.shared.status)
+    }
+
+    /// What it is told by while it runs.
+    pub fn handle(&self) -> NodeHandle {
+        NodeHandle(Arc::clone(&self.shared))
+    }
+
+    /// Gives up what it need not have any more. To be called before any thread is started.
+    ///
+    /// # Errors
+    /// What was asked for cannot be had.
+    pub fn confine(&self) -> Result<Confined, ConfineError> {
+        let settings: Vec<PathBuf> = self.shared.config.settings.iter().cloned().collect();
+        self.shared.config.confinement.apply(&settings)
+    }
+
+    /// Serves until it is told to stop, and its sessions have ended or have had their time.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn run(self) -> io::Result<()> {
+        // Two sockets for each session, and what pipes and names need.
+        let wanted = self.shared.config.most_sessions.saturating_mul(2).saturating_add(1024);
+        let descriptors = sys::raise_descriptor_limit(wanted).unwrap_or(0);
+        if descriptors < wanted {
+            tracing::info!(
+                descriptors,
+                "no more than half as many sessions at once, by the limit of descriptors"
+            );
+        }
+        let mut metrics = self.metrics;
+        let mut threads = Vec::new();
+        for (at, listeners) in self.listeners.into_iter().enumerate() {
+            let (shared, metrics) = (Arc::clone(&self.shared), metrics.take());
+            let run = move || -> io::Result<()> {
+                let runtime =
+                    Builder::new_current_thread().enable_all().max_blocking_threads(RESOLVERS).build()?;
+                runtime.block_on(work(shared, listeners, metrics))?;
+                // Names that are still being looked up are nobody's any more.
+                runtime.shutdown_background();
+                Ok(())
+            };
+            threads.push(std::thread::Builder::new().name(format!("node-{at}")).spawn(run)?);
+        }
+        for thread in threads {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the node panicked")))?;
+        }
+        Ok(())
+    }
+}
+
+impl NodeHandle {
+    /// No new sessions; those that are open may go on for as long as the configuration says. Can be
+    /// said again.
+    pub fn stop(&self) {
+        self.0.status.set_overloaded(true);
+        self.0.stop.send_replace(true);
+    }
+
+    /// Reads the settings again. If they cannot be read, those that hold go on holding.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn reload(&self) -> Result<(), SettingsError> {
+        let settings = Shared::settings(&self.0.config)?;
+        self.0.links.set_policy(settings.destinations());
+        let mut admission = self.0.admission.write().unwrap_or_else(PoisonError::into_inner);
+        *admission = Arc::new(Admission::new(&settings, self.0.member_key.clone(), Some(&admission)));
+        Ok(())
+    }
+
+    /// What it could say of itself now.
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+}
+
+fn connections(
+    config: &NodeConfig,
+    name: &str,
+    secret: Option<NetworkSecret>,
+) -> Result<(Links, Option<TlsAcceptor>), NodeError> {
+    let names: Vec<String> = config
+        .listen
+        .iter()
+        .chain(&config.reached_by)
+        .map(|address| address.ip())
+        .filter(|ip| !ip.is_unspecified())
+        .chain([IpAddr::from([127, 0, 0, 1])])
+        .map(|ip| ip.to_string())
+        .chain(["localhost".to_owned()])
+        .collect();
+    let own = config.certificate.as_ref().map(|(chain, key)| (chain.as_path(), key.as_path()));
+    let identity = match (&secret, own, &config.authority) {
+        (Some(secret), None, None) => secret.identity(&names)?,
+        (_, own, authority) => Identity::from_files(own, authority.as_deref())?,
+    };
+    let tls = identity.server()?.map(TlsAcceptor::from);
+    let by_itself =
+        if secret.is_some() || config.authority.is_some() { Protection::Tls } else { Protection::Plain };
+    let links = Links::new(LinkOptions {
+        name: name.to_owned(),
+        protection: config.protection.unwrap_or(by_itself),
+        identity,
+        credentials: secret.map_or(Credentials::None, Credentials::Secret),
+        congestion: config.congestion.clone(),
+        patience: Duration::from_secs(10),
+        ready: 2,
+    })?;
+    Ok((links, tls))
+}
+
+/// One socket for each thread at the same address: the kernel spreads connections over them.
+fn listen_on_all(
+    listeners: &mut [Vec<(Purpose, TcpListener)>],
+    purpose: Purpose,
+    address: SocketAddr,
+    congestion: &Option<String>,
+    buffer: Option<Bytes>,
+) -> Result<SocketAddr, NodeError> {
+    let error = |error| NodeError::Listen { address, error };
+    // Sockets that share a port would share it with another node on it, too: see that there is none.
+    let socket = |share: bool, at: SocketAddr| -> io::Result<Socket> {
+        let socket = Socket::new(Domain::for_address(at), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(share)?;
+        socket.bind(&at.into())?;
+        Ok(socket)
+    };
+    let mut bound = address;
+    if address.port() != 0 {
+        let probe = socket(false, address).map_err(error)?;
+        probe.listen(1).map_err(error)?;
+    }
+    for of_thread in listeners {
+        let socket = socket(true, bound).map_err(error)?;
+        prepare_listener(&SockRef::from(&socket), congestion, buffer)?;
+        socket.listen(BACKLOG).map_err(error)?;
+        let listener = TcpListener::from(socket);
+        bound = listener.local_addr().map_err(error)?;
+        of_thread.push((purpose, listener));
+    }
+    Ok(bound)
+}
+
+/// What accepted connections have in common: they inherit it.
+fn prepare_listener(
+    socket: &SockRef<'_>,
+    congestion: &Option<String>,
+    buffer: Option<Bytes>,
+) -> Result<(), NodeError> {
+    if let Some(name) = congestion {
+        let error = |error| NodeError::Congestion { name: name.clone(), error };
+        socket.set_tcp_congestion(name.as_bytes()).map_err(error)?;
+    }
+    socket.set_tcp_nodelay(true)?;
+    // Whatever ends the process ends what is open with a reset, so that nothing cut off looks complete.
+    socket.set_linger(Some(Duration::ZERO))?;
+    set_buffer(socket, buffer);
+    Ok(())
+}
+
+async fn work(
+    shared: Arc<Shared>,
+    listeners: Vec<(Purpose, TcpListener)>,
+    metrics: Option<TcpListener>,
+) -> io::Result<()> {
+    let mut accepting = Vec::new();
+    for (purpose, listener) in listeners {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        accepting.push(tokio::spawn(accept(Arc::clone(&shared), purpose, listener)));
+    }
+    if let Some(listener) = metrics {
+        tokio::spawn(metrics::serve(Arc::clone(&shared), tokio::net::TcpListener::from_std(listener)?));
+        let observed = Arc::clone(&shared);
+        tokio::spawn(async move { observed.observe().await });
+    }
+    tokio::spawn(Arc::clone(&shared.links).maintain());
+    let observed = Arc::clone(&shared);
+    tokio::spawn(async move { observed.observe_waiting().await });
+    let mut stop = shared.stop.subscribe();
+    // It fails when there is nobody left who could stop it.
+    let _ = stop.wait_for(|stop| *stop).await;
+    accepting.iter().for_each(tokio::task::JoinHandle::abort);
+    let since = Instant::now();
+    while shared.status.sessions() > 0 && since.elapsed() < shared.config.drain {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+async fn accept(shared: Arc<Shared>, purpose: Purpose, listener: tokio::net::TcpListener) {
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Descriptors or memory are short for a moment, or the peer has gone again.
+                if error.kind() != io::ErrorKind::ConnectionAborted {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                continue;
+            }
+        };
+        shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
+        match purpose {
+            Purpose::Relay(at) => {
+                drop(tokio::spawn(session::serve_relay(Arc::clone(&shared), at, stream, peer)))
+            }
+            Purpose::Sessions => {
+                if !shared.admission().is_neighbour(peer.ip())
+                    && !shared.strangers.on_connection(peer.ip(), Instant::now())
+                {
+                    shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
+                    continue; // it is reset
+                }
+                tokio::spawn(session::serve(Arc::clone(&shared), stream, peer));
+            }
+        }
+    }
+}

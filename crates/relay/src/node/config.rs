@@ -1,0 +1,237 @@
+use super::confine::Confinement;
+use crate::account::Limits;
+use crate::links::Protection;
+use crate::policy::DestinationPolicy;
+use crate::proxy_header::ProxyVersion;
+use crate::pump::Forwarding;
+use crate::route::Endpoint;
+use ipnet::IpNet;
+use serde::Deserialize;
+use shorthaul_types::Bytes;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What a node does, and cannot be changed while it runs.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Where sessions are asked for; TLS and plain TCP on the same port.
+    pub listen: Vec<SocketAddr>,
+    /// Descriptors of sockets that listen already (systemd's socket activation).
+    pub adopted: Vec<std::os::fd::RawFd>,
+    /// Fixed targets.
+    pub relays: Vec<RelayConfig>,
+    /// What it is called in `Proxy-Status`; its address if there is no name.
+    pub name: Option<String>,
+    /// Addresses that it is reached by besides those that it has: behind a translation of addresses.
+    pub reached_by: Vec<SocketAddr>,
+    /// The network's secret.
+    pub secret: Option<PathBuf>,
+    /// Its certificate and key, instead of those that the secret gives.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The authority of clients and other nodes, instead of the secret's.
+    pub authority: Option<PathBuf>,
+    /// What is between this node and the next; by itself, TLS if there is a secret or an authority.
+    pub protection: Option<Protection>,
+    /// Metrics: `/metrics` for Prometheus, `/status.json`. Loopback addresses only.
+    pub metrics: Option<SocketAddr>,
+    /// The kernel's congestion control for all legs; the host's own if none is named.
+    pub congestion: Option<String>,
+    /// The most that a session may hold of a direction here.
+    pub most_buffer: Bytes,
+    /// What all sessions may reserve together.
+    pub all_buffers: Bytes,
+    /// The most sessions at once; more are refused, and probes are not answered.
+    pub most_sessions: u64,
+    /// How long a request may take to come, once it has begun.
+    pub request_deadline: Duration,
+    /// How long a connection may be silent before a request.
+    pub silence: Duration,
+    /// Connections per second from one address (or /64) that may come to nothing.
+    pub strangers_per_second: u32,
+    /// How long sessions may go on when the node is told to stop.
+    pub drain: Duration,
+    /// Threads; as many as there are cores if nothing is said.
+    pub threads: Option<usize>,
+    /// What the process gives up once it listens.
+    pub confinement: Confinement,
+    /// Users, addresses and destinations: read again when asked to.
+    pub settings: Option<PathBuf>,
+    /// What holds besides what is in the file.
+    pub more: Settings,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        NodeConfig {
+            listen: Vec::new(),
+            adopted: Vec::new(),
+            relays: Vec::new(),
+            name: None,
+            reached_by: Vec::new(),
+            secret: None,
+            certificate: None,
+            authority: None,
+            protection: None,
+            metrics: None,
+            congestion: None,
+            most_buffer: Bytes(16 << 20),
+            all_buffers: Bytes(1 << 30),
+            most_sessions: 100_000,
+            request_deadline: Duration::from_secs(10),
+            silence: Duration::from_secs(60),
+            strangers_per_second: 100,
+            drain: Duration::from_secs(30),
+            threads: None,
+            confinement: Confinement::default(),
+            settings: None,
+            more: Settings::default(),
+        }
+    }
+}
+
+/// A fixed target: every connection goes on to it.
+#[derive(Clone, Debug)]
+pub struct RelayConfig {
+    /// Where connections are accepted.
+    pub listen: SocketAddr,
+    /// Where each goes on to.
+    pub to: Endpoint,
+    /// How bytes go on.
+    pub forwarding: Forwarding,
+    /// What the kernel may hold of a direction, in and out together; without, it sizes that itself.
+    pub buffer: Option<Bytes>,
+    /// A PROXY header that the target gets first.
+    pub send_proxy: Option<ProxyVersion>,
+}
+
+/// Who may do what. Can be read again while the node runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Clients that need not say who they are.
+    pub allow: Vec<IpNet>,
+    /// Destinations in ranges that are otherwise closed.
+    pub allow_destinations: Vec<IpNet>,
+    /// Destinations that are closed.
+    pub deny_destinations: Vec<IpNet>,
+    /// Addresses that speak for others by the PROXY protocol.
+    pub proxies: Vec<IpNet>,
+    /// Users by name.
+    pub users: BTreeMap<String, User>,
+    /// What each member of the network, and each allowed address, may have in all.
+    pub others: Limits,
+}
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// What proves it: at least 16 characters.
+    pub token: String,
+    /// Sessions at once.
+    #[serde(default)]
+    pub sessions: Option<u64>,
+    /// Both directions of all sessions together.
+    #[serde(default)]
+    pub rate: Option<shorthaul_types::BitRate>,
+    /// Both directions of all sessions together, as long as the node runs.
+    #[serde(default)]
+    pub volume: Option<Bytes>,
+}
+
+impl User {
+    /// The limits alone.
+    pub fn limits(&self) -> Limits {
+        Limits { sessions: self.sessions, rate: self.rate, volume: self.volume }
+    }
+}
+
+/// Why settings are none.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {error}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// It is not what it must be.
+    #[error("{}: {error}", .path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        error: Box<toml::de::Error>,
+    },
+    /// A user that cannot be.
+    #[error("the user `{0}`: {1}")]
+    User(String, &'static str),
+}
+
+impl Settings {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or not understood.
+    pub fn read(path: &Path) -> Result<Settings, SettingsError> {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| SettingsError::Read { path: path.into(), error })?;
+        let syntax = |error| SettingsError::Syntax { path: path.into(), error: Box::new(error) };
+        let settings: Settings = toml::from_str(&text).map_err(syntax)?;
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        for (name, user) in &self.users {
+            let wrong = |reason| Err(SettingsError::User(name.clone(), reason));
+            if name.is_empty() || !name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.@".contains(&c)) {
+                return wrong("a name is letters, digits, `-`, `_`, `.` and `@`");
+            }
+            if user.token.len() < 16 {
+                return wrong("a token has at least 16 characters");
+            }
+            if self.users.iter().any(|(other, with)| other != name && with.token == user.token) {
+                return wrong("another user has the same token");
+            }
+        }
+        Ok(())
+    }
+
+    /// With more of everything.
+    #[must_use]
+    pub fn with(mut self, more: &Settings) -> Settings {
+        self.allow.extend(&more.allow);
+        self.allow_destinations.extend(&more.allow_destinations);
+        self.deny_destinations.extend(&more.deny_destinations);
+        self.proxies.extend(&more.proxies);
+        self.users.extend(more.users.iter().map(|(name, user)| (name.clone(), user.clone())));
+        self
+    }
+
+    /// Where it may be connected to.
+    pub fn destinations(&self) -> DestinationPolicy {
+        DestinationPolicy { allowed: self.allow_destinations.clone(), denied: self.deny_destinations.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_say_what_is_wrong_with_them() {
+        let good =
+            "allow = [\"10.0.0.0/8\"]\n[users.alice]\ntoken = \"0123456789abcdef\"\nrate = \"10 Mbit/s\"\n";
+        let settings: Settings = toml::from_str(good).unwrap();
+        settings.check().unwrap();
+        assert_eq!(settings.users["alice"].limits().rate.unwrap().bits_per_sec(), 10_000_000);
+        let short: Settings = toml::from_str("[users.alice]\ntoken = \"short\"\n").unwrap();
+        assert!(short.check().unwrap_err().to_string().contains("16 characters"));
+        assert!(toml::from_str::<Settings>("alow = []\n").unwrap_err().to_string().contains("alow"));
+    }
+}

@@ -1,0 +1,286 @@
+//! What a node says of itself to those who run it.
+use super::Shared;
+use crate::answer::Failure;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+/// Counts what happened since the node began.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Connections that came.
+    pub accepted: AtomicU64,
+    /// Sessions that were set up.
+    pub opened: AtomicU64,
+    /// Sessions of which both directions came to their end.
+    pub finished: AtomicU64,
+    /// Sessions of which one side broke, so that the other was reset.
+    pub broken: AtomicU64,
+    /// Sessions whose way on had been prepared.
+    pub prepared: AtomicU64,
+    /// Connections on which no request came in time, or none that can be understood by anybody.
+    pub abandoned: AtomicU64,
+    /// Connections that were closed at once because too many of their source came to nothing.
+    pub strangers: AtomicU64,
+    /// Bytes from clients' sides toward targets.
+    pub up: AtomicU64,
+    /// Bytes back.
+    pub down: AtomicU64,
+    refused: Mutex<BTreeMap<Failure, u64>>,
+    /// Bits per second over the last seconds, both ways together.
+    pub rate: AtomicU64,
+}
+
+impl Counters {
+    /// A session could not be.
+    pub fn on_refused(&self, failure: Failure) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(failure).or_default() += 1;
+    }
+}
+
+/// Everything at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Snapshot {
+    /// The node's name.
+    pub name: String,
+    /// Sessions that are open or being set up.
+    pub sessions: u64,
+    /// Whether new ones are turned away.
+    pub overloaded: bool,
+    /// The service time Ts in microseconds.
+    pub service_time_us: f64,
+    /// The part of it that is waiting.
+    pub waiting_time_us: f64,
+    /// What can still be reserved.
+    pub buffer_free_bytes: u64,
+    /// As in [`Counters`].
+    pub connections_accepted: u64,
+    /// As in [`Counters`].
+    pub sessions_opened: u64,
+    /// As in [`Counters`].
+    pub sessions_finished: u64,
+    /// As in [`Counters`].
+    pub sessions_broken: u64,
+    /// As in [`Counters`].
+    pub sessions_prepared: u64,
+    /// By the name of the failure in RFC 9209.
+    pub sessions_refused: BTreeMap<&'static str, u64>,
+    /// As in [`Counters`].
+    pub connections_abandoned: u64,
+    /// As in [`Counters`].
+    pub connections_of_strangers: u64,
+    /// Toward targets.
+    pub bytes_up: u64,
+    /// Back.
+    pub bytes_down: u64,
+    /// Both ways, over the last seconds.
+    pub bits_per_second: u64,
+    /// By user.
+    pub users: BTreeMap<String, UserSnapshot>,
+}
+
+/// One user at one moment.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct UserSnapshot {
+    /// Open.
+    pub sessions: u64,
+    /// Since the node began.
+    pub sessions_opened: u64,
+    /// Both ways.
+    pub bytes: u64,
+}
+
+impl Shared {
+    /// What can be said now.
+    pub fn snapshot(&self) -> Snapshot {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let micros = |time: Duration| time.as_nanos() as f64 / 1000.0;
+        let refused = self.counters.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let user = |account: &crate::account::Account| UserSnapshot {
+            sessions: account.sessions(),
+            sessions_opened: account.opened(),
+            bytes: account.moved().0,
+        };
+        Snapshot {
+            name: self.name.clone(),
+            sessions: self.status.sessions(),
+            overloaded: self.status.is_overloaded(),
+            service_time_us: micros(self.status.service_time()),
+            waiting_time_us: micros(self.status.waiting_time()),
+            buffer_free_bytes: self.status.buffer_free().0,
+            connections_accepted: of(&self.counters.accepted),
+            sessions_opened: of(&self.counters.opened),
+            sessions_finished: of(&self.counters.finished),
+            sessions_broken: of(&self.counters.broken),
+            sessions_prepared: of(&self.counters.prepared),
+            sessions_refused: refused.iter().map(|(failure, count)| (failure.name(), *count)).collect(),
+            connections_abandoned: of(&self.counters.abandoned),
+            connections_of_strangers: of(&self.counters.strangers),
+            bytes_up: of(&self.counters.up),
+            bytes_down: of(&self.counters.down),
+            bits_per_second: of(&self.counters.rate),
+            users: self.admission().accounts().iter().map(|a| (a.name().to_owned(), user(a))).collect(),
+        }
+    }
+
+    /// Looks every now and then at how fast it goes and how long what is ready waits, for ever.
+    pub(super) async fn observe(&self) {
+        const EVERY: Duration = Duration::from_millis(200);
+        let moved = || self.counters.up.load(Ordering::Relaxed) + self.counters.down.load(Ordering::Relaxed);
+        let mut last = moved();
+        loop {
+            let asleep = tokio::time::Instant::now();
+            tokio::time::sleep(EVERY).await;
+            let now = moved();
+            let rate = (now - last) as f64 * 8.0 / asleep.elapsed().as_secs_f64();
+            let old = self.counters.rate.load(Ordering::Relaxed) as f64;
+            self.counters.rate.store((old + (rate - old) / 8.0) as u64, Ordering::Relaxed);
+            last = now;
+        }
+    }
+
+    /// Looks every now and then at how long what is ready waits for this thread, for ever.
+    pub(super) async fn observe_waiting(&self) {
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let ready = std::time::Instant::now();
+            // Everything else that is ready comes first.
+            tokio::task::yield_now().await;
+            self.status.on_waiting(ready.elapsed());
+        }
+    }
+}
+
+impl Snapshot {
+    /// In the text format of Prometheus.
+    pub fn to_prometheus(&self) -> String {
+        let mut text = String::new();
+        let mut add = |name: &str, kind: &str, help: &str, rows: &[(String, f64)]| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "# HELP shorthaul_{name} {help}\n# TYPE shorthaul_{name} {kind}");
+            for (labels, value) in rows {
+                let _ = writeln!(text, "shorthaul_{name}{labels} {value}");
+            }
+        };
+        let one = |value: f64| vec![(String::new(), value)];
+        let labelled =
+            |label: &str, name: &str, value: u64| (format!("{{{label}=\"{name}\"}}"), value as f64);
+        add("sessions", "gauge", "Sessions that are open.", &one(self.sessions as f64));
+        add(
+            "overloaded",
+            "gauge",
+            "Whether new sessions are turned away.",
+            &one(f64::from(u8::from(self.overloaded))),
+        );
+        add(
+            "service_time_seconds",
+            "gauge",
+            "Waiting and processing of an average packet.",
+            &one(self.service_time_us / 1e6),
+        );
+        add(
+            "waiting_time_seconds",
+            "gauge",
+            "How long what is ready waits for its turn.",
+            &one(self.waiting_time_us / 1e6),
+        );
+        add(
+            "buffer_free_bytes",
+            "gauge",
+            "What sessions can still reserve.",
+            &one(self.buffer_free_bytes as f64),
+        );
+        add(
+            "bits_per_second",
+            "gauge",
+            "Both directions, over the last seconds.",
+            &one(self.bits_per_second as f64),
+        );
+        add("connections_total", "counter", "Connections that came.", &one(self.connections_accepted as f64));
+        add(
+            "connections_abandoned_total",
+            "counter",
+            "Connections without a request.",
+            &one(self.connections_abandoned as f64),
+        );
+        add(
+            "connections_of_strangers_total",
+            "counter",
+            "Connections beyond the rate of their source.",
+            &one(self.connections_of_strangers as f64),
+        );
+        add(
+            "sessions_prepared_total",
+            "counter",
+            "Sessions whose way on had been prepared.",
+            &one(self.sessions_prepared as f64),
+        );
+        let ended = [
+            labelled("how", "finished", self.sessions_finished),
+            labelled("how", "broken", self.sessions_broken),
+        ];
+        add(
+            "sessions_opened_total",
+            "counter",
+            "Sessions that were set up.",
+            &one(self.sessions_opened as f64),
+        );
+        add("sessions_ended_total", "counter", "Sessions that ended.", &ended);
+        let refused: Vec<_> =
+            self.sessions_refused.iter().map(|(name, n)| labelled("error", name, *n)).collect();
+        add("sessions_refused_total", "counter", "Sessions that could not be, by RFC 9209 error.", &refused);
+        let bytes =
+            [labelled("direction", "up", self.bytes_up), labelled("direction", "down", self.bytes_down)];
+        add("bytes_total", "counter", "Bytes moved toward targets and back.", &bytes);
+        let users = |value: fn(&UserSnapshot) -> u64| -> Vec<_> {
+            self.users.iter().map(|(name, user)| labelled("user", name, value(user))).collect()
+        };
+        add("user_sessions", "gauge", "Open sessions of a user.", &users(|user| user.sessions));
+        add("user_sessions_total", "counter", "Sessions of a user.", &users(|user| user.sessions_opened));
+        add("user_bytes_total", "counter", "Bytes of a user, both ways.", &users(|user| user.bytes));
+        text
+    }
+}
+
+/// Answers `GET /metrics` and `GET /status.json`, for ever.
+pub(super) async fn serve(shared: std::sync::Arc<Shared>, listener: TcpListener) {
+    loop {
+        let Ok((mut socket, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let shared = std::sync::Arc::clone(&shared);
+        tokio::spawn(async move {
+            let answered = async {
+                let mut bytes = Vec::new();
+                while !bytes.windows(4).any(|end| end == b"\r\n\r\n") {
+                    if bytes.len() > 4096 || socket.read_buf(&mut bytes).await? == 0 {
+                        return Ok::<(), io::Error>(());
+                    }
+                }
+                let (status, kind, body) = if bytes.starts_with(b"GET /metrics ") {
+                    ("200 OK", "text/plain; version=0.0.4", shared.snapshot().to_prometheus())
+                } else if bytes.starts_with(b"GET /status.json ") {
+                    let json = serde_json::to_string_pretty(&shared.snapshot()).map_err(io::Error::other)?;
+                    ("200 OK", "application/json", json)
+                } else {
+                    ("404 Not Found", "text/plain", "/metrics and /status.json are here\n".to_owned())
+                };
+                let head = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                    body.len()
+                );
+                socket.write_all((head + &body).as_bytes()).await?;
+                socket.shutdown().await
+            };
+            let _ = tokio::time::timeout(Duration::from_secs(5), answered).await;
+        });
+    }
+}

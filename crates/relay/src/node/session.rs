@@ -1,0 +1,543 @@
+//! One connection from a client: from its first byte to the end of its session.
+use super::Shared;
+use super::admission::Way;
+use crate::account::Account;
+use crate::answer::{Answer, Failure, HopStatus, Refusal};
+use crate::links::{Links, NamedBy, set_buffer};
+use crate::proxy_header::{self, Beginning, ProxyHeader};
+use crate::pump::{Broken, Forwarding, Meter, direction};
+use crate::request::{self, Method, ReadRequest, Request, SessionId, SetUp};
+use crate::route::Endpoint;
+use crate::socket::{Leg, Socket};
+use ring::rand::SecureRandom as _;
+use shorthaul_types::Bytes;
+use socket2::SockRef;
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Less than this is no buffer for a direction.
+const LEAST_BUFFER: u64 = 4096;
+/// What begins a TLS handshake (RFC 8446 §5.1).
+const TLS_HANDSHAKE: u8 = 22;
+
+/// The other side of a session.
+#[derive(Debug)]
+pub enum Far {
+    /// The end of the route.
+    Target(Socket),
+    /// The next node, which has not been asked yet.
+    Node(Leg),
+}
+
+/// Connects to what comes next on the route of a request.
+pub async fn connect_next(shared: &Shared, request: &Request) -> Result<Far, Refusal> {
+    if request.via.is_empty() {
+        shared.links.connect(&request.target, request.buffer, NamedBy::Anybody).await.map(Far::Target)
+    } else {
+        shared.links.node(request.next_hop()).await.map(Far::Node)
+    }
+}
+
+/// Why there was no session, and nobody to tell.
+struct Abandoned;
+
+/// Serves a connection to its end.
+pub async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+    let socket = Socket(Arc::new(stream));
+    let asked = match Box::pin(ask(&shared, socket, peer)).await {
+        Ok(Some(asked)) => asked,
+        Ok(None) => return,
+        Err(Abandoned) => {
+            shared.counters.abandoned.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+    };
+    shared.strangers.on_known(peer.ip());
+    let Asked { leg, request, early, account, client } = asked;
+    let opened = match Opened::new(&shared, account, &request, leg.socket()) {
+        Ok(opened) => opened,
+        Err(refusal) => return refuse(&shared, leg, refusal).await,
+    };
+    let (far, status, request) = match Box::pin(go_on(&shared, &opened, request, client)).await {
+        Ok(there) => there,
+        Err(refusal) => return refuse(&shared, leg, refusal).await,
+    };
+    let near = Near { leg, early, status };
+    Box::pin(relay(&shared, opened, near, far, request, client)).await;
+}
+
+/// A request that was admitted.
+struct Asked {
+    leg: Leg,
+    request: Request,
+    early: Vec<u8>,
+    account: Arc<Account>,
+    client: SocketAddr,
+}
+
+/// Reads what the client wants. Nothing is said to those who say nothing that makes sense; `None` if the
+/// client was told why not, or has gone.
+async fn ask(shared: &Arc<Shared>, socket: Socket, peer: SocketAddr) -> Result<Option<Asked>, Abandoned> {
+    let admission = shared.admission();
+    let mut client = peer;
+    let mut bytes: Vec<u8> = Vec::new();
+    if admission.is_proxy(peer.ip()) {
+        let read = timeout(shared.config.request_deadline, read_proxy_header(&socket)).await;
+        client = read.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.map_or(peer, |header| header.source);
+    }
+    let mut leg = Leg::plain(socket.clone());
+    if let Some(tls) = &shared.tls {
+        let mut first = [0; 1];
+        match timeout(shared.config.silence, socket.0.peek(&mut first)).await {
+            Ok(Ok(0)) => return Ok(None),
+            Ok(Ok(_)) if first[0] == TLS_HANDSHAKE => {
+                let shaking = timeout(shared.config.request_deadline, tls.accept(socket.clone())).await;
+                leg = Leg::tls(socket, shaking.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.into());
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => return Err(Abandoned),
+        }
+    }
+    let way = Way {
+        peer: client,
+        local: leg.socket().0.local_addr().map_err(|_| Abandoned)?,
+        is_tls: leg.is_tls(),
+        has_certificate: leg.has_certificate(),
+    };
+    loop {
+        let read = match read_request(shared, &mut leg, &mut bytes).await {
+            Ok(Some(read)) => read,
+            Ok(None) => return Ok(None),
+            Err(None) => return Err(Abandoned),
+            Err(Some(error)) => {
+                let refusal = Refusal::at(&shared.name, Failure::RequestError, error);
+                refuse(shared, leg, refusal).await;
+                return Ok(None);
+            }
+        };
+        let admitted = admission.admit(&read, way, &shared.config.reached_by, &shared.seen);
+        let ReadRequest { request, len, .. } = read;
+        let rest = bytes.split_off(len);
+        let account = match admitted {
+            Ok(account) => account,
+            Err(denial) => {
+                let refusal = denial.refusal(&shared.name);
+                let status = if denial.asks { 407 } else { refusal.failure.status() };
+                refuse_with(shared, leg, refusal, status).await;
+                return Ok(None);
+            }
+        };
+        match request.method {
+            Method::Connect => {
+                // Only those who are nodes themselves are believed where a session came from.
+                let client = request.client.filter(|_| shared.is_member(&account)).unwrap_or(client);
+                return Ok(Some(Asked { leg, request, early: rest, account, client }));
+            }
+            Method::Prepare => {
+                bytes = rest;
+                shared.prepare(request, &account);
+                let answer = Answer { status: 204, hops: Vec::new() }.to_head();
+                let told = async {
+                    leg.write_all(&answer).await?;
+                    leg.flush().await
+                };
+                told.await.map_err(|_| Abandoned)?;
+            }
+        }
+    }
+}
+
+async fn read_proxy_header(socket: &Socket) -> io::Result<Option<ProxyHeader>> {
+    let mut bytes = [0; 600];
+    loop {
+        // Only looked at, so that what is behind it stays for whoever reads next.
+        let seen = socket.0.peek(&mut bytes).await?;
+        match proxy_header::read(&bytes[..seen]) {
+            Beginning::Header(header, len) => {
+                let mut socket = socket.clone();
+                socket.read_exact(&mut bytes[..len]).await?;
+                return Ok(header);
+            }
+            // What has been seen stays readable, so there is no event to wait for.
+            Beginning::Partial if seen > 0 => tokio::time::sleep(Duration::from_millis(5)).await,
+            Beginning::Partial | Beginning::Wrong => return Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+/// `Ok(None)`: the client has closed without having asked. `Err(None)`: it took too long, or broke.
+async fn read_request(
+    shared: &Shared,
+    leg: &mut Leg,
+    bytes: &mut Vec<u8>,
+) -> Result<Option<ReadRequest>, Option<request::RequestError>> {
+    let mut begun: Option<Instant> = (!bytes.is_empty()).then(Instant::now);
+    loop {
+        if !bytes.is_empty()
+            && let Some(read) = request::read(bytes)?
+        {
+            return Ok(Some(read));
+        }
+        let patience = match begun {
+            None => shared.config.silence,
+            Some(since) => shared.config.request_deadline.saturating_sub(since.elapsed()),
+        };
+        bytes.reserve(1024);
+        match timeout(patience, leg.read_buf(bytes)).await {
+            Ok(Ok(0)) if bytes.is_empty() => return Ok(None),
+            Ok(Ok(1..)) => begun = begun.or_else(|| Some(Instant::now())),
+            Ok(Ok(0) | Err(_)) | Err(_) => return Err(None),
+        }
+    }
+}
+
+/// A session that counts.
+struct Opened {
+    shared: Arc<Shared>,
+    account: Arc<Account>,
+    reserved: Bytes,
+    granted: Option<Bytes>,
+}
+
+impl Opened {
+    fn new(
+        shared: &Arc<Shared>,
+        account: Arc<Account>,
+        request: &Request,
+        near: &Socket,
+    ) -> Result<Opened, Refusal> {
+        let limit = |details: String| Refusal::at(&shared.name, Failure::ConnectionLimit, details);
+        if shared.is_stopping() {
+            return Err(limit("this node is about to stop".into()));
+        }
+        account.open().map_err(limit)?;
+        let sessions = shared.status.on_session_begins();
+        let mut opened = Opened { shared: Arc::clone(shared), account, reserved: Bytes(0), granted: None };
+        opened.look_at_load();
+        if sessions > shared.config.most_sessions {
+            return Err(limit(format!(
+                "this node has the {} sessions that it takes",
+                shared.config.most_sessions
+            )));
+        }
+        if let Some(wanted) = request.buffer {
+            opened.reserved = shared.status.reserve(wanted.min(shared.config.most_buffer));
+            if opened.reserved.0 < wanted.0.min(LEAST_BUFFER) {
+                return Err(limit("this node has no buffer left".into()));
+            }
+            let near = SockRef::from(&*near.0);
+            set_buffer(&near, Some(opened.reserved));
+            // The kernel may allow less. What it says is twice what it means (socket(7)).
+            let of = |size: io::Result<usize>| size.map_or(0, |size| size as u64 / 2);
+            let real = Bytes(of(near.recv_buffer_size()) + of(near.send_buffer_size()));
+            opened.granted = Some(opened.reserved.min(real));
+        }
+        Ok(opened)
+    }
+
+    fn look_at_load(&self) {
+        let status = &self.shared.status;
+        let full =
+            status.sessions() >= self.shared.config.most_sessions || status.buffer_free().0 < LEAST_BUFFER;
+        let overloaded = full || self.shared.is_stopping();
+        if overloaded != status.is_overloaded() {
+            status.set_overloaded(overloaded);
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.account.close();
+        self.shared.status.on_session_ends();
+        self.shared.status.release(self.reserved);
+        self.look_at_load();
+    }
+}
+
+/// Connects the way on, and tells the nodes behind the next one.
+async fn go_on(
+    shared: &Arc<Shared>,
+    opened: &Opened,
+    mut request: Request,
+    client: SocketAddr,
+) -> Result<(Far, HopStatus, Request), Refusal> {
+    let began = Instant::now();
+    let next = request.next_hop().clone();
+    let prepared = shared.take_prepared(&request, &opened.account);
+    if request.session.is_none() && request.set_up == SetUp::Parallel && request.via.len() > 1 {
+        let id = new_session().map_err(|error| Refusal::at(&shared.name, Failure::Internal, error))?;
+        request.session = Some(id);
+        request.client = Some(client);
+        tell_others(&shared.links, &request, &request.via);
+    }
+    let far = match prepared {
+        Some(connecting) => {
+            shared.counters.prepared.fetch_add(1, Ordering::Relaxed);
+            match connecting.await {
+                Ok(connected) => connected?,
+                Err(_) => connect_next(shared, &request).await?,
+            }
+        }
+        None => connect_next(shared, &request).await?,
+    };
+    let status = HopStatus {
+        node: shared.name.clone(),
+        next_hop: Some(next.to_string()),
+        service_time: Some(shared.status.service_time()),
+        buffer: opened.granted,
+        connect_time: Some(began.elapsed()),
+        ..HopStatus::default()
+    };
+    Ok((far, status, request))
+}
+
+/// A name for a session.
+pub fn new_session() -> io::Result<SessionId> {
+    let mut bytes = [0; 16];
+    let random = ring::rand::SystemRandom::new().fill(&mut bytes);
+    random.map_err(|_| io::Error::other("the kernel gives no random numbers"))?;
+    Ok(SessionId(u128::from_be_bytes(bytes)))
+}
+
+/// Tells all nodes but the first of some hops that a session is about to come, all at the same time.
+pub fn tell_others(links: &Arc<Links>, request: &Request, hops: &[Endpoint]) {
+    for (at, hop) in hops.iter().enumerate().skip(1) {
+        let via = hops[at + 1..].to_vec();
+        let request = Request { method: Method::Prepare, via, ..request.clone() };
+        let (links, hop) = (Arc::clone(links), hop.clone());
+        tokio::spawn(async move { links.prepare(&hop, &request).await });
+    }
+}
+
+/// The client's side of a session.
+struct Near {
+    leg: Leg,
+    /// What it sent behind its request.
+    early: Vec<u8>,
+    /// What it is told of this node.
+    status: HopStatus,
+}
+
+/// How a session ended that did not come to its end.
+enum End {
+    /// It never began, and the client is to be told.
+    Refused(Box<Refusal>),
+    /// It never began, and the client has been told.
+    Told,
+    /// A side broke, or was broken.
+    Broken,
+}
+
+async fn relay(
+    shared: &Arc<Shared>,
+    opened: Opened,
+    near: Near,
+    far: Far,
+    request: Request,
+    client: SocketAddr,
+) {
+    let Near { leg: near, early, status } = near;
+    let next = request.next_hop().clone();
+    let mut told = None;
+    let far = match far {
+        Far::Target(socket) => {
+            if let Some(version) = request.send_proxy {
+                let destination = socket.0.peer_addr().unwrap_or(client);
+                told = Some(ProxyHeader { source: client, destination }.to_bytes(version));
+            }
+            Leg::plain(socket)
+        }
+        Far::Node(mut leg) => {
+            let onward = Request { via: request.via[1..].to_vec(), client: Some(client), ..request.clone() };
+            if let Err(refusal) = shared.links.ask(&mut leg, &next, &onward, &[]).await {
+                return refuse(shared, near, refusal).await;
+            }
+            leg
+        }
+    };
+    let is_node = !request.via.is_empty();
+    let forwarding = request.forwarding;
+    drop(request);
+    let sockets = [near.socket().clone(), far.socket().clone()];
+    let (mut near_in, mut near_out) = near.into_halves();
+    let (mut far_in, mut far_out) = far.into_halves();
+    let meter = |moved| Meter { moved, account: Some(&opened.account), status: &shared.status };
+    let answered = AtomicBool::new(false);
+    let there = async {
+        let first = async {
+            if let Some(header) = told {
+                far_out.write_all(&header).await?;
+            }
+            if !early.is_empty() {
+                shared.counters.up.fetch_add(early.len() as u64, Ordering::Relaxed);
+                far_out.write_all(&early).await?;
+            }
+            drop(early);
+            far_out.flush().await
+        };
+        let passed = match first.await {
+            Ok(()) => direction(&mut near_in, &mut far_out, forwarding, meter(&shared.counters.up)).await,
+            Err(error) => Err(Broken::Sink(error)),
+        };
+        match passed {
+            Ok(()) => Ok(()),
+            // The next node may have said why: that is read on the way back.
+            Err(Broken::Sink(_)) if !answered.load(Ordering::Relaxed) => pending().await,
+            Err(_) => Err(End::Broken),
+        }
+    };
+    let back = async {
+        let (mut answer, rest) = if is_node {
+            shared
+                .links
+                .answer(&mut far_in, &next)
+                .await
+                .map_err(|refusal| End::Refused(Box::new(refusal)))?
+        } else {
+            (Answer { status: 200, hops: Vec::new() }, Vec::new())
+        };
+        answer.hops.push(status);
+        let mut head = answer.to_head();
+        head.extend_from_slice(&rest);
+        drop(rest);
+        let said = async {
+            near_out.write_all(&head).await?;
+            near_out.flush().await
+        };
+        said.await.map_err(|_| End::Broken)?;
+        if !answer.is_success() {
+            let failure = answer.failed().and_then(|hop| hop.error).unwrap_or(Failure::Internal);
+            shared.counters.on_refused(failure);
+            return Err(End::Told);
+        }
+        drop((answer, head));
+        answered.store(true, Ordering::Relaxed);
+        shared.counters.opened.fetch_add(1, Ordering::Relaxed);
+        let passed = direction(&mut far_in, &mut near_out, forwarding, meter(&shared.counters.down)).await;
+        passed.map_err(|_| End::Broken)
+    };
+    let far_breaks = async {
+        sockets[1].broken().await;
+        if !answered.load(Ordering::Relaxed) {
+            pending::<()>().await;
+        }
+    };
+    let outcome = tokio::select! {
+        both = async { tokio::try_join!(there, back) } => both.map(drop),
+        _ = sockets[0].broken() => Err(End::Broken),
+        () = far_breaks => Err(End::Broken),
+    };
+    match outcome {
+        Ok(()) => {
+            shared.counters.finished.fetch_add(1, Ordering::Relaxed);
+            for socket in &sockets {
+                let _ = socket.end_well();
+            }
+        }
+        // The sockets are reset when they are dropped.
+        Err(End::Broken) => {
+            shared.counters.broken.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(how) => {
+            if let End::Refused(refusal) = how {
+                shared.counters.on_refused(refusal.failure);
+                let answer = Answer { status: refusal.failure.status(), hops: vec![*refusal.hop] };
+                if near_out.write_all(&answer.to_head()).await.is_err() {
+                    return;
+                }
+            }
+            drop(opened);
+            if near_out.shutdown().await.is_ok() && sockets[0].end_well().is_ok() {
+                Links::linger(&mut near_in).await;
+            }
+        }
+    }
+}
+
+async fn refuse(shared: &Shared, leg: Leg, refusal: Refusal) {
+    let status = refusal.failure.status();
+    refuse_with(shared, leg, refusal, status).await;
+}
+
+async fn refuse_with(shared: &Shared, leg: Leg, refusal: Refusal, status: u16) {
+    tracing::debug!(%refusal, status, "refused");
+    shared.counters.on_refused(refusal.failure);
+    let socket = leg.socket().clone();
+    let (mut source, mut sink) = leg.into_halves();
+    let answer = Answer { status, hops: vec![*refusal.hop] }.to_head();
+    let told = async {
+        sink.write_all(&answer).await?;
+        sink.flush().await?;
+        sink.shutdown().await
+    };
+    if told.await.is_ok() && socket.end_well().is_ok() {
+        Links::linger(&mut source).await;
+    }
+}
+
+/// Serves a connection that goes on to a fixed target.
+pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer: SocketAddr) {
+    let relay = &shared.config.relays[at];
+    let near = Socket(Arc::new(stream));
+    let plain = Request { buffer: relay.buffer, ..Request::connect(relay.to.clone()) };
+    let account = shared.admission().neighbours();
+    let Ok(opened) = Opened::new(&shared, account, &plain, &near) else {
+        shared.counters.on_refused(Failure::ConnectionLimit);
+        return;
+    };
+    // As the target would have done: the socket is reset when it is dropped.
+    let far = match shared.links.connect(&relay.to, relay.buffer, NamedBy::Operator).await {
+        Ok(far) => far,
+        Err(refusal) => return shared.counters.on_refused(refusal.failure),
+    };
+    let header = relay.send_proxy.map(|version| {
+        let destination = far.0.peer_addr().unwrap_or(peer);
+        ProxyHeader { source: peer, destination }.to_bytes(version)
+    });
+    shared.counters.opened.fetch_add(1, Ordering::Relaxed);
+    let sockets = [near.clone(), far.clone()];
+    let ended = Box::pin(both_ways(&shared, &opened.account, [near, far], relay.forwarding, header)).await;
+    match ended {
+        Ok(()) => {
+            shared.counters.finished.fetch_add(1, Ordering::Relaxed);
+            for socket in &sockets {
+                let _ = socket.end_well();
+            }
+        }
+        Err(error) => {
+            tracing::debug!(%error, "a session broke");
+            shared.counters.broken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn both_ways(
+    shared: &Shared,
+    account: &Account,
+    [near, far]: [Socket; 2],
+    forwarding: Forwarding,
+    header: Option<Vec<u8>>,
+) -> Result<(), Broken> {
+    let sockets = [near.clone(), far.clone()];
+    let (mut near_in, mut near_out) = Leg::plain(near).into_halves();
+    let (mut far_in, mut far_out) = Leg::plain(far).into_halves();
+    if let Some(header) = header {
+        far_out.write_all(&header).await.map_err(Broken::Sink)?;
+    }
+    let meter = |moved| Meter { moved, account: Some(account), status: &shared.status };
+    let there = direction(&mut near_in, &mut far_out, forwarding, meter(&shared.counters.up));
+    let back = direction(&mut far_in, &mut near_out, forwarding, meter(&shared.counters.down));
+    tokio::select! {
+        both = async { tokio::try_join!(there, back) } => both.map(drop),
+        error = sockets[0].broken() => Err(Broken::Source(error)),
+        error = sockets[1].broken() => Err(Broken::Sink(error)),
+    }
+}

@@ -1,0 +1,286 @@
+//! Bytes from one leg to the other, in one direction: within the kernel where neither side has TLS.
+use crate::account::Account;
+use crate::socket::{Sink, Socket, Source};
+use crate::status::NodeStatus;
+use crate::sys::{self, Pipe};
+use std::cell::RefCell;
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _, Interest, ReadBuf};
+
+/// What a pipe between two sockets holds. The kernel lets an ordinary user have no more.
+const PIPE: usize = 1 << 20;
+/// Empty pipes that a thread keeps.
+const SPARE_PIPES: usize = 64;
+/// What is copied at once where the kernel cannot move it.
+const COPY: usize = 256 << 10;
+/// What one session may move before others get their turn.
+const TURN: usize = 4 << 20;
+/// Every so many rounds, one is timed.
+const SAMPLE: u32 = 64;
+
+/// How bytes go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// As they come.
+    Pipelined {
+        /// First so many round-trip times of the way that they come by are waited, so that what is
+        /// held does not run dry (the W of cascaded TCP); zero begins at once.
+        wait_windows: u32,
+    },
+    /// When all of them are there.
+    Store,
+}
+
+/// Why one direction ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// The side that sends.
+    #[error("the side that sends: {0}")]
+    Source(io::Error),
+    /// The side that receives.
+    #[error("the side that receives: {0}")]
+    Sink(io::Error),
+    /// The user has had what the user may have.
+    #[error("the user's volume is used up")]
+    Volume,
+}
+
+/// Who hears of what is moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter<'a> {
+    /// All bytes of the node in this direction.
+    pub moved: &'a AtomicU64,
+    /// The user's limits.
+    pub account: Option<&'a Account>,
+    /// The node's service time.
+    pub status: &'a NodeStatus,
+}
+
+impl Meter<'_> {
+    async fn on_moved(&self, bytes: usize) -> Result<(), Broken> {
+        self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+        if let Some(account) = self.account {
+            let wait = account.on_moved(bytes as u64).ok_or(Broken::Volume)?;
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn portion(&self) -> usize {
+        self.account.and_then(Account::portion).unwrap_or(usize::MAX)
+    }
+}
+
+/// One direction, to the end of its stream, which then ends on the other side too (RFC 9293 §3.6,
+/// half-close).
+pub async fn direction(
+    from: &mut Source,
+    to: &mut Sink,
+    forwarding: Forwarding,
+    meter: Meter<'_>,
+) -> Result<(), Broken> {
+    match forwarding {
+        Forwarding::Store => store(from, to, meter).await?,
+        Forwarding::Pipelined { wait_windows } => {
+            if wait_windows > 0 {
+                wait(&from.socket, wait_windows).await.map_err(Broken::Source)?;
+            }
+            if from.tls.is_none() && to.tls.is_none() {
+                splice(&from.socket, &to.socket, meter).await?;
+            } else {
+                copy(from, to, meter).await?;
+            }
+        }
+    }
+    to.shutdown().await.map_err(Broken::Sink)
+}
+
+thread_local! {
+    static PIPES: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty pipe. It is had only while something is in it, so that silent sessions have none.
+struct Borrowed {
+    pipe: Option<Pipe>,
+    held: usize,
+}
+
+impl Borrowed {
+    fn take() -> io::Result<Borrowed> {
+        let spare = PIPES.with_borrow_mut(Vec::pop);
+        let pipe = spare.map_or_else(|| Pipe::new(PIPE), Ok)?;
+        Ok(Borrowed { pipe: Some(pipe), held: 0 })
+    }
+
+    fn fill(&mut self, from: &Socket, most: usize) -> io::Result<usize> {
+        let Some(pipe) = &self.pipe else { return Ok(0) };
+        self.held = from.0.try_io(Interest::READABLE, || pipe.fill(from, most))?;
+        Ok(self.held)
+    }
+
+    fn empty(&mut self, to: &Socket) -> io::Result<()> {
+        let Some(pipe) = &self.pipe else { return Ok(()) };
+        self.held -= to.0.try_io(Interest::WRITABLE, || pipe.empty(to, self.held))?;
+        Ok(())
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        // What a broken session left in it must not come out of another.
+        if self.held == 0 {
+            PIPES.with_borrow_mut(|pipes| {
+                if pipes.len() < SPARE_PIPES {
+                    pipes.extend(self.pipe.take());
+                }
+            });
+        }
+    }
+}
+
+async fn splice(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), Broken> {
+    let mut rounds = 0u32;
+    loop {
+        from.0.readable().await.map_err(Broken::Source)?;
+        let mut pipe = Borrowed::take().map_err(Broken::Source)?;
+        let mut turn = 0;
+        loop {
+            rounds = rounds.wrapping_add(1);
+            let timed = rounds.is_multiple_of(SAMPLE).then(Instant::now);
+            let got = match pipe.fill(from, meter.portion()) {
+                Ok(0) => return Ok(()),
+                Ok(got) => got,
+                // The pipe is empty here, so it is the socket that has no more.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(Broken::Source(error)),
+            };
+            let mut waited = false;
+            while pipe.held > 0 {
+                match pipe.empty(to) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        waited = true;
+                        to.0.writable().await.map_err(Broken::Sink)?;
+                    }
+                    Err(error) => return Err(Broken::Sink(error)),
+                }
+            }
+            // What waited for the receiver says nothing of this node.
+            if let Some(since) = timed.filter(|_| !waited) {
+                let packets = u32::try_from(got.div_ceil(1448)).unwrap_or(u32::MAX);
+                meter.status.on_processing(since.elapsed() / packets.max(1));
+            }
+            meter.on_moved(got).await?;
+            turn += got;
+            if turn >= TURN {
+                turn = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+/// Through a buffer that the thread's sessions share: a session has one of its own only while the
+/// receiver does not take what is there.
+async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), Broken> {
+    let mut left: Vec<u8> = Vec::new();
+    loop {
+        let mut passed = 0;
+        let most = meter.portion();
+        let ended = poll_fn(|cx| {
+            SCRATCH.with_borrow_mut(|scratch| {
+                scratch.resize(COPY, 0);
+                let mut buffer = ReadBuf::new(&mut scratch[..most.min(COPY)]);
+                match Pin::new(&mut *from).poll_read(cx, &mut buffer) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Source(error))),
+                    Poll::Ready(Ok(())) => {}
+                }
+                let got = buffer.filled();
+                if got.is_empty() {
+                    return Poll::Ready(Ok(true));
+                }
+                while passed < got.len() {
+                    match Pin::new(&mut *to).poll_write(cx, &got[passed..]) {
+                        Poll::Ready(Ok(more)) => passed += more,
+                        Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Sink(error))),
+                        Poll::Pending => {
+                            left.extend_from_slice(&got[passed..]);
+                            break;
+                        }
+                    }
+                }
+                Poll::Ready(Ok(false))
+            })
+        })
+        .await?;
+        if ended {
+            return Ok(());
+        }
+        let all = passed + left.len();
+        if !left.is_empty() {
+            to.write_all(&left).await.map_err(Broken::Sink)?;
+            left = Vec::new();
+        }
+        to.flush().await.map_err(Broken::Sink)?;
+        meter.on_moved(all).await?;
+        tokio::task::consume_budget().await;
+    }
+}
+
+/// Takes everything first, into a file that has no name.
+async fn store(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), Broken> {
+    let mut file = spool().map_err(Broken::Sink)?;
+    let mut buffer = vec![0; COPY];
+    loop {
+        let got = from.read(&mut buffer).await.map_err(Broken::Source)?;
+        if got == 0 {
+            break;
+        }
+        file.write_all(&buffer[..got]).map_err(Broken::Sink)?;
+    }
+    file.rewind().map_err(Broken::Sink)?;
+    loop {
+        let got = file.read(&mut buffer).map_err(Broken::Sink)?;
+        if got == 0 {
+            return Ok(());
+        }
+        to.write_all(&buffer[..got]).await.map_err(Broken::Sink)?;
+        to.flush().await.map_err(Broken::Sink)?;
+        meter.on_moved(got).await?;
+    }
+}
+
+fn spool() -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).open(std::env::temp_dir())
+}
+
+/// Waits so many round-trip times of the connection that data come by, or until it has closed or
+/// nothing more fits into its buffer: there is nothing more to wait for then.
+async fn wait(from: &Socket, windows: u32) -> io::Result<()> {
+    let buffer = socket2::SockRef::from(&*from.0).recv_buffer_size()?;
+    let mut data_since = None;
+    loop {
+        let rtt = sys::tcp_info(from)?.rtt.max(Duration::from_millis(1));
+        let held = sys::readable(from)?;
+        if held > 0 {
+            data_since.get_or_insert_with(Instant::now);
+        }
+        // The kernel charges a buffer with more than the bytes in it: half full is full.
+        let over = data_since.is_some_and(|since| since.elapsed() >= rtt * windows) || held >= buffer / 2;
+        if over || sys::has_ended(from)? {
+            return Ok(());
+        }
+        tokio::time::sleep(rtt / 4).await;
+    }
+}

@@ -1,0 +1,221 @@
+//! One leg of a session: a kernel socket, and TLS on it where there is.
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsStream;
+
+/// A socket that both directions of a session have.
+#[derive(Clone, Debug)]
+pub struct Socket(pub(crate) Arc<TcpStream>);
+
+impl Socket {
+    /// Whatever ends this socket from now on, ends it with a reset: the process, too.
+    pub fn end_with_reset(&self) -> io::Result<()> {
+        socket2::SockRef::from(&*self.0).set_linger(Some(Duration::ZERO))
+    }
+
+    /// Closing it from now on delivers what was sent, as usual.
+    pub fn end_well(&self) -> io::Result<()> {
+        socket2::SockRef::from(&*self.0).set_linger(None)
+    }
+
+    /// Waits until the connection has broken.
+    pub async fn broken(&self) -> io::Error {
+        loop {
+            match self.0.ready(Interest::ERROR).await {
+                Ok(ready) if !ready.is_error() => tokio::task::yield_now().await,
+                Ok(_) => {
+                    let error = self.0.take_error().ok().flatten();
+                    return error.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into());
+                }
+                Err(error) => return error,
+            }
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.poll_read_ready(cx))?;
+            match self.0.try_read(buf.initialize_unfilled()) {
+                Ok(read) => {
+                    buf.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_write_ready(cx))?;
+            match self.0.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(match socket2::SockRef::from(&*self.0).shutdown(std::net::Shutdown::Write) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()), // it has closed both ways
+            done => done,
+        })
+    }
+}
+
+/// A connection to a client, a node or a target.
+#[derive(Debug)]
+pub struct Leg {
+    socket: Socket,
+    tls: Option<Box<TlsStream<Socket>>>,
+}
+
+impl Leg {
+    /// Without TLS.
+    pub fn plain(socket: Socket) -> Leg {
+        Leg { socket, tls: None }
+    }
+
+    /// With it.
+    pub fn tls(socket: Socket, tls: TlsStream<Socket>) -> Leg {
+        Leg { socket, tls: Some(Box::new(tls)) }
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Whether anybody on the way can read along.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether the other side has proven by a certificate who it is.
+    pub fn has_certificate(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.get_ref().1.peer_certificates().is_some())
+    }
+
+    /// Its two directions.
+    pub fn into_halves(self) -> (Source, Sink) {
+        match self.tls {
+            None => {
+                (Source { socket: self.socket.clone(), tls: None }, Sink { socket: self.socket, tls: None })
+            }
+            Some(tls) => {
+                let (read, write) = tokio::io::split(*tls);
+                (
+                    Source { socket: self.socket.clone(), tls: Some(read) },
+                    Sink { socket: self.socket, tls: Some(write) },
+                )
+            }
+        }
+    }
+}
+
+impl AsyncRead for Leg {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Leg { socket, tls } = &mut *self;
+        match tls {
+            Some(tls) => Pin::new(tls).poll_read(cx, buf),
+            None => Pin::new(socket).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Leg {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Leg { socket, tls } = &mut *self;
+        match tls {
+            Some(tls) => Pin::new(tls).poll_write(cx, bytes),
+            None => Pin::new(socket).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.tls.as_mut().map_or(Poll::Ready(Ok(())), |tls| Pin::new(tls).poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Leg { socket, tls } = &mut *self;
+        match tls {
+            Some(tls) => Pin::new(tls).poll_shutdown(cx),
+            None => Pin::new(socket).poll_shutdown(cx),
+        }
+    }
+}
+
+/// What comes in on a leg.
+#[derive(Debug)]
+pub struct Source {
+    pub(crate) socket: Socket,
+    pub(crate) tls: Option<ReadHalf<TlsStream<Socket>>>,
+}
+
+impl AsyncRead for Source {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Source { socket, tls } = &mut *self;
+        match tls {
+            Some(tls) => Pin::new(tls).poll_read(cx, buf),
+            None => Pin::new(socket).poll_read(cx, buf),
+        }
+    }
+}
+
+/// What goes out on a leg.
+#[derive(Debug)]
+pub struct Sink {
+    pub(crate) socket: Socket,
+    pub(crate) tls: Option<WriteHalf<TlsStream<Socket>>>,
+}
+
+impl AsyncWrite for Sink {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Sink { socket, tls } = &mut *self;
+        match tls {
+            Some(tls) => Pin::new(tls).poll_write(cx, bytes),
+            None => Pin::new(socket).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.tls.as_mut().map_or(Poll::Ready(Ok(())), |tls| Pin::new(tls).poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Sink { socket, tls } = &mut *self;
+        match tls {
+            Some(tls) => Pin::new(tls).poll_shutdown(cx),
+            None => Pin::new(socket).poll_shutdown(cx),
+        }
+    }
+}
