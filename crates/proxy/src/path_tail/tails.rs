@@ -153,7 +153,8 @@ impl PathTails {
     /// A flow of which `before` bytes were held now has `after`, and `delivered` bytes of payload more have
     /// reached its host.
     pub fn book(&mut self, now: Time, index: u32, before: u64, after: u64, delivered: u64) {
-        let wanted = self.config.queue.0;
+        // the buffer is there for interruptions: a quarter of it keeps the edge busy in short ones
+        let wanted = (self.config.buffer.0 / 4).max(self.config.queue.0);
         let Some(tail) = &mut self.tails[index as usize] else { return };
         tail.held = tail.held - before + after;
         let Some(estimate) = &mut tail.estimate else { return };

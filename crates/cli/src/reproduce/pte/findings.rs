@@ -24,10 +24,10 @@ impl From<Finding> for Stated {
 /// Which policy for which network; every sentence is about a measurement above.
 pub(super) const ADVICE: [&str; 7] = [
     "A slow or unsteady edge of which you know the average rate, senders anywhere: path-tail. Senders of any congestion control fill it, the gateway holds a quarter of a second, no window closes, nobody times out; flows share as behind a router. Where the Internet is the bottleneck it costs nothing.",
-    "Its bandwidth must not be above what the edge carries: what comes too fast is dropped when the buffer is full, and senders time out as behind an overloaded link. Give it a tenth less than the average, or let a radio controller tell it the changes.",
+    "Its bandwidth must not be above what the edge carries: what comes too fast is dropped when the buffer is full, and senders time out as behind an overloaded link. Let it be estimated (`estimated = true`), or told by a radio controller, or give it a tenth less than the average.",
     "It takes the place of the queue, not of the repair: give the side toward the edge a retransmission time-out above the edge's interruptions (to_edge.rto), or it sends again what is on its way.",
     "All senders near, and an edge of known product: a clamp holds least and closes the window all the time. With a wired round trip above the mobile one it leaves most of the edge idle.",
-    "An edge whose rate nobody knows, senders not far: constant-queue. It finds the rate by itself and holds little, at the price of closed windows; with 300 ms in the Internet it is slow to follow.",
+    "An edge whose rate nobody knows, little memory, senders not far: constant-queue. It finds the rate by itself and holds little, at the price of closed windows; with 300 ms in the Internet it is slow to follow.",
     "Memory to spare, and nothing but bulk: a plain split fills the edge as well as any, holds all that it may (4 MiB a flow), and what a user waits for waits behind that.",
     "ack-regulator and m-tcp keep the ends' acknowledgments end to end. They lose nothing in a crash of the gateway, but senders see every delay of the edge: round trips of many seconds, or time-outs where the Internet is the bottleneck.",
 ];
