@@ -439,7 +439,9 @@ fn overload_is_a_clear_refusal() {
     let answer = place.say(&head);
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("connection_limit_reached"), "{answer}");
     assert!(place.nodes[0].snapshot().overloaded);
-    drop(open);
+    for socket in open {
+        socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
+    }
     place.until("there is room again", |snapshot| !snapshot.overloaded);
     assert!(place.say(&head).starts_with("HTTP/1.1 200"));
 }
