@@ -210,6 +210,12 @@ impl Settings {
         self.deny_destinations.extend(&more.deny_destinations);
         self.proxies.extend(&more.proxies);
         self.users.extend(more.users.iter().map(|(name, user)| (name.clone(), user.clone())));
+        let Limits { sessions, rate, volume } = self.others;
+        self.others = Limits {
+            sessions: sessions.or(more.others.sessions),
+            rate: rate.or(more.others.rate),
+            volume: volume.or(more.others.volume),
+        };
         self
     }
 
