@@ -2,14 +2,18 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use ipnet::IpNet;
+use shorthaul_relay::discovery::{
+    Answering, AnsweringConfig, AnsweringError, Identity, Keyring, Load, ResponderConfig, is_public,
+};
 use shorthaul_relay::{
-    Confinement, Echo, Endpoint, Forwarding, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
-    RelayConfig, Settings,
+    Confinement, Echo, Endpoint, Forwarding, NetworkSecret, Node, NodeConfig, NodeHandle, Protection,
+    ProxyVersion, RelayConfig, Settings,
 };
 use shorthaul_types::{Bytes, parse_duration};
 
@@ -70,6 +74,10 @@ pub struct Args {
     /// The targets of --relay get a PROXY header first
     #[arg(long, value_name = "v1|v2")]
     send_proxy: Option<ProxyVersion>,
+    /// Answer the probes of discovery, at UDP port 7007: this node is then found by clients that have its
+    /// --secret and ask it, or whose probes to the destination pass it, if it may see them (CAP_NET_RAW)
+    #[arg(long, requires = "secret")]
+    respond: bool,
     /// Send back what comes, at this address, for `shorthaul measure`
     #[arg(long, value_name = "LISTEN")]
     echo: Option<SocketAddr>,
@@ -174,6 +182,8 @@ pub fn run(args: &Args) -> Result<()> {
         }
         None => None,
     };
+    // Before privileges are given up.
+    let answering = respond(args, &node)?;
     let confined = node.confine()?;
     tracing::info!(?confined, "privileges were given up");
     for address in node.addresses() {
@@ -185,6 +195,9 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(address) = node.metrics() {
         println!("ready: metrics at http://{address}/metrics");
     }
+    if let Some(answering) = &answering {
+        println!("ready: answering probes at {}", answering.address());
+    }
     if let Some(echo) = echo {
         println!("ready: echo at {}", echo.address()?);
         thread::Builder::new().name("echo".into()).spawn(move || echo.run())?;
@@ -193,6 +206,32 @@ pub fn run(args: &Args) -> Result<()> {
     // Nobody may listen to this, and that is no error.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     node.run().context("the node stopped")
+}
+
+/// Answers probes with what the node says of itself, if it is to.
+fn respond(args: &Args, node: &Node) -> Result<Option<Answering>> {
+    let (true, Some(secret), Some(session)) = (args.respond, &args.secret, node.addresses().first()) else {
+        return Ok(None);
+    };
+    let keys = Keyring::of_secret(&NetworkSecret::read(secret)?);
+    let session = args.reached_by.first().unwrap_or(session);
+    let relay = Identity::relay(*session, args.name.as_deref().unwrap_or_default());
+    let mut config = AnsweringConfig::new(ResponderConfig::new(keys, Some(relay)), true);
+    let allowed = args.allow_destination.clone();
+    config.may_measure = Arc::new(move |target| {
+        is_public(target.ip()) || allowed.iter().any(|network| network.contains(&target.ip()))
+    });
+    let start = |config: AnsweringConfig| {
+        let status = node.status();
+        Answering::start(config, move || Load::from(&*status))
+    };
+    match start(config.clone()) {
+        Err(error @ AnsweringError::Tap { .. }) => {
+            eprintln!("{error}; only those who ask this node itself are answered");
+            Ok(Some(start(AnsweringConfig { on_path: false, ..config })?))
+        }
+        other => Ok(Some(other?)),
+    }
 }
 
 fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>) -> NodeConfig {

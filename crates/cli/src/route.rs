@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use shorthaul_relay::discovery::{Finder, FinderConfig, Keyring, Refreshing};
 use shorthaul_relay::request::SetUp;
 use shorthaul_relay::{
     Client, ClientOptions, Credentials, Endpoint, FixedRoute, Forwarding, Identity, LinkOptions, Links,
-    NetworkSecret, Protection, Route,
+    NetworkSecret, Protection, Route, RouteProvider,
 };
 use shorthaul_types::Bytes;
 
+use crate::discover::Directories;
 use crate::node::LinkKind;
 
 /// The way to take, and who we are to the nodes on it.
@@ -19,6 +21,12 @@ pub struct RouteArgs {
     /// The nodes on the way, the first first, such as `paris:7080,tokyo:7080`; without, directly
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     via: Vec<Endpoint>,
+    /// Find nodes on and beside the way, and use them where they make a transfer of this size faster; needs
+    /// --secret
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = "10MB", conflicts_with = "via", requires = "secret")]
+    discover: Option<Bytes>,
+    #[command(flatten)]
+    directories: Directories,
     /// Fail rather than go directly when the way by the nodes does
     #[arg(long)]
     never_direct: bool,
@@ -60,12 +68,26 @@ impl RouteArgs {
         &self.via
     }
 
+    /// What finds nodes, if something is to.
+    fn finder(&self, secret: Option<&NetworkSecret>) -> Result<Option<Arc<Finder>>> {
+        let (Some(size), Some(secret)) = (self.discover, secret) else { return Ok(None) };
+        let finder = Arc::new(Finder::new(FinderConfig {
+            directories: self.directories.open()?,
+            assumed_size: Some(size),
+            ..FinderConfig::new(Keyring::of_secret(secret))
+        })?);
+        // The table is kept fresh as long as the process lives.
+        std::mem::forget(Refreshing::start(&finder)?);
+        Ok(Some(finder))
+    }
+
     /// A client, and its connections. `ready` connections are kept to each node that is used.
     pub fn client(&self, ready: usize) -> Result<(Client, Arc<Links>)> {
         if self.via.is_empty() && self.never_direct {
             bail!("--never-direct needs another way: name nodes with --via");
         }
         let secret = self.secret.as_deref().map(NetworkSecret::read).transpose()?;
+        let found = self.finder(secret.as_ref())?;
         let identity = match (&secret, &self.authority) {
             (Some(secret), None) => secret.identity(&[])?,
             (_, authority) => Identity::from_files(None, authority.as_deref())?,
@@ -91,14 +113,18 @@ impl RouteArgs {
             ready,
         })?);
         let route = Route::via(self.via.clone());
-        let routes = if self.never_direct { FixedRoute::only(route) } else { FixedRoute::or_direct(route) };
+        let routes: Arc<dyn RouteProvider> = match found {
+            Some(finder) => Arc::new(finder),
+            None if self.never_direct => Arc::new(FixedRoute::only(route)),
+            None => Arc::new(FixedRoute::or_direct(route)),
+        };
         let forwarding = if self.store {
             Forwarding::Store
         } else {
             Forwarding::Pipelined { wait_windows: self.wait_windows }
         };
         let client = Client::new(ClientOptions {
-            routes: Arc::new(routes),
+            routes,
             links: Arc::clone(&links),
             set_up: if self.sequential { SetUp::Sequential } else { SetUp::Parallel },
             forwarding,
