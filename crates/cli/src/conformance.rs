@@ -18,6 +18,10 @@ pub struct Args {
     #[arg(long, default_value = "shorthaul", value_name = "none|shorthaul|COMMAND")]
     gateway: String,
 
+    /// An option for `shorthaul gateway`, such as `--gateway-option=--aggregate=auto`. Can be given several times.
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    gateway_option: Vec<String>,
+
     /// A command is ready when it prints a line that contains this (without: after a second).
     #[arg(long, value_name = "TEXT")]
     ready_line: Option<String>,
@@ -69,6 +73,7 @@ impl Args {
             "shorthaul" => Gateway::Shorthaul {
                 program: std::env::current_exe()
                     .context("cannot tell where this program is, to run it as gateway")?,
+                options: self.gateway_option.clone(),
             },
             line => Gateway::Command { line: line.to_string(), ready: self.ready_line.clone() },
         })

@@ -23,7 +23,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (client, _) = args.route.client(0)?;
+    let opening = args.route.client(0, Some(&args.target))?;
     let opened = |session: &Session| {
         if args.verbose {
             eprintln!(
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<()> {
             }
         }
     };
-    let talked = runtime.block_on(client.connect_stdio(&args.target, opened))?;
+    let talked = runtime.block_on(opening.client.connect_stdio(&args.target, opened))?;
     // The thread that reads standard input waits for it, and would for ever.
     runtime.shutdown_background();
     talked.with_context(|| format!("the connection to {} broke: what came is not all", args.target))

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use shorthaul_planner::{Policy, Transfer};
-use shorthaul_relay::NetworkSecret;
 use shorthaul_relay::discovery::directory::{Directory, Etcd, EtcdConfig, List, Srv};
 use shorthaul_relay::discovery::{
     Facts, Finder, FinderConfig, Key, Keyring, PORT, Patience, Ranking, Selection, Survey,
@@ -85,8 +84,7 @@ impl KeyArgs {
     /// The keys that were named.
     pub fn read(&self) -> Result<Keyring> {
         match (&self.secret, &self.key) {
-            (Some(secret), _) => Ok(Keyring::of_secret(&NetworkSecret::read(secret)?)),
-            (None, Some(key)) => Ok(Keyring::read(key)?),
+            (Some(file), _) | (None, Some(file)) => Ok(Keyring::read(file)?),
             (None, None) => {
                 bail!("name the network's secret with --secret FILE; `shorthaul secret` makes one")
             }

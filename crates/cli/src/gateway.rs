@@ -2,6 +2,7 @@
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{Config, Name, Notice, run_forwarder, run_gateway};
+use shorthaul_proxy::{AggregateConfig, Clamp};
 use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
 use shorthaul_tcp::Arbitration;
 use std::io::Write;
@@ -47,6 +48,10 @@ pub struct Args {
     /// A file that a radio controller writes bandwidths to; it is read again whenever it changes
     #[arg(long, value_name = "FILE")]
     bandwidth_file: Option<PathBuf>,
+    /// Serve the connections to each host at the edge together, with one window: `auto`, or a size such
+    /// as "10 kB"
+    #[arg(long, value_name = "auto|SIZE")]
+    aggregate: Option<Clamp>,
     /// Where the control socket and the crash journal are
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -85,6 +90,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.to_wan.congestion = congestion;
     }
     config.to_edge.arbiter = args.arbiter.unwrap_or(config.to_edge.arbiter);
+    if let Some(clamp) = args.aggregate {
+        let usual = config.aggregate.take().unwrap_or_else(AggregateConfig::default);
+        config.aggregate = Some(AggregateConfig { clamp, ..usual });
+    }
     config.to_edge.initial_window = args.initial_window.unwrap_or(config.to_edge.initial_window);
     config.senders.policy = args.senders.or(config.senders.policy);
     config.senders.bandwidth = args.bandwidth.or(config.senders.bandwidth);

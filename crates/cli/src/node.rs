@@ -2,18 +2,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use ipnet::IpNet;
-use shorthaul_relay::discovery::{
-    Answering, AnsweringConfig, AnsweringError, Identity, Keyring, Load, ResponderConfig, is_public,
-};
+use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
 use shorthaul_relay::{
-    Confinement, Echo, Endpoint, Forwarding, NetworkSecret, Node, NodeConfig, NodeHandle, Protection,
-    ProxyVersion, RelayConfig, Settings,
+    Confinement, Echo, Endpoint, Forwarding, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
+    RelayConfig, Settings,
 };
 use shorthaul_types::{Bytes, parse_duration};
 
@@ -74,13 +71,15 @@ pub struct Args {
     /// The targets of --relay get a PROXY header first
     #[arg(long, value_name = "v1|v2")]
     send_proxy: Option<ProxyVersion>,
-    /// Answer the probes of discovery, at UDP port 7007: this node is then found by clients that have its
-    /// --secret and ask it, or whose probes to the destination pass it, if it may see them (CAP_NET_RAW)
-    #[arg(long, requires = "secret")]
-    respond: bool,
     /// Send back what comes, at this address, for `shorthaul measure`
     #[arg(long, value_name = "LISTEN")]
     echo: Option<SocketAddr>,
+    /// Answer the probes of `shorthaul discover` at this UDP address, with how busy the node is
+    #[arg(long, value_name = "ADDRESS", requires_all = ["secret", "listen"])]
+    probes: Option<SocketAddr>,
+    /// Answer the probes that this host forwards, too: needs CAP_NET_RAW
+    #[arg(long, requires = "probes")]
+    on_path: bool,
     /// Congestion control of the kernel for what leaves here
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
@@ -182,8 +181,8 @@ pub fn run(args: &Args) -> Result<()> {
         }
         None => None,
     };
-    // Before privileges are given up.
-    let answering = respond(args, &node)?;
+    // It takes its sockets before privileges are given up, which its thread keeps until it has them.
+    let answering = answer_probes(args, &node)?;
     let confined = node.confine()?;
     tracing::info!(?confined, "privileges were given up");
     for address in node.addresses() {
@@ -208,30 +207,23 @@ pub fn run(args: &Args) -> Result<()> {
     node.run().context("the node stopped")
 }
 
-/// Answers probes with what the node says of itself, if it is to.
-fn respond(args: &Args, node: &Node) -> Result<Option<Answering>> {
-    let (true, Some(secret), Some(session)) = (args.respond, &args.secret, node.addresses().first()) else {
+fn answer_probes(args: &Args, node: &Node) -> Result<Option<Answering>> {
+    let (Some(listen), Some(secret), Some(session)) = (args.probes, &args.secret, node.addresses().first())
+    else {
         return Ok(None);
     };
-    let keys = Keyring::of_secret(&NetworkSecret::read(secret)?);
     let session = args.reached_by.first().unwrap_or(session);
     let relay = Identity::relay(*session, args.name.as_deref().unwrap_or_default());
-    let mut config = AnsweringConfig::new(ResponderConfig::new(keys, Some(relay)), true);
-    let allowed = args.allow_destination.clone();
-    config.may_measure = Arc::new(move |target| {
-        is_public(target.ip()) || allowed.iter().any(|network| network.contains(&target.ip()))
-    });
-    let start = |config: AnsweringConfig| {
-        let status = node.status();
-        Answering::start(config, move || Load::from(&*status))
+    let responder = ResponderConfig::new(Keyring::read(secret)?, Some(relay));
+    let config = AnsweringConfig { listen, ..AnsweringConfig::new(responder, args.on_path) };
+    let (status, most) = (node.status(), args.buffer.unwrap_or(NodeConfig::default().most_buffer));
+    let load = move || Load {
+        service_time: status.service_time(),
+        buffer: status.buffer_free().min(most).0,
+        sessions: u32::try_from(status.sessions()).unwrap_or(u32::MAX),
+        overloaded: status.is_overloaded(),
     };
-    match start(config.clone()) {
-        Err(error @ AnsweringError::Tap { .. }) => {
-            eprintln!("{error}; only those who ask this node itself are answered");
-            Ok(Some(start(AnsweringConfig { on_path: false, ..config })?))
-        }
-        other => Ok(Some(other?)),
-    }
+    Ok(Some(Answering::start(config, load)?))
 }
 
 fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>) -> NodeConfig {

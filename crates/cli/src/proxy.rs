@@ -36,7 +36,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
-    let (client, links) = args.route.client(args.ready)?;
+    let opening = args.route.client(args.ready, None)?;
     let mut ports: Vec<LocalConfig> = Vec::new();
     let nothing_else = args.forward.is_empty() && args.transparent.is_empty();
     let usual = [SocketAddr::from(([127, 0, 0, 1], 1080))];
@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Result<()> {
     ports
         .extend(args.transparent.iter().map(|&listen| LocalConfig { listen, service: Service::Transparent }));
     let services: Vec<Service> = ports.iter().map(|port| port.service.clone()).collect();
-    let proxy = LocalProxy::bind(client, ports, args.allow.clone())?;
+    let proxy = LocalProxy::bind(opening.client.clone(), ports, args.allow.clone())?;
     for (address, service) in proxy.addresses().iter().zip(services) {
         match service {
             Service::Proxy => println!("ready: SOCKS5 and HTTP CONNECT at {address}"),
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
     runtime.block_on(async {
         if args.ready > 0 {
             for node in args.route.via() {
-                let (links, node) = (Arc::clone(&links), node.clone());
+                let (links, node) = (Arc::clone(&opening.links), node.clone());
                 tokio::spawn(async move { links.keep_ready(&node).await });
             }
         }

@@ -9,6 +9,7 @@ use shorthaul_scenario::Study;
 use shorthaul_sim::{RunRecord, run_all, runs_of};
 use std::path::{Path, PathBuf};
 
+mod aggregation;
 mod cascade;
 mod probing;
 mod pte;
@@ -23,6 +24,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Paper {
+    /// TCP flow aggregation for mobile hosts: Figures 1 to 4 and 9 to 12, and links of today
+    Aggregation(aggregation::Args),
     /// Cascaded TCP: Table I's matrix, Figures 2 to 5, and the window-limited hosts of Table II
     Cascade(cascade::Args),
     /// Probing devices: Tables 1 to 4 and their figures, beside the paper's values
@@ -57,6 +60,7 @@ struct Experiment {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (out, repeats) = match &args.paper {
+        Paper::Aggregation(args) => return aggregation::run(args),
         Paper::Cascade(args) => return cascade::run(args),
         Paper::Probing(args) => return probing::run(args),
         Paper::Pte(args) => return pte::run(args),

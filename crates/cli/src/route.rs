@@ -1,5 +1,6 @@
 //! What the commands that use nodes have in common: by which way, and who we are.
-use std::path::PathBuf;
+use std::net::ToSocketAddrs as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,10 +22,9 @@ pub struct RouteArgs {
     /// The nodes on the way, the first first, such as `paris:7080,tokyo:7080`; without, directly
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     via: Vec<Endpoint>,
-    /// Find nodes on and beside the way, and use them where they make a transfer of this size faster; needs
-    /// --secret
-    #[arg(long, value_name = "SIZE", num_args = 0..=1, default_missing_value = "10MB", conflicts_with = "via", requires = "secret")]
-    discover: Option<Bytes>,
+    /// Find the best way by asking: with --secret, which is the key of the network's probes too
+    #[arg(long, requires = "secret", conflicts_with = "via")]
+    discover: bool,
     #[command(flatten)]
     directories: Directories,
     /// Fail rather than go directly when the way by the nodes does
@@ -62,32 +62,28 @@ pub struct RouteArgs {
     congestion: Option<String>,
 }
 
+/// What sessions are opened with.
+pub struct Opening {
+    pub client: Client,
+    /// Connections to nodes.
+    pub links: Arc<Links>,
+    /// Asks again, as long as this is kept.
+    _refreshing: Option<Refreshing>,
+}
+
 impl RouteArgs {
     /// The nodes on the way.
     pub fn via(&self) -> &[Endpoint] {
         &self.via
     }
 
-    /// What finds nodes, if something is to.
-    fn finder(&self, secret: Option<&NetworkSecret>) -> Result<Option<Arc<Finder>>> {
-        let (Some(size), Some(secret)) = (self.discover, secret) else { return Ok(None) };
-        let finder = Arc::new(Finder::new(FinderConfig {
-            directories: self.directories.open()?,
-            assumed_size: Some(size),
-            ..FinderConfig::new(Keyring::of_secret(secret))
-        })?);
-        // The table is kept fresh as long as the process lives.
-        std::mem::forget(Refreshing::start(&finder)?);
-        Ok(Some(finder))
-    }
-
-    /// A client, and its connections. `ready` connections are kept to each node that is used.
-    pub fn client(&self, ready: usize) -> Result<(Client, Arc<Links>)> {
-        if self.via.is_empty() && self.never_direct {
+    /// A client, and its connections. `ready` connections are kept to each node that is used. What leads to
+    /// `known` is found out at once, if anything is to be found out.
+    pub fn client(&self, ready: usize, known: Option<&Endpoint>) -> Result<Opening> {
+        if self.via.is_empty() && self.never_direct && !self.discover {
             bail!("--never-direct needs another way: name nodes with --via");
         }
         let secret = self.secret.as_deref().map(NetworkSecret::read).transpose()?;
-        let found = self.finder(secret.as_ref())?;
         let identity = match (&secret, &self.authority) {
             (Some(secret), None) => secret.identity(&[])?,
             (_, authority) => Identity::from_files(None, authority.as_deref())?,
@@ -113,10 +109,15 @@ impl RouteArgs {
             ready,
         })?);
         let route = Route::via(self.via.clone());
-        let routes: Arc<dyn RouteProvider> = match found {
-            Some(finder) => Arc::new(finder),
-            None if self.never_direct => Arc::new(FixedRoute::only(route)),
-            None => Arc::new(FixedRoute::or_direct(route)),
+        let mut refreshing = None;
+        let routes: Arc<dyn RouteProvider> = match &self.secret {
+            Some(secret) if self.discover => {
+                let (finder, keeper) = self.finder(secret, known)?;
+                refreshing = Some(keeper);
+                Arc::new(finder)
+            }
+            _ if self.never_direct => Arc::new(FixedRoute::only(route)),
+            _ => Arc::new(FixedRoute::or_direct(route)),
         };
         let forwarding = if self.store {
             Forwarding::Store
@@ -130,6 +131,20 @@ impl RouteArgs {
             forwarding,
             buffer: self.buffer,
         });
-        Ok((client, links))
+        Ok(Opening { client, links, _refreshing: refreshing })
+    }
+
+    fn finder(&self, secret: &Path, known: Option<&Endpoint>) -> Result<(Arc<Finder>, Refreshing)> {
+        let directories = self.directories.open()?;
+        let finder =
+            Arc::new(Finder::new(FinderConfig { directories, ..FinderConfig::new(Keyring::read(secret)?) })?);
+        if let Some(known) = known {
+            let text = known.to_string();
+            let mut addresses = text.to_socket_addrs().with_context(|| format!("`{text}` has no address"))?;
+            let target = addresses.next().with_context(|| format!("`{text}` has no address"))?;
+            finder.look(target).context("no probe can be sent")?;
+        }
+        let refreshing = Refreshing::start(&finder)?;
+        Ok((finder, refreshing))
     }
 }

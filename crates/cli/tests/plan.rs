@@ -90,3 +90,30 @@ fn mistakes_are_named_with_their_remedy() {
         );
     }
 }
+
+#[test]
+fn a_scenarios_own_path_and_relays_are_planned() {
+    let scratch = Scratch::new("scenario");
+    let scheme = "{ profile = \"sack-reno\", receive_buffer = \"8 MB\", send_buffer = \"8 MB\" }";
+    let text = format!(
+        "duration = \"100 s\"\n[hosts.a]\nscheme = {scheme}\n[hosts.b]\nscheme = {scheme}\n\
+         [[chains]]\nbetween = [\"a\", \"b\"]\nhops = 4\nlink = {{ rate = \"100 Mbit/s\", delay = \"10 ms\", queue = \"700 packets\" }}\n\
+         hop.1 = {{ rate = \"100 Mbit/s\", delay = \"10 ms\", queue = \"700 packets\", loss = \"0.1 %\" }}\n\
+         relays = [1, 2]\nrelay = {{ scheme = {scheme}, buffer = \"8 MB\", service_time = \"10 us\" }}\n\
+         [[flows]]\nname = \"data\"\nfrom = \"a\"\nto = \"b\"\nbulk = \"50 MB\"\n"
+    );
+    std::fs::write(scratch.0.join("path.toml"), text).unwrap();
+    let said = printed(&scratch.plan(&["--scenario", "path.toml"]));
+    // All of the loss is on the first hop: a relay behind that alone is best, a second one adds nothing.
+    assert!(said.contains("50 MB from a to b (data)") && said.contains("the model `reno`"), "{said}");
+    assert!(said.contains("Use one relay") && said.contains("Way: a → a-b.1 → b."), "{said}");
+    assert!(said.contains("Not in the forecast: the relays' service times."), "{said}");
+    let csv = std::fs::read_to_string(scratch.0.join("out/plan.csv")).unwrap();
+    assert_eq!(
+        csv.lines().filter(|line| !line.starts_with('#')).count(),
+        4,
+        "none, one and two relays: {csv}"
+    );
+    let wrong = scratch.plan(&["--scenario", "path.toml", "--flow", "video"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("there are data"), "{wrong:?}");
+}

@@ -47,7 +47,8 @@ fn open(by: &[SocketAddr], target: SocketAddr) -> TcpStream {
 #[test]
 fn whoever_is_affected_is_told_and_others_go_on() {
     for killed in 0..3 {
-        let mut network = Network::start(&format!("faults{killed}"), 3, &["--links", "plain", "--allow", "127.0.0.0/8"]);
+        let mut network =
+            Network::start(&format!("faults{killed}"), 3, &["--links", "plain", "--allow", "127.0.0.0/8"]);
         let by: Vec<SocketAddr> = network.nodes.iter().map(|node| node.addresses[0]).collect();
         let (target, accepted) = server();
         // One at each node first: what is only had once is not what sessions leave behind.

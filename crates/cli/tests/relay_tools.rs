@@ -46,7 +46,8 @@ fn web(body: Vec<u8>) -> SocketAddr {
                     socket.read_exact(&mut byte).ok()?;
                     head.push(byte[0]);
                 }
-                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+                let head =
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
                 socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(&body)).ok()
             });
         }
@@ -74,7 +75,8 @@ fn curl_and_programs_like_browsers() {
             succeeds(&mut many);
             // A port that refuses looks like one.
             let closed = format!("http://127.0.0.1:{}/", free_port());
-            let refused = Command::new(&curl).args(["-sSpv", "-m", "60", "-x", &by, &closed]).output().unwrap();
+            let refused =
+                Command::new(&curl).args(["-sSpv", "-m", "60", "-x", &by, &closed]).output().unwrap();
             let words = String::from_utf8_lossy(&refused.stderr);
             assert!(!refused.status.success(), "{kind}: {words}");
             // curl's words for reply 5 of SOCKS5; our name for it.
@@ -120,7 +122,9 @@ impl Ssh {
         let sshd = program("sshd");
         for key in ["host", "user"] {
             let file = folder.join(key);
-            succeeds(Command::new(program("ssh-keygen")).args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(file));
+            succeeds(
+                Command::new(program("ssh-keygen")).args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(file),
+            );
         }
         std::fs::copy(folder.join("user.pub"), folder.join("authorized")).unwrap();
         // Where it gives up its privileges; Debian's unit makes it.

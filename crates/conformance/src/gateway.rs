@@ -27,6 +27,8 @@ pub enum Gateway {
     Shorthaul {
         /// The `shorthaul` binary.
         program: PathBuf,
+        /// More arguments for `shorthaul gateway`.
+        options: Vec<String>,
     },
     /// Any other.
     Command {
@@ -45,7 +47,8 @@ impl Gateway {
     pub fn name(&self) -> String {
         match self {
             Gateway::None => "none (control)".to_string(),
-            Gateway::Shorthaul { .. } => "shorthaul".to_string(),
+            Gateway::Shorthaul { options, .. } if options.is_empty() => "shorthaul".to_string(),
+            Gateway::Shorthaul { options, .. } => format!("shorthaul {}", options.join(" ")),
             Gateway::Command { line, .. } => line.clone(),
         }
     }
@@ -57,7 +60,7 @@ impl Gateway {
 
     /// The flows that a gateway in `run_dir` knows; `None` if it cannot be asked.
     pub(crate) fn flows(&self, run_dir: &Path) -> Result<Option<BTreeSet<String>>, Failure> {
-        let Gateway::Shorthaul { program } = self else { return Ok(None) };
+        let Gateway::Shorthaul { program, .. } = self else { return Ok(None) };
         let answer = Command::new(program)
             .args(["flows", "--json", "--run-dir"])
             .arg(run_dir)
@@ -74,9 +77,12 @@ impl Gateway {
     fn command(&self, run_dir: &Path) -> Option<(Command, Option<&str>)> {
         match self {
             Gateway::None => None,
-            Gateway::Shorthaul { program } => {
+            Gateway::Shorthaul { program, options } => {
                 let mut command = Command::new(program);
-                command.args(["gateway", "--edge", EDGE, "--wan", WAN, "--run-dir"]).arg(run_dir);
+                command
+                    .args(["gateway", "--edge", EDGE, "--wan", WAN, "--run-dir"])
+                    .arg(run_dir)
+                    .args(options);
                 Some((command, Some("ready")))
             }
             Gateway::Command { line, ready } => {

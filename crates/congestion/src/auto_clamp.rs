@@ -240,10 +240,12 @@ impl AutoClamp {
 
     /// The link is back after it carried nothing for a while: it may be another cell.
     pub fn on_link_back(&mut self, now: Time) {
+        self.path.on_gap(now);
         self.bunching.restart(now);
         self.round = RoundTrips::default();
         self.longer = 0;
-        self.phase = Phase::Follow;
+        // The window is what it was, until it shows what the link carries now.
+        self.phase = Phase::Refill { rounds: 3 };
     }
 }
 

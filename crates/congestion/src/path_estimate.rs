@@ -185,6 +185,13 @@ impl PathEstimate {
         }
     }
 
+    /// The path carried nothing for a while, and does again: rates are of what is sent from now on.
+    pub fn on_gap(&mut self, now: Time) {
+        self.marks.clear();
+        self.mark(now);
+        self.round_began = now;
+    }
+
     /// The path may have become another one (a handover): the round-trip time is learned anew, beginning
     /// with `rtt`; of the bandwidth, only the latest rate is kept.
     pub fn relearn(&mut self, now: Time, rtt: Duration) {

@@ -65,7 +65,7 @@ struct Entry {
     custody_due: bool,
     allocated: usize,
     /// The emulated link that the flow is behind, and what is booked there.
-    tail: Option<(u32, u64)>,
+    tail: Option<tails::Place>,
     /// Its part in the aggregate of its mobile host.
     member: Option<Box<Member>>,
 }
@@ -322,12 +322,12 @@ impl Gateway {
                 let held = flow.allocated();
                 self.allocated = self.allocated - entry.allocated + held;
                 entry.allocated = held;
-                if let (Some((tail, booked)), Some((side, _)), Some(tails)) =
+                if let (Some(tail), Some((side, _)), Some(tails)) =
                     (&mut entry.tail, flow.emulated(), &mut self.tails)
                 {
-                    let held = flow.held_for(side).0;
-                    tails.book(*tail, *booked, held);
-                    *booked = held;
+                    let (held, delivered) = (flow.held_for(side).0, flow.delivered_to(side));
+                    tails.book(self.now, tail.index, tail.held, held, delivered - tail.delivered);
+                    (tail.held, tail.delivered) = (held, delivered);
                 }
                 if !core::mem::replace(&mut entry.ready, true) {
                     self.ready.push_back(index);

@@ -114,7 +114,7 @@ impl SplitFlow {
             opened: now,
             draining: false,
             odd: Odd::default(),
-            allotted: None,
+            allotted: config.aggregate.is_some().then_some(0), // until its aggregate says how much
         };
         if ambiguous {
             flow.directions.iter_mut().for_each(|d| d.sender.on_syn_retransmitted());

@@ -5,7 +5,8 @@
 use proptest::prelude::*;
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_proxy::{
-    AckRule, Gateway, GatewayConfig, PathTailConfig, SenderControl, TailScope, WindowRule,
+    AckRule, AggregateConfig, Clamp, Gateway, GatewayConfig, PathTailConfig, SenderControl, TailScope,
+    WindowRule,
 };
 use shorthaul_tcp::{Ack, AckPolicy, ByteQueue, Receiver, Segment, Sender, SenderConfig};
 use shorthaul_types::{BitRate, Bytes, PortId, SeqNum, SeqSpace, Time};
@@ -206,12 +207,21 @@ struct World {
 
 impl World {
     fn new(isn: [u32; 2], totals: [u64; 2], faults: Faults) -> World {
-        World::behind(SenderControl::default(), isn, totals, faults)
+        World::with(isn, totals, faults, GatewayConfig::default())
     }
 
     fn behind(senders: SenderControl, isn: [u32; 2], totals: [u64; 2], faults: Faults) -> World {
-        let mut gateway =
-            Gateway::new(GatewayConfig { flow_buffer: Bytes(100_000), senders, ..GatewayConfig::default() });
+        World::with(isn, totals, faults, GatewayConfig { senders, ..GatewayConfig::default() })
+    }
+
+    /// The client is a mobile host whose connections are served with this shared window, if with any.
+    fn aggregating(isn: [u32; 2], totals: [u64; 2], faults: Faults, clamp: Option<Clamp>) -> World {
+        let aggregate = clamp.map(|clamp| AggregateConfig { clamp, ..AggregateConfig::default() });
+        World::with(isn, totals, faults, GatewayConfig { aggregate, ..GatewayConfig::default() })
+    }
+
+    fn with(isn: [u32; 2], totals: [u64; 2], faults: Faults, config: GatewayConfig) -> World {
+        let mut gateway = Gateway::new(GatewayConfig { flow_buffer: Bytes(100_000), ..config });
         let ends = [End::new(1, 2, isn[0], isn[1], totals[0]), End::new(2, 1, isn[1], isn[0], totals[1])];
         // The handshake, which this test does not disturb.
         let options = TcpOptions { mss: Some(MSS as u16), sack_permitted: true, ..TcpOptions::default() };
@@ -306,15 +316,24 @@ impl World {
     }
 }
 
+/// No aggregation, or a window.
+fn clamp() -> impl Strategy<Value = Option<Clamp>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(Clamp::Auto)),
+        (1000u64..50_000).prop_map(|size| Some(Clamp::Fixed(Bytes(size))))
+    ]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
     fn whatever_the_links_do_the_stream_arrives_whole(
         seed: u64, isn: [u32; 2], up in 0u64..200_000, down in 0u64..200_000,
-        loss in 0u64..80, reorder in 0u64..100, duplicate in 0u64..50,
+        loss in 0u64..80, reorder in 0u64..100, duplicate in 0u64..50, clamp in clamp(),
     ) {
         let faults = Faults { state: seed, loss, reorder, duplicate };
-        let mut world = World::new(isn, [up, down], faults);
+        let mut world = World::aggregating(isn, [up, down], faults, clamp);
         let finished = world.run(|world| {
             let held = world.gateway.allocated();
             assert!(held < 2_000_000, "{held} bytes held for buffers of 2 × 100 kB");
@@ -326,9 +345,10 @@ proptest! {
     #[test]
     fn a_gateway_that_steps_out_breaks_nothing(
         seed: u64, isn: [u32; 2], up in 1u64..200_000, down in 1u64..200_000, loss in 0u64..30, when in 0u64..3000,
+        clamp in clamp(),
     ) {
         let faults = Faults { state: seed, loss, reorder: 10, duplicate: 10 };
-        let mut world = World::new(isn, [up, down], faults);
+        let mut world = World::aggregating(isn, [up, down], faults, clamp);
         let mut drained = false;
         let finished = world.run(|world| {
             if !drained && world.now >= Time::from_millis(when) {
@@ -346,6 +366,7 @@ proptest! {
 fn tail() -> SenderControl {
     let tail = PathTailConfig {
         bandwidth: BitRate::from_bits_per_sec(2_000_000),
+        is_estimated: false,
         queue: Bytes(12_000),
         buffer: Bytes(25_000),
         scope: TailScope::Host,

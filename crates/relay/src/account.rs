@@ -119,13 +119,15 @@ impl Account {
         Some(even_at.saturating_duration_since(now).saturating_sub(BURST))
     }
 
-    /// How much may be moved at once so that the rate is even: nothing that takes longer than the burst.
-    pub fn portion(&self) -> Option<usize> {
+    /// How much may be moved at once: within the volume, and nothing that takes longer than the burst.
+    pub fn portion(&self) -> usize {
+        let left = self.most_moved.load(Ordering::Relaxed).saturating_sub(self.moved().0);
         let rate = self.bits_per_sec.load(Ordering::Relaxed);
-        (rate != UNLIMITED).then(|| {
-            let bytes = BitRate::from_bits_per_sec(rate).bytes_in(BURST).0.clamp(1500, 1 << 20);
-            usize::try_from(bytes).unwrap_or(1 << 20)
-        })
+        let at_once = match rate {
+            UNLIMITED => u64::MAX,
+            rate => BitRate::from_bits_per_sec(rate).bytes_in(BURST).0.clamp(1500, 1 << 20),
+        };
+        usize::try_from(left.min(at_once)).unwrap_or(usize::MAX)
     }
 }
 
@@ -140,7 +142,9 @@ mod tests {
         account.open().unwrap();
         assert!(account.open().unwrap_err().contains("1 sessions"));
         account.close();
+        assert_eq!(account.portion(), 1000);
         assert_eq!(account.on_moved(1000), Some(Duration::ZERO));
+        assert_eq!(account.portion(), 0);
         assert_eq!(account.on_moved(1), None);
         assert!(account.open().unwrap_err().contains("1000 bytes"));
         account.set_limits(Limits::default());
@@ -151,7 +155,7 @@ mod tests {
     fn a_rate_is_waited_for() {
         let rate = Some(BitRate::from_bits_per_sec(8_000_000));
         let account = Account::new("alice", Limits { rate, ..Limits::default() });
-        assert_eq!(account.portion(), Some(50_000));
+        assert_eq!(account.portion(), 50_000);
         // A second's worth, less the burst.
         let wait = account.on_moved(1_000_000).unwrap();
         assert!(wait > Duration::from_millis(940) && wait <= Duration::from_millis(950), "{wait:?}");

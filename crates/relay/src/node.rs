@@ -146,6 +146,15 @@ impl Node {
     /// # Errors
     /// An address cannot be had, the congestion control, a file; or the node would be open to everybody.
     pub fn bind(mut config: NodeConfig) -> Result<Node, NodeError> {
+        // While that is still allowed. Two sockets for each session, and what pipes and names need.
+        let wanted = config.most_sessions.saturating_mul(2).saturating_add(1024);
+        let descriptors = sys::raise_descriptor_limit(wanted).unwrap_or(0);
+        if descriptors < wanted {
+            tracing::info!(
+                descriptors,
+                "no more than half as many sessions at once, by the limit of descriptors"
+            );
+        }
         let settings = Shared::settings(&config)?;
         let secret = config.secret.as_deref().map(NetworkSecret::read).transpose()?;
         let member_key = secret.as_ref().map(NetworkSecret::signing_key);
@@ -255,15 +264,6 @@ impl Node {
     /// # Errors
     /// A thread cannot be started.
     pub fn run(self) -> io::Result<()> {
-        // Two sockets for each session, and what pipes and names need.
-        let wanted = self.shared.config.most_sessions.saturating_mul(2).saturating_add(1024);
-        let descriptors = sys::raise_descriptor_limit(wanted).unwrap_or(0);
-        if descriptors < wanted {
-            tracing::info!(
-                descriptors,
-                "no more than half as many sessions at once, by the limit of descriptors"
-            );
-        }
         let mut metrics = self.metrics;
         let mut threads = Vec::new();
         for (at, listeners) in self.listeners.into_iter().enumerate() {

@@ -63,7 +63,8 @@ pub struct Meter<'a> {
 }
 
 impl Meter<'_> {
-    async fn on_moved(&self, bytes: usize) -> Result<(), Broken> {
+    /// Bytes were moved, and more may be: after a while, if the user has a rate.
+    pub async fn on_moved(&self, bytes: usize) -> Result<(), Broken> {
         self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
         if let Some(account) = self.account {
             let wait = account.on_moved(bytes as u64).ok_or(Broken::Volume)?;
@@ -74,8 +75,12 @@ impl Meter<'_> {
         Ok(())
     }
 
-    fn portion(&self) -> usize {
-        self.account.and_then(Account::portion).unwrap_or(usize::MAX)
+    /// How much may be moved at once: something.
+    fn portion(&self) -> Result<usize, Broken> {
+        match self.account.map_or(usize::MAX, Account::portion) {
+            0 => Err(Broken::Volume),
+            portion => Ok(portion),
+        }
     }
 }
 
@@ -156,7 +161,7 @@ async fn splice(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), Brok
         loop {
             rounds = rounds.wrapping_add(1);
             let timed = rounds.is_multiple_of(SAMPLE).then(Instant::now);
-            let got = match pipe.fill(from, meter.portion()) {
+            let got = match pipe.fill(from, meter.portion()?) {
                 Ok(0) => return Ok(()),
                 Ok(got) => got,
                 // The pipe is empty here, so it is the socket that has no more.
@@ -195,7 +200,7 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), 
     let mut left: Vec<u8> = Vec::new();
     loop {
         let mut passed = 0;
-        let most = meter.portion();
+        let most = meter.portion()?;
         let ended = poll_fn(|cx| {
             SCRATCH.with_borrow_mut(|scratch| {
                 scratch.resize(COPY, 0);

@@ -292,15 +292,23 @@ const fn yes() -> bool {
     true
 }
 
-/// `"auto"`, `"10 kB"`, or a table of the aggregate's configuration.
+/// `"none"`, `"auto"`, `"10 kB"`, or a table of the aggregate's configuration.
 #[derive(Clone, Deserialize)]
 #[serde(
     untagged,
-    expecting = "`aggregate` is \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }"
+    expecting = "`aggregate` is \"none\", \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }"
 )]
 pub(crate) enum AggregateSection {
+    Off(Off),
     Clamp(Clamp),
     Whole(Box<AggregateConfig>),
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Off {
+    #[serde(alias = "off")]
+    None,
 }
 
 #[derive(Clone, Default, Deserialize)]

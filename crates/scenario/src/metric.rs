@@ -105,6 +105,8 @@ pub enum Series {
     Delivered,
     /// Packets in the queue of every link.
     Queue,
+    /// How long a packet would wait in the queue of every link, in seconds.
+    QueueDelay,
     /// Bytes held by every session of a relay, and by every gateway.
     Buffer,
 }
@@ -120,6 +122,7 @@ impl Series {
             Series::InFlight => "in-flight",
             Series::Delivered => "delivered",
             Series::Queue => "queue",
+            Series::QueueDelay => "queue-delay",
             Series::Buffer => "buffer",
         }
     }

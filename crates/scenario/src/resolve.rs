@@ -185,6 +185,9 @@ impl Work<'_> {
             let problem = format!("`{}` has no link to `{}`", name.get_ref(), section.edge.get_ref());
             return Err(self.source.error(section.edge.span(), problem));
         }
+        if !section.split {
+            return Ok(()); // a router, as which it was added
+        }
         let leg = |leg: &LegSection| Leg {
             congestion: leg.congestion,
             arbiter: leg.arbiter,
@@ -192,9 +195,6 @@ impl Work<'_> {
             ack: leg.ack.map(crate::Ack::from),
             rto: leg.rto.map(shorthaul_congestion::RttConfig::from),
         };
-        if !section.split {
-            return Ok(()); // the router that it was added as
-        }
         let senders = match &section.senders {
             None => shorthaul_proxy::SenderControl::default(),
             Some(spec) => {
@@ -223,11 +223,12 @@ impl Work<'_> {
             to_edge: leg(&section.to_edge),
             to_wan: leg(&section.to_wan),
             flow_buffer: section.flow_buffer,
-            aggregate: section.aggregate.as_ref().map(|aggregate| match aggregate {
+            aggregate: section.aggregate.as_ref().and_then(|aggregate| match aggregate {
+                AggregateSection::Off(_) => None,
                 AggregateSection::Clamp(clamp) => {
-                    AggregateConfig { clamp: *clamp, ..AggregateConfig::default() }
+                    Some(AggregateConfig { clamp: *clamp, ..AggregateConfig::default() })
                 }
-                AggregateSection::Whole(config) => (**config).clone(),
+                AggregateSection::Whole(config) => Some((**config).clone()),
             }),
         });
         Ok(())

@@ -111,6 +111,11 @@ impl<'a> Probe<'a> {
                     put(way.name.clone(), way.link.queue_len(network.now) as f64);
                 }
             }
+            Series::QueueDelay => {
+                for way in &network.ways {
+                    put(way.name.clone(), way.link.queue_delay(network.now).as_secs_f64());
+                }
+            }
             Series::Delivered => {
                 for (flow, end) in ends(network).filter(|(_, gives, _)| !gives).map(|(f, _, end)| (f, end)) {
                     put(flows[flow as usize].name.clone(), end.delivered as f64);

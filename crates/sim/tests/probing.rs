@@ -11,13 +11,13 @@ fn run(study: &Study, point: &Point, seed: u64) -> Outcome {
     outcome
 }
 
-/// How long after the end of the outage, at 10 s, the first byte was delivered, in seconds.
+/// How long after the end of the outage, at 5 s, the first byte was delivered, in seconds.
 fn resumed(study: &Study, case: &str, lasts: f64) -> f64 {
     let point = study.points().iter().find(|point| point.case.as_deref() == Some(case)).expect(case);
     let outcome = run(study, point, 1);
     let delivered =
         outcome.series.iter().find(|series| series.series == Series::Delivered).expect("a series");
-    let end = 10.0 + lasts;
+    let end = 5.0 + lasts;
     let value_at =
         |time: f64| delivered.points.iter().rfind(|(at, _)| *at <= time).map_or(0.0, |point| point.1);
     let before = value_at(end);

@@ -138,7 +138,9 @@ fn figure_7_the_first_nodes_matter_most() {
     // With a window that fills a leg of seven hops, one node is as good as two, and short legs lose it to their queues.
     let large = of("window-220");
     assert!(large[1] > 1.4 * large[0] && (large[2] / large[1] - 1.0).abs() < 0.03, "{large:?}");
-    assert!(large[3..].iter().all(|more| *more < 0.98 * large[2]), "{large:?}");
+    // Three are 7 % below two; what shorter legs lose, shorter round trips win back in part.
+    assert!(large[3] < 0.95 * large[2], "{large:?}");
+    assert!(large[4..].iter().all(|more| large[3] < *more && *more < 0.99 * large[2]), "{large:?}");
 }
 
 #[test]

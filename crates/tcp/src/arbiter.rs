@@ -72,22 +72,24 @@ pub enum ProbeForm {
     /// (RFC 9293 §3.10.7.4).
     #[default]
     Empty,
-    /// The last acknowledged byte once more: answered like [`ProbeForm::Empty`], and reported as a
-    /// duplicate where the peer reports any (RFC 2883).
+    /// One of the last acknowledged bytes once more, by the number which: answered like
+    /// [`ProbeForm::Empty`], and reported as a duplicate (RFC 2883), so that the answer names it.
     Octet,
     /// A segment without payload that carries the probing option, for a peer that agreed to answer it.
     Numbered,
 }
 
+/// How many of the last acknowledged bytes take turns in probes.
+pub const OCTETS: u32 = 64;
+
 /// The answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeAnswer {
-    /// The number that it names; `None` where it is an ordinary acknowledgment.
+    /// The number that it names, for a reported [`ProbeForm::Octet`] the remainder by [`OCTETS`]; `None` where
+    /// it is an ordinary acknowledgment.
     pub number: Option<u32>,
     /// It is a duplicate acknowledgment: one more segment has left the network.
     pub duplicate: bool,
-    /// It reports a single acknowledged byte as received twice, as it does of a [`ProbeForm::Octet`].
-    pub octet: bool,
 }
 
 /// Rules on losses, one at a time. While its verdict is [`Verdict::Waiting`], the sender sends its
@@ -119,8 +121,8 @@ pub trait Arbiter: Debug + Send {
         Verdict::Waiting
     }
 
-    /// Whether it may ask for a [`ProbeForm::Octet`]: the sender then remembers the last acknowledged byte.
-    fn wants_octet(&self) -> bool {
+    /// Whether it may ask for a [`ProbeForm::Octet`]: the sender then remembers the last acknowledged bytes.
+    fn wants_octets(&self) -> bool {
         false
     }
 

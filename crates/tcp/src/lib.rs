@@ -34,8 +34,8 @@ mod sender;
 mod timers;
 
 pub use arbiter::{
-    Arbiter, EveryLossIsCongestion, LossEvidence, LossSign, Probe, ProbeAnswer, ProbeForm, ProbeStage,
-    Verdict,
+    Arbiter, EveryLossIsCongestion, LossEvidence, LossSign, OCTETS, Probe, ProbeAnswer, ProbeForm,
+    ProbeStage, Verdict,
 };
 pub use arbitration::{Arbitration, UnknownArbitration};
 pub use byte_queue::ByteQueue;

@@ -7,17 +7,20 @@
 //! No data leaves meanwhile. While the path is dead or loses much, the cycle goes on; when it is clear
 //! again, the cycle ends within two round trips, and the round trips that it measured, beside the best one
 //! ever measured with data, say what the loss meant.
-use crate::arbiter::{Arbiter, LossEvidence, LossSign, Probe, ProbeAnswer, ProbeForm, ProbeStage, Verdict};
+use crate::arbiter::{
+    Arbiter, LossEvidence, LossSign, OCTETS, Probe, ProbeAnswer, ProbeForm, ProbeStage, Verdict,
+};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::time::Duration;
 use shorthaul_types::{Deadline, Time};
 
 /// So many of the last probes are remembered, so that a late answer still counts.
-const REMEMBERED: usize = 16;
-/// Hosts answer few empty segments outside of their window: Linux one in 500 ms
-/// (`tcp_invalid_ratelimit`), lest two hosts challenge each other for ever.
-const EMPTY_INTERVAL: Duration = Duration::from_millis(500);
+const REMEMBERED: usize = OCTETS as usize;
+/// Toward peers whose answers all look alike, a probe is taken for lost after so many of the best round trips,
+/// in percent: then few answers can be taken for that of a later probe. Also, Linux answers one empty segment
+/// in 500 ms only (`tcp_invalid_ratelimit`).
+const PLAIN_INTERVAL: u32 = 300;
 /// An answer cannot be younger than this share of the best round trip, in percent. Probes are small, so
 /// their round trip may be somewhat shorter than any that data has measured.
 const YOUNGEST_ANSWER: u32 = 75;
@@ -49,7 +52,7 @@ pub enum ProbingRule {
 /// When a probe is taken for lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbeTimer {
-    /// In percent of the smoothed round trip.
+    /// In percent of the best round trip: while nothing else leaves, there is no queue of our own.
     pub round_trip_percent: u32,
     /// But at least so long.
     pub at_least: Duration,
@@ -82,7 +85,7 @@ impl ProbingConfig {
         ProbingConfig { rule, tolerance, timer, limit: Duration::from_secs(120) }
     }
 
-    /// Toward peers that know nothing of probes: PROBE1 is repeated twice a round trip, forty times a second
+    /// Toward peers that know nothing of probes: PROBE1 is repeated twice in the best round trip, forty times a second
     /// at most, so that a link that returns is noticed at once.
     pub const ONE_SIDED: ProbingConfig = ProbingConfig {
         timer: ProbeTimer { round_trip_percent: 50, at_least: Duration::from_millis(25) },
@@ -95,7 +98,7 @@ impl ProbingConfig {
 pub enum ProbedPeer {
     /// It agreed to answer the probing option.
     Willing,
-    /// It knows nothing of probes, and reports duplicates (RFC 2883).
+    /// It knows nothing of probes, and reports duplicates (RFC 2883), so that its answers can be told apart.
     Reporting,
     /// It knows nothing of probes and reports nothing: an answer cannot be told from an acknowledgment of
     /// data, so only timeouts, when no acknowledgment is under way, begin a cycle.
@@ -126,7 +129,6 @@ pub struct Probing {
     estimate_until: Time,
     last_cycle: Time,
     next_number: u32,
-    empty_at: Option<Time>,
     /// Boxed, as most of the time there is none.
     cycle: Option<Box<Cycle>>,
     /// A cycle reached the limit, and nothing was measured since.
@@ -145,6 +147,8 @@ struct Cycle {
     /// Probes of this stage, the last ones.
     sent: ArrayVec<(u32, Time), REMEMBERED>,
     unanswered: u32,
+    /// An acknowledgment has come that reports nothing.
+    acknowledged: bool,
     /// When the next probe is due; at once if `None`.
     next_at: Option<Time>,
     /// How long PROBE2 is waited for at least: what PROBE1 took may be far more than usual.
@@ -163,7 +167,6 @@ impl Probing {
             estimate_until: now,
             last_cycle: now,
             next_number: 0,
-            empty_at: None,
             cycle: None,
             exhausted: false,
             has_reported: false,
@@ -210,18 +213,19 @@ impl Probing {
     }
 
     fn interval(&self) -> Duration {
-        let ProbeTimer { round_trip_percent, at_least } = self.config.timer;
-        self.smoothed.map_or(at_least, |rtt| (rtt * round_trip_percent / 100).max(at_least))
+        let ProbeTimer { mut round_trip_percent, at_least } = self.config.timer;
+        if self.peer == ProbedPeer::Plain {
+            round_trip_percent = round_trip_percent.max(PLAIN_INTERVAL);
+        }
+        self.best.map_or(at_least, |rtt| (rtt * round_trip_percent / 100).max(at_least))
     }
 
-    /// The form of a probe. Those with a byte are always answered, but are new to some middleboxes; those
-    /// without are answered now and then.
-    fn form(&self, now: Time, sign: LossSign) -> ProbeForm {
-        let rested = self.empty_at.is_none_or(|at| now.saturating_since(at) > EMPTY_INTERVAL);
-        match (self.peer, sign) {
-            (ProbedPeer::Willing, _) => ProbeForm::Numbered,
-            (_, LossSign::Timeout) if rested => ProbeForm::Empty,
-            _ => ProbeForm::Octet,
+    /// What a probe looks like. Only those that name themselves can be told from each other.
+    fn form(&self) -> ProbeForm {
+        match self.peer {
+            ProbedPeer::Willing => ProbeForm::Numbered,
+            ProbedPeer::Reporting => ProbeForm::Octet,
+            ProbedPeer::Plain => ProbeForm::Empty,
         }
     }
 
@@ -230,13 +234,12 @@ impl Probing {
         let mut ages = cycle.sent.iter().rev().map(|(number, at)| (*number, now.saturating_since(*at)));
         let found = match (self.peer, answer.number) {
             (ProbedPeer::Willing, Some(asked)) => ages.find(|(number, _)| *number == asked),
-            (ProbedPeer::Willing, None) => None,
-            // Acknowledgments of data are still under way.
-            _ if cycle.sign == LossSign::Acknowledgments && !answer.octet => None,
-            _ => {
+            (ProbedPeer::Reporting, Some(asked)) => ages.find(|(number, _)| number % OCTETS == asked),
+            (ProbedPeer::Plain, _) => {
                 let youngest = self.best.map_or(Duration::ZERO, |best| best * YOUNGEST_ANSWER / 100);
                 ages.find(|(_, age)| *age >= youngest)
             }
+            (_, None) => None,
         };
         found.map(|(_, age)| age)
     }
@@ -261,6 +264,7 @@ impl Arbiter for Probing {
             first_is_good: false,
             sent: ArrayVec::new(),
             unanswered: 0,
+            acknowledged: false,
             next_at: None,
             patience: Duration::ZERO,
         }));
@@ -279,8 +283,7 @@ impl Arbiter for Probing {
 
     fn poll_probe(&mut self, now: Time) -> Option<Probe> {
         let interval = self.interval();
-        let sign = self.cycle.as_ref()?.sign;
-        let form = self.form(now, sign);
+        let form = self.form();
         let one_sided = self.peer != ProbedPeer::Willing;
         let cycle = self.cycle.as_mut()?;
         if cycle.next_at.is_some_and(|at| at > now) {
@@ -303,17 +306,15 @@ impl Arbiter for Probing {
             ProbeStage::Second => cycle.patience.max(interval),
         };
         cycle.next_at = Some(now + wait);
-        if form == ProbeForm::Empty {
-            self.empty_at = Some(now);
-        }
         let brings_head = one_sided && cycle.stage == ProbeStage::Second;
         Some(Probe { number, stage: cycle.stage, form, brings_head })
     }
 
     fn on_probe_answer(&mut self, now: Time, answer: ProbeAnswer) -> Verdict {
         let Some(mut cycle) = self.cycle.take() else { return Verdict::Mild };
-        self.has_reported |= answer.octet;
+        self.has_reported |= answer.number.is_some();
         let Some(rtt) = self.round_trip(now, &cycle, answer) else {
+            cycle.acknowledged |= answer.number.is_none();
             self.cycle = Some(cycle);
             return Verdict::Waiting;
         };
@@ -335,7 +336,7 @@ impl Arbiter for Probing {
         let Some(cycle) = &self.cycle else { return Verdict::Mild };
         let sign = cycle.sign;
         let silent = self.peer == ProbedPeer::Reporting
-            && sign == LossSign::Acknowledgments
+            && (sign == LossSign::Acknowledgments || (!self.has_reported && cycle.acknowledged))
             && cycle.unanswered >= PATIENCE
             && cycle.next_at.is_some_and(|at| at <= now);
         if silent && !self.has_reported {
@@ -351,8 +352,8 @@ impl Arbiter for Probing {
         }
     }
 
-    fn wants_octet(&self) -> bool {
-        self.peer != ProbedPeer::Willing
+    fn wants_octets(&self) -> bool {
+        self.peer == ProbedPeer::Reporting
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {

@@ -341,7 +341,7 @@ fn sampled(series: Series, flown: &Flown) -> Vec<(f64, f64)> {
             Series::Sequence => Some(sample.acked.0 as f64 + bytes(sample.unacked)),
             Series::Rtt => (!sample.rtt.is_zero()).then_some(sample.rtt.as_secs_f64()),
             Series::InFlight => Some(bytes(sample.unacked)),
-            Series::Delivered | Series::Queue | Series::Buffer => None,
+            Series::Delivered | Series::Queue | Series::QueueDelay | Series::Buffer => None,
         }
     };
     let transfers = flown.transfers.iter();

@@ -48,6 +48,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let repeats = args.repeats.unwrap_or(if args.quick { 3 } else { 10 });
     ensure!(repeats > 0 && args.streams > 0, "--repeats 0 or --streams 0 would run nothing");
     let ends = cell::ends(&args.ends, args.streams).context("there are no such ends")?;
+    // First: a mistake here is not to be told after an hour.
+    let live = args.live.as_deref().map(Live::read).transpose()?.unwrap_or_default();
     let mut ledger = Ledger::open(&args.out.join("runs.jsonl"))?;
     let cells = if args.quick { Cell::in_figures() } else { Cell::all() };
     let matrix = Matrix::run(cells, ends, repeats, &mut ledger)?;
@@ -57,7 +59,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         .arguments(std::env::args().skip(1))
         .seed(matrix::SEED);
     matrix.csv(&manifest)?.save(&args.out.join("table-1.csv"))?;
-    let live = args.live.as_deref().map(Live::read).transpose()?.unwrap_or_default();
     let figures = figures::all(&matrix, &live);
     for (name, figure) in &figures {
         figure.save(&args.out.join(name), &manifest)?;

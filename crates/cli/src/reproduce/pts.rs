@@ -75,14 +75,14 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         text: include_str!("../../../../papers/pts/fig6.toml"),
         figures: |records| vec![("figure-6", service_time(records))],
         stated: stated::fig6,
-        remark: "Paper: PTS is better while the service time is far below the second leg's round trip. Ours: with one packet served after the other it falls to the direct connection between 8 and 9 ms already, because one server passes one packet a service time. If all are served at once, and acknowledged after that, the service time adds to the first leg's round trip, and the gain is lost as it nears it.",
+        remark: "Paper: PTS is better while the service time is far below the second leg's round trip. Ours: with one packet served after the other it falls to the direct connection between 8 and 9 ms already, because one server passes one packet a service time. If all are served at once, and acknowledged after that, the service time adds to the first leg's round trip, and the gain is lost at about 35 ms: packets leave in order, so the longest of several exponential draws counts.",
     },
     Experiment {
         name: "fig7",
         text: include_str!("../../../../papers/pts/fig7.toml"),
         figures: |records| vec![("figure-7", nodes(records))],
         stated: stated::fig7,
-        remark: "Paper: one and two nodes about equal, more are worse because of their service times. Ours: with a window of 20 packets every node that shortens the longest leg helps; 100 us a packet are little beside a round trip of 20 ms a hop. With 220 packets and queues of 110 the shape is the paper's: one node fills the link as two do, and from three on the windows overrun the queues of the short legs.",
+        remark: "Paper: one and two nodes about equal, more are worse because of their service times. Ours: with a window of 20 packets every node that shortens the longest leg helps; 100 us a packet are little beside a round trip of 20 ms a hop. With 220 packets and queues of 110 one node fills the link as two do, and from three on the windows overrun the queues of the short legs: three are worst, more win part of it back.",
     },
     Experiment {
         name: "buffer",

@@ -199,6 +199,7 @@ fn over_time(records: &[RunRecord]) -> Option<Figure> {
         let unit = match kind {
             Series::Rtt => Unit::Seconds,
             Series::Queue => Unit::Plain("packets"),
+            Series::QueueDelay => Unit::Seconds,
             _ => Unit::Bytes,
         };
         for point in &columns {

@@ -60,7 +60,14 @@ impl Network {
         assert!(made.expect("it starts").success());
         let node = |number: usize| {
             let mut command = Command::new(SHORTHAUL);
-            command.args(["node", "--listen", "127.0.0.1:0", "--allow-destination", "127.0.0.0/8", "--secret"]);
+            command.args([
+                "node",
+                "--listen",
+                "127.0.0.1:0",
+                "--allow-destination",
+                "127.0.0.0/8",
+                "--secret",
+            ]);
             command.arg(&secret).args(["--name", &format!("node{number}")]).args(more);
             Running::start(&mut command, 1)
         };
@@ -73,14 +80,21 @@ impl Network {
 
     /// The first so many nodes, as `--via` wants them.
     pub fn via(&self, count: usize) -> String {
-        let hops: Vec<String> = self.nodes[..count].iter().map(|node| node.addresses[0].to_string()).collect();
+        let hops: Vec<String> =
+            self.nodes[..count].iter().map(|node| node.addresses[0].to_string()).collect();
         hops.join(",")
     }
 
     /// A command that goes by the first so many nodes.
     pub fn client(&self, command: &str, count: usize) -> Command {
         let mut client = Command::new(SHORTHAUL);
-        client.arg(command).arg("--via").arg(self.via(count)).arg("--secret").arg(&self.secret).arg("--never-direct");
+        client
+            .arg(command)
+            .arg("--via")
+            .arg(self.via(count))
+            .arg("--secret")
+            .arg(&self.secret)
+            .arg("--never-direct");
         client
     }
 }

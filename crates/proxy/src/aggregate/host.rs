@@ -21,6 +21,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const GIVE_UP: Duration = Duration::from_secs(924);
 /// The serial number of a turn that is a probe.
 const PROBE: u64 = u64::MAX;
+/// The peak falls toward the window by this part with each acknowledgment.
+const PEAK_FALLS: u64 = 1000;
 /// A rate of all connections is the mean over so many segments.
 const AVERAGED: u32 = 16;
 
@@ -83,6 +85,8 @@ pub(crate) struct Host {
     /// Since when it has no connections.
     pub empty_since: Time,
     window: SharedWindow,
+    /// The largest window of late: what is queued here must not run out when a link becomes faster again.
+    peak: u64,
     rtt: RttEstimator,
     pacer: Pacer,
     log: SkipackLog,
@@ -94,6 +98,8 @@ pub(crate) struct Host {
     active: usize,
     rate: SlidingRate,
     stall: Option<Stall>,
+    /// When the link was last back from a stall.
+    back_at: Time,
     rto_at: Option<Time>,
     pace_at: Option<Time>,
 }
@@ -112,6 +118,7 @@ impl Host {
             armed: None,
             empty_since: now,
             window: SharedWindow::new(now, config.clamp, mss),
+            peak: 0,
             rtt: RttEstimator::new(RttConfig::LINUX),
             pacer: Pacer::new(mss),
             log: SkipackLog::default(),
@@ -123,6 +130,7 @@ impl Host {
             active: 0,
             rate: SlidingRate::new(now),
             stall: None,
+            back_at: Time::ZERO,
             rto_at: None,
             pace_at: None,
         }
@@ -147,6 +155,7 @@ impl Host {
             (None, None) => self.rtt.on_syn_retransmitted(), // it measured nothing: the path may be a long one
             _ => {}
         }
+        self.pace();
         self.members.push(slot);
         let mut situation = self.situation(now, config);
         situation.active += 1;
@@ -186,7 +195,7 @@ impl Host {
         Situation {
             mean_rate: self.rate.get(now) / active as f64,
             queued: self.queued,
-            target: surplus * self.window() as f64,
+            target: surplus * self.peak.max(self.window()) as f64,
             active,
             most: config.host_buffer.0 / active as u64,
         }
@@ -263,19 +272,24 @@ impl Host {
     }
 
     fn on_news(&mut self, now: Time, news: &News) -> bool {
-        if let Some(rtt) = news.rtt {
+        let back = self.stall.take().is_some();
+        if back {
+            // The first answer restores the window (AGG §IV-E). What was on its way meanwhile says how long the
+            // stall was, and nothing of the link's round trip.
+            self.back_at = now;
+            self.window.on_link_back(now);
+        }
+        let rtt = news.rtt.filter(|_| news.newest.is_some_and(|sent| sent >= self.back_at));
+        if let Some(rtt) = rtt {
             self.rtt.on_sample(now, rtt);
         }
         if let Some(sent_at) = news.newest {
             self.log.on_ack(sent_at);
-            self.window.on_delivery(Delivery { now, bytes: news.delivered, sent_at, rtt: news.rtt });
-        }
-        let back = self.stall.take().is_some();
-        if back {
-            // The first answer restores the window (AGG §IV-E).
-            self.window.on_link_back(now);
+            self.window.on_delivery(Delivery { now, bytes: news.delivered, sent_at, rtt });
         }
         self.pace();
+        let window = self.window();
+        self.peak = window.max(self.peak - self.peak.saturating_sub(window) / PEAK_FALLS);
         self.rto_at = None;
         self.settle_timer(now);
         back
@@ -397,7 +411,8 @@ impl Host {
         self.log.on_send(now, turn.flow);
         self.rate.on_send(now, bytes, AVERAGED);
         member.rate.on_send(now, bytes, config.invitations.map_or(8, |parameters| parameters.averaged));
-        member.pass = advance(member.pass, bytes, member.tickets);
+        // Who joined began with the others' pass, not with the one it left with.
+        member.pass = advance(member.pass.max(turn.pass), bytes, member.tickets);
         member.interactive = member.interactive.saturating_sub(bytes);
         if sender.has_backlog() && !member.waiting {
             self.wait(turn.flow, member, class);

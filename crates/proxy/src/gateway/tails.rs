@@ -5,6 +5,17 @@ use crate::path_tail::{AckToken, Extent, PathTails};
 use shorthaul_types::{BitRate, Bytes, Time};
 use shorthaul_wire::{Packet, TcpFlags, Transport};
 
+/// A flow's place behind an emulated link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Which link.
+    pub index: u32,
+    /// What is booked there as held.
+    pub held: u64,
+    /// What had been delivered when that was booked.
+    pub delivered: u64,
+}
+
 impl Gateway {
     /// Sets the bandwidth of the emulated links: of the cell of this name, or of all if there is none.
     /// What waits to be acknowledged goes on at the new rate. Returns whether there is such a cell.
@@ -19,17 +30,17 @@ impl Gateway {
         now: Time,
         flow_number: u64,
         flow: &mut SplitFlow,
-    ) -> Option<(u32, u64)> {
+    ) -> Option<Place> {
         let tails = tails.as_mut()?;
         let side = flow.edge_side()?;
         let tail = tails.join(now, flow.address_of(side), flow_number);
         flow.emulate_tail(flow_number, tail, side);
-        Some((tail, 0))
+        Some(Place { index: tail, held: 0, delivered: flow.delivered_to(side) })
     }
 
-    pub(super) fn leave_tail(&mut self, tail: Option<(u32, u64)>) {
-        if let (Some((tail, booked)), Some(tails)) = (tail, &mut self.tails) {
-            tails.leave(tail, booked);
+    pub(super) fn leave_tail(&mut self, tail: Option<Place>) {
+        if let (Some(place), Some(tails)) = (tail, &mut self.tails) {
+            tails.leave(place.index, place.held);
         }
     }
 

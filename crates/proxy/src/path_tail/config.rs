@@ -11,6 +11,9 @@ pub struct PathTailConfig {
     /// The average throughput of what is emulated, IP headers counted. It follows the mobile network's
     /// slow changes, not its fluctuations: those are what the gateway absorbs.
     pub bandwidth: BitRate,
+    /// Whether the bandwidth follows what the hosts behind the link acknowledge; `bandwidth` is then what it
+    /// begins with.
+    pub is_estimated: bool,
     /// The queue of the emulated link, in bytes of IP packets: how long its senders wait at most is
     /// `queue / bandwidth`.
     pub queue: Bytes,
@@ -65,7 +68,7 @@ impl PathTailConfig {
         let time = |millis| bandwidth.bytes_in(Duration::from_millis(millis));
         let queue = time(250).max(Bytes(30_000));
         let buffer = Bytes(queue.0 + time(2000).0.max(60_000));
-        PathTailConfig { bandwidth, queue, buffer, scope: TailScope::Host }
+        PathTailConfig { bandwidth, is_estimated: false, queue, buffer, scope: TailScope::Host }
     }
 
     /// Says what cannot be worked with and what would be right, for a gateway that holds `flow_buffer`

@@ -9,6 +9,7 @@
 
 mod config;
 mod emulated_host;
+mod estimate;
 mod tails;
 
 pub use config::{Cell, ParsePrefixError, PathTailConfig, Prefix, TailScope};

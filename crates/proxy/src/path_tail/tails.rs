@@ -1,4 +1,5 @@
 use super::emulated_host::Extent;
+use super::estimate::{Look, ThroughputEstimate};
 use super::{PathTailConfig, TailScope};
 use crate::gateway::Keyed;
 use crate::{AckRule, GatewayConfig};
@@ -38,6 +39,10 @@ struct Tail {
     /// Payload held for the hosts behind it.
     held: u64,
     flows: u32,
+    /// Where the bandwidth is estimated.
+    estimate: Option<ThroughputEstimate>,
+    /// What was taken so far, as payload and with headers.
+    taken: [u64; 2],
     /// The deadline that is in the heap, if one is.
     armed: Option<Time>,
 }
@@ -93,11 +98,14 @@ impl PathTails {
         }
     }
 
-    fn link(&self, owner: Owner) -> LinkConfig {
-        let bandwidth = match owner {
+    fn bandwidth(&self, owner: Owner) -> BitRate {
+        match owner {
             Owner::Cell(place) => self.cell_bandwidth[place],
             Owner::Host(_) | Owner::Flow(_) => self.config.bandwidth,
-        };
+        }
+    }
+
+    fn link(&self, bandwidth: BitRate) -> LinkConfig {
         let queue = QueueLimit::Bytes(self.config.queue.0);
         LinkConfig { rate: Rate::Fixed(bandwidth), queue, ..LinkConfig::default() }
     }
@@ -112,8 +120,9 @@ impl PathTails {
             return index;
         }
         // nothing on it is random: any seed will do
-        let queue = Link::starting_at(now, self.link(owner), Seed(0));
-        let tail = Some(Tail { owner, queue, held: 0, flows: 1, armed: None });
+        let queue = Link::starting_at(now, self.link(self.bandwidth(owner)), Seed(0));
+        let estimate = self.config.is_estimated.then(|| ThroughputEstimate::new(now, self.bandwidth(owner)));
+        let tail = Some(Tail { owner, queue, held: 0, flows: 1, estimate, taken: [0; 2], armed: None });
         let index = match self.free.pop() {
             Some(index) => {
                 self.tails[index as usize] = tail;
@@ -141,10 +150,22 @@ impl PathTails {
         }
     }
 
-    /// A flow of which `before` bytes were held now has `after`.
-    pub fn book(&mut self, index: u32, before: u64, after: u64) {
+    /// A flow of which `before` bytes were held now has `after`, and `delivered` bytes of payload more have
+    /// reached its host.
+    pub fn book(&mut self, now: Time, index: u32, before: u64, after: u64, delivered: u64) {
+        let wanted = self.config.queue.0;
+        let Some(tail) = &mut self.tails[index as usize] else { return };
+        tail.held = tail.held - before + after;
+        let Some(estimate) = &mut tail.estimate else { return };
+        let [payload, whole] = tail.taken.map(|bytes| bytes.max(1));
+        let delivered = (u128::from(delivered) * u128::from(whole) / u128::from(payload)) as u64;
+        let look = Look { delivered, held: tail.held, waiting: tail.queue.queue_bytes(now).0, wanted };
+        let Some(bandwidth) = estimate.on_look(now, look) else { return };
+        let link = self.link(bandwidth);
         if let Some(tail) = &mut self.tails[index as usize] {
-            tail.held = tail.held - before + after;
+            tail.queue.reconfigure(now, link);
+            tail.armed = None;
+            tail.arm(index, &mut self.timers);
         }
     }
 
@@ -159,6 +180,10 @@ impl PathTails {
     pub fn offer(&mut self, now: Time, index: u32, size: Bytes, token: AckToken) -> bool {
         let Some(tail) = &mut self.tails[index as usize] else { return false };
         let accepted = tail.queue.push_once(now, size, token) == Verdict::Queued;
+        if accepted {
+            tail.taken[0] += token.extent.end - token.extent.start;
+            tail.taken[1] += size.0;
+        }
         tail.arm(index, &mut self.timers);
         accepted
     }
@@ -200,9 +225,11 @@ impl PathTails {
         }
         for index in 0..self.tails.len() {
             let Some(owner) = self.tails[index].as_ref().map(|tail| tail.owner) else { continue };
-            let link = self.link(owner);
+            let link = self.link(self.bandwidth(owner));
             if let Some(tail) = &mut self.tails[index] {
                 tail.queue.reconfigure(now, link);
+                // a controller knows better; from there on it is followed again
+                tail.estimate = tail.estimate.take().map(|_| ThroughputEstimate::new(now, bandwidth));
                 tail.armed = None;
                 tail.arm(index as u32, &mut self.timers);
             }
@@ -235,7 +262,7 @@ mod tests {
     fn config(scope: TailScope) -> PathTailConfig {
         // 1500 bytes take 12 ms
         let bandwidth = BitRate::from_bits_per_sec(1_000_000);
-        PathTailConfig { bandwidth, queue: Bytes(4500), buffer: Bytes(10_000), scope }
+        PathTailConfig { bandwidth, is_estimated: false, queue: Bytes(4500), buffer: Bytes(10_000), scope }
     }
 
     fn addresses() -> [IpAddr; 3] {
@@ -289,7 +316,7 @@ mod tests {
         let mut tails = PathTails::new(config(TailScope::Host), 1);
         let host = addresses()[0];
         let tail = tails.join(Time::ZERO, host, 0);
-        tails.book(tail, 0, 9000);
+        tails.book(Time::ZERO, tail, 0, 9000, 0);
         assert!(!tails.has_room(tail, 2000, 0) && tails.has_room(tail, 2000, 1000));
         tails.leave(tail, 9000);
         assert!(tails.by_owner.is_empty());

@@ -17,6 +17,8 @@ pub struct SenderSpec {
     pub policy: Option<String>,
     /// Of the emulated link.
     pub bandwidth: Option<BitRate>,
+    /// Whether the bandwidth follows what is delivered at the edge, from `bandwidth` on.
+    pub estimated: Option<bool>,
     /// Of the emulated link; or the queue that a policy aims at.
     pub queue: Option<Bytes>,
     /// What may be held behind one emulated link.
@@ -81,7 +83,7 @@ const POLICIES: &[Policy] = &[
     Policy { name: "split", keys: &[], parts: |_| Ok(SenderControl::default()) },
     Policy {
         name: "path-tail",
-        keys: &["bandwidth", "queue", "buffer", "per", "cells"],
+        keys: &["bandwidth", "estimated", "queue", "buffer", "per", "cells"],
         parts: |spec| {
             Ok(SenderControl { acks: AckRule::PathTail(spec.path_tail()?), ..SenderControl::default() })
         },
@@ -162,6 +164,7 @@ impl SenderSpec {
     fn keys(&self) -> impl Iterator<Item = &'static str> {
         [
             ("bandwidth", self.bandwidth.is_some()),
+            ("estimated", self.estimated.is_some()),
             ("queue", self.queue.is_some()),
             ("buffer", self.buffer.is_some()),
             ("per", self.per.is_some()),
@@ -190,7 +193,8 @@ impl SenderSpec {
                 TailScope::Cell(self.cells.iter().map(CellSpec::cell).collect::<Result<_, _>>()?)
             }
         };
-        Ok(PathTailConfig { bandwidth, queue, buffer: self.buffer.unwrap_or(spare), scope })
+        let is_estimated = self.estimated.unwrap_or(false);
+        Ok(PathTailConfig { bandwidth, is_estimated, queue, buffer: self.buffer.unwrap_or(spare), scope })
     }
 }
 

@@ -55,6 +55,11 @@ impl SplitFlow {
         (sender.queue().len() + early, early)
     }
 
+    /// Up to where the host at `side` has acknowledged.
+    pub(crate) fn delivered_to(&self, side: Side) -> u64 {
+        self.directions[side.other().index()].sender.una()
+    }
+
     /// Where the next byte in order would be of what `side` sends.
     pub(crate) fn next_from(&self, side: Side) -> u64 {
         self.directions[side.index()].receiver.data_end()

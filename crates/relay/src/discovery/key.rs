@@ -7,8 +7,6 @@ use std::time::Duration;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use crate::secret::NetworkSecret;
-
 /// Bytes of a key as it is kept in a file: 256 bits, as long as the digest (RFC 2104 §3).
 pub const KEY_LEN: usize = 32;
 /// Bytes of a message authentication code: HMAC-SHA-256 cut to 128 bits (RFC 4868 §2.1.1).
@@ -129,11 +127,6 @@ impl Keyring {
     /// One key.
     pub fn single(key: Key) -> Self {
         Keyring { keys: vec![(number(&key), key)] }
-    }
-
-    /// The key that follows from a network's secret, with which its nodes and clients know each other.
-    pub fn of_secret(secret: &NetworkSecret) -> Self {
-        Keyring::single(Key(secret.derive("discovery")))
     }
 
     /// Reads a file with a key on each line; the first signs, all are believed. Empty lines and lines that

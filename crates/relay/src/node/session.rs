@@ -373,19 +373,21 @@ async fn relay(
     let answered = AtomicBool::new(false);
     let there = async {
         let first = async {
+            let up = meter(&shared.counters.up);
+            let send = Broken::Sink;
             if let Some(header) = told {
-                far_out.write_all(&header).await?;
+                far_out.write_all(&header).await.map_err(send)?;
             }
             if !early.is_empty() {
-                shared.counters.up.fetch_add(early.len() as u64, Ordering::Relaxed);
-                far_out.write_all(&early).await?;
+                far_out.write_all(&early).await.map_err(send)?;
+                up.on_moved(early.len()).await?;
             }
             drop(early);
-            far_out.flush().await
+            far_out.flush().await.map_err(send)
         };
         let passed = match first.await {
             Ok(()) => direction(&mut near_in, &mut far_out, forwarding, meter(&shared.counters.up)).await,
-            Err(error) => Err(Broken::Sink(error)),
+            Err(broken) => Err(broken),
         };
         match passed {
             Ok(()) => Ok(()),

@@ -8,7 +8,7 @@ mod shared;
 
 pub use config::{Ack, Outgoing, SenderConfig, SenderStats};
 
-use crate::arbiter::{Arbiter, LossSign, Probe, ProbeAnswer};
+use crate::arbiter::{Arbiter, LossSign, OCTETS, Probe, ProbeAnswer};
 use crate::governor::Governor;
 use crate::prr::Prr;
 use crate::rack::Rack;
@@ -101,8 +101,8 @@ pub struct Sender {
     tail_probe: Option<TailProbe>,
     undo: Option<Undo>,
     arbiter: Box<dyn Arbiter>,
-    /// The last acknowledged byte, where the arbiter may probe with it.
-    last_octet: Option<u8>,
+    /// The last acknowledged bytes by offset, where the arbiter may probe with them.
+    octets: Option<Box<[u8]>>,
     control: Box<dyn Control>,
     governor: Governor,
     rtt: RttEstimator,
@@ -159,7 +159,7 @@ impl Sender {
             hole_due: false,
             tail_probe: None,
             undo: None,
-            last_octet: config.arbiter.wants_octet().then_some(0),
+            octets: config.arbiter.wants_octets().then(|| [0; OCTETS as usize].into()),
             arbiter: config.arbiter,
             control: config.control,
             governor: config.governor,
@@ -311,11 +311,13 @@ impl Sender {
         let duplicate_ack = advanced == 0 && !ack.has_data && !window_changed && !self.board.is_empty();
         let duplicate_report =
             self.sack && ack.sack.first().is_some_and(|&(left, right)| is_duplicate_report(left, right, ack));
-        let octet = duplicate_report
-            && matches!(self.state, State::Waiting { .. })
-            && ack.sack.first().is_some_and(|&(left, right)| right - left == 1);
+        let octet = ack
+            .sack
+            .first()
+            .filter(|(left, right)| duplicate_report && right - left == 1 && self.octets.is_some());
+        let octet = octet.map(|(left, _)| (left % u64::from(OCTETS)) as u32);
         if duplicate_report
-            && !octet
+            && octet.is_none()
             && let Some(&(left, right)) = ack.sack.first()
         {
             // A tail loss probe that was not needed says nothing about the order.
@@ -330,7 +332,7 @@ impl Sender {
         self.settle_tail_probe(now, ack, duplicate_report, plain_duplicate);
         if let State::Waiting { sign, .. } = self.state {
             self.rto_at = None;
-            let answer = ProbeAnswer { number: None, duplicate: duplicate_ack, octet };
+            let answer = ProbeAnswer { number: octet, duplicate: duplicate_ack };
             let verdict = self.arbiter.on_probe_answer(now, answer);
             self.answer_loss(now, sign, verdict);
         }
@@ -379,7 +381,7 @@ impl Sender {
     /// An answer to one of the arbiter's probes that names its number.
     pub fn on_probe_answer(&mut self, now: Time, number: u32) {
         if let State::Waiting { sign, .. } = self.state {
-            let answer = ProbeAnswer { number: Some(number), duplicate: false, octet: false };
+            let answer = ProbeAnswer { number: Some(number), duplicate: false };
             let verdict = self.arbiter.on_probe_answer(now, answer);
             self.answer_loss(now, sign, verdict);
         }
@@ -448,10 +450,16 @@ impl Sender {
                 }
             }
         }
-        if let Some(octet) = &mut self.last_octet
+        if let Some(octets) = &mut self.octets
             && ack.ack > self.una
         {
-            self.queue.gather(ack.ack - 1, 1).copy_to(core::slice::from_mut(octet));
+            let first = ack.ack.saturating_sub(u64::from(OCTETS)).max(self.una);
+            let mut recent = [0; OCTETS as usize];
+            let list = self.queue.gather(first, (ack.ack - first) as usize);
+            list.copy_to(&mut recent);
+            for (offset, byte) in (first..).zip(&recent[..list.len()]) {
+                octets[(offset % u64::from(OCTETS)) as usize] = *byte;
+            }
         }
         self.una = ack.ack;
         self.queue.release(ack.ack);

@@ -1,6 +1,6 @@
 //! What leaves next.
 use super::{Outgoing, Sender, State};
-use crate::arbiter::ProbeForm;
+use crate::arbiter::{OCTETS, ProbeForm};
 use core::time::Duration;
 use shorthaul_types::Time;
 use shorthaul_wire::Payload;
@@ -134,8 +134,14 @@ impl Sender {
         };
         self.stats.probes += 1;
         let mut out = Outgoing { probe: Some(probe), ..Outgoing::empty(self.una - 1) };
-        if probe.form == ProbeForm::Octet {
-            out.payload = Payload::copy_of(&[self.last_octet.unwrap_or(0)]).into();
+        if probe.form == ProbeForm::Octet
+            && let Some(octets) = &self.octets
+        {
+            // The last offset below SND.UNA that the number names.
+            let turns = u64::from(OCTETS);
+            let back = (self.una - 1 + turns - u64::from(probe.number) % turns) % turns;
+            out.offset = (self.una - 1).saturating_sub(back);
+            out.payload = Payload::copy_of(&[octets[(out.offset % turns) as usize]]).into();
         }
         Some(out)
     }

@@ -8,11 +8,12 @@ use shorthaul_types::Bytes;
 use std::collections::BTreeMap;
 
 /// The policies, in the order of the legends.
-const POLICIES: [(&str, Hue); 9] = [
+const POLICIES: [(&str, Hue); 10] = [
     ("direct", Hue::Black),
     ("split", Hue::Sky),
     ("path-tail", Hue::Blue),
     ("path-tail-told", Hue::Sky),
+    ("path-tail-est", Hue::Green),
     ("agg", Hue::Purple),
     ("clamp", Hue::Vermillion),
     ("constant-queue", Hue::Green),

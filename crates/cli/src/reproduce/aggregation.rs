@@ -1,0 +1,187 @@
+//! What "Using TCP Flow-Aggregation to Enhance Data Experience of Cellular Wireless Users" measured: Figures 1 to 4 (the
+//! link and the problem), 9 to 12 (the proxy), and the same proxy on links of today.
+//!
+//! Reading order: this file (which scenarios, how they are run), `measures` (numbers out of runs), `findings` (what the paper
+//! states, beside ours), `figures`.
+mod figures;
+mod findings;
+mod measures;
+
+use anyhow::Context as _;
+use indicatif::ProgressBar;
+use serde_json::json;
+use shorthaul_report::{Column, Manifest, Page, Stated, Table, Terminal};
+use shorthaul_scenario::Study;
+use shorthaul_sim::{RunRecord, run_all, runs_of};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// How often, and where the results go.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The directory for results and figures
+    #[arg(long, default_value = "reproduce-aggregation")]
+    out: PathBuf,
+    /// How many seeds each point is run with, instead of the scenarios' own numbers
+    #[arg(long)]
+    repeats: Option<u32>,
+    /// Only scenarios whose name contains this, such as `fig11` or `modern`; repeat for several
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+}
+
+/// Every scenario, by name.
+const SCENARIOS: [(&str, &str); 11] = [
+    ("fig1", include_str!("../../../../papers/aggregation/fig1.toml")),
+    ("fig2", include_str!("../../../../papers/aggregation/fig2.toml")),
+    ("fig3", include_str!("../../../../papers/aggregation/fig3.toml")),
+    ("fig4", include_str!("../../../../papers/aggregation/fig4.toml")),
+    ("fig9", include_str!("../../../../papers/aggregation/fig9.toml")),
+    ("fig10", include_str!("../../../../papers/aggregation/fig10.toml")),
+    ("fig11", include_str!("../../../../papers/aggregation/fig11.toml")),
+    ("fig12", include_str!("../../../../papers/aggregation/fig12.toml")),
+    ("modern-5g", include_str!("../../../../papers/aggregation/modern-5g.toml")),
+    ("modern-geo", include_str!("../../../../papers/aggregation/modern-geo.toml")),
+    ("modern-lte", include_str!("../../../../papers/aggregation/modern-lte.toml")),
+];
+
+/// The runs of the scenarios, by name.
+type Runs = BTreeMap<&'static str, Vec<RunRecord>>;
+
+/// Runs the scenarios, prints the findings, draws the figures.
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let wanted =
+        |name: &str| args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()));
+    let mut runs = Runs::new();
+    for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| wanted(name)) {
+        let records =
+            run_scenario(name, text, args.repeats).with_context(|| format!("{name} cannot be run"))?;
+        runs.insert(name, records);
+    }
+    let manifest =
+        Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1)).seed(1);
+    let findings = findings::all(&runs);
+    print!("{}", findings_table(&findings).render(Terminal::stdout()));
+    let modern = findings::modern(&runs);
+    if let Some(table) = &modern {
+        println!("\nLinks of today:");
+        print!("{}", table.render(Terminal::stdout()));
+    }
+    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    let mut page = Page::new("TCP flow aggregation for mobile hosts", &manifest);
+    page.stated("What the paper states, beside ours", &findings);
+    if let Some(table) = &modern {
+        page.table("Links of today: a bulk transfer, and six parallel downloads of 30 kB beside it", table);
+    }
+    for (name, figure) in figures::all(&runs) {
+        page.figure(&figure);
+        figure.save(&args.out.join(name), &manifest)?;
+    }
+    for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| runs.contains_key(name)) {
+        page.heading(name).source(text);
+    }
+    let rows = findings
+        .iter()
+        .map(|f| json!({ "what": f.what, "paper": f.paper, "ours": f.ours, "remark": f.remark }));
+    let results = json!({ "manifest": manifest, "findings": rows.collect::<Vec<_>>(), "runs": runs });
+    let write = |file: &str, text: String| {
+        let path = args.out.join(file);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write("results.json", serde_json::to_string(&results)?)?;
+    write("report.html", page.to_html())?;
+    println!("Results and figures are in {}.", args.out.display());
+    Ok(())
+}
+
+fn run_scenario(name: &str, text: &str, repeats: Option<u32>) -> anyhow::Result<Vec<RunRecord>> {
+    let mut study = Study::from_toml(&format!("{name}.toml"), text)?;
+    if let Some(repeats) = repeats {
+        let seed = study.seeds().next().unwrap_or(1);
+        study = study.with_seeds(seed, repeats);
+    }
+    println!("{name}: {}", study.about());
+    let runs = runs_of(&study);
+    let progress = ProgressBar::new(runs.len() as u64); // on a terminal only: it draws to standard error
+    let records = run_all(&study, &runs, None, |_, _| progress.inc(1))?;
+    progress.finish_and_clear();
+    if let Some(record) = records.iter().find(|record| record.failure.is_some()) {
+        let failure = record.failure.as_deref().unwrap_or_default();
+        anyhow::bail!("point {}, seed {}: {failure}", record.point, record.seed);
+    }
+    Ok(records)
+}
+
+fn findings_table(findings: &[Stated]) -> Table {
+    let mut table = Table::new([
+        Column::left("what"),
+        Column::right("paper"),
+        Column::right("ours"),
+        Column::left("remark"),
+    ]);
+    for Stated { what, paper, ours, remark } in findings {
+        table.row([what, paper, ours, remark].map(String::as_str));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::measures::*;
+    use super::*;
+
+    fn runs(name: &'static str, repeats: u32) -> Vec<RunRecord> {
+        let (_, text) = SCENARIOS.into_iter().find(|(known, _)| *known == name).unwrap();
+        run_scenario(name, text, Some(repeats)).unwrap()
+    }
+
+    #[test]
+    fn every_short_download_is_faster_and_below_18_kb_by_a_quarter() {
+        let records = runs("fig9", 1);
+        for kb in [5.0, 10.0, 15.0, 17.0, 20.0, 25.0, 30.0] {
+            let time = |case| mean(&transfers(&records, case, Some(kb))).unwrap();
+            let gain = 1.0 - time("aggregate") / time("direct");
+            assert!(gain > 0.0, "{kb} kB: {gain}");
+            assert!(kb >= 18.0 || gain >= 0.25, "{kb} kB: {gain}");
+        }
+    }
+
+    #[test]
+    fn a_joining_download_connects_at_once_and_gets_its_half() {
+        let records = runs("fig10", 3);
+        let set_up = |case, flow| mean(&set_ups(&records, case, flow)).unwrap();
+        let (alone, joining) = (set_up("aggregate", "first"), set_up("aggregate", "second"));
+        let direct = set_up("direct", "second");
+        assert!(
+            joining < 2.0 * alone && joining < direct / 2.0,
+            "{joining} s; {alone} s alone, {direct} s directly"
+        );
+        assert!(shared_fairness(&records, "aggregate").unwrap() >= 0.98);
+        let [alone, shared] = outstanding_of_first(&records, "aggregate").unwrap();
+        assert!((0.4..0.62).contains(&(shared / alone)), "{shared} of {alone}");
+    }
+
+    #[test]
+    fn above_the_effective_product_the_window_makes_no_difference_but_a_queue() {
+        let records = runs("fig11", 1);
+        let time = |case| mean(&transfers(&records, case, None)).unwrap();
+        let best = ["14kB", "16kB", "20kB", "32kB"].map(time).into_iter().fold(f64::MAX, f64::min);
+        for case in ["16kB", "20kB", "32kB"] {
+            assert!(time(case) < 1.02 * best, "{case}: {}", time(case));
+        }
+        assert!(time("10kB") > 1.1 * best && time("7kB") > time("10kB") && time("5kB") > time("7kB"));
+        assert!(rtt(&records, "32kB").unwrap() > 1.5 * rtt(&records, "14kB").unwrap());
+        assert!(best / time("auto") >= 0.97, "{} beside {best}", time("auto"));
+        assert!(rtt(&records, "auto").unwrap() < 1.15 * rtt(&records, "16kB").unwrap());
+    }
+
+    #[test]
+    fn after_a_stall_sending_resumes_within_one_and_a_half_round_trips() {
+        let records = runs("fig12", 1);
+        for (case, back) in [("aggregate-held", 98.0), ("aggregate-lost", 105.0)] {
+            let wait = resumed_after(&records, case, back).unwrap();
+            let rtt = rtt_between(&records, case, 60.0, 90.0).unwrap();
+            assert!(wait <= 1.5 * rtt, "{case}: {wait} s with round trips of {rtt} s");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The paper's figures, drawn from our runs.
+use super::Runs;
+use super::measures::*;
+use shorthaul_report::Unit;
+use shorthaul_report::plot::{Axis, Figure, Hue, Mark, Panel, Point, Series, Share};
+use shorthaul_scenario::Series as Measured;
+use shorthaul_sim::RunRecord;
+
+/// File names and figures of what was run.
+pub(super) fn all(runs: &Runs) -> Vec<(&'static str, Figure)> {
+    let draw = |name: &'static str, file, figure: fn(&[RunRecord]) -> Figure| {
+        runs.get(name).map(|records| (file, figure(records)))
+    };
+    [
+        draw("fig1", "figure-1", single_packets),
+        draw("fig2", "figure-2", |records| {
+            over_time(records, "Figure 2: the beginning of a direct download", &[""])
+        }),
+        draw("fig3", "figure-3", |records| {
+            over_time(records, "Figure 3: 600 kB directly, with a stall that loses", &[""])
+        }),
+        draw("fig4", "figure-4", |records| {
+            two_flows(records, "Figure 4: a direct download that joins another", &[""])
+        }),
+        draw("fig9", "figure-9", short_downloads),
+        draw("fig10", "figure-10", |records| {
+            two_flows(
+                records,
+                "Figure 10: a download that joins another after 30 s",
+                &["direct", "aggregate"],
+            )
+        }),
+        draw("fig11", "figure-11", windows),
+        draw("fig12", "figure-12", |records| {
+            over_time(records, "Figure 12: a stall of 8 s after 90 s", &["direct-held", "aggregate-held"])
+        }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn single_packets(records: &[RunRecord]) -> Figure {
+    let mut times = transfers(records, "", None);
+    times.sort_by(f64::total_cmp);
+    let count = times.len() as f64;
+    let points = times.iter().enumerate().map(|(i, time)| (*time, (i + 1) as f64 / count));
+    let panel = Panel::new("")
+        .x(Axis::new("time for 100 B up and 1024 B down", Unit::Seconds).from(0.0))
+        .y(Axis::new("share of the packets", Unit::Percent).from(0.0))
+        .series(Series::line("single packets", Hue::Blue).points(points));
+    Figure::new("Figure 1: delays of single packets over GPRS").panel(panel)
+}
+
+fn short_downloads(records: &[RunRecord]) -> Figure {
+    let mut panel = Panel::new("").x(Axis::new("size", Unit::Bytes).from(0.0)).y(Axis::new(
+        "transfer time",
+        Unit::Seconds,
+    )
+    .from(0.0));
+    for (case, label, hue) in [
+        ("direct", "direct", Hue::Vermillion),
+        ("aggregate", "aggregate, 14 kB", Hue::Blue),
+        ("auto", "aggregate, auto", Hue::Green),
+    ] {
+        let points = [5.0, 10.0, 15.0, 17.0, 20.0, 25.0, 30.0].into_iter().filter_map(|kb| {
+            let times = transfers(records, case, Some(kb));
+            let (mean, deviation) = (mean(&times)?, deviation(&times)?);
+            Some(Point::new(kb * 1e3, mean).within(mean - deviation, mean + deviation))
+        });
+        panel = panel.series(Series::new(label, Mark::LineAndDots, hue).points(points));
+    }
+    Figure::new("Figure 9: short downloads over GPRS")
+        .caption("Mean and standard deviation of 25 downloads.")
+        .panel(panel)
+}
+
+/// What each of two flows delivers over time, and what is in flight of it over the wireless link; the first seed.
+fn two_flows(records: &[RunRecord], title: &str, cases: &[&str]) -> Figure {
+    let mut figure = Figure::new(title).columns(cases.len()).share_y(Share::Row);
+    for (series, label) in [(Measured::Delivered, "delivered"), (Measured::InFlight, "in flight")] {
+        for case in cases {
+            let mut panel = Panel::new(case).x(Axis::new("time", Unit::Seconds).from(0.0)).y(Axis::new(
+                label,
+                Unit::Bytes,
+            )
+            .from(0.0));
+            if let Some((_, outcome)) = outcomes(records, case).next() {
+                for (flow, hue) in [("first", Hue::Blue), ("second", Hue::Vermillion)] {
+                    let subject =
+                        if series == Measured::Delivered { flow.to_owned() } else { wireless(outcome, flow) };
+                    let points = points(outcome, series, &subject).unwrap_or_default();
+                    panel = panel.series(Series::line(flow, hue).points(points.iter().copied()));
+                }
+            }
+            figure = figure.panel(panel);
+        }
+    }
+    figure
+}
+
+/// Round-trip time and data in flight of one flow over the wireless link; the first seed.
+fn over_time(records: &[RunRecord], title: &str, cases: &[&str]) -> Figure {
+    let mut figure = Figure::new(title).columns(cases.len()).share_y(Share::Row);
+    for (series, label, unit) in [
+        (Measured::InFlight, "in flight", Unit::Bytes),
+        (Measured::Rtt, "round-trip time", Unit::Seconds),
+        (Measured::Sequence, "sequence number", Unit::Bytes),
+    ] {
+        for case in cases {
+            let mut panel = Panel::new(case)
+                .x(Axis::new("time", Unit::Seconds).from(0.0))
+                .y(Axis::new(label, unit).from(0.0));
+            if let Some((_, outcome)) = outcomes(records, case).next() {
+                let points = points(outcome, series, &wireless(outcome, "file")).unwrap_or_default();
+                panel = panel.series(Series::line("", Hue::Blue).points(points.iter().copied()));
+            }
+            figure = figure.panel(panel);
+        }
+    }
+    figure
+}
+
+fn windows(records: &[RunRecord]) -> Figure {
+    const CASES: [(&str, f64); 8] = [
+        ("5kB", 5e3),
+        ("7kB", 7e3),
+        ("10kB", 10e3),
+        ("12kB", 12e3),
+        ("14kB", 14e3),
+        ("16kB", 16e3),
+        ("20kB", 20e3),
+        ("32kB", 32e3),
+    ];
+    let mut time = Panel::new("")
+        .x(Axis::new("window", Unit::Bytes).from(0.0))
+        .y(Axis::new("600 kB take", Unit::Seconds).from(0.0))
+        .series(Series::new("fixed", Mark::LineAndDots, Hue::Blue).points(
+            CASES.iter().filter_map(|(case, window)| Some((*window, mean(&transfers(records, case, None))?))),
+        ));
+    let mut round_trip = Panel::new("")
+        .x(Axis::new("window", Unit::Bytes).from(0.0))
+        .y(Axis::new("round-trip time", Unit::Seconds).from(0.0))
+        .series(
+            Series::new("fixed", Mark::LineAndDots, Hue::Blue)
+                .points(CASES.iter().filter_map(|(case, window)| Some((*window, rtt(records, case)?)))),
+        );
+    for case in ["auto", "direct"] {
+        if let (Some(seconds), Some(rtt)) = (mean(&transfers(records, case, None)), rtt(records, case)) {
+            time = time.reference(case, seconds);
+            round_trip = round_trip.reference(case, rtt);
+        }
+    }
+    Figure::new("Figure 11: 600 kB by the size of the shared window").panel(time).panel(round_trip)
+}

@@ -1,0 +1,207 @@
+//! What the paper states, beside ours.
+use super::Runs;
+use super::measures::*;
+use shorthaul_report::{Column, Stated, Table, Unit};
+use shorthaul_sim::RunRecord;
+
+/// All that was run has something to say about.
+pub(super) fn all(runs: &Runs) -> Vec<Stated> {
+    let mut found = Vec::new();
+    let mut of = |name: &str, say: fn(&[RunRecord]) -> Option<Vec<Stated>>| {
+        found.extend(runs.get(name).and_then(|records| say(records)).unwrap_or_default());
+    };
+    of("fig1", single_packets);
+    of("fig3", stall_without_proxy);
+    of("fig4", joining_without_proxy);
+    of("fig9", short_downloads);
+    of("fig10", joining);
+    of("fig11", windows);
+    of("fig12", stalls);
+    found
+}
+
+fn stated(what: &str, paper: &str, ours: String, remark: &str) -> Stated {
+    Stated { what: what.into(), paper: paper.into(), ours, remark: remark.into() }
+}
+
+fn seconds(value: f64) -> String {
+    Unit::Seconds.format(value)
+}
+
+fn percent(share: f64) -> String {
+    Unit::Percent.format(share)
+}
+
+fn single_packets(records: &[RunRecord]) -> Option<Vec<Stated>> {
+    let all = transfers(records, "", None);
+    let of = |share| percentile(all.clone(), share);
+    let ours = format!("{} to {}, median {}", seconds(of(0.01)?), seconds(of(0.99)?), seconds(of(0.5)?));
+    Some(vec![stated(
+        "Fig. 1: a packet of 100 B up and one of 1024 B down, far apart",
+        "1 to 4.3 s",
+        ours,
+        "down 0.6 to 3 s and up 0.4 to 1.3 s in the paper; a lone packet waits up to 1.2 s for others to bunch with",
+    )])
+}
+
+fn stall_without_proxy(records: &[RunRecord]) -> Option<Vec<Stated>> {
+    Some(vec![stated(
+        "Fig. 3: round-trip time of a direct transfer of 600 kB",
+        "tens of seconds",
+        seconds(rtt(records, "")?),
+        "a window of 64 kB",
+    )])
+}
+
+fn joining_without_proxy(records: &[RunRecord]) -> Option<Vec<Stated>> {
+    Some(vec![
+        stated(
+            "Fig. 4: the second flow's connection, direct",
+            "two SYN time-outs",
+            seconds(mean(&set_ups(records, "", "second"))?),
+            "",
+        ),
+        stated(
+            "Fig. 4: Jain's index while both run, direct",
+            "gross unfairness",
+            format!("{:.2}", shared_fairness(records, "")?),
+            "",
+        ),
+    ])
+}
+
+fn short_downloads(records: &[RunRecord]) -> Option<Vec<Stated>> {
+    let gain = |case: &str, kb| {
+        let time = |case| mean(&transfers(records, case, Some(kb)));
+        Some(1.0 - time(case)? / time("direct")?)
+    };
+    let mut found = Vec::new();
+    for kb in [5.0, 10.0, 15.0, 17.0, 20.0, 25.0, 30.0] {
+        let times = |case| {
+            let all = transfers(records, case, Some(kb));
+            Some(format!("{} ± {}", seconds(mean(&all)?), seconds(deviation(&all)?)))
+        };
+        let ours = format!(
+            "{} instead of {}: {} less, {} with auto",
+            times("aggregate")?,
+            times("direct")?,
+            percent(gain("aggregate", kb)?),
+            percent(gain("auto", kb)?)
+        );
+        found.push(stated(&format!("Fig. 9: {kb} kB"), "faster", ours, ""));
+    }
+    Some(found)
+}
+
+fn joining(records: &[RunRecord]) -> Option<Vec<Stated>> {
+    let both = |of: &dyn Fn(&str) -> Option<String>| {
+        Some(format!("{} instead of {}", of("aggregate")?, of("direct")?))
+    };
+    let [alone, shared] = outstanding_of_first(records, "aggregate")?;
+    Some(vec![
+        stated(
+            "Fig. 10: the second flow's connection",
+            "quickly",
+            both(&|case| Some(seconds(mean(&set_ups(records, case, "second"))?)))?,
+            "",
+        ),
+        stated(
+            "Fig. 10: 50 kB of the second flow take",
+            "its fair share",
+            both(&|case| Some(seconds(mean(&transfers_of(records, case, "second"))?)))?,
+            "",
+        ),
+        stated(
+            "Fig. 10: Jain's index while both run",
+            "fair",
+            both(&|case| Some(format!("{:.3}", shared_fairness(records, case)?)))?,
+            "",
+        ),
+        stated(
+            "Fig. 10: the first flow's outstanding data, alone and beside the second",
+            "about half",
+            format!("{}, then {}", Unit::Bytes.format(alone), Unit::Bytes.format(shared)),
+            "",
+        ),
+    ])
+}
+
+fn windows(records: &[RunRecord]) -> Option<Vec<Stated>> {
+    let time = |case: &str| mean(&transfers(records, case, None));
+    let mut found = Vec::new();
+    for (case, paper) in [
+        ("5kB", "slower"),
+        ("7kB", "slower"),
+        ("10kB", "155 s"),
+        ("12kB", "155 s"),
+        ("14kB", "155 s"),
+        ("16kB", "155 s"),
+        ("20kB", "155 s"),
+        ("32kB", "155 s, round trips as without proxy"),
+        ("auto", ""),
+        ("direct", "155 s"),
+    ] {
+        let ours = format!("{}, round trips of {}", seconds(time(case)?), seconds(rtt(records, case)?));
+        let remark = match case {
+            "10kB" => "the effective product of this model of the link is 14 kB, not 10",
+            _ => "",
+        };
+        found.push(stated(&format!("Fig. 11: 600 kB, {case}"), paper, ours, remark));
+    }
+    let best = ["14kB", "16kB", "20kB", "32kB"].into_iter().filter_map(time).reduce(f64::min)?;
+    let unloaded = rtt(records, "one-segment")?;
+    found.push(stated(
+        "auto: throughput of the best fixed window; round trip of the unloaded one",
+        "≥ 0.97; ≤ 1.5 are asked for",
+        format!("{:.3}; {:.2}", best / time("auto")?, rtt(records, "auto")? / unloaded),
+        "of the fixed windows, none on this link does both; unloaded is one segment at a time",
+    ));
+    Some(found)
+}
+
+fn stalls(records: &[RunRecord]) -> Option<Vec<Stated>> {
+    let mut found = Vec::new();
+    for (case, back, what) in [
+        ("aggregate-held", 98.0, "a stall of 8 s that delays"),
+        ("auto-held", 98.0, "the same, auto"),
+        ("direct-held", 98.0, "the same, direct"),
+        ("aggregate-lost", 105.0, "a stall of 15 s that loses"),
+        ("auto-lost", 105.0, "the same, auto"),
+        ("direct-lost", 105.0, "the same, direct"),
+    ] {
+        let wait = resumed_after(records, case, back)?;
+        let round_trip = rtt_between(records, case, 60.0, 90.0)?;
+        let whole = mean(&transfers(records, case, None))?;
+        let paper = if case == "aggregate-held" { "swift, one retransmission" } else { "" };
+        found.push(stated(
+            &format!("Fig. 12: {what}: data arrives again after"),
+            paper,
+            format!("{}, {:.1} round trips; 600 kB in {}", seconds(wait), wait / round_trip, seconds(whole)),
+            "",
+        ));
+    }
+    Some(found)
+}
+
+/// The same proxy on links of today.
+pub(super) fn modern(runs: &Runs) -> Option<Table> {
+    let mut table = Table::new([
+        Column::left("link"),
+        Column::left("how"),
+        Column::right("link carried"),
+        Column::right("queue, 95 %"),
+        Column::right("page of 6 × 30 kB, mean"),
+    ]);
+    let mut any = false;
+    for (name, records) in runs.iter().filter(|(name, _)| name.starts_with("modern")) {
+        for case in ["direct-cubic", "direct-bbr", "split-cubic", "auto-cubic", "auto-bbr"] {
+            let Some(carried) = carried(records, case) else { continue };
+            let queue = percentile(queue_delays(records, case), 0.95).map_or(String::new(), seconds);
+            let page = mean(&transfers_of(records, case, "page")).map_or(String::new(), seconds);
+            let carried = Unit::BitsPerSecond.format(carried);
+            table.row([name, case, carried.as_str(), queue.as_str(), page.as_str()]);
+            any = true;
+        }
+    }
+    any.then_some(table)
+}

@@ -1,0 +1,154 @@
+//! Numbers out of runs.
+use shorthaul_scenario::Series;
+use shorthaul_sim::{FlowOutcome, Outcome, RunRecord};
+
+/// Who sends over the wireless link where the gateway splits.
+const PROXY: &str = "@proxy";
+
+/// The outcomes of a case; of all runs where there are no cases.
+pub fn outcomes<'a>(
+    records: &'a [RunRecord],
+    case: &'a str,
+) -> impl Iterator<Item = (&'a RunRecord, &'a Outcome)> {
+    records
+        .iter()
+        .filter(move |record| record.case.as_deref().is_none_or(|own| own == case))
+        .filter_map(|record| Some((record, record.outcome.as_ref()?)))
+}
+
+/// The mean over the runs of a case, of those that have a value.
+fn mean_over(records: &[RunRecord], case: &str, of: impl Fn(&Outcome) -> Option<f64>) -> Option<f64> {
+    mean(&outcomes(records, case).filter_map(|(_, outcome)| of(outcome)).collect::<Vec<_>>())
+}
+
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// The value below which a share of the values lies.
+pub fn percentile(mut values: Vec<f64>, share: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    values.get(((values.len() as f64 * share) as usize).min(last)).copied()
+}
+
+/// The size of downloads that a run has, in kilobytes.
+pub fn size_of(record: &RunRecord) -> Option<f64> {
+    record.values.first()?.1.trim_matches('"').strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// How long transfers took, in seconds; of one size where there are several.
+pub fn transfers(records: &[RunRecord], case: &str, kb: Option<f64>) -> Vec<f64> {
+    outcomes(records, case)
+        .filter(|(record, _)| kb.is_none_or(|kb| size_of(record) == Some(kb)))
+        .flat_map(|(_, outcome)| outcome.flows.iter().flat_map(|flow| flow.transfers.clone()))
+        .collect()
+}
+
+fn flows<'a>(
+    records: &'a [RunRecord],
+    case: &'a str,
+    name: &'a str,
+) -> impl Iterator<Item = &'a FlowOutcome> {
+    outcomes(records, case)
+        .flat_map(move |(_, outcome)| outcome.flows.iter().filter(move |flow| flow.name.starts_with(name)))
+}
+
+/// How long the transfers of the flows whose names begin so took, in seconds.
+pub fn transfers_of(records: &[RunRecord], case: &str, name: &str) -> Vec<f64> {
+    flows(records, case, name).flat_map(|flow| flow.transfers.clone()).collect()
+}
+
+/// How long their connections took to be established, in seconds.
+pub fn set_ups(records: &[RunRecord], case: &str, name: &str) -> Vec<f64> {
+    flows(records, case, name).flat_map(|flow| flow.set_ups.clone()).collect()
+}
+
+/// Values over time of a subject, in one run.
+pub fn points<'a>(outcome: &'a Outcome, series: Series, subject: &str) -> Option<&'a [(f64, f64)]> {
+    let found = outcome.series.iter().find(|own| own.series == series && own.subject == subject);
+    found.map(|own| own.points.as_slice())
+}
+
+/// The name of who sends over the wireless link: the gateway, or the server where there is none that splits.
+pub fn wireless(outcome: &Outcome, flow: &str) -> String {
+    let split = format!("{flow}{PROXY}");
+    if outcome.series.iter().any(|own| own.subject == split) { split } else { flow.to_owned() }
+}
+
+fn mean_of(points: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
+    let within = points.iter().filter(|(at, _)| (from..to).contains(at));
+    mean(&within.map(|(_, value)| *value).collect::<Vec<_>>())
+}
+
+/// The mean of the smoothed round-trip times over the wireless link between two times.
+pub fn rtt_between(records: &[RunRecord], case: &str, from: f64, to: f64) -> Option<f64> {
+    mean_over(records, case, |outcome| {
+        mean_of(points(outcome, Series::Rtt, &wireless(outcome, "file"))?, from, to)
+    })
+}
+
+/// The same but for the beginning.
+pub fn rtt(records: &[RunRecord], case: &str) -> Option<f64> {
+    rtt_between(records, case, 20.0, f64::MAX)
+}
+
+/// How long after the link is back, at `back` seconds, the sender's next byte is on its way: when the bytes that it has
+/// sent or that were delivered grow again.
+pub fn resumed_after(records: &[RunRecord], case: &str, back: f64) -> Option<f64> {
+    mean_over(records, case, |outcome| {
+        let points = points(outcome, Series::Delivered, "file")?;
+        let before = points.iter().rev().find(|(at, _)| *at <= back)?.1;
+        points.iter().find(|(at, delivered)| *at > back && *delivered > before).map(|(at, _)| at - back)
+    })
+}
+
+/// Jain's index of what the first and the second flow got while both ran, from the second one's first byte to its last.
+pub fn shared_fairness(records: &[RunRecord], case: &str) -> Option<f64> {
+    mean_over(records, case, |outcome| {
+        let [first, second] = ["first", "second"].map(|name| points(outcome, Series::Delivered, name));
+        let (first, second) = (first?, second?);
+        let whole = second.last()?.1;
+        let from = second.iter().find(|(_, delivered)| *delivered > 0.0)?.0;
+        let to = second.iter().find(|(_, delivered)| *delivered >= whole)?.0;
+        let at = |points: &[(f64, f64)], time: f64| {
+            points.iter().rev().find(|(at, _)| *at <= time).map_or(0.0, |(_, delivered)| *delivered)
+        };
+        let (a, b) = (at(first, to) - at(first, from), at(second, to) - at(second, from));
+        Some((a + b).powi(2) / (2.0 * (a * a + b * b)))
+    })
+}
+
+/// Bytes of the first flow that are in flight over the wireless link: in the 15 s before the second one joins, and while
+/// both run.
+pub fn outstanding_of_first(records: &[RunRecord], case: &str) -> Option<[f64; 2]> {
+    let between = |from, to| {
+        mean_over(records, case, |outcome| {
+            mean_of(points(outcome, Series::InFlight, &wireless(outcome, "first"))?, from, to)
+        })
+    };
+    Some([between(15.0, 30.0)?, between(38.0, 48.0)?])
+}
+
+/// What a queue's delays were, of all samples from 5 s on.
+pub fn queue_delays(records: &[RunRecord], case: &str) -> Vec<f64> {
+    let of = |outcome: &Outcome| {
+        let points = points(outcome, Series::QueueDelay, "proxy>phone").unwrap_or_default();
+        points.iter().filter(|(at, _)| *at >= 5.0).map(|(_, delay)| *delay).collect::<Vec<_>>()
+    };
+    outcomes(records, case).flat_map(|(_, outcome)| of(outcome)).collect()
+}
+
+/// Bits that the link to the phone delivered, a second.
+pub fn carried(records: &[RunRecord], case: &str) -> Option<f64> {
+    mean_over(records, case, |outcome| {
+        let link = outcome.links.iter().find(|link| link.name == "proxy>phone")?;
+        Some(link.delivered_bytes as f64 * 8.0 / outcome.ended_at)
+    })
+}

@@ -1,0 +1,466 @@
+//! What the connections of a mobile host share: window, losses, stalls, turns and memory.
+use shorthaul_proxy::{AggregateConfig, Clamp, Class, Gateway, GatewayConfig};
+use shorthaul_types::{Bytes, SeqNum, Time};
+use shorthaul_wire::{
+    IpHeader, Ipv4Header, Machine, Packet, Payload, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment,
+    TxBatch,
+};
+use std::collections::BTreeMap;
+
+const MSS: u32 = 1000;
+const SERVER: [u8; 4] = [192, 0, 2, 1];
+
+/// Mobile hosts 10.0.x.y behind a gateway, and a server. A connection is named by host and port.
+struct Site {
+    gateway: Gateway,
+    now: Time,
+    /// Toward the mobile hosts: what was sent, by connection, in order: offset and length.
+    down: Vec<(Time, (u16, u16), u32, u32)>,
+    /// Toward the server: the acknowledgment and right edge that it was told last.
+    told: BTreeMap<(u16, u16), (u32, u32)>,
+    resets: usize,
+}
+
+fn ip(src: [u8; 4], dst: [u8; 4]) -> IpHeader {
+    let (src, dst) = (src.into(), dst.into());
+    IpHeader::V4(Ipv4Header { src, dst, tos: 0, ttl: 64, id: 0, dont_fragment: true })
+}
+
+fn address(host: u16) -> [u8; 4] {
+    let [high, low] = host.to_be_bytes();
+    [10, 0, high, low]
+}
+
+impl Site {
+    fn new(aggregate: AggregateConfig) -> Site {
+        Site::with(GatewayConfig { aggregate: Some(aggregate), ..GatewayConfig::default() })
+    }
+
+    fn with(config: GatewayConfig) -> Site {
+        let gateway = Gateway::new(config);
+        Site { gateway, now: Time::from_secs(1), down: Vec::new(), told: BTreeMap::new(), resets: 0 }
+    }
+
+    fn clamped(bytes: u64) -> Site {
+        Site::new(config(bytes))
+    }
+
+    fn flush(&mut self) {
+        let mut out = TxBatch::new();
+        while self.gateway.poll_transmit(self.now, &mut out) {}
+        while self.gateway.poll_custody().is_some() {}
+        for (port, packet) in out {
+            let Some(tcp) = packet.as_tcp() else { continue };
+            if tcp.header.flags.contains(TcpFlags::RST) {
+                self.resets += 1;
+                continue;
+            }
+            let (mobile, name) = match (port, packet.ip.src(), packet.ip.dst()) {
+                (Gateway::EDGE, _, dst) => (dst, tcp.header.dst_port),
+                (_, src, _) => (src, tcp.header.src_port),
+            };
+            let std::net::IpAddr::V4(v4) = mobile else { continue };
+            let [_, _, high, low] = v4.octets();
+            let flow = (u16::from_be_bytes([high, low]), name);
+            if port == Gateway::EDGE && !tcp.payload.is_empty() {
+                let offset = tcp.header.seq.0 - 100;
+                self.down.push((self.now, flow, offset, tcp.payload.len() as u32));
+            } else if port == Gateway::WAN && !tcp.header.flags.contains(TcpFlags::SYN) {
+                let ack = tcp.header.ack.0 - 100;
+                self.told.insert(flow, (ack, ack + u32::from(tcp.header.window)));
+            }
+        }
+    }
+
+    fn hand_in(&mut self, port: shorthaul_types::PortId, packet: Packet) {
+        self.gateway.handle_timeout(self.now);
+        self.gateway.handle_packet(self.now, port, packet);
+        self.flush();
+    }
+
+    /// Opens a connection of a mobile host, with a round trip of 100 ms to it and one of 10 ms to the server.
+    fn open(&mut self, flow: (u16, u16)) {
+        self.mobile_says(flow, TcpFlags::SYN, 0, &[]);
+        self.wait(10);
+        self.server_says(flow, TcpFlags::SYN | TcpFlags::ACK, 0, 0);
+        self.wait(100);
+        self.mobile_says(flow, TcpFlags::ACK, 1, &[]);
+    }
+
+    fn header(flags: TcpFlags, ports: (u16, u16), seq: u32, ack: u32) -> TcpHeader {
+        let options = if flags.contains(TcpFlags::SYN) {
+            TcpOptions { mss: Some(MSS as u16), sack_permitted: true, ..TcpOptions::default() }
+        } else {
+            TcpOptions::default()
+        };
+        TcpHeader {
+            src_port: ports.0,
+            dst_port: ports.1,
+            seq: SeqNum(100 + seq),
+            ack: SeqNum(100 + ack),
+            flags,
+            window: 60_000,
+            options,
+            ..TcpHeader::default()
+        }
+    }
+
+    /// An acknowledgment of everything before `ack`, with reports.
+    fn mobile_says(&mut self, flow: (u16, u16), flags: TcpFlags, ack: u32, reports: &[(u32, u32)]) {
+        self.mobile_says_with_window(flow, flags, ack, reports, 60_000);
+    }
+
+    fn mobile_says_with_window(
+        &mut self,
+        flow: (u16, u16),
+        flags: TcpFlags,
+        ack: u32,
+        reports: &[(u32, u32)],
+        window: u16,
+    ) {
+        let seq = u32::from(!flags.contains(TcpFlags::SYN));
+        let mut header = Site::header(flags, (flow.1, 80), seq, ack);
+        header.window = window;
+        for &(left, right) in reports {
+            header.options.sack.push(SackBlock { left: SeqNum(100 + left), right: SeqNum(100 + right) });
+        }
+        let segment = TcpSegment { header, ..TcpSegment::default() };
+        self.hand_in(Gateway::EDGE, Packet::tcp(ip(address(flow.0), SERVER), segment));
+    }
+
+    fn server_says(&mut self, flow: (u16, u16), flags: TcpFlags, offset: u32, bytes: usize) {
+        let header = Site::header(flags, (80, flow.1), offset, 1);
+        let payload = if bytes == 0 { Default::default() } else { Payload::copy_of(&vec![7; bytes]).into() };
+        let segment = TcpSegment { header, payload, gso_size: None };
+        self.hand_in(Gateway::WAN, Packet::tcp(ip(SERVER, address(flow.0)), segment));
+    }
+
+    /// The server sends as many full segments, from `offset` on.
+    fn send(&mut self, flow: (u16, u16), offset: u32, segments: u32) {
+        for i in 0..segments {
+            self.server_says(flow, TcpFlags::ACK, offset + i * MSS, MSS as usize);
+        }
+    }
+
+    /// Time passes, with a call at each deadline.
+    fn wait(&mut self, ms: u64) {
+        let end = self.now + std::time::Duration::from_millis(ms);
+        for _ in 0..100_000 {
+            match self.gateway.poll_timeout().filter(|deadline| deadline.at <= end) {
+                Some(deadline) => self.now = self.now.max(deadline.at),
+                None => {
+                    self.now = end;
+                    return;
+                }
+            }
+            self.gateway.handle_timeout(self.now);
+            self.flush();
+        }
+        panic!("a deadline does not go away: {:?}", self.gateway.poll_timeout());
+    }
+
+    /// What was sent to the mobile hosts since the last call.
+    fn sent(&mut self) -> Vec<((u16, u16), u32, u32)> {
+        self.down.drain(..).map(|(_, flow, offset, len)| (flow, offset, len)).collect()
+    }
+
+    fn in_flight(&self, host: usize) -> u64 {
+        self.gateway.hosts().nth(host).unwrap().in_flight
+    }
+}
+
+fn config(bytes: u64) -> AggregateConfig {
+    AggregateConfig { clamp: Clamp::Fixed(Bytes(bytes)), interactive: Bytes(0), ..AggregateConfig::default() }
+}
+
+const A: (u16, u16) = (1, 5001);
+const B: (u16, u16) = (1, 5002);
+const OTHER: (u16, u16) = (2, 5001);
+
+#[test]
+fn connections_of_a_host_share_the_window_equally_and_other_hosts_have_their_own() {
+    let mut site = Site::clamped(10_000);
+    for flow in [A, B, OTHER] {
+        site.open(flow);
+    }
+    for flow in [A, B, OTHER] {
+        site.send(flow, 1, 20);
+    }
+    site.wait(300);
+    let sent = site.sent();
+    let of = |flow| sent.iter().filter(|s| s.0 == flow).map(|s| u64::from(s.2)).sum::<u64>();
+    assert_eq!(of(A) + of(B), 10_000, "no slow start, and no more than the window");
+    assert_eq!(of(OTHER), 10_000);
+    assert_eq!((site.in_flight(0), site.in_flight(1)), (10_000, 10_000));
+    assert!(of(A).abs_diff(of(B)) <= 2_000, "{sent:?}");
+    // An acknowledgment lets exactly as much out, of both, whosever it was.
+    site.mobile_says(A, TcpFlags::ACK, 2001, &[]);
+    site.wait(100);
+    let sent = site.sent();
+    assert_eq!(sent.iter().map(|s| s.2).sum::<u32>(), 2000, "{sent:?}");
+    assert!(sent.iter().any(|s| s.0 == B), "{sent:?}");
+}
+
+#[test]
+fn the_first_burst_is_spread_over_the_round_trip() {
+    let mut site = Site::clamped(20_000);
+    site.open(A);
+    site.send(A, 1, 40);
+    assert!(site.down.len() <= 4, "{} segments at once", site.down.len());
+    site.wait(100);
+    assert_eq!(site.down.len(), 20);
+}
+
+#[test]
+fn after_an_idle_time_the_window_is_what_it_was() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.send(A, 1, 10);
+    site.wait(100);
+    site.mobile_says(A, TcpFlags::ACK, 10_001, &[]);
+    site.wait(60_000);
+    site.sent();
+    site.send(A, 10_001, 30);
+    site.wait(100);
+    assert_eq!(site.sent().len(), 10);
+}
+
+#[test]
+fn a_stall_is_probed_with_one_segment_at_equal_distances_and_the_first_answer_restores_the_window() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.open(B);
+    site.send(A, 1, 20);
+    site.send(B, 1, 20);
+    site.wait(300);
+    site.sent();
+    site.wait(8_000);
+    let times: Vec<Time> = site.down.iter().map(|(at, ..)| *at).collect();
+    assert!(site.down.iter().all(|(_, _, _, len)| *len == MSS), "one segment at a time: {:?}", site.down);
+    let gaps: Vec<u64> = times.windows(2).map(|w| w[1].saturating_since(w[0]).as_millis() as u64).collect();
+    let steady = &gaps[..14];
+    assert!(steady.iter().all(|gap| (140..=170).contains(gap)), "1.5 round trips of 100 ms: {gaps:?}");
+    assert!(site.gateway.hosts().next().unwrap().stalled);
+    // While the link is stalled, the servers are invited to nothing more.
+    let before = site.told[&A].1;
+    site.send(A, 20_001, 20);
+    assert_eq!(site.told[&A].1, before);
+    site.sent();
+    // The link is back: it answers the first segment of one of them.
+    site.mobile_says(A, TcpFlags::ACK, 1001, &[]);
+    site.mobile_says(A, TcpFlags::ACK, 5001, &[]);
+    site.wait(150);
+    assert!(!site.gateway.hosts().next().unwrap().stalled);
+    assert!(site.sent().len() >= 4, "the window is open again");
+}
+
+#[test]
+fn a_loss_of_one_connection_shows_in_the_deliveries_of_another() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.open(B);
+    site.send(A, 1, 1);
+    site.wait(20);
+    site.send(B, 1, 6);
+    site.wait(80);
+    site.sent();
+    // A's only segment is lost: nothing of its own would ever show it.
+    for i in 1..=3 {
+        site.wait(10);
+        site.mobile_says(B, TcpFlags::ACK, 1 + i * 2 * MSS, &[]);
+        assert_eq!(site.sent(), [], "its acknowledgment may only be delayed");
+    }
+    site.wait(250);
+    assert_eq!(site.sent(), [(A, 1, MSS)]);
+    assert!(!site.gateway.hosts().next().unwrap().stalled, "without a timeout");
+}
+
+#[test]
+fn two_acknowledgments_are_not_enough() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.open(B);
+    site.send(A, 1, 1);
+    site.wait(20);
+    site.send(B, 1, 6);
+    site.wait(80);
+    site.sent();
+    site.mobile_says(B, TcpFlags::ACK, 1 + 2 * MSS, &[]);
+    site.mobile_says(B, TcpFlags::ACK, 1 + 4 * MSS, &[]);
+    site.wait(250);
+    assert_eq!(site.sent(), []);
+}
+
+#[test]
+fn what_is_reported_is_not_sent_again_and_the_window_stays() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.send(A, 1, 30);
+    site.wait(100);
+    site.sent();
+    // The first and the third are lost; four others arrive.
+    site.mobile_says(A, TcpFlags::ACK, 1, &[(1001, 2001)]);
+    site.mobile_says(A, TcpFlags::ACK, 1, &[(3001, 5001), (1001, 2001)]);
+    site.mobile_says(A, TcpFlags::ACK, 1, &[(3001, 6001), (1001, 2001)]);
+    site.wait(60);
+    let again: Vec<u32> = site.sent().iter().filter(|s| s.1 < 10_001).map(|s| s.1).collect();
+    assert_eq!(again, [1, 2001]);
+    assert_eq!(
+        site.in_flight(0),
+        10_000,
+        "what is lost is no longer in flight, and new data takes its place"
+    );
+}
+
+#[test]
+fn a_small_receive_window_is_never_overrun() {
+    let mut site = Site::clamped(50_000);
+    site.mobile_says_with_window(A, TcpFlags::SYN, 0, &[], 5_392);
+    site.wait(10);
+    site.server_says(A, TcpFlags::SYN | TcpFlags::ACK, 0, 0);
+    site.wait(100);
+    site.mobile_says_with_window(A, TcpFlags::ACK, 1, &[], 5_392);
+    site.send(A, 1, 30);
+    site.wait(100);
+    let end = site.sent().iter().map(|s| s.1 + s.2).max().unwrap();
+    assert!((5_001..=5_393).contains(&end), "{end}");
+}
+
+#[test]
+fn an_abort_drops_what_is_queued_and_gives_its_part_of_the_window_to_the_others() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.open(B);
+    site.send(A, 1, 30);
+    site.wait(100);
+    site.send(B, 1, 20);
+    site.wait(20);
+    site.sent();
+    let held = site.gateway.allocated();
+    site.mobile_says(A, TcpFlags::RST | TcpFlags::ACK, 1, &[]);
+    assert_eq!(site.resets, 1, "the server is told");
+    assert!(site.gateway.allocated() + 25_000 < held, "{} of {held}", site.gateway.allocated());
+    site.wait(100);
+    let sent = site.sent();
+    assert_eq!(sent.len(), 10, "{sent:?}");
+    assert!(sent.iter().all(|s| s.0 == B));
+}
+
+#[test]
+fn small_writes_that_wait_leave_in_full_segments() {
+    let mut site = Site::clamped(3_000);
+    site.open(A);
+    site.send(A, 1, 3);
+    for i in 0..20 {
+        site.server_says(A, TcpFlags::ACK, 3_001 + 100 * i, 100);
+    }
+    site.wait(100);
+    site.sent();
+    site.mobile_says(A, TcpFlags::ACK, 3_001, &[]);
+    site.wait(100);
+    let lengths: Vec<u32> = site.sent().iter().map(|s| s.2).collect();
+    assert_eq!(lengths, [1000, 1000], "twenty writes of 100 bytes");
+}
+
+#[test]
+fn priorities_are_strict_and_tickets_are_shares() {
+    let class = |name: &str, priority, tickets, port| Class {
+        name: name.into(),
+        priority,
+        tickets,
+        ports: vec![port],
+        dscp: Vec::new(),
+    };
+    let classes = vec![class("first", 0, 1, 5001), class("three", 1, 3, 5002), class("one", 1, 1, 5003)];
+    let mut site = Site::new(AggregateConfig { classes, ..config(8_000) });
+    let flows = [(1, 5001), (1, 5002), (1, 5003)];
+    flows.into_iter().for_each(|flow| site.open(flow));
+    site.send(flows[1], 1, 40);
+    site.send(flows[2], 1, 40);
+    site.wait(200);
+    site.send(flows[0], 1, 4);
+    site.sent();
+    // Each full window is acknowledged; what comes next is looked at.
+    let mut acked: BTreeMap<(u16, u16), u32> = flows.into_iter().map(|flow| (flow, 1)).collect();
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        for flow in flows {
+            let next = acked[&flow] + 2 * MSS;
+            acked.insert(flow, next);
+            if flow != flows[0] {
+                site.mobile_says(flow, TcpFlags::ACK, next, &[]);
+            }
+            site.wait(30);
+            order.extend(site.sent().into_iter().map(|s| s.0));
+        }
+    }
+    assert!(order[..4].iter().all(|flow| *flow == flows[0]), "{order:?}");
+    let count = |flow| order.iter().filter(|f| **f == flow).count();
+    assert!(count(flows[1]) >= 2 * count(flows[2]), "{order:?}");
+}
+
+#[test]
+fn the_beginning_of_a_response_goes_before_a_bulk_transfer() {
+    let mut site = Site::new(AggregateConfig { interactive: Bytes(2_000), ..config(4_000) });
+    site.open(A);
+    site.send(A, 1, 40);
+    site.wait(100);
+    site.open(B);
+    site.send(B, 1, 1);
+    site.sent();
+    site.mobile_says(A, TcpFlags::ACK, 1001, &[]);
+    site.wait(50);
+    assert_eq!(site.sent(), [(B, 1, MSS)], "the very next segment is the new connection's");
+}
+
+#[test]
+fn a_fin_is_acknowledged_when_the_mobile_host_has_acknowledged_it() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.server_says(A, TcpFlags::ACK | TcpFlags::FIN, 1, 500);
+    site.wait(50);
+    assert_eq!(site.told[&A].0, 501, "the data is acknowledged early, and the FIN is not");
+    site.mobile_says(A, TcpFlags::ACK, 501, &[]);
+    assert_eq!(site.told[&A].0, 501);
+    site.mobile_says(A, TcpFlags::ACK, 502, &[]);
+    assert_eq!(site.told[&A].0, 502);
+}
+
+#[test]
+fn a_thousand_hosts_with_ten_connections_each_stay_within_their_memory_when_every_link_stalls() {
+    const BOUND: u64 = 64_000;
+    let aggregate = AggregateConfig { host_buffer: Bytes(BOUND), ..config(10_000) };
+    let mut site = Site::with(GatewayConfig {
+        aggregate: Some(aggregate),
+        memory: Bytes(40 << 20),
+        ..GatewayConfig::default()
+    });
+    let flows: Vec<(u16, u16)> =
+        (0..1000).flat_map(|host| (0..10).map(move |port| (host, 5000 + port))).collect();
+    for &flow in &flows {
+        site.mobile_says(flow, TcpFlags::SYN, 0, &[]);
+        site.server_says(flow, TcpFlags::SYN | TcpFlags::ACK, 0, 0);
+        site.mobile_says(flow, TcpFlags::ACK, 1, &[]);
+    }
+    // Every server sends all that it is invited to, and no mobile host ever answers.
+    let mut offered: BTreeMap<(u16, u16), u32> = BTreeMap::new();
+    for _ in 0..3 {
+        for &flow in &flows {
+            let from = offered.get(&flow).copied().unwrap_or(1);
+            let edge = site.told.get(&flow).map_or(20_001, |(_, edge)| *edge).min(from + 20 * MSS);
+            for offset in (from..edge.saturating_sub(MSS)).step_by(MSS as usize) {
+                site.server_says(flow, TcpFlags::ACK, offset, MSS as usize);
+                offered.insert(flow, offset + MSS);
+            }
+        }
+        site.wait(500);
+        let most = site.gateway.hosts().map(|host| host.held).max().unwrap();
+        assert!(most <= BOUND, "{most} bytes for one host");
+        assert!(site.gateway.allocated() <= 40 << 20, "{}", site.gateway.allocated());
+    }
+    assert_eq!(site.gateway.hosts().count(), 1000);
+    site.sent();
+    site.wait(1_000);
+    let probes = site.sent().len();
+    assert!(probes <= 1000 * 100, "one probe a host at a time: {probes}");
+}
