@@ -27,11 +27,10 @@ pub struct Args {
     /// Where sessions would go: a host or host:port (port 443 if none is given)
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "make_key")]
     target: Option<String>,
-    /// The network's keys: a file with 64 hexadecimal digits on each line; the first signs
-    #[arg(long, value_name = "FILE", required_unless_present = "make_key")]
-    key: Option<PathBuf>,
+    #[command(flatten)]
+    keys: KeyArgs,
     /// Write a new key into a file that is not there yet, and do nothing else
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "key"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "key", "secret"])]
     make_key: Option<PathBuf>,
     /// The UDP port of responders
     #[arg(long, value_name = "PORT", default_value_t = PORT)]
@@ -68,6 +67,29 @@ pub struct Args {
     /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
+}
+
+/// By what members of a network know each other.
+#[derive(clap::Args, Clone, Debug)]
+pub struct KeyArgs {
+    /// The network's secret, as `shorthaul secret` makes it
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    secret: Option<PathBuf>,
+    /// Instead, keys of discovery alone: 64 hexadecimal digits on each line; the first signs
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+}
+
+impl KeyArgs {
+    /// The keys that were named.
+    pub fn read(&self) -> Result<Keyring> {
+        match (&self.secret, &self.key) {
+            (Some(file), _) | (None, Some(file)) => Ok(Keyring::read(file)?),
+            (None, None) => {
+                bail!("name the network's secret with --secret FILE; `shorthaul secret` makes one")
+            }
+        }
+    }
 }
 
 /// Who knows relays beside the way.
@@ -150,9 +172,7 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.make_key {
         return make_key(path);
     }
-    let (Some(text), Some(key)) = (&args.target, &args.key) else {
-        bail!("give a host, and the network's key with --key FILE");
-    };
+    let Some(text) = &args.target else { bail!("give a host, such as server.example:443") };
     let target = resolve(text)?;
     let facts = Facts { loss: args.loss, rate: args.rate, window: args.window, model: args.model.clone() };
     let finder = Finder::new(FinderConfig {
@@ -160,7 +180,7 @@ pub fn run(args: &Args) -> Result<()> {
         directories: args.directories.open()?,
         patience: Patience::default(),
         facts: facts.clone(),
-        ..FinderConfig::new(Keyring::read(key)?)
+        ..FinderConfig::new(args.keys.read()?)
     })?;
     for error in finder.listed().1 {
         eprintln!("{error}");

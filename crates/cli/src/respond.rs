@@ -1,27 +1,23 @@
 //! `shorthaul respond`: answer the probes of `shorthaul discover`.
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use shorthaul_relay::discovery::directory::{Registered, Registration};
-use shorthaul_relay::discovery::{
-    Answering, AnsweringConfig, Identity, Keyring, Load, PORT, ResponderConfig,
-};
+use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Load, PORT, ResponderConfig};
 use shorthaul_types::Bytes;
 
-use crate::discover::EtcdArgs;
+use crate::discover::{EtcdArgs, KeyArgs};
 
 /// Answer probes: at a destination, or for a relay of this host
 ///
-/// A destination needs no more than `--key`. With `--relay` this host is offered as a relay to
+/// A destination needs no more than `--secret`. With `--relay` this host is offered as a relay to
 /// those who ask it, and with `--on-path` also to those whose probes it forwards. Runs until it is
 /// stopped.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The network's keys: a file with 64 hexadecimal digits on each line; the first signs
-    #[arg(long, value_name = "FILE")]
-    key: PathBuf,
+    #[command(flatten)]
+    keys: KeyArgs,
     /// The UDP address to answer at
     #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, PORT)))]
     listen: SocketAddr,
@@ -54,7 +50,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let relay = args.relay.map(|session| Identity::relay(session, &args.name));
-    let responder = ResponderConfig::new(Keyring::read(&args.key)?, relay);
+    let responder = ResponderConfig::new(args.keys.read()?, relay);
     let mut config = AnsweringConfig { listen: args.listen, ..AnsweringConfig::new(responder, args.on_path) };
     if args.measure_private {
         config.may_measure = std::sync::Arc::new(|_| true);

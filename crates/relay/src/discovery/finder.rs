@@ -45,6 +45,9 @@ pub struct FinderConfig {
     pub facts: Facts,
     /// When relays are used, and how many.
     pub selection: Selection,
+    /// What a client's session is taken for, which does not say how much it will carry: then it waits for relays to be looked
+    /// for, where that can pay. `None`: it goes direct at once, and the next one has the table.
+    pub assumed_size: Option<Bytes>,
 }
 
 impl FinderConfig {
@@ -58,6 +61,7 @@ impl FinderConfig {
             patience: Patience { timeout: Duration::from_millis(500), tries: 2 },
             facts: Facts::default(),
             selection: Selection::default(),
+            assumed_size: None,
         }
     }
 }
@@ -384,7 +388,7 @@ impl Finder {
         // Relays resolve names themselves; a name that has no address here is their business.
         let target = destination.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
         let Some(target) = target else { return vec![Route::direct()] };
-        let choice = self.best_route(target, None);
+        let choice = self.best_route(target, self.config.assumed_size);
         let Some(ranking) = &choice.ranking else { return vec![Route::direct()] };
         let route = |hops: &[SocketAddr], forecast: &Forecast| Route {
             hops: hops.iter().copied().map(Endpoint::from).collect(),
