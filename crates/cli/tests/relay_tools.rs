@@ -255,12 +255,15 @@ fn half_closes_and_resets_of_standard_output() {
     let output = client.wait_with_output().unwrap();
     assert!(output.status.success() && output.stdout == pattern(300_000));
     // What is cut off is an error.
-    let client = start();
+    let mut client = start();
     let (mut far, _) = listener.accept().unwrap();
     far.write_all(b"half").unwrap();
+    let mut came = [0; 4];
+    client.stdout.as_mut().unwrap().read_exact(&mut came).unwrap();
+    assert_eq!(&came, b"half");
     socket2::SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
     drop(far);
     let output = client.wait_with_output().unwrap();
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("what came is not all"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("what came is not all"), "{said}");
 }

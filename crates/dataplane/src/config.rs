@@ -81,7 +81,7 @@ pub struct Leg {
     pub pacing: bool,
     /// The shortest retransmission time-out. A link that repairs its own losses, and takes its time over it,
     /// is better waited for than sent everything again.
-    #[serde(with = "shorthaul_types::serde_duration::option")]
+    #[serde(with = "shorthaul_types::serde_duration::option", skip_serializing_if = "Option::is_none")]
     pub rto: Option<Duration>,
 }
 

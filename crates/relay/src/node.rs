@@ -408,9 +408,9 @@ async fn work(
     }
     if let Some(listener) = metrics {
         tokio::spawn(metrics::serve(Arc::clone(&shared), tokio::net::TcpListener::from_std(listener)?));
-        let observed = Arc::clone(&shared);
-        tokio::spawn(async move { observed.observe().await });
     }
+    let observed = Arc::clone(&shared);
+    tokio::spawn(async move { observed.observe().await });
     tokio::spawn(Arc::clone(&shared.links).maintain());
     let observed = Arc::clone(&shared);
     tokio::spawn(async move { observed.observe_waiting().await });

@@ -1,4 +1,5 @@
 //! Nodes and local proxies as processes, as people start them.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,6 @@ impl Running {
     }
 
     /// What is resident of its own memory, in KiB.
-    #[allow(dead_code)] // not every test that has processes looks
     pub fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         let line = status.lines().find(|line| line.starts_with("RssAnon")).expect("its memory");

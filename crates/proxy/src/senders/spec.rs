@@ -31,7 +31,7 @@ pub struct SenderSpec {
     /// What a clamp allows to be held and under way together.
     pub window: Option<Bytes>,
     /// After how long a silence of the edge the window is closed.
-    #[serde(with = "shorthaul_types::serde_duration::option")]
+    #[serde(with = "shorthaul_types::serde_duration::option", skip_serializing_if = "Option::is_none")]
     pub after: Option<Duration>,
 }
 

@@ -432,7 +432,7 @@ mod tests {
         // At about equal distances: 20, 40, 60 of 80 ms.
         assert!(three.iter().zip([20, 40, 60]).all(|(at, ideal)| at.abs_diff(ideal) <= 5), "{three:?}");
         // Where one fills the link, a second is left out.
-        let nearly_full = Facts { loss: Some(0.0003), window: None, ..figure_5() };
+        let nearly_full = Facts { loss: Some(0.001), window: None, ..figure_5() };
         assert_eq!(choose(&nearly_full, 3).0.len(), 1);
         // Without facts, the paper's single node.
         assert_eq!(choose(&Facts::default(), 3).0.len(), 1);

@@ -130,9 +130,13 @@ impl Shared {
         }
     }
 
-    /// Looks every now and then at how fast it goes and how long what is ready waits, for ever.
+    /// Looks every now and then at how fast it goes, and gives back the memory of sessions that are over, for
+    /// ever.
     pub(super) async fn observe(&self) {
         const EVERY: Duration = Duration::from_millis(200);
+        /// Below so many sessions their memory is not worth a system call.
+        const FEW: u64 = 64;
+        let mut most = 0;
         let moved = || self.counters.up.load(Ordering::Relaxed) + self.counters.down.load(Ordering::Relaxed);
         let mut last = moved();
         loop {
@@ -143,6 +147,12 @@ impl Shared {
             let old = self.counters.rate.load(Ordering::Relaxed) as f64;
             self.counters.rate.store((old + (rate - old) / 8.0) as u64, Ordering::Relaxed);
             last = now;
+            let sessions = self.status.sessions();
+            most = most.max(sessions);
+            if most > FEW && sessions <= most / 2 {
+                crate::sys::give_back_memory();
+                most = sessions;
+            }
         }
     }
 

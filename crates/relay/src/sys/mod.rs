@@ -63,6 +63,16 @@ fn splice(from: &impl AsFd, to: &impl AsFd, bytes: usize) -> io::Result<usize> {
     }
 }
 
+/// Gives what was freed back to the system, where the C library would keep it for later: thousands of
+/// sessions that ended together leave megabytes. Takes about a millisecond.
+pub fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no memory from anybody that is in use, and may be called by any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Ends a connection with a reset at once, whoever else has its socket: what RFC 9293 calls ABORT.
 pub fn abort(socket: &impl AsFd) -> io::Result<()> {
     // SAFETY: all zeros is a valid sockaddr, of the family AF_UNSPEC.
