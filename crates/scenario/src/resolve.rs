@@ -211,7 +211,7 @@ impl Work<'_> {
         });
         let mut bandwidth_changes: Vec<_> = changes.collect();
         bandwidth_changes.sort_by_key(|change| change.at);
-        self.scenario.nodes[index.0].role = Role::Gateway(Gateway {
+        self.scenario.nodes[index.0].role = Role::Gateway(Box::new(Gateway {
             senders,
             senders_as_written: section
                 .senders
@@ -230,7 +230,7 @@ impl Work<'_> {
                 }
                 AggregateSection::Whole(config) => Some((**config).clone()),
             }),
-        });
+        }));
         Ok(())
     }
 

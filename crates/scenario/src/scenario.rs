@@ -50,7 +50,7 @@ pub enum Role {
     /// A node of the proxy transport service: it ends each session's connection and opens the next.
     Relay(Relay),
     /// A transparent gateway: it splits the connections that pass.
-    Gateway(Gateway),
+    Gateway(Box<Gateway>),
 }
 
 /// A node of the proxy transport service (PTS §3).

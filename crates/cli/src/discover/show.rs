@@ -144,7 +144,7 @@ pub fn json(target: &str, address: SocketAddr, survey: &Survey, ranking: &Rankin
         "ordered_by": if ranking.by_forecast { "forecast" } else { "rank" },
         "direct": {
             "forecast": ranking.by_forecast.then(|| ranking.direct.throughput().bits_per_sec()),
-            "time": ranking.by_forecast.then(|| ranking.direct.time.expected.as_secs_f64()),
+            "time": ranking.by_forecast.then_some(ranking.direct.time.expected.as_secs_f64()),
         },
         "relays": relays,
         "chosen": chosen,

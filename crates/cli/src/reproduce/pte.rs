@@ -36,12 +36,15 @@ pub(super) struct Args {
     bounds: Bounds,
 }
 
+/// Draws the figures of a study from its runs, each with its name.
+type Draw = fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<(&'static str, Figure)>>;
+
 /// A scenario file and what is drawn from its runs.
 struct Experiment {
     name: &'static str,
     text: &'static str,
     engine: Engine,
-    figures: fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<(&'static str, Figure)>>,
+    figures: Draw,
     findings: fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<Finding>>,
 }
 

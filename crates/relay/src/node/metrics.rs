@@ -60,21 +60,21 @@ pub struct Snapshot {
     pub waiting_time_us: f64,
     /// What can still be reserved.
     pub buffer_free_bytes: u64,
-    /// As in [`Counters`].
+    /// Connections that came, since the node began, as all that follows.
     pub connections_accepted: u64,
-    /// As in [`Counters`].
+    /// Sessions that were set up.
     pub sessions_opened: u64,
-    /// As in [`Counters`].
+    /// Sessions of which both directions came to their end.
     pub sessions_finished: u64,
-    /// As in [`Counters`].
+    /// Sessions of which one side broke, so that the other was reset.
     pub sessions_broken: u64,
-    /// As in [`Counters`].
+    /// Sessions whose way on had been prepared.
     pub sessions_prepared: u64,
     /// By the name of the failure in RFC 9209.
     pub sessions_refused: BTreeMap<&'static str, u64>,
-    /// As in [`Counters`].
+    /// Connections on which no request came in time, or none that can be understood.
     pub connections_abandoned: u64,
-    /// As in [`Counters`].
+    /// Connections that were closed at once because too many of their source came to nothing.
     pub connections_of_strangers: u64,
     /// Toward targets.
     pub bytes_up: u64,
