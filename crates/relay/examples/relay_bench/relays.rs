@@ -208,11 +208,20 @@ fn until_it_listens(at: SocketAddr) -> io::Result<()> {
     }
 }
 
+/// How many files a process may have open.
+fn open_files() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let row = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    row.and_then(|row| row.split_whitespace().next()?.parse().ok()).unwrap_or(1_024)
+}
+
 fn haproxy(ports: &[SocketAddr], targets: &[SocketAddr]) -> String {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    // It refuses to start with more than there are descriptors for: two sockets a session, and pipes.
+    let most = (open_files().saturating_sub(1_000) / 3).min(60_000);
     let mut text = format!(
-        "global\n  maxconn 120000\n  nbthread {threads}\n  tune.pipesize 1048576\n  tune.maxaccept 500\n\
-         defaults\n  mode tcp\n  maxconn 60000\n  option splice-request\n  option splice-response\n  option splice-auto\n  \
+        "global\n  maxconn {most}\n  nbthread {threads}\n  tune.pipesize 1048576\n  tune.maxaccept 500\n\
+         defaults\n  mode tcp\n  maxconn {most}\n  option splice-request\n  option splice-response\n  option splice-auto\n  \
          timeout connect 10s\n  timeout client 1h\n  timeout server 1h\n"
     );
     for (at, (from, to)) in ports.iter().zip(targets).enumerate() {
