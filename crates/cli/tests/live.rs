@@ -109,10 +109,10 @@ fn a_scenario_runs_on_kernels_and_fills_what_a_simulation_fills() {
         assert_eq!(flow("bulk")["delivered"], 500_000);
         assert_eq!(flow("files")["delivered"], 90_000);
         assert_eq!(flow("files")["transfers"].as_array().unwrap().len(), 3);
-        assert!(flow("stream")["delivered"].as_u64().unwrap() > 0);
+        assert!(flow("stream")["delivered"].as_u64().unwrap() > 100_000, "{outcome}");
         // 50 MB do not go through 10 Mbit/s in four seconds
         assert_eq!(flow("endless")["ended"], false);
-        assert!(flow("endless")["delivered"].as_u64().unwrap() > 0);
+        assert!(flow("endless")["delivered"].as_u64().unwrap() > 100_000, "{outcome}");
         assert_eq!(outcome["metrics"]["unfinished"], 1.0);
         let series = outcome["series"].as_array().unwrap();
         for kind in ["cwnd", "delivered", "queue", "rtt"] {
