@@ -2,9 +2,9 @@
 //! time (the future work of "TCP flow aggregation", §IX).
 //!
 //! ```text
-//! product = rate · min_rtt        window = (1.3 + headroom · variation) · product + ½ bunching
+//! product = rate · min_rtt        window = (1.2 + headroom · variation) · product + ½ bunching
 //! ```
-//! `rate` is the best of the last two round trips, `min_rtt` the path's own delay, and `bunching`
+//! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `bunching`
 //! what acknowledgments deliver at a time beyond the rate: links that gather acknowledgments, or serve a phone
 //! every so often, need that much more to stay busy. `variation` is the mean change of the rate from one round trip to
 //! the next: a window that just fills a link whose rate doubles and halves runs dry at each doubling.
@@ -29,9 +29,9 @@ use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
 use crate::{Delivery, PathEstimate};
 
-/// What the window has beyond the product on a steady link. "Around 20 % larger than the effective link BDP" says AGG
-/// §IV-C; more lets it follow a link that becomes faster sooner.
-const SURPLUS: Gain = Gain(300);
+/// What the window has beyond the product on a steady link: "around 20 % larger than the effective link BDP" (AGG
+/// §IV-C).
+const SURPLUS: Gain = Gain(200);
 /// However much the rate varies, the surplus is not more than this.
 const MOST_SURPLUS: u32 = 2000;
 /// At the start, the link is full when the mean round-trip time of a round is so much above the shortest.
@@ -52,7 +52,10 @@ const SAME: Gain = Gain(1125);
 const LONGER: Gain = Gain(1500);
 const LONGER_ROUNDS: u32 = 16;
 /// The rate is the highest of so many rounds.
-const RECENT: usize = 2;
+const RECENT: usize = 4;
+/// A round in which every round-trip time was so much longer than the shortest: the link has become slower, and earlier
+/// rates are not its own any more.
+const FALLEN: Gain = Gain(4000);
 /// The window never falls below so many segments, or delayed acknowledgments stop the clock.
 const FLOOR: u64 = 4;
 
@@ -206,6 +209,9 @@ impl AutoClamp {
         let round = core::mem::take(&mut self.round);
         self.variation.on_round(limited && self.phase == Phase::Follow && !self.starting);
         let Some((least, mean)) = round.least.zip(round.mean()) else { return };
+        if least > scaled(min_rtt, FALLEN) {
+            self.recent = RecentMax::new();
+        }
         match &mut self.phase {
             Phase::Follow => {}
             Phase::Drain { rounds, .. } | Phase::Refill { rounds } if *rounds > 1 => {

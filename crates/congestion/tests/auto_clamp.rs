@@ -21,7 +21,7 @@ struct Outcome {
 fn run(seconds: u64, rate: impl Fn(u64) -> f64, delay: impl Fn(u64) -> u64) -> Outcome {
     let end = seconds * 1000 * MS;
     let mut clamp =
-        AutoClamp::new(Time::ZERO, AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 0 });
+        AutoClamp::new(Time::ZERO, AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 4_000 });
     let (mut now, mut free, mut last, mut in_flight, mut delivered) = (0, 0u64, 0, 0, 0);
     let mut flight: VecDeque<(u64, u64)> = VecDeque::new();
     let mut queues = Vec::new();

@@ -2,16 +2,18 @@
 //! link and the problem), 9 to 12 (the proxy), and the same proxy on links of today.
 //!
 //! Reading order: this file (which scenarios, how they are run), `measures` (numbers out of runs), `findings` (what the paper
-//! states, beside ours), `figures`.
+//! states, beside ours), `figures`, `modern` (links of today, in the simulator and live).
 mod figures;
 mod findings;
 mod measures;
+mod modern;
 
+use crate::live::Bounds;
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 use serde_json::json;
 use shorthaul_report::{Column, Manifest, Page, Stated, Table, Terminal};
-use shorthaul_scenario::Study;
+use shorthaul_scenario::{Engine, Study};
 use shorthaul_sim::{RunRecord, run_all, runs_of};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,10 +30,18 @@ pub(super) struct Args {
     /// Only scenarios whose name contains this, such as `fig11` or `modern`; repeat for several
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Links of today also on this machine's kernel, in real time: four minutes each
+    #[arg(long)]
+    live: bool,
+    /// Recorded links, too: a directory with pairs of NAME.down and NAME.up in mahimahi's format
+    #[arg(long, value_name = "DIRECTORY")]
+    traces: Option<PathBuf>,
+    #[command(flatten)]
+    bounds: Bounds,
 }
 
-/// Every scenario, by name.
-const SCENARIOS: [(&str, &str); 11] = [
+/// Every scenario over GPRS, by name.
+const SCENARIOS: [(&str, &str); 8] = [
     ("fig1", include_str!("../../../../papers/aggregation/fig1.toml")),
     ("fig2", include_str!("../../../../papers/aggregation/fig2.toml")),
     ("fig3", include_str!("../../../../papers/aggregation/fig3.toml")),
@@ -40,9 +50,6 @@ const SCENARIOS: [(&str, &str); 11] = [
     ("fig10", include_str!("../../../../papers/aggregation/fig10.toml")),
     ("fig11", include_str!("../../../../papers/aggregation/fig11.toml")),
     ("fig12", include_str!("../../../../papers/aggregation/fig12.toml")),
-    ("modern-5g", include_str!("../../../../papers/aggregation/modern-5g.toml")),
-    ("modern-geo", include_str!("../../../../papers/aggregation/modern-geo.toml")),
-    ("modern-lte", include_str!("../../../../papers/aggregation/modern-lte.toml")),
 ];
 
 /// The runs of the scenarios, by name.
@@ -58,32 +65,54 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             run_scenario(name, text, args.repeats).with_context(|| format!("{name} cannot be run"))?;
         runs.insert(name, records);
     }
+    let mut modern = Vec::new();
+    let engines = if args.live { &[Engine::Sim, Engine::Live][..] } else { &[Engine::Sim] };
+    for &engine in engines {
+        for link in
+            modern::links(args.traces.as_deref(), &args.out)?.into_iter().filter(|link| wanted(link.name()))
+        {
+            let name = link.name().to_owned();
+            let run = link.run(engine, args.repeats, &args.bounds);
+            modern.push(run.with_context(|| format!("{name} cannot be run"))?);
+        }
+    }
     let manifest =
         Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1)).seed(1);
     let findings = findings::all(&runs);
     print!("{}", findings_table(&findings).render(Terminal::stdout()));
-    let modern = findings::modern(&runs);
-    if let Some(table) = &modern {
+    let table = modern::table(&modern);
+    let doubts = modern::doubts(&modern);
+    if !modern.is_empty() {
         println!("\nLinks of today:");
         print!("{}", table.render(Terminal::stdout()));
+        doubts.iter().for_each(|doubt| println!("{doubt}"));
     }
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let mut page = Page::new("TCP flow aggregation for mobile hosts", &manifest);
     page.stated("What the paper states, beside ours", &findings);
-    if let Some(table) = &modern {
-        page.table("Links of today: a bulk transfer, and six parallel downloads of 30 kB beside it", table);
+    if !modern.is_empty() {
+        page.table("Links of today: a bulk transfer, and six parallel downloads of 30 kB beside it", &table);
+        page.remarks(&doubts);
     }
     for (name, figure) in figures::all(&runs) {
+        page.figure(&figure);
+        figure.save(&args.out.join(name), &manifest)?;
+    }
+    for (name, figure) in modern::figures(&modern) {
         page.figure(&figure);
         figure.save(&args.out.join(name), &manifest)?;
     }
     for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| runs.contains_key(name)) {
         page.heading(name).source(text);
     }
+    for run in modern.iter().filter(|run| run.engine == "sim") {
+        page.heading(&run.name).source(&run.text);
+    }
     let rows = findings
         .iter()
         .map(|f| json!({ "what": f.what, "paper": f.paper, "ours": f.ours, "remark": f.remark }));
-    let results = json!({ "manifest": manifest, "findings": rows.collect::<Vec<_>>(), "runs": runs });
+    let results =
+        json!({ "manifest": manifest, "findings": rows.collect::<Vec<_>>(), "runs": runs, "modern": modern });
     let write = |file: &str, text: String| {
         let path = args.out.join(file);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

@@ -1,7 +1,7 @@
 //! What the paper states, beside ours.
 use super::Runs;
 use super::measures::*;
-use shorthaul_report::{Column, Stated, Table, Unit};
+use shorthaul_report::{Stated, Unit};
 use shorthaul_sim::RunRecord;
 
 /// All that was run has something to say about.
@@ -181,27 +181,4 @@ fn stalls(records: &[RunRecord]) -> Option<Vec<Stated>> {
         ));
     }
     Some(found)
-}
-
-/// The same proxy on links of today.
-pub(super) fn modern(runs: &Runs) -> Option<Table> {
-    let mut table = Table::new([
-        Column::left("link"),
-        Column::left("how"),
-        Column::right("link carried"),
-        Column::right("queue, 95 %"),
-        Column::right("page of 6 × 30 kB, mean"),
-    ]);
-    let mut any = false;
-    for (name, records) in runs.iter().filter(|(name, _)| name.starts_with("modern")) {
-        for case in ["direct-cubic", "direct-bbr", "split-cubic", "auto-cubic", "auto-bbr"] {
-            let Some(carried) = carried(records, case) else { continue };
-            let queue = percentile(queue_delays(records, case), 0.95).map_or(String::new(), seconds);
-            let page = mean(&transfers_of(records, case, "page")).map_or(String::new(), seconds);
-            let carried = Unit::BitsPerSecond.format(carried);
-            table.row([name, case, carried.as_str(), queue.as_str(), page.as_str()]);
-            any = true;
-        }
-    }
-    any.then_some(table)
 }

@@ -116,11 +116,7 @@ pub fn shared_fairness(records: &[RunRecord], case: &str) -> Option<f64> {
         let whole = second.last()?.1;
         let from = second.iter().find(|(_, delivered)| *delivered > 0.0)?.0;
         let to = second.iter().find(|(_, delivered)| *delivered >= whole)?.0;
-        let at = |points: &[(f64, f64)], time: f64| {
-            points.iter().rev().find(|(at, _)| *at <= time).map_or(0.0, |(_, delivered)| *delivered)
-        };
-        let (a, b) = (at(first, to) - at(first, from), at(second, to) - at(second, from));
-        Some((a + b).powi(2) / (2.0 * (a * a + b * b)))
+        Some(jain(gain(first, from, to), gain(second, from, to)))
     })
 }
 
@@ -135,19 +131,29 @@ pub fn outstanding_of_first(records: &[RunRecord], case: &str) -> Option<[f64; 2
     Some([between(15.0, 30.0)?, between(38.0, 48.0)?])
 }
 
-/// What a queue's delays were, of all samples from 5 s on.
-pub fn queue_delays(records: &[RunRecord], case: &str) -> Vec<f64> {
+/// What the delays of a link's queue were, of all samples from 5 s on.
+pub fn queue_delays(records: &[RunRecord], case: &str, link: &str) -> Vec<f64> {
     let of = |outcome: &Outcome| {
-        let points = points(outcome, Series::QueueDelay, "proxy>phone").unwrap_or_default();
+        let points = points(outcome, Series::QueueDelay, link).unwrap_or_default();
         points.iter().filter(|(at, _)| *at >= 5.0).map(|(_, delay)| *delay).collect::<Vec<_>>()
     };
     outcomes(records, case).flat_map(|(_, outcome)| of(outcome)).collect()
 }
 
-/// Bits that the link to the phone delivered, a second.
-pub fn carried(records: &[RunRecord], case: &str) -> Option<f64> {
+/// By how much a sum over time grows between two times.
+pub fn gain(points: &[(f64, f64)], from: f64, to: f64) -> f64 {
+    let at = |time: f64| points.iter().rev().find(|(at, _)| *at <= time).map_or(0.0, |(_, sum)| *sum);
+    at(to) - at(from)
+}
+
+/// Jain's index of what the first and the second flow got from a time on, in seconds.
+pub fn shared_from(records: &[RunRecord], case: &str, from: f64) -> Option<f64> {
     mean_over(records, case, |outcome| {
-        let link = outcome.links.iter().find(|link| link.name == "proxy>phone")?;
-        Some(link.delivered_bytes as f64 * 8.0 / outcome.ended_at)
+        let [first, second] = ["first", "second"].map(|name| points(outcome, Series::Delivered, name));
+        Some(jain(gain(first?, from, outcome.ended_at), gain(second?, from, outcome.ended_at)))
     })
+}
+
+fn jain(a: f64, b: f64) -> f64 {
+    (a + b).powi(2) / (2.0 * (a * a + b * b))
 }
