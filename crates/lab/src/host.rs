@@ -35,6 +35,17 @@ pub struct Guest {
     pub v6: Ipv6Addr,
 }
 
+impl Guest {
+    /// The addresses for a guest of `host` in the network of its first link: two above the host's own, which
+    /// leaves room for one at the link's other end.
+    pub fn beside(host: &Host) -> Guest {
+        Guest {
+            v4: Ipv4Addr::from_bits(host.address_v4().to_bits() + 2),
+            v6: Ipv6Addr::from_bits(host.address_v6().to_bits() + 2),
+        }
+    }
+}
+
 /// The transmit queue of every interface, in packets: long enough for what TCP sends at once.
 const TRANSMIT_QUEUE: u32 = 1000;
 
