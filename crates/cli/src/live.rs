@@ -19,6 +19,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
+use shorthaul_lab::TcpCounters;
 use shorthaul_scenario::{Engine, Metric, Scenario, Series, Study};
 use shorthaul_sim::{self as sim, Outcome, RunRecord};
 use shorthaul_types::Seed;
@@ -103,6 +104,7 @@ pub fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome> {
     let own = OwnHosts::attach(scenario, &network, seed)?;
     let cross = CrossTraffic::prepare(scenario, &network, Seed(seed))?;
     let before = Look::take(&network.lab).context("a link of the lab is gone")?;
+    let counted_before = counted(scenario, &network)?;
     let processors = ProcessorTime::now();
     let gateways_waited = network.waited();
     let began = Instant::now();
@@ -131,12 +133,37 @@ pub fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome> {
     let busy = processors.busy_since();
     let gateways_waited = network.waited().saturating_sub(gateways_waited);
     let after = Look::take(&network.lab).context("a link of the lab is gone")?;
-    let run =
-        measure::Run { scenario, seed, flows, before, looks, held, after, ended_at, busy, gateways_waited };
+    let counted_after = counted(scenario, &network)?;
+    let run = measure::Run {
+        scenario,
+        seed,
+        flows,
+        before,
+        looks,
+        held,
+        after,
+        counted: counted_before
+            .into_iter()
+            .zip(counted_after)
+            .map(|(before, after)| [before, after])
+            .collect(),
+        ended_at,
+        busy,
+        gateways_waited,
+    };
     let mut outcome = run.outcome();
     outcome.problems.extend(network.problems());
     outcome.problems.extend(outcome.fidelity.iter().flat_map(|fidelity| bounds.judge(fidelity)));
     Ok(outcome)
+}
+
+/// What the kernels of the hosts that give data have counted so far.
+fn counted(scenario: &Scenario, network: &Network) -> Result<Vec<TcpCounters>> {
+    let mut givers: Vec<_> = scenario.flows.iter().map(|flow| flow.from).collect();
+    givers.sort_unstable();
+    givers.dedup();
+    let counters = givers.into_iter().map(|node| network.host(node).tcp_counters());
+    counters.collect::<std::io::Result<_>>().context("a host's kernel does not say what it counts")
 }
 
 /// What the gateways hold, in seconds and bytes, where that is to be measured.

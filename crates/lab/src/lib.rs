@@ -11,6 +11,7 @@
 pub mod accuracy;
 mod capture;
 mod congestion_permission;
+mod counters;
 mod emulator;
 mod error;
 mod host;
@@ -26,6 +27,7 @@ mod topology;
 mod topology_file;
 pub mod workload;
 
+pub use counters::TcpCounters;
 pub use emulator::DirectionReport;
 pub use error::LabError;
 pub use host::{Guest, Host};

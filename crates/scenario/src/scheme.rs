@@ -38,6 +38,8 @@ pub struct Scheme {
     pub window_scaling: Option<bool>,
     /// Offer explicit congestion notification, or do not.
     pub ecn: Option<bool>,
+    /// After a time-out, look whether it was a mistake before everything is sent again (F-RTO, RFC 5682), or do not.
+    pub f_rto: Option<bool>,
     /// Start from the initial window again after an idle time, or do not.
     pub idle_restart: Option<bool>,
     /// Hold small segments back while data is unacknowledged, or do not.
@@ -68,6 +70,7 @@ impl Default for Scheme {
             timestamps: None,
             window_scaling: None,
             ecn: None,
+            f_rto: None,
             idle_restart: None,
             nagle: None,
             initial_window: None,
@@ -131,6 +134,7 @@ impl From<&SchemeSection> for Scheme {
             timestamps: table.timestamps,
             window_scaling: table.window_scaling,
             ecn: table.ecn,
+            f_rto: table.f_rto,
             idle_restart: table.idle_restart,
             nagle: table.nagle,
             initial_window: table.initial_window,

@@ -5,14 +5,14 @@ use crate::cross::CrossSource;
 use crate::endpoint::{Buffers, ack_policy, connection_config};
 use crate::gateway_node::GatewayNode;
 use crate::host::{AppHost, port_of};
-use crate::network::{Network, NodeState, WayState};
+use crate::network::{CellState, Network, NodeState, WayState};
 use crate::pattern::Pattern;
 use crate::relay::{NextHop, RelayNode, Service};
 use crate::route::{Routes, address_of};
 use crate::station::Station;
-use shorthaul_link::{Direction, Link};
+use shorthaul_link::{Cell, Direction, Link};
 use shorthaul_proxy::{Gateway, GatewayConfig, LegConfig};
-use shorthaul_scenario::{Flow, Leg, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
+use shorthaul_scenario::{CellDescription, Flow, Leg, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
 use shorthaul_tcp::{ConnectionConfig, Host, HostConfig};
 use shorthaul_types::{PortId, Seed, Time};
 use std::collections::BTreeMap;
@@ -23,7 +23,8 @@ use std::time::Duration;
 /// Puts the network of a scenario together.
 pub(crate) fn build(scenario: &Scenario, seed: Seed) -> Result<Network, SimError> {
     let builder = Builder { scenario, seed, starts: scenario.starts(seed), address: &address_of };
-    let ways = builder.ways();
+    let mut ways = builder.ways();
+    let cells = builder.cells(&mut ways);
     let mut patterns = BTreeMap::new();
     let mut nodes = Vec::with_capacity(scenario.nodes.len());
     for (index, routes) in Routes::of(scenario).into_iter().enumerate() {
@@ -31,7 +32,7 @@ pub(crate) fn build(scenario: &Scenario, seed: Seed) -> Result<Network, SimError
         nodes.push(NodeState { station, routes, sent_bytes: 0, sent_packets: 0 });
     }
     let cross = scenario.cross.iter().map(|cross| CrossSource::new(cross, seed)).collect();
-    Ok(Network::new(ways, nodes, cross))
+    Ok(Network::new(ways, nodes, cross, cells))
 }
 
 /// The rings of bytes that applications send, by the length of their pieces.
@@ -80,10 +81,27 @@ impl Builder<'_> {
                     to: link.between[to],
                     port: self.port(link.between[to], link.between[from]),
                     mtu: link.mtu,
+                    cell: None,
                 });
             }
         }
         ways
+    }
+
+    /// The cells, with the `ways` to their users told of them.
+    fn cells(&self, ways: &mut [WayState]) -> Vec<CellState> {
+        let cell = |(index, cell): (usize, &CellDescription)| {
+            let number =
+                |(link, direction): (usize, Direction)| 2 * link + usize::from(direction == Direction::Down);
+            let own: Vec<usize> = cell.ways.iter().copied().map(number).collect();
+            for (user, way) in own.iter().enumerate() {
+                ways[*way].cell = Some((index, user));
+            }
+            let seed = self.seed.derive("cell").derive(&cell.name);
+            let channel = Cell::starting_at(Time::ZERO, cell.channel.clone(), seed);
+            CellState { cell: channel, ways: own.into_iter().map(|way| way as u32).collect() }
+        };
+        self.scenario.cells.iter().enumerate().map(cell).collect()
     }
 
     /// The port of the machine at `node` that leads to its neighbour `from`.

@@ -168,6 +168,7 @@ impl FlowRun<'_> {
             KernelScheme::of(scheme, &kernel).map_err(|lacking| lacking.join("; "))
         };
         let (giver, taker) = (scheme(true)?, scheme(false)?);
+        let send_buffer = scheme_at(self.scenario, self.flow, true).map(|scheme| scheme.send_buffer);
         let (from, to) = (self.network.host(self.flow.from), self.network.host(self.flow.to));
         // Who opens the connection is the client; if that is the taker, its request makes the giver begin.
         let (client, server, sender, ends) = match self.flow.giver_opens {
@@ -181,6 +182,7 @@ impl FlowRun<'_> {
             requests: self.requests(),
             congestion: Ends { client: ends.client.congestion.into(), server: ends.server.congestion.into() },
             paced: Ends { client: ends.client.paced, server: ends.server.paced },
+            send_buffer,
             // The amount has its time; this only ends a run that hangs.
             limit: left + Duration::from_secs(10),
             interval: interval(self.scenario),

@@ -87,6 +87,8 @@ impl KernelScheme {
             ("tcp_timestamps", switch(scheme.timestamps.unwrap_or(profile.timestamps))),
             ("tcp_window_scaling", switch(scheme.window_scaling.unwrap_or(profile.window_scaling))),
             ("tcp_ecn", switch(scheme.ecn.unwrap_or(profile.ecn))),
+            // 2 is the kernel's own value for "on"
+            ("tcp_frto", String::from(if scheme.f_rto.unwrap_or(profile.f_rto) { "2" } else { "0" })),
             ("tcp_slow_start_after_idle", switch(scheme.idle_restart.unwrap_or(profile.idle_restart))),
             ("tcp_wmem", buffer(scheme.send_buffer.0, 16_384)),
             ("tcp_rmem", buffer(scheme.receive_buffer.0, 131_072)),
@@ -117,6 +119,7 @@ mod tests {
         let scheme = Scheme {
             pacing: Some(false),
             sack: Some(false),
+            f_rto: Some(false),
             receive_buffer: Bytes(50_000),
             ..profile("sack-reno")
         };
@@ -124,6 +127,7 @@ mod tests {
         assert_eq!((made.congestion, made.paced), ("reno", false));
         assert_eq!(made.settings["net.ipv4.tcp_sack"], "0");
         assert_eq!(made.settings["net.ipv4.tcp_timestamps"], "1");
+        assert_eq!(made.settings["net.ipv4.tcp_frto"], "0");
         assert_eq!(made.settings["net.ipv4.tcp_rmem"], "4096 100000 100000");
         assert!(KernelScheme::of(&profile("cubic"), &kernel()).unwrap().paced);
     }

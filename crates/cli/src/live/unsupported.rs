@@ -46,6 +46,10 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
             reasons.push(format!("link `{}`: a lab has one link between two hosts", link.name));
         }
     }
+    for cell in &scenario.cells {
+        let name = &cell.name;
+        reasons.push(format!("cell `{name}`: only the simulator has a channel that several links share"));
+    }
     if scenario.links.len() > 254 {
         reasons.push(format!("{} links: a lab has 254 at most", scenario.links.len()));
     }
@@ -137,9 +141,6 @@ pub fn unmeasured(scenario: &Scenario) -> Vec<String> {
     let has_gateway = scenario.nodes.iter().any(|node| matches!(node.role, Role::Gateway(_)));
     if scenario.measure.series.contains(&Series::Buffer) && !has_gateway {
         remarks.push("live runs have no series `buffer` without a gateway: it is that of relays".into());
-    }
-    if scenario.measure.metrics.contains(&Metric::SpuriousTimeouts) {
-        remarks.push("live runs have no `spurious-timeouts`: kernels do not say it of a connection; compare `timeouts`".into());
     }
     let paced = |node: &Node| matches!(&node.role, Role::Relay(relay) if KernelScheme::of(&relay.scheme, &available).is_ok_and(|scheme| scheme.paced));
     if scenario.nodes.iter().any(paced) {
