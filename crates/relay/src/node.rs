@@ -14,6 +14,7 @@ pub use metrics::{Counters, Snapshot, UserSnapshot};
 pub(crate) use session::{new_session, tell_others};
 
 use crate::account::Account;
+use crate::discovery::Allowed;
 use crate::links::{Credentials, LinkError, LinkOptions, Links, Protection, set_buffer};
 use crate::pump::pipe;
 use crate::secret::{Identity, NetworkSecret, SecretError};
@@ -248,6 +249,12 @@ impl Node {
     /// What it says of itself to those who ask the way.
     pub fn status(&self) -> Arc<NodeStatus> {
         Arc::clone(&self.shared.status)
+    }
+
+    /// Which targets it connects to for others, by the settings that hold when that is asked.
+    pub fn allowed(&self) -> Allowed {
+        let links = Arc::clone(&self.shared.links);
+        Arc::new(move |target| links.allows(target.ip()))
     }
 
     /// What it is told by while it runs.
