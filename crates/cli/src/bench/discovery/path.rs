@@ -217,8 +217,8 @@ fn load() -> Load {
     Load { service_time: SERVICE_TIME, buffer: BUFFER.0, sessions: 0, overloaded: false }
 }
 
-/// A socket as the ends and relays have it. Without `TCP_NODELAY`: a write is no multiple of a segment, and the short
-/// segment at its end would leave up to a whole one of the small window empty.
+/// A socket as the ends and relays have it. Without `TCP_NODELAY`, so that all of them send whole segments: with it, relays'
+/// short ones filled what whole ones leave of the small window, and legs from relays were faster than legs to them.
 fn socket() -> Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).context("making a socket")?;
     socket.set_tcp_congestion(CONGESTION.as_bytes()).context("setting reno")?;
