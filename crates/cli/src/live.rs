@@ -1,12 +1,15 @@
 //! The live engine: a scenario on the kernel's own TCP, across emulated links between namespaces.
 //!
 //! Reading order: `unsupported` (what cannot run live, and why), `scheme` (a scheme in the kernel's terms),
-//! `network` (the lab and its gateways), `relays` (a flow's relays), `flow` (who sends what when), `measure` (from what was seen to an
+//! `network` (the lab and its gateways), `relays` (a flow's relays), `flow` (who sends what when), `own` (hosts
+//! with our own TCP), `cross` (competing datagrams), `measure` (from what was seen to an
 //! outcome), `judgement` (whether the machine was up to it).
+mod cross;
 mod flow;
 mod judgement;
 mod measure;
 mod network;
+mod own;
 mod relays;
 mod scheme;
 mod unsupported;
@@ -22,8 +25,10 @@ use shorthaul_sim::{self as sim, Outcome, RunRecord};
 use shorthaul_types::Seed;
 
 use crate::watch::{Look, watch};
+use cross::CrossTraffic;
 use judgement::ProcessorTime;
 use network::Network;
+use own::OwnHosts;
 
 pub use judgement::Bounds;
 use scheme::available;
@@ -96,6 +101,8 @@ pub fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome> {
         bail!("cannot run live: {}", reasons.join("; "));
     }
     let mut network = Network::start(scenario, Seed(seed))?;
+    let own = OwnHosts::attach(scenario, &network, seed)?;
+    let cross = CrossTraffic::prepare(scenario, &network, Seed(seed))?;
     let before = Look::take(&network.lab).context("a link of the lab is gone")?;
     let counted_before = counted(scenario, &network)?;
     let processors = ProcessorTime::now();
@@ -117,8 +124,9 @@ pub fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome> {
             let ended = radio_ended;
             network.control_radio(scenario, &ended);
         });
-        let flows = flow::run_all(scenario, &network, seed, began);
-        drop((done, stop_asking, stop_radio));
+        let sending = cross.start(scope, began);
+        let flows = flow::run_all(scenario, &network, own, seed, began);
+        drop((sending, done, stop_asking, stop_radio));
         (flows, watching.join().unwrap_or_default(), asking.join().unwrap_or_default())
     });
     let ended_at = began.elapsed().as_secs_f64();

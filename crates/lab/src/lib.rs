@@ -39,5 +39,7 @@ pub use privilege::Privilege;
 pub use service::Service;
 pub use sys::process::leave_interrupts_to_children;
 pub use sys::schedule::waited_of;
-pub use topology::{HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Topology};
+pub use topology::{
+    HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Suggestion, Topology,
+};
 pub use topology_file::TopologyError;

@@ -1,5 +1,5 @@
 //! The sections of a scenario file as they are written. What they mean is worked out in `resolve`.
-use crate::{Forward, Metric, Series, Served};
+use crate::{Forward, Metric, Series, Served, Stack};
 use serde::{Deserialize, Deserializer};
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{CellSpec, Distribution, LinkSpec};
@@ -69,6 +69,7 @@ pub(crate) struct SchemeSection(pub SchemeTable);
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SchemeTable {
     pub profile: Option<String>,
+    pub stack: Option<Stack>,
     pub congestion: Option<Algorithm>,
     pub arbiter: Option<Arbitration>,
     pub pacing: Option<bool>,

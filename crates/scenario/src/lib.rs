@@ -29,7 +29,7 @@ pub use scenario::{
     Node, NodeIndex, Relay, Role, Scenario, Served, SetUp, Workload,
 };
 pub use schema::schema;
-pub use scheme::Scheme;
+pub use scheme::{Scheme, Stack};
 pub use study::Study;
 pub use summary::Summary;
 pub use sweep::Point;

@@ -248,7 +248,7 @@ fn held_by_gateways(network: &Network) -> u64 {
 }
 
 /// Whether data waits that congestion control would let go and the receiver's window does not.
-fn is_window_limited(connection: &Connection) -> bool {
+pub fn is_window_limited(connection: &Connection) -> bool {
     let sender = connection.sender();
     let segment = u64::from(sender.mss());
     let waits = sender.queue().end() >= sender.nxt() + segment;

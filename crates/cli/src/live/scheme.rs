@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_scenario::Scheme;
+use shorthaul_scenario::{Scheme, Stack};
 use shorthaul_tcp::{Arbitration, Profile, Recovery};
 
 /// How a kernel's TCP is told to work like a scheme.
@@ -30,6 +30,9 @@ impl KernelScheme {
     pub fn of(scheme: &Scheme, available: &[String]) -> Result<KernelScheme, Vec<String>> {
         let profile = Profile::named(&scheme.profile).map_err(|error| vec![error.to_string()])?;
         let mut lacking = Vec::new();
+        if scheme.stack == Some(Stack::Own) {
+            lacking.push("only hosts, and both hosts of a flow, can have `stack = \"own\"`".to_owned());
+        }
         if profile.recovery != Recovery::RackTlp {
             lacking.push(format!(
                 "there is no `{}` in Linux, which always repairs losses with selective acknowledgments and RACK; \

@@ -33,12 +33,11 @@ fn came(at: Time, item: u64) -> Departure<u64> {
 /// Everything that comes out, if each user always has so many packets of 1500 bytes waiting.
 fn saturated(mut cell: Cell<u64>, until: Time) -> (Vec<u64>, Vec<(Time, usize, u64)>) {
     let users = cell.config().users.len();
-    let mut number = vec![0; users];
+    let mut number = vec![20; users];
     let mut all = Vec::new();
     for user in 0..users {
-        for _ in 0..20 {
-            assert_eq!(cell.push(Time::ZERO, user, Bytes(1500), number[user]), Verdict::Queued);
-            number[user] += 1;
+        for packet in 0..20 {
+            assert_eq!(cell.push(Time::ZERO, user, Bytes(1500), packet), Verdict::Queued);
         }
     }
     while let Some(at) = cell.next_event().filter(|at| *at <= until) {
