@@ -49,9 +49,8 @@ pub(super) fn table() -> Table {
 }
 
 /// What to mind with any of them.
-pub(super) const REMARKS: [&str; 4] = [
+pub(super) const REMARKS: [&str; 3] = [
     "The bandwidth told must not be above what the edge carries: what comes too fast is dropped when the buffer is full, and senders time out as behind an overloaded link (radio: path-tail-told).",
     "Path tail emulation takes the place of the queue, not of the repair: give the side toward the edge a retransmission time-out above the edge's interruptions (to_edge.rto), or it sends again what is on its way.",
     "ack-regulator and m-tcp keep the ends' acknowledgments end to end. They lose nothing in a crash of the gateway, but senders see every delay of the edge.",
-    "Where several users share a radio channel (cell), emulate the cell (`per = \"cell\"`) if the operator gives the cell's rate, and each host if the scheduler gives each a rate of its own.",
 ];
