@@ -2,11 +2,12 @@
 //! time (the future work of "TCP flow aggregation", §IX).
 //!
 //! ```text
-//! product = rate · min_rtt        window = 1.3 · product + ½ bunching
+//! product = rate · min_rtt        window = (1.3 + headroom · variation) · product + ½ bunching
 //! ```
-//! `rate` is what was delivered over the last two round trips, `min_rtt` the path's own delay, and `bunching`
+//! `rate` is the best of the last two round trips, `min_rtt` the path's own delay, and `bunching`
 //! what acknowledgments deliver at a time beyond the rate: links that gather acknowledgments, or serve a phone
-//! every so often, need that much more to stay busy.
+//! every so often, need that much more to stay busy. `variation` is the mean change of the rate from one round trip to
+//! the next: a window that just fills a link whose rate doubles and halves runs dry at each doubling.
 //!
 //! Nobody else uses the link, so a queue is our own doing and shows at once in the round-trip time. While
 //! there is none, rate = window / min_rtt, and the window grows by that surplus a round trip; when the link is
@@ -22,14 +23,17 @@ use core::time::Duration;
 use shorthaul_types::{BitRate, Time};
 
 use crate::ack_aggregation::{AckAggregation, Expectation};
+use crate::rate_variation::RateVariation;
 use crate::recent_max::RecentMax;
 use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
 use crate::{Delivery, PathEstimate};
 
-/// What the window has beyond the product. "Around 20 % larger than the effective link BDP" says AGG §IV-C; more
-/// lets it follow a link that becomes faster sooner.
+/// What the window has beyond the product on a steady link. "Around 20 % larger than the effective link BDP" says AGG
+/// §IV-C; more lets it follow a link that becomes faster sooner.
 const SURPLUS: Gain = Gain(300);
+/// However much the rate varies, the surplus is not more than this.
+const MOST_SURPLUS: u32 = 2000;
 /// At the start, the link is full when the mean round-trip time of a round is so much above the shortest.
 const FULL: Gain = Gain(1200);
 /// Rounds in a row with hardly any growth after which the pipe is full, as in BBR.
@@ -52,10 +56,24 @@ const RECENT: usize = 2;
 /// The window never falls below so many segments, or delayed acknowledgments stop the clock.
 const FLOOR: u64 = 4;
 
+/// What a window that finds its own size begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutoClampConfig {
+    /// The size of a full segment, in bytes.
+    pub mss: u32,
+    /// The first window, in bytes.
+    pub initial: u64,
+    /// What the window has in reserve for a link whose rate varies, in thousandths of the variation. Zero keeps the
+    /// queue shortest, and loses the more of the link the more it varies.
+    pub headroom: u32,
+}
+
 /// A window that follows the product of bandwidth and delay.
 #[derive(Clone, Debug)]
 pub struct AutoClamp {
     path: PathEstimate,
+    headroom: u32,
+    variation: RateVariation,
     bunching: AckAggregation,
     mss: u64,
     window: u64,
@@ -107,10 +125,13 @@ impl RoundTrips {
 }
 
 impl AutoClamp {
-    /// Begins with `initial` bytes, for segments of `mss` bytes.
-    pub fn new(now: Time, mss: u32, initial: u64) -> Self {
+    /// A window on a path of which nothing is known.
+    pub fn new(now: Time, config: AutoClampConfig) -> Self {
+        let AutoClampConfig { mss, initial, headroom } = config;
         AutoClamp {
             path: PathEstimate::new(now, MEMORY),
+            headroom,
+            variation: RateVariation::default(),
             bunching: AckAggregation::new(now),
             mss: u64::from(mss.max(1)),
             window: initial.max(FLOOR * u64::from(mss)).min(MAX_WINDOW),
@@ -183,6 +204,7 @@ impl AutoClamp {
     fn on_round(&mut self, now: Time, min_rtt: Duration) {
         let limited = core::mem::take(&mut self.round_limited);
         let round = core::mem::take(&mut self.round);
+        self.variation.on_round(limited && self.phase == Phase::Follow && !self.starting);
         let Some((least, mean)) = round.least.zip(round.mean()) else { return };
         match &mut self.phase {
             Phase::Follow => {}
@@ -231,9 +253,12 @@ impl AutoClamp {
     fn follow(&mut self) {
         let (Some(rate), Some(min_rtt)) = (self.path.latest_rate(), self.path.min_rtt()) else { return };
         self.recent.update(self.path.rounds(), rate.bits_per_sec());
+        self.variation.on_rate(rate.bits_per_sec());
         let product = volume::in_time(self.recent.get(), min_rtt);
         if self.phase == Phase::Follow && !self.starting {
-            let target = product + SURPLUS.of(product) + self.bunching.extra() / 2;
+            let reserve = Gain(self.headroom).of(u64::from(self.variation.get().0)) as u32;
+            let surplus = Gain((SURPLUS.0.saturating_add(reserve)).min(MOST_SURPLUS));
+            let target = product + surplus.of(product) + self.bunching.extra() / 2;
             self.window = target.clamp(FLOOR * self.mss, MAX_WINDOW);
         }
     }

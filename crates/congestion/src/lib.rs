@@ -61,6 +61,7 @@ mod hystart;
 mod min_filter;
 mod pacer;
 mod path_estimate;
+mod rate_variation;
 mod recent_max;
 mod reno;
 mod rounds;
@@ -71,7 +72,7 @@ mod westwood;
 mod window;
 
 pub use algorithm::{Algorithm, ParseAlgorithmError};
-pub use auto_clamp::AutoClamp;
+pub use auto_clamp::{AutoClamp, AutoClampConfig};
 pub use bbr::Bbr;
 pub use bbr3::Bbr3;
 pub use control::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams, LossSample};

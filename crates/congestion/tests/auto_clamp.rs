@@ -1,5 +1,5 @@
 //! A window that finds its own size, in a loop with one link that nobody else uses.
-use shorthaul_congestion::{AutoClamp, Delivery};
+use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery};
 use shorthaul_types::Time;
 use std::collections::VecDeque;
 
@@ -20,7 +20,8 @@ struct Outcome {
 /// queue drops nothing.
 fn run(seconds: u64, rate: impl Fn(u64) -> f64, delay: impl Fn(u64) -> u64) -> Outcome {
     let end = seconds * 1000 * MS;
-    let mut clamp = AutoClamp::new(Time::ZERO, MSS as u32, 10 * MSS);
+    let mut clamp =
+        AutoClamp::new(Time::ZERO, AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 0 });
     let (mut now, mut free, mut last, mut in_flight, mut delivered) = (0, 0u64, 0, 0, 0);
     let mut flight: VecDeque<(u64, u64)> = VecDeque::new();
     let mut queues = Vec::new();

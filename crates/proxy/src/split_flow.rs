@@ -635,8 +635,7 @@ fn make_room(receiver: &mut Receiver, queued: usize, offset: u64, size: usize, b
     true
 }
 
-/// A sender whose window, pacing and retransmission timer are those of its mobile host's aggregate. An
-/// outage looks like a black hole to it, so it does not look for those.
+/// A sender whose window, pacing and retransmission timer are those of its mobile host's aggregate.
 fn governed_by_aggregate(sender: SenderConfig, params: ControlParams) -> SenderConfig {
     SenderConfig {
         control: Algorithm::Fixed(Bytes(u64::MAX)).build(params),
@@ -644,7 +643,6 @@ fn governed_by_aggregate(sender: SenderConfig, params: ControlParams) -> SenderC
         governor: Governor::shared(),
         pacing: false,
         idle_restart: false,
-        finds_black_holes: false,
         ..sender
     }
 }

@@ -19,6 +19,10 @@ struct Site {
     /// Toward the server: the acknowledgment and right edge that it was told last.
     told: BTreeMap<(u16, u16), (u32, u32)>,
     resets: usize,
+    /// The ends agree on congestion marks.
+    ecn: bool,
+    /// Their maximum segment size.
+    mss: u32,
 }
 
 fn ip(src: [u8; 4], dst: [u8; 4]) -> IpHeader {
@@ -38,7 +42,8 @@ impl Site {
 
     fn with(config: GatewayConfig) -> Site {
         let gateway = Gateway::new(config);
-        Site { gateway, now: Time::from_secs(1), down: Vec::new(), told: BTreeMap::new(), resets: 0 }
+        let (down, told) = (Vec::new(), BTreeMap::new());
+        Site { gateway, now: Time::from_secs(1), down, told, resets: 0, ecn: false, mss: MSS }
     }
 
     fn clamped(bytes: u64) -> Site {
@@ -80,16 +85,18 @@ impl Site {
 
     /// Opens a connection of a mobile host, with a round trip of 100 ms to it and one of 10 ms to the server.
     fn open(&mut self, flow: (u16, u16)) {
-        self.mobile_says(flow, TcpFlags::SYN, 0, &[]);
+        let (asks, agrees) =
+            if self.ecn { (TcpFlags::ECE | TcpFlags::CWR, TcpFlags::ECE) } else { Default::default() };
+        self.mobile_says(flow, TcpFlags::SYN | asks, 0, &[]);
         self.wait(10);
-        self.server_says(flow, TcpFlags::SYN | TcpFlags::ACK, 0, 0);
+        self.server_says(flow, TcpFlags::SYN | TcpFlags::ACK | agrees, 0, 0);
         self.wait(100);
         self.mobile_says(flow, TcpFlags::ACK, 1, &[]);
     }
 
-    fn header(flags: TcpFlags, ports: (u16, u16), seq: u32, ack: u32) -> TcpHeader {
+    fn header(&self, flags: TcpFlags, ports: (u16, u16), seq: u32, ack: u32) -> TcpHeader {
         let options = if flags.contains(TcpFlags::SYN) {
-            TcpOptions { mss: Some(MSS as u16), sack_permitted: true, ..TcpOptions::default() }
+            TcpOptions { mss: Some(self.mss as u16), sack_permitted: true, ..TcpOptions::default() }
         } else {
             TcpOptions::default()
         };
@@ -119,7 +126,7 @@ impl Site {
         window: u16,
     ) {
         let seq = u32::from(!flags.contains(TcpFlags::SYN));
-        let mut header = Site::header(flags, (flow.1, 80), seq, ack);
+        let mut header = self.header(flags, (flow.1, 80), seq, ack);
         header.window = window;
         for &(left, right) in reports {
             header.options.sack.push(SackBlock { left: SeqNum(100 + left), right: SeqNum(100 + right) });
@@ -129,7 +136,7 @@ impl Site {
     }
 
     fn server_says(&mut self, flow: (u16, u16), flags: TcpFlags, offset: u32, bytes: usize) {
-        let header = Site::header(flags, (80, flow.1), offset, 1);
+        let header = self.header(flags, (80, flow.1), offset, 1);
         let payload = if bytes == 0 { Default::default() } else { Payload::copy_of(&vec![7; bytes]).into() };
         let segment = TcpSegment { header, payload, gso_size: None };
         self.hand_in(Gateway::WAN, Packet::tcp(ip(SERVER, address(flow.0)), segment));
@@ -232,6 +239,9 @@ fn a_stall_is_probed_with_one_segment_at_equal_distances_and_the_first_answer_re
     site.open(B);
     site.send(A, 1, 20);
     site.send(B, 1, 20);
+    site.wait(110);
+    site.mobile_says(A, TcpFlags::ACK, 1001, &[]);
+    site.mobile_says(B, TcpFlags::ACK, 1001, &[]);
     site.wait(300);
     site.sent();
     site.wait(8_000);
@@ -247,8 +257,8 @@ fn a_stall_is_probed_with_one_segment_at_equal_distances_and_the_first_answer_re
     assert_eq!(site.told[&A].1, before);
     site.sent();
     // The link is back: it answers the first segment of one of them.
-    site.mobile_says(A, TcpFlags::ACK, 1001, &[]);
-    site.mobile_says(A, TcpFlags::ACK, 5001, &[]);
+    site.mobile_says(A, TcpFlags::ACK, 2001, &[]);
+    site.mobile_says(A, TcpFlags::ACK, 6001, &[]);
     site.wait(150);
     assert!(!site.gateway.hosts().next().unwrap().stalled);
     assert!(site.sent().len() >= 4, "the window is open again");
@@ -424,6 +434,181 @@ fn a_fin_is_acknowledged_when_the_mobile_host_has_acknowledged_it() {
     assert_eq!(site.told[&A].0, 501);
     site.mobile_says(A, TcpFlags::ACK, 502, &[]);
     assert_eq!(site.told[&A].0, 502);
+}
+
+#[test]
+fn connections_whose_readers_do_not_read_leave_room_for_the_others() {
+    let flows: Vec<(u16, u16)> = (0..20).map(|i| (1, 5001 + i)).collect();
+    let mut site = Site::new(AggregateConfig { host_buffer: Bytes(400_000), ..config(10_000) });
+    for &flow in &flows {
+        site.open(flow);
+    }
+    // All but the last close their windows, and their servers send all that they may.
+    let (last, paused) = flows.split_last().unwrap();
+    for &flow in paused {
+        site.mobile_says_with_window(flow, TcpFlags::ACK, 1, &[], 0);
+    }
+    let mut sent = 1;
+    for _ in 0..40 {
+        for &flow in paused {
+            if site.told.get(&flow).is_none_or(|(_, edge)| sent + MSS <= *edge) {
+                site.server_says(flow, TcpFlags::ACK, sent, MSS as usize);
+            }
+        }
+        sent += MSS;
+    }
+    assert!(site.gateway.hosts().next().unwrap().held <= 400_000);
+    let mut at = 1;
+    for _ in 0..50 {
+        let edge = site.told.get(last).map_or(2001, |(_, edge)| *edge);
+        assert!(edge >= at + 2 * MSS, "{} bytes are offered", edge.saturating_sub(at));
+        site.send(*last, at, 2);
+        at += 2 * MSS;
+        site.wait(100);
+        site.mobile_says(*last, TcpFlags::ACK, at, &[]);
+    }
+}
+
+#[test]
+fn a_congestion_mark_narrows_the_window_for_a_while_once_a_round_trip() {
+    let mut site = Site::clamped(10_000);
+    site.ecn = true;
+    site.open(A);
+    let (mut server, mut windows) = (1, Vec::new());
+    while server + MSS <= site.told.get(&A).map_or(10_001, |told| told.1) {
+        site.send(A, server, 1);
+        server += MSS;
+    }
+    for round in 0..30 {
+        site.wait(110);
+        let end = site.sent().iter().map(|s| s.1 + s.2).max().expect("something was sent");
+        let flags = if round < 3 { TcpFlags::ACK | TcpFlags::ECE } else { TcpFlags::ACK };
+        // Two acknowledgments tell of the same mark.
+        site.mobile_says(A, flags, end - MSS, &[]);
+        site.mobile_says(A, flags, end, &[]);
+        windows.push(site.gateway.hosts().next().unwrap().window);
+        while server + MSS <= site.told[&A].1 {
+            site.send(A, server, 1);
+            server += MSS;
+        }
+    }
+    assert_eq!(windows[..3], [8_000, 6_400, 5_120]);
+    assert!(windows[3..].windows(2).all(|w| w[1] >= w[0]), "{windows:?}");
+    assert_eq!(*windows.last().unwrap(), 10_000, "{windows:?}");
+}
+
+#[test]
+fn a_path_that_never_carried_a_full_segment_is_probed_with_smaller_ones() {
+    let mut site = Site::clamped(20_000);
+    site.mss = 1400;
+    site.open(A);
+    for i in 0..10 {
+        site.server_says(A, TcpFlags::ACK, 1 + i * 1400, 1400);
+    }
+    site.wait(5_000);
+    let lengths: Vec<u32> = site.sent().iter().map(|s| s.2).collect();
+    assert!(
+        lengths.contains(&1400) && lengths.contains(&1208) && lengths.last() == Some(&536),
+        "{lengths:?}"
+    );
+    // One that did is not: it is an outage.
+    let mut site = Site::clamped(20_000);
+    site.mss = 1400;
+    site.open(A);
+    for i in 0..10 {
+        site.server_says(A, TcpFlags::ACK, 1 + i * 1400, 1400);
+    }
+    site.wait(200);
+    site.mobile_says(A, TcpFlags::ACK, 2801, &[]);
+    site.wait(5_000);
+    assert!(site.sent().iter().all(|s| s.2 == 1400));
+}
+
+#[test]
+fn a_connection_whose_peer_is_gone_holds_nobody_up() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.open(B);
+    // A's peer never answers; when B has something to send, the link seems to carry nothing.
+    site.send(A, 1, 10);
+    site.wait(8_000);
+    assert!(site.gateway.hosts().next().unwrap().stalled);
+    site.sent();
+    site.send(B, 1, 10);
+    site.wait(160);
+    assert!(site.sent().contains(&(B, 1, MSS)), "it probes the link within 1.5 round trips");
+    site.mobile_says(B, TcpFlags::ACK, 1001, &[]);
+    assert!(!site.gateway.hosts().next().unwrap().stalled);
+    // Soon the window is B's.
+    let (mut end, mut server, mut rounds) = (1001, 10_001, Vec::new());
+    for _ in 0..40 {
+        while server + MSS <= site.told[&B].1 {
+            site.send(B, server, 1);
+            server += MSS;
+        }
+        site.wait(150);
+        let sent = site.sent();
+        rounds.push(sent.iter().filter(|s| s.0 == B).count());
+        end = sent.iter().filter(|s| s.0 == B).map(|s| s.1 + s.2).max().unwrap_or(end).max(end);
+        site.mobile_says(B, TcpFlags::ACK, end - MSS, &[]);
+        site.mobile_says(B, TcpFlags::ACK, end, &[]);
+    }
+    assert!(rounds[20..].iter().all(|count| *count == 10), "{rounds:?}");
+    while end < server {
+        site.wait(150);
+        let sent = site.sent();
+        end = sent.iter().filter(|s| s.0 == B).map(|s| s.1 + s.2).max().expect("there is more");
+        site.mobile_says(B, TcpFlags::ACK, end, &[]);
+    }
+    assert!(!site.gateway.hosts().next().unwrap().stalled);
+    // A is asked all the same, less and less often, …
+    site.wait(30_000);
+    let of_a = std::mem::take(&mut site.down);
+    assert!(of_a.iter().all(|s| s.1 == A && s.2 == 1 && s.3 <= MSS), "{of_a:?}");
+    let gaps: Vec<u64> = of_a.windows(2).map(|w| w[1].0.saturating_since(w[0].0).as_secs()).collect();
+    assert!(
+        !gaps.is_empty() && gaps.windows(2).all(|w| w[1] >= w[0]) && gaps.iter().all(|gap| *gap >= 4),
+        "{gaps:?}"
+    );
+    // … and when it answers, it has its part of the window again.
+    site.mobile_says(A, TcpFlags::ACK, 1001, &[]);
+    site.mobile_says(A, TcpFlags::ACK, 10_001, &[]);
+    site.send(A, 10_001, 10);
+    site.wait(150);
+    let sent = site.sent();
+    let bytes: u32 = sent.iter().filter(|s| s.0 == A).map(|s| s.2).sum();
+    assert!(bytes >= 9 * MSS, "{sent:?}");
+}
+
+#[test]
+fn a_connection_that_was_silent_for_a_quarter_of_an_hour_is_reset_and_the_others_live() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.open(B);
+    site.send(A, 1, 10);
+    site.wait(3_000);
+    for i in 0..200 {
+        site.send(B, 1 + i * MSS, 1);
+        site.wait(5_000);
+        site.mobile_says(B, TcpFlags::ACK, 1 + (i + 1) * MSS, &[]);
+    }
+    assert_eq!(site.resets, 2, "both ends of A are told");
+    assert_eq!(site.gateway.hosts().next().unwrap().flows, 1);
+}
+
+#[test]
+fn a_host_that_does_not_answer_for_a_quarter_of_an_hour_is_given_up() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.send(A, 1, 10);
+    site.wait(1_000_000);
+    assert_eq!(site.gateway.hosts().next().unwrap().flows, 0);
+    assert_eq!(site.resets, 2);
+    // When it is there again, it has what it had.
+    site.open(B);
+    site.send(B, 1, 10);
+    site.wait(150);
+    assert_eq!(site.sent().iter().filter(|s| s.0 == B).count(), 10);
 }
 
 #[test]

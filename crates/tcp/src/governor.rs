@@ -31,7 +31,7 @@ pub struct Share {
 /// What a governor learns from the acknowledgments of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// Acknowledgments that delivered something, cumulatively or selectively.
+    /// Acknowledgments that delivered something, cumulatively or selectively, or opened the window.
     pub acknowledgments: u32,
     /// Bytes that they delivered.
     pub delivered: u64,
@@ -39,6 +39,8 @@ pub struct News {
     pub newest: Option<Time>,
     /// The last round-trip time that was measured.
     pub rtt: Option<Duration>,
+    /// The peer has told of a congestion mark (RFC 3168), at most once a round trip.
+    pub marked: bool,
 }
 
 impl Governor {
@@ -71,6 +73,12 @@ impl Governor {
             news.delivered += bytes;
             news.newest = news.newest.max(newest);
             news.rtt = rtt.or(news.rtt);
+        }
+    }
+
+    pub(crate) fn on_marked(&mut self) {
+        if let Governor::Shared(Share { news, .. }) = self {
+            news.marked = true;
         }
     }
 

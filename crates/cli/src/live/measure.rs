@@ -219,11 +219,15 @@ impl Run<'_> {
     fn series(&self, ways: &[Way]) -> Vec<TimeSeries> {
         let mut all = Vec::new();
         for &series in &self.scenario.measure.series {
-            if series == Series::Queue {
+            let of_queue: Option<fn(&DirectionReport) -> f64> = match series {
+                Series::Queue => Some(|way| way.queue_packets as f64),
+                Series::QueueDelay => Some(|way| way.queue_delay.as_secs_f64()),
+                _ => None,
+            };
+            if let Some(of_queue) = of_queue {
                 for way in ways {
-                    let length =
-                        |look: &Look| direction_of(&look.links[way.link], way.direction).queue_packets as f64;
-                    let points = self.looks.iter().map(|look| (look.seconds, length(look))).collect();
+                    let value = |look: &Look| of_queue(direction_of(&look.links[way.link], way.direction));
+                    let points = self.looks.iter().map(|look| (look.seconds, value(look))).collect();
                     all.push(TimeSeries { series, subject: way.name.clone(), points });
                 }
                 continue;

@@ -101,6 +101,9 @@ impl Default for Invitations {
 pub struct AggregateConfig {
     /// The shared window.
     pub clamp: Clamp,
+    /// What a window that follows has in reserve, in units of the link's variation: the more, the less of a link whose rate
+    /// jumps is lost, and the longer is the queue when it falls. A steady link has no variation.
+    pub headroom: f64,
     /// Addresses that agree in so many bits are one mobile host.
     pub prefix_v4: u8,
     /// The same for IPv6, where a phone has a whole prefix (RFC 7278).
@@ -131,6 +134,7 @@ impl Default for AggregateConfig {
     fn default() -> Self {
         AggregateConfig {
             clamp: Clamp::Auto,
+            headroom: 0.0,
             prefix_v4: 32,
             prefix_v6: 64,
             classes: Vec::new(),

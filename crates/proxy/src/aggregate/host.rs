@@ -6,11 +6,12 @@ use super::skipack::SkipackLog;
 use super::stride::{Stride, Turn, advance};
 use super::window::SharedWindow;
 use crate::SplitFlow;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
-use shorthaul_tcp::News;
+use shorthaul_tcp::{News, Sender};
 use shorthaul_types::Time;
 
 /// So many probes leave 1.5 round trips apart; after that each waits so much longer than the one before.
@@ -26,13 +27,19 @@ const PEAK_FALLS: u64 = 1000;
 /// A rate of all connections is the mean over so many segments.
 const AVERAGED: u32 = 16;
 
+/// A connection that does not answer for so many round trips while others do, …
+const SILENT_ROUND_TRIPS: u32 = 4;
+/// … and for so long, is silent itself: it is not the link.
+const SILENT_TIME: Duration = Duration::from_secs(1);
+/// The longest time between two questions to a silent connection (RFC 6298 §2.5 asks for 60 s at least).
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+
 /// The wireless link carries nothing: one segment at a time probes it.
 #[derive(Clone, Copy, Debug)]
 struct Stall {
     since: Time,
     probes: u32,
-    /// Who is to send the next probe.
-    due: Option<u32>,
+    probed_at: Time,
 }
 
 /// What a timer of a host asks for.
@@ -42,8 +49,18 @@ pub(crate) enum Expired {
     Look,
     /// The retransmission timer: a connection is to be chosen that probes the link.
     Probe,
+    /// Silent connections are to be asked again.
+    Ask,
     /// It has been silent for too long.
     Gone,
+}
+
+/// A connection's own peer does not answer, and the link does: what it has on its way takes no place in the
+/// window, and it is asked by itself, less and less often.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    ask_at: Time,
+    wait: Duration,
 }
 
 /// What a connection has of its own.
@@ -56,7 +73,7 @@ pub(crate) struct Member {
     /// Tells it from others that have its slot at other times.
     pub serial: u64,
     in_flight: u64,
-    unsent: u64,
+    queued: u64,
     held: usize,
     received: u64,
     waiting: bool,
@@ -69,6 +86,11 @@ pub(crate) struct Member {
     interactive: u64,
     rate: SlidingRate,
     invitation: Invitation,
+    /// Since when something is sent again and nothing of it was answered.
+    unanswered: Option<Time>,
+    /// When it last probed the link.
+    probed_at: Time,
+    silence: Option<Silence>,
 }
 
 /// One mobile host: what its connections share.
@@ -98,6 +120,12 @@ pub(crate) struct Host {
     active: usize,
     rate: SlidingRate,
     stall: Option<Stall>,
+    /// Who is to send one segment, whatever the window says: to probe the link, or its own peer.
+    asking: VecDeque<u32>,
+    /// When a silent connection is to be asked again, the first of them.
+    ask_at: Option<Time>,
+    /// When the last stall began.
+    stalled_at: Time,
     /// When the link was last back from a stall.
     back_at: Time,
     rto_at: Option<Time>,
@@ -117,7 +145,7 @@ impl Host {
             ready: false,
             armed: None,
             empty_since: now,
-            window: SharedWindow::new(now, config.clamp, mss),
+            window: SharedWindow::new(now, config, mss),
             peak: 0,
             rtt: RttEstimator::new(RttConfig::LINUX),
             pacer: Pacer::new(mss),
@@ -130,6 +158,9 @@ impl Host {
             active: 0,
             rate: SlidingRate::new(now),
             stall: None,
+            asking: VecDeque::new(),
+            ask_at: None,
+            stalled_at: Time::ZERO,
             back_at: Time::ZERO,
             rto_at: None,
             pace_at: None,
@@ -164,7 +195,7 @@ impl Host {
             place: self.members.len() - 1,
             serial,
             in_flight: 0,
-            unsent: 0,
+            queued: 0,
             held: 0,
             received: 1,
             waiting: false,
@@ -175,6 +206,9 @@ impl Host {
             interactive: config.interactive.0,
             rate: SlidingRate::new(now),
             invitation: Invitation::new(now, mss, &situation),
+            unanswered: None,
+            probed_at: Time::ZERO,
+            silence: None,
         }
     }
 
@@ -182,7 +216,7 @@ impl Host {
     /// [`Host::members`].
     pub fn leave(&mut self, now: Time, member: &mut Member) {
         moved(&mut self.in_flight, &mut member.in_flight, 0);
-        moved(&mut self.queued, &mut member.unsent, 0);
+        moved(&mut self.queued, &mut member.queued, 0);
         self.held -= member.held;
         self.active -= usize::from(member.active);
         self.settle_timer(now);
@@ -218,18 +252,28 @@ impl Host {
         let class = config.class_of(flow.ports(), flow.dscp_to_govern());
         let Some(sender) = flow.governed_mut() else { return false };
         let news = sender.share_mut().map(|share| core::mem::take(&mut share.news)).unwrap_or_default();
-        moved(&mut self.in_flight, &mut member.in_flight, sender.in_flight());
-        moved(&mut self.queued, &mut member.unsent, sender.unsent());
-        let backlog = sender.has_backlog();
-        let mss = sender.mss();
+        if news.acknowledgments > 0 {
+            member.unanswered = None;
+            member.silence = None;
+        }
+        self.count(member, sender);
+        let backlog = sender.has_backlog() && member.silence.is_none();
+        let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         self.set_active(now, member, backlog || member.in_flight > 0, config);
         let back = news.acknowledgments > 0 && self.on_news(now, &news);
         if backlog && !member.waiting {
             self.wait(slot, member, class);
         }
+        if let (Some(stall), true) = (&self.stall, backlog)
+            && member.probed_at < stall.since
+        {
+            // It may find that not the link is gone, but others' peers: that does not wait for long.
+            let soon = stall.probed_at + self.probe_wait(0);
+            self.rto_at = Some(self.rto_at.map_or(soon, |at| at.min(soon)));
+        }
         if received > member.received {
             member.received = received;
-            if let Some(parameters) = &config.invitations {
+            if let (Some(parameters), false) = (&config.invitations, peer_is_full) {
                 let situation = self.situation(now, config);
                 member.invitation.on_segment(now, mss, member.rate.get(now), &situation, parameters);
             }
@@ -238,13 +282,22 @@ impl Host {
         back
     }
 
+    /// What a connection has on its way and in its queue counts for its host, unless its peer is silent.
+    fn count(&mut self, member: &mut Member, sender: &Sender) {
+        let counts = u64::from(member.silence.is_none());
+        moved(&mut self.in_flight, &mut member.in_flight, counts * sender.in_flight());
+        // What the connection's own peer has no room for does not wait for the link.
+        moved(&mut self.queued, &mut member.queued, counts * sender.sendable());
+    }
+
     /// Tells a connection how much its sender may be offered: nothing more while the link is stalled. (What
     /// was offered is never taken back, RFC 9293 §3.8.6: the sender's window runs out by itself.)
     pub fn invite(&self, member: &Member, flow: &mut SplitFlow, config: &AggregateConfig) {
-        flow.allot(match (&self.stall, config.invitations) {
-            (Some(_), _) => Some(0),
-            (None, Some(_)) => Some(member.invitation.window()),
-            (None, None) => None,
+        let halted = self.stall.is_some() || member.silence.is_some();
+        flow.allot(match config.invitations {
+            _ if halted => Some(0),
+            Some(_) => Some(member.invitation.window()),
+            None => None,
         });
     }
 
@@ -287,6 +340,7 @@ impl Host {
             self.log.on_ack(sent_at);
             self.window.on_delivery(Delivery { now, bytes: news.delivered, sent_at, rtt });
         }
+        self.window.on_mark(now, news.marked, self.rtt.srtt().unwrap_or_default());
         self.pace();
         let window = self.window();
         self.peak = window.max(self.peak - self.peak.saturating_sub(window) / PEAK_FALLS);
@@ -340,9 +394,12 @@ impl Host {
         self.rtt.srtt()
     }
 
-    /// Memory that is left for this host, in bytes.
-    pub fn room(&self, config: &AggregateConfig) -> u64 {
-        config.host_buffer.0.saturating_sub(self.held as u64)
+    /// Memory that is left for a connection, in bytes. Half of the host's is for whoever comes first; of the other half
+    /// each has its part, so that those whose peers do not read leave something to the others.
+    pub fn room(&self, member: &Member, config: &AggregateConfig) -> u64 {
+        let half = config.host_buffer.0 / 2;
+        let part = half / self.members.len().max(1) as u64;
+        half.saturating_sub(self.held as u64).max(part.saturating_sub(member.held as u64))
     }
 
     /// Memory held for it, in bytes.
@@ -358,9 +415,11 @@ impl Host {
     /// Who has the next turn, and how many bytes it may send; `None` if nothing may leave now.
     pub fn next_turn(&mut self, now: Time, config: &AggregateConfig) -> Option<(Turn, u64)> {
         let mss = u64::from(self.mss);
-        if let Some(stall) = &mut self.stall {
-            let flow = stall.due.take()?;
+        if let Some(flow) = self.asking.pop_front() {
             return Some((Turn { flow, serial: PROBE, priority: 0, pass: 0 }, mss));
+        }
+        if self.stall.is_some() {
+            return None;
         }
         if self.turns.is_empty() {
             self.window.on_limited(self.in_flight);
@@ -399,8 +458,7 @@ impl Host {
         let class = config.class_of(flow.ports(), flow.dscp_to_govern());
         let Some(sender) = flow.governed_mut() else { return };
         let in_flight = self.in_flight;
-        moved(&mut self.in_flight, &mut member.in_flight, sender.in_flight());
-        moved(&mut self.queued, &mut member.unsent, sender.unsent());
+        self.count(member, sender);
         // A probe is no turn: it may still wait for one.
         member.waiting &= turn.serial == PROBE;
         if bytes == 0 {
@@ -414,16 +472,89 @@ impl Host {
         // Who joined began with the others' pass, not with the one it left with.
         member.pass = advance(member.pass.max(turn.pass), bytes, member.tickets);
         member.interactive = member.interactive.saturating_sub(bytes);
-        if sender.has_backlog() && !member.waiting {
+        if sender.has_backlog() && !member.waiting && member.silence.is_none() {
             self.wait(turn.flow, member, class);
         }
         self.invite(member, flow, config);
         self.settle_timer(now);
     }
 
-    /// A turn was of a connection that is no more, or was served in between.
-    pub fn is_turn_of(turn: &Turn, member: &Member) -> bool {
-        turn.serial == PROBE || turn.serial == member.serial
+    /// Whether a turn is this connection's, and not one's that is no more; and whether it may take it.
+    pub fn takes(turn: &Turn, member: &mut Member) -> bool {
+        if turn.serial == PROBE {
+            return true;
+        }
+        if turn.serial != member.serial {
+            return false;
+        }
+        // Without its turn, it waits again when its peer answers.
+        member.waiting &= member.silence.is_none();
+        member.waiting
+    }
+
+    /// Something of a connection is lost, as others' deliveries show. Whoever does not answer for long, while others
+    /// do, is silent itself.
+    pub fn on_lost(&mut self, now: Time, member: &mut Member, flow: &SplitFlow) {
+        let since = *member.unanswered.get_or_insert(now);
+        let round_trips = self.patience().unwrap_or_default() * SILENT_ROUND_TRIPS;
+        let (Some(sender), true) =
+            (flow.governed(), now.saturating_since(since) >= round_trips.max(SILENT_TIME))
+        else {
+            return;
+        };
+        if self.stall.is_some()
+            || member.silence.is_some()
+            || !(sender.in_flight() > 0 || sender.has_backlog())
+        {
+            return;
+        }
+        let wait = self.probe_wait(0).max(SILENT_TIME);
+        member.silence = Some(Silence { ask_at: now + wait, wait });
+        self.ask_at = Some(self.ask_at.map_or(now + wait, |at| at.min(now + wait)));
+        self.count(member, sender);
+        self.active -= usize::from(core::mem::take(&mut member.active));
+        self.settle_timer(now);
+    }
+
+    /// The link is back. That a connection did not answer meanwhile says nothing of it; but if it had not answered
+    /// before the stall either, then there was perhaps none.
+    pub fn on_link_back(&mut self, now: Time, member: &mut Member, flow: &SplitFlow) {
+        match member.unanswered {
+            Some(since) if since < self.stalled_at => self.on_lost(now, member, flow),
+            Some(_) => member.unanswered = Some(now),
+            None => {}
+        }
+    }
+
+    /// Whether a connection is to be asked now. If it is silent, when to ask it next is noted.
+    pub fn asks(&mut self, now: Time, member: &mut Member) -> Option<Expired> {
+        let silence = member.silence.as_mut()?;
+        let due = silence.ask_at <= now;
+        if due {
+            silence.wait = (2 * silence.wait).min(LONGEST_SILENCE);
+            silence.ask_at = now + silence.wait;
+        }
+        let at = silence.ask_at;
+        self.ask_at = Some(self.ask_at.map_or(at, |known| known.min(at)));
+        let silent = now.saturating_since(member.unanswered.unwrap_or(now));
+        if silent > GIVE_UP {
+            return Some(Expired::Gone);
+        }
+        due.then_some(Expired::Ask)
+    }
+
+    /// The order in which connections probe a stalled link: those first that have not done so, with the oldest of what
+    /// is on its way; then by turns, for the peer of one may be gone where the link is not.
+    pub fn probe_order(&self, member: &Member, flow: &SplitFlow) -> Option<(Time, Time)> {
+        let sender = flow.governed().filter(|_| member.silence.is_none())?;
+        let since = self.stall.as_ref()?.since;
+        let probed = if member.probed_at < since { Time::ZERO } else { member.probed_at };
+        let oldest = match sender.oldest_in_flight() {
+            Some(sent) => sent,
+            None if sender.has_backlog() => Time::MAX,
+            None => return None,
+        };
+        Some((probed, oldest))
     }
 
     /// A connection that has something in the log that others' deliveries show to be lost, with the time
@@ -440,7 +571,7 @@ impl Host {
     /// When something is to be done next.
     pub fn deadline(&self) -> Option<Time> {
         let skipack = self.patience().and_then(|rtt| self.log.deadline(rtt)).filter(|_| self.in_flight > 0);
-        [self.rto_at, self.pace_at, skipack].into_iter().flatten().min()
+        [self.rto_at, self.pace_at, self.ask_at, skipack].into_iter().flatten().min()
     }
 
     /// A deadline has passed.
@@ -448,24 +579,35 @@ impl Host {
         if self.pace_at.is_some_and(|at| at <= now) {
             self.pace_at = None;
         }
+        if self.ask_at.is_some_and(|at| at <= now) {
+            self.ask_at = None;
+            return Expired::Ask;
+        }
         if self.rto_at.is_none_or(|at| at > now) {
             return Expired::Look;
         }
-        let stall = self.stall.get_or_insert(Stall { since: now, probes: 0, due: None });
+        let stall = self.stall.get_or_insert(Stall { since: now, probes: 0, probed_at: now });
+        self.stalled_at = stall.since;
         stall.probes += 1;
+        stall.probed_at = now;
         let (since, probes) = (stall.since, stall.probes);
         if now.saturating_since(since) > GIVE_UP {
+            self.stall = None;
+            self.rto_at = None;
             return Expired::Gone;
         }
         self.rto_at = Some(now + self.probe_wait(probes));
         Expired::Probe
     }
 
-    /// The connection in `slot` is to send the next probe.
-    pub fn probe_with(&mut self, slot: u32) {
-        if let Some(stall) = &mut self.stall {
-            stall.due = Some(slot);
+    /// The connection in `slot` is to send one segment: what it sent first, if anything is outstanding.
+    pub fn ask_with(&mut self, now: Time, slot: u32, member: &mut Member, flow: &mut SplitFlow) {
+        member.probed_at = now;
+        member.unanswered.get_or_insert(now);
+        if let Some(sender) = flow.governed_mut() {
+            sender.on_governor_timeout(now);
         }
+        self.asking.push_back(slot);
     }
 
     /// Whether the link is believed to carry nothing now.

@@ -1,8 +1,8 @@
 //! The window that a mobile host's connections share, fixed or found.
-use super::config::Clamp;
+use super::config::{AggregateConfig, Clamp};
 use alloc::boxed::Box;
 use core::time::Duration;
-use shorthaul_congestion::{AutoClamp, Delivery};
+use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery};
 use shorthaul_types::{BitRate, Time};
 
 /// Windows of ten segments until more is known (RFC 6928).
@@ -10,29 +10,64 @@ const INITIAL_SEGMENTS: u64 = 10;
 /// Bursts leave at this many percent of the window a round trip, so that pacing never holds the clock back.
 const PACING_PERCENT: u128 = 125;
 
+/// A congestion mark leaves so many thousandths of the window (RFC 8511 §3.1, for marks that come early) …
+const MARKED: u64 = 800;
+/// … and each round trip without one gives back so many.
+const GIVEN_BACK: u64 = 50;
+/// What is left at least.
+const LEAST: u64 = 100;
+
+/// The window, and the part of it that congestion marks have left.
 #[derive(Clone, Debug)]
-pub(crate) enum SharedWindow {
+pub(crate) struct SharedWindow {
+    clamp: Size,
+    /// In thousandths.
+    left: u64,
+    /// When that last changed.
+    changed_at: Time,
+}
+
+#[derive(Clone, Debug)]
+enum Size {
     Fixed(u64),
     Auto(Box<AutoClamp>),
 }
 
 impl SharedWindow {
-    pub fn new(now: Time, clamp: Clamp, mss: u32) -> Self {
-        match clamp {
-            Clamp::Fixed(bytes) => SharedWindow::Fixed(bytes.0),
-            Clamp::Auto => {
-                SharedWindow::Auto(Box::new(AutoClamp::new(now, mss, INITIAL_SEGMENTS * u64::from(mss))))
-            }
-        }
+    pub fn new(now: Time, config: &AggregateConfig, mss: u32) -> Self {
+        let headroom = (config.headroom * 1000.0) as u32;
+        let clamp = match config.clamp {
+            Clamp::Fixed(bytes) => Size::Fixed(bytes.0),
+            Clamp::Auto => Size::Auto(Box::new(AutoClamp::new(
+                now,
+                AutoClampConfig { mss, initial: INITIAL_SEGMENTS * u64::from(mss), headroom },
+            ))),
+        };
+        SharedWindow { clamp, left: 1000, changed_at: now }
     }
 
     /// In bytes; at least a segment of `mss` bytes.
     pub fn get(&self, mss: u32) -> u64 {
-        let window = match self {
-            SharedWindow::Fixed(bytes) => *bytes,
-            SharedWindow::Auto(auto) => auto.window(),
+        let clamp = match &self.clamp {
+            Size::Fixed(bytes) => *bytes,
+            Size::Auto(auto) => auto.window(),
         };
-        window.max(u64::from(mss))
+        (clamp / 1000 * self.left + clamp % 1000 * self.left / 1000).max(u64::from(mss))
+    }
+
+    /// A queue on the way marked something, or (at `marked` false) did not: told with every acknowledgment, where
+    /// round trips take `rtt`.
+    pub fn on_mark(&mut self, now: Time, marked: bool, rtt: Duration) {
+        if now.saturating_since(self.changed_at) < rtt {
+            return;
+        }
+        if marked {
+            self.left = (self.left * MARKED / 1000).max(LEAST);
+            self.changed_at = now;
+        } else if self.left < 1000 {
+            self.left = (self.left + GIVEN_BACK).min(1000);
+            self.changed_at = now;
+        }
     }
 
     /// How fast a burst may leave.
@@ -42,33 +77,33 @@ impl SharedWindow {
     }
 
     pub fn on_send(&mut self, now: Time, in_flight: u64) {
-        if let SharedWindow::Auto(auto) = self {
+        if let Size::Auto(auto) = &mut self.clamp {
             auto.on_send(now, in_flight);
         }
     }
 
     /// Less is in flight than could be, for want of data.
     pub fn on_limited(&mut self, in_flight: u64) {
-        if let SharedWindow::Auto(auto) = self {
+        if let Size::Auto(auto) = &mut self.clamp {
             auto.on_limited(in_flight);
         }
     }
 
     /// The window holds something back.
     pub fn on_full(&mut self) {
-        if let SharedWindow::Auto(auto) = self {
+        if let Size::Auto(auto) = &mut self.clamp {
             auto.on_full();
         }
     }
 
     pub fn on_delivery(&mut self, delivery: Delivery) {
-        if let SharedWindow::Auto(auto) = self {
+        if let Size::Auto(auto) = &mut self.clamp {
             auto.on_delivery(delivery);
         }
     }
 
     pub fn on_link_back(&mut self, now: Time) {
-        if let SharedWindow::Auto(auto) = self {
+        if let Size::Auto(auto) = &mut self.clamp {
             auto.on_link_back(now);
         }
     }

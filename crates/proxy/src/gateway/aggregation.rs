@@ -4,6 +4,7 @@ use crate::FlowInfo;
 use crate::aggregate::{Expired, Host, HostInfo, Hosts};
 use crate::split_flow::{Budget, Fate, SplitFlow};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use shorthaul_types::{Deadline, Time};
 use shorthaul_wire::TxBatch;
 
@@ -55,7 +56,7 @@ impl Gateway {
         let Some((host, config)) = hosts.with_config(slot) else { return };
         let back = host.sync(now, index, member, flow, config);
         if back {
-            self.thaw(slot);
+            self.thaw(now, slot);
         }
         self.repair_skipped(now, slot);
         if let Some(hosts) = &mut self.hosts {
@@ -65,12 +66,14 @@ impl Gateway {
     }
 
     /// The link to a host is back: its senders' former windows are theirs again.
-    fn thaw(&mut self, slot: u32) {
+    fn thaw(&mut self, now: Time, slot: u32) {
         let Gateway { hosts: Some(hosts), entries, ready, .. } = self else { return };
         let Some((host, config)) = hosts.with_config(slot) else { return };
-        for &index in &host.members {
+        for position in 0..host.members.len() {
+            let index = host.members[position];
             let Some(entry) = entries[index as usize].as_mut() else { continue };
-            if let (Phase::Split(flow), Some(member)) = (&mut entry.phase, &entry.member) {
+            if let (Phase::Split(flow), Some(member)) = (&mut entry.phase, &mut entry.member) {
+                host.on_link_back(now, member, flow);
                 host.invite(member, flow, config);
                 if !core::mem::replace(&mut entry.ready, true) {
                     ready.push_back(index);
@@ -97,7 +100,11 @@ impl Gateway {
             if let Some(share) = sender.share_mut() {
                 share.lost_before = Some(before);
             }
+            let in_flight = sender.in_flight();
             sender.on_others_delivered(now);
+            if sender.in_flight() < in_flight {
+                host.on_lost(now, member, flow);
+            }
             host.sync(now, index, member, flow, config);
         }
     }
@@ -125,7 +132,7 @@ impl Gateway {
         else {
             return budget;
         };
-        let room = hosts.get(member.host).map_or(u64::MAX, |host| host.room(&hosts.config));
+        let room = hosts.get(member.host).map_or(u64::MAX, |host| host.room(member, &hosts.config));
         Budget { free: budget.free.min(room), ..budget }
     }
 
@@ -161,7 +168,7 @@ impl Gateway {
         else {
             return true;
         };
-        if member.host != slot || !Host::is_turn_of(&turn, member) {
+        if member.host != slot || !Host::takes(&turn, member) {
             return true;
         }
         let sent = flow.send_governed(now, credit, out);
@@ -179,6 +186,7 @@ impl Gateway {
             match host.on_timeout(now) {
                 Expired::Look => self.repair_skipped(now, slot),
                 Expired::Probe => self.probe(now, slot),
+                Expired::Ask => self.ask_silent(now, slot),
                 Expired::Gone => self.give_up(slot),
             }
             if let Some(hosts) = &mut self.hosts {
@@ -188,21 +196,22 @@ impl Gateway {
         }
     }
 
-    /// The connection whose data has been on its way for longest finds out whether the link carries anything.
+    /// One connection finds out whether the link carries anything.
     fn probe(&mut self, now: Time, slot: u32) {
         let Gateway { hosts: Some(hosts), entries, .. } = self else { return };
         let Some((host, config)) = hosts.with_config(slot) else { return };
-        let oldest = |&index: &u32| {
-            let Some(Entry { phase: Phase::Split(flow), .. }) = entries[index as usize].as_ref() else {
+        let order = |&index: &u32| {
+            let Some(Entry { phase: Phase::Split(flow), member: Some(member), .. }) =
+                entries[index as usize].as_ref()
+            else {
                 return None;
             };
-            flow.governed()?.oldest_in_flight().map(|sent| (sent, index))
+            Some((host.probe_order(member, flow)?, index))
         };
-        let Some((_, index)) = host.members.iter().filter_map(oldest).min() else {
+        let Some((_, index)) = host.members.iter().filter_map(order).min() else {
             host.resume(now);
-            return self.thaw(slot);
+            return self.thaw(now, slot);
         };
-        host.probe_with(index);
         for position in 0..host.members.len() {
             let member_index = host.members[position];
             let Some(Entry { phase: Phase::Split(flow), member: Some(member), .. }) =
@@ -210,20 +219,46 @@ impl Gateway {
             else {
                 continue;
             };
-            if member_index == index
-                && let Some(sender) = flow.governed_mut()
-            {
-                sender.on_governor_timeout(now);
+            if member_index == index {
+                host.ask_with(now, index, member, flow);
                 host.sync(now, index, member, flow, config);
             }
             host.invite(member, flow, config);
         }
     }
 
+    /// Silent connections are asked again, each at its time; one that was silent for too long is reset.
+    fn ask_silent(&mut self, now: Time, slot: u32) {
+        let Gateway { hosts: Some(hosts), entries, .. } = self else { return };
+        let Some((host, config)) = hosts.with_config(slot) else { return };
+        let mut gone = Vec::new();
+        for position in 0..host.members.len() {
+            let index = host.members[position];
+            let Some(Entry { phase: Phase::Split(flow), member: Some(member), .. }) =
+                entries[index as usize].as_mut()
+            else {
+                continue;
+            };
+            match host.asks(now, member) {
+                Some(Expired::Gone) => gone.push(index),
+                Some(_) => {
+                    host.ask_with(now, index, member, flow);
+                    host.sync(now, index, member, flow, config);
+                }
+                None => {}
+            }
+        }
+        self.reset(gone);
+    }
+
     /// A mobile host has not answered for a quarter of an hour: its connections are reset.
     fn give_up(&mut self, slot: u32) {
         let members = self.hosts.as_ref().and_then(|hosts| hosts.get(slot)).map(|host| host.members.clone());
-        for index in members.unwrap_or_default() {
+        self.reset(members.unwrap_or_default());
+    }
+
+    fn reset(&mut self, flows: Vec<u32>) {
+        for index in flows {
             if let Some(Entry { phase: Phase::Split(flow), .. }) = self.entries[index as usize].as_mut() {
                 let fate = SplitFlow::reset_both(flow, &mut self.passing);
                 debug_assert_eq!(fate, Fate::GivenUp);

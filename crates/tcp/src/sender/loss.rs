@@ -295,7 +295,11 @@ impl Sender {
     /// RFC 6298 §5.4–5.7.
     pub(super) fn on_retransmission_timeout(&mut self, now: Time) {
         self.stats.timeouts += 1;
-        self.timeouts += u32::from(!self.governor.is_shared());
+        // A governor gives up by itself, and an outage looks like a black hole: but not where nothing of full
+        // size ever arrived.
+        let last = BLACK_HOLE.iter().map(|(timeouts, _)| *timeouts).max().unwrap_or(0);
+        let nothing_arrived = self.rate.delivered() < u64::from(self.mss) && self.timeouts < last;
+        self.timeouts += u32::from(!self.governor.is_shared() || nothing_arrived);
         if let Some(&(_, size)) = BLACK_HOLE.iter().find(|(timeouts, _)| *timeouts == self.timeouts)
             && self.finds_black_holes
             && size < self.mss

@@ -294,7 +294,8 @@ impl Sender {
         let (in_flight_before, una_before) = (self.in_flight(), self.una);
         let advanced = ack.ack - self.una;
         let Account { delivered, newest, rtt, of_originals } = self.account(now, ack);
-        if delivered > 0 {
+        // A window that opens shows as well that the path carries something.
+        if delivered > 0 || window_changed {
             self.governor.on_delivered(delivered, newest, rtt);
         }
         // Our own times are finer, but say nothing of what was sent again (Karn's algorithm). An echo
@@ -343,6 +344,7 @@ impl Sender {
             self.control.on_congestion(now, CongestionEvent::EcnEcho, self.nxt - self.una);
             self.ecn_end = self.nxt;
             self.send_cwr = true;
+            self.governor.on_marked();
         }
         if delivered > 0 || advanced > 0 {
             let rate = self.rate.take_sample(now, self.rtt.min_rtt());

@@ -27,6 +27,11 @@ impl Sender {
         self.end() - self.nxt
     }
 
+    /// Of those, the bytes that the peer has room for.
+    pub fn sendable(&self) -> u64 {
+        self.edge.min(self.end()).saturating_sub(self.nxt)
+    }
+
     /// The governor has marked more as lost ([`Share::lost_before`]): looks for it, and repairs it.
     pub fn on_others_delivered(&mut self, now: Time) {
         self.find_losses(now, 0, false);

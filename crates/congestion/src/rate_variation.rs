@@ -1,0 +1,71 @@
+//! How much a path's rate changes from one round trip to the next.
+use crate::volume::Gain;
+
+/// A change counts for so many rounds: the mean is moved by an eighth of the difference, as SRTT is.
+const MEMORY: u64 = 8;
+
+/// The mean change of the delivery rate between two rounds, as a part of the greater of the two. A link of a fixed rate
+/// has none; one that is shared out by radio conditions has a tenth to a half.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RateVariation {
+    /// In millionths.
+    mean: u64,
+    previous: u64,
+    /// The highest rate of the present round.
+    best: u64,
+}
+
+impl RateVariation {
+    /// A rate, in bits a second, was measured in the present round.
+    pub(crate) fn on_rate(&mut self, rate: u64) {
+        self.best = self.best.max(rate);
+    }
+
+    /// A round has ended. If it was not `usual`, for the window was changed on purpose, it says nothing.
+    pub(crate) fn on_round(&mut self, usual: bool) {
+        let rate = core::mem::take(&mut self.best);
+        if usual && rate > 0 && self.previous > 0 {
+            let greater = rate.max(self.previous);
+            let change = u128::from(rate.abs_diff(self.previous)) * 1_000_000 / u128::from(greater);
+            self.mean = self.mean - self.mean / MEMORY + change as u64 / MEMORY;
+        }
+        self.previous = if usual { rate } else { 0 };
+    }
+
+    /// The mean, from zero to one.
+    pub(crate) fn get(&self) -> Gain {
+        Gain((self.mean / 1000) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(rates: &[u64]) -> u32 {
+        let mut variation = RateVariation::default();
+        for &rate in rates.iter().cycle().take(100) {
+            variation.on_rate(rate / 2);
+            variation.on_rate(rate);
+            variation.on_round(true);
+        }
+        variation.get().0
+    }
+
+    #[test]
+    fn a_steady_rate_has_none_and_one_that_halves_and_doubles_a_half() {
+        assert_eq!(after(&[10_000_000]), 0);
+        assert!((490..=500).contains(&after(&[10_000_000, 5_000_000])));
+        assert!((80..=120).contains(&after(&[10_000_000, 9_000_000])));
+    }
+
+    #[test]
+    fn rounds_with_another_window_do_not_count() {
+        let mut variation = RateVariation::default();
+        for rate in [8, 8, 2, 2, 8, 8] {
+            variation.on_rate(rate);
+            variation.on_round(rate == 8);
+        }
+        assert_eq!(variation.get(), Gain(0));
+    }
+}
