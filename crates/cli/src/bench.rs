@@ -1,10 +1,11 @@
 //! `shorthaul bench`: how good the program's own predictions are.
 //!
-//! Reading order: `discovery` (relays found and chosen, live); of the planner: `draw` (random numbers by name), `paths` (forecasts on random paths), `sites` (placements among random
+//! Reading order: `discovery` (relays found and chosen, live), `set_up` (chains of nodes, live); of the planner: `draw` (random numbers by name), `paths` (forecasts on random paths), `sites` (placements among random
 //! sites), `verdict` (the errors, as a table and as JSON).
 mod discovery;
 mod draw;
 mod paths;
+mod set_up;
 mod sites;
 mod verdict;
 
@@ -27,6 +28,8 @@ enum What {
     Plan(PlanArgs),
     /// Relays found and chosen by themselves, live
     Discovery(discovery::DiscoveryArgs),
+    /// How long it takes until a destination has the first byte, by chains of nodes, live
+    SetUp(set_up::SetUpArgs),
 }
 
 /// Forecasts against simulations on random paths, and placements against trying every chain.
@@ -63,6 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let args = match &args.what {
         What::Plan(args) => args,
         What::Discovery(args) => return discovery::run(args),
+        What::SetUp(args) => return set_up::run(args),
     };
     ensure!(args.paths > 0 && args.repeats > 0, "--paths 0 or --repeats 0 would measure nothing");
     let mut ledger = Ledger::open(&args.out.join("runs.jsonl"))?;

@@ -1,6 +1,10 @@
 //! `shorthaul lab`: programs on emulated paths.
+mod folder;
+mod run;
+
 use anyhow::{Context as _, bail, ensure};
 use clap::Subcommand;
+use folder::Folder;
 use shorthaul_lab::accuracy::{self, Accuracy};
 use shorthaul_lab::{
     DirectionReport, Lab, LinkHandle, Plan, Privilege, Topology, leave_interrupts_to_children,
@@ -25,6 +29,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum LabCommand {
+    /// Build a topology, start what its hosts are to run, say how to get into it, and stay until Ctrl-C.
+    Run(run::RunArgs),
     /// Start a shell in a host.
     Shell {
         #[command(flatten)]
@@ -81,6 +87,7 @@ struct Place {
 /// Runs the subcommand. `shell` and `exec` end the process with the status of what they ran.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.command {
+        LabCommand::Run(args) => run::run(args)?,
         LabCommand::Shell { place } => exit_as(in_host(place, shell(&place.host))?),
         LabCommand::Exec { place, command } => {
             let (program, arguments) = command.split_first().context("there is no command after `--`")?;
@@ -116,7 +123,7 @@ fn shell(host: &str) -> Command {
 
 /// Builds the topology and runs `command` in it.
 fn in_host(place: &Place, mut command: Command) -> anyhow::Result<ExitStatus> {
-    let topology = Topology::load(&place.topology)?;
+    let mut topology = Topology::load(&place.topology)?;
     let hosts = || topology.hosts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     let wanted = std::iter::once(&place.host).chain(place.also.iter().step_by(2));
     for name in wanted {
@@ -129,6 +136,8 @@ fn in_host(place: &Place, mut command: Command) -> anyhow::Result<ExitStatus> {
     }
     // Before anything starts a thread.
     Privilege::obtain()?;
+    let folder = Folder::new()?;
+    folder.tell(&mut topology)?;
     let mut lab = Lab::start(&topology)?;
     for pair in place.pcap.chunks_exact(2) {
         let (link, host) = named_link(&lab, &pair[0])?;

@@ -1,12 +1,15 @@
 //! The live engine: a scenario on the kernel's own TCP, across emulated links between namespaces.
 //!
 //! Reading order: `unsupported` (what cannot run live, and why), `scheme` (a scheme in the kernel's terms),
-//! `network` (the lab and its gateways), `relays` (a flow's relays), `flow` (who sends what when), `measure` (from what was seen to an
+//! `network` (the lab and its gateways), `relays` (a flow's relays), `flow` (who sends what when), `own` (hosts
+//! with our own TCP), `cross` (competing datagrams), `measure` (from what was seen to an
 //! outcome), `judgement` (whether the machine was up to it).
+mod cross;
 mod flow;
 mod judgement;
 mod measure;
 mod network;
+mod own;
 mod relays;
 mod scheme;
 mod unsupported;
@@ -16,13 +19,16 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
+use shorthaul_lab::TcpCounters;
 use shorthaul_scenario::{Engine, Metric, Scenario, Series, Study};
 use shorthaul_sim::{self as sim, Outcome, RunRecord};
 use shorthaul_types::Seed;
 
 use crate::watch::{Look, watch};
+use cross::CrossTraffic;
 use judgement::ProcessorTime;
 use network::Network;
+use own::OwnHosts;
 
 pub use judgement::Bounds;
 use scheme::available;
@@ -95,7 +101,10 @@ pub fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome> {
         bail!("cannot run live: {}", reasons.join("; "));
     }
     let mut network = Network::start(scenario, Seed(seed))?;
+    let own = OwnHosts::attach(scenario, &network, seed)?;
+    let cross = CrossTraffic::prepare(scenario, &network, Seed(seed))?;
     let before = Look::take(&network.lab).context("a link of the lab is gone")?;
+    let counted_before = counted(scenario, &network)?;
     let processors = ProcessorTime::now();
     let gateways_waited = network.waited();
     let began = Instant::now();
@@ -115,20 +124,46 @@ pub fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome> {
             let ended = radio_ended;
             network.control_radio(scenario, &ended);
         });
-        let flows = flow::run_all(scenario, &network, seed, began);
-        drop((done, stop_asking, stop_radio));
+        let sending = cross.start(scope, began);
+        let flows = flow::run_all(scenario, &network, own, seed, began);
+        drop((sending, done, stop_asking, stop_radio));
         (flows, watching.join().unwrap_or_default(), asking.join().unwrap_or_default())
     });
     let ended_at = began.elapsed().as_secs_f64();
     let busy = processors.busy_since();
     let gateways_waited = network.waited().saturating_sub(gateways_waited);
     let after = Look::take(&network.lab).context("a link of the lab is gone")?;
-    let run =
-        measure::Run { scenario, seed, flows, before, looks, held, after, ended_at, busy, gateways_waited };
+    let counted_after = counted(scenario, &network)?;
+    let run = measure::Run {
+        scenario,
+        seed,
+        flows,
+        before,
+        looks,
+        held,
+        after,
+        counted: counted_before
+            .into_iter()
+            .zip(counted_after)
+            .map(|(before, after)| [before, after])
+            .collect(),
+        ended_at,
+        busy,
+        gateways_waited,
+    };
     let mut outcome = run.outcome();
     outcome.problems.extend(network.problems());
     outcome.problems.extend(outcome.fidelity.iter().flat_map(|fidelity| bounds.judge(fidelity)));
     Ok(outcome)
+}
+
+/// What the kernels of the hosts that give data have counted so far.
+fn counted(scenario: &Scenario, network: &Network) -> Result<Vec<TcpCounters>> {
+    let mut givers: Vec<_> = scenario.flows.iter().map(|flow| flow.from).collect();
+    givers.sort_unstable();
+    givers.dedup();
+    let counters = givers.into_iter().map(|node| network.host(node).tcp_counters());
+    counters.collect::<std::io::Result<_>>().context("a host's kernel does not say what it counts")
 }
 
 /// What the gateways hold, in seconds and bytes, where that is to be measured.

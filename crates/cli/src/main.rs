@@ -1,6 +1,7 @@
 //! The `shorthaul` command: one binary, one subcommand a job.
 
 use clap::{Parser, Subcommand};
+use tracing_subscriber::filter::LevelFilter;
 
 mod agreement;
 mod bench;
@@ -68,7 +69,21 @@ enum Command {
     Secret(secret::Args),
 }
 
+/// What happens beside a command's results goes to standard error: warnings, and with `SHORTHAUL_LOG=info`, or
+/// `debug`, more.
+fn tell_what_happens() {
+    let level = std::env::var("SHORTHAUL_LOG").ok().and_then(|level| level.parse().ok());
+    tracing_subscriber::fmt()
+        .with_max_level(level.unwrap_or(LevelFilter::WARN))
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .without_time()
+        .with_ansi(false)
+        .init();
+}
+
 fn main() -> anyhow::Result<()> {
+    tell_what_happens();
     match Cli::parse().command {
         Command::Agreement(args) => agreement::run(&args),
         Command::Bench(args) => bench::run(&args),

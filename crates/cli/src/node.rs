@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use ipnet::IpNet;
-use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
+use shorthaul_relay::discovery::{
+    AnsweringConfig, AnsweringSockets, Identity, Keyring, Load, ResponderConfig,
+};
 use shorthaul_relay::{
     Confinement, Echo, Endpoint, Forwarding, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
     RelayConfig, Settings,
@@ -75,7 +77,7 @@ pub struct Args {
     #[arg(long, value_name = "LISTEN")]
     echo: Option<SocketAddr>,
     /// Answer the probes of `shorthaul discover` at this UDP address, with how busy the node is
-    #[arg(long, value_name = "ADDRESS", requires_all = ["secret", "listen"])]
+    #[arg(long, value_name = "ADDRESS", requires = "secret")]
     probes: Option<SocketAddr>,
     /// Answer the probes that this host forwards, too: needs CAP_NET_RAW
     #[arg(long, requires = "probes")]
@@ -181,10 +183,11 @@ pub fn run(args: &Args) -> Result<()> {
         }
         None => None,
     };
-    // It takes its sockets before privileges are given up, which its thread keeps until it has them.
-    let answering = answer_probes(args, &node)?;
+    let probes = probe_sockets(args, &node)?;
+    // Threads have the privileges of the one that starts them: there is none yet.
     let confined = node.confine()?;
     tracing::info!(?confined, "privileges were given up");
+    let answering = probes.map(|sockets| sockets.answer(load(args, &node))).transpose()?;
     for address in node.addresses() {
         println!("ready: sessions at {address}");
     }
@@ -207,23 +210,28 @@ pub fn run(args: &Args) -> Result<()> {
     node.run().context("the node stopped")
 }
 
-fn answer_probes(args: &Args, node: &Node) -> Result<Option<Answering>> {
-    let (Some(listen), Some(secret), Some(session)) = (args.probes, &args.secret, node.addresses().first())
-    else {
-        return Ok(None);
+fn probe_sockets(args: &Args, node: &Node) -> Result<Option<AnsweringSockets>> {
+    let (Some(listen), Some(secret)) = (args.probes, &args.secret) else { return Ok(None) };
+    let Some(session) = args.reached_by.first().or(node.addresses().first()) else {
+        bail!("--probes offers sessions, and none can be asked for: give --listen");
     };
-    let session = args.reached_by.first().unwrap_or(session);
     let relay = Identity::relay(*session, args.name.as_deref().unwrap_or_default());
     let responder = ResponderConfig::new(Keyring::read(secret)?, Some(relay));
-    let config = AnsweringConfig { listen, ..AnsweringConfig::new(responder, args.on_path) };
+    // It measures ways to where it would take sessions, and to nowhere else.
+    let may_measure = node.allowed();
+    let config = AnsweringConfig { listen, may_measure, ..AnsweringConfig::new(responder, args.on_path) };
+    Ok(Some(AnsweringSockets::bind(config)?))
+}
+
+/// How busy the node says that it is.
+fn load(args: &Args, node: &Node) -> impl Fn() -> Load + Send + use<> {
     let (status, most) = (node.status(), args.buffer.unwrap_or(NodeConfig::default().most_buffer));
-    let load = move || Load {
+    move || Load {
         service_time: status.service_time(),
         buffer: status.buffer_free().min(most).0,
         sessions: u32::try_from(status.sessions()).unwrap_or(u32::MAX),
         overloaded: status.is_overloaded(),
-    };
-    Ok(Some(Answering::start(config, load)?))
+    }
 }
 
 fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>) -> NodeConfig {

@@ -106,3 +106,49 @@ fn check_shows_the_plan() {
     }
     assert!(text(&run(&["list"]).stdout).contains("halfway"));
 }
+
+/// Lines of a command's output, and then the command, which still runs.
+fn until_ready(command: &mut Command) -> (Vec<String>, std::process::Child) {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("running shorthaul");
+    let mut lines = Vec::new();
+    for line in BufReader::new(child.stdout.take().expect("its output")).lines() {
+        lines.push(line.expect("text"));
+        if lines.last().is_some_and(|line| line.starts_with("ready")) {
+            return (lines, child);
+        }
+    }
+    panic!("it ended: {:?}, {lines:?}", child.wait());
+}
+
+#[test]
+fn a_chain_of_relays_stays_can_be_entered_and_vanishes() {
+    let topology = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/relay-chain.toml");
+    let (lines, mut child) = until_ready(&mut lab(&["run", topology]));
+    let suggestion = lines.iter().find(|line| line.contains(" shorthaul connect server:7000 "));
+    let suggestion = suggestion.unwrap_or_else(|| panic!("{lines:#?}"));
+    // Typed as it stands there, up to what it is about.
+    let typed = suggestion.split("--verbose").next().expect("a command").to_owned() + "--verbose";
+    let mut connect = Command::new("sh");
+    connect.args(["-c", &typed]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut connect = connect.spawn().expect("running a shell");
+    connect.stdin.take().expect("its input").write_all(b"there and back").expect("writing");
+    let output = connect.wait_with_output().expect("waiting");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && out == "there and back", "{typed}: {out}{err}");
+    for node in ["paris", "tokyo"] {
+        assert!(err.contains(node) && lines.iter().any(|line| line.starts_with(node)), "{err}\n{lines:#?}");
+    }
+    let way = typed.split_whitespace().next().expect("a program").to_owned();
+    let kill = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status();
+    assert!(kill.expect("running kill").success());
+    assert_eq!(child.wait().expect("waiting").code(), Some(0));
+    assert!(!std::path::Path::new(&way).exists(), "{way} is left over");
+}
+
+#[test]
+fn a_lab_stays_as_long_as_it_is_told_to() {
+    let output = run(&["run", "halfway", "--for", "10ms", "--stats"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && out.contains("a shell in gateway"), "{out}{err}");
+    assert!(out.contains("vanishes in 0.01 s") && err.contains("gateway to server"), "{out}{err}");
+}

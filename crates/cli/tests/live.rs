@@ -167,16 +167,15 @@ fn a_run_beyond_its_bounds_is_shown_and_not_trusted() {
 #[test]
 fn what_cannot_run_live_is_said_with_its_reasons() {
     let scratch = Scratch::new("live-unsupported");
-    let text = SMALL.replacen("scheme = \"cubic\"", "scheme = \"tahoe\"", 1).replace(
-        "[[flows]]",
-        "[[cross]]\nname = \"noise\"\nfrom = \"server\"\nto = \"client\"\nrate = \"1 Mbit/s\"\n[[flows]]",
-    );
+    let text = SMALL
+        .replacen("scheme = \"cubic\"", "scheme = \"tahoe\"", 1)
+        .replace("queue = \"60 packets\" }", "queue = \"60 packets\" }\nmtu = 1000");
     let file = scratch.file("tahoe.toml", &text);
     let done = run(&file, &["--engine", "sim,live", "--repeats", "3"]);
     let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert_eq!(done.status.code(), Some(1), "{stdout}\n{stderr}");
     for words in
-        ["cannot run live", "host `server`: there is no `tahoe`", "`noise`: there is no competing traffic"]
+        ["cannot run live", "host `server`: there is no `tahoe`", "its MTU of 1000 bytes is below the 1280"]
     {
         assert_eq!(stderr.matches(words).count(), 1, "{words}: {stderr}");
     }
@@ -184,6 +183,131 @@ fn what_cannot_run_live_is_said_with_its_reasons() {
         stdout.contains("3 runs failed") && stdout.contains("goodput"),
         "the simulations are there: {stdout}"
     );
+}
+
+/// Our own TCP with probes on one way, kernels on another, and datagrams that compete with both.
+const OWN: &str = r#"
+about = "our own TCP, live"
+seed = 5
+duration = "20 s"
+routers = ["left", "right"]
+[hosts.server]
+scheme = { profile = "selective-probing", stack = "own" }
+[hosts.client]
+scheme = { profile = "selective-probing", stack = "own" }
+[hosts.other]
+scheme = "cubic"
+[hosts.sink]
+scheme = "cubic"
+[[links]]
+between = ["server", "left"]
+link = { delay = "1 ms" }
+[[links]]
+between = ["other", "left"]
+link = { delay = "1 ms" }
+[[links]]
+between = ["left", "right"]
+link = { rate = "20 Mbit/s", delay = "5 ms", queue = "100 packets", loss = { model = "on-off", on = "200 ms", off = "400 ms", rate = 0.2 } }
+[[links]]
+between = ["right", "client"]
+link = { delay = "1 ms" }
+[[links]]
+between = ["right", "sink"]
+link = { delay = "1 ms" }
+[[flows]]
+name = "bulk"
+from = "server"
+to = "client"
+opened_by = "server"
+bulk = "1 MB"
+[[flows]]
+name = "files"
+from = "server"
+to = "client"
+downloads = { size = "30 kB", repeats = 3, pause = "50 ms" }
+[[flows]]
+name = "web"
+from = "client"
+to = "server"
+requests = { request = "300 B", response = "20 kB", count = 5, pause = "20 ms" }
+[[flows]]
+name = "kernels"
+from = "other"
+to = "sink"
+bulk = "300 kB"
+[[cross]]
+name = "noise"
+from = "left"
+to = "right"
+rate = "2 Mbit/s"
+packet = "500 B"
+lasts = "1 s"
+[measure]
+metrics = ["goodput", "completion", "set-up", "retransmitted", "timeouts", "unfinished"]
+series = ["cwnd", "delivered", "rtt"]
+"#;
+
+#[test]
+fn our_own_tcp_runs_live_beside_kernels_and_competing_datagrams() {
+    let scratch = Scratch::new("live-own");
+    let file = scratch.file("own.toml", OWN);
+    let out = scratch.0.join("out");
+    let mut arguments = vec!["--engine", "sim,live", "--out", out.to_str().unwrap()];
+    arguments.extend(PATIENT);
+    let done = run(&file, &arguments);
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{stdout}\n{stderr}");
+    let text = std::fs::read_to_string(out.join("runs.jsonl")).unwrap();
+    let runs: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (engine, outcome) in runs.iter().map(|run| (&run["engine"], &run["outcome"])) {
+        let flow = |name: &str| {
+            let flows = outcome["flows"].as_array().unwrap();
+            flows.iter().find(|flow| flow["name"] == name).unwrap_or_else(|| panic!("no {name}")).clone()
+        };
+        for (name, bytes, transfers) in
+            [("bulk", 1_000_000, 1), ("files", 90_000, 3), ("web", 100_000, 5), ("kernels", 300_000, 1)]
+        {
+            let flow = flow(name);
+            assert_eq!(flow["delivered"], bytes, "{engine} {name}: {flow}");
+            assert_eq!(flow["transfers"].as_array().unwrap().len(), transfers, "{engine} {name}");
+            // 14 ms of round trip and no timeout of a second
+            let set_up = flow["set_ups"][0].as_f64().unwrap();
+            assert!(set_up > 0.014, "{engine} {name}: {flow}");
+        }
+        assert!(
+            outcome["metrics"]["retransmitted"].as_f64().unwrap() > 0.0,
+            "{engine}: the link loses packets"
+        );
+        let series = outcome["series"].as_array().unwrap();
+        let of_bulk = |kind: &str| {
+            let mut all = series.iter().filter(|series| series["series"] == kind);
+            all.find(|series| series["subject"] == "bulk")
+                .map(|series| series["points"].as_array().unwrap().len())
+        };
+        for kind in ["cwnd", "delivered", "rtt"] {
+            assert!(of_bulk(kind).is_some_and(|points| points > 3), "{engine}: {kind}");
+        }
+    }
+    // 2 Mbit/s for a second in datagrams of 500 bytes, beside acknowledgments and data of a thousand packets
+    let offered = |run: &serde_json::Value| {
+        let links = run["outcome"]["links"].as_array().unwrap();
+        links.iter().find(|link| link["name"] == "left>right").unwrap()["offered"].as_u64().unwrap()
+    };
+    assert!(
+        runs.iter().all(|run| offered(run) > 1_400),
+        "{:?}",
+        runs.iter().map(offered).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_flow_has_one_kind_of_tcp_at_both_ends() {
+    let scratch = Scratch::new("live-mixed");
+    let text = SMALL.replacen("scheme = \"cubic\"", "scheme = { profile = \"cubic\", stack = \"own\" }", 1);
+    let done = run(&scratch.file("mixed.toml", &text), &["--engine", "live"]);
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("the ends of a flow have one kind of TCP"), "{stderr}");
 }
 
 #[test]

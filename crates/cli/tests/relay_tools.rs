@@ -5,7 +5,9 @@ use relays::{Network, Running, SHORTHAUL};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,41 +34,62 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Answers every request with the same bytes.
-fn web(body: Vec<u8>) -> SocketAddr {
+/// Answers every request with the same bytes, on connections that stay open for more; how many of them there were.
+fn web(body: Vec<u8>) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&connections);
     thread::spawn(move || {
         for mut socket in listener.incoming().flatten() {
             let body = body.clone();
-            thread::spawn(move || {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    let mut byte = [0];
-                    socket.read_exact(&mut byte).ok()?;
-                    head.push(byte[0]);
+            count.fetch_add(1, Ordering::Relaxed);
+            thread::spawn(move || -> Option<()> {
+                loop {
+                    let mut head = Vec::new();
+                    while !head.ends_with(b"\r\n\r\n") {
+                        let mut byte = [0];
+                        socket.read_exact(&mut byte).ok()?;
+                        head.push(byte[0]);
+                    }
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+                    socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(&body)).ok()?;
                 }
-                let head =
-                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-                socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(&body)).ok()
             });
         }
     });
-    address
+    (address, connections)
 }
 
 #[test]
 fn curl_and_programs_like_browsers() {
     let (curl, network) = (program("curl"), Network::start("curl", 3, &[]));
     let body = pattern(3_000_000);
-    let url = format!("http://{}/", web(body.clone()));
+    let (server, connections) = web(body.clone());
+    let url = format!("http://{server}/");
     for nodes in 1..=3 {
         let proxy = Running::start(network.client("proxy", nodes).args(["--listen", "127.0.0.1:0"]), 1);
         for kind in ["socks5h", "http"] {
             let by = format!("{kind}://{}", proxy.addresses[0]);
             let got = succeeds(Command::new(&curl).args(["-sSp", "-m", "60", "-x", &by, &url]));
             assert!(got.stdout == body, "{kind} by {nodes} nodes: {} bytes", got.stdout.len());
-            // Several at once, as browsers do.
+            // Four times eight fetches at once, each eight on a connection that is kept alive, as browsers do.
+            let before = connections.load(Ordering::Relaxed);
+            let fetches: Vec<Child> = (0..4)
+                .map(|_| {
+                    let mut fetch = Command::new(&curl);
+                    fetch.args(["-sSp", "-m", "60", "-x", &by]).stdout(Stdio::null());
+                    for _ in 0..8 {
+                        fetch.args([url.as_str(), "-o", "/dev/null"]);
+                    }
+                    fetch.spawn().unwrap()
+                })
+                .collect();
+            for mut fetch in fetches {
+                assert!(fetch.wait().unwrap().success(), "{kind} by {nodes} nodes");
+            }
+            assert_eq!(connections.load(Ordering::Relaxed) - before, 4, "{kind} by {nodes} nodes");
+            // And all in parallel.
             let mut many = Command::new(&curl);
             many.args(["-sSp", "-m", "60", "-x", &by, "--parallel", "--no-progress-meter"]);
             for _ in 0..12 {
@@ -96,7 +119,7 @@ fn curl_uses_a_node_as_it_is() {
     let pem = succeeds(Command::new(SHORTHAUL).args(["secret", "--authority"]).arg(&network.secret)).stdout;
     std::fs::write(&authority, pem).unwrap();
     let body = pattern(1_000_000);
-    let url = format!("http://{}/", web(body.clone()));
+    let url = format!("http://{}/", web(body.clone()).0);
     let by = |user: &str| {
         let mut command = Command::new(&curl);
         command.args(["-sSp", "-m", "60", "--proxy-cacert"]).arg(&authority);

@@ -10,23 +10,39 @@ use std::time::Duration;
 /// Packets taken in before the host has its turn.
 const BATCH: usize = 32;
 
-/// A [`Host`] behind a TUN device, live: a TCP of one's own, in this process.
-pub struct HostLoop {
+/// A [`Host`], or another machine that ends connections, behind a TUN device, live: a TCP of one's own, in
+/// this process.
+pub struct HostLoop<M = Host> {
     device: Tun,
-    host: Host,
+    host: M,
+    /// What the host's time counts from.
+    origin: Time,
     pool: BufferPool,
     out: TxBatch,
 }
 
-impl HostLoop {
-    /// A loop over `device`, to which the kernel has to send what is meant for the host.
-    pub fn new(device: Tun, host: Host) -> Self {
-        HostLoop { device, host, pool: BufferPool::new(), out: TxBatch::new() }
+impl<M: Machine> HostLoop<M> {
+    /// A loop over `device`, to which the kernel has to send what is meant for the host. The host's time is
+    /// the machine's monotonic clock.
+    pub fn new(device: Tun, host: M) -> Self {
+        HostLoop { device, host, origin: Time::ZERO, pool: BufferPool::new(), out: TxBatch::new() }
+    }
+
+    /// The same with a host whose time counts from this moment.
+    #[must_use]
+    pub fn from_now(mut self) -> Self {
+        self.origin = monotonic();
+        self
     }
 
     /// The host.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &M {
         &self.host
+    }
+
+    /// The host's time.
+    pub fn now(&self) -> Time {
+        Time::ZERO + monotonic().saturating_since(self.origin)
     }
 
     /// Waits for a packet or a deadline, but no longer than `longest`, and does one round: takes
@@ -34,14 +50,10 @@ impl HostLoop {
     ///
     /// # Errors
     /// The device is gone.
-    pub fn round(
-        &mut self,
-        longest: Duration,
-        mut application: impl FnMut(&mut Host, Time),
-    ) -> io::Result<()> {
-        let deadline = self.host.poll_timeout().map(|deadline| deadline.at.saturating_since(monotonic()));
+    pub fn round(&mut self, longest: Duration, mut application: impl FnMut(&mut M, Time)) -> io::Result<()> {
+        let deadline = self.host.poll_timeout().map(|deadline| deadline.at.saturating_since(self.now()));
         wait_readable([self.device.as_fd()], Some(deadline.map_or(longest, |wait| wait.min(longest))))?;
-        let now = monotonic();
+        let now = self.now();
         for _ in 0..BATCH {
             let Some((bytes, offload)) = self.pool.fill(|chunk| self.device.receive(chunk))? else { break };
             if let Ok(packet) = parse(Datagram { bytes, offload }) {

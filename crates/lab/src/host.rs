@@ -6,10 +6,12 @@ use crate::sys::netlink::Netlink;
 use crate::sys::process::{self, FirstProcess};
 use crate::topology::HostDescription;
 use shorthaul_dataplane::sys::{Tun, interface_index};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ struct Inner {
     network: OwnedFd,
     mounts: OwnedFd,
     processes: Arc<FirstProcess>,
+    environment: Arc<BTreeMap<String, OsString>>,
 }
 
 /// The addresses of a TCP/IP stack that a program brings along, see [`Host::attach`].
@@ -33,6 +36,17 @@ pub struct Guest {
     pub v4: Ipv4Addr,
     /// Its IPv6 address.
     pub v6: Ipv6Addr,
+}
+
+impl Guest {
+    /// The addresses for a guest of `host` in the network of its first link: two above the host's own, which
+    /// leaves room for one at the link's other end.
+    pub fn beside(host: &Host) -> Guest {
+        Guest {
+            v4: Ipv4Addr::from_bits(host.address_v4().to_bits() + 2),
+            v6: Ipv6Addr::from_bits(host.address_v6().to_bits() + 2),
+        }
+    }
 }
 
 /// The transmit queue of every interface, in packets: long enough for what TCP sends at once.
@@ -45,6 +59,7 @@ impl Host {
         description: &HostDescription,
         hosts_file: &str,
         processes: &Arc<FirstProcess>,
+        environment: &Arc<BTreeMap<String, OsString>>,
     ) -> Result<Self, LabError> {
         let name = plan.name.as_str();
         // On a thread of its own, since the caller stays where it is.
@@ -60,7 +75,13 @@ impl Host {
             held().map_err(LabError::host(name, "switching its loopback on"))
         });
         let (network, mounts) = made?;
-        Ok(Host(Arc::new(Inner { plan: plan.clone(), network, mounts, processes: Arc::clone(processes) })))
+        Ok(Host(Arc::new(Inner {
+            plan: plan.clone(),
+            network,
+            mounts,
+            processes: Arc::clone(processes),
+            environment: Arc::clone(environment),
+        })))
     }
 
     /// Its name.
@@ -126,8 +147,17 @@ impl Host {
             self.enter()?;
             namespace::enter(self.0.processes.namespace(), Kind::Pid)?;
             process::see_own_processes(command);
-            command.spawn()
+            command.envs(self.0.environment.iter()).spawn()
         })
+    }
+
+    /// Its network and its mount namespace as files that other processes of this machine can open as long as
+    /// the lab is there: what `nsenter(1)` wants. Who opens them needs the same privileges as this process.
+    pub fn namespace_files(&self) -> [PathBuf; 2] {
+        let file = |namespace: &OwnedFd| {
+            PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd()))
+        };
+        [file(&self.0.network), file(&self.0.mounts)]
     }
 
     /// Its network namespace.

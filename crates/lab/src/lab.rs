@@ -55,9 +55,11 @@ impl Lab {
         let processes = Processes(Arc::new(processes));
         let algorithms = topology.hosts.values().map(HostDescription::congestion);
         let permission = CongestionPermission::widen(algorithms);
+        let environment = Arc::new(topology.environment.clone());
         let mut hosts = Vec::new();
         for (index, (host, description)) in plan.hosts.iter().zip(topology.hosts.values()).enumerate() {
-            hosts.push(Host::create(host, description, &plan.hosts_file(index), &processes.0)?);
+            let file = plan.hosts_file(index);
+            hosts.push(Host::create(host, description, &file, &processes.0, &environment)?);
         }
         drop(permission);
         let mut links = Vec::new();

@@ -11,6 +11,7 @@
 pub mod accuracy;
 mod capture;
 mod congestion_permission;
+mod counters;
 mod emulator;
 mod error;
 mod host;
@@ -26,6 +27,7 @@ mod topology;
 mod topology_file;
 pub mod workload;
 
+pub use counters::TcpCounters;
 pub use emulator::DirectionReport;
 pub use error::LabError;
 pub use host::{Guest, Host};
@@ -37,5 +39,7 @@ pub use privilege::Privilege;
 pub use service::Service;
 pub use sys::process::leave_interrupts_to_children;
 pub use sys::schedule::waited_of;
-pub use topology::{HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Topology};
+pub use topology::{
+    HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Suggestion, Topology,
+};
 pub use topology_file::TopologyError;

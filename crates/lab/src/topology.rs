@@ -1,6 +1,7 @@
 use shorthaul_link::{Direction, LinkConfig};
 use shorthaul_types::Seed;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,6 +23,21 @@ pub struct Topology {
     pub hosts: BTreeMap<String, HostDescription>,
     /// The links. Their order decides about automatic addresses.
     pub links: Vec<LinkDescription>,
+    /// Variables that all its programs find in their environment, besides those of this process.
+    pub environment: BTreeMap<String, OsString>,
+    /// What is worth trying in it, for people.
+    pub suggestions: Vec<Suggestion>,
+}
+
+/// Something to try in a topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suggestion {
+    /// The host to try it in.
+    pub host: String,
+    /// A shell command.
+    pub command: String,
+    /// What it shows, in a few words.
+    pub about: String,
 }
 
 /// What is special about a host.
@@ -123,7 +139,13 @@ impl fmt::Display for Interface6 {
 impl Topology {
     /// A topology with nothing in it.
     pub fn new(seed: Seed) -> Self {
-        Topology { seed, hosts: BTreeMap::new(), links: Vec::new() }
+        Topology {
+            seed,
+            hosts: BTreeMap::new(),
+            links: Vec::new(),
+            environment: BTreeMap::new(),
+            suggestions: Vec::new(),
+        }
     }
 
     /// The host `name`, which is added if it is not there yet.

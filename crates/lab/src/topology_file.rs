@@ -1,6 +1,8 @@
 //! Topologies as people write them, in TOML.
 use crate::plan::{Part, Plan, PlanError};
-use crate::topology::{HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Topology};
+use crate::topology::{
+    HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Suggestion, Topology,
+};
 use serde::Deserialize;
 use shorthaul_link::{Direction, LinkSpec, Trace};
 use shorthaul_types::Seed;
@@ -61,6 +63,16 @@ struct File {
     hosts: BTreeMap<Spanned<String>, HostSection>,
     #[serde(default)]
     links: Vec<Spanned<LinkSection>>,
+    #[serde(default, rename = "try")]
+    suggestions: Vec<SuggestionSection>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SuggestionSection {
+    on: Spanned<String>,
+    command: String,
+    about: String,
 }
 
 #[derive(Deserialize)]
@@ -164,6 +176,11 @@ impl Topology {
     /// [[links]]
     /// between = ["gateway", "server"]
     /// kind = "veth"                           # inside the kernel, at full speed, instead of `link`
+    ///
+    /// [[try]]                                 # told to whoever does `shorthaul lab run`
+    /// on = "client"
+    /// command = "iperf3 -c server"
+    /// about = "how fast it is"
     /// "#;
     /// let topology = shorthaul_lab::Topology::from_toml("example", text)?;
     /// assert_eq!(topology.links[0].name(), "client-gateway");
@@ -192,6 +209,16 @@ fn read(source: &Source<'_>) -> Result<Topology, TopologyError> {
         places.links.push(LinkPlace::of(&section));
         let seed = topology.seed.derive(&section.get_ref().between.get_ref().join("-"));
         topology.links.push(link(source, section.into_inner(), seed)?);
+    }
+    for section in file.suggestions {
+        let host = section.on.get_ref();
+        if !topology.hosts.contains_key(host) {
+            let names: Vec<&str> = topology.hosts.keys().map(String::as_str).collect();
+            let problem = format!("there is no host `{host}`; there are: {}", names.join(", "));
+            return Err(source.error(Some(section.on.span()), problem));
+        }
+        let SuggestionSection { on, command, about } = section;
+        topology.suggestions.push(Suggestion { host: on.into_inner(), command, about });
     }
     match Plan::of(&topology) {
         Ok(_) => Ok(topology),
@@ -413,6 +440,10 @@ mod tests {
         says(
             "[[links]]\nbetween = [\"a\", \"b\"]\nlink = {}\nv6 = [\"fd00::1/64\", \"fd01::1/64\"]",
             &["line 6: `v6", "one network"],
+        );
+        says(
+            "[[try]]\non = \"c\"\ncommand = \"true\"\nabout = \"\"",
+            &["line 4: `on = ", "no host `c`", "a, b"],
         );
         says("[hosts.Gateway]", &["line 3: `[hosts.Gateway]`", "a-z"]);
         says("[hosts.c]\ncongstion = \"reno\"", &["line 4: `congstion", "`congestion`"]);

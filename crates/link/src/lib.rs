@@ -55,6 +55,7 @@ extern crate alloc;
 extern crate std;
 
 mod backlog;
+mod cell;
 mod cellular;
 mod config;
 mod distribution;
@@ -77,6 +78,9 @@ mod stats;
 mod trace;
 mod validate;
 
+pub use cell::{Cell, CellConfig, CellUser, Departure, Scheduler};
+#[cfg(feature = "serde")]
+pub use cell::{CellNetwork, CellSpec};
 pub use cellular::{CellularModel, CellularOutages};
 pub use config::{
     Bunching, Jitter, LinkConfig, LossModel, Outage, OutageTimes, Outages, QueueLimit, Rate, Recovery,

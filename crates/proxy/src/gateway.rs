@@ -6,8 +6,9 @@ use crate::end::Side;
 use crate::handshake::{Handshake, Step};
 use crate::orphan::{Orphan, Ruling};
 use crate::path_tail::PathTails;
+use crate::senders::{EdgeQueues, QueuePlace};
 use crate::split_flow::{Budget, Fate, Odd};
-use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, SplitFlow};
+use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, SplitFlow, WindowRule};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -66,6 +67,8 @@ struct Entry {
     allocated: usize,
     /// The emulated link that the flow is behind, and what is booked there.
     tail: Option<tails::Place>,
+    /// Its part in the queue of its mobile host, where that is kept constant.
+    queue: Option<QueuePlace>,
     /// Its part in the aggregate of its mobile host.
     member: Option<Box<Member>>,
 }
@@ -88,6 +91,7 @@ pub struct Gateway {
     custody_due: Vec<u32>,
     passing: TxBatch,
     tails: Option<PathTails>,
+    queues: Option<EdgeQueues>,
     allocated: usize,
     draining: bool,
     counters: Counters,
@@ -107,6 +111,8 @@ impl Gateway {
         Gateway {
             table: HashMap::with_hasher(Keyed(config.hash_seed)),
             tails: PathTails::of(&config),
+            queues: matches!(config.senders.window, WindowRule::ConstantQueue { .. })
+                .then(|| EdgeQueues::new(config.hash_seed)),
             hosts: config.aggregate.clone().map(Hosts::new),
             config,
             entries: Vec::new(),
@@ -236,6 +242,7 @@ impl Gateway {
             custody_due: false,
             allocated: 0,
             tail: None,
+            queue: None,
             member: None,
         };
         self.sweep_at.get_or_insert(now + self.config.idle_timeout / SWEEPS);
@@ -259,6 +266,9 @@ impl Gateway {
             self.table.remove(&canonical(entry.key));
             self.allocated -= entry.allocated;
             self.leave_tail(entry.tail);
+            if let (Some(place), Some(queues)) = (entry.queue, &mut self.queues) {
+                queues.leave(place);
+            }
             self.free.push(index);
             if matches!(entry.phase, Phase::Split(_)) && !entry.custody_due {
                 self.custody_due.push(index);
@@ -318,7 +328,7 @@ impl Gateway {
         let counter = match fate {
             Fate::Alive => {
                 let Some(entry) = self.entries[index as usize].as_mut() else { return };
-                let Phase::Split(flow) = &entry.phase else { return };
+                let Phase::Split(flow) = &mut entry.phase else { return };
                 let held = flow.allocated();
                 self.allocated = self.allocated - entry.allocated + held;
                 entry.allocated = held;
@@ -328,6 +338,9 @@ impl Gateway {
                     let (held, delivered) = (flow.held_for(side).0, flow.delivered_to(side));
                     tails.book(self.now, tail.index, tail.held, held, delivered - tail.delivered);
                     (tail.held, tail.delivered) = (held, delivered);
+                }
+                if let (Some(place), Some(queues)) = (&mut entry.queue, &mut self.queues) {
+                    flow.book_queue(self.now, place, queues);
                 }
                 if !core::mem::replace(&mut entry.ready, true) {
                     self.ready.push_back(index);
@@ -434,6 +447,7 @@ impl Gateway {
         };
         self.counters.flows_split += 1;
         entry.tail = Self::join_tail(&mut self.tails, now, self.counters.flows_split, &mut flow);
+        entry.queue = self.queues.as_mut().and_then(|queues| flow.join_queue(now, queues));
         // The server's handshake ends with an acknowledgment, whatever else this segment holds.
         let carries_data =
             packet.as_tcp().is_some_and(|s| !s.payload.is_empty() || s.header.flags.contains(TcpFlags::FIN));

@@ -5,7 +5,7 @@ use crate::aggregate::LinkLost;
 use crate::end::{End, Side};
 use crate::handshake::{Agreed, Handshake};
 use crate::path_tail::EmulatedHost;
-use crate::senders::{Gate, Invitation};
+use crate::senders::{Gate, Invitation, Progress};
 use crate::{AckRule, CustodyRecord, FlowInfo, GatewayConfig, LegConfig, LegInfo, SenderControl};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
@@ -281,7 +281,11 @@ impl SplitFlow {
             push: header.flags.contains(TcpFlags::PSH),
             timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
         };
+        let before = receiver.data_end();
         receiver.on_segment(now, segment, sender.queue_mut(), 2 * budget.window as usize);
+        if let Some(gate) = gate {
+            gate.on_received(receiver.data_end() - before);
+        }
         if gate.is_some() && !receiver.sack_ranges().is_empty() {
             receiver.request_ack(); // what lies behind a gap, or came twice, is reported as ever
         }
@@ -323,9 +327,10 @@ impl SplitFlow {
         if sender.una() > una {
             let held = sender.queue().len();
             if let Some(gate) = gate {
-                gate.on_delivered(sender.una().min(receiver.data_end()), held);
+                let received = receiver.data_end();
+                gate.on_delivered(Progress { delivered: sender.una().min(received), received, held });
             }
-            if invitation.on_delivered(now, sender.una() - una, held) {
+            if invitation.on_delivered(now) {
                 receiver.request_ack();
             }
         }
@@ -686,7 +691,7 @@ impl Direction {
             keep_alive: false,
             echo_congestion: false,
             emulated: None,
-            gate: Gate::of(&rules.acks, 1),
+            gate: Gate::of(&rules.acks, 1, mss),
             invitation: Invitation::new(now, rules.window, mss),
         }
     }

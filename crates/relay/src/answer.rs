@@ -24,6 +24,8 @@ pub enum Failure {
     Tls,
     /// Its certificate is not one of those that are trusted.
     TlsCertificate,
+    /// The way leads back to where it came from.
+    LoopDetected,
     /// The node has as many sessions as it takes, or the user has.
     ConnectionLimit,
     /// The request makes no sense.
@@ -35,7 +37,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    const ALL: [Failure; 12] = [
+    const ALL: [Failure; 13] = [
         Failure::Dns,
         Failure::DestinationProhibited,
         Failure::Unroutable,
@@ -44,6 +46,7 @@ impl Failure {
         Failure::ConnectionTerminated,
         Failure::Tls,
         Failure::TlsCertificate,
+        Failure::LoopDetected,
         Failure::ConnectionLimit,
         Failure::RequestError,
         Failure::RequestDenied,
@@ -61,6 +64,7 @@ impl Failure {
             Failure::ConnectionTerminated => "connection_terminated",
             Failure::Tls => "tls_protocol_error",
             Failure::TlsCertificate => "tls_certificate_error",
+            Failure::LoopDetected => "proxy_loop_detected",
             Failure::ConnectionLimit => "connection_limit_reached",
             Failure::RequestError => "http_request_error",
             Failure::RequestDenied => "http_request_denied",

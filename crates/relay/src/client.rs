@@ -14,10 +14,11 @@ use crate::route::{Endpoint, Route, RouteProvider};
 use crate::socket::{Leg, Socket};
 use crate::status::NodeStatus;
 use shorthaul_types::Bytes;
+use std::collections::HashSet;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt as _;
 
@@ -40,6 +41,21 @@ pub struct ClientOptions {
 #[derive(Clone)]
 pub struct Client {
     options: ClientOptions,
+    /// Our ends of direct connections that are open.
+    direct: Arc<Mutex<HashSet<SocketAddr>>>,
+}
+
+/// A direct connection, as long as it is open.
+#[derive(Debug)]
+struct Direct {
+    local: SocketAddr,
+    open: Arc<Mutex<HashSet<SocketAddr>>>,
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.local);
+    }
 }
 
 /// A session that is there.
@@ -54,6 +70,15 @@ pub struct Session {
     pub hops: Vec<HopStatus>,
     /// How long it took to have it.
     pub took: Duration,
+    _direct: Option<Direct>,
+}
+
+/// What an attempt leads to.
+struct Opened {
+    leg: Leg,
+    rest: Vec<u8>,
+    hops: Vec<HopStatus>,
+    direct: Option<Direct>,
 }
 
 /// No way led to the destination.
@@ -105,7 +130,7 @@ impl<'a> Early<'a> {
 impl Client {
     /// A client.
     pub fn new(options: ClientOptions) -> Client {
-        Client { options }
+        Client { options, direct: Arc::default() }
     }
 
     /// Opens a session by the best way that works.
@@ -114,6 +139,17 @@ impl Client {
     /// None does. Each is named with where it ended.
     pub async fn open(&self, target: &Endpoint) -> Result<Session, OpenError> {
         self.open_with(target, None, &mut Early::new(&mut Vec::new)).await
+    }
+
+    /// Opens a session by the best way that works, with the first bytes of the application right behind the request:
+    /// they are with the destination before its answer is here.
+    ///
+    /// # Errors
+    /// As [`Client::open`]. What was said may have reached the destination all the same.
+    pub async fn open_saying(&self, target: &Endpoint, first: &[u8]) -> Result<Session, OpenError> {
+        let mut left = Some(first.to_vec());
+        let mut say = || left.take().unwrap_or_default();
+        self.open_with(target, None, &mut Early::new(&mut say)).await
     }
 
     pub(crate) async fn open_with(
@@ -130,8 +166,8 @@ impl Client {
         let mut error = OpenError { target: target.clone(), attempts: Vec::new() };
         for route in routes {
             match self.open_by(&route, target, client, early).await {
-                Ok((leg, rest, hops)) => {
-                    return Ok(Session { leg, rest, route, hops, took: began.elapsed() });
+                Ok(Opened { leg, rest, hops, direct }) => {
+                    return Ok(Session { leg, rest, route, hops, took: began.elapsed(), _direct: direct });
                 }
                 Err(refusal) => {
                     tracing::debug!(%target, %route, %refusal, "no session");
@@ -146,21 +182,40 @@ impl Client {
         Err(error)
     }
 
+    async fn open_directly(
+        &self,
+        target: &Endpoint,
+        client: Option<SocketAddr>,
+        early: &mut Early<'_>,
+    ) -> Result<Opened, Refusal> {
+        let ClientOptions { links, buffer, .. } = &self.options;
+        let open = || self.direct.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = client.map(|client| SocketAddr::new(client.ip().to_canonical(), client.port()));
+        if client.is_some_and(|client| open().contains(&client)) {
+            // Otherwise it would go on in a circle until something is used up.
+            let why = "the firewall's rule leads our own connections back to us: let it leave out our user";
+            return Err(Refusal::at(links.name(), Failure::LoopDetected, why).toward(target));
+        }
+        let socket = links.connect(target, *buffer, NamedBy::Operator).await?;
+        let failed = |error| Refusal::at(links.name(), Failure::ConnectionTerminated, error).toward(target);
+        let local = socket.0.local_addr().map_err(failed)?;
+        open().insert(local);
+        let direct = Some(Direct { local, open: Arc::clone(&self.direct) });
+        let mut leg = Leg::plain(socket);
+        leg.write_all(early.now()).await.map_err(failed)?;
+        Ok(Opened { leg, rest: Vec::new(), hops: Vec::new(), direct })
+    }
+
     async fn open_by(
         &self,
         route: &Route,
         target: &Endpoint,
         client: Option<SocketAddr>,
         early: &mut Early<'_>,
-    ) -> Result<(Leg, Vec<u8>, Vec<HopStatus>), Refusal> {
+    ) -> Result<Opened, Refusal> {
         let ClientOptions { links, set_up, forwarding, buffer, .. } = &self.options;
         let Some(first) = route.hops.first() else {
-            let socket = links.connect(target, *buffer, NamedBy::Operator).await?;
-            let mut leg = Leg::plain(socket);
-            let failed =
-                |error| Refusal::at(links.name(), Failure::ConnectionTerminated, error).toward(target);
-            leg.write_all(early.now()).await.map_err(failed)?;
-            return Ok((leg, Vec::new(), Vec::new()));
+            return self.open_directly(target, client, early).await;
         };
         let mut request = Request {
             via: route.hops[1..].to_vec(),
@@ -179,7 +234,7 @@ impl Client {
         links.ask(&mut leg, first, &request, early.now()).await?;
         let (answer, rest) = links.answer(&mut leg, first).await?;
         if answer.is_success() {
-            return Ok((leg, rest, answer.hops));
+            return Ok(Opened { leg, rest, hops: answer.hops, direct: None });
         }
         let failed = answer.failed().cloned();
         Err(match failed {

@@ -11,7 +11,7 @@ use shorthaul_types::Bytes;
 use socket2::{Domain, Protocol, SockRef, Type};
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll, Waker};
@@ -25,6 +25,9 @@ use tokio_rustls::rustls;
 const READY_FOR: Duration = Duration::from_secs(40);
 /// Nodes that were not asked for longer are no longer kept ready for.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
+/// Most nodes that connections are kept ready to; of more, those that were asked longest ago are forgotten. Whoever
+/// asks names them.
+const REMEMBERED_MOST: usize = 64;
 /// How long a name's second address waits for the first.
 const NEXT_ADDRESS: Duration = Duration::from_secs(3);
 
@@ -144,6 +147,12 @@ impl Links {
     /// Only allowed addresses are connected to from now on.
     pub fn set_policy(&self, policy: DestinationPolicy) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(policy));
+    }
+
+    /// Whether an address is one that others may have connected to.
+    pub fn allows(&self, address: IpAddr) -> bool {
+        let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner).clone();
+        policy.is_none_or(|policy| policy.check(address).is_ok())
     }
 
     /// Connects to a node or to the end of a route.
@@ -362,8 +371,17 @@ impl Links {
 
     /// Keeps connections ready to a node from now on.
     pub async fn keep_ready(self: &Arc<Self>, to: &Endpoint) {
-        let fresh = || Ready { asked: Instant::now(), legs: Vec::new() };
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).entry(to.clone()).or_insert_with(fresh);
+        {
+            let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+            if !ready.contains_key(to) {
+                if ready.len() >= REMEMBERED_MOST {
+                    let longest_ago = ready.iter().min_by_key(|(_, entry)| entry.asked);
+                    let longest_ago = longest_ago.map(|(node, _)| node.clone());
+                    longest_ago.and_then(|node| ready.remove(&node));
+                }
+                ready.insert(to.clone(), Ready { asked: Instant::now(), legs: Vec::new() });
+            }
+        }
         self.fill(to).await;
     }
 
@@ -399,8 +417,10 @@ impl Links {
                 }
                 ready.keys().cloned().collect()
             };
+            // All at the same time: one that has gone keeps nobody waiting.
             for node in wanted {
-                self.fill(&node).await;
+                let links = Arc::clone(&self);
+                tokio::spawn(async move { links.fill(&node).await });
             }
         }
     }
@@ -442,5 +462,34 @@ pub fn failure_of(error: &io::Error) -> Failure {
         | io::ErrorKind::BrokenPipe
         | io::ErrorKind::UnexpectedEof => Failure::ConnectionTerminated,
         _ => Failure::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_so_many_nodes_are_kept_ready_for() {
+        let links = Links::new(LinkOptions {
+            name: "test".into(),
+            protection: Protection::Plain,
+            identity: Identity::from_files(None, None).unwrap(),
+            credentials: Credentials::None,
+            congestion: None,
+            patience: Duration::from_secs(10),
+            ready: 1,
+        });
+        let links = Arc::new(links.unwrap());
+        let kept = |links: &Links| links.ready.lock().unwrap().keys().cloned().collect::<Vec<_>>();
+        // Nobody listens there, so that nothing is opened.
+        let nodes: Vec<Endpoint> =
+            (1..=100).map(|port| format!("127.0.0.1:{port}").parse().unwrap()).collect();
+        for node in &nodes {
+            links.keep_ready(node).await;
+        }
+        let kept = kept(&links);
+        assert_eq!(kept.len(), REMEMBERED_MOST);
+        assert!(kept.contains(&nodes[99]) && !kept.contains(&nodes[0]), "{kept:?}");
     }
 }

@@ -1,9 +1,11 @@
 //! A node: it accepts sessions and takes them on.
+mod accepting;
 mod admission;
 mod config;
 mod confine;
 mod metrics;
 mod prepared;
+mod processors;
 mod session;
 
 pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User};
@@ -12,22 +14,24 @@ pub use metrics::{Counters, Snapshot, UserSnapshot};
 pub(crate) use session::{new_session, tell_others};
 
 use crate::account::Account;
+use crate::discovery::Allowed;
 use crate::links::{Credentials, LinkError, LinkOptions, Links, Protection, set_buffer};
+use crate::pump::pipe;
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::sign::Seen;
 use crate::status::NodeStatus;
 use crate::sys;
 use admission::{Admission, Strangers};
 use prepared::Prepared;
+use processors::Processors;
 use ring::hmac;
 use shorthaul_types::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -133,6 +137,7 @@ pub struct Node {
     shared: Arc<Shared>,
     /// One of each for every thread.
     listeners: Vec<Vec<(Purpose, TcpListener)>>,
+    processors: Processors,
     metrics: Option<TcpListener>,
 }
 
@@ -146,8 +151,8 @@ impl Node {
     /// # Errors
     /// An address cannot be had, the congestion control, a file; or the node would be open to everybody.
     pub fn bind(mut config: NodeConfig) -> Result<Node, NodeError> {
-        // While that is still allowed. Two sockets for each session, and what pipes and names need.
-        let wanted = config.most_sessions.saturating_mul(2).saturating_add(1024);
+        // While that is still allowed. Two sockets for each session, two ends of each pipe, and what names need.
+        let wanted = config.most_sessions.saturating_mul(2).saturating_add(2 * pipe::MOST as u64 + 1024);
         let descriptors = sys::raise_descriptor_limit(wanted).unwrap_or(0);
         if descriptors < wanted {
             tracing::info!(
@@ -179,6 +184,7 @@ impl Node {
                 listen_on_all(&mut listeners, Purpose::Relay(at), listen, &config.congestion, buffer)?;
             config.relays[at].listen = bound;
         }
+        let processors = Processors::for_listeners(&listeners);
         for descriptor in std::mem::take(&mut config.adopted) {
             let adopted = TcpListener::from(sys::adopt(descriptor));
             adopted.set_nonblocking(true)?;
@@ -222,7 +228,7 @@ impl Node {
             stop: watch::Sender::new(false),
             config,
         };
-        Ok(Node { shared: Arc::new(shared), listeners, metrics })
+        Ok(Node { shared: Arc::new(shared), listeners, processors, metrics })
     }
 
     /// Where sessions are asked for: with the ports that the kernel chose, where zero was asked for.
@@ -243,6 +249,12 @@ impl Node {
     /// What it says of itself to those who ask the way.
     pub fn status(&self) -> Arc<NodeStatus> {
         Arc::clone(&self.shared.status)
+    }
+
+    /// Which targets it connects to for others, by the settings that hold when that is asked.
+    pub fn allowed(&self) -> Allowed {
+        let links = Arc::clone(&self.shared.links);
+        Arc::new(move |target| links.allows(target.ip()))
     }
 
     /// What it is told by while it runs.
@@ -266,12 +278,14 @@ impl Node {
     pub fn run(self) -> io::Result<()> {
         let mut metrics = self.metrics;
         let mut threads = Vec::new();
-        for (at, listeners) in self.listeners.into_iter().enumerate() {
-            let (shared, metrics) = (Arc::clone(&self.shared), metrics.take());
+        let workers = accepting::workers(&self.shared, self.listeners, &self.processors);
+        for (at, worker) in workers.into_iter().enumerate() {
+            let (processors, metrics) = (self.processors.clone(), metrics.take());
             let run = move || -> io::Result<()> {
+                processors.stay(at);
                 let runtime =
                     Builder::new_current_thread().enable_all().max_blocking_threads(RESOLVERS).build()?;
-                runtime.block_on(work(shared, listeners, metrics))?;
+                runtime.block_on(worker.work(metrics))?;
                 // Names that are still being looked up are nobody's any more.
                 runtime.shutdown_background();
                 Ok(())
@@ -394,63 +408,4 @@ fn prepare_listener(
     socket.set_linger(Some(Duration::ZERO))?;
     set_buffer(socket, buffer);
     Ok(())
-}
-
-async fn work(
-    shared: Arc<Shared>,
-    listeners: Vec<(Purpose, TcpListener)>,
-    metrics: Option<TcpListener>,
-) -> io::Result<()> {
-    let mut accepting = Vec::new();
-    for (purpose, listener) in listeners {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        accepting.push(tokio::spawn(accept(Arc::clone(&shared), purpose, listener)));
-    }
-    if let Some(listener) = metrics {
-        tokio::spawn(metrics::serve(Arc::clone(&shared), tokio::net::TcpListener::from_std(listener)?));
-    }
-    let observed = Arc::clone(&shared);
-    tokio::spawn(async move { observed.observe().await });
-    tokio::spawn(Arc::clone(&shared.links).maintain());
-    let observed = Arc::clone(&shared);
-    tokio::spawn(async move { observed.observe_waiting().await });
-    let mut stop = shared.stop.subscribe();
-    // It fails when there is nobody left who could stop it.
-    let _ = stop.wait_for(|stop| *stop).await;
-    accepting.iter().for_each(tokio::task::JoinHandle::abort);
-    let since = Instant::now();
-    while shared.status.sessions() > 0 && since.elapsed() < shared.config.drain {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Ok(())
-}
-
-async fn accept(shared: Arc<Shared>, purpose: Purpose, listener: tokio::net::TcpListener) {
-    loop {
-        let (stream, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Descriptors or memory are short for a moment, or the peer has gone again.
-                if error.kind() != io::ErrorKind::ConnectionAborted {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-                continue;
-            }
-        };
-        shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
-        match purpose {
-            Purpose::Relay(at) => {
-                drop(tokio::spawn(session::serve_relay(Arc::clone(&shared), at, stream, peer)))
-            }
-            Purpose::Sessions => {
-                if !shared.admission().is_neighbour(peer.ip())
-                    && !shared.strangers.on_connection(peer.ip(), Instant::now())
-                {
-                    shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
-                    continue; // it is reset
-                }
-                tokio::spawn(session::serve(Arc::clone(&shared), stream, peer));
-            }
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Where a node connects to, and where it does not.
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
 /// Which destinations are allowed. It is asked about addresses, after names were resolved, and the
 /// connection goes to the address that was asked about: a name that leads elsewhere the second time
@@ -83,8 +84,10 @@ fn inner(address: IpAddr) -> IpAddr {
 }
 
 fn special(address: IpAddr) -> Option<&'static str> {
-    let is_in = |range: &str| range.parse::<IpNet>().is_ok_and(|range| range.contains(&address));
-    SPECIAL.iter().find(|(range, _)| is_in(range)).map(|(_, kind)| *kind)
+    static RANGES: LazyLock<Vec<(IpNet, &str)>> = LazyLock::new(|| {
+        SPECIAL.iter().filter_map(|(range, kind)| Some((range.parse().ok()?, *kind))).collect()
+    });
+    RANGES.iter().find(|(range, _)| range.contains(&address)).map(|(_, kind)| *kind)
 }
 
 #[cfg(test)]

@@ -1,8 +1,13 @@
-//! Bytes from one leg to the other, in one direction: within the kernel where neither side has TLS.
+//! Bytes from one leg to the other, in one direction: by `plain` where neither side has TLS, out of `pipe`s;
+//! `attention` is what a thread pays to answers.
+pub mod attention;
+pub mod pipe;
+mod plain;
+
 use crate::account::Account;
 use crate::socket::{Sink, Socket, Source};
 use crate::status::NodeStatus;
-use crate::sys::{self, Pipe};
+use crate::sys;
 use std::cell::RefCell;
 use std::fs::File;
 use std::future::poll_fn;
@@ -11,18 +16,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _, Interest, ReadBuf};
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _, ReadBuf};
 
-/// What a pipe between two sockets holds. The kernel lets an ordinary user have no more.
-const PIPE: usize = 1 << 20;
-/// Empty pipes that a thread keeps.
-const SPARE_PIPES: usize = 64;
 /// What is copied at once where the kernel cannot move it.
 const COPY: usize = 256 << 10;
-/// What one session may move before others get their turn.
-const TURN: usize = 4 << 20;
-/// Every so many rounds, one is timed.
-const SAMPLE: u32 = 64;
 
 /// How bytes go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,14 +62,18 @@ pub struct Meter<'a> {
 impl Meter<'_> {
     /// Bytes were moved, and more may be: after a while, if the user has a rate.
     pub async fn on_moved(&self, bytes: usize) -> Result<(), Broken> {
-        self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
-        if let Some(account) = self.account {
-            let wait = account.on_moved(bytes as u64).ok_or(Broken::Volume)?;
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-            }
+        let wait = self.count(bytes)?;
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
         }
         Ok(())
+    }
+
+    /// Bytes were moved; how long to wait before there are more.
+    fn count(&self, bytes: usize) -> Result<Duration, Broken> {
+        self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+        let wait = self.account.map_or(Some(Duration::ZERO), |account| account.on_moved(bytes as u64));
+        wait.ok_or(Broken::Volume)
     }
 
     /// How much may be moved at once: something.
@@ -99,7 +100,7 @@ pub async fn direction(
                 wait(&from.socket, wait_windows).await.map_err(Broken::Source)?;
             }
             if from.tls.is_none() && to.tls.is_none() {
-                splice(&from.socket, &to.socket, meter).await?;
+                plain::carry(&from.socket, &to.socket, meter).await?;
             } else {
                 copy(from, to, meter).await?;
             }
@@ -109,89 +110,15 @@ pub async fn direction(
 }
 
 thread_local! {
-    static PIPES: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty pipe. It is had only while something is in it, so that silent sessions have none.
-struct Borrowed {
-    pipe: Option<Pipe>,
-    held: usize,
-}
-
-impl Borrowed {
-    fn take() -> io::Result<Borrowed> {
-        let spare = PIPES.with_borrow_mut(Vec::pop);
-        let pipe = spare.map_or_else(|| Pipe::new(PIPE), Ok)?;
-        Ok(Borrowed { pipe: Some(pipe), held: 0 })
-    }
-
-    fn fill(&mut self, from: &Socket, most: usize) -> io::Result<usize> {
-        let Some(pipe) = &self.pipe else { return Ok(0) };
-        self.held = from.0.try_io(Interest::READABLE, || pipe.fill(from, most))?;
-        Ok(self.held)
-    }
-
-    fn empty(&mut self, to: &Socket) -> io::Result<()> {
-        let Some(pipe) = &self.pipe else { return Ok(()) };
-        self.held -= to.0.try_io(Interest::WRITABLE, || pipe.empty(to, self.held))?;
-        Ok(())
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        // What a broken session left in it must not come out of another.
-        if self.held == 0 {
-            PIPES.with_borrow_mut(|pipes| {
-                if pipes.len() < SPARE_PIPES {
-                    pipes.extend(self.pipe.take());
-                }
-            });
-        }
-    }
-}
-
-async fn splice(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), Broken> {
-    let mut rounds = 0u32;
-    loop {
-        from.0.readable().await.map_err(Broken::Source)?;
-        let mut pipe = Borrowed::take().map_err(Broken::Source)?;
-        let mut turn = 0;
-        loop {
-            rounds = rounds.wrapping_add(1);
-            let timed = rounds.is_multiple_of(SAMPLE).then(Instant::now);
-            let got = match pipe.fill(from, meter.portion()?) {
-                Ok(0) => return Ok(()),
-                Ok(got) => got,
-                // The pipe is empty here, so it is the socket that has no more.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(Broken::Source(error)),
-            };
-            let mut waited = false;
-            while pipe.held > 0 {
-                match pipe.empty(to) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        waited = true;
-                        to.0.writable().await.map_err(Broken::Sink)?;
-                    }
-                    Err(error) => return Err(Broken::Sink(error)),
-                }
-            }
-            // What waited for the receiver says nothing of this node.
-            if let Some(since) = timed.filter(|_| !waited) {
-                let packets = u32::try_from(got.div_ceil(1448)).unwrap_or(u32::MAX);
-                meter.status.on_processing(since.elapsed() / packets.max(1));
-            }
-            meter.on_moved(got).await?;
-            turn += got;
-            if turn >= TURN {
-                turn = 0;
-                tokio::task::yield_now().await;
-            }
-        }
-    }
+/// A buffer of [`COPY`] bytes that all sessions of a thread use, one after the other.
+fn with_scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.resize(COPY, 0);
+        work(scratch)
+    })
 }
 
 /// Through a buffer that the thread's sessions share: a session has one of its own only while the
@@ -202,8 +129,7 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), 
         let mut passed = 0;
         let most = meter.portion()?;
         let ended = poll_fn(|cx| {
-            SCRATCH.with_borrow_mut(|scratch| {
-                scratch.resize(COPY, 0);
+            with_scratch(|scratch| {
                 let mut buffer = ReadBuf::new(&mut scratch[..most.min(COPY)]);
                 match Pin::new(&mut *from).poll_read(cx, &mut buffer) {
                     Poll::Pending => return Poll::Pending,

@@ -87,7 +87,12 @@ impl NetworkSecret {
     pub fn read(path: &Path) -> Result<NetworkSecret, SecretError> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| SecretError::Read { path: path.into(), error })?;
-        from_hex(text.trim()).map(NetworkSecret).ok_or_else(|| SecretError::NoSecret(path.into()))
+        NetworkSecret::from_text(text.trim()).ok_or_else(|| SecretError::NoSecret(path.into()))
+    }
+
+    /// The secret of 64 hexadecimal digits.
+    pub(crate) fn from_text(text: &str) -> Option<NetworkSecret> {
+        from_hex(text).map(NetworkSecret)
     }
 
     /// The key that requests are signed with.

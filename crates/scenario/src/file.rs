@@ -1,8 +1,8 @@
 //! The sections of a scenario file as they are written. What they mean is worked out in `resolve`.
-use crate::{Forward, Metric, Series, Served};
+use crate::{Forward, Metric, Series, Served, Stack};
 use serde::{Deserialize, Deserializer};
 use shorthaul_congestion::Algorithm;
-use shorthaul_link::{Distribution, LinkSpec};
+use shorthaul_link::{CellSpec, Distribution, LinkSpec};
 use shorthaul_proxy::{AggregateConfig, Clamp};
 use shorthaul_tcp::Arbitration;
 use shorthaul_types::{BitRate, Bytes, serde_duration};
@@ -38,6 +38,8 @@ pub(crate) struct File {
     #[serde(default)]
     pub chains: Vec<Spanned<ChainSection>>,
     #[serde(default)]
+    pub cells: Vec<CellSection>,
+    #[serde(default)]
     pub flows: Vec<Spanned<FlowSection>>,
     #[serde(default)]
     pub cross: Vec<Spanned<CrossSection>>,
@@ -67,6 +69,7 @@ pub(crate) struct SchemeSection(pub SchemeTable);
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SchemeTable {
     pub profile: Option<String>,
+    pub stack: Option<Stack>,
     pub congestion: Option<Algorithm>,
     pub arbiter: Option<Arbitration>,
     pub pacing: Option<bool>,
@@ -75,6 +78,7 @@ pub(crate) struct SchemeTable {
     pub timestamps: Option<bool>,
     pub window_scaling: Option<bool>,
     pub ecn: Option<bool>,
+    pub f_rto: Option<bool>,
     pub idle_restart: Option<bool>,
     pub nagle: Option<bool>,
     pub initial_window: Option<u32>,
@@ -332,6 +336,16 @@ pub(crate) struct LinkSection {
 
 fn ethernet() -> Spanned<u32> {
     Spanned::new(0..0, 1500)
+}
+
+/// Links that share the channel of a radio cell in one direction.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CellSection {
+    pub name: Option<String>,
+    pub from: Spanned<String>,
+    pub users: Vec<Spanned<String>>,
+    pub channel: Spanned<CellSpec>,
 }
 
 #[derive(Deserialize)]

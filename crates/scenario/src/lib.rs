@@ -25,11 +25,11 @@ pub use error::ScenarioError;
 pub use file::Arrivals;
 pub use metric::{Metric, Series};
 pub use scenario::{
-    Ack, BandwidthChange, Cross, Flow, Forward, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex,
-    Relay, Role, Scenario, Served, SetUp, Workload,
+    Ack, BandwidthChange, CellDescription, Cross, Flow, Forward, Gateway, Leg, LinkDescription, Measure,
+    Node, NodeIndex, Relay, Role, Scenario, Served, SetUp, Workload,
 };
 pub use schema::schema;
-pub use scheme::Scheme;
+pub use scheme::{Scheme, Stack};
 pub use study::Study;
 pub use summary::Summary;
 pub use sweep::Point;

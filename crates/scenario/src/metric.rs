@@ -36,11 +36,16 @@ pub enum Metric {
     Utilization,
     /// Transfers that did not end before the run did.
     Unfinished,
-    /// Time-outs that their sender itself found to have been mistakes (F-RTO, RFC 5682): nothing was lost.
+    /// Time-outs that their sender itself found to have been mistakes (by F-RTO, timestamps or duplicate reports: RFC 5682,
+    /// 3522, 3708): nothing was lost. Live, the kernel's `TCPLossUndo` of the hosts that give data.
     SpuriousTimeouts,
+    /// Reductions of the window that their sender itself found to have been mistakes, those after time-outs included.
+    Undone,
     /// How long senders were kept waiting by a closed window though they had data and credit; seconds,
     /// summed over the flows.
     WindowLimited,
+    /// The smallest window that a sender with data under way was offered, at the samples after the warm-up; bytes.
+    SmallestWindow,
     /// Payload held by gateways; bytes, mean over the samples.
     Held,
     /// The same at the sample with the most.
@@ -49,7 +54,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, with what it is.
-    pub const ALL: [(Metric, &'static str, &'static str); 18] = [
+    pub const ALL: [(Metric, &'static str, &'static str); 20] = [
         (Metric::Goodput, "goodput", "bit/s"),
         (Metric::Completion, "completion", "s"),
         (Metric::SetUp, "set-up", "s"),
@@ -65,7 +70,9 @@ impl Metric {
         (Metric::Utilization, "utilization", "%"),
         (Metric::Unfinished, "unfinished", ""),
         (Metric::SpuriousTimeouts, "spurious-timeouts", ""),
+        (Metric::Undone, "undone", ""),
         (Metric::WindowLimited, "window-limited", "s"),
+        (Metric::SmallestWindow, "smallest-window", "B"),
         (Metric::Held, "held", "B"),
         (Metric::HeldMost, "held-most", "B"),
     ];

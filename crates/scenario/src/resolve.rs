@@ -1,13 +1,13 @@
 //! From the sections of a file to a [`Scenario`]: names become places, short forms are spelled out.
 use crate::file::{
-    AggregateSection, BufferSection, ChainSection, CrossSection, File, FlowSection, GatewaySection,
-    LegSection, LinkSection, RelaySection, SchemeSection, SetUpSection, ViaSection,
+    AggregateSection, BufferSection, CellSection, ChainSection, CrossSection, File, FlowSection,
+    GatewaySection, LegSection, LinkSection, RelaySection, SchemeSection, SetUpSection, ViaSection,
 };
 use crate::{
-    BandwidthChange, Cross, Flow, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex, Relay, Role,
-    Scenario, ScenarioError, Scheme, SetUp, Workload,
+    BandwidthChange, CellDescription, Cross, Flow, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex,
+    Relay, Role, Scenario, ScenarioError, Scheme, SetUp, Workload,
 };
-use shorthaul_link::{Direction, LinkSpec, Trace};
+use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
 use shorthaul_proxy::AggregateConfig;
 use shorthaul_types::{Bytes, Seed};
 use std::collections::BTreeMap;
@@ -75,6 +75,7 @@ pub(crate) fn resolve(source: &Source<'_>, file: File) -> Result<Scenario, Scena
         warm_up: file.warm_up,
         nodes: Vec::new(),
         links: Vec::new(),
+        cells: Vec::new(),
         flows: Vec::new(),
         cross: Vec::new(),
         measure,
@@ -99,6 +100,9 @@ pub(crate) fn resolve(source: &Source<'_>, file: File) -> Result<Scenario, Scena
     }
     for link in &file.links {
         work.link(link)?;
+    }
+    for (number, cell) in file.cells.iter().enumerate() {
+        work.cell(number, cell)?;
     }
     for (name, section) in &file.gateways {
         work.gateway(name, section)?;
@@ -242,6 +246,46 @@ impl Work<'_> {
             return Err(self.source.error(span, format!("this link goes from `{a}` to itself")));
         }
         self.add_link(between, &section.link, &section.mtu)
+    }
+
+    fn cell(&mut self, number: usize, section: &CellSection) -> Result<()> {
+        let from = self.node(section.from.get_ref(), section.from.span())?;
+        let resolved = section.channel.get_ref().resolve(section.users.len());
+        let mut channel = resolved.map_err(|why| self.source.error(section.channel.span(), why))?;
+        let mut ways = Vec::new();
+        for (name, channel) in section.users.iter().zip(&mut channel.users) {
+            let user = self.node(name.get_ref(), name.span())?;
+            let leads = |between: [NodeIndex; 2]| match between {
+                [a, b] if a == from && b == user => Some(Direction::Up),
+                [a, b] if a == user && b == from => Some(Direction::Down),
+                _ => None,
+            };
+            let mut links = self.scenario.links.iter().enumerate();
+            let way = links.find_map(|(index, link)| Some((index, leads(link.between)?)));
+            let Some((link, direction)) = way else {
+                let problem = format!("`{}` has no link to `{}`", section.from.get_ref(), name.get_ref());
+                return Err(self.source.error(name.span(), problem));
+            };
+            let taken = self.scenario.cells.iter().flat_map(|cell| &cell.ways).chain(&ways);
+            if taken.into_iter().any(|taken| *taken == (link, direction)) {
+                let problem = format!("`{}` is in a cell already", name.get_ref());
+                return Err(self.source.error(name.span(), problem));
+            }
+            let config = self.scenario.links[link].config(direction, Seed(0));
+            if config.rate != Rate::Unlimited {
+                let problem = format!(
+                    "the link to `{}` has a rate of its own in this direction, which is the cell's to set: write `{} = {{ rate = \"unlimited\" }}` in it",
+                    name.get_ref(),
+                    if direction == Direction::Up { "up" } else { "down" },
+                );
+                return Err(self.source.error(name.span(), problem));
+            }
+            channel.queue = config.queue;
+            ways.push((link, direction));
+        }
+        let name = section.name.clone().unwrap_or_else(|| format!("cell{}", number + 1));
+        self.scenario.cells.push(CellDescription { name, ways, channel });
+        Ok(())
     }
 
     fn add_link(

@@ -1,6 +1,6 @@
 //! A scenario, worked out: every name is known, every link has an index.
 use crate::{Arrivals, Metric, Scheme, Series};
-use shorthaul_link::{Direction, Distribution, LinkConfig, LinkSpec, Trace};
+use shorthaul_link::{CellConfig, Direction, Distribution, LinkConfig, LinkSpec, Trace};
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub struct Scenario {
     pub nodes: Vec<Node>,
     /// The links.
     pub links: Vec<LinkDescription>,
+    /// Links that share the channel of a radio cell.
+    pub cells: Vec<CellDescription>,
     /// The flows, each of them one (a section with `count` stands for several).
     pub flows: Vec<Flow>,
     /// Competing traffic.
@@ -197,6 +199,17 @@ impl LinkDescription {
     pub fn seed(&self, run: Seed) -> Seed {
         run.derive("link").derive(&self.name)
     }
+}
+
+/// A radio cell: in one direction each, links share a channel that takes the place of their own rate.
+#[derive(Clone, Debug)]
+pub struct CellDescription {
+    /// Its name, from which its randomness comes.
+    pub name: String,
+    /// The links to its users, each with the direction that leads there.
+    pub ways: Vec<(usize, Direction)>,
+    /// The channel, with the users in the order of `ways`; their queues are those of the links.
+    pub channel: CellConfig,
 }
 
 /// One flow of application data from one host to another.

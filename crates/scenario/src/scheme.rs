@@ -4,11 +4,24 @@ use shorthaul_congestion::{Algorithm, RtoFloor, RttConfig};
 use shorthaul_tcp::Arbitration;
 use shorthaul_types::Bytes;
 
+/// Whose TCP a live host speaks; in simulations it is always our own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stack {
+    /// The kernel's.
+    #[default]
+    Kernel,
+    /// Ours, in user space: the very machine that simulations drive.
+    Own,
+}
+
 /// How a host or relay speaks TCP: a named profile, and what is different from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scheme {
     /// The profile that everything else is taken from.
     pub profile: String,
+    /// Whose TCP live runs use; `None` for the kernel's, or for that of the host where this is a flow's scheme.
+    pub stack: Option<Stack>,
     /// Another congestion control.
     pub congestion: Option<Algorithm>,
     /// Another arbiter of what losses mean.
@@ -25,6 +38,8 @@ pub struct Scheme {
     pub window_scaling: Option<bool>,
     /// Offer explicit congestion notification, or do not.
     pub ecn: Option<bool>,
+    /// After a time-out, look whether it was a mistake before everything is sent again (F-RTO, RFC 5682), or do not.
+    pub f_rto: Option<bool>,
     /// Start from the initial window again after an idle time, or do not.
     pub idle_restart: Option<bool>,
     /// Hold small segments back while data is unacknowledged, or do not.
@@ -46,6 +61,7 @@ impl Default for Scheme {
     fn default() -> Self {
         Scheme {
             profile: "newreno".to_owned(),
+            stack: None,
             congestion: None,
             arbiter: None,
             pacing: None,
@@ -54,6 +70,7 @@ impl Default for Scheme {
             timestamps: None,
             window_scaling: None,
             ecn: None,
+            f_rto: None,
             idle_restart: None,
             nagle: None,
             initial_window: None,
@@ -108,6 +125,7 @@ impl From<&SchemeSection> for Scheme {
         let default = Scheme::default();
         Scheme {
             profile: table.profile.clone().unwrap_or(default.profile),
+            stack: table.stack,
             congestion: table.congestion,
             arbiter: table.arbiter,
             pacing: table.pacing,
@@ -116,6 +134,7 @@ impl From<&SchemeSection> for Scheme {
             timestamps: table.timestamps,
             window_scaling: table.window_scaling,
             ecn: table.ecn,
+            f_rto: table.f_rto,
             idle_restart: table.idle_restart,
             nagle: table.nagle,
             initial_window: table.initial_window,

@@ -188,6 +188,11 @@ fn the_schema_knows_exactly_the_keys_that_are_read() {
         ("/properties/gateways/additionalProperties/properties", "[gateways.a]\nx = 1".to_owned()),
         ("/properties/links/items/properties", "[[links]]\nx = 1".to_owned()),
         ("/properties/chains/items/properties", "[[chains]]\nx = 1".to_owned()),
+        ("/properties/cells/items/properties", "[[cells]]\nx = 1".to_owned()),
+        (
+            "/properties/cells/items/properties/channel/properties",
+            "[[cells]]\nfrom = \"a\"\nusers = []\nchannel = { x = 1 }".to_owned(),
+        ),
         ("/properties/cross/items/properties", "[[cross]]\nx = 1".to_owned()),
         ("/properties/measure/properties", "[measure]\nx = 1".to_owned()),
         ("/properties/flows/items/properties", flow("x = 1")),

@@ -33,20 +33,24 @@ pub(crate) struct FlowEnd {
 
 /// What one end of a flow has seen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct EndReport {
+pub struct EndReport {
     /// The connections, in order.
     pub connections: Vec<Opening>,
+    /// What it has taken whole, in order.
     pub transfers: Vec<Transfer>,
     /// Payload that reached the application.
     pub delivered: u64,
     /// The part of it after the warm-up.
     pub measured: u64,
+    /// When the first payload came.
     pub first_delivery: Option<Time>,
+    /// When the latest payload came.
     pub last_delivery: Option<Time>,
     /// Of the connections that have ended.
     pub sent: SenderStats,
     /// Data that was not what was sent.
     pub corrupt: Option<String>,
+    /// How connections ended that ended otherwise than they should.
     pub failures: Vec<String>,
     /// Nothing more is to come.
     pub done: bool,
@@ -54,16 +58,19 @@ pub(crate) struct EndReport {
 
 /// How a connection came about, as one end has seen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Opening {
+pub struct Opening {
     /// When it was asked for, or accepted.
     pub begun: Time,
+    /// When it was established at this end, if it was.
     pub established: Option<Time>,
 }
 
 /// A file, a response or a whole stream, as who takes it has seen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Transfer {
+pub struct Transfer {
+    /// When it was asked for, or its connection.
     pub started: Time,
+    /// When its last byte was read.
     pub ended: Time,
 }
 

@@ -5,25 +5,26 @@ use crate::cross::CrossSource;
 use crate::endpoint::{Buffers, ack_policy, connection_config};
 use crate::gateway_node::GatewayNode;
 use crate::host::{AppHost, port_of};
-use crate::network::{Network, NodeState, WayState};
+use crate::network::{CellState, Network, NodeState, WayState};
 use crate::pattern::Pattern;
 use crate::relay::{NextHop, RelayNode, Service};
 use crate::route::{Routes, address_of};
 use crate::station::Station;
-use shorthaul_link::{Direction, Link};
+use shorthaul_link::{Cell, Direction, Link};
 use shorthaul_proxy::{Gateway, GatewayConfig, LegConfig};
-use shorthaul_scenario::{Flow, Leg, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
+use shorthaul_scenario::{CellDescription, Flow, Leg, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
 use shorthaul_tcp::{ConnectionConfig, Host, HostConfig};
 use shorthaul_types::{PortId, Seed, Time};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Puts the network of a scenario together.
 pub(crate) fn build(scenario: &Scenario, seed: Seed) -> Result<Network, SimError> {
-    let builder = Builder { scenario, seed, starts: scenario.starts(seed) };
-    let ways = builder.ways();
+    let builder = Builder { scenario, seed, starts: scenario.starts(seed), address: &address_of };
+    let mut ways = builder.ways();
+    let cells = builder.cells(&mut ways);
     let mut patterns = BTreeMap::new();
     let mut nodes = Vec::with_capacity(scenario.nodes.len());
     for (index, routes) in Routes::of(scenario).into_iter().enumerate() {
@@ -31,16 +32,31 @@ pub(crate) fn build(scenario: &Scenario, seed: Seed) -> Result<Network, SimError
         nodes.push(NodeState { station, routes, sent_bytes: 0, sent_packets: 0 });
     }
     let cross = scenario.cross.iter().map(|cross| CrossSource::new(cross, seed)).collect();
-    Ok(Network::new(ways, nodes, cross))
+    Ok(Network::new(ways, nodes, cross, cells))
 }
 
 /// The rings of bytes that applications send, by the length of their pieces.
 type Patterns = BTreeMap<u32, Arc<Pattern>>;
 
+/// Puts a host of a scenario together with its applications, where nodes have other addresses.
+pub(crate) fn build_host(
+    scenario: &Scenario,
+    seed: Seed,
+    node: NodeIndex,
+    address: &dyn Fn(NodeIndex) -> IpAddr,
+) -> Result<AppHost, SimError> {
+    let builder = Builder { scenario, seed, starts: scenario.starts(seed), address };
+    match &scenario.nodes[node.0].role {
+        Role::Host(scheme) => builder.app_host(node, scheme, &mut BTreeMap::new()),
+        _ => Err(SimError::NoHost { name: scenario.nodes[node.0].name.clone() }),
+    }
+}
+
 struct Builder<'a> {
     scenario: &'a Scenario,
     seed: Seed,
     starts: Vec<std::time::Duration>,
+    address: &'a dyn Fn(NodeIndex) -> IpAddr,
 }
 
 impl Builder<'_> {
@@ -65,10 +81,27 @@ impl Builder<'_> {
                     to: link.between[to],
                     port: self.port(link.between[to], link.between[from]),
                     mtu: link.mtu,
+                    cell: None,
                 });
             }
         }
         ways
+    }
+
+    /// The cells, with the `ways` to their users told of them.
+    fn cells(&self, ways: &mut [WayState]) -> Vec<CellState> {
+        let cell = |(index, cell): (usize, &CellDescription)| {
+            let number =
+                |(link, direction): (usize, Direction)| 2 * link + usize::from(direction == Direction::Down);
+            let own: Vec<usize> = cell.ways.iter().copied().map(number).collect();
+            for (user, way) in own.iter().enumerate() {
+                ways[*way].cell = Some((index, user));
+            }
+            let seed = self.seed.derive("cell").derive(&cell.name);
+            let channel = Cell::starting_at(Time::ZERO, cell.channel.clone(), seed);
+            CellState { cell: channel, ways: own.into_iter().map(|way| way as u32).collect() }
+        };
+        self.scenario.cells.iter().enumerate().map(cell).collect()
     }
 
     /// The port of the machine at `node` that leads to its neighbour `from`.
@@ -95,7 +128,7 @@ impl Builder<'_> {
 
     fn host(&self, node: NodeIndex) -> Host {
         let seed = self.seed.derive("host").derive(&self.scenario.nodes[node.0].name);
-        let mut config = HostConfig::new(address_of(node), seed);
+        let mut config = HostConfig::new((self.address)(node), seed);
         // a simulated host is never too small for its scenario
         config.backlog = usize::MAX;
         Host::new(config)
@@ -168,7 +201,7 @@ impl Builder<'_> {
                 });
             }
         }
-        Ok(AppHost::new(self.host(node), address_of(node), ends))
+        Ok(AppHost::new(self.host(node), (self.address)(node), ends))
     }
 
     /// The payload of a flow's full segments, as its giver sends them: both ends must know the same bytes.
@@ -211,7 +244,7 @@ impl Builder<'_> {
     }
 
     fn first_hop(&self, number: usize, flow: &Flow) -> SocketAddr {
-        SocketAddr::new(address_of(Self::stops(flow)[1]), port_of(number as u32))
+        SocketAddr::new((self.address)(Self::stops(flow)[1]), port_of(number as u32))
     }
 
     fn relay(&self, node: NodeIndex, relay: &Relay) -> Result<RelayNode, SimError> {
@@ -229,12 +262,13 @@ impl Builder<'_> {
                 Some(scheme) => self.config(node, scheme, buffers)?,
                 None => shared.clone(),
             };
-            let hop = NextHop { flow: number as u32, to: address_of(stops[at + 2]), config: config.clone() };
+            let hop =
+                NextHop { flow: number as u32, to: (self.address)(stops[at + 2]), config: config.clone() };
             hops.push((hop, config));
         }
         let seed = self.seed.derive("service").derive(&self.scenario.nodes[node.0].name);
         let service = Service::new(relay.service_time, relay.packet, seed);
-        Ok(RelayNode::new(self.host(node), address_of(node), hops, relay, service))
+        Ok(RelayNode::new(self.host(node), (self.address)(node), hops, relay, service))
     }
 }
 

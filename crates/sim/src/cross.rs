@@ -8,9 +8,12 @@ use std::time::Duration;
 /// When the *n*th one comes depends on the run's seed, the source's name and *n*, and on nothing that the
 /// schemes under test do.
 #[derive(Clone, Debug)]
-pub(crate) struct CrossSource {
+pub struct CrossSource {
+    /// Where they enter.
     pub from: NodeIndex,
+    /// Where they leave.
     pub to: NodeIndex,
+    /// The size of one, IP header included, in bytes.
     pub size: u32,
     gaps: Distribution,
     seed: Seed,
@@ -20,6 +23,7 @@ pub(crate) struct CrossSource {
 }
 
 impl CrossSource {
+    /// The source that `cross` describes, in the run with the seed `run`.
     pub fn new(cross: &Cross, run: Seed) -> Self {
         let gap = cross.rate.time_to_send(cross.packet);
         let gaps = match cross.arrivals {
@@ -39,11 +43,12 @@ impl CrossSource {
         source
     }
 
-    /// When the next datagram comes.
+    /// When the next datagram comes, counted from the start of the run; `None` if none does.
     pub fn next(&self) -> Option<Time> {
         (self.at < self.end).then_some(self.at)
     }
 
+    /// It has come: on to the one after it.
     pub fn advance(&mut self) {
         self.at += self.gaps.draw(self.seed, self.count);
         self.count += 1;

@@ -20,6 +20,7 @@ pub(crate) fn connection_config(
     set(&mut profile.ecn, scheme.ecn);
     set(&mut profile.initial_window, scheme.initial_window);
     set(&mut profile.rtt, scheme.rto);
+    set(&mut profile.f_rto, scheme.f_rto);
     set(&mut profile.idle_restart, scheme.idle_restart);
     set(&mut profile.nagle, scheme.nagle);
     set(&mut profile.ack, scheme.ack.map(ack_policy));

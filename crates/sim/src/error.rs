@@ -8,6 +8,12 @@ pub enum SimError {
     /// A scheme names a profile that there is not.
     #[error("{0}")]
     Profile(#[from] UnknownProfile),
+    /// A node is asked for as a host, and is none.
+    #[error("`{name}` is no host")]
+    NoHost {
+        /// The node.
+        name: String,
+    },
     /// There is no link of this name to record.
     #[error("there is no link `{name}` to record; there are: {}", known.join(", "))]
     NoLink {

@@ -4,7 +4,7 @@ use crate::host::flow_of_port;
 use crate::network::{Network, NodeState, WayState};
 use crate::outcome::{FlowOutcome, LinkOutcome, Outcome, TimeSeries};
 use crate::station::Station;
-use shorthaul_link::{QueueLimit, Rate};
+use shorthaul_link::{LinkStats, QueueLimit, Rate};
 use shorthaul_proxy::{FlowInfo, Gateway, LegInfo};
 use shorthaul_scenario::{Flow, Metric, Role, Scenario, Series, Workload};
 use shorthaul_tcp::{Connection, SenderStats};
@@ -25,6 +25,8 @@ pub(crate) struct Probe<'a> {
     held_most: f64,
     /// Seconds that senders were limited by their windows.
     limited: f64,
+    /// The smallest window that one of them was offered.
+    smallest_window: Option<u64>,
     rtt: Mean,
     /// Of every way: packets and seconds in its queue.
     queues: Vec<(Mean, Mean)>,
@@ -60,10 +62,11 @@ impl<'a> Probe<'a> {
             wants_rtt: wants(&[Metric::Rtt]),
             wants_queues: wants(&[Metric::QueueLength, Metric::QueueDelay]),
             wants_held: wants(&[Metric::Held, Metric::HeldMost]),
-            wants_limited: wants(&[Metric::WindowLimited]),
+            wants_limited: wants(&[Metric::WindowLimited, Metric::SmallestWindow]),
             held: Mean::default(),
             held_most: 0.0,
             limited: 0.0,
+            smallest_window: None,
             rtt: Mean::default(),
             queues: vec![(Mean::default(), Mean::default()); 2 * scenario.links.len()],
         }
@@ -75,8 +78,8 @@ impl<'a> Probe<'a> {
         if now >= self.warm_up {
             if self.wants_queues {
                 for (way, (packets, delay)) in network.ways.iter().zip(&mut self.queues) {
-                    packets.add(way.link.queue_len(now) as f64);
-                    delay.add(way.link.queue_delay(now).as_secs_f64());
+                    packets.add(network.queue_len(way) as f64);
+                    delay.add(network.queue_delay(way));
                 }
             }
             if self.wants_held {
@@ -87,6 +90,10 @@ impl<'a> Probe<'a> {
             if self.wants_limited {
                 let limited = host_senders(network).filter(|(_, connection)| is_window_limited(connection));
                 self.limited += limited.count() as f64 * self.scenario.measure.every.as_secs_f64();
+                let sending = host_senders(network).map(|(_, connection)| connection.sender());
+                let windows =
+                    sending.filter(|sender| sender.in_flight() > 0).map(|sender| sender.peer_window());
+                self.smallest_window = self.smallest_window.into_iter().chain(windows).min();
             }
             if self.wants_rtt {
                 for (_, connection) in host_senders(network) {
@@ -108,12 +115,12 @@ impl<'a> Probe<'a> {
         match series {
             Series::Queue => {
                 for way in &network.ways {
-                    put(way.name.clone(), way.link.queue_len(network.now) as f64);
+                    put(way.name.clone(), network.queue_len(way) as f64);
                 }
             }
             Series::QueueDelay => {
                 for way in &network.ways {
-                    put(way.name.clone(), way.link.queue_delay(network.now).as_secs_f64());
+                    put(way.name.clone(), network.queue_delay(way));
                 }
             }
             Series::Delivered => {
@@ -168,7 +175,7 @@ impl<'a> Probe<'a> {
             seed,
             metrics,
             flows,
-            links: network.ways.iter().map(link_outcome).collect(),
+            links: network.ways.iter().map(|way| link_outcome(network, way)).collect(),
             series: series
                 .map(|((series, subject), points)| TimeSeries { series, subject, points })
                 .collect(),
@@ -209,7 +216,9 @@ impl<'a> Probe<'a> {
                 Metric::Utilization => utilization(network),
                 Metric::Unfinished => Some(flows.iter().filter(|flow| !flow.ended).count() as f64),
                 Metric::SpuriousTimeouts => Some(sent.spurious_timeouts as f64),
+                Metric::Undone => Some(sent.undone as f64),
                 Metric::WindowLimited => Some(self.limited),
+                Metric::SmallestWindow => self.smallest_window.map(|window| window as f64),
                 Metric::Held => self.held.value(),
                 Metric::HeldMost => Some(self.held_most),
             }
@@ -239,7 +248,7 @@ fn held_by_gateways(network: &Network) -> u64 {
 }
 
 /// Whether data waits that congestion control would let go and the receiver's window does not.
-fn is_window_limited(connection: &Connection) -> bool {
+pub fn is_window_limited(connection: &Connection) -> bool {
     let sender = connection.sender();
     let segment = u64::from(sender.mss());
     let waits = sender.queue().end() >= sender.nxt() + segment;
@@ -364,17 +373,19 @@ fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {
     scenario.flows.iter().zip(&reports).filter_map(outcome).collect()
 }
 
-fn link_outcome(way: &WayState) -> LinkOutcome {
+fn link_outcome(network: &Network, way: &WayState) -> LinkOutcome {
     let stats = way.link.stats();
+    // what the cell before it dropped never came to the link
+    let cell = network.cell_stats(way).copied().unwrap_or_default();
     LinkOutcome {
         name: way.name.clone(),
-        offered: stats.offered,
+        offered: if way.cell.is_some() { cell.offered } else { stats.offered },
         delivered: stats.delivered,
         delivered_bytes: stats.delivered_bytes.0,
-        queue_full: stats.dropped.queue_full,
-        lost: stats.dropped.loss,
+        queue_full: stats.dropped.queue_full + cell.dropped.queue_full,
+        lost: stats.dropped.loss + cell.dropped.loss,
         outage: stats.dropped.outage,
-        max_queue: stats.max_queue as u64,
+        max_queue: stats.max_queue.max(cell.max_queue) as u64,
     }
 }
 
@@ -395,6 +406,15 @@ fn utilization(network: &Network) -> Option<f64> {
     network.ways.iter().filter_map(share).max_by(f64::total_cmp)
 }
 
+/// Whether more was in a queue than its limit allows.
+fn exceeds(stats: &LinkStats, limit: QueueLimit) -> bool {
+    match limit {
+        QueueLimit::Unlimited => false,
+        QueueLimit::Packets(limit) => stats.max_queue > limit,
+        QueueLimit::Bytes(limit) => stats.max_queue_bytes.0 > limit,
+    }
+}
+
 /// What must hold whatever the scenario: nothing lost or made up, in order, within bounds.
 fn check(scenario: &Scenario, network: &mut Network) {
     let mut under_way = 0;
@@ -407,13 +427,19 @@ fn check(scenario: &Scenario, network: &mut Network) {
                 .problems
                 .add("packets not conserved", || format!("{}: {stats:?}, {inside} inside", way.name));
         }
-        let over = match way.link.config().queue {
-            QueueLimit::Unlimited => false,
-            QueueLimit::Packets(limit) => stats.max_queue > limit,
-            QueueLimit::Bytes(limit) => stats.max_queue_bytes.0 > limit,
-        };
-        if over {
+        if exceeds(stats, way.link.config().queue) {
             network.problems.add("a queue above its limit", || way.name.clone());
+        }
+    }
+    for (name, stats, inside, limit) in network.cell_queues() {
+        under_way += inside;
+        if stats.offered != stats.delivered + stats.dropped.total() + inside {
+            network
+                .problems
+                .add("packets not conserved", || format!("cell to {name}: {stats:?}, {inside} inside"));
+        }
+        if exceeds(&stats, limit) {
+            network.problems.add("a queue above its limit", || format!("cell to {name}"));
         }
     }
     if network.packets.len() as u64 > under_way {

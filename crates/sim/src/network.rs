@@ -7,10 +7,11 @@ use crate::route::{Routes, node_of};
 use crate::segmentation::cut_super_segments;
 use crate::station::Station;
 use crate::trace_hash::TraceHash;
-use shorthaul_link::{DropReason, Link, Verdict};
+use shorthaul_link::{Cell, Departure, DropReason, Link, LinkStats, QueueLimit, Verdict};
 use shorthaul_scenario::NodeIndex;
 use shorthaul_types::{Bytes, PortId, Time};
 use shorthaul_wire::{Packet, Transport, TxBatch};
+use std::time::Duration;
 
 /// So many events at one and the same time are a loop that will not end.
 const STUCK: u64 = 20_000_000;
@@ -25,6 +26,7 @@ pub(crate) struct Network {
     pub ways: Vec<WayState>,
     pub nodes: Vec<NodeState>,
     pub cross: Vec<CrossSource>,
+    pub cells: Vec<CellState>,
     pub packets: Packets,
     out: TxBatch,
     pub hash: TraceHash,
@@ -45,6 +47,15 @@ pub(crate) struct WayState {
     pub port: PortId,
     pub mtu: u32,
     pub may_duplicate: bool,
+    /// Where its packets pass the channel of a cell first: which, and as which user.
+    pub cell: Option<(usize, usize)>,
+}
+
+/// A radio cell, before the links to its users.
+pub(crate) struct CellState {
+    pub cell: Cell<Frame>,
+    /// The way to each user.
+    pub ways: Vec<Way>,
 }
 
 /// A node: what it does, and where it sends.
@@ -89,13 +100,19 @@ pub(crate) struct Stuck {
 }
 
 impl Network {
-    pub fn new(ways: Vec<WayState>, nodes: Vec<NodeState>, cross: Vec<CrossSource>) -> Self {
+    pub fn new(
+        ways: Vec<WayState>,
+        nodes: Vec<NodeState>,
+        cross: Vec<CrossSource>,
+        cells: Vec<CellState>,
+    ) -> Self {
         let mut network = Network {
             now: Time::ZERO,
-            agenda: Agenda::new(ways.len() + nodes.len() + cross.len()),
+            agenda: Agenda::new(ways.len() + nodes.len() + cross.len() + cells.len()),
             ways,
             nodes,
             cross,
+            cells,
             packets: Packets::default(),
             out: TxBatch::new(),
             hash: TraceHash::default(),
@@ -122,9 +139,13 @@ impl Network {
         (self.ways.len() + self.nodes.len() + index) as u32
     }
 
+    fn cell_source(&self, index: usize) -> u32 {
+        (self.ways.len() + self.nodes.len() + self.cross.len() + index) as u32
+    }
+
     /// Lets everything happen up to and at `end`.
     pub fn run_until(&mut self, end: Time) -> Result<(), Stuck> {
-        let (ways, nodes) = (self.ways.len(), self.nodes.len());
+        let (ways, nodes, cross) = (self.ways.len(), self.nodes.len(), self.cross.len());
         while let Some((at, source)) = self.agenda.first().filter(|(at, _)| *at <= end) {
             self.events += 1;
             self.at_once = if at > self.now { 0 } else { self.at_once + 1 };
@@ -142,8 +163,10 @@ impl Network {
                     machine.handle_timeout(at);
                 }
                 self.turn(node);
-            } else {
+            } else if source < ways + nodes + cross {
                 self.emit(source - ways - nodes);
+            } else {
+                self.leave_cell(source - ways - nodes - cross);
             }
         }
         self.now = self.now.max(end);
@@ -157,7 +180,7 @@ impl Network {
                 let timer = self.nodes[node].station.timer();
                 format!("node {node}, timer {timer}")
             }
-            _ => "competing traffic".to_owned(),
+            _ => "competing traffic or a cell".to_owned(),
         }
     }
 
@@ -233,7 +256,7 @@ impl Network {
         self.forward(node, Frame { to: to.0 as u32, size, packet });
     }
 
-    /// Puts a frame onto the link that leads to its destination.
+    /// Puts a frame onto the link that leads to its destination, or into the cell before it.
     #[inline]
     fn forward(&mut self, node: NodeIndex, frame: Frame) {
         let Some(way) = self.nodes[node.0].routes.to(frame.destination()) else {
@@ -241,7 +264,6 @@ impl Network {
             self.packets.discard(frame.packet);
             return;
         };
-        let now = self.now;
         let state = &mut self.ways[way as usize];
         if frame.size > state.mtu {
             let WayState { name, mtu, .. } = state;
@@ -252,6 +274,51 @@ impl Network {
             self.packets.discard(frame.packet);
             return;
         }
+        match state.cell {
+            Some((cell, user)) => self.enter_cell(cell, user, frame),
+            None => self.enter_link(way, frame),
+        }
+    }
+
+    /// Queues a frame for the channel of a cell.
+    fn enter_cell(&mut self, index: usize, user: usize, frame: Frame) {
+        let now = self.now;
+        let CellState { cell, ways } = &mut self.cells[index];
+        let way = ways[user];
+        let verdict = cell.push(now, user, Bytes(u64::from(frame.size)), frame);
+        let next = cell.next_event();
+        self.agenda.set(self.cell_source(index), next);
+        if let Verdict::Dropped { reason, .. } = verdict {
+            self.drop_frame(way, frame, reason);
+        }
+    }
+
+    /// A block of a cell has ended: what it completes goes on to the links.
+    fn leave_cell(&mut self, index: usize) {
+        while let Some(Departure { user, item: frame, is_lost, .. }) = self.cells[index].cell.pop(self.now) {
+            let way = self.cells[index].ways[user];
+            if is_lost {
+                self.drop_frame(way, frame, DropReason::Loss);
+            } else {
+                self.enter_link(way, frame);
+            }
+        }
+        let next = self.cells[index].cell.next_event();
+        self.agenda.set(self.cell_source(index), next);
+    }
+
+    fn drop_frame(&mut self, way: Way, frame: Frame, reason: DropReason) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.offered(self.now, way as usize, frame, Some(reason), &self.packets);
+        }
+        self.hash.mix(drop_code(reason));
+        self.packets.discard(frame.packet);
+    }
+
+    #[inline]
+    fn enter_link(&mut self, way: Way, frame: Frame) {
+        let now = self.now;
+        let state = &mut self.ways[way as usize];
         let size = Bytes(u64::from(frame.size));
         let verdict = if state.may_duplicate {
             let before = state.link.stats().duplicated;
@@ -263,18 +330,12 @@ impl Network {
         } else {
             state.link.push_once(now, size, frame)
         };
-        let dropped = match verdict {
-            Verdict::Queued => None,
-            Verdict::Dropped { reason, .. } => Some(reason),
-        };
         let next = state.link.next_delivery();
         self.agenda.set(way, next);
-        if let Some(recorder) = &mut self.recorder {
-            recorder.offered(now, way as usize, frame, dropped, &self.packets);
-        }
-        if let Some(reason) = dropped {
-            self.hash.mix(drop_code(reason));
-            self.packets.discard(frame.packet);
+        if let Verdict::Dropped { reason, .. } = verdict {
+            self.drop_frame(way, frame, reason);
+        } else if let Some(recorder) = &mut self.recorder {
+            recorder.offered(now, way as usize, frame, None, &self.packets);
         }
     }
 
@@ -286,6 +347,40 @@ impl Network {
         let next = source.next();
         self.agenda.set(self.cross_source(index), next);
         self.forward(from, Frame { to: to.0 as u32, size, packet: Frame::DATAGRAM });
+    }
+}
+
+/// What can be seen of a way, with the cell before it.
+impl Network {
+    fn cell_of(&self, way: &WayState) -> Option<(&Cell<Frame>, usize)> {
+        way.cell.map(|(cell, user)| (&self.cells[cell].cell, user))
+    }
+
+    /// Packets in the queue of a way.
+    pub fn queue_len(&self, way: &WayState) -> usize {
+        let in_cell = self.cell_of(way).map_or(0, |(cell, user)| cell.queue_len(user));
+        way.link.queue_len(self.now) + in_cell
+    }
+
+    /// How long a packet would wait there, in seconds.
+    pub fn queue_delay(&self, way: &WayState) -> f64 {
+        let in_cell = self.cell_of(way).map_or(Duration::ZERO, |(cell, user)| cell.queue_delay(user));
+        (way.link.queue_delay(self.now) + in_cell).as_secs_f64()
+    }
+
+    /// What the cell before a way has done for it, if there is one.
+    pub fn cell_stats(&self, way: &WayState) -> Option<&LinkStats> {
+        self.cell_of(way).map(|(cell, user)| cell.stats(user))
+    }
+
+    /// Of each user of each cell: the way there, what was done, how many packets are inside, and the limit.
+    pub fn cell_queues(&self) -> Vec<(String, LinkStats, u64, QueueLimit)> {
+        let of = |way: &WayState| {
+            let (cell, user) = self.cell_of(way)?;
+            let limit = cell.config().users[user].queue;
+            Some((way.name.clone(), *cell.stats(user), cell.queue_len(user) as u64, limit))
+        };
+        self.ways.iter().filter_map(of).collect()
     }
 }
 

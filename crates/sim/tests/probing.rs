@@ -29,7 +29,7 @@ fn resumed(study: &Study, case: &str, lasts: f64) -> f64 {
 fn the_gateway_resumes_within_two_round_trips_of_a_links_return() {
     let study = Study::from_toml("outage.toml", OUTAGE).unwrap();
     for lasts in [5, 20, 40] {
-        let waited = resumed(&study, &format!("probing-{lasts}s"), f64::from(lasts));
+        let waited = resumed(&study, &format!("gateway-one-sided-{lasts}s"), f64::from(lasts));
         // A round trip of 98 ms, and the 10 ms between two samples.
         assert!(waited <= 0.21, "{waited} s after {lasts} s");
         let without = resumed(&study, &format!("gateway-{lasts}s"), f64::from(lasts));

@@ -357,3 +357,41 @@ fn what_a_service_time_holds_up_is_the_scenarios_choice() {
     let goodput = served("all at once");
     assert!((goodput / 4e6 - 1.0).abs() < 0.05, "{goodput} bit/s");
 }
+
+#[test]
+fn users_of_a_cell_share_its_channel_block_by_block() {
+    let user = |name: &str| {
+        format!(
+            "[[links]]\nbetween = [\"mast\", \"{name}\"]\nlink = {{ delay = \"20 ms\", queue = \"60 kB\", down = {{ rate = \"1 Mbit/s\" }} }}\n\
+             [[flows]]\nname = \"{name}\"\nfrom = \"server\"\nto = \"{name}\"\nunlimited = \"60 s\"\n"
+        )
+    };
+    let text = |channel: &str| {
+        format!(
+            "duration = \"60 s\"\nwarm_up = \"10 s\"\nrouters = [\"mast\"]\n[hosts.server]\nscheme = \"sack-reno\"\n\
+             [hosts.near]\nscheme = \"sack-reno\"\n[hosts.far]\nscheme = \"sack-reno\"\n\
+             [[links]]\nbetween = [\"server\", \"mast\"]\nlink = {{ rate = \"100 Mbit/s\", delay = \"10 ms\" }}\n{}{}\
+             [[cells]]\nname = \"cell\"\nfrom = \"mast\"\nusers = [\"near\", \"far\"]\nchannel = {channel}\n\
+             [measure]\nmetrics = [\"goodput\", \"fairness\", \"queue-delay\"]\n",
+            user("near"),
+            user("far")
+        )
+    };
+    // 1000 bytes every 2 ms are 4 Mbit/s, of which 1448 of 1500 are payload
+    let clean =
+        "{ network = \"umts\", block = \"1 kB\", error_good = 0.0, error_bad = 0.0, coding = [1.0, 0.5] }";
+    let outcome = run(&text(clean), 1);
+    let goodput = |outcome: &Outcome| [0, 1].map(|flow| outcome.flows[flow].goodput / 1e6);
+    let [near, far] = goodput(&outcome);
+    // equal slots: two halves of 3.86 Mbit/s, one of them halved again by its coding
+    assert!((1.8..2.0).contains(&near) && (0.9..1.0).contains(&far), "{near} and {far} Mbit/s");
+    // errors cost as many slots as they hit, and nobody's bytes
+    let noisy = "{ network = \"umts\", block = \"1 kB\", error_good = 0.2, error_bad = 0.2, scheduler = \"proportional-fair\" }";
+    let [near, far] = goodput(&run(&text(noisy), 1));
+    assert!((2.97..3.21).contains(&(near + far)), "{near} and {far} Mbit/s of 3.09");
+    assert!((near / far - 1.0).abs() < 0.1, "{near} and {far} Mbit/s");
+    // what is given up is lost to TCP, and no packet is forgotten
+    let lossy = "{ network = \"umts\", retries = 1, error_good = 0.1, error_bad = 0.1 }";
+    let lost: u64 = run(&text(lossy), 1).links.iter().map(|link| link.lost).sum();
+    assert!(lost > 20, "{lost}");
+}

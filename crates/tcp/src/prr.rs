@@ -7,13 +7,16 @@ pub struct Prr {
     recover_flight: u64,
     delivered: u64,
     out: u64,
+    /// What slow start would let leave for the ACKs since something left: several can come before there is
+    /// a chance to send, and each counts.
+    slow_start: u64,
     allowance: u64,
 }
 
 impl Prr {
     /// Recovery begins with `flight` bytes outstanding. One segment may leave at once.
     pub fn new(flight: u64, mss: u32) -> Self {
-        Prr { recover_flight: flight.max(1), delivered: 0, out: 0, allowance: u64::from(mss) }
+        Prr { recover_flight: flight.max(1), delivered: 0, out: 0, slow_start: 0, allowance: u64::from(mss) }
     }
 
     /// An ACK delivered `delivered` bytes and left `pipe` in flight (§3).
@@ -21,11 +24,14 @@ impl Prr {
         self.delivered += delivered;
         let target = control.ssthresh().min(control.window());
         let allowance = if pipe > target {
+            self.slow_start = 0;
             let due = u128::from(self.delivered) * u128::from(target);
             (due.div_ceil(u128::from(self.recover_flight)) as u64).saturating_sub(self.out)
         } else {
-            let bound = self.delivered.saturating_sub(self.out).max(delivered) + u64::from(mss);
-            (target - pipe).min(bound)
+            let room = target - pipe;
+            self.slow_start = (self.slow_start + delivered + u64::from(mss)).min(room);
+            let owed = self.delivered.saturating_sub(self.out) + u64::from(mss);
+            self.slow_start.max(owed).min(room)
         };
         // The retransmission that recovery begins with waits for nothing (RFC 5681 §3.2).
         let first = if self.out == 0 { u64::from(mss) } else { 0 };
@@ -40,6 +46,7 @@ impl Prr {
     /// `bytes` left.
     pub fn on_send(&mut self, bytes: u64) {
         self.out += bytes;
+        self.slow_start = self.slow_start.saturating_sub(bytes);
         self.allowance = self.allowance.saturating_sub(bytes);
     }
 }
@@ -93,6 +100,22 @@ mod tests {
     #[test]
     fn when_too_little_is_in_flight_it_grows_as_in_slow_start() {
         assert_eq!(sent_by_ack(7, 4), [2, 2, 1, 1]);
+    }
+
+    /// A host that reads several packets before it sends must not send less for them: two ACKs a round trip,
+    /// answered as one, would never become more than two.
+    #[test]
+    fn every_acknowledgment_counts_that_comes_before_there_is_a_chance_to_send() {
+        let mut prr = Prr::new(1_000 * MSS, MSS as u32);
+        prr.on_send(MSS);
+        prr.on_ack(MSS, 0, &*halved(), MSS as u32);
+        prr.on_send(2 * MSS);
+        prr.on_ack(MSS, MSS, &*halved(), MSS as u32);
+        prr.on_ack(MSS, 0, &*halved(), MSS as u32);
+        assert_eq!(prr.allowance(), 4 * MSS);
+        prr.on_send(4 * MSS);
+        prr.on_ack(MSS, 3 * MSS, &*halved(), MSS as u32);
+        assert_eq!(prr.allowance(), 2 * MSS, "what has left is not counted again");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod set_up;
 mod verdict;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use shorthaul_lab::Privilege;
@@ -15,7 +16,7 @@ use shorthaul_report::{Manifest, Terminal};
 use shorthaul_types::{Bytes, Seed, format_duration};
 
 use path::{HOPS, Line};
-use verdict::{Placement, Results};
+use verdict::{Placement, Recheck, Results};
 
 /// Automatic selection on the path of Figure 5: eight hops of 10 Mbit/s and 5 ms, windows of 20 kB, kernel reno.
 ///
@@ -33,6 +34,10 @@ pub struct DiscoveryArgs {
     /// How much is moved in each transfer
     #[arg(long, value_name = "SIZE", default_value = "1500kB")]
     size: Bytes,
+    /// Transfers by way of the relay that was chosen and of the best one, in turns, wherever the best one was not chosen:
+    /// what the mistake costs
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=100))]
+    rechecks: u32,
     /// Times that each way of setting up is measured
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(0..=1000))]
     set_ups: u32,
@@ -66,6 +71,16 @@ pub fn run(args: &DiscoveryArgs) -> Result<()> {
         let placement = place(&line, args, &offered)?;
         eprintln!("{:3}/{}: {placement}", number + 1, args.placements);
         results.placements.push(placement);
+    }
+    for (chosen, best) in results.mistakes() {
+        let mut recheck = Recheck { chosen, best, rates: [Vec::new(), Vec::new()] };
+        for _ in 0..args.rechecks {
+            for (hop, rates) in [chosen, best].into_iter().zip(&mut recheck.rates) {
+                rates.push(line.transfer((hop > 0).then_some(hop), args.size)?);
+            }
+        }
+        eprintln!("{recheck}");
+        results.rechecks.push(recheck);
     }
     results.set_ups = set_up::measure(&line, args.set_ups)?;
     let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
@@ -104,7 +119,14 @@ fn place(line: &Line, args: &DiscoveryArgs, offered: &[usize]) -> Result<Placeme
     let best = ranking.relays.first().context("no relay answered")?;
     let predicted = ranking.gain(&best.forecast);
     let rate = line.transfer(chosen, args.size)?;
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    let relays = ranking.relays.iter().map(|relay| -> Result<String> {
+        let hop = line.hop_of(relay.found.offer.session.ip())?;
+        Ok(format!("{hop}: {:.1}+{:.1} ms", millis(relay.near), millis(relay.far)))
+    });
+    let relays: Vec<String> = relays.collect::<Result<_>>()?;
     Ok(Placement {
+        seen: format!("{:.1} ms; {}", millis(ranking.rtt), relays.join(", ")),
         offered: offered.to_vec(),
         found: ranking.relays.len(),
         chosen,

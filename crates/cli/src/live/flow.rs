@@ -9,6 +9,7 @@ use shorthaul_scenario::{Flow, Scenario, Workload};
 use shorthaul_types::{Bytes, Seed};
 
 use super::network::Network;
+use super::own::{OwnHosts, is_own};
 use super::relays;
 use super::scheme::{KernelScheme, available};
 use super::unsupported::scheme_at;
@@ -39,22 +40,31 @@ pub fn interval(scenario: &Scenario) -> Duration {
     scenario.measure.every.clamp(Duration::from_millis(1), Duration::from_millis(50))
 }
 
-/// Runs all flows, each on a thread of its own, and waits for the last.
-pub fn run_all(scenario: &Scenario, network: &Network, seed: u64, began: Instant) -> Vec<Flown> {
+/// Runs all flows, and waits for the last: those between kernels each on a thread of its own, the others by
+/// the hosts at their ends.
+pub fn run_all(
+    scenario: &Scenario,
+    network: &Network,
+    own: OwnHosts,
+    seed: u64,
+    began: Instant,
+) -> Vec<Flown> {
     let starts = scenario.starts(Seed(seed));
     thread::scope(|scope| {
-        let threads: Vec<_> = scenario
-            .flows
-            .iter()
-            .zip(starts)
-            .map(|(flow, start)| {
-                let seed = Seed(seed).derive("flow").derive(&flow.name);
-                let run = FlowRun { scenario, network, flow, seed, began };
-                scope.spawn(move || run.all(start))
-            })
-            .collect();
+        let own = scope.spawn(|| own.run(scenario));
+        let of_kernels = scenario.flows.iter().zip(starts).map(|(flow, start)| {
+            let seed = Seed(seed).derive("flow").derive(&flow.name);
+            let run = FlowRun { scenario, network, flow, seed, began };
+            (!is_own(scenario, flow.from)).then(|| scope.spawn(move || run.all(start)))
+        });
+        let threads: Vec<_> = of_kernels.collect();
         let failed = || Flown { failure: Some("its thread ended".into()), ..Flown::default() };
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect()
+        let join = |thread: Option<thread::ScopedJoinHandle<'_, Flown>>| {
+            thread.map_or_else(failed, |thread| thread.join().unwrap_or_else(|_| failed()))
+        };
+        let mut flown: Vec<Flown> = threads.into_iter().map(join).collect();
+        own.join().unwrap_or_default().into_iter().for_each(|(place, seen)| flown[place] = seen);
+        flown
     })
 }
 
@@ -158,6 +168,7 @@ impl FlowRun<'_> {
             KernelScheme::of(scheme, &kernel).map_err(|lacking| lacking.join("; "))
         };
         let (giver, taker) = (scheme(true)?, scheme(false)?);
+        let send_buffer = scheme_at(self.scenario, self.flow, true).map(|scheme| scheme.send_buffer);
         let (from, to) = (self.network.host(self.flow.from), self.network.host(self.flow.to));
         // Who opens the connection is the client; if that is the taker, its request makes the giver begin.
         let (client, server, sender, ends) = match self.flow.giver_opens {
@@ -171,6 +182,7 @@ impl FlowRun<'_> {
             requests: self.requests(),
             congestion: Ends { client: ends.client.congestion.into(), server: ends.server.congestion.into() },
             paced: Ends { client: ends.client.paced, server: ends.server.paced },
+            send_buffer,
             // The amount has its time; this only ends a run that hangs.
             limit: left + Duration::from_secs(10),
             interval: interval(self.scenario),

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use shorthaul_lab::workload::{TcpSample, TransferReport};
-use shorthaul_lab::{DirectionReport, LinkReport};
+use shorthaul_lab::{DirectionReport, LinkReport, TcpCounters};
 use shorthaul_link::{Direction, Rate};
 use shorthaul_scenario::{Flow, Metric, NodeIndex, Role, Scenario, Series, Summary, Workload};
 use shorthaul_sim::{Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries, fairness};
@@ -24,6 +24,8 @@ pub struct Run<'a> {
     /// What the gateways held: seconds and bytes.
     pub held: Vec<(f64, u64)>,
     pub after: Look,
+    /// What the kernels of the hosts that give data counted before and after.
+    pub counted: Vec<[TcpCounters; 2]>,
     /// When the last flow had ended, in seconds.
     pub ended_at: f64,
     /// The busy share of the processors.
@@ -142,6 +144,14 @@ impl Run<'_> {
         })
     }
 
+    /// What the kernels of the hosts that give data counted under these names.
+    fn counted(&self, names: &[&str]) -> Option<f64> {
+        let grown = |[before, after]: &[TcpCounters; 2]| -> Option<u64> {
+            names.iter().map(|name| after.grown(before, name)).sum()
+        };
+        self.counted.iter().map(grown).sum::<Option<u64>>().map(|sum| sum as f64)
+    }
+
     fn metrics(&self, ways: &[Way], flows: &[FlowOutcome]) -> BTreeMap<Metric, f64> {
         let is_host = |node: NodeIndex| matches!(self.scenario.nodes[node.0].role, Role::Host(_));
         let wire: u64 = ways.iter().filter(|way| is_host(way.from)).map(Way::offered_bytes).sum();
@@ -177,7 +187,17 @@ impl Run<'_> {
                 Metric::Utilization => self.utilization(ways),
                 Metric::Unfinished => Some(flows.iter().filter(|flow| !flow.ended).count() as f64),
                 Metric::WindowLimited => Some(last().map(|sample| sample.window_limited.as_secs_f64()).sum()),
-                Metric::SpuriousTimeouts => None,
+                Metric::SpuriousTimeouts => self.counted(&["TcpExt.TCPLossUndo"]),
+                Metric::Undone => self.counted(&[
+                    "TcpExt.TCPLossUndo",
+                    "TcpExt.TCPFullUndo",
+                    "TcpExt.TCPPartialUndo",
+                    "TcpExt.TCPDSACKUndo",
+                ]),
+                Metric::SmallestWindow => {
+                    let sending = self.samples().filter(|sample| sample.unacked > 0);
+                    sending.map(|sample| sample.window.0 as f64).reduce(f64::min)
+                }
                 Metric::Held => mean(self.held()),
                 Metric::HeldMost => self.held().reduce(f64::max),
             }

@@ -6,7 +6,7 @@ use shorthaul_congestion::RtoFloor;
 use shorthaul_dataplane::{Config, Leg};
 use shorthaul_lab::{Host, HostDescription, Lab, LinkDescription, LinkKind, Topology};
 use shorthaul_link::Direction;
-use shorthaul_scenario::{Gateway as GatewayRole, NodeIndex, Relay, Role, Scenario};
+use shorthaul_scenario::{Gateway as GatewayRole, NodeIndex, Relay, Role, Scenario, Stack};
 use shorthaul_types::Seed;
 
 use super::scheme::{KernelScheme, available};
@@ -128,12 +128,18 @@ fn names(scenario: &Scenario) -> Vec<String> {
     scenario.nodes.iter().enumerate().map(name).collect()
 }
 
+fn forwarding() -> HostDescription {
+    HostDescription { forward: Some(true), ..HostDescription::default() }
+}
+
 fn topology(scenario: &Scenario, names: &[String], seed: Seed) -> Result<Topology> {
     let available = available()?;
     // A lab derives the seed of a link from this and the link's name, as the scenario does.
     let mut topology = Topology::new(seed.derive("link"));
     for (node, name) in scenario.nodes.iter().zip(names) {
         let description = match &node.role {
+            // Its kernel only carries packets to and from our TCP.
+            Role::Host(scheme) if scheme.stack == Some(Stack::Own) => forwarding(),
             Role::Host(scheme) | Role::Relay(Relay { scheme, .. }) => {
                 let scheme = KernelScheme::of(scheme, &available)
                     .map_err(|lacking| anyhow::anyhow!(lacking.join("; ")))?;
@@ -145,7 +151,7 @@ fn topology(scenario: &Scenario, names: &[String], seed: Seed) -> Result<Topolog
                     ..HostDescription::default()
                 }
             }
-            _ => HostDescription { forward: Some(true), ..HostDescription::default() },
+            _ => forwarding(),
         };
         topology.hosts.insert(name.clone(), description);
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_scenario::Scheme;
+use shorthaul_scenario::{Scheme, Stack};
 use shorthaul_tcp::{Arbitration, Profile, Recovery};
 
 /// How a kernel's TCP is told to work like a scheme.
@@ -30,6 +30,9 @@ impl KernelScheme {
     pub fn of(scheme: &Scheme, available: &[String]) -> Result<KernelScheme, Vec<String>> {
         let profile = Profile::named(&scheme.profile).map_err(|error| vec![error.to_string()])?;
         let mut lacking = Vec::new();
+        if scheme.stack == Some(Stack::Own) {
+            lacking.push("only hosts, and both hosts of a flow, can have `stack = \"own\"`".to_owned());
+        }
         if profile.recovery != Recovery::RackTlp {
             lacking.push(format!(
                 "there is no `{}` in Linux, which always repairs losses with selective acknowledgments and RACK; \
@@ -84,6 +87,8 @@ impl KernelScheme {
             ("tcp_timestamps", switch(scheme.timestamps.unwrap_or(profile.timestamps))),
             ("tcp_window_scaling", switch(scheme.window_scaling.unwrap_or(profile.window_scaling))),
             ("tcp_ecn", switch(scheme.ecn.unwrap_or(profile.ecn))),
+            // 2 is the kernel's own value for "on"
+            ("tcp_frto", String::from(if scheme.f_rto.unwrap_or(profile.f_rto) { "2" } else { "0" })),
             ("tcp_slow_start_after_idle", switch(scheme.idle_restart.unwrap_or(profile.idle_restart))),
             ("tcp_wmem", buffer(scheme.send_buffer.0, 16_384)),
             ("tcp_rmem", buffer(scheme.receive_buffer.0, 131_072)),
@@ -114,6 +119,7 @@ mod tests {
         let scheme = Scheme {
             pacing: Some(false),
             sack: Some(false),
+            f_rto: Some(false),
             receive_buffer: Bytes(50_000),
             ..profile("sack-reno")
         };
@@ -121,6 +127,7 @@ mod tests {
         assert_eq!((made.congestion, made.paced), ("reno", false));
         assert_eq!(made.settings["net.ipv4.tcp_sack"], "0");
         assert_eq!(made.settings["net.ipv4.tcp_timestamps"], "1");
+        assert_eq!(made.settings["net.ipv4.tcp_frto"], "0");
         assert_eq!(made.settings["net.ipv4.tcp_rmem"], "4096 100000 100000");
         assert!(KernelScheme::of(&profile("cubic"), &kernel()).unwrap().paced);
     }

@@ -1,7 +1,8 @@
 //! What cannot run live, and what cannot be measured there, each with its reason.
 use shorthaul_link::Direction;
-use shorthaul_scenario::{Flow, Metric, Node, Role, Scenario, Scheme, Series, SetUp, Workload};
+use shorthaul_scenario::{Flow, Metric, Node, Role, Scenario, Scheme, Series, SetUp, Stack, Workload};
 
+use super::own::is_own;
 use super::scheme::{KernelScheme, available};
 
 /// The longest request that fits into one segment of any link, as the live engine sends it.
@@ -13,6 +14,7 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
     for node in &scenario.nodes {
         match &node.role {
             Role::Router => {}
+            Role::Host(scheme) if scheme.stack == Some(Stack::Own) => {}
             Role::Host(scheme) => {
                 let lacking = KernelScheme::of(scheme, available).err().unwrap_or_default();
                 reasons.extend(lacking.into_iter().map(|lack| format!("host `{}`: {lack}", node.name)));
@@ -44,11 +46,12 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
             reasons.push(format!("link `{}`: a lab has one link between two hosts", link.name));
         }
     }
+    for cell in &scenario.cells {
+        let name = &cell.name;
+        reasons.push(format!("cell `{name}`: only the simulator has a channel that several links share"));
+    }
     if scenario.links.len() > 254 {
         reasons.push(format!("{} links: a lab has 254 at most", scenario.links.len()));
-    }
-    for cross in &scenario.cross {
-        reasons.push(format!("`{}`: there is no competing traffic of datagrams in live runs", cross.name));
     }
     for flow in &scenario.flows {
         reasons.extend(of_flow(scenario, flow, available));
@@ -62,6 +65,37 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
 }
 
 fn of_flow(scenario: &Scenario, flow: &Flow, available: &[String]) -> Vec<String> {
+    let reasons = match (is_own(scenario, flow.from), is_own(scenario, flow.to)) {
+        (true, true) => between_own(flow),
+        (false, false) => between_kernels(scenario, flow, available),
+        _ => {
+            let why =
+                "the ends of a flow have one kind of TCP: give both hosts `stack = \"own\"`, or neither";
+            vec![why.to_owned()]
+        }
+    };
+    let family = if flow.number > 0 || flow.name.ends_with(".1") {
+        flow.name.rsplit_once('.').map_or(flow.name.as_str(), |(family, _)| family)
+    } else {
+        &flow.name
+    };
+    reasons.into_iter().map(|reason| format!("flow `{family}`: {reason}")).collect()
+}
+
+/// Of a flow between hosts that speak our own TCP.
+fn between_own(flow: &Flow) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if !flow.via.is_empty() {
+        reasons
+            .push("live relays are for hosts with the kernel's TCP: leave `via` or `stack` out".to_owned());
+    }
+    if flow.scheme.as_ref().is_some_and(|scheme| scheme.stack == Some(Stack::Kernel)) {
+        reasons.push("its hosts speak our own TCP: leave `stack` out of its scheme".to_owned());
+    }
+    reasons
+}
+
+fn between_kernels(scenario: &Scenario, flow: &Flow, available: &[String]) -> Vec<String> {
     let mut reasons = Vec::new();
     match &flow.workload {
         Workload::Bulk(_) | Workload::Unlimited(_) => {}
@@ -88,12 +122,7 @@ fn of_flow(scenario: &Scenario, flow: &Flow, available: &[String]) -> Vec<String
         }
         reasons.dedup();
     }
-    let family = if flow.number > 0 || flow.name.ends_with(".1") {
-        flow.name.rsplit_once('.').map_or(flow.name.as_str(), |(family, _)| family)
-    } else {
-        &flow.name
-    };
-    reasons.into_iter().map(|reason| format!("flow `{family}`: {reason}")).collect()
+    reasons
 }
 
 /// The scheme of a flow at one of its ends.
@@ -112,9 +141,6 @@ pub fn unmeasured(scenario: &Scenario) -> Vec<String> {
     let has_gateway = scenario.nodes.iter().any(|node| matches!(node.role, Role::Gateway(_)));
     if scenario.measure.series.contains(&Series::Buffer) && !has_gateway {
         remarks.push("live runs have no series `buffer` without a gateway: it is that of relays".into());
-    }
-    if scenario.measure.metrics.contains(&Metric::SpuriousTimeouts) {
-        remarks.push("live runs have no `spurious-timeouts`: kernels do not say it of a connection; compare `timeouts`".into());
     }
     let paced = |node: &Node| matches!(&node.role, Role::Relay(relay) if KernelScheme::of(&relay.scheme, &available).is_ok_and(|scheme| scheme.paced));
     if scenario.nodes.iter().any(paced) {

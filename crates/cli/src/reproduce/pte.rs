@@ -1,10 +1,13 @@
 //! Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow edge.
 //!
 //! Reading order: this file (what is run, in the simulator and live), `bound` (what the mobile link itself allows),
-//! `figures`, `findings` (what the paper states, beside ours, and the page for practitioners).
+//! `figures`, `findings` (what the paper states, beside ours), `matrix` (every policy over all cells), `advice` (the page for
+//! practitioners).
+mod advice;
 mod bound;
 mod figures;
 mod findings;
+mod matrix;
 
 use crate::live::{self, Bounds};
 use crate::results;
@@ -37,7 +40,7 @@ pub(super) struct Args {
 }
 
 /// Draws the figures of a study from its runs, each with its name.
-type Draw = fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<(&'static str, Figure)>>;
+type Draw = fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<(String, Figure)>>;
 
 /// A scenario file and what is drawn from its runs.
 struct Experiment {
@@ -92,7 +95,7 @@ const EXPERIMENTS: &[Experiment] = &[
         text: scenario!("rate-changes"),
         engine: Engine::Sim,
         figures: |_, records| {
-            Ok(figures::by_policy("rate-changes", "A mobile link of changing rate", records))
+            Ok(figures::over_round_trip("rate-changes", "A mobile link of changing rate", records))
         },
         findings: |_, _| Ok(Vec::new()),
     },
@@ -113,6 +116,13 @@ const EXPERIMENTS: &[Experiment] = &[
             Ok(figures::by_policy("radio", "Radio blocks, errors and retransmissions", records))
         },
         findings: |_, _| Ok(Vec::new()),
+    },
+    Experiment {
+        name: "cell",
+        text: scenario!("cell"),
+        engine: Engine::Sim,
+        figures: |_, records| Ok(figures::by_scheduler("cell", records)),
+        findings: findings::cell,
     },
     Experiment {
         name: "fairness",
@@ -142,38 +152,70 @@ const EXPERIMENTS: &[Experiment] = &[
         figures: |_, records| Ok(figures::shares("fairness-live", records)),
         findings: findings::fairness,
     },
+    Experiment {
+        name: "matrix-live",
+        text: scenario!("matrix-live"),
+        engine: Engine::Live,
+        figures: |_, _| Ok(Vec::new()),
+        findings: findings::matrix_live,
+    },
+    Experiment {
+        name: "wired-live",
+        text: scenario!("wired-live"),
+        engine: Engine::Live,
+        figures: |_, _| Ok(Vec::new()),
+        findings: findings::matrix_live,
+    },
 ];
+
+/// The studies that the comparison of all policies is made of.
+const COMPARISON: [&str; 3] = ["mobile-bottleneck", "wired-bottleneck", "rate-changes"];
+
+/// What came of an experiment.
+struct Done {
+    name: &'static str,
+    study: Study,
+    figures: Vec<Figure>,
+    stated: Vec<Stated>,
+    records: Vec<RunRecord>,
+}
 
 /// Runs the experiments, prints what was found, draws the figures, and writes it all on one page.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let manifest =
         Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1)).seed(1);
     let mut page = Page::new("Path tail emulation: Figure 3, and the comparison", &manifest);
-    let mut stated: Vec<Stated> = Vec::new();
-    let mut drawn: Vec<(&str, Vec<Figure>, Vec<RunRecord>)> = Vec::new();
+    let mut all: Vec<Done> = Vec::new();
     for experiment in EXPERIMENTS {
         let is_wanted = if args.only.is_empty() {
             experiment.engine == Engine::Sim || args.live
         } else {
             args.only.iter().any(|name| name == experiment.name)
         };
-        if !is_wanted {
-            continue;
+        if is_wanted {
+            let done = one(experiment, args);
+            all.push(done.with_context(|| format!("{} cannot be reproduced", experiment.name))?);
         }
-        let (figures, findings, records) =
-            one(experiment, args).with_context(|| format!("{} cannot be reproduced", experiment.name))?;
-        stated.extend(findings.into_iter().map(Stated::from));
-        drawn.push((experiment.name, figures, records));
     }
+    let stated: Vec<Stated> = all.iter().flat_map(|done| done.stated.iter().cloned()).collect();
     page.heading("What the paper states, and what was measured").stated("", &stated);
-    for (name, figures, records) in &drawn {
+    let parts = all.iter().filter(|done| COMPARISON.contains(&done.name));
+    let parts: Vec<_> =
+        parts.map(|done| matrix::Part { study: &done.study, records: &done.records }).collect();
+    if let Some((table, figure)) = matrix::overview(&parts) {
+        print!("{}", table.render(Terminal::stdout()));
+        figure.save(&args.out.join("comparison"), &manifest)?;
+        page.heading("Every policy over all cells of the comparison").table("", &table).figure(&figure);
+    }
+    for Done { name, figures, records, .. } in &all {
         page.heading(name);
         figures.iter().for_each(|figure| {
             page.figure(figure);
         });
         page.table("", &results::table(records));
     }
-    page.heading("Which policy for which network").remarks(findings::ADVICE);
+    page.heading("Which policy for which network");
+    page.table("", &advice::table()).remarks(advice::REMARKS);
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     page.save(&args.out.join("index.html"))?;
     print!("{}", findings::table(&stated).render(Terminal::stdout()));
@@ -181,7 +223,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn one(experiment: &Experiment, args: &Args) -> anyhow::Result<(Vec<Figure>, Vec<Finding>, Vec<RunRecord>)> {
+fn one(experiment: &Experiment, args: &Args) -> anyhow::Result<Done> {
     let mut study = Study::from_toml(&format!("{}.toml", experiment.name), experiment.text)?;
     if let Some(repeats) = args.repeats {
         study = study.with_seeds(1, repeats);
@@ -189,10 +231,12 @@ fn one(experiment: &Experiment, args: &Args) -> anyhow::Result<(Vec<Figure>, Vec
     println!("\n{}: {}", study.name(), study.about());
     let runs = runs_of(&study);
     let progress = ProgressBar::new(runs.len() as u64);
-    let records = match experiment.engine {
-        Engine::Live => live::run_all(&study, &runs, 1, &args.bounds, |_| progress.inc(1))?,
-        _ => run_all(&study, &runs, None, |_, _| progress.inc(1))?,
-    };
+    // what runs between kernels is simulated too, to stand beside it
+    let mut records = run_all(&study, &runs, None, |_, _| progress.inc(1))?;
+    if experiment.engine == Engine::Live {
+        progress.reset();
+        records.extend(live::run_all(&study, &runs, 1, &args.bounds, |_| progress.inc(1))?);
+    }
     progress.finish_and_clear();
     print!("{}", results::table(&records).render(Terminal::stdout()));
     for failure in records.iter().filter_map(|record| record.failure.as_ref()) {
@@ -211,5 +255,24 @@ fn one(experiment: &Experiment, args: &Args) -> anyhow::Result<(Vec<Figure>, Vec
         figure.save(&args.out.join(name), &manifest)?;
         figures.push(figure);
     }
-    Ok((figures, (experiment.findings)(&study, &records)?, records))
+    let stated = stated(experiment, &study, &records)?;
+    Ok(Done { name: experiment.name, study, figures, stated, records })
+}
+
+/// What was found by the experiment's own engine; beside what is live, what the simulator says.
+fn stated(experiment: &Experiment, study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Stated>> {
+    let of = |engine: Engine| -> anyhow::Result<Vec<Stated>> {
+        let own: Vec<RunRecord> = records.iter().filter(|record| record.engine == engine).cloned().collect();
+        Ok((experiment.findings)(study, &own)?.into_iter().map(Stated::from).collect())
+    };
+    let mut found = of(experiment.engine)?;
+    if experiment.engine == Engine::Live {
+        let simulated = of(Engine::Sim)?;
+        for stated in &mut found {
+            let Some(same) = simulated.iter().find(|same| same.what == stated.what) else { continue };
+            let separator = if stated.remark.is_empty() { "" } else { "; " };
+            stated.remark = format!("simulated: {}{separator}{}", same.ours, stated.remark);
+        }
+    }
+    Ok(found)
 }

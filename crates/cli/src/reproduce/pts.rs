@@ -62,7 +62,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
                 against(
                     records,
                     "Figure 5: throughput against the node's place",
-                    "hops from the source",
+                    Axis::new("hops from the source", Unit::None),
                     place,
                 ),
             )]
@@ -87,7 +87,17 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "buffer",
         text: include_str!("../../../../papers/pts/buffer.toml"),
-        figures: |records| vec![("buffer", against(records, "Throughput against Cmax", "packets", packets))],
+        figures: |records| {
+            vec![(
+                "buffer",
+                against(
+                    records,
+                    "Throughput against Cmax",
+                    Axis::new("packets", Unit::None).logarithmic(),
+                    packets,
+                ),
+            )]
+        },
         stated: stated::buffer,
         remark: "Paper: the abstract names the effect of the buffer, and no figure shows it. Ours: throughput grows with the buffer until it holds the windows of both legs.",
     },
@@ -140,9 +150,9 @@ fn goodputs(records: &[RunRecord], x: impl Fn(&RunRecord) -> Option<f64>) -> Vec
     by_x.values().filter_map(point).collect()
 }
 
-fn against(records: &[RunRecord], title: &str, label: &str, x: fn(&RunRecord) -> Option<f64>) -> Figure {
+fn against(records: &[RunRecord], title: &str, axis: Axis, x: fn(&RunRecord) -> Option<f64>) -> Figure {
     let panel = Panel::new("")
-        .x(Axis::new(label, Unit::None))
+        .x(axis)
         .y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0))
         .series(Series::line("Tahoe, mean and 95 % confidence", Hue::Blue).points(goodputs(records, x)));
     Figure::new(title).panel(panel)

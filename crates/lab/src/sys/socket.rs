@@ -55,6 +55,14 @@ pub(crate) fn tcp_info(socket: &impl AsFd) -> io::Result<Vec<u8>> {
     Ok(info)
 }
 
+/// How many bytes of what was written to a TCP socket its peer has not acknowledged yet.
+pub(crate) fn unacknowledged(socket: &impl AsFd) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes an int to `bytes`.
+    check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
+    Ok(u64::try_from(bytes).unwrap_or(0))
+}
+
 fn option(socket: &impl AsFd, name: libc::c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut len = value.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes, which is the size of the buffer.

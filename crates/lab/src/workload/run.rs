@@ -1,7 +1,7 @@
 //! The two ends of a running transfer.
 use super::transfer::{Requests, Sender, Transfer, TransferError, TransferReport, check_congestion, failed};
 use super::{Content, TcpSample};
-use crate::sys::schedule;
+use crate::sys::{schedule, socket as options};
 use shorthaul_types::Bytes;
 use socket2::{SockAddr, Socket};
 use std::io::{self, Read, Write};
@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Nobody waits longer than this without looking at the clock.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long a sender waits for acknowledgments before it looks for room again.
+const FOR_ROOM: Duration = Duration::from_millis(1);
 
 /// What both ends share.
 pub(super) struct Run<'a> {
@@ -169,7 +172,17 @@ impl<'a> Run<'a> {
                 self.content.fill(sent, &mut buffer[..len]);
                 filled = 0..len;
             }
-            match socket.write(&buffer[filled.clone()]) {
+            let room = self.room(socket, filled.len())?;
+            if room == 0 {
+                if self.satisfied.load(Ordering::Relaxed) {
+                    abandon(socket)?;
+                    return Ok(Bytes(sent));
+                }
+                std::thread::sleep(FOR_ROOM);
+                self.go_on_after(io::ErrorKind::WouldBlock.into(), 0, "waiting for room to send")?;
+                continue;
+            }
+            match socket.write(&buffer[filled.start..filled.start + room]) {
                 Ok(n) => {
                     filled.start += n;
                     sent += n as u64;
@@ -186,6 +199,15 @@ impl<'a> Run<'a> {
         // The receiver closes when it has everything.
         self.await_byte(socket)?;
         Ok(Bytes(sent))
+    }
+
+    /// How much of `wanted` bytes may be written now: what is missing to the sender's buffer, if that is bounded. Not
+    /// every acknowledged segment is made up for at once, but an eighth of the buffer.
+    fn room(&self, socket: &Socket, wanted: usize) -> Result<usize, TransferError> {
+        let Some(Bytes(buffer)) = self.transfer.send_buffer else { return Ok(wanted) };
+        let held = options::unacknowledged(socket).map_err(failed("asking for what is unacknowledged"))?;
+        let room = usize::try_from(buffer.saturating_sub(held)).unwrap_or(usize::MAX).min(wanted);
+        Ok(if room as u64 >= (buffer / 8).min(wanted as u64) { room } else { 0 })
     }
 
     /// Waits for one byte from the other end, or for the end of what it sends.

@@ -21,6 +21,8 @@ pub struct TcpSample {
     pub ssthresh: u32,
     /// Segments sent and not yet acknowledged.
     pub unacked: u32,
+    /// The receiver's window, counted from what it has acknowledged.
+    pub window: Bytes,
     /// Segments retransmitted so far.
     pub retransmits: u32,
     /// Payload bytes sent again so far.
@@ -66,6 +68,7 @@ impl TcpSample {
             acked: Bytes(u64_at(120)),
             min_rtt: micros(148),
             retransmitted: Bytes(u64_at(208)),
+            window: Bytes(u32_at(228).into()),
             timeouts: info.get(240..242).and_then(<[u8]>::first_chunk).map(|b| u16::from_ne_bytes(*b)),
             window_limited: Duration::from_micros(u64_at(176)),
             delivery_rate: BitRate::from_bytes_per_sec(u64_at(160)),

@@ -27,6 +27,11 @@ pub struct Transfer {
     pub congestion: Ends<String>,
     /// Whether an end spreads its bursts over the round trip, as the kernel does for `bbr` in any case.
     pub paced: Ends<bool>,
+    /// How much the sender writes ahead of the receiver's acknowledgments; `None` for as much as its kernel takes.
+    ///
+    /// A kernel's own limit (`tcp_wmem`) is none for a writer that does not wait for `POLLOUT`: as long as the last
+    /// buffer of its queue has room, more is taken, and each part that leaves makes room.
+    pub send_buffer: Option<Bytes>,
     /// The version of IP.
     pub family: Family,
     /// When to give up.
@@ -211,6 +216,7 @@ impl Default for Transfer {
             requests: None,
             congestion: Ends { client: "cubic".into(), server: "cubic".into() },
             paced: Ends::default(),
+            send_buffer: None,
             family: Family::V4,
             limit: Duration::from_secs(60),
             interval: Duration::from_millis(100),

@@ -1,9 +1,13 @@
-use super::WindowRule;
+use super::{EdgeReport, WindowRule};
 use shorthaul_types::{Deadline, Time};
 
-/// What the window of [`WindowRule::ConstantQueue`] grows or shrinks by, per byte delivered, when the
-/// queue is empty: a queue that is twice too long shrinks it as fast.
+/// How fast the window of [`WindowRule::ConstantQueue`] moves, per byte delivered: with an empty queue it grows
+/// by this share of it, so that it doubles in some eight round trips.
 const GAIN: f64 = 0.125;
+/// The price is no higher than that of a queue so many times too long: a burst must not close the window.
+const HIGHEST_PRICE: f64 = 2.0;
+/// A flow's share counts up to so many times what it was delivered: who pauses gathers no claims.
+const MOST_SHARE: u64 = 4;
 
 /// How much the sender of a direction is invited to send.
 #[derive(Debug)]
@@ -38,16 +42,19 @@ impl Invitation {
         }
     }
 
-    /// The host at the edge has acknowledged `bytes`, `held` are still to be delivered. Whether the
-    /// sender has to hear that it may send again.
-    pub fn on_delivered(&mut self, now: Time, bytes: u64, held: u64) -> bool {
+    /// The host at the edge has acknowledged something. Whether the sender has to hear that it may send again.
+    pub fn on_delivered(&mut self, now: Time) -> bool {
         self.heard = now;
-        if let WindowRule::ConstantQueue { queue } = self.rule {
-            // CLAMP's dw = (tau - p(q) rate) dt, with a price p in proportion to the queue
-            let missing = 1.0 - held as f64 / queue.0.max(1) as f64;
-            self.size = (self.size + GAIN * bytes as f64 * missing.max(-1.0)).max(self.least);
-        }
         core::mem::take(&mut self.frozen)
+    }
+
+    /// What this flow's deliveries mean in the queue that it shares; see [`WindowRule::ConstantQueue`]. It is
+    /// heeded by that rule alone.
+    pub fn on_report(&mut self, EdgeReport { delivered, fair, queue }: EdgeReport) {
+        let WindowRule::ConstantQueue { queue: wanted } = self.rule else { return };
+        let price = (queue as f64 / wanted.0.max(1) as f64).min(HIGHEST_PRICE);
+        let share = fair.min(MOST_SHARE * delivered) as f64;
+        self.size = (self.size + GAIN * (share - price * delivered as f64)).max(self.least);
     }
 
     /// Whether something is `under_way` to the host at the edge.
@@ -96,11 +103,29 @@ mod tests {
             // 20 kB fit on the way: the rest of the window is in the queue
             for _ in 0..6000 {
                 let held = invitation.limit(u64::MAX).saturating_sub(20_000);
-                invitation.on_delivered(Time::ZERO, 1000, held);
+                invitation.on_report(EdgeReport { delivered: 1000, fair: 1000, queue: held });
             }
             let queue = invitation.limit(u64::MAX) - 20_000;
             assert!((29_000..31_000).contains(&queue), "{queue} from {start}");
         }
+    }
+
+    #[test]
+    fn flows_that_share_a_queue_come_to_equal_rates() {
+        let rule = WindowRule::ConstantQueue { queue: Bytes(30_000) };
+        let mut flows =
+            [20_000.0, 200_000.0].map(|size| Invitation { size, ..Invitation::new(Time::ZERO, rule, 1000) });
+        // one link of 1000 bytes a turn, shared by the windows, and 10 kB of way for each
+        for _ in 0..40_000 {
+            let windows = flows.each_ref().map(|flow| flow.limit(u64::MAX));
+            let queue = windows.iter().sum::<u64>().saturating_sub(20_000);
+            for (flow, window) in flows.iter_mut().zip(windows) {
+                let delivered = 1000 * window / windows.iter().sum::<u64>();
+                flow.on_report(EdgeReport { delivered, fair: 500, queue });
+            }
+        }
+        let [a, b] = flows.each_ref().map(|flow| flow.limit(u64::MAX));
+        assert!((24_000..26_000).contains(&a) && a.abs_diff(b) < 500, "{a} and {b}");
     }
 
     #[test]
@@ -112,7 +137,7 @@ mod tests {
         assert_eq!(invitation.poll_timeout().map(|deadline| deadline.at), Some(Time::from_secs(6)));
         assert!(!invitation.on_timeout(Time::from_millis(5900)));
         assert!(invitation.on_timeout(Time::from_secs(6)) && invitation.is_frozen());
-        assert!(invitation.on_delivered(Time::from_secs(9), 1000, 0) && !invitation.is_frozen());
+        assert!(invitation.on_delivered(Time::from_secs(9)) && !invitation.is_frozen());
         assert_eq!(invitation.limit(7000), 7000);
     }
 

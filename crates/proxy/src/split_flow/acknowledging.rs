@@ -2,7 +2,7 @@
 //! gate.
 use super::{Direction, Side, SplitFlow};
 use crate::path_tail::{EmulatedHost, Extent};
-use crate::senders::Gate;
+use crate::senders::{EdgeQueues, Gate, QueuePlace};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use shorthaul_types::{PortId, SeqNum, Time};
@@ -53,6 +53,22 @@ impl SplitFlow {
         }
         let early = receiver.allocated() as u64;
         (sender.queue().len() + early, early)
+    }
+
+    /// Takes its part in the queue of its mobile host, if it has one.
+    pub(crate) fn join_queue(&self, now: Time, queues: &mut EdgeQueues) -> Option<QueuePlace> {
+        let side = self.edge_side()?;
+        Some(queues.join(now, self.address_of(side), self.delivered_to(side)))
+    }
+
+    /// Books what it holds and has delivered there, and heeds what it is told.
+    pub(crate) fn book_queue(&mut self, now: Time, place: &mut QueuePlace, queues: &mut EdgeQueues) {
+        let Some(side) = self.edge_side() else { return };
+        let direction = &mut self.directions[side.other().index()];
+        let (held, delivered) = (direction.sender.queue().len(), direction.sender.una());
+        if let Some(report) = queues.book(now, place, held, delivered) {
+            direction.invitation.on_report(report);
+        }
     }
 
     /// Up to where the host at `side` has acknowledged.

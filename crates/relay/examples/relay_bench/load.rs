@@ -40,6 +40,24 @@ impl fmt::Display for Figures {
 }
 
 impl Figures {
+    /// The median of each.
+    pub fn median(of: &[Figures]) -> Figures {
+        let median = |value: &dyn Fn(&Figures) -> Option<f64>| {
+            let mut values: Vec<f64> = of.iter().filter_map(value).collect();
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied()
+        };
+        let one =
+            |value: &dyn Fn(&Figures) -> f64| median(&|figures| Some(value(figures))).unwrap_or(f64::NAN);
+        Figures {
+            gbit_per_s: [0, 1].map(|at| one(&|figures| figures.gbit_per_s[at])),
+            cpu_s_per_gb: [0, 1].map(|at| median(&|figures| figures.cpu_s_per_gb[at])),
+            echo_us: one(&|figures| figures.echo_us),
+            set_ups_per_s: one(&|figures| figures.set_ups_per_s),
+            idle_kib: median(&|figures| figures.idle_kib),
+        }
+    }
+
     pub fn to_json(self) -> String {
         let cpu = |at: usize| self.cpu_s_per_gb[at].map_or("null".into(), |cpu: f64| format!("{cpu:.4}"));
         format!(
@@ -141,8 +159,30 @@ fn holder() -> io::Result<SocketAddr> {
     Ok(address)
 }
 
+/// Everything but idle sessions, once.
+pub fn measure(relay: &Running, spell: Duration, echoes: usize) -> io::Result<Figures> {
+    let mut figures = Figures::default();
+    for (at, flows) in [1usize, 64].into_iter().enumerate() {
+        let before = relay.cpu();
+        let moved = throughput(relay.bulk, flows, spell)?;
+        figures.gbit_per_s[at] = moved.in_spell as f64 * 8.0 / spell.as_secs_f64() / 1e9;
+        let cpu = relay.cpu().zip(before).map(|(after, before)| (after - before).as_secs_f64());
+        figures.cpu_s_per_gb[at] = cpu.map(|cpu| cpu / (moved.in_all as f64 / 1e9));
+    }
+    figures.echo_us = echo(relay.echo, echoes)?;
+    figures.set_ups_per_s = set_ups(&relay.set_up, spell)?;
+    Ok(figures)
+}
+
+/// Bytes that some flows moved.
+struct Moved {
+    in_spell: u64,
+    /// With those of slow start.
+    in_all: u64,
+}
+
 /// Bytes that some flows move in some time.
-pub fn throughput(to: SocketAddr, flows: usize, spell: Duration) -> io::Result<u64> {
+fn throughput(to: SocketAddr, flows: usize, spell: Duration) -> io::Result<Moved> {
     let (over, moved) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut sockets = Vec::new();
     for _ in 0..flows {
@@ -166,16 +206,16 @@ pub fn throughput(to: SocketAddr, flows: usize, spell: Duration) -> io::Result<u
     thread::sleep(Duration::from_millis(300));
     let before = moved.load(Ordering::Relaxed);
     thread::sleep(spell);
-    let bytes = moved.load(Ordering::Relaxed) - before;
+    let in_spell = moved.load(Ordering::Relaxed) - before;
     over.store(true, Ordering::Relaxed);
     for thread in threads {
         let _ = thread.join();
     }
-    Ok(bytes)
+    Ok(Moved { in_spell, in_all: moved.load(Ordering::Relaxed) })
 }
 
 /// The median round trip of one byte, in microseconds.
-pub fn echo(to: SocketAddr, rounds: usize) -> io::Result<f64> {
+fn echo(to: SocketAddr, rounds: usize) -> io::Result<f64> {
     let mut socket = TcpStream::connect(to)?;
     socket.set_nodelay(true)?;
     let mut took = Vec::with_capacity(rounds);
@@ -191,7 +231,7 @@ pub fn echo(to: SocketAddr, rounds: usize) -> io::Result<f64> {
 }
 
 /// Sessions per second, by as many clients as keep the relay busy.
-pub fn set_ups(by: &SetUpBy, spell: Duration) -> io::Result<f64> {
+fn set_ups(by: &SetUpBy, spell: Duration) -> io::Result<f64> {
     const CLIENTS: usize = 32;
     let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let threads: Vec<_> = (0..CLIENTS)

@@ -1,43 +1,51 @@
-//! What a relay costs: ours, HAProxy, socat and tokio's `copy_bidirectional`, one after the other in one
-//! run on this host's loopback. `make bench-relay` runs it; docs/relay.md has figures.
+//! What a relay costs: ours, HAProxy, socat and tokio's `copy_bidirectional`, by turns in one run on
+//! this host's loopback. `make bench-relay` runs it; docs/relay.md has figures. Arguments: `quick`; the names of
+//! those to compare, if not all; and `NAME=PATH` for another build of this very program, to compare two of ours.
 mod load;
 mod relays;
 
 use load::Figures;
-use relays::Kind;
 use std::time::Duration;
 
 fn main() -> std::io::Result<()> {
-    let mut args = std::env::args().skip(1);
-    let first = args.next();
-    if let (Some("serve"), Some(kind), Some(config)) = (first.as_deref(), args.next(), args.next()) {
-        return relays::serve(&kind, &config);
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, kind, config] = &args[..]
+        && first == "serve"
+    {
+        return relays::serve(kind, config);
     }
-    let quick = first.as_deref() == Some("quick");
-    let spell = Duration::from_secs(if quick { 2 } else { 8 });
+    let quick = args.iter().any(|arg| arg == "quick");
+    let asked: Vec<&String> = args.iter().filter(|arg| *arg != "quick").collect();
+    let (rounds, spell) = if quick { (3, Duration::from_secs(1)) } else { (7, Duration::from_secs(2)) };
     let idle = if quick { 2_000 } else { 50_000 };
+    let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
+    println!("congestion control of all connections: {}", control.trim());
     let servers = load::Servers::start()?;
+    let mut relays = Vec::new();
+    for candidate in relays::candidates(&asked) {
+        match relays::Running::start(&candidate, &servers)? {
+            Some(relay) => relays.push((candidate.name, relay, Vec::new())),
+            None => println!("{}: not installed, left out", candidate.name),
+        }
+    }
+    // One after the other, several times: a machine is not equally fast at all times, and it is chance which
+    // of its processors a thread is on.
+    for round in 0..rounds {
+        for (name, relay, measured) in &mut relays {
+            let mut figures = load::measure(relay, spell, if quick { 1_000 } else { 10_000 })?;
+            if relay.holds_many && round + 1 == rounds {
+                figures.idle_kib = load::idle(relay, idle)?;
+            }
+            println!("{round} {name:<20} {figures}");
+            measured.push(figures);
+        }
+    }
+    println!("\nmedians of {rounds}:");
     let mut rows: Vec<(&str, Figures)> = Vec::new();
-    for kind in Kind::ALL {
-        let Some(relay) = relays::Running::start(kind, &servers)? else {
-            println!("{}: not installed, left out", kind.name());
-            continue;
-        };
-        let mut figures = Figures::default();
-        for (at, flows) in [1usize, 64].into_iter().enumerate() {
-            let before = relay.cpu();
-            let bytes = load::throughput(relay.bulk, flows, spell)?;
-            figures.gbit_per_s[at] = bytes as f64 * 8.0 / spell.as_secs_f64() / 1e9;
-            let cpu = relay.cpu().zip(before).map(|(after, before)| (after - before).as_secs_f64());
-            figures.cpu_s_per_gb[at] = cpu.map(|cpu| cpu / (bytes as f64 / 1e9));
-        }
-        figures.echo_us = load::echo(relay.echo, if quick { 2_000 } else { 20_000 })?;
-        figures.set_ups_per_s = load::set_ups(&relay.set_up, spell)?;
-        if relay.holds_many {
-            figures.idle_kib = load::idle(&relay, idle)?;
-        }
-        println!("{:<20} {figures}", kind.name());
-        rows.push((kind.name(), figures));
+    for (name, _, measured) in &relays {
+        let figures = Figures::median(measured);
+        println!("{name:<20} {figures}");
+        rows.push((name, figures));
     }
     let of = |name: &str| rows.iter().find(|(row, _)| *row == name).map(|(_, figures)| figures);
     if let (Some(ours), Some(direct)) = (of("shorthaul"), of("direct")) {

@@ -3,6 +3,7 @@ use crate::load::Servers;
 use shorthaul_relay::{Forwarding, Node, NodeConfig, RelayConfig, Settings};
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,30 @@ impl Kind {
     }
 }
 
+/// One of those that are compared.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub name: String,
+    kind: Kind,
+    /// Another build of this program.
+    program: Option<PathBuf>,
+}
+
+/// Those that were asked for, or all.
+pub fn candidates(asked: &[&String]) -> Vec<Candidate> {
+    let is_asked = |kind: &Kind| asked.iter().any(|name| *name == kind.name());
+    let none = Kind::ALL.iter().all(|kind| !is_asked(kind));
+    let all = Kind::ALL.into_iter().filter(|kind| none || is_asked(kind));
+    let known = all.map(|kind| Candidate { name: kind.name().into(), kind, program: None });
+    let builds = asked.iter().filter_map(|word| word.split_once('='));
+    let others = builds.map(|(name, path)| Candidate {
+        name: name.into(),
+        kind: Kind::Ours,
+        program: Some(path.into()),
+    });
+    known.chain(others).collect()
+}
+
 /// How a session is set up.
 #[derive(Clone, Debug)]
 pub struct SetUpBy {
@@ -55,7 +80,8 @@ pub struct Running {
 
 impl Running {
     /// Starts it, or nothing if it is not installed.
-    pub fn start(kind: Kind, servers: &Servers) -> io::Result<Option<Running>> {
+    pub fn start(candidate: &Candidate, servers: &Servers) -> io::Result<Option<Running>> {
+        let kind = candidate.kind;
         let targets: Vec<SocketAddr> =
             [servers.sink, servers.echo].into_iter().chain(servers.holders.clone()).collect();
         let by = |address| SetUpBy { address, request: None };
@@ -73,7 +99,7 @@ impl Running {
         // Ports that were free a moment ago.
         let ports: Vec<SocketAddr> = targets.iter().map(|_| free_port()).collect::<io::Result<_>>()?;
         let ways: Vec<String> = ports.iter().zip(&targets).map(|(from, to)| format!("{from}={to}")).collect();
-        let this = std::env::current_exe()?;
+        let this = candidate.program.clone().map_or_else(std::env::current_exe, Ok)?;
         let mut commands = Vec::new();
         let mut set_up = by(ports[1]);
         match kind {

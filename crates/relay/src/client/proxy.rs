@@ -112,7 +112,10 @@ impl LocalProxy {
                         continue;
                     };
                     let known = |range: &IpNet| range.contains(&peer.ip().to_canonical());
-                    if peer.ip().is_loopback() || allow.iter().any(known) {
+                    // What this host's own programs send elsewhere, and the firewall redirects, keeps the address
+                    // that it comes from; but nobody else reaches the loopback.
+                    let is_here = |local: SocketAddr| local.ip().to_canonical().is_loopback();
+                    if is_here(peer) || stream.local_addr().is_ok_and(is_here) || allow.iter().any(known) {
                         let local = Local { socket: Socket(Arc::new(stream)), peer };
                         tokio::spawn(local.serve(Arc::clone(&client), service.clone()));
                     }

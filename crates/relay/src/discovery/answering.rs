@@ -12,6 +12,7 @@ use super::key::Keyring;
 use super::message::PORT;
 use super::probing::{Way, way_to};
 use super::responder::{Arrival, Bound, Counters, Load, Responder, ResponderConfig};
+use crate::policy::DestinationPolicy;
 use crate::sys::packets::{self, Tap};
 use crate::sys::signals::without_signals;
 
@@ -19,6 +20,8 @@ use crate::sys::signals::without_signals;
 const ADDRESSES_AGE: Duration = Duration::from_secs(5);
 /// The longest sleep: after so long it is noticed that we are to stop.
 const NAP: Duration = Duration::from_millis(200);
+/// Datagrams that are taken of one socket in a row: then it is the others' turn, however many there are.
+const TURN: usize = 64;
 /// More than an IP packet with a probe and every IPv4 option.
 const PACKET: usize = 512;
 
@@ -58,30 +61,9 @@ impl fmt::Debug for AnsweringConfig {
 }
 
 /// Whether an address is one that anybody may talk to: none of a private, local or documentation range
-/// (RFC 6890), where services are that trust their neighbours.
+/// (RFC 6890), where services are that trust their neighbours, however it is written.
 pub fn is_public(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => {
-            let [a, b, ..] = v4.octets();
-            let shared = a == 100 && b & 0xc0 == 64; // RFC 6598
-            let benchmark = a == 198 && b & 0xfe == 18; // RFC 2544
-            !(v4.is_private()
-                || v4.is_loopback()
-                || v4.is_link_local()
-                || v4.is_broadcast()
-                || v4.is_documentation()
-                || v4.is_multicast()
-                || shared
-                || benchmark
-                || a == 0
-                || a >= 240)
-        }
-        IpAddr::V6(v6) => {
-            // Global unicast is 2000::/3 (RFC 4291 §2.4), of which 2001:db8::/32 is documentation.
-            let [first, second, ..] = v6.segments();
-            first & 0xe000 == 0x2000 && !(first == 0x2001 && second == 0xdb8)
-        }
-    }
+    DestinationPolicy::default().check(address).is_ok()
 }
 
 /// Why probes cannot be answered.
@@ -101,6 +83,14 @@ pub enum AnsweringError {
         /// Why.
         error: io::Error,
     },
+}
+
+/// Sockets that probes come in by, which take privileges that answering does not.
+pub struct AnsweringSockets {
+    config: AnsweringConfig,
+    socket: UdpSocket,
+    taps: Vec<Tap>,
+    address: SocketAddr,
 }
 
 /// Answers probes on a thread of its own, until it is dropped.
@@ -129,15 +119,12 @@ impl Shared {
     }
 }
 
-impl Answering {
-    /// Begins to answer, in the network namespace of the calling thread; `load` is asked for every answer.
+impl AnsweringSockets {
+    /// Takes the port, in the network namespace of the calling thread, and what is needed to see what is forwarded.
     ///
     /// # Errors
     /// The port cannot be had, or the privilege to see what is forwarded.
-    pub fn start(
-        config: AnsweringConfig,
-        load: impl Fn() -> Load + Send + 'static,
-    ) -> Result<Self, AnsweringError> {
+    pub fn bind(config: AnsweringConfig) -> Result<Self, AnsweringError> {
         let listen = |error| AnsweringError::Listen { address: config.listen, error };
         let socket = bind(config.listen).map_err(listen)?;
         packets::ask_for_details(&socket).map_err(listen)?;
@@ -149,11 +136,24 @@ impl Answering {
             taps.push(Tap::open(false, address.port()).map_err(tap)?);
             taps.push(Tap::open(true, address.port()).map_err(tap)?);
         }
-        let epoch = Instant::now();
+        Ok(AnsweringSockets { config, socket, taps, address })
+    }
+
+    /// Where probes are answered: the port that the kernel chose, if zero was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Begins to answer, with no more privileges than the calling thread has now; `load` is asked for every answer.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn answer(self, load: impl Fn() -> Load + Send + 'static) -> io::Result<Answering> {
+        let AnsweringSockets { config, socket, taps, address } = self;
         let keys = config.responder.keys.clone();
         let shared = Arc::new(Shared {
             responder: Mutex::new(Responder::new(Time::ZERO, config.responder)),
-            epoch,
+            epoch: Instant::now(),
             stop: AtomicBool::new(false),
         });
         let service = Service {
@@ -166,9 +166,23 @@ impl Answering {
             may_measure: config.may_measure,
         };
         let spawn = || thread::Builder::new().name("answering".into()).spawn(move || service.run(load));
-        let spawned = without_signals(spawn);
-        let thread = Some(spawned.map_err(listen)?);
+        let thread = Some(without_signals(spawn)?);
         Ok(Answering { shared, address, thread })
+    }
+}
+
+impl Answering {
+    /// Takes the sockets and begins to answer; `load` is asked for every answer.
+    ///
+    /// # Errors
+    /// The port cannot be had, or the privilege to see what is forwarded.
+    pub fn start(
+        config: AnsweringConfig,
+        load: impl Fn() -> Load + Send + 'static,
+    ) -> Result<Self, AnsweringError> {
+        let address = config.listen;
+        let sockets = AnsweringSockets::bind(config)?;
+        sockets.answer(load).map_err(|error| AnsweringError::Listen { address, error })
     }
 
     /// Where it answers: the port that the kernel chose, if zero was asked for.
@@ -220,7 +234,8 @@ impl Service {
             }
             let mut buffer = [0; PACKET];
             // What else fails is about one datagram, and the next is another.
-            while let Ok(received) = packets::receive(&self.socket, &mut buffer) {
+            for _ in 0..TURN {
+                let Ok(received) = packets::receive(&self.socket, &mut buffer) else { break };
                 let arrival = Arrival {
                     from: received.from,
                     bytes: &buffer[..received.len],
@@ -240,7 +255,8 @@ impl Service {
     /// Answers what passes.
     fn look(&mut self, index: usize, load: &impl Fn() -> Load) {
         let mut buffer = [0; PACKET];
-        while let Some(seen) = self.taps[index].next(&mut buffer) {
+        for _ in 0..TURN {
+            let Some(seen) = self.taps[index].next(&mut buffer) else { return };
             // What is for this host comes by its socket.
             if is_own(&mut self.own, &mut self.own_since, seen.to) {
                 continue;
@@ -325,6 +341,8 @@ mod tests {
             "fe80::1",
             "fd00::1",
             "::ffff:10.0.0.1",
+            "64:ff9b::10.0.0.1",
+            "2002:a00:1::",
             "2001:db8::1",
         ] {
             assert!(!is_public(address.parse().unwrap()), "{address}");

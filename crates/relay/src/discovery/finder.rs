@@ -22,6 +22,8 @@ use crate::route::{Endpoint, Route, RouteForecast, RouteProvider};
 
 /// How long what the directories said is used.
 const DIRECTORY_AGE: Duration = Duration::from_secs(60);
+/// How long directories are left alone that were of no use: asking them can take seconds each time.
+const DIRECTORY_REST: Duration = Duration::from_secs(10);
 /// Rounds of looking at a way for one transfer, at most...
 const ROUNDS_MAX: u32 = 5;
 /// ... which may take this part of the time that the transfer is expected to take.
@@ -108,7 +110,7 @@ pub struct Finder {
 struct State {
     table: Table,
     cookie: Option<[u8; MAC_LEN]>,
-    /// Responders of the relays that the directories named, and when.
+    /// Responders of the relays that the directories named, and when to ask again.
     listed: Option<(Vec<SocketAddr>, Instant)>,
 }
 
@@ -137,8 +139,8 @@ impl Finder {
     /// The responders of the relays beside the way: what the directories say, or said a short while ago. One that is of no
     /// use now is left out, and told of in the second part.
     pub fn listed(&self) -> (Vec<SocketAddr>, Vec<DirectoryError>) {
-        if let Some((listed, at)) = &self.state().listed
-            && at.elapsed() < DIRECTORY_AGE
+        if let Some((listed, again_at)) = &self.state().listed
+            && Instant::now() < *again_at
         {
             return (listed.clone(), Vec::new());
         }
@@ -153,12 +155,13 @@ impl Finder {
         let mut seen = std::collections::HashSet::new();
         listed.retain(|address| seen.insert(*address));
         let mut state = self.state();
-        if errors.is_empty() || !listed.is_empty() {
-            state.listed = Some((listed.clone(), Instant::now()));
-        } else if let Some((former, _)) = &state.listed {
+        let is_of_use = errors.is_empty() || !listed.is_empty();
+        if let (false, Some((former, _))) = (is_of_use, &state.listed) {
             // Better an old list than none.
             listed = former.clone();
         }
+        let age = if is_of_use { DIRECTORY_AGE } else { DIRECTORY_REST };
+        state.listed = Some((listed.clone(), Instant::now() + age));
         drop(state);
         (listed, errors)
     }

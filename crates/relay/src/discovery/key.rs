@@ -7,6 +7,8 @@ use std::time::Duration;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
+use crate::secret::NetworkSecret;
+
 /// Bytes of a key as it is kept in a file: 256 bits, as long as the digest (RFC 2104 §3).
 pub const KEY_LEN: usize = 32;
 /// Bytes of a message authentication code: HMAC-SHA-256 cut to 128 bits (RFC 4868 §2.1.1).
@@ -77,19 +79,6 @@ impl Key {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn from_hex(text: &str) -> Option<Self> {
-        let digits = text.as_bytes();
-        if digits.len() != 2 * KEY_LEN {
-            return None;
-        }
-        let mut bytes = [0; KEY_LEN];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
-            let digit = |d: u8| char::from(d).to_digit(16);
-            *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
-        }
-        Some(Key(bytes))
-    }
-
     fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
         // A key of any length is taken, so this never fails; a wrong key would only fail to verify.
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0)
@@ -129,8 +118,9 @@ impl Keyring {
         Keyring { keys: vec![(number(&key), key)] }
     }
 
-    /// Reads a file with a key on each line; the first signs, all are believed. Empty lines and lines that
-    /// begin with `#` are skipped.
+    /// Reads a file with a secret on each line, and takes the key that follows from it for discovery: so that the secret
+    /// of a network can be the same for all its purposes, and what is signed for one says nothing about another. The
+    /// first signs, all are believed. Empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
     /// The file cannot be read, or holds no key, or something else.
@@ -140,8 +130,9 @@ impl Keyring {
         let mut keys = Vec::new();
         for (line, text) in (1..).zip(text.lines().map(str::trim)) {
             if !text.is_empty() && !text.starts_with('#') {
-                let key =
-                    Key::from_hex(text).ok_or_else(|| KeyError::Malformed { path: path.into(), line })?;
+                let malformed = || KeyError::Malformed { path: path.into(), line };
+                let secret = NetworkSecret::from_text(text).ok_or_else(malformed)?;
+                let key = Key(secret.derive("discovery"));
                 keys.push((number(&key), key));
             }
         }
@@ -236,8 +227,11 @@ mod tests {
         let path = std::env::temp_dir().join(format!("shorthaul-keys-{}", std::process::id()));
         std::fs::write(&path, format!("# ours\n{}\n\n{}\n", new.to_hex(), old.to_hex())).unwrap();
         let ring = Keyring::read(&path).unwrap();
-        assert_eq!(ring.current().1, &new);
-        assert!(ring.numbered(number(&old)).any(|key| *key == old));
+        let derived = |key: &Key| Key(NetworkSecret::from_text(&key.to_hex()).unwrap().derive("discovery"));
+        assert_eq!(ring.current().1, &derived(&new));
+        assert!(ring.numbered(number(&derived(&old))).any(|key| *key == derived(&old)));
+        // What stands in the file is never a key itself: it has other purposes.
+        assert!(ring.keys.iter().all(|(_, key)| *key != old && *key != new));
         std::fs::write(&path, "# ours\nabc\n").unwrap();
         let error = Keyring::read(&path).unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("--make-key"), "{error}");

@@ -3,7 +3,7 @@
 //! asked themselves.
 //!
 //! Reading order: [`Key`] and [`Cookies`] (who is believed), [`Message`] (what is said), [`Responder`] (who answers),
-//! [`Prober`] (who asks); those own no socket and no clock. [`Answering`] and [`probe`] (the same on sockets),
+//! [`Prober`] (who asks); those own no socket and no clock. [`AnsweringSockets`], [`Answering`] and [`probe`] (the same on sockets),
 //! [`Survey`] (several rounds together), [`Ranking`] (what a relay is worth, and whether to use one), [`directory`] (who
 //! knows relays beside the way), [`Table`] (what is known of destinations), [`Finder`] (all of it: the best way to a
 //! target).
@@ -24,7 +24,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use answering::{Allowed, Answering, AnsweringConfig, AnsweringError, is_public};
+pub use answering::{Allowed, Answering, AnsweringConfig, AnsweringError, AnsweringSockets, is_public};
 pub use chain::Chain;
 pub use finder::{Choice, Finder, FinderConfig, Refreshing};
 pub use key::{Cookies, KEY_LEN, Key, KeyError, Keyring, MAC_LEN};

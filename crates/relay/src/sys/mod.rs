@@ -1,5 +1,6 @@
 //! System calls behind safe functions: the only unsafe code of this crate.
 pub mod packets;
+pub mod processors;
 pub mod signals;
 pub mod window;
 
@@ -30,6 +31,11 @@ impl Pipe {
             // SAFETY: as above.
             .or_else(|_| check(unsafe { libc::fcntl(write.as_raw_fd(), libc::F_GETPIPE_SZ) }))?;
         Ok(Pipe { read, write, size: usize::try_from(size).unwrap_or(65_536) })
+    }
+
+    /// What it holds.
+    pub fn size(&self) -> usize {
+        self.size
     }
 
     /// Moves up to `most` bytes of what there is of `from` into the empty pipe; 0 at the end. It does

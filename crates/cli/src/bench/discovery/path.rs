@@ -217,11 +217,11 @@ fn load() -> Load {
     Load { service_time: SERVICE_TIME, buffer: BUFFER.0, sessions: 0, overloaded: false }
 }
 
-/// A socket as the ends and relays have it.
+/// A socket as the ends and relays have it. Without `TCP_NODELAY`, so that all of them send whole segments: with it, relays'
+/// short ones filled what whole ones leave of the small window, and legs from relays were faster than legs to them.
 fn socket() -> Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).context("making a socket")?;
     socket.set_tcp_congestion(CONGESTION.as_bytes()).context("setting reno")?;
-    socket.set_tcp_nodelay(true)?;
     Ok(socket)
 }
 

@@ -27,12 +27,55 @@ pub struct Placement {
     pub forecast_gain: f64,
     /// What the transfer had.
     pub rate: BitRate,
+    /// The round trips that were found: direct; to and from each relay.
+    pub seen: String,
+}
+
+/// A relay that was chosen, and the best of those offered beside it, once more.
+#[derive(Clone, Debug)]
+pub struct Recheck {
+    /// Its hop; 0 for direct.
+    pub chosen: usize,
+    pub best: usize,
+    /// Transfers by each, in turns.
+    pub rates: [Vec<BitRate>; 2],
+}
+
+impl fmt::Display for Recheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = |rates: &[BitRate]| {
+            let (least, most) = (rates.iter().min().copied(), rates.iter().max().copied());
+            let range =
+                least.zip(most).map_or(String::new(), |(least, most)| format!(" ({least} to {most})"));
+            format!("{}{range}", Unit::BitsPerSecond.format(median(rates)))
+        };
+        let [chosen, best] = self.rates.each_ref().map(|rates| said(rates));
+        let slower = 1.0 - median(&self.rates[0]) / median(&self.rates[1]);
+        write!(
+            f,
+            "hop {} instead of {}: {chosen} instead of {best}, in turns: slower by {:.1} %",
+            self.chosen,
+            self.best,
+            100.0 * slower
+        )
+    }
+}
+
+/// In bits per second.
+fn median(rates: &[BitRate]) -> f64 {
+    let mut rates: Vec<u64> = rates.iter().map(|rate| rate.bits_per_sec()).collect();
+    rates.sort_unstable();
+    rates.get(rates.len() / 2).copied().unwrap_or_default() as f64
 }
 
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let chosen = self.chosen.map_or("direct".into(), |hop| format!("hop {hop}"));
-        write!(f, "offered {:?}, chosen {chosen}, {} (forecast {})", self.offered, self.rate, self.forecast)
+        write!(
+            f,
+            "offered {:?}, chosen {chosen}, {} (forecast {}); {}",
+            self.offered, self.rate, self.forecast, self.seen
+        )
     }
 }
 
@@ -47,6 +90,8 @@ pub struct Results {
     /// By hop; hop 0 is the direct way.
     pub truth: Vec<Vec<BitRate>>,
     pub placements: Vec<Placement>,
+    /// What mistakes cost.
+    pub rechecks: Vec<Recheck>,
     pub set_ups: Vec<(Way, Duration)>,
 }
 
@@ -59,21 +104,35 @@ impl Results {
             forecasts,
             truth,
             placements: Vec::new(),
+            rechecks: Vec::new(),
             set_ups: Vec::new(),
         }
     }
 
     /// The median throughput by way of a hop, in bits per second.
     fn rate(&self, hop: usize) -> f64 {
-        let mut rates: Vec<u64> = self.truth[hop].iter().map(|rate| rate.bits_per_sec()).collect();
-        rates.sort_unstable();
-        rates.get(rates.len() / 2).copied().unwrap_or_default() as f64
+        median(&self.truth[hop])
+    }
+
+    /// The best of what is offered, direct included.
+    fn best(&self, placement: &Placement) -> usize {
+        let hops = placement.offered.iter().copied();
+        hops.fold(0, |best, hop| if self.rate(hop) > self.rate(best) { hop } else { best })
+    }
+
+    /// What was chosen, and what would have been best, where that was not chosen: each pair once.
+    pub fn mistakes(&self) -> Vec<(usize, usize)> {
+        let wrong = self.placements.iter().filter(|placement| !self.is_best(placement));
+        let mut pairs: Vec<_> =
+            wrong.map(|placement| (placement.chosen.unwrap_or(0), self.best(placement))).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs
     }
 
     /// Whether no relay that was offered is clearly better than the one that was chosen.
     fn is_best(&self, placement: &Placement) -> bool {
-        let best = placement.offered.iter().map(|hop| self.rate(*hop)).fold(self.rate(0), f64::max);
-        self.rate(placement.chosen.unwrap_or(0)) >= (1.0 - EQUAL) * best
+        self.rate(placement.chosen.unwrap_or(0)) >= (1.0 - EQUAL) * self.rate(self.best(placement))
     }
 
     /// How many times as fast as direct a placement's transfer was.
@@ -159,7 +218,7 @@ impl Results {
         let errors = self.errors();
         let percent =
             |value: Option<&f64>| value.map_or("–".into(), |value| format!("{:.0} %", 100.0 * value));
-        vec![
+        let mut sentences = vec![
             format!(
                 "The best of the relays that were offered (within {:.0} %) was chosen in {} of {all} placements.",
                 100.0 * EQUAL,
@@ -173,12 +232,23 @@ impl Results {
                 percent(errors.get(errors.len() / 2)),
                 percent(errors.last()),
             ),
-        ]
+        ];
+        sentences.extend(self.rechecks.iter().map(ToString::to_string));
+        sentences
     }
 
     pub fn csv(&self, manifest: &Manifest) -> Result<Csv> {
-        let columns =
-            ["offered", "found", "chosen", "bit_s", "gain", "forecast_bit_s", "forecast_gain", "best"];
+        let columns = [
+            "offered",
+            "found",
+            "chosen",
+            "bit_s",
+            "gain",
+            "forecast_bit_s",
+            "forecast_gain",
+            "best",
+            "seen",
+        ];
         let mut csv = Csv::new(manifest, &columns);
         for placement in &self.placements {
             let offered: Vec<String> = placement.offered.iter().map(ToString::to_string).collect();
@@ -191,6 +261,7 @@ impl Results {
                 Field::from(placement.forecast.bits_per_sec() as f64),
                 Field::from(placement.forecast_gain),
                 Field::from(f64::from(u8::from(self.is_best(placement)))),
+                Field::from(placement.seen.as_str()),
             ])?;
         }
         Ok(csv)
@@ -241,6 +312,12 @@ impl Results {
             "gain_as_forecast": self.count(Self::is_as_forecast),
             "median_error": self.errors().get(self.placements.len() / 2),
             "greatest_error": self.errors().last(),
+            "rechecks": self.rechecks.iter().map(|recheck| json!({
+                "chosen": recheck.chosen,
+                "best": recheck.best,
+                "chosen_bit_s": median(&recheck.rates[0]),
+                "best_bit_s": median(&recheck.rates[1]),
+            })).collect::<Vec<_>>(),
             "set_ups": set_ups,
         })
     }

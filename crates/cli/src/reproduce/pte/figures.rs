@@ -2,23 +2,23 @@
 use super::bound::{self, Packets};
 use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Panel, Point, Series};
-use shorthaul_scenario::{Metric, Series as Measured, Study, Summary};
+use shorthaul_scenario::{Engine, Metric, Series as Measured, Study, Summary};
 use shorthaul_sim::RunRecord;
 use shorthaul_types::Bytes;
 use std::collections::BTreeMap;
 
 /// The policies, in the order of the legends.
-const POLICIES: [(&str, Hue); 10] = [
-    ("direct", Hue::Black),
-    ("split", Hue::Sky),
-    ("path-tail", Hue::Blue),
-    ("path-tail-told", Hue::Sky),
-    ("path-tail-est", Hue::Green),
-    ("agg", Hue::Purple),
-    ("clamp", Hue::Vermillion),
-    ("constant-queue", Hue::Green),
-    ("ack-regulator", Hue::Orange),
-    ("m-tcp", Hue::Yellow),
+pub(super) const POLICIES: [(&str, Hue, Dash); 10] = [
+    ("direct", Hue::Black, Dash::Solid),
+    ("split", Hue::Sky, Dash::Solid),
+    ("path-tail", Hue::Blue, Dash::Solid),
+    ("path-tail-told", Hue::Blue, Dash::Dashed),
+    ("path-tail-est", Hue::Blue, Dash::Dotted),
+    ("agg", Hue::Purple, Dash::Solid),
+    ("clamp", Hue::Vermillion, Dash::Solid),
+    ("constant-queue", Hue::Green, Dash::Solid),
+    ("ack-regulator", Hue::Orange, Dash::Solid),
+    ("m-tcp", Hue::Black, Dash::Dotted),
 ];
 
 fn delivered(records: &[RunRecord], case: &str, seed: u64) -> Vec<(f64, f64)> {
@@ -29,24 +29,36 @@ fn delivered(records: &[RunRecord], case: &str, seed: u64) -> Vec<(f64, f64)> {
 }
 
 /// Figure 3: what the application has received, over time, and the mobile link's bound.
-pub(super) fn fig3(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<(&'static str, Figure)>> {
-    received(study, records, "figure-3", Packets::of(Bytes(2_000_000), Bytes(1000)))
+pub(super) fn fig3(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<(String, Figure)>> {
+    received(study, records, "figure-3", ["with", "without"], Packets::of(Bytes(2_000_000), Bytes(1000)))
 }
 
-pub(super) fn fig3_live(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<(&'static str, Figure)>> {
-    received(study, records, "figure-3-live", Packets::of(Bytes(2_000_000), Bytes(1448)))
+/// The same between kernels, and what the simulator makes of the same file.
+pub(super) fn fig3_live(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<(String, Figure)>> {
+    let mut figures = Vec::new();
+    for (engine, name) in [(Engine::Live, "figure-3-live"), (Engine::Sim, "figure-3-live-simulated")] {
+        let own: Vec<RunRecord> = records.iter().filter(|record| record.engine == engine).cloned().collect();
+        for (cases, suffix) in
+            [(["reno-with", "reno-without"], ""), (["cubic-with", "cubic-without"], "-cubic")]
+        {
+            let packets = Packets::of(Bytes(2_000_000), Bytes(1448));
+            figures.extend(received(study, &own, &format!("{name}{suffix}"), cases, packets)?);
+        }
+    }
+    Ok(figures)
 }
 
 fn received(
     study: &Study,
     records: &[RunRecord],
-    name: &'static str,
+    name: &str,
+    [with, without]: [&str; 2],
     packets: Packets,
-) -> anyhow::Result<Vec<(&'static str, Figure)>> {
+) -> anyhow::Result<Vec<(String, Figure)>> {
     // the run in the middle: by the time without path tail emulation
     let mut times: Vec<(f64, u64)> = records
         .iter()
-        .filter(|record| record.case.as_deref() == Some("without"))
+        .filter(|record| record.case.as_deref() == Some(without))
         .filter_map(|record| Some((record.outcome.as_ref()?.ended_at, record.seed)))
         .collect();
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -57,11 +69,17 @@ fn received(
         .x(Axis::new("time", Unit::Seconds).from(0.0))
         .y(Axis::new("received by the application", Unit::Bytes).from(0.0))
         .series(Series::line("bound of the mobile link", Hue::Black).dash(Dash::Dashed).points(bound))
-        .series(Series::line("with path tail emulation", Hue::Blue).points(delivered(records, "with", seed)))
-        .series(Series::line("without", Hue::Vermillion).points(delivered(records, "without", seed)));
+        .series(Series::line("with path tail emulation", Hue::Blue).points(delivered(records, with, seed)))
+        .series(Series::line("without", Hue::Vermillion).points(delivered(records, without, seed)));
     let title = "Figure 3: 2 MB with and without path tail emulation";
-    Ok(vec![(name, Figure::new(title).subtitle(&format!("seed {seed}")).panel(panel))])
+    Ok(vec![(
+        name.to_owned(),
+        Figure::new(title).subtitle(&format!("{with}, {without}; seed {seed}")).panel(panel),
+    )])
 }
+
+/// What is swept to vary the wired round trip.
+pub(super) const DELAY: &str = "links.server-station.link.delay";
 
 /// The values of a metric by case, as summaries over the seeds.
 fn by_case(records: &[RunRecord], metric: Metric) -> BTreeMap<(&str, Vec<&str>), Summary> {
@@ -77,49 +95,92 @@ fn by_case(records: &[RunRecord], metric: Metric) -> BTreeMap<(&str, Vec<&str>),
 }
 
 /// A one-way delay as it is written, in seconds of round trip.
-fn round_trip(values: &[&str]) -> Option<f64> {
-    let one_way = shorthaul_types::parse_duration(values.first()?.trim_matches('"')).ok()?;
+fn round_trip(value: &str) -> Option<f64> {
+    let one_way = shorthaul_types::parse_duration(value.trim_matches('"')).ok()?;
     Some(2.0 * one_way.as_secs_f64())
 }
 
-/// Throughput, what the gateway holds, and the senders' round trips, by policy over the wired round trip.
-pub(super) fn over_round_trip(
-    name: &'static str,
-    title: &str,
-    records: &[RunRecord],
-) -> Vec<(&'static str, Figure)> {
-    let mut figure = Figure::new(title).columns(2);
+/// What is swept beside the round trip, as it is written: one figure each.
+fn others(record: &RunRecord) -> Vec<(&str, &str)> {
+    let values = record.values.iter().filter(|(path, _)| path != DELAY);
+    values.map(|(path, value)| (path.as_str(), value.as_str())).collect()
+}
+
+/// The same for a reader, and for a file's name.
+fn described(others: &[(&str, &str)], place: usize) -> (String, String) {
+    let flows = others.iter().find(|(path, _)| path.ends_with(".count")).map(|(_, value)| *value);
+    let rate = others.iter().find(|(path, _)| path.ends_with(".rate"));
+    let change = rate.and_then(|(_, value)| value.split("lasts = \"").nth(1)?.split('"').next());
+    let mut words = Vec::new();
+    words.extend(change.map(|period| format!("the rate changes every {period}")));
+    words.extend(
+        flows.map(|count| if count == "1" { "one flow".to_owned() } else { format!("{count} flows") }),
+    );
+    (words.join(", "), if place == 0 { String::new() } else { format!("-{}", place + 1) })
+}
+
+/// Throughput, what the gateway holds, round trips, closed windows, time-outs and fairness, by policy over the
+/// wired round trip: a figure for each number of flows and each pattern of the rate.
+pub(super) fn over_round_trip(name: &str, title: &str, records: &[RunRecord]) -> Vec<(String, Figure)> {
+    let mut kinds: Vec<Vec<(&str, &str)>> = Vec::new();
+    for record in records {
+        if !kinds.contains(&others(record)) {
+            kinds.push(others(record));
+        }
+    }
+    let figure = |(place, kind): (usize, &Vec<(&str, &str)>)| {
+        let of_kind: Vec<&RunRecord> = records.iter().filter(|record| others(record) == *kind).collect();
+        let (subtitle, suffix) = described(kind, place);
+        (format!("{name}{suffix}"), panels(title, &subtitle, &of_kind))
+    };
+    kinds.iter().enumerate().map(figure).collect()
+}
+
+fn panels(title: &str, subtitle: &str, records: &[&RunRecord]) -> Figure {
+    let mut figure = Figure::new(title).subtitle(subtitle).columns(2);
     for (metric, label, unit) in [
         (Metric::Goodput, "throughput", Unit::BitsPerSecond),
-        (Metric::Held, "held by the gateway, mean", Unit::Bytes),
+        (Metric::HeldMost, "held by the gateway, at most", Unit::Bytes),
         (Metric::Rtt, "round trip of the sender", Unit::Seconds),
         (Metric::WindowLimited, "waiting for the window", Unit::Seconds),
+        (Metric::Timeouts, "time-outs of the senders", Unit::None),
+        (Metric::Fairness, "fairness (Jain)", Unit::None),
     ] {
-        let values = by_case(records, metric);
+        if metric == Metric::Fairness && records.iter().all(|record| flows_of(record) < 2) {
+            continue;
+        }
         let mut panel = Panel::new("")
             .x(Axis::new("wired round trip", Unit::Seconds).logarithmic())
             .y(Axis::new(label, unit).from(0.0));
-        for (policy, hue) in POLICIES {
-            let points = values.iter().filter(|((case, _), _)| *case == policy);
-            let mut points: Vec<Point> = points
-                .filter_map(|((_, swept), summary)| Some(Point::new(round_trip(swept)?, summary.mean)))
-                .collect();
+        for (policy, hue, dash) in POLICIES {
+            let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+            for record in records.iter().filter(|record| record.case.as_deref() == Some(policy)) {
+                let swept = record.values.iter().find(|(path, _)| path == DELAY);
+                let value = record.outcome.as_ref().and_then(|outcome| outcome.metrics.get(&metric));
+                if let (Some((_, swept)), Some(value)) = (swept, value) {
+                    values.entry(swept).or_default().push(*value);
+                }
+            }
+            let point = |(swept, values): (&str, Vec<f64>)| {
+                Some(Point::new(round_trip(swept)?, Summary::of(values)?.mean))
+            };
+            let mut points: Vec<Point> = values.into_iter().filter_map(point).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             if !points.is_empty() {
-                panel = panel.series(Series::line(policy, hue).points(points));
+                panel = panel.series(Series::line(policy, hue).dash(dash).points(points));
             }
         }
         figure = figure.panel(panel);
     }
-    vec![(name, figure)]
+    figure
+}
+
+fn flows_of(record: &RunRecord) -> usize {
+    record.outcome.as_ref().map_or(0, |outcome| outcome.flows.len())
 }
 
 /// Bars of throughput, of the most that was held and of time-outs, by policy.
-pub(super) fn by_policy(
-    name: &'static str,
-    title: &str,
-    records: &[RunRecord],
-) -> Vec<(&'static str, Figure)> {
+pub(super) fn by_policy(name: &str, title: &str, records: &[RunRecord]) -> Vec<(String, Figure)> {
     let mut figure = Figure::new(title).columns(1);
     for (metric, label, unit) in [
         (Metric::Goodput, "throughput", Unit::BitsPerSecond),
@@ -133,7 +194,7 @@ pub(super) fn by_policy(
             )
         };
         let shown: Vec<(&str, Summary)> =
-            POLICIES.iter().filter_map(|(policy, _)| Some((*policy, of_policy(policy)?))).collect();
+            POLICIES.iter().filter_map(|(policy, ..)| Some((*policy, of_policy(policy)?))).collect();
         let bars =
             shown.iter().enumerate().map(|(place, (_, summary))| Point::new(place as f64, summary.mean));
         let panel = Panel::new("")
@@ -142,29 +203,57 @@ pub(super) fn by_policy(
             .series(Series::bars("", Hue::Blue).points(bars));
         figure = figure.panel(panel);
     }
-    vec![(name, figure)]
+    vec![(name.to_owned(), figure)]
 }
 
-/// What each flow got, by policy.
-pub(super) fn shares(name: &'static str, records: &[RunRecord]) -> Vec<(&'static str, Figure)> {
-    let mut panel = Panel::new("")
-        .x(Axis::new("flow, by wired round trip: 10, 50, 100, 300 ms", Unit::None))
-        .y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0));
-    for (policy, hue) in POLICIES {
+/// What each flow got, by policy; a panel for each engine.
+pub(super) fn shares(name: &str, records: &[RunRecord]) -> Vec<(String, Figure)> {
+    let mut figure = Figure::new("How four flows share 2 Mbit/s").columns(2);
+    for (engine, title) in [(Engine::Sim, "simulated"), (Engine::Live, "between kernels")] {
+        let own: Vec<&RunRecord> = records.iter().filter(|record| record.engine == engine).collect();
+        if !own.is_empty() {
+            figure = figure.panel(each_flow(title, "flow, by wired round trip: 10, 50, 100, 300 ms", &own));
+        }
+    }
+    vec![(name.to_owned(), figure)]
+}
+
+/// What the users of a cell got each, by policy; a panel for each scheduler.
+pub(super) fn by_scheduler(name: &str, records: &[RunRecord]) -> Vec<(String, Figure)> {
+    let mut figure = Figure::new("Four users of one cell, one of them far from the mast").columns(2);
+    let mut schedulers: Vec<&str> = Vec::new();
+    for (_, value) in records.iter().flat_map(|record| &record.values) {
+        if !schedulers.contains(&value.as_str()) {
+            schedulers.push(value);
+        }
+    }
+    for scheduler in schedulers {
+        let is_own = |record: &&RunRecord| record.values.iter().any(|(_, value)| value == scheduler);
+        let own: Vec<&RunRecord> = records.iter().filter(is_own).collect();
+        figure = figure.panel(each_flow(scheduler.trim_matches('"'), "user: three near, one far", &own));
+    }
+    vec![(name.to_owned(), figure)]
+}
+
+/// The throughput of each flow, a line for each policy.
+fn each_flow(title: &str, flows: &str, records: &[&RunRecord]) -> Panel {
+    let mut panel =
+        Panel::new(title)
+            .x(Axis::new(flows, Unit::None))
+            .y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0));
+    for (policy, hue, dash) in POLICIES.into_iter().chain([("per-host", Hue::Sky, Dash::Dashed)]) {
         let mut flows: Vec<Vec<f64>> = Vec::new();
-        for record in records.iter().filter(|record| record.case.as_deref() == Some(policy)) {
-            let Some(outcome) = &record.outcome else { continue };
+        let of_case = records.iter().filter(|record| record.case.as_deref() == Some(policy));
+        for outcome in of_case.filter_map(|record| record.outcome.as_ref()) {
             flows.resize(outcome.flows.len(), Vec::new());
             outcome.flows.iter().zip(&mut flows).for_each(|(flow, all)| all.push(flow.goodput));
         }
-        let points = flows
-            .into_iter()
-            .enumerate()
-            .filter_map(|(place, all)| Some(Point::new(place as f64 + 1.0, Summary::of(all)?.mean)));
-        let points: Vec<Point> = points.collect();
+        let point =
+            |(place, all): (usize, Vec<f64>)| Some(Point::new(place as f64 + 1.0, Summary::of(all)?.mean));
+        let points: Vec<Point> = flows.into_iter().enumerate().filter_map(point).collect();
         if !points.is_empty() {
-            panel = panel.series(Series::line(policy, hue).points(points));
+            panel = panel.series(Series::line(policy, hue).dash(dash).points(points));
         }
     }
-    vec![(name, Figure::new("How four flows share 2 Mbit/s").panel(panel))]
+    panel
 }

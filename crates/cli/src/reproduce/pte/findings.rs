@@ -1,8 +1,10 @@
 //! What the paper states and the comparison asks, beside what was measured; and what follows for practice.
 use super::bound::{self, Packets};
+use super::figures::DELAY;
 use crate::results::format_metric;
+use shorthaul_proxy::AckRule;
 use shorthaul_report::{Column, Stated, Table, Unit};
-use shorthaul_scenario::{Metric, Study, Summary};
+use shorthaul_scenario::{Metric, Role, Study, Summary};
 use shorthaul_sim::RunRecord;
 use shorthaul_types::Bytes;
 
@@ -20,17 +22,6 @@ impl From<Finding> for Stated {
         Stated { what, paper, ours, remark: remark.to_owned() }
     }
 }
-
-/// Which policy for which network; every sentence is about a measurement above.
-pub(super) const ADVICE: [&str; 7] = [
-    "A slow or unsteady edge of which you know the average rate, senders anywhere: path-tail. Senders of any congestion control fill it, the gateway holds a quarter of a second, no window closes, nobody times out; flows share as behind a router. Where the Internet is the bottleneck it costs nothing.",
-    "Its bandwidth must not be above what the edge carries: what comes too fast is dropped when the buffer is full, and senders time out as behind an overloaded link. Let it be estimated (`estimated = true`), or told by a radio controller, or give it a tenth less than the average.",
-    "It takes the place of the queue, not of the repair: give the side toward the edge a retransmission time-out above the edge's interruptions (to_edge.rto), or it sends again what is on its way.",
-    "All senders near, and an edge of known product: a clamp holds least and closes the window all the time. With a wired round trip above the mobile one it leaves most of the edge idle.",
-    "An edge whose rate nobody knows, little memory, senders not far: constant-queue. It finds the rate by itself and holds little, at the price of closed windows; with 300 ms in the Internet it is slow to follow.",
-    "Memory to spare, and nothing but bulk: a plain split fills the edge as well as any, holds all that it may (4 MiB a flow), and what a user waits for waits behind that.",
-    "ack-regulator and m-tcp keep the ends' acknowledgments end to end. They lose nothing in a crash of the gateway, but senders see every delay of the edge: round trips of many seconds, or time-outs where the Internet is the bottleneck.",
-];
 
 /// The table as it is printed.
 pub(super) fn table(stated: &[Stated]) -> Table {
@@ -141,13 +132,38 @@ pub(super) fn fig3(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<F
 }
 
 pub(super) fn fig3_live(_: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
-    Ok(times(
-        "Figure 3 between kernels",
+    let mut found = times(
+        "Figure 3 between kernels, a sender as the paper's",
         records,
-        ["with", "without"],
+        ["reno-with", "reno-without"],
+        ["230 s", "170 s", "0.74 (≤ 0.80 required)"],
+        "Reno without SACK, timestamps and F-RTO, a window of 20 packets",
+    );
+    found.extend(times(
+        "Figure 3 between kernels, cubic as it is",
+        records,
+        ["cubic-with", "cubic-without"],
         ["230 s", "170 s", "0.74"],
-        "a kernel of today repairs a spurious time-out (F-RTO, SACK), which the paper's sender did not",
-    ))
+        "it undoes a time-out that was a mistake (F-RTO, SACK), which the paper's sender did not: less is left to gain",
+    ));
+    for case in ["reno-without", "reno-with", "cubic-without", "cubic-with"] {
+        if let (Some(timeouts), Some(spurious), Some(most)) = (
+            mean(records, case, None, Metric::Timeouts),
+            mean(records, case, None, Metric::SpuriousTimeouts),
+            mean(records, case, None, Metric::HeldMost),
+        ) {
+            found.push(Finding {
+                what: format!("Figure 3 between kernels: time-outs, {case}"),
+                paper: String::new(),
+                ours: format!(
+                    "{timeouts:.1}, {spurious:.1} of them undone; held at most {}",
+                    Unit::Bytes.format(most)
+                ),
+                remark: "",
+            });
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn readings(_: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
@@ -162,7 +178,15 @@ pub(super) fn readings(_: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<F
 const ROUND_TRIPS: [(&str, &str); 4] =
     [("5 ms", "10 ms"), ("25 ms", "50 ms"), ("50 ms", "100 ms"), ("150 ms", "300 ms")];
 
+/// The runs with a single flow.
+fn single(records: &[RunRecord]) -> Vec<RunRecord> {
+    let is_single =
+        |record: &&RunRecord| record.outcome.as_ref().is_some_and(|outcome| outcome.flows.len() == 1);
+    records.iter().filter(is_single).cloned().collect()
+}
+
 pub(super) fn mobile_bottleneck(_: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
+    let records = &single(records);
     // payload of the packets that 2 Mbit/s carry
     const ALL: f64 = 2e6 * 1448.0 / 1500.0;
     let mut found = Vec::new();
@@ -200,6 +224,7 @@ pub(super) fn mobile_bottleneck(_: &Study, records: &[RunRecord]) -> anyhow::Res
 }
 
 pub(super) fn wired_bottleneck(_: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
+    let records = &single(records);
     let mut found = Vec::new();
     for (one_way, round_trip) in ROUND_TRIPS {
         let goodput = |case: &str| mean(records, case, Some(one_way), Metric::Goodput);
@@ -282,22 +307,138 @@ pub(super) fn fairness(_: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<F
     Ok(["direct", "path-tail", "split", "agg", "clamp"].into_iter().filter_map(line).collect())
 }
 
-pub(super) fn kernels(_: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
+/// How the senders of a case fared, in words: what a policy may cost them.
+fn manners(records: &[RunRecord], case: &str, swept: Option<&str>) -> Option<String> {
+    let of = |metric| mean(records, case, swept, metric);
+    let count = |metric| of(metric).map_or("?".to_owned(), |count| format!("{count:.1}"));
+    Some(format!(
+        "time-outs {} ({} spurious), {} reductions undone, {:.2} s of closed window, smallest window {}",
+        count(Metric::Timeouts),
+        count(Metric::SpuriousTimeouts),
+        count(Metric::Undone),
+        of(Metric::WindowLimited)?,
+        of(Metric::SmallestWindow).map_or("?".to_owned(), |bytes| Unit::Bytes.format(bytes)),
+    ))
+}
+
+pub(super) fn kernels(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
     const ALL: f64 = 2e6 * 1448.0 / 1500.0;
-    let line = |case: &str| {
-        let of = |metric| mean(records, case, None, metric);
-        Some(Finding {
-            what: format!("kernel's {case} before an emulated tail, live"),
-            paper: "≥ 0.95, no time-outs, no stalls".into(),
+    let mut found = Vec::new();
+    for case in ["reno", "cubic", "bbr", "split-cubic"] {
+        let (Some(goodput), Some(most), Some(manners)) = (
+            mean(records, case, None, Metric::Goodput),
+            most(records, case, Metric::HeldMost),
+            manners(records, case, None),
+        ) else {
+            continue;
+        };
+        let is_split = case == "split-cubic";
+        let what = match is_split {
+            true => "kernel's cubic before a plain split".to_owned(),
+            false => format!("kernel's {case} before an emulated tail"),
+        };
+        found.push(Finding {
+            what: format!("{what}: share of the link"),
+            paper: if is_split { "" } else { "≥ 0.95" }.into(),
+            ours: format!("{:.3}", goodput / ALL),
+            remark: "",
+        });
+        found.push(Finding {
+            what: format!("{what}: held at most"),
+            paper: buffer(study, case)
+                .map_or(String::new(), |bound| format!("≤ {}", Unit::Bytes.format(bound))),
+            ours: Unit::Bytes.format(most),
+            remark: "",
+        });
+        found.push(Finding {
+            what: format!("{what}: the sender"),
+            paper: if is_split { "" } else { "no time-outs, no stalls" }.into(),
+            ours: manners,
+            remark: "",
+        });
+    }
+    Ok(found)
+}
+
+/// The largest value of a metric over the runs of a case.
+fn most(records: &[RunRecord], case: &str, metric: Metric) -> Option<f64> {
+    let of_case = records.iter().filter(|record| record.case.as_deref() == Some(case));
+    let values = of_case.filter_map(|record| record.outcome.as_ref()?.metrics.get(&metric).copied());
+    values.reduce(f64::max)
+}
+
+/// What a case's gateway may hold behind its emulated link, if it has one.
+fn buffer(study: &Study, case: &str) -> Option<f64> {
+    let point = study.points().iter().find(|point| point.case.as_deref() == Some(case))?;
+    let scenario = study.scenario(point).ok()?;
+    scenario.nodes.iter().find_map(|node| match &node.role {
+        Role::Gateway(gateway) => match &gateway.senders.acks {
+            AckRule::PathTail(tail) => Some(tail.buffer.0 as f64),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// Every cell of a comparison between kernels.
+pub(super) fn matrix_live(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for point in study.points() {
+        let Some(case) = point.case.as_deref() else { continue };
+        let one_way =
+            point.values.iter().find(|(path, _)| path == DELAY).map(|(_, value)| value.trim_matches('"'));
+        let round_trip =
+            ROUND_TRIPS.iter().find(|(known, _)| Some(*known) == one_way).map_or("", |(_, both)| *both);
+        let of = |case: &str, metric| mean(records, case, one_way, metric);
+        let (Some(goodput), Some(split), Some(manners)) =
+            (of(case, Metric::Goodput), of("split", Metric::Goodput), manners(records, case, one_way))
+        else {
+            continue;
+        };
+        found.push(Finding {
+            what: format!("{}, {round_trip} wired: {case}", study.name()),
+            paper: String::new(),
             ours: format!(
-                "{:.3}, {} time-outs, {:.2} s of closed window, {} held at most",
-                of(Metric::Goodput)? / ALL,
-                of(Metric::Timeouts)?,
-                of(Metric::WindowLimited)?,
-                Unit::Bytes.format(of(Metric::HeldMost)?)
+                "{}, {:.3} of a split's; held at most {}; {manners}",
+                format_metric(Metric::Goodput, goodput),
+                goodput / split,
+                of(case, Metric::HeldMost).map_or("?".to_owned(), |bytes| Unit::Bytes.format(bytes)),
             ),
             remark: "",
-        })
-    };
-    Ok(["reno", "cubic", "bbr", "split-cubic"].into_iter().filter_map(line).collect())
+        });
+    }
+    Ok(found)
+}
+
+/// The users of a cell: what they got together, and who was far from the mast.
+pub(super) fn cell(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
+    let mut found = Vec::new();
+    for point in study.points() {
+        let (Some(case), Some((_, scheduler))) = (point.case.as_deref(), point.values.first()) else {
+            continue;
+        };
+        let scheduler = scheduler.trim_matches('"');
+        let of = |metric| mean(records, case, Some(scheduler), metric);
+        let (Some(goodput), Some(fair), Some(most), Some(rtt), Some(manners)) = (
+            of(Metric::Goodput),
+            of(Metric::Fairness),
+            of(Metric::HeldMost),
+            of(Metric::Rtt),
+            manners(records, case, Some(scheduler)),
+        ) else {
+            continue;
+        };
+        found.push(Finding {
+            what: format!("four users of a cell, {scheduler}: {case}"),
+            paper: String::new(),
+            ours: format!(
+                "{} together, Jain {fair:.3}, round trip {}, held at most {}; {manners}",
+                format_metric(Metric::Goodput, goodput),
+                Unit::Seconds.format(rtt),
+                Unit::Bytes.format(most),
+            ),
+            remark: "",
+        });
+    }
+    Ok(found)
 }

@@ -1,0 +1,56 @@
+//! Which policy for which network: what the measurements of the other pages come to, for practice.
+use shorthaul_report::{Column, Table};
+
+/// A kind of network, what to set, and the measurements that say so.
+const ROWS: [[&str; 3]; 6] = [
+    [
+        "slow or unsteady edge whose average rate is known or can be told; senders anywhere",
+        "path-tail (told, or a tenth less than the average)",
+        "mobile-bottleneck, kernels-live: fills the edge with senders of any congestion control and any wired round trip, no closed windows, no time-outs; wired-bottleneck: costs nothing",
+    ],
+    [
+        "the same, with a rate that nobody knows",
+        "path-tail with estimated = true",
+        "rate-changes, radio: follows within ten seconds, holds a quarter of its buffer",
+    ],
+    [
+        "unknown rate, little memory, senders near",
+        "constant-queue",
+        "mobile-bottleneck: finds the rate by itself and holds little; windows close all the time, and a wired round trip of 300 ms is too far",
+    ],
+    [
+        "many flows to each of many phones, GPRS-like",
+        "aggregate (AGG's shared window and Table I)",
+        "`shorthaul reproduce aggregation`; here: mobile-bottleneck with eight flows",
+    ],
+    [
+        "senders within 10 ms of the gateway, an edge of known product",
+        "clamp",
+        "mobile-bottleneck: holds least; wired-bottleneck: costs what window / round trip predicts as soon as senders are far",
+    ],
+    [
+        "bulk only, memory to spare",
+        "split",
+        "mobile-bottleneck: fills the edge as well as any, and holds all that it may of every flow",
+    ],
+];
+
+/// The table of advice.
+pub(super) fn table() -> Table {
+    let mut table = Table::new([
+        Column::left("network"),
+        Column::left("senders ="),
+        Column::left("the measurements that say so"),
+    ]);
+    for row in ROWS {
+        table.row(row);
+    }
+    table
+}
+
+/// What to mind with any of them.
+pub(super) const REMARKS: [&str; 3] = [
+    "The bandwidth told must not be above what the edge carries: what comes too fast is dropped when the buffer is full, and senders time out as behind an overloaded link (radio: path-tail-told).",
+    "Path tail emulation takes the place of the queue, not of the repair: give the side toward the edge a retransmission time-out above the edge's interruptions (to_edge.rto), or it sends again what is on its way.",
+    "ack-regulator and m-tcp keep the ends' acknowledgments end to end. They lose nothing in a crash of the gateway, but senders see every delay of the edge.",
+];

@@ -1,0 +1,209 @@
+//! Threads that accept connections, and which of them takes one on.
+use super::processors::Processors;
+use super::{Purpose, Shared, metrics, session};
+use crate::pump::attention;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Where connections are led to threads by where they come in, one may get all of them. It keeps so many more
+/// than the one that has the fewest, for what that gains, and hands on what comes then.
+const MORE: usize = 8;
+
+/// One thread of a node, before it runs.
+pub struct Worker {
+    shared: Arc<Shared>,
+    listeners: Vec<(Purpose, TcpListener)>,
+    crew: Arc<Crew>,
+    /// Which of the crew it is.
+    number: usize,
+    handed: UnboundedReceiver<Connection>,
+}
+
+/// What the threads know of each other.
+struct Crew {
+    /// Connections that each has.
+    taken: Vec<AtomicUsize>,
+    /// Whether they are led to threads, rather than spread over them.
+    leads: bool,
+    hand: Vec<UnboundedSender<Connection>>,
+}
+
+/// A connection on its way to another thread.
+struct Connection {
+    purpose: Purpose,
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
+    taken: Taken,
+}
+
+/// Counts for a thread as long as its connection is there.
+struct Taken {
+    crew: Arc<Crew>,
+    by: usize,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.crew.taken[self.by].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Crew {
+    /// Who takes a connection that one of them accepted.
+    fn taker(&self, accepted_by: usize) -> usize {
+        if !self.leads {
+            return accepted_by;
+        }
+        let count = |at: usize| self.taken[at].load(Ordering::Relaxed);
+        let fewest = (0..self.taken.len()).min_by_key(|at| count(*at)).unwrap_or(accepted_by);
+        if count(accepted_by) > count(fewest) + MORE { fewest } else { accepted_by }
+    }
+
+    fn take(self: &Arc<Self>, by: usize) -> Taken {
+        self.taken[by].fetch_add(1, Ordering::Relaxed);
+        Taken { crew: Arc::clone(self), by }
+    }
+}
+
+/// One for each thread's listeners.
+pub fn workers(
+    shared: &Arc<Shared>,
+    listeners: Vec<Vec<(Purpose, TcpListener)>>,
+    processors: &Processors,
+) -> Vec<Worker> {
+    let (hand, handed): (Vec<_>, Vec<_>) = listeners.iter().map(|_| unbounded_channel()).unzip();
+    let taken = listeners.iter().map(|_| AtomicUsize::new(0)).collect();
+    let crew = Arc::new(Crew { taken, leads: processors.lead(), hand });
+    let all = listeners.into_iter().zip(handed).enumerate();
+    let worker = |(number, (listeners, handed))| Worker {
+        shared: Arc::clone(shared),
+        listeners,
+        crew: Arc::clone(&crew),
+        number,
+        handed,
+    };
+    all.map(worker).collect()
+}
+
+impl Worker {
+    /// Takes connections until the node is told to stop, and its sessions have ended or have had their time.
+    pub async fn work(self, metrics: Option<TcpListener>) -> io::Result<()> {
+        let Worker { shared, listeners, crew, number, mut handed } = self;
+        let mut accepting = Vec::new();
+        for (purpose, listener) in listeners {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let (shared, crew) = (Arc::clone(&shared), Arc::clone(&crew));
+            accepting.push(tokio::spawn(accept(shared, crew, number, purpose, listener)));
+        }
+        let taking = Arc::clone(&shared);
+        accepting.push(tokio::spawn(async move {
+            while let Some(Connection { purpose, stream, peer, taken }) = handed.recv().await {
+                // One that cannot be had here is reset.
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    begin(&taking, purpose, stream, peer, taken);
+                }
+            }
+        }));
+        if let Some(listener) = metrics {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            tokio::spawn(metrics::serve(Arc::clone(&shared), listener));
+        }
+        let observed = Arc::clone(&shared);
+        tokio::spawn(async move { observed.observe().await });
+        tokio::spawn(Arc::clone(&shared.links).maintain());
+        let observed = Arc::clone(&shared);
+        tokio::spawn(async move { observed.observe_waiting().await });
+        tokio::spawn(attention::pay());
+        let mut stop = shared.stop.subscribe();
+        // It fails when there is nobody left who could stop it.
+        let _ = stop.wait_for(|stop| *stop).await;
+        accepting.iter().for_each(tokio::task::JoinHandle::abort);
+        let since = Instant::now();
+        while shared.status.sessions() > 0 && since.elapsed() < shared.config.drain {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+}
+
+async fn accept(
+    shared: Arc<Shared>,
+    crew: Arc<Crew>,
+    number: usize,
+    purpose: Purpose,
+    listener: tokio::net::TcpListener,
+) {
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Descriptors or memory are short for a moment, or the peer has gone again.
+                if error.kind() != io::ErrorKind::ConnectionAborted {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                continue;
+            }
+        };
+        shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
+        if matches!(purpose, Purpose::Sessions)
+            && !shared.admission().is_neighbour(peer.ip())
+            && !shared.strangers.on_connection(peer.ip(), Instant::now())
+        {
+            shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
+            continue; // it is reset
+        }
+        let by = crew.taker(number);
+        let taken = crew.take(by);
+        if by == number {
+            begin(&shared, purpose, stream, peer, taken);
+        } else if let Ok(stream) = stream.into_std() {
+            // It fails when that thread has ended, and the node with it.
+            let _ = crew.hand[by].send(Connection { purpose, stream, peer, taken });
+        }
+    }
+}
+
+fn begin(shared: &Arc<Shared>, purpose: Purpose, stream: TcpStream, peer: SocketAddr, taken: Taken) {
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        let _taken = taken;
+        match purpose {
+            Purpose::Relay(at) => session::serve_relay(shared, at, stream, peer).await,
+            Purpose::Sessions => session::serve(shared, stream, peer).await,
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crew(leads: bool) -> Arc<Crew> {
+        let taken = (0..2).map(|_| AtomicUsize::new(0)).collect();
+        Arc::new(Crew { taken, leads, hand: Vec::new() })
+    }
+
+    #[test]
+    fn no_thread_has_all_of_the_connections() {
+        let crew = crew(true);
+        // All of them come in at the first.
+        let mut taken: Vec<Taken> = (0..64).map(|_| crew.take(crew.taker(0))).collect();
+        let counts = || [0, 1].map(|at| crew.taken[at].load(Ordering::Relaxed));
+        assert_eq!(counts(), [36, 28]);
+        taken.clear();
+        assert_eq!(counts(), [0, 0]);
+        assert_eq!((crew.taker(0), crew.taker(1)), (0, 1));
+    }
+
+    #[test]
+    fn what_the_kernel_spreads_stays_where_it_is() {
+        let crew = crew(false);
+        let taken: Vec<Taken> = (0..64).map(|_| crew.take(crew.taker(0))).collect();
+        assert!(taken.iter().all(|taken| taken.by == 0));
+    }
+}

@@ -1,0 +1,141 @@
+//! Bytes from one socket to another where neither has TLS: small messages are read and written, which takes
+//! two system calls and no pipe; streams are moved within the kernel (`splice`).
+use super::attention;
+use super::pipe::Pipe;
+use super::{Broken, COPY, Meter, with_scratch};
+use crate::socket::Socket;
+use std::io;
+use std::time::Instant;
+use tokio::io::{AsyncWriteExt as _, Interest};
+
+/// What is read at once as long as no more comes at once.
+const SMALL: usize = 16 << 10;
+/// What one session may move before others get their turn.
+const TURN: usize = 4 << 20;
+/// In how many rounds, at most.
+const TURN_ROUNDS: u32 = 64;
+/// Every so many rounds, one is timed.
+const SAMPLE: u32 = 64;
+
+/// What a round came to.
+enum Round {
+    /// So many bytes went on; none, if there was nothing to read.
+    Moved(usize),
+    /// The stream has ended.
+    End,
+}
+
+/// How bytes are moved.
+enum By {
+    /// Through memory, so many at once.
+    Copy(usize),
+    Splice(Pipe),
+}
+
+/// One direction, until its stream has ended.
+pub async fn carry(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), Broken> {
+    let mut rounds = 0u32;
+    let mut is_stream = false;
+    loop {
+        from.0.readable().await.map_err(Broken::Source)?;
+        let mut by = By::Copy(SMALL);
+        // Since something was ready to be read; and since others last had their turn.
+        let mut burst = 0;
+        let mut turn = (0, 0);
+        loop {
+            if is_stream && matches!(by, By::Copy(SMALL)) {
+                by = Pipe::take().map_or(By::Copy(COPY), By::Splice);
+            }
+            rounds = rounds.wrapping_add(1);
+            let timed = rounds.is_multiple_of(SAMPLE).then(Instant::now);
+            let most = meter.portion()?;
+            let (round, waited) = match &mut by {
+                By::Copy(at_once) => copy(from, to, most.min(*at_once)).await?,
+                By::Splice(pipe) => splice(from, to, pipe, most).await?,
+            };
+            let moved = match round {
+                Round::End => return Ok(()),
+                Round::Moved(0) => break,
+                Round::Moved(moved) => moved,
+            };
+            // What waited for the receiver says nothing of this node.
+            if let Some(since) = timed.filter(|_| !waited) {
+                let packets = u32::try_from(moved.div_ceil(1448)).unwrap_or(u32::MAX);
+                meter.status.on_processing(since.elapsed() / packets.max(1));
+            }
+            let wait = meter.count(moved)?;
+            if !wait.is_zero() {
+                by = By::Copy(SMALL); // others can use the pipe meanwhile
+                tokio::time::sleep(wait).await;
+            }
+            burst += moved;
+            is_stream |= burst >= SMALL;
+            turn = (turn.0 + moved, turn.1 + 1);
+            if turn.0 >= TURN || turn.1 >= TURN_ROUNDS {
+                turn = (0, 0);
+                tokio::task::yield_now().await;
+            }
+        }
+        is_stream = burst >= SMALL;
+        if burst > 0 && !is_stream {
+            attention::on_message(from, to);
+        } else if burst > 0 {
+            attention::on_stream();
+        }
+    }
+}
+
+/// Reads once, and writes all of it; whether the receiver had to be waited for.
+async fn copy(from: &Socket, to: &Socket, most: usize) -> Result<(Round, bool), Broken> {
+    let mut left = Vec::new();
+    let read = with_scratch(|scratch| {
+        let bytes = &mut scratch[..most];
+        let got = match from.0.try_read(bytes) {
+            Ok(got) => got,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(Broken::Source(error)),
+        };
+        if got > 0 {
+            let sent = match to.0.try_write(&bytes[..got]) {
+                Ok(sent) => sent,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                Err(error) => return Err(Broken::Sink(error)),
+            };
+            left.extend_from_slice(&bytes[sent..got]);
+        }
+        Ok(Some(got))
+    })?;
+    let waited = !left.is_empty();
+    if waited {
+        to.clone().write_all(&left).await.map_err(Broken::Sink)?;
+    }
+    let round = match read {
+        None => Round::Moved(0),
+        Some(0) => Round::End,
+        Some(got) => Round::Moved(got),
+    };
+    Ok((round, waited))
+}
+
+/// Fills a pipe once, and empties it; whether the receiver had to be waited for.
+async fn splice(from: &Socket, to: &Socket, pipe: &mut Pipe, most: usize) -> Result<(Round, bool), Broken> {
+    let got = match from.0.try_io(Interest::READABLE, || pipe.fill(from, most)) {
+        Ok(0) => return Ok((Round::End, false)),
+        Ok(got) => got,
+        // The pipe is empty here, so it is the socket that has no more.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((Round::Moved(0), false)),
+        Err(error) => return Err(Broken::Source(error)),
+    };
+    let mut waited = false;
+    while pipe.held() > 0 {
+        match to.0.try_io(Interest::WRITABLE, || pipe.empty(to)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                waited = true;
+                to.0.writable().await.map_err(Broken::Sink)?;
+            }
+            Err(error) => return Err(Broken::Sink(error)),
+        }
+    }
+    Ok((Round::Moved(got), waited))
+}
