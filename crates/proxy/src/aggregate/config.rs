@@ -134,7 +134,7 @@ impl Default for AggregateConfig {
     fn default() -> Self {
         AggregateConfig {
             clamp: Clamp::Auto,
-            headroom: 4.0,
+            headroom: 3.0,
             prefix_v4: 32,
             prefix_v6: 64,
             classes: Vec::new(),
