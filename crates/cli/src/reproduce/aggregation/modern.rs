@@ -90,7 +90,9 @@ fn on_trace(text: &str, stem: &str, down: &Path) -> anyhow::Result<String> {
     let escaped = escaped[1..escaped.len() - 1].to_owned();
     let lines = text.lines().map(|line| match line {
         line if line.starts_with("link = { rate = { cellular") => link.clone(),
-        line if line.starts_with("about = ") => line.replace("LTE-like, varying, 10 Mbit/s on average", &escaped),
+        line if line.starts_with("about = ") => {
+            line.replace("LTE-like, varying, 10 Mbit/s on average", &escaped)
+        }
         line if line.starts_with("repeats = ") => "repeats = 1".to_owned(),
         line if line.starts_with('#') => format!("# {stem}, as recorded: bulk and pages."),
         line => line.to_owned(),
@@ -123,11 +125,6 @@ struct Row {
 impl Link {
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Whether it asks for the best headroom, which is a question to the simulator.
-    pub fn is_tuning(&self) -> bool {
-        self.name.starts_with("headroom")
     }
 
     /// Runs it in the simulator, or live: one run after the other, one seed, in real time.
