@@ -18,7 +18,7 @@ check:
 no-std:
 	cargo build --quiet --manifest-path tests/no-std/Cargo.toml --target-dir target/no-std
 
-# The simulator against kernels on six scenarios, with the ratios as a table: twelve minutes.
+# The simulator against kernels on six scenarios, with the ratios as a table: a quarter of an hour.
 # docs/agreement.md explains the difference that is excused.
 agreement:
 	cargo run --release --quiet --bin shorthaul -- agreement scenarios/agreement/*.toml \
