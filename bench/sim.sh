@@ -4,13 +4,15 @@
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --release --quiet -p shorthaul-sim --example bench
-"${CARGO_TARGET_DIR:-target}/release/examples/bench" "${1:-3}" bench/sim/pts-chain.toml \
-    bench/sim/pts-chain-1g.toml bench/sim/thousand.toml bench/sim/ten-thousand.toml
+ours=$("${CARGO_TARGET_DIR:-target}/release/examples/bench" "${1:-3}" bench/sim/pts-chain.toml \
+    bench/sim/pts-chain-1g.toml bench/sim/thousand.toml bench/sim/ten-thousand.toml)
 
-# The first of them in ns-3 (Debian's libns3-dev), in the same run: one line of JSON with the seconds that it took.
-if ! command -v pkg-config > /dev/null || ! pkg-config --exists ns3-internet; then
+# The first of them in ns-3 (Debian's libns3-dev), in the same run.
+theirs=null
+if command -v pkg-config > /dev/null && pkg-config --exists ns3-internet; then
+    chain=$(bench/ns3/build.sh)
+    theirs=$("$chain" --hops=8 --rate=10Mbps --delay=10ms --queue=50p --segment=1000 --initialWindow=1 --duration=100)
+else
     echo "ns-3 is not measured beside ours: its headers are not installed (libns3-dev)" >&2
-    exit 0
 fi
-chain=$(bench/ns3/build.sh)
-"$chain" --hops=8 --rate=10Mbps --delay=10ms --queue=50p --segment=1000 --initialWindow=1 --duration=100
+echo "{\"shorthaul\": $ours, \"ns3\": $theirs}"
