@@ -35,6 +35,21 @@ fn run(file: &Path, arguments: &[&str]) -> Output {
 const PATIENT: [&str; 8] =
     ["--max-late", "1 h", "--max-dropped", "1000000", "--max-busy", "100", "--max-starved", "100"];
 
+/// Runs a scenario once in each engine; the simulated run and the live one.
+fn in_both_engines(name: &str, scenario: &str) -> [serde_json::Value; 2] {
+    let scratch = Scratch::new(name);
+    let file = scratch.file("scenario.toml", scenario);
+    let out = scratch.0.join("out");
+    let mut arguments = vec!["--engine", "sim,live", "--out", out.to_str().unwrap()];
+    arguments.extend(PATIENT);
+    let done = run(&file, &arguments);
+    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{stdout}\n{stderr}");
+    let text = std::fs::read_to_string(out.join("runs.jsonl")).unwrap();
+    let runs: Vec<_> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    runs.try_into().unwrap_or_else(|_| panic!("one run in each engine\n{stdout}"))
+}
+
 /// Three kinds of flows through a gateway.
 const SCENARIO: &str = r#"
 about = "every <workload> that runs live"
@@ -249,16 +264,7 @@ series = ["cwnd", "delivered", "rtt"]
 
 #[test]
 fn our_own_tcp_runs_live_beside_kernels_and_competing_datagrams() {
-    let scratch = Scratch::new("live-own");
-    let file = scratch.file("own.toml", OWN);
-    let out = scratch.0.join("out");
-    let mut arguments = vec!["--engine", "sim,live", "--out", out.to_str().unwrap()];
-    arguments.extend(PATIENT);
-    let done = run(&file, &arguments);
-    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success(), "{stdout}\n{stderr}");
-    let text = std::fs::read_to_string(out.join("runs.jsonl")).unwrap();
-    let runs: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let runs = in_both_engines("live-own", OWN);
     for (engine, outcome) in runs.iter().map(|run| (&run["engine"], &run["outcome"])) {
         let flow = |name: &str| {
             let flows = outcome["flows"].as_array().unwrap();
@@ -384,17 +390,7 @@ metrics = ["completion"]
 
 #[test]
 fn relays_carry_on_what_a_scenario_sends_through_them() {
-    let scratch = Scratch::new("live-relays");
-    let file = scratch.file("relayed.toml", RELAYED);
-    let out = scratch.0.join("out");
-    let mut arguments = vec!["--engine", "sim,live", "--out", out.to_str().unwrap()];
-    arguments.extend(PATIENT);
-    let done = run(&file, &arguments);
-    let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success(), "{stdout}\n{stderr}");
-    let text = std::fs::read_to_string(out.join("runs.jsonl")).unwrap();
-    let runs: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(runs.len(), 2, "{stdout}");
+    let runs = in_both_engines("live-relays", RELAYED);
     for run in &runs {
         let delivered: Vec<u64> =
             (0..6).map(|flow| run["outcome"]["flows"][flow]["delivered"].as_u64().unwrap()).collect();
