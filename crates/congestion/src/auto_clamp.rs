@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! product = rate · min_rtt        window = (1.2 + headroom · variation) · product + ½ bunching
-//! at least              2 segments a connection, or what the link carries in min_rtt + 200 ms if that is less
+//! at least              2 segments a connection, or twice what the link carries in min_rtt + 200 ms if that is less
 //! ```
 //! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `bunching`
 //! what acknowledgments deliver at a time beyond the rate: links that gather acknowledgments, or serve a phone
@@ -81,8 +81,9 @@ const FLOOR: u64 = 4;
 /// (RFC 5681 §4.2), and a single one when it likes, …
 const EACH: u64 = 2;
 /// … within this time, as a rule (RFC 8985 §7.2, WCDelAckT). A rate that was measured while connections waited for
-/// that is not the link's, and a window that follows it proves it right. What the link carries in this time is the most
-/// that the connections' floor may add: a slow link, whose segments take longer than that, needs none.
+/// that is not the link's, and a window that follows it proves it right. Twice what is carried in this time (so that it
+/// doubles, as at the start) is the most that the connections may ask for: a slow link, whose segments take longer than
+/// that, needs nothing of it.
 const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 /// What a window that finds its own size begins with.
@@ -320,7 +321,7 @@ impl AutoClamp {
             let surplus = Gain((SURPLUS.0.saturating_add(reserve)).min(MOST_SURPLUS));
             let target = product + surplus.of(product) + self.bunching.extra() / 2;
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
-            let each = (EACH * self.connections * self.mss).min(carried + SURPLUS.of(carried));
+            let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));
             self.window = target.max(each).clamp(FLOOR * self.mss, MAX_WINDOW);
         }
     }
