@@ -125,6 +125,8 @@ pub struct AutoClamp {
     recent: RecentMax<u64, RECENT>,
     /// How many connections share the window.
     connections: u64,
+    /// It is larger than the path asks for, for their sake.
+    at_least: bool,
 }
 
 /// What the window does.
@@ -180,6 +182,7 @@ impl AutoClamp {
             phase: Phase::Follow,
             recent: RecentMax::new(),
             connections: 1,
+            at_least: false,
         }
     }
 
@@ -295,7 +298,8 @@ impl AutoClamp {
             }
             return;
         }
-        self.longer = if least > scaled(min_rtt, LONGER) { self.longer + 1 } else { 0 };
+        // A window that is larger than the product has a queue, which says nothing of the path.
+        self.longer = if least > scaled(min_rtt, LONGER) && !self.at_least { self.longer + 1 } else { 0 };
         let shortest = self.shortest.get().unwrap_or(min_rtt);
         let interval = if min_rtt > scaled(shortest, SAME) {
             CONFIRM_DOUBTED.max(min_rtt * DOUBTED_ROUND_TRIPS)
@@ -322,7 +326,9 @@ impl AutoClamp {
             let target = product + surplus.of(product) + self.bunching.extra() / 2;
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
             let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));
-            self.window = target.max(each).clamp(FLOOR * self.mss, MAX_WINDOW);
+            let least = each.max(FLOOR * self.mss);
+            self.at_least = target < least;
+            self.window = target.max(least).min(MAX_WINDOW);
         }
     }
 

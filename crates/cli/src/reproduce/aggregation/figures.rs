@@ -93,7 +93,7 @@ fn rows(
     flows: &[(&str, &str, Hue)],
     quantities: &[Quantity],
 ) -> Figure {
-    let mut figure = Figure::new(title).columns(cases.len()).share_y(Share::Row);
+    let mut figure = Figure::new(title).columns(cases.len()).share_x(Share::All).share_y(Share::Row);
     for &(of, label, unit) in quantities {
         if cases.iter().any(|case| curve(records, case, of, flows[0].0).is_none()) {
             continue; // live, what the gateway has in flight is not known
