@@ -241,6 +241,9 @@ impl AutoClamp {
             Expectation { bandwidth: rate.bits_per_sec(), window: self.window, round: self.path.rounds() };
         self.bunching.on_ack(now, bytes, path);
         if self.path.round_ended() {
+            // A bunch lasts no longer than a round trip. Over more of them, a bandwidth that is a little less than the
+            // link's would look like one that never ends, as large as the window, which then is twice what it should be.
+            self.bunching.restart(now);
             self.on_round(now, min_rtt);
         }
         self.follow();
