@@ -351,8 +351,10 @@ impl Host {
         back
     }
 
+    /// By the shortest round trip: the smoothed one remembers what a queue or an outage was long after the link is faster
+    /// again, and would keep back what the acknowledgments let out.
     fn pace(&mut self) {
-        self.pacer.set_rate(self.window.pace(self.mss, self.rtt.srtt()));
+        self.pacer.set_rate(self.window.pace(self.mss, self.rtt.min_rtt().or(self.rtt.srtt())));
     }
 
     /// The retransmission timer runs while something is in flight, or the link is being probed.
