@@ -127,6 +127,8 @@ pub struct AutoClamp {
     recent: RecentMax<u64, RECENT>,
     /// How many connections share the window.
     connections: u64,
+    /// The first window.
+    initial: u64,
     /// It is larger than the path asks for, for their sake.
     at_least: bool,
 }
@@ -185,6 +187,7 @@ impl AutoClamp {
             phase: Phase::Follow,
             recent: RecentMax::new(),
             connections: 1,
+            initial: initial.max(FLOOR * u64::from(mss)),
             at_least: false,
         }
     }
@@ -295,8 +298,10 @@ impl AutoClamp {
             let rate = self.path.bandwidth().map_or(0, BitRate::bits_per_sec);
             let grows = rate > Gain(1250).of(self.best);
             self.best = self.best.max(rate);
-            // A sender that cannot use all of the window may have filled the link all the same.
-            let used = limited || delivered.saturating_mul(2) > self.window;
+            // A sender that cannot use all of the window may have filled the link all the same. (Not if it never needed
+            // more than the first one: a short answer says nothing of the link.)
+            let filled = self.window > self.initial && delivered.saturating_mul(2) > self.window;
+            let used = limited || filled;
             if used && mean > scaled(min_rtt, FULL) {
                 self.starting = false;
             } else if limited {

@@ -325,6 +325,16 @@ fn clamp() -> impl Strategy<Value = Option<Clamp>> {
     ]
 }
 
+/// The second of the two segments that F-RTO sends is lost, too, before a round trip was ever measured: nothing is on its
+/// way that could answer.
+#[test]
+fn a_loss_after_a_timeout_does_not_end_an_aggregated_stream() {
+    let faults = Faults { state: 2_978_657_173_670_038_134, loss: 62, reorder: 7, duplicate: 15 };
+    let mut world = World::aggregating([0, 0], [42_000, 60_000], faults, Some(Clamp::Auto));
+    assert!(world.run(|_| ()), "stuck at {}: {:#?}", world.now, world.gateway.flows().collect::<Vec<_>>());
+    world.check_bytes();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]

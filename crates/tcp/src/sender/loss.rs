@@ -77,6 +77,18 @@ impl Sender {
         if self.board.lost() > 0 && matches!(self.state, State::Open) {
             self.on_loss_found(now);
         }
+        self.end_unanswered_f_rto(now);
+    }
+
+    /// What F-RTO has sent is lost, too: no answer will come that says what the timeout was, and a governor has no
+    /// timer of this connection's where nothing of it is on its way.
+    fn end_unanswered_f_rto(&mut self, now: Time) {
+        let (mss, in_flight, una) = (u64::from(self.mss), self.board.in_flight(), self.una);
+        let State::Loss { end, f_rto } = &mut self.state else { return };
+        let end = *end;
+        if f_rto.take_if(|f_rto| f_rto.allowance < mss && in_flight == 0).is_some() {
+            self.mark_lost(now, una, end.max(una));
+        }
     }
 
     /// RACK: what was sent long enough before something delivered is lost.
