@@ -2,7 +2,7 @@ mod acknowledging;
 mod governed;
 mod uploading;
 
-use crate::aggregate::{LinkLost, Upload};
+use crate::aggregate::Upload;
 use crate::end::{End, Side};
 use crate::handshake::{Agreed, Handshake};
 use crate::path_tail::EmulatedHost;
@@ -15,11 +15,10 @@ use arrayvec::ArrayVec;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
-use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{
-    Ack, AckPolicy, Governor, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig,
-};
-use shorthaul_types::{Bytes, Deadline, FlowKey, PortId, Seed, Time};
+use governed::{governed_by_aggregate, is_governed};
+use shorthaul_congestion::ControlParams;
+use shorthaul_tcp::{Ack, AckPolicy, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig};
+use shorthaul_types::{Deadline, FlowKey, PortId, Seed, Time};
 use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch};
 
 /// Segments that one flow sends before another has its turn.
@@ -283,7 +282,7 @@ impl SplitFlow {
         {
             emulated.forget_early();
         }
-        let segment = Segment {
+        let taken = Segment {
             offset,
             payload: segment.payload.clone(),
             fin: header.flags.contains(TcpFlags::FIN),
@@ -291,8 +290,8 @@ impl SplitFlow {
             timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
         };
         let before = receiver.data_end();
-        let end = segment.offset + segment.payload.len() as u64;
-        receiver.on_segment(now, segment, sender.queue_mut(), 2 * budget.window as usize);
+        let end = offset + segment.payload.len() as u64;
+        receiver.on_segment(now, taken, sender.queue_mut(), 2 * budget.window as usize);
         if let Some(gate) = gate {
             gate.on_received(receiver.data_end() - before);
         }
@@ -302,7 +301,7 @@ impl SplitFlow {
         if receiver.is_finished() {
             sender.finish();
         }
-        self.note_arrival(now, side, end);
+        self.note_arrival(now, side, end, segment);
     }
 
     /// The part of a segment from `side` that is about what the other end sent.
@@ -620,12 +619,6 @@ impl SplitFlow {
     }
 }
 
-/// Whether the end at `side` is a mobile host whose aggregate governs what the other end sends to it.
-fn is_governed(ends: &[End; 2], side: Side, config: &GatewayConfig) -> bool {
-    let at_edge = |side: Side| ends[side.index()].attachment == PortId(0);
-    config.aggregate.is_some() && at_edge(side) && !at_edge(side.other())
-}
-
 /// Whether there is memory for a segment of `size` bytes at `offset`, packet buffer counted, beside
 /// `queued` bytes in order. What came early makes room for what is in order, as it was never
 /// acknowledged (RFC 2018 §8); what finds no room is sent again. A segment in order always fits into
@@ -645,18 +638,6 @@ fn make_room(receiver: &mut Receiver, queued: usize, offset: u64, size: usize, b
     }
     receiver.discard();
     true
-}
-
-/// A sender whose window, pacing and retransmission timer are those of its mobile host's aggregate.
-fn governed_by_aggregate(sender: SenderConfig, params: ControlParams) -> SenderConfig {
-    SenderConfig {
-        control: Algorithm::Fixed(Bytes(u64::MAX)).build(params),
-        arbiter: Box::new(LinkLost),
-        governor: Governor::shared(),
-        pacing: false,
-        idle_restart: false,
-        ..sender
-    }
 }
 
 impl Direction {

@@ -4,7 +4,7 @@ use crate::aggregate::{Landing, Uplink, Upload};
 use crate::end::Side;
 use alloc::boxed::Box;
 use shorthaul_types::Time;
-use shorthaul_wire::TcpHeader;
+use shorthaul_wire::{TcpHeader, TcpSegment};
 
 impl SplitFlow {
     /// What the mobile host sends is limited from now on. Since `syn_ack_at` it knows of the first window.
@@ -29,12 +29,15 @@ impl SplitFlow {
     }
 
     /// A segment from `side` that ends at `end` was taken.
-    pub(super) fn note_arrival(&mut self, now: Time, side: Side, end: u64) {
-        let receiver = &self.directions[side.index()].receiver;
+    pub(super) fn note_arrival(&mut self, now: Time, side: Side, end: u64, segment: &TcpSegment) {
+        let Direction { receiver, sender, .. } = &self.directions[side.index()];
+        let length = segment.payload.len();
+        let piece = segment.gso_size.map_or(length, |size| usize::from(size.get()));
+        let full = piece > sender.mss() as usize / 2 && length.is_multiple_of(piece);
         let arrived = receiver.data_end() + receiver.early();
         let echo = self.ends[side.index()].ts_ecr.filter(|_| self.agreed.timestamps);
         if let Some(upload) = self.upload_of(side) {
-            upload.on_segment(now, Landing { end, arrived, echo });
+            upload.on_segment(now, Landing { end, arrived, echo, full });
         }
     }
 

@@ -2,10 +2,10 @@
 //! unmodified.
 mod world;
 
-use shorthaul_link::{LossModel, Rate};
+use shorthaul_link::{GprsPhone, GprsRadio, LinkConfig, LossModel, Rate};
 use shorthaul_proxy::UplinkWindow::{self, Auto, None};
 use shorthaul_tcp::{ConnectionConfig, Profile};
-use shorthaul_types::{Bytes, Time};
+use shorthaul_types::{BitRate, Bytes, Time};
 use std::time::Duration;
 use world::{World, bbr, cubic, link, mbit};
 
@@ -142,11 +142,8 @@ fn what_is_lost_is_found_by_duplicate_acknowledgments() {
     }
 }
 
-fn link_with_loss(probability: f64) -> shorthaul_link::LinkConfig {
-    shorthaul_link::LinkConfig {
-        loss: LossModel::Bernoulli { probability },
-        ..link(Rate::Fixed(mbit(10.0)), 30)
-    }
+fn link_with_loss(probability: f64) -> LinkConfig {
+    LinkConfig { loss: LossModel::Bernoulli { probability }, ..link(Rate::Fixed(mbit(10.0)), 30) }
 }
 
 #[test]
@@ -186,4 +183,20 @@ fn a_fixed_window_is_what_all_uploads_share() {
     let world = bulk(4, UplinkWindow::Fixed(Bytes(60_000)), cubic());
     assert!(world.in_flight() < 60_000 + 5 * 1448, "{}", world.in_flight());
     assert!(world.used(3.0, 20.0, mbit(10.0)) > 0.95);
+}
+
+#[test]
+fn over_gprs_a_phone_has_a_few_segments_on_their_way() {
+    let up = LinkConfig::gprs_uplink(GprsPhone::ThreePlusOne, GprsRadio::Ideal);
+    let rate = BitRate::from_bytes_per_sec(1_400);
+    let measured = [Auto, None].map(|uplink| {
+        let mut world = World::new(up.clone(), uplink, cubic());
+        world.upload(FOREVER);
+        world.run(260.0);
+        (world.used(60.0, 260.0, rate), world.wait_p95(60.0, 260.0))
+    });
+    println!("{measured:?}");
+    let [(used, wait), (_, before)] = measured;
+    assert!(used > 0.95, "{used} of the link is used");
+    assert!(wait < 0.8 * before, "95 % wait {wait} ms at most, without a limit {before}");
 }

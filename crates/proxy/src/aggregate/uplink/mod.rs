@@ -25,8 +25,8 @@ use shorthaul_types::Time;
 const FIRST_SEGMENTS: u64 = 10;
 /// No connection has less: with it, three duplicate acknowledgments follow a loss (RFC 5681 §3.2).
 const LEAST_SEGMENTS: u64 = 4;
-/// Silent for longer than two round trips and this, an upload pauses: what it was invited to send before says nothing
-/// of the link.
+/// Silent for longer than two round trips and this, an upload may pause: what it was invited to send before then says
+/// nothing of the link.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The round trip of a host of which nothing is known, for that purpose.
 const UNKNOWN: Duration = Duration::from_secs(1);
@@ -167,10 +167,17 @@ impl Uplink {
         2 * self.rtt + PAUSE
     }
 
+    /// An upload begins: what is known of the round trip holds for it too.
+    pub fn join(&self, upload: &mut Upload) {
+        if self.rtt != UNKNOWN {
+            upload.expect(self.patience(), self.rtt);
+        }
+    }
+
     /// Something of an upload has arrived.
     pub fn on_arrival(&mut self, now: Time, arrival: &Arrival, upload: &mut Upload) {
-        let Arrival { bytes, sent_at, rtt, used_up } = *arrival;
-        let paused = now.saturating_since(self.arrived_at) > self.patience();
+        let Arrival { bytes, sent_at, rtt, used_up, resumed } = *arrival;
+        let paused = resumed && now.saturating_since(self.arrived_at) > self.patience();
         self.arrived_at = now;
         if paused {
             (self.flight, self.flight_shared) = (0, 0);

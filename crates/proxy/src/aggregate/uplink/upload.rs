@@ -12,6 +12,9 @@ const PARTS: u32 = 32;
 /// A sender whose room is smaller than this part of its window uses it up.
 const LITTLE: u64 = 4;
 
+/// For so long a link of which nothing is known may need for a segment.
+const STALL: Duration = Duration::from_secs(10);
+
 /// A right edge that its sender was told.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
@@ -37,6 +40,8 @@ pub(crate) struct Arrival {
     pub rtt: Option<Duration>,
     /// Its sender had been told of hardly any more room.
     pub used_up: bool,
+    /// Its sender had paused before.
+    pub resumed: bool,
 }
 
 /// Where a segment lies, and what it brings.
@@ -48,6 +53,8 @@ pub(crate) struct Landing {
     pub arrived: u64,
     /// The timestamp that it echoes.
     pub echo: Option<u32>,
+    /// It is as long as it can be, so that more is likely to follow.
+    pub full: bool,
 }
 
 /// The direction of a connection that a mobile host sends.
@@ -71,6 +78,10 @@ pub(crate) struct Upload {
     highest: u64,
     arrived: u64,
     arrived_at: Time,
+    /// More was likely to follow then.
+    more: bool,
+    /// The longest time of late between two segments of which the first was full.
+    gap: Duration,
     /// When it last sent something after a pause: what it was told before says nothing.
     resumed_at: Time,
     /// After a silence of this length it has paused.
@@ -104,8 +115,10 @@ impl Upload {
             highest: 1,
             arrived: 1,
             arrived_at: at,
+            more: false,
+            gap: Duration::ZERO,
             resumed_at: Time::ZERO,
-            patience: Duration::from_secs(2),
+            patience: STALL,
             spacing: Duration::ZERO,
             news: None,
             allotment: edge.saturating_sub(1),
@@ -156,16 +169,20 @@ impl Upload {
 
     /// A segment has come.
     pub fn on_segment(&mut self, now: Time, landing: Landing) {
-        let Landing { end, arrived, echo } = landing;
+        let Landing { end, arrived, echo, full } = landing;
         let bytes = arrived.saturating_sub(self.arrived);
         self.arrived = self.arrived.max(arrived);
         if bytes == 0 {
             return;
         }
-        if now.saturating_since(self.arrived_at) > self.patience {
+        let resumed = self.has_paused(now);
+        if resumed {
             self.resumed_at = now;
+        } else if self.more {
+            self.gap = now.saturating_since(self.arrived_at).max(self.gap * 7 / 8);
         }
         self.arrived_at = now;
+        self.more = full;
         let is_new = end > self.highest;
         let invited = is_new.then(|| self.invited_at(end)).flatten();
         self.highest = self.highest.max(end);
@@ -181,8 +198,17 @@ impl Upload {
             sent_at,
             rtt: is_sample.then(|| now.saturating_since(sent_at)),
             used_up: is_new && room <= self.allotment / LITTLE,
+            resumed: resumed || self.news.is_some_and(|news| news.resumed),
         };
         self.news = Some(news);
+    }
+
+    /// Whether it was silent for so long that it had nothing to send, or the link carried nothing. A segment that was not
+    /// full was the last; after a full one the link may just be slow, unless it never was that slow.
+    fn has_paused(&self, now: Time) -> bool {
+        let silent = now.saturating_since(self.arrived_at);
+        let slow = if self.gap.is_zero() { STALL } else { 4 * self.gap };
+        silent > self.patience && (!self.more || silent > slow)
     }
 
     /// When its sender was told of room up to `end`, or a little earlier.
@@ -230,7 +256,7 @@ impl Upload {
     /// How much of the window it needs: all that it can get, if it uses up what it has; or as much as a slow start may
     /// come to, from what came in this round trip and the last; `None` if it pauses.
     pub fn need(&self, now: Time) -> Option<u64> {
-        if now.saturating_since(self.arrived_at) > self.patience {
+        if self.has_paused(now) {
             return None;
         }
         let grown = (2 * self.counted.max(self.counted_before)).max(self.burst + self.counted);
@@ -277,7 +303,7 @@ mod tests {
     const MS: fn(u64) -> Time = Time::from_millis;
 
     fn landing(end: u64, echo: Option<u32>) -> Landing {
-        Landing { end, arrived: end, echo }
+        Landing { end, arrived: end, echo, full: true }
     }
 
     #[test]
@@ -315,7 +341,7 @@ mod tests {
     #[test]
     fn what_was_told_before_a_pause_is_no_sample() {
         let mut upload = Upload::new(MS(0), 10_001, Some(7), 10_000);
-        upload.on_segment(MS(40), landing(1001, Some(7)));
+        upload.on_segment(MS(40), Landing { full: false, ..landing(1001, Some(7)) });
         upload.expect(Duration::from_millis(100), Duration::from_millis(40));
         upload.on_told(MS(41), 11_001, Some(8));
         upload.on_segment(MS(5000), landing(2001, Some(8)));
@@ -323,6 +349,19 @@ mod tests {
         upload.on_told(MS(5001), 12_001, Some(9));
         upload.on_segment(MS(5041), landing(3001, Some(9)));
         assert_eq!(upload.take_news().unwrap().rtt, Some(Duration::from_millis(40)));
+    }
+
+    #[test]
+    fn a_slow_link_is_no_pause_and_a_stall_is() {
+        let mut upload = Upload::new(MS(0), 20_001, None, 20_000);
+        upload.expect(Duration::from_millis(100), Duration::from_millis(40));
+        for i in 1..5 {
+            upload.on_segment(MS(1000 * i), landing(1 + i * 1000, None));
+            assert_eq!(upload.take_news().unwrap().resumed, i == 1, "at {i} s");
+        }
+        assert!(upload.need(MS(6000)).is_some() && upload.need(MS(9000)).is_none());
+        upload.on_segment(MS(9000), landing(5001, None));
+        assert!(upload.take_news().unwrap().resumed);
     }
 
     #[test]
@@ -358,7 +397,7 @@ mod tests {
         let mut upload = Upload::new(MS(0), 10_001, None, 10_000);
         assert!(upload.count(MS(1), 3000, false), "it begins");
         assert!(!upload.count(MS(1), 1000, false));
-        upload.on_segment(MS(1), landing(4001, None));
+        upload.on_segment(MS(1), Landing { full: false, ..landing(4001, None) });
         assert_eq!(upload.need(MS(2)), Some(14_000), "after ten segments at once");
         upload.expect(Duration::from_millis(100), Duration::from_millis(40));
         assert!(upload.count(MS(3), 1000, true));
