@@ -15,7 +15,7 @@ use shorthaul_lab::Privilege;
 use shorthaul_report::{Manifest, Terminal};
 use shorthaul_types::Seed;
 
-use cell::{CELLS, Cell};
+use cell::{Buffers, CELLS, Cell, Setting};
 use chain::Way;
 use show::Measured;
 
@@ -42,6 +42,10 @@ pub struct Args {
     /// How long a transfer is to take by way of two relays; it takes longer directly
     #[arg(long, value_name = "TIME", default_value = "12s", value_parser = shorthaul_types::parse_duration)]
     aim: std::time::Duration,
+    /// What each of our relays may hold: `planned` (what the planner advises), `kernel` (what the kernel's own tuning
+    /// comes to, as netcat has it), or a size
+    #[arg(long, value_name = "SIZE", default_value = "planned")]
+    buffer: Buffers,
     /// Seed of what the links lose
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -64,6 +68,7 @@ pub fn run(args: &Args) -> Result<()> {
     if ways.len() < Way::ALL.len() {
         eprintln!("netcat is not measured: it is not installed (`nc`, of netcat-openbsd)");
     }
+    let setting = Setting { congestion: args.congestion.clone(), aim: args.aim, buffers: args.buffer };
     let started = Instant::now();
     let total = cells.len() * ways.len() * args.repeats as usize;
     let waiting = Mutex::new(cells.iter().enumerate().collect::<Vec<_>>());
@@ -74,11 +79,11 @@ pub fn run(args: &Args) -> Result<()> {
                 loop {
                     let next = waiting.lock().map(|mut waiting| waiting.pop()).unwrap_or_default();
                     let Some((number, cell)) = next else { break };
-                    let mut results = Measured::new(*cell, &args.congestion, args.aim);
+                    let mut results = Measured::new(*cell, &setting);
                     for repeat in 0..args.repeats {
                         let seed = Seed(args.seed).derive(&cell.name()).derive(&repeat.to_string());
                         for way in &ways {
-                            let result = cell.transfer(*way, &args.congestion, args.aim, seed);
+                            let result = cell.transfer(*way, &setting, seed);
                             if let Ok(mut done) = done.lock() {
                                 *done += 1;
                                 let said = match &result {

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! product = rate · min_rtt        window = (1.2 + headroom · variation) · product + ½ bunching
+//! at least              2 segments a connection, or twice what the link carries in min_rtt + 200 ms if that is less
 //! ```
 //! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `bunching`
 //! what acknowledgments deliver at a time beyond the rate: links that gather acknowledgments, or serve a phone
@@ -15,14 +16,21 @@
 //! No phase of probing is needed: the surplus that keeps the link busy is the probe. When the link's rate falls,
 //! deliveries slow down at once, and the window follows within a round trip of the empty link.
 //!
+//! A receiver that has a single segment may keep its acknowledgment for a while, which looks like a slow link. Where
+//! many connections share a small window, each has only one on its way, all wait so, and the rate that results asks for
+//! no larger window. Hence the two for each.
+//!
 //! Whether a long round trip is a queue or a longer path (after a handover), no arithmetic can tell. So now and
 //! then, and when round trips stay long although the window has followed, the window is drained for two round
-//! trips: what is measured then is the path's own.
+//! trips: what is measured then is the path's own. If that is longer than before, it may still be that the link has just
+//! then stood still, so a few more are waited for; and what was taken for a longer path is soon put to the test again, with
+//! the window of the shorter one, for a window that follows a delay of its own making never ends it.
 use core::time::Duration;
 
 use shorthaul_types::{BitRate, Time};
 
 use crate::ack_aggregation::{AckAggregation, Expectation};
+use crate::min_filter::MinFilter;
 use crate::rate_variation::RateVariation;
 use crate::recent_max::RecentMax;
 use crate::volume::{self, Gain};
@@ -45,6 +53,17 @@ const MEMORY: Duration = Duration::from_secs(3600);
 const CONFIRM_EVERY: Duration = Duration::from_secs(10);
 /// The same in round trips: draining costs about half a round trip of the link's time.
 const CONFIRM_ROUND_TRIPS: u32 = 60;
+/// How long the shortest round trip is remembered that a longer path was seen after: until then, the longer one is in
+/// doubt, …
+const DOUBT: Duration = Duration::from_secs(60);
+/// … and confirmed so often, …
+const CONFIRM_DOUBTED: Duration = Duration::from_secs(2);
+/// … or after so many round trips.
+const DOUBTED_ROUND_TRIPS: u32 = 16;
+/// The rounds of a drained window before its round trips are the path's own, …
+const DRAIN_ROUNDS: u32 = 2;
+/// … and how many more there are if they are longer than before.
+const MORE_ROUNDS: u32 = 4;
 /// A round-trip time that is not longer than the shortest by more than this confirms it.
 const SAME: Gain = Gain(1125);
 /// Round-trip times that stay above so much of the shortest one for several rounds, although the window
@@ -56,8 +75,16 @@ const RECENT: usize = 4;
 /// A round in which every round-trip time was so much longer than the shortest: the link has become slower, and earlier
 /// rates are not its own any more.
 const FALLEN: Gain = Gain(4000);
-/// The window never falls below so many segments, or delayed acknowledgments stop the clock.
+/// The window never falls below so many segments, or delayed acknowledgments stop the clock; …
 const FLOOR: u64 = 4;
+/// … and not below so many for each connection: a receiver acknowledges every second segment at once
+/// (RFC 5681 §4.2), and a single one when it likes, …
+const EACH: u64 = 2;
+/// … within this time, as a rule (RFC 8985 §7.2, WCDelAckT). A rate that was measured while connections waited for
+/// that is not the link's, and a window that follows it proves it right. Twice what is carried in this time (so that it
+/// doubles, as at the start) is the most that the connections may ask for: a slow link, whose segments take longer than
+/// that, needs nothing of it.
+const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 /// What a window that finds its own size begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +102,8 @@ pub struct AutoClampConfig {
 #[derive(Clone, Debug)]
 pub struct AutoClamp {
     path: PathEstimate,
+    /// The shortest round trip of late, of whichever path.
+    shortest: MinFilter,
     headroom: u32,
     variation: RateVariation,
     bunching: AckAggregation,
@@ -94,6 +123,10 @@ pub struct AutoClamp {
     phase: Phase,
     /// The rates of the last rounds.
     recent: RecentMax<u64, RECENT>,
+    /// How many connections share the window.
+    connections: u64,
+    /// It is larger than the path asks for, for their sake.
+    at_least: bool,
 }
 
 /// What the window does.
@@ -102,7 +135,7 @@ enum Phase {
     /// It follows the product.
     Follow,
     /// It is small, until the queue must have drained: then round-trip times are the path's own.
-    Drain { rounds: u32, before: u64 },
+    Drain { rounds: u32, before: u64, least: Option<Duration> },
     /// It is what it was before it was drained, until the rates are those of this window again.
     Refill { rounds: u32 },
 }
@@ -133,6 +166,7 @@ impl AutoClamp {
         let AutoClampConfig { mss, initial, headroom } = config;
         AutoClamp {
             path: PathEstimate::new(now, MEMORY),
+            shortest: MinFilter::default(),
             headroom,
             variation: RateVariation::default(),
             bunching: AckAggregation::new(now),
@@ -147,7 +181,14 @@ impl AutoClamp {
             confirmed_at: now,
             phase: Phase::Follow,
             recent: RecentMax::new(),
+            connections: 1,
+            at_least: false,
         }
+    }
+
+    /// So many connections, of those that share the window, have something to send or on its way.
+    pub fn set_connections(&mut self, connections: usize) {
+        self.connections = connections as u64;
     }
 
     /// What the path is known to be like.
@@ -190,6 +231,7 @@ impl AutoClamp {
         self.path.on_delivery(delivery);
         if let Some(rtt) = rtt {
             self.round.add(rtt);
+            self.shortest.update(now, rtt, DOUBT);
             if known.is_none_or(|known| rtt <= scaled(known, SAME)) {
                 self.confirmed_at = now;
             }
@@ -199,6 +241,9 @@ impl AutoClamp {
             Expectation { bandwidth: rate.bits_per_sec(), window: self.window, round: self.path.rounds() };
         self.bunching.on_ack(now, bytes, path);
         if self.path.round_ended() {
+            // A bunch lasts no longer than a round trip. Over more of them, a bandwidth that is a little less than the
+            // link's would look like one that never ends, as large as the window, which then is twice what it should be.
+            self.bunching.restart(now);
             self.on_round(now, min_rtt);
         }
         self.follow();
@@ -214,16 +259,26 @@ impl AutoClamp {
         }
         match &mut self.phase {
             Phase::Follow => {}
-            Phase::Drain { rounds, .. } | Phase::Refill { rounds } if *rounds > 1 => {
+            Phase::Refill { rounds } if *rounds > 1 => {
                 *rounds -= 1;
                 return;
             }
             Phase::Refill { .. } => self.phase = Phase::Follow,
-            Phase::Drain { before, .. } => {
+            Phase::Drain { rounds, before, least: found } => {
+                *rounds += 1;
+                if *rounds < DRAIN_ROUNDS {
+                    return;
+                }
+                let least = found.map_or(least, |found| found.min(least));
+                *found = Some(least);
+                let same = least <= scaled(min_rtt, SAME);
+                if !same && *rounds < DRAIN_ROUNDS + MORE_ROUNDS {
+                    return;
+                }
                 self.window = *before;
                 self.phase = Phase::Refill { rounds: 2 };
                 self.confirmed_at = now;
-                if least > scaled(min_rtt, SAME) {
+                if !same {
                     self.path.relearn(now, least);
                     // Of a path that is much longer, nothing is known.
                     self.starting = least > scaled(min_rtt, LONGER);
@@ -246,12 +301,19 @@ impl AutoClamp {
             }
             return;
         }
-        self.longer = if least > scaled(min_rtt, LONGER) { self.longer + 1 } else { 0 };
-        let interval = CONFIRM_EVERY.max(min_rtt * CONFIRM_ROUND_TRIPS);
+        // A window that is larger than the product has a queue, which says nothing of the path.
+        self.longer = if least > scaled(min_rtt, LONGER) && !self.at_least { self.longer + 1 } else { 0 };
+        let shortest = self.shortest.get().unwrap_or(min_rtt);
+        let interval = if min_rtt > scaled(shortest, SAME) {
+            CONFIRM_DOUBTED.max(min_rtt * DOUBTED_ROUND_TRIPS)
+        } else {
+            CONFIRM_EVERY.max(min_rtt * CONFIRM_ROUND_TRIPS)
+        };
         if self.longer >= LONGER_ROUNDS || now.saturating_since(self.confirmed_at) >= interval {
             self.longer = 0;
-            self.phase = Phase::Drain { rounds: 2, before: self.window };
-            let product = self.path.product().map_or(0, |product| product.0);
+            self.phase = Phase::Drain { rounds: 0, before: self.window, least: None };
+            let rate = self.path.bandwidth().map_or(0, BitRate::bits_per_sec);
+            let product = volume::in_time(rate, min_rtt.min(shortest));
             self.window = (product * 3 / 4).min(self.window).max(FLOOR * self.mss);
         }
     }
@@ -265,7 +327,11 @@ impl AutoClamp {
             let reserve = Gain(self.headroom).of(u64::from(self.variation.get().0)) as u32;
             let surplus = Gain((SURPLUS.0.saturating_add(reserve)).min(MOST_SURPLUS));
             let target = product + surplus.of(product) + self.bunching.extra() / 2;
-            self.window = target.clamp(FLOOR * self.mss, MAX_WINDOW);
+            let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
+            let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));
+            let least = each.max(FLOOR * self.mss);
+            self.at_least = target < least;
+            self.window = target.max(least).min(MAX_WINDOW);
         }
     }
 

@@ -1,5 +1,5 @@
 use crate::error::LabError;
-use crate::plan::{HostPlan, InterfacePlan};
+use crate::plan::{HostPlan, InterfacePlan, RoutePlan};
 use crate::privilege;
 use crate::sys::namespace::{self, Kind};
 use crate::sys::netlink::Netlink;
@@ -200,8 +200,8 @@ impl Host {
             netlink.set_up(index)?;
             netlink.add_address(index, V4[0].into(), 30)?;
             netlink.add_address(index, V6[0].into(), 64)?;
-            netlink.add_route(guest.v4.into(), 32, V4[1].into())?;
-            netlink.add_route(guest.v6.into(), 128, V6[1].into())?;
+            netlink.add_route(guest.v4.into(), 32, V4[1].into(), None)?;
+            netlink.add_route(guest.v6.into(), 128, V6[1].into(), None)?;
             Ok(tun)
         };
         self.run(make).map_err(LabError::host(self.name(), "attaching a TUN device"))
@@ -211,7 +211,9 @@ impl Host {
     pub(crate) fn add_routes(&self) -> Result<(), LabError> {
         let add = || {
             let netlink = Netlink::open()?;
-            self.0.plan.routes.iter().try_for_each(|r| netlink.add_route(r.network, r.prefix_len, r.via))
+            let plan = &self.0.plan;
+            let add = |r: &RoutePlan| netlink.add_route(r.network, r.prefix_len, r.via, plan.initial_window);
+            plan.routes.iter().try_for_each(add)
         };
         self.run(add).map_err(LabError::host(self.name(), "adding its routes"))
     }

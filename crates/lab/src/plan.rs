@@ -30,6 +30,8 @@ pub struct HostPlan {
     pub routes: Vec<RoutePlan>,
     /// Whether it forwards packets.
     pub forwards: bool,
+    /// The initial window on these routes, in segments, if it is not the kernel's own.
+    pub initial_window: Option<u32>,
 }
 
 /// One end of a link.
@@ -143,6 +145,7 @@ impl Plan {
         for (host, description) in topology.hosts.values().enumerate() {
             let forwards = description.forward.unwrap_or(hosts[host].interfaces.len() > 1);
             hosts[host].forwards = forwards;
+            hosts[host].initial_window = description.initial_window;
         }
         for host in 0..hosts.len() {
             hosts[host].routes = routes(&hosts, host);
@@ -178,7 +181,13 @@ impl Plan {
 
 impl HostPlan {
     fn named(name: &str) -> Self {
-        HostPlan { name: name.to_owned(), interfaces: Vec::new(), routes: Vec::new(), forwards: false }
+        HostPlan {
+            name: name.to_owned(),
+            interfaces: Vec::new(),
+            routes: Vec::new(),
+            forwards: false,
+            initial_window: None,
+        }
     }
 }
 

@@ -51,6 +51,9 @@ pub struct HostDescription {
     pub run: Vec<String>,
     /// Whether it forwards packets; `None` means if it has more than one link.
     pub forward: Option<bool>,
+    /// The initial window of its connections, in segments, to hosts that are not its neighbours; `None` is the
+    /// kernel's own, 10.
+    pub initial_window: Option<u32>,
 }
 
 impl HostDescription {

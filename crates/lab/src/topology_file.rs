@@ -84,6 +84,7 @@ struct HostSection {
     #[serde(default)]
     run: Vec<String>,
     forward: Option<bool>,
+    initial_window: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -165,6 +166,7 @@ impl Topology {
     /// forward = true                          # automatic with more than one link
     /// [hosts.server]
     /// run = ["iperf3 -s"]                     # shell commands, from start to end
+    /// initial_window = 2                      # segments; the kernel's 10 if left out
     ///
     /// [[links]]
     /// between = ["client", "gateway"]         # `up` goes from the first to the second, `down` back
@@ -298,6 +300,7 @@ impl From<HostSection> for HostDescription {
             sysctl: section.sysctl.into_iter().map(|(key, value)| (key, text(value))).collect(),
             run: section.run,
             forward: section.forward,
+            initial_window: section.initial_window,
         }
     }
 }

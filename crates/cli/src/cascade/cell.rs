@@ -1,13 +1,51 @@
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use shorthaul_lab::workload::{Amount, Sender, Transfer};
 use shorthaul_lab::{Lab, LinkDescription, Topology};
 use shorthaul_link::{LinkConfig, LossModel, QueueLimit, Rate};
-use shorthaul_planner::{Leg, Path, Relay, model};
+use shorthaul_planner::{Forecast, Leg, Path, Relay, model};
 use shorthaul_types::{BitRate, Bytes, Seed, format_duration};
 
 use super::chain::{Chain, Way};
+
+/// How the cells of a matrix are measured.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Congestion control of ends and relays.
+    pub congestion: String,
+    /// How long a transfer is to take by way of two relays.
+    pub aim: Duration,
+    /// What a relay may hold.
+    pub buffers: Buffers,
+}
+
+/// What a relay may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffers {
+    /// What the planner advises.
+    Planned,
+    /// What the kernel comes to by itself, in which the two legs often wait for each other.
+    Kernel,
+    /// So much.
+    Of(Bytes),
+}
+
+impl FromStr for Buffers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Buffers, String> {
+        match text {
+            "planned" => Ok(Buffers::Planned),
+            "kernel" => Ok(Buffers::Kernel),
+            size => size
+                .parse()
+                .map(Buffers::Of)
+                .map_err(|error| format!("{error}; or write `planned` or `kernel`")),
+        }
+    }
+}
 
 /// One path of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,11 +109,31 @@ impl Cell {
     }
 
     /// What the planner expects with so many relays.
-    pub fn forecast(&self, relays: usize, congestion: &str, aim: Duration) -> Option<BitRate> {
-        let model = model::by_name(congestion).ok()?;
-        let path = Path::evenly_split(&self.leg(), relays, Relay { buffer: None });
-        let transfer = shorthaul_planner::Transfer::new(self.size(aim));
-        Some(path.forecast(&*model, &transfer).ok()?.throughput())
+    pub fn forecast(&self, relays: usize, setting: &Setting) -> Option<BitRate> {
+        Some(self.planned(relays, setting)?.1.throughput())
+    }
+
+    /// The path with the relays' buffers, as far as they are known, and what the planner says of it.
+    fn planned(&self, relays: usize, setting: &Setting) -> Option<(Path, Forecast)> {
+        let model = model::by_name(&setting.congestion).ok()?;
+        let transfer = shorthaul_planner::Transfer::new(self.size(setting.aim));
+        let mut path = Path::evenly_split(&self.leg(), relays, Relay { buffer: None });
+        let free = path.forecast(&*model, &transfer).ok()?;
+        for (relay, advised) in path.relays.iter_mut().zip(&free.relays) {
+            relay.buffer = match setting.buffers {
+                Buffers::Planned => Some(advised.needed),
+                Buffers::Kernel => None,
+                Buffers::Of(size) => Some(size),
+            };
+        }
+        let forecast = path.forecast(&*model, &transfer).ok()?;
+        Some((path, forecast))
+    }
+
+    /// What each relay is told to hold, from the client's side on; `None` leaves it to the kernel.
+    fn buffers(&self, relays: usize, setting: &Setting) -> Vec<Option<Bytes>> {
+        let planned = self.planned(relays, setting);
+        planned.map_or(vec![None; relays], |(path, _)| path.relays.iter().map(|relay| relay.buffer).collect())
     }
 
     /// The chain of hosts: the round trip and the loss are shared by the legs.
@@ -111,21 +169,22 @@ impl Cell {
     }
 
     /// One transfer from the client to the server; the throughput until the last byte is there.
-    pub fn transfer(&self, way: Way, congestion: &str, aim: Duration, seed: Seed) -> Result<BitRate> {
-        let topology = self.topology(way.relays(), congestion, seed);
+    pub fn transfer(&self, way: Way, setting: &Setting, seed: Seed) -> Result<BitRate> {
+        let topology = self.topology(way.relays(), &setting.congestion, seed);
         let lab = Lab::start(&topology).context("this machine cannot emulate the path")?;
         let transfer = Transfer {
             sender: Sender::Client,
-            amount: Amount::Bytes(self.size(aim)),
-            limit: aim * 20,
+            amount: Amount::Bytes(self.size(setting.aim)),
+            limit: setting.aim * 20,
             seed,
             ..Transfer::default()
         }
-        .with_congestion(congestion);
+        .with_congestion(&setting.congestion);
+        let buffers = self.buffers(way.relays(), setting);
         let mut chain = Chain::default();
         let report = transfer
             .run_through(lab.host("client"), lab.host("server"), |server| {
-                chain.start(way, &lab, server, congestion)
+                chain.start(way, &lab, server, &setting.congestion, &buffers)
             })
             .with_context(|| format!("{} in {}", way.name(), format_duration(self.rtt())))?;
         Ok(report.throughput())

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use shorthaul_lab::{Host, Lab};
 use shorthaul_scenario::Forward;
+use shorthaul_types::Bytes;
 
 use crate::relay_process::{Relay, Settings};
 
@@ -58,13 +59,15 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Starts relays from the server's side on; where the client is to connect.
+    /// Starts relays from the server's side on, each with its buffer (the first is that next to the client); where the
+    /// client is to connect.
     pub fn start(
         &mut self,
         way: Way,
         lab: &Lab,
         server: SocketAddr,
         congestion: &str,
+        buffers: &[Option<Bytes>],
     ) -> io::Result<SocketAddr> {
         let mut target = server;
         for number in (1..=way.relays()).rev() {
@@ -74,7 +77,8 @@ impl Chain {
                 Way::Netcat => self.netcat(host, listen, target)?,
                 _ => {
                     let forward = Forward::AtOnce;
-                    let settings = Settings { listen, target, congestion, buffer: None, forward };
+                    let buffer = buffers.get(number - 1).copied().flatten();
+                    let settings = Settings { listen, target, congestion, buffer, forward };
                     self.ours.push(Relay::start(host, &settings)?);
                 }
             }

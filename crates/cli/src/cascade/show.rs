@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -7,22 +6,21 @@ use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series};
 use shorthaul_report::{Column, Csv, Field, Manifest, Table, Unit};
 use shorthaul_types::BitRate;
 
-use super::cell::Cell;
+use super::cell::{Cell, Setting};
 use super::chain::Way;
 
 /// What was measured of a cell.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub cell: Cell,
-    congestion: String,
-    aim: Duration,
+    setting: Setting,
     rates: BTreeMap<Way, Vec<BitRate>>,
     failures: usize,
 }
 
 impl Measured {
-    pub fn new(cell: Cell, congestion: &str, aim: Duration) -> Measured {
-        Measured { cell, congestion: congestion.into(), aim, rates: BTreeMap::new(), failures: 0 }
+    pub fn new(cell: Cell, setting: &Setting) -> Measured {
+        Measured { cell, setting: setting.clone(), rates: BTreeMap::new(), failures: 0 }
     }
 
     pub fn add(&mut self, way: Way, result: Result<BitRate>) {
@@ -51,7 +49,7 @@ impl Measured {
     }
 
     fn forecast(&self, way: Way) -> Option<f64> {
-        Some(self.cell.forecast(way.relays(), &self.congestion, self.aim)?.bits_per_sec() as f64)
+        Some(self.cell.forecast(way.relays(), &self.setting)?.bits_per_sec() as f64)
     }
 
     fn forecast_gain(&self, way: Way) -> Option<f64> {
@@ -140,7 +138,7 @@ pub fn json(measured: &[Measured], manifest: &Manifest) -> Value {
             };
             json!({
                 "rtt_ms": one.cell.rtt_ms, "mbit_s": one.cell.mbit, "loss_percent": one.cell.loss_percent,
-                "bytes": one.cell.size(one.aim).0, "congestion": one.congestion,
+                "bytes": one.cell.size(one.setting.aim).0, "congestion": one.setting.congestion,
                 "direct": of(Way::Direct), "one_relay": of(Way::OneRelay),
                 "two_relays": of(Way::TwoRelays), "netcat": of(Way::Netcat),
             })

@@ -12,6 +12,9 @@ use shorthaul_types::Seed;
 use super::scheme::{KernelScheme, available};
 use crate::gateway_process::Gateway;
 
+/// What a kernel begins with by itself, in segments.
+const LINUX_INITIAL_WINDOW: u32 = 10;
+
 /// A scenario's nodes and links, running.
 pub struct Network {
     gateways: Vec<(String, Gateway)>,
@@ -146,6 +149,8 @@ fn topology(scenario: &Scenario, names: &[String], seed: Seed) -> Result<Topolog
                 HostDescription {
                     congestion: Some(scheme.congestion.to_owned()),
                     sysctl: scheme.settings,
+                    initial_window: (scheme.initial_window != LINUX_INITIAL_WINDOW)
+                        .then_some(scheme.initial_window),
                     // A relay carries on what is meant for it, and routes the rest.
                     forward: Some(matches!(node.role, Role::Relay(_))),
                     ..HostDescription::default()

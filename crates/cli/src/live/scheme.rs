@@ -15,6 +15,8 @@ pub struct KernelScheme {
     pub paced: bool,
     /// What is set for the whole host.
     pub settings: BTreeMap<String, String>,
+    /// The initial window of the whole host, in segments.
+    pub initial_window: u32,
 }
 
 /// The congestion controls of this machine's kernel.
@@ -64,9 +66,6 @@ impl KernelScheme {
         if scheme.ack.is_some() {
             lacking.push("Linux itself decides when to acknowledge: leave `ack` out".into());
         }
-        if scheme.initial_window.unwrap_or(profile.initial_window) != 10 {
-            lacking.push("the initial window of Linux is 10 segments: leave `initial_window` out".into());
-        }
         if scheme.rto.is_some_and(|rto| rto != RttConfig::LINUX) {
             lacking.push("the kernel's retransmission timer is \"linux\" and no other".into());
         }
@@ -96,6 +95,7 @@ impl KernelScheme {
         Ok(KernelScheme {
             congestion,
             paced: scheme.pacing.unwrap_or(profile.pacing),
+            initial_window: scheme.initial_window.unwrap_or(profile.initial_window),
             settings: settings.map(|(key, value)| (format!("net.ipv4.{key}"), value)).into(),
         })
     }
@@ -120,11 +120,12 @@ mod tests {
             pacing: Some(false),
             sack: Some(false),
             f_rto: Some(false),
+            initial_window: Some(2),
             receive_buffer: Bytes(50_000),
             ..profile("sack-reno")
         };
         let made = KernelScheme::of(&scheme, &kernel()).unwrap();
-        assert_eq!((made.congestion, made.paced), ("reno", false));
+        assert_eq!((made.congestion, made.paced, made.initial_window), ("reno", false, 2));
         assert_eq!(made.settings["net.ipv4.tcp_sack"], "0");
         assert_eq!(made.settings["net.ipv4.tcp_timestamps"], "1");
         assert_eq!(made.settings["net.ipv4.tcp_frto"], "0");
@@ -134,9 +135,9 @@ mod tests {
 
     #[test]
     fn what_linux_lacks_is_said_all_at_once() {
-        let scheme = Scheme { mss: Some(1000), initial_window: Some(2), ..profile("newreno") };
+        let scheme = Scheme { mss: Some(1000), rto: Some(RttConfig::RFC6298), ..profile("newreno") };
         let lacking = KernelScheme::of(&scheme, &kernel()).unwrap_err().join("\n");
-        for word in ["`newreno`", "`sack-reno`", "`mss`", "`initial_window`"] {
+        for word in ["`newreno`", "`sack-reno`", "`mss`", "retransmission timer"] {
             assert!(lacking.contains(word), "{word}: {lacking}");
         }
         let lacking = KernelScheme::of(&profile("vegas"), &kernel()).unwrap_err().join("\n");

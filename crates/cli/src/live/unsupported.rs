@@ -114,9 +114,13 @@ fn between_kernels(scenario: &Scenario, flow: &Flow, available: &[String]) -> Ve
             let (own, host) = (KernelScheme::of(scheme, available), KernelScheme::of(of_host, available));
             match (own, host) {
                 (Err(lacking), _) => reasons.extend(lacking),
-                (Ok(own), Ok(host)) if own.settings != host.settings => reasons.push(
+                (Ok(own), Ok(host))
+                    if (&own.settings, own.initial_window) != (&host.settings, host.initial_window) =>
+                {
+                    reasons.push(
                     "connections of one host differ in congestion control and pacing only; everything else is the host's".into(),
-                ),
+                    );
+                }
                 _ => {}
             }
         }

@@ -1,16 +1,18 @@
 //! What "Using TCP Flow-Aggregation to Enhance Data Experience of Cellular Wireless Users" measured: Figures 1 to 4 (the
 //! link and the problem), 9 to 12 (the proxy), and the same proxy on links of today.
 //!
-//! Reading order: this file (which scenarios, how they are run), `measures` (numbers out of runs), `findings` (what the paper
-//! states, beside ours), `figures`, `modern` (links of today, in the simulator and live).
+//! Reading order: this file (which scenarios, how they are run), `kept` (live runs stay done), `measures` (numbers out of
+//! runs), `findings` (what the paper states, beside ours), `figures`, `modern` (links of today, in the simulator and live).
 mod figures;
 mod findings;
+mod kept;
 mod measures;
 mod modern;
 
 use crate::live::Bounds;
 use anyhow::Context as _;
 use indicatif::ProgressBar;
+use kept::Live;
 use serde_json::json;
 use shorthaul_report::{Column, Manifest, Page, Stated, Table, Terminal};
 use shorthaul_scenario::{Engine, Study};
@@ -30,9 +32,13 @@ pub(super) struct Args {
     /// Only scenarios whose name contains this, such as `fig11` or `modern`; repeat for several
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Links of today also on this machine's kernel, in real time: four minutes each
+    /// Also between this machine's kernels, in real time. Each run is kept in DIRECTORY/live when it is done; runs that are
+    /// there are not done again
     #[arg(long)]
     live: bool,
+    /// So many live runs over GPRS at once: they take an hour one after the other, and hardly any processor time
+    #[arg(long, default_value_t = 12, requires = "live")]
+    jobs: usize,
     /// Recorded links, too: a directory with pairs of NAME.down and NAME.up in mahimahi's format
     #[arg(long, value_name = "DIRECTORY")]
     traces: Option<PathBuf>,
@@ -52,6 +58,9 @@ const SCENARIOS: [(&str, &str); 8] = [
     ("fig12", include_str!("../../../../papers/aggregation/fig12.toml")),
 ];
 
+/// Those that are measured between kernels, too.
+const LIVE: [&str; 7] = ["fig2", "fig3", "fig4", "fig9", "fig10", "fig11", "fig12"];
+
 /// The runs of the scenarios, by name.
 type Runs = BTreeMap<&'static str, Vec<RunRecord>>;
 
@@ -59,11 +68,15 @@ type Runs = BTreeMap<&'static str, Vec<RunRecord>>;
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let wanted =
         |name: &str| args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()));
-    let mut runs = Runs::new();
+    let live = Live { directory: args.out.join("live"), jobs: args.jobs, bounds: &args.bounds };
+    let mut runs = BTreeMap::from([("sim", Runs::new()), ("live", Runs::new())]);
     for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| wanted(name)) {
-        let records =
-            run_scenario(name, text, args.repeats).with_context(|| format!("{name} cannot be run"))?;
-        runs.insert(name, records);
+        let cannot = || format!("{name} cannot be run");
+        runs.entry("sim").or_default().insert(name, simulate(name, text, args.repeats).with_context(cannot)?);
+        if args.live && LIVE.contains(&name) {
+            let records = run_live(name, text, args.repeats, &live).with_context(cannot)?;
+            runs.entry("live").or_default().insert(name, records);
+        }
     }
     let mut modern = Vec::new();
     let engines = if args.live { &[Engine::Sim, Engine::Live][..] } else { &[Engine::Sim] };
@@ -71,48 +84,70 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         for link in
             modern::links(args.traces.as_deref(), &args.out)?.into_iter().filter(|link| wanted(link.name()))
         {
+            if engine == Engine::Live && link.is_tuning() {
+                continue; // what the simulator is for
+            }
             let name = link.name().to_owned();
-            let run = link.run(engine, args.repeats, &args.bounds);
+            let run = link.run(engine, args.repeats, &live);
             modern.push(run.with_context(|| format!("{name} cannot be run"))?);
         }
     }
+    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    report(args, &runs, &modern)
+}
+
+/// Says what came of it, and writes it down.
+fn report(args: &Args, runs: &BTreeMap<&str, Runs>, modern: &[modern::Run]) -> anyhow::Result<()> {
     let manifest =
         Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1)).seed(1);
-    let findings = findings::all(&runs);
-    print!("{}", findings_table(&findings).render(Terminal::stdout()));
-    let table = modern::table(&modern);
-    let doubts = modern::doubts(&modern);
+    let mut page = Page::new("TCP flow aggregation for mobile hosts", &manifest);
+    let mut rows = Vec::new();
+    for (engine, caption) in [
+        ("sim", "What the paper states, beside ours (in the simulator)"),
+        ("live", "What the paper states, beside ours (live, between kernels)"),
+    ] {
+        let findings = findings::all(&runs[engine]);
+        if findings.is_empty() {
+            continue;
+        }
+        println!("\n{caption}:");
+        print!("{}", findings_table(&findings).render(Terminal::stdout()));
+        page.stated(caption, &findings);
+        rows.extend(findings.iter().map(|f| {
+            json!({ "engine": engine, "what": f.what, "paper": f.paper, "ours": f.ours, "remark": f.remark })
+        }));
+    }
+    let doubts = doubts(&runs["live"]);
+    doubts.iter().for_each(|doubt| println!("{doubt}"));
+    page.remarks(&doubts);
     if !modern.is_empty() {
+        let (table, doubts) = (modern::table(modern), modern::doubts(modern));
         println!("\nLinks of today:");
         print!("{}", table.render(Terminal::stdout()));
         doubts.iter().for_each(|doubt| println!("{doubt}"));
-    }
-    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
-    let mut page = Page::new("TCP flow aggregation for mobile hosts", &manifest);
-    page.stated("What the paper states, beside ours", &findings);
-    if !modern.is_empty() {
         page.table("Links of today: a bulk transfer, and six parallel downloads of 30 kB beside it", &table);
         page.remarks(&doubts);
     }
-    for (name, figure) in figures::all(&runs) {
+    for (name, figure) in figures::all(&runs["sim"]) {
         page.figure(&figure);
         figure.save(&args.out.join(name), &manifest)?;
     }
-    for (name, figure) in modern::figures(&modern) {
+    for (name, figure) in figures::all(&runs["live"]) {
+        let figure = figure.caption("Live, between kernels.");
+        page.figure(&figure);
+        figure.save(&args.out.join(format!("{name}-live")), &manifest)?;
+    }
+    for (name, figure) in modern::figures(modern) {
         page.figure(&figure);
         figure.save(&args.out.join(name), &manifest)?;
     }
-    for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| runs.contains_key(name)) {
+    for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| runs["sim"].contains_key(name)) {
         page.heading(name).source(text);
     }
     for run in modern.iter().filter(|run| run.engine == "sim") {
         page.heading(&run.name).source(&run.text);
     }
-    let rows = findings
-        .iter()
-        .map(|f| json!({ "what": f.what, "paper": f.paper, "ours": f.ours, "remark": f.remark }));
-    let results =
-        json!({ "manifest": manifest, "findings": rows.collect::<Vec<_>>(), "runs": runs, "modern": modern });
+    let results = json!({ "manifest": manifest, "findings": rows, "runs": runs, "modern": modern });
     let write = |file: &str, text: String| {
         let path = args.out.join(file);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -123,7 +158,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_scenario(name: &str, text: &str, repeats: Option<u32>) -> anyhow::Result<Vec<RunRecord>> {
+fn simulate(name: &str, text: &str, repeats: Option<u32>) -> anyhow::Result<Vec<RunRecord>> {
     let mut study = Study::from_toml(&format!("{name}.toml"), text)?;
     if let Some(repeats) = repeats {
         let seed = study.seeds().next().unwrap_or(1);
@@ -139,6 +174,36 @@ fn run_scenario(name: &str, text: &str, repeats: Option<u32>) -> anyhow::Result<
         anyhow::bail!("point {}, seed {}: {failure}", record.point, record.seed);
     }
     Ok(records)
+}
+
+/// Between kernels, which decide themselves when to acknowledge; one seed unless told otherwise.
+fn run_live(name: &str, text: &str, repeats: Option<u32>, live: &Live<'_>) -> anyhow::Result<Vec<RunRecord>> {
+    let study = Study::from_toml(&format!("{name}.toml"), &of_kernels(text))?;
+    let seed = study.seeds().next().unwrap_or(1);
+    let study = study.with_seeds(seed, repeats.unwrap_or(1));
+    println!("{name}, live: {}", study.about());
+    let runs = runs_of(&study);
+    let progress = ProgressBar::new(runs.len() as u64);
+    let records = live.run_all(name, &study, &runs, || progress.inc(1))?;
+    progress.finish_and_clear();
+    Ok(records)
+}
+
+/// The scenario with hosts that kernels can be.
+fn of_kernels(text: &str) -> String {
+    text.replace("ack = \"delayed 200 ms\", ", "")
+}
+
+/// What speaks against trusting some of the runs.
+fn doubts(runs: &Runs) -> Vec<String> {
+    let of = |(name, records): (&&str, &Vec<RunRecord>)| {
+        let doubt = |record: &RunRecord| {
+            let case = record.case.as_deref().unwrap_or("");
+            Some(format!("{name} {case}, live: {}", record.failure.as_ref()?))
+        };
+        records.iter().filter_map(doubt).collect::<Vec<_>>()
+    };
+    runs.iter().flat_map(of).collect()
 }
 
 fn findings_table(findings: &[Stated]) -> Table {
@@ -161,7 +226,16 @@ mod tests {
 
     fn runs(name: &'static str, repeats: u32) -> Vec<RunRecord> {
         let (_, text) = SCENARIOS.into_iter().find(|(known, _)| *known == name).unwrap();
-        run_scenario(name, text, Some(repeats)).unwrap()
+        simulate(name, text, Some(repeats)).unwrap()
+    }
+
+    #[test]
+    fn kernels_can_be_the_hosts_of_what_is_measured_live() {
+        for (name, text) in SCENARIOS {
+            let text = of_kernels(text);
+            assert!(!text.contains("ack = "), "{name}");
+            Study::from_toml(name, &text).unwrap();
+        }
     }
 
     #[test]

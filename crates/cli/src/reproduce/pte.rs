@@ -1,19 +1,21 @@
 //! Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow edge.
 //!
 //! Reading order: this file (what is run, in the simulator and live), `bound` (what the mobile link itself allows),
-//! `figures`, `findings` (what the paper states, beside ours), `matrix` (every policy over all cells), `advice` (the page for
-//! practitioners).
+//! `figures`, `findings` (what the paper states, beside ours), `manners` (how every case fared), `matrix` (every policy over
+//! all cells), `advice` (the page for practitioners).
 mod advice;
 mod bound;
 mod figures;
 mod findings;
+mod manners;
 mod matrix;
 
 use crate::live::{self, Bounds};
 use crate::results;
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use findings::Finding;
 use indicatif::ProgressBar;
+use shorthaul_lab::Privilege;
 use shorthaul_report::plot::Figure;
 use shorthaul_report::{Manifest, Page, Stated, Terminal};
 use shorthaul_scenario::{Engine, Study};
@@ -29,9 +31,12 @@ pub(super) struct Args {
     /// How many seeds each point is run with, instead of the scenarios' own numbers
     #[arg(long)]
     repeats: Option<u32>,
-    /// Also on this machine's kernel, in real time: an hour
+    /// Also on this machine's kernel, in real time: a quarter of an hour with four runs at once
     #[arg(long)]
     live: bool,
+    /// How many live runs at once; each moves 2 Mbit/s at most
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
     /// Only these studies, such as fig3
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -122,7 +127,7 @@ const EXPERIMENTS: &[Experiment] = &[
         text: scenario!("cell"),
         engine: Engine::Sim,
         figures: |_, records| Ok(figures::by_scheduler("cell", records)),
-        findings: findings::cell,
+        findings: |_, _| Ok(Vec::new()),
     },
     Experiment {
         name: "fairness",
@@ -157,14 +162,14 @@ const EXPERIMENTS: &[Experiment] = &[
         text: scenario!("matrix-live"),
         engine: Engine::Live,
         figures: |_, _| Ok(Vec::new()),
-        findings: findings::matrix_live,
+        findings: |_, _| Ok(Vec::new()),
     },
     Experiment {
         name: "wired-live",
         text: scenario!("wired-live"),
         engine: Engine::Live,
         figures: |_, _| Ok(Vec::new()),
-        findings: findings::matrix_live,
+        findings: |_, _| Ok(Vec::new()),
     },
 ];
 
@@ -180,22 +185,30 @@ struct Done {
     records: Vec<RunRecord>,
 }
 
+/// The studies that `--only` knows.
+fn names() -> String {
+    EXPERIMENTS.iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ")
+}
+
 /// Runs the experiments, prints what was found, draws the figures, and writes it all on one page.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let is_wanted = |experiment: &&Experiment| match args.only.as_slice() {
+        [] => experiment.engine == Engine::Sim || args.live,
+        only => only.iter().any(|name| name == experiment.name),
+    };
+    let wanted: Vec<&Experiment> = EXPERIMENTS.iter().filter(is_wanted).collect();
+    ensure!(!wanted.is_empty(), "there is no such study; there are {}", names());
+    if wanted.iter().any(|experiment| experiment.engine == Engine::Live) {
+        // First of all, while the process has a single thread: the kernel asks for that.
+        Privilege::obtain()?;
+    }
     let manifest =
         Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1)).seed(1);
     let mut page = Page::new("Path tail emulation: Figure 3, and the comparison", &manifest);
     let mut all: Vec<Done> = Vec::new();
-    for experiment in EXPERIMENTS {
-        let is_wanted = if args.only.is_empty() {
-            experiment.engine == Engine::Sim || args.live
-        } else {
-            args.only.iter().any(|name| name == experiment.name)
-        };
-        if is_wanted {
-            let done = one(experiment, args);
-            all.push(done.with_context(|| format!("{} cannot be reproduced", experiment.name))?);
-        }
+    for experiment in wanted {
+        let done = one(experiment, args);
+        all.push(done.with_context(|| format!("{} cannot be reproduced", experiment.name))?);
     }
     let stated: Vec<Stated> = all.iter().flat_map(|done| done.stated.iter().cloned()).collect();
     page.heading("What the paper states, and what was measured").stated("", &stated);
@@ -212,7 +225,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         figures.iter().for_each(|figure| {
             page.figure(figure);
         });
-        page.table("", &results::table(records));
+        page.table("", &manners::table(records));
+        page.remarks([format!("Every metric of every case, and what each run came to: {name}/report.html")]);
     }
     page.heading("Which policy for which network");
     page.table("", &advice::table()).remarks(advice::REMARKS);
@@ -235,10 +249,10 @@ fn one(experiment: &Experiment, args: &Args) -> anyhow::Result<Done> {
     let mut records = run_all(&study, &runs, None, |_, _| progress.inc(1))?;
     if experiment.engine == Engine::Live {
         progress.reset();
-        records.extend(live::run_all(&study, &runs, 1, &args.bounds, |_| progress.inc(1))?);
+        records.extend(live::run_all(&study, &runs, args.jobs.into(), &args.bounds, |_| progress.inc(1))?);
     }
     progress.finish_and_clear();
-    print!("{}", results::table(&records).render(Terminal::stdout()));
+    print!("{}", manners::table(&records).render(Terminal::stdout()));
     for failure in records.iter().filter_map(|record| record.failure.as_ref()) {
         println!("{failure}");
     }

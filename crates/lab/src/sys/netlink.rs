@@ -8,6 +8,7 @@ const HEADER: usize = 16;
 const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
 const IN6_ADDR_GEN_MODE_NONE: u8 = 1;
 const VETH_INFO_PEER: u16 = 1;
+const RTAX_INITCWND: u16 = 11;
 
 /// A request for the kernel, as it is written.
 struct Request {
@@ -150,8 +151,15 @@ impl Netlink {
         self.ask(&request)
     }
 
-    /// Adds a route to `network` through the neighbour `gateway`.
-    pub(crate) fn add_route(&self, network: IpAddr, prefix_len: u8, gateway: IpAddr) -> io::Result<()> {
+    /// Adds a route to `network` through the neighbour `gateway`, where connections begin with `initial_window`
+    /// segments, or with as many as the kernel thinks.
+    pub(crate) fn add_route(
+        &self,
+        network: IpAddr,
+        prefix_len: u8,
+        gateway: IpAddr,
+        initial_window: Option<u32>,
+    ) -> io::Result<()> {
         let family = if network.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         // struct rtmsg: family, destination and source length, tos, table, protocol, scope, type, flags
         let request = Request::create(libc::RTM_NEWROUTE)
@@ -160,6 +168,10 @@ impl Netlink {
             .fixed(&[0; 4])
             .address(libc::RTA_DST, network)
             .address(libc::RTA_GATEWAY, gateway);
+        let request = match initial_window {
+            Some(segments) => request.nested(libc::RTA_METRICS, |r| r.number(RTAX_INITCWND, segments)),
+            None => request,
+        };
         self.ask(&request)
     }
 

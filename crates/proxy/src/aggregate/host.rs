@@ -226,6 +226,7 @@ impl Host {
         moved(&mut self.queued, &mut member.queued, 0);
         self.held -= member.held;
         self.active -= usize::from(member.active);
+        self.window.set_connections(self.active);
         self.settle_timer(now);
         self.empty_since = now;
     }
@@ -322,6 +323,7 @@ impl Host {
         if active {
             member.active_at = now;
         }
+        self.window.set_connections(self.active);
     }
 
     fn wait(&mut self, slot: u32, member: &mut Member, (priority, tickets): (u8, u32)) {
@@ -523,6 +525,7 @@ impl Host {
         self.ask_at = Some(self.ask_at.map_or(now + wait, |at| at.min(now + wait)));
         self.count(member, sender);
         self.active -= usize::from(core::mem::take(&mut member.active));
+        self.window.set_connections(self.active);
         self.settle_timer(now);
     }
 

@@ -76,6 +76,13 @@ impl SharedWindow {
         Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX).max(1)))
     }
 
+    /// So many connections share it now.
+    pub fn set_connections(&mut self, connections: usize) {
+        if let Size::Auto(auto) = &mut self.clamp {
+            auto.set_connections(connections);
+        }
+    }
+
     pub fn on_send(&mut self, now: Time, in_flight: u64) {
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_send(now, in_flight);

@@ -233,7 +233,7 @@ impl Opened {
                 return Err(limit("this node has no buffer left".into()));
             }
             let near = SockRef::from(&*near.0);
-            set_buffer(&near, Some(opened.reserved));
+            set_buffer(&near, opened.reserved);
             // The kernel may allow less. What it says is twice what it means (socket(7)).
             let of = |size: io::Result<usize>| size.map_or(0, |size| size as u64 / 2);
             let real = Bytes(of(near.recv_buffer_size()) + of(near.send_buffer_size()));

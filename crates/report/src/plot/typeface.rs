@@ -64,20 +64,41 @@ pub(super) fn width(text: &str, weight: Weight, size: f32) -> f32 {
     set(text, weight).1 * size
 }
 
-/// Breaks `text` between words into lines no wider than `room` points; a word that is wider alone
-/// stands alone.
+/// Breaks `text` between words, and after a hyphen between letters, into lines no wider than `room` points; a part that is
+/// wider alone stands alone.
 pub(super) fn wrap(text: &str, weight: Weight, size: f32, room: f32) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {
-        match lines.last_mut() {
-            Some(line) if width(&format!("{line} {word}"), weight, size) <= room => {
-                line.push(' ');
-                line.push_str(word);
+        let mut glue = " ";
+        for part in at_hyphens(word) {
+            match lines.last_mut() {
+                Some(line) if width(&format!("{line}{glue}{part}"), weight, size) <= room => {
+                    line.push_str(glue);
+                    line.push_str(part);
+                }
+                _ => lines.push(part.to_string()),
             }
-            _ => lines.push(word.to_string()),
+            glue = "";
         }
     }
     lines
+}
+
+/// The parts of a word, each but the last with its hyphen.
+fn at_hyphens(word: &str) -> impl Iterator<Item = &str> {
+    let letters = |pair: &[char]| matches!(pair, [before, '-', after] if before.is_alphabetic() && after.is_alphabetic());
+    let chars: Vec<char> = word.chars().collect();
+    let mut ends: Vec<usize> = Vec::new();
+    let mut end = 0;
+    for (i, c) in chars.iter().enumerate() {
+        end += c.len_utf8();
+        if i > 0 && chars.get(i - 1..i + 2).is_some_and(letters) {
+            ends.push(end);
+        }
+    }
+    ends.push(word.len());
+    let mut from = 0;
+    ends.into_iter().map(move |to| &word[std::mem::replace(&mut from, to)..to])
 }
 
 /// The outline of a glyph, one em high, y downwards, its origin on the baseline.
@@ -141,6 +162,11 @@ mod tests {
         assert!(lines.len() > 1 && lines.iter().all(|line| width(line, Weight::Regular, 8.0) <= 90.0));
         assert_eq!(lines.join(" "), text);
         assert_eq!(wrap("unbreakable", Weight::Regular, 8.0, 1.0), ["unbreakable"]);
+        assert_eq!(
+            wrap("ack-regulator --out -5", Weight::Regular, 8.0, 1.0),
+            ["ack-", "regulator", "--out", "-5"]
+        );
+        assert_eq!(wrap("ack-regulator", Weight::Regular, 8.0, 90.0), ["ack-regulator"]);
     }
 
     #[test]

@@ -75,45 +75,36 @@ fn short_downloads(records: &[RunRecord]) -> Figure {
         .panel(panel)
 }
 
-/// What each of two flows delivers over time, and what is in flight of it over the wireless link; the first seed.
-fn two_flows(records: &[RunRecord], title: &str, cases: &[&str]) -> Figure {
-    let mut figure = Figure::new(title).columns(cases.len()).share_y(Share::Row);
-    for (series, label) in [(Measured::Delivered, "delivered"), (Measured::InFlight, "in flight")] {
-        for case in cases {
-            let mut panel = Panel::new(case).x(Axis::new("time", Unit::Seconds).from(0.0)).y(Axis::new(
-                label,
-                Unit::Bytes,
-            )
-            .from(0.0));
-            if let Some((_, outcome)) = outcomes(records, case).next() {
-                for (flow, hue) in [("first", Hue::Blue), ("second", Hue::Vermillion)] {
-                    let subject =
-                        if series == Measured::Delivered { flow.to_owned() } else { wireless(outcome, flow) };
-                    let points = points(outcome, series, &subject).unwrap_or_default();
-                    panel = panel.series(Series::line(flow, hue).points(points.iter().copied()));
-                }
-            }
-            figure = figure.panel(panel);
-        }
-    }
-    figure
+/// A row of panels: what is measured, how the axis is called, and its unit.
+type Quantity = (Measured, &'static str, Unit);
+
+/// The points of a flow in the first run of a case: of what it delivers, or of who sends it over the wireless link.
+fn curve<'a>(records: &'a [RunRecord], case: &'a str, of: Measured, flow: &str) -> Option<&'a [(f64, f64)]> {
+    let (record, outcome) = outcomes(records, case).next()?;
+    let subject = if of == Measured::Delivered { flow.to_owned() } else { wireless(record, outcome, flow)? };
+    points(outcome, of, &subject)
 }
 
-/// Round-trip time and data in flight of one flow over the wireless link; the first seed.
-fn over_time(records: &[RunRecord], title: &str, cases: &[&str]) -> Figure {
-    let mut figure = Figure::new(title).columns(cases.len()).share_y(Share::Row);
-    for (series, label, unit) in [
-        (Measured::InFlight, "in flight", Unit::Bytes),
-        (Measured::Rtt, "round-trip time", Unit::Seconds),
-        (Measured::Sequence, "sequence number", Unit::Bytes),
-    ] {
+/// A row for each quantity that is known of all cases, a column for each case.
+fn rows(
+    records: &[RunRecord],
+    title: &str,
+    cases: &[&str],
+    flows: &[(&str, &str, Hue)],
+    quantities: &[Quantity],
+) -> Figure {
+    let mut figure = Figure::new(title).columns(cases.len()).share_x(Share::All).share_y(Share::Row);
+    for &(of, label, unit) in quantities {
+        if cases.iter().any(|case| curve(records, case, of, flows[0].0).is_none()) {
+            continue; // live, what the gateway has in flight is not known
+        }
         for case in cases {
             let mut panel = Panel::new(case)
                 .x(Axis::new("time", Unit::Seconds).from(0.0))
                 .y(Axis::new(label, unit).from(0.0));
-            if let Some((_, outcome)) = outcomes(records, case).next() {
-                let points = points(outcome, series, &wireless(outcome, "file")).unwrap_or_default();
-                panel = panel.series(Series::line("", Hue::Blue).points(points.iter().copied()));
+            for &(flow, label, hue) in flows {
+                let points = curve(records, case, of, flow).unwrap_or_default();
+                panel = panel.series(Series::line(label, hue).points(points.iter().copied()));
             }
             figure = figure.panel(panel);
         }
@@ -121,12 +112,31 @@ fn over_time(records: &[RunRecord], title: &str, cases: &[&str]) -> Figure {
     figure
 }
 
+/// What each of two flows delivers over time, and what is in flight of it over the wireless link; the first seed.
+fn two_flows(records: &[RunRecord], title: &str, cases: &[&str]) -> Figure {
+    let flows = [("first", "first", Hue::Blue), ("second", "second", Hue::Vermillion)];
+    let quantities =
+        [(Measured::Delivered, "delivered", Unit::Bytes), (Measured::InFlight, "in flight", Unit::Bytes)];
+    rows(records, title, cases, &flows, &quantities)
+}
+
+/// Data in flight and round-trip time of one flow over the wireless link, and what it has delivered; the first seed.
+fn over_time(records: &[RunRecord], title: &str, cases: &[&str]) -> Figure {
+    let quantities = [
+        (Measured::InFlight, "in flight", Unit::Bytes),
+        (Measured::Rtt, "round-trip time", Unit::Seconds),
+        (Measured::Delivered, "delivered", Unit::Bytes),
+    ];
+    rows(records, title, cases, &[("file", "", Hue::Blue)], &quantities)
+}
+
 fn windows(records: &[RunRecord]) -> Figure {
-    const CASES: [(&str, f64); 8] = [
+    const CASES: [(&str, f64); 9] = [
         ("5kB", 5e3),
         ("7kB", 7e3),
         ("10kB", 10e3),
         ("12kB", 12e3),
+        ("13kB", 13e3),
         ("14kB", 14e3),
         ("16kB", 16e3),
         ("20kB", 20e3),
@@ -138,18 +148,18 @@ fn windows(records: &[RunRecord]) -> Figure {
         .series(Series::new("fixed", Mark::LineAndDots, Hue::Blue).points(
             CASES.iter().filter_map(|(case, window)| Some((*window, mean(&transfers(records, case, None))?))),
         ));
-    let mut round_trip = Panel::new("")
+    let mut waits = Panel::new("")
         .x(Axis::new("window", Unit::Bytes).from(0.0))
-        .y(Axis::new("round-trip time", Unit::Seconds).from(0.0))
+        .y(Axis::new("mean queue of the link", Unit::Seconds).from(0.0))
         .series(
             Series::new("fixed", Mark::LineAndDots, Hue::Blue)
-                .points(CASES.iter().filter_map(|(case, window)| Some((*window, rtt(records, case)?)))),
+                .points(CASES.iter().filter_map(|(case, window)| Some((*window, queue(records, case)?)))),
         );
     for case in ["auto", "direct"] {
-        if let (Some(seconds), Some(rtt)) = (mean(&transfers(records, case, None)), rtt(records, case)) {
+        if let (Some(seconds), Some(queue)) = (mean(&transfers(records, case, None)), queue(records, case)) {
             time = time.reference(case, seconds);
-            round_trip = round_trip.reference(case, rtt);
+            waits = waits.reference(case, queue);
         }
     }
-    Figure::new("Figure 11: 600 kB by the size of the shared window").panel(time).panel(round_trip)
+    Figure::new("Figure 11: 600 kB by the size of the shared window").panel(time).panel(waits)
 }

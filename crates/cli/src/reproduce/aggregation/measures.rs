@@ -1,5 +1,5 @@
 //! Numbers out of runs.
-use shorthaul_scenario::Series;
+use shorthaul_scenario::{Engine, Metric, Series};
 use shorthaul_sim::{FlowOutcome, Outcome, RunRecord};
 
 /// Who sends over the wireless link where the gateway splits.
@@ -17,8 +17,12 @@ pub fn outcomes<'a>(
 }
 
 /// The mean over the runs of a case, of those that have a value.
-fn mean_over(records: &[RunRecord], case: &str, of: impl Fn(&Outcome) -> Option<f64>) -> Option<f64> {
-    mean(&outcomes(records, case).filter_map(|(_, outcome)| of(outcome)).collect::<Vec<_>>())
+fn mean_over(
+    records: &[RunRecord],
+    case: &str,
+    of: impl Fn(&RunRecord, &Outcome) -> Option<f64>,
+) -> Option<f64> {
+    mean(&outcomes(records, case).filter_map(|(record, outcome)| of(record, outcome)).collect::<Vec<_>>())
 }
 
 pub fn mean(values: &[f64]) -> Option<f64> {
@@ -76,10 +80,20 @@ pub fn points<'a>(outcome: &'a Outcome, series: Series, subject: &str) -> Option
     found.map(|own| own.points.as_slice())
 }
 
-/// The name of who sends over the wireless link: the gateway, or the server where there is none that splits.
-pub fn wireless(outcome: &Outcome, flow: &str) -> String {
+/// The name of who sends over the wireless link: the gateway, or the server where there is none that splits. `None` where
+/// that is not measured: live, only servers are asked.
+pub fn wireless(record: &RunRecord, outcome: &Outcome, flow: &str) -> Option<String> {
     let split = format!("{flow}{PROXY}");
-    if outcome.series.iter().any(|own| own.subject == split) { split } else { flow.to_owned() }
+    if outcome.series.iter().any(|own| own.subject == split) {
+        return Some(split);
+    }
+    let is_direct = record.case.as_deref().is_none_or(|case| case.starts_with("direct"));
+    (record.engine != Engine::Live || is_direct).then(|| flow.to_owned())
+}
+
+/// The mean delay of the busiest queue, in seconds.
+pub fn queue(records: &[RunRecord], case: &str) -> Option<f64> {
+    mean_over(records, case, |_, outcome| outcome.metrics.get(&Metric::QueueDelay).copied())
 }
 
 fn mean_of(points: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
@@ -89,8 +103,8 @@ fn mean_of(points: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
 
 /// The mean of the smoothed round-trip times over the wireless link between two times.
 pub fn rtt_between(records: &[RunRecord], case: &str, from: f64, to: f64) -> Option<f64> {
-    mean_over(records, case, |outcome| {
-        mean_of(points(outcome, Series::Rtt, &wireless(outcome, "file"))?, from, to)
+    mean_over(records, case, |record, outcome| {
+        mean_of(points(outcome, Series::Rtt, &wireless(record, outcome, "file")?)?, from, to)
     })
 }
 
@@ -101,7 +115,7 @@ pub fn rtt(records: &[RunRecord], case: &str) -> Option<f64> {
 
 /// How long after the link is back, at `back` seconds, data arrives at the phone again.
 pub fn resumed_after(records: &[RunRecord], case: &str, back: f64) -> Option<f64> {
-    mean_over(records, case, |outcome| {
+    mean_over(records, case, |_, outcome| {
         let points = points(outcome, Series::Delivered, "file")?;
         let before = points.iter().rev().find(|(at, _)| *at <= back)?.1;
         points.iter().find(|(at, delivered)| *at > back && *delivered > before).map(|(at, _)| at - back)
@@ -110,7 +124,7 @@ pub fn resumed_after(records: &[RunRecord], case: &str, back: f64) -> Option<f64
 
 /// Jain's index of what the first and the second flow got while both ran, from the second one's first byte to its last.
 pub fn shared_fairness(records: &[RunRecord], case: &str) -> Option<f64> {
-    mean_over(records, case, |outcome| {
+    mean_over(records, case, |_, outcome| {
         let [first, second] = ["first", "second"].map(|name| points(outcome, Series::Delivered, name));
         let (first, second) = (first?, second?);
         let whole = second.last()?.1;
@@ -124,8 +138,8 @@ pub fn shared_fairness(records: &[RunRecord], case: &str) -> Option<f64> {
 /// both run.
 pub fn outstanding_of_first(records: &[RunRecord], case: &str) -> Option<[f64; 2]> {
     let between = |from, to| {
-        mean_over(records, case, |outcome| {
-            mean_of(points(outcome, Series::InFlight, &wireless(outcome, "first"))?, from, to)
+        mean_over(records, case, |record, outcome| {
+            mean_of(points(outcome, Series::InFlight, &wireless(record, outcome, "first")?)?, from, to)
         })
     };
     Some([between(15.0, 30.0)?, between(38.0, 48.0)?])
@@ -148,7 +162,7 @@ pub fn gain(points: &[(f64, f64)], from: f64, to: f64) -> f64 {
 
 /// Jain's index of what the first and the second flow got from a time on, in seconds.
 pub fn shared_from(records: &[RunRecord], case: &str, from: f64) -> Option<f64> {
-    mean_over(records, case, |outcome| {
+    mean_over(records, case, |_, outcome| {
         let [first, second] = ["first", "second"].map(|name| points(outcome, Series::Delivered, name));
         Some(jain(gain(first?, from, outcome.ended_at), gain(second?, from, outcome.ended_at)))
     })

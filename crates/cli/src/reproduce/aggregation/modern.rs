@@ -1,7 +1,7 @@
 //! Links of today: what of a link was used, how long packets waited in its queue, how fast pages came beside a bulk
 //! transfer, and how two flows of different age and round-trip time shared.
+use super::kept::Live;
 use super::measures::*;
-use crate::live::{self, Bounds};
 use anyhow::{Context as _, ensure};
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -36,6 +36,8 @@ const SCENARIOS: [(&str, &str); 9] = [
 ];
 /// Those in which the phone sends begin so.
 const UPLINK: &str = "uplink";
+/// How the names of those begin that choose a parameter.
+const TUNING: &str = "headroom";
 /// These have a recorded trace in the place of the generated one too.
 const LTE: &str = include_str!("../../../../../papers/aggregation/modern-lte.toml");
 
@@ -130,8 +132,13 @@ impl Link {
         &self.name
     }
 
+    /// Whether it is there to choose a parameter.
+    pub fn is_tuning(&self) -> bool {
+        self.name.starts_with(TUNING)
+    }
+
     /// Runs it in the simulator, or live: one run after the other, one seed, in real time.
-    pub fn run(self, engine: Engine, repeats: Option<u32>, bounds: &Bounds) -> anyhow::Result<Run> {
+    pub fn run(self, engine: Engine, repeats: Option<u32>, live: &Live<'_>) -> anyhow::Result<Run> {
         let Link { name, mut study } = self;
         let seed = study.seeds().next().unwrap_or(1);
         if let Some(repeats) = repeats.or((engine == Engine::Live).then_some(1)) {
@@ -142,7 +149,10 @@ impl Link {
         let runs = runs_of(&study);
         let progress = ProgressBar::new(runs.len() as u64); // on a terminal only: it draws to standard error
         let records = match engine {
-            Engine::Live => live::run_all(&study, &runs, 1, bounds, |_| progress.inc(1))?,
+            Engine::Live => {
+                let live = Live { jobs: 1, ..live.clone() };
+                live.run_all(&name, &study, &runs, || progress.inc(1))?
+            }
             _ => run_all(&study, &runs, None, |_, _| progress.inc(1))?,
         };
         progress.finish_and_clear();
@@ -201,7 +211,7 @@ fn capacity(rate: &Rate, from: f64, to: f64) -> Option<f64> {
 
 impl Run {
     fn is_tuning(&self) -> bool {
-        self.name.starts_with("headroom")
+        self.name.starts_with(TUNING)
     }
 
     fn row(&self, case: &str) -> Option<&Row> {

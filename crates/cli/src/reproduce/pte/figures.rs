@@ -106,16 +106,23 @@ fn others(record: &RunRecord) -> Vec<(&str, &str)> {
     values.map(|(path, value)| (path.as_str(), value.as_str())).collect()
 }
 
-/// The same for a reader, and for a file's name.
+/// A swept value for a reader.
+pub(super) fn in_words(path: &str, value: &str) -> String {
+    let value = value.trim_matches('"');
+    let round_trip = round_trip(value).filter(|_| path == DELAY);
+    let period = value.split("lasts = \"").nth(1).and_then(|rest| rest.split('"').next());
+    match (round_trip, period) {
+        (Some(round_trip), _) => format!("{} wired", Unit::Seconds.format(round_trip)),
+        (_, Some(period)) => format!("the rate changes every {period}"),
+        _ if path.ends_with(".count") && value == "1" => "one flow".to_owned(),
+        _ if path.ends_with(".count") => format!("{value} flows"),
+        _ => value.to_owned(),
+    }
+}
+
+/// The same of all that is swept, and what tells the figure's file from the others.
 fn described(others: &[(&str, &str)], place: usize) -> (String, String) {
-    let flows = others.iter().find(|(path, _)| path.ends_with(".count")).map(|(_, value)| *value);
-    let rate = others.iter().find(|(path, _)| path.ends_with(".rate"));
-    let change = rate.and_then(|(_, value)| value.split("lasts = \"").nth(1)?.split('"').next());
-    let mut words = Vec::new();
-    words.extend(change.map(|period| format!("the rate changes every {period}")));
-    words.extend(
-        flows.map(|count| if count == "1" { "one flow".to_owned() } else { format!("{count} flows") }),
-    );
+    let words: Vec<String> = others.iter().map(|(path, value)| in_words(path, value)).collect();
     (words.join(", "), if place == 0 { String::new() } else { format!("-{}", place + 1) })
 }
 
@@ -149,9 +156,12 @@ fn panels(title: &str, subtitle: &str, records: &[&RunRecord]) -> Figure {
         if metric == Metric::Fairness && records.iter().all(|record| flows_of(record) < 2) {
             continue;
         }
-        let mut panel = Panel::new("")
-            .x(Axis::new("wired round trip", Unit::Seconds).logarithmic())
-            .y(Axis::new(label, unit).from(0.0));
+        let y = match metric {
+            // milliseconds with one policy, half a minute with another
+            Metric::Rtt => Axis::new(label, unit).logarithmic(),
+            _ => Axis::new(label, unit).from(0.0),
+        };
+        let mut panel = Panel::new("").x(Axis::new("wired round trip", Unit::Seconds).logarithmic()).y(y);
         for (policy, hue, dash) in POLICIES {
             let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
             for record in records.iter().filter(|record| record.case.as_deref() == Some(policy)) {
@@ -212,7 +222,7 @@ pub(super) fn shares(name: &str, records: &[RunRecord]) -> Vec<(String, Figure)>
     for (engine, title) in [(Engine::Sim, "simulated"), (Engine::Live, "between kernels")] {
         let own: Vec<&RunRecord> = records.iter().filter(|record| record.engine == engine).collect();
         if !own.is_empty() {
-            figure = figure.panel(each_flow(title, "flow, by wired round trip: 10, 50, 100, 300 ms", &own));
+            figure = figure.panel(each_flow(title, "wired round trip of the flow", &ROUND_TRIPS, &own));
         }
     }
     vec![(name.to_owned(), figure)]
@@ -230,17 +240,22 @@ pub(super) fn by_scheduler(name: &str, records: &[RunRecord]) -> Vec<(String, Fi
     for scheduler in schedulers {
         let is_own = |record: &&RunRecord| record.values.iter().any(|(_, value)| value == scheduler);
         let own: Vec<&RunRecord> = records.iter().filter(is_own).collect();
-        figure = figure.panel(each_flow(scheduler.trim_matches('"'), "user: three near, one far", &own));
+        figure = figure.panel(each_flow(scheduler.trim_matches('"'), "user", &USERS, &own));
     }
     vec![(name.to_owned(), figure)]
 }
 
+/// The flows of the studies of fairness, and the users of the cell.
+const ROUND_TRIPS: [&str; 4] = ["10 ms", "50 ms", "100 ms", "300 ms"];
+const USERS: [&str; 4] = ["near a", "near b", "near c", "far"];
+
 /// The throughput of each flow, a line for each policy.
-fn each_flow(title: &str, flows: &str, records: &[&RunRecord]) -> Panel {
-    let mut panel =
-        Panel::new(title)
-            .x(Axis::new(flows, Unit::None))
-            .y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0));
+fn each_flow(title: &str, flows: &str, names: &[&str], records: &[&RunRecord]) -> Panel {
+    let mut panel = Panel::new(title).x(Axis::categories(flows, names.iter().copied())).y(Axis::new(
+        "throughput",
+        Unit::BitsPerSecond,
+    )
+    .from(0.0));
     for (policy, hue, dash) in POLICIES.into_iter().chain([("per-host", Hue::Sky, Dash::Dashed)]) {
         let mut flows: Vec<Vec<f64>> = Vec::new();
         let of_case = records.iter().filter(|record| record.case.as_deref() == Some(policy));
@@ -248,8 +263,7 @@ fn each_flow(title: &str, flows: &str, records: &[&RunRecord]) -> Panel {
             flows.resize(outcome.flows.len(), Vec::new());
             outcome.flows.iter().zip(&mut flows).for_each(|(flow, all)| all.push(flow.goodput));
         }
-        let point =
-            |(place, all): (usize, Vec<f64>)| Some(Point::new(place as f64 + 1.0, Summary::of(all)?.mean));
+        let point = |(place, all): (usize, Vec<f64>)| Some(Point::new(place as f64, Summary::of(all)?.mean));
         let points: Vec<Point> = flows.into_iter().enumerate().filter_map(point).collect();
         if !points.is_empty() {
             panel = panel.series(Series::line(policy, hue).dash(dash).points(points));

@@ -1,6 +1,5 @@
 //! What the paper states and the comparison asks, beside what was measured; and what follows for practice.
 use super::bound::{self, Packets};
-use super::figures::DELAY;
 use crate::results::format_metric;
 use shorthaul_proxy::AckRule;
 use shorthaul_report::{Column, Stated, Table, Unit};
@@ -307,28 +306,16 @@ pub(super) fn fairness(_: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<F
     Ok(["direct", "path-tail", "split", "agg", "clamp"].into_iter().filter_map(line).collect())
 }
 
-/// How the senders of a case fared, in words: what a policy may cost them.
-fn manners(records: &[RunRecord], case: &str, swept: Option<&str>) -> Option<String> {
-    let of = |metric| mean(records, case, swept, metric);
-    let count = |metric| of(metric).map_or("?".to_owned(), |count| format!("{count:.1}"));
-    Some(format!(
-        "time-outs {} ({} spurious), {} reductions undone, {:.2} s of closed window, smallest window {}",
-        count(Metric::Timeouts),
-        count(Metric::SpuriousTimeouts),
-        count(Metric::Undone),
-        of(Metric::WindowLimited)?,
-        of(Metric::SmallestWindow).map_or("?".to_owned(), |bytes| Unit::Bytes.format(bytes)),
-    ))
-}
-
 pub(super) fn kernels(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
     const ALL: f64 = 2e6 * 1448.0 / 1500.0;
     let mut found = Vec::new();
     for case in ["reno", "cubic", "bbr", "split-cubic"] {
-        let (Some(goodput), Some(most), Some(manners)) = (
-            mean(records, case, None, Metric::Goodput),
+        let of = |metric| mean(records, case, None, metric);
+        let (Some(goodput), Some(most), Some(timeouts), Some(closed)) = (
+            of(Metric::Goodput),
             most(records, case, Metric::HeldMost),
-            manners(records, case, None),
+            of(Metric::Timeouts),
+            of(Metric::WindowLimited),
         ) else {
             continue;
         };
@@ -353,7 +340,7 @@ pub(super) fn kernels(study: &Study, records: &[RunRecord]) -> anyhow::Result<Ve
         found.push(Finding {
             what: format!("{what}: the sender"),
             paper: if is_split { "" } else { "no time-outs, no stalls" }.into(),
-            ours: manners,
+            ours: format!("{timeouts:.1} time-outs, {closed:.2} s of closed window"),
             remark: "",
         });
     }
@@ -378,67 +365,4 @@ fn buffer(study: &Study, case: &str) -> Option<f64> {
         },
         _ => None,
     })
-}
-
-/// Every cell of a comparison between kernels.
-pub(super) fn matrix_live(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
-    let mut found = Vec::new();
-    for point in study.points() {
-        let Some(case) = point.case.as_deref() else { continue };
-        let one_way =
-            point.values.iter().find(|(path, _)| path == DELAY).map(|(_, value)| value.trim_matches('"'));
-        let round_trip =
-            ROUND_TRIPS.iter().find(|(known, _)| Some(*known) == one_way).map_or("", |(_, both)| *both);
-        let of = |case: &str, metric| mean(records, case, one_way, metric);
-        let (Some(goodput), Some(split), Some(manners)) =
-            (of(case, Metric::Goodput), of("split", Metric::Goodput), manners(records, case, one_way))
-        else {
-            continue;
-        };
-        found.push(Finding {
-            what: format!("{}, {round_trip} wired: {case}", study.name()),
-            paper: String::new(),
-            ours: format!(
-                "{}, {:.3} of a split's; held at most {}; {manners}",
-                format_metric(Metric::Goodput, goodput),
-                goodput / split,
-                of(case, Metric::HeldMost).map_or("?".to_owned(), |bytes| Unit::Bytes.format(bytes)),
-            ),
-            remark: "",
-        });
-    }
-    Ok(found)
-}
-
-/// The users of a cell: what they got together, and who was far from the mast.
-pub(super) fn cell(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Finding>> {
-    let mut found = Vec::new();
-    for point in study.points() {
-        let (Some(case), Some((_, scheduler))) = (point.case.as_deref(), point.values.first()) else {
-            continue;
-        };
-        let scheduler = scheduler.trim_matches('"');
-        let of = |metric| mean(records, case, Some(scheduler), metric);
-        let (Some(goodput), Some(fair), Some(most), Some(rtt), Some(manners)) = (
-            of(Metric::Goodput),
-            of(Metric::Fairness),
-            of(Metric::HeldMost),
-            of(Metric::Rtt),
-            manners(records, case, Some(scheduler)),
-        ) else {
-            continue;
-        };
-        found.push(Finding {
-            what: format!("four users of a cell, {scheduler}: {case}"),
-            paper: String::new(),
-            ours: format!(
-                "{} together, Jain {fair:.3}, round trip {}, held at most {}; {manners}",
-                format_metric(Metric::Goodput, goodput),
-                Unit::Seconds.format(rtt),
-                Unit::Bytes.format(most),
-            ),
-            remark: "",
-        });
-    }
-    Ok(found)
 }

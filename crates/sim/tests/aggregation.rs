@@ -1,0 +1,36 @@
+//! What the connections of one mobile host get that share a window which finds its own size.
+use shorthaul_scenario::Study;
+use shorthaul_sim::{Outcome, Recording, simulate};
+
+fn run(text: &str) -> Outcome {
+    let study = Study::from_toml("test.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = study.scenario(&study.points()[0]).expect("it was checked");
+    let outcome = simulate(&scenario, 1, Recording::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.problems.is_empty(), "{:?}\n{text}", outcome.problems);
+    outcome
+}
+
+/// `count` downloads of 256 kB at once over a link of 100 Mbit/s and `delay` to a phone that keeps the acknowledgment of a
+/// single segment for `keeps`.
+fn downloads(count: u32, delay: &str, keeps: &str) -> Outcome {
+    run(&format!(
+        "duration = \"300 s\"\n[hosts.server]\nscheme = \"cubic\"\n\
+         [hosts.phone]\nscheme = {{ profile = \"cubic\", ack = \"delayed {keeps}\" }}\n\
+         [gateways.proxy]\nedge = \"phone\"\nsplit = true\naggregate = \"auto\"\n\
+         [[links]]\nbetween = [\"phone\", \"proxy\"]\nlink = {{ rate = \"100 Mbit/s\", delay = \"{delay}\" }}\n\
+         [[links]]\nbetween = [\"proxy\", \"server\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"100 us\" }}\n\
+         [[flows]]\nname = \"file\"\nfrom = \"server\"\nto = \"phone\"\ncount = {count}\nbulk = \"256 kB\"\n\
+         [measure]\nmetrics = [\"completion\", \"goodput\"]\n"
+    ))
+}
+
+/// On a short path the product is less than a segment for each of many connections. If each had only one on its way, all
+/// would wait for acknowledgments that are kept back, and the rate of that would be taken for the link's.
+#[test]
+fn many_connections_over_a_short_path_do_not_wait_for_delayed_acknowledgments() {
+    // 25 · 256 kB take 0.54 s at 100 Mbit/s; with four segments each 40 or 200 ms, it would be 44 or 220 s.
+    for (keeps, most) in [("40 ms", 3.0), ("200 ms", 8.0)] {
+        let outcome = downloads(25, "50 us", keeps);
+        assert!(outcome.ended_at < most, "{keeps}: {} s", outcome.ended_at);
+    }
+}
