@@ -116,6 +116,8 @@ pub struct AutoClamp {
     /// The window, not the data, limited what was sent in this round.
     round_limited: bool,
     round: RoundTrips,
+    /// Bytes that were delivered in this round.
+    round_delivered: u64,
     /// Rounds in a row whose round-trip times were long.
     longer: u32,
     /// When the shortest round-trip time was last seen.
@@ -177,6 +179,7 @@ impl AutoClamp {
             best: 0,
             round_limited: false,
             round: RoundTrips::default(),
+            round_delivered: 0,
             longer: 0,
             confirmed_at: now,
             phase: Phase::Follow,
@@ -229,6 +232,7 @@ impl AutoClamp {
         let Delivery { now, bytes, rtt, .. } = delivery;
         let known = self.path.min_rtt();
         self.path.on_delivery(delivery);
+        self.round_delivered = self.round_delivered.saturating_add(bytes);
         if let Some(rtt) = rtt {
             self.round.add(rtt);
             self.shortest.update(now, rtt, DOUBT);
@@ -252,6 +256,7 @@ impl AutoClamp {
     fn on_round(&mut self, now: Time, min_rtt: Duration) {
         let limited = core::mem::take(&mut self.round_limited);
         let round = core::mem::take(&mut self.round);
+        let delivered = core::mem::take(&mut self.round_delivered);
         self.variation.on_round(limited && self.phase == Phase::Follow && !self.starting);
         let Some((least, mean)) = round.least.zip(round.mean()) else { return };
         if least > scaled(min_rtt, FALLEN) {
@@ -279,10 +284,9 @@ impl AutoClamp {
                 self.phase = Phase::Refill { rounds: 2 };
                 self.confirmed_at = now;
                 if !same {
+                    // It grows from what it is: were the path not longer but the link nearly still, to double the
+                    // window until it is full would make a queue of many seconds.
                     self.path.relearn(now, least);
-                    // Of a path that is much longer, nothing is known.
-                    self.starting = least > scaled(min_rtt, LONGER);
-                    (self.full, self.best) = (0, 0);
                 }
                 return;
             }
@@ -291,9 +295,13 @@ impl AutoClamp {
             let rate = self.path.bandwidth().map_or(0, BitRate::bits_per_sec);
             let grows = rate > Gain(1250).of(self.best);
             self.best = self.best.max(rate);
-            if limited {
+            // A sender that cannot use all of the window may have filled the link all the same.
+            let used = limited || delivered.saturating_mul(2) > self.window;
+            if used && mean > scaled(min_rtt, FULL) {
+                self.starting = false;
+            } else if limited {
                 self.full = if grows { 0 } else { self.full + 1 };
-                if mean > scaled(min_rtt, FULL) || self.full >= FULL_ROUNDS {
+                if self.full >= FULL_ROUNDS {
                     self.starting = false;
                 } else {
                     self.window = (2 * self.window).min(MAX_WINDOW);

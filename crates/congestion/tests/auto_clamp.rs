@@ -19,6 +19,11 @@ struct Outcome {
 /// Sends all the time into a link whose rate (bit/s) and one-way delay (ns) are functions of time (ns), and whose
 /// queue drops nothing.
 fn run(seconds: u64, rate: impl Fn(u64) -> f64, delay: impl Fn(u64) -> u64) -> Outcome {
+    run_with(seconds, rate, delay, u64::MAX)
+}
+
+/// The same, with a sender that never has more than `most` bytes on their way, whatever the window is.
+fn run_with(seconds: u64, rate: impl Fn(u64) -> f64, delay: impl Fn(u64) -> u64, most: u64) -> Outcome {
     let end = seconds * 1000 * MS;
     let mut clamp =
         AutoClamp::new(Time::ZERO, AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 4_000 });
@@ -26,7 +31,7 @@ fn run(seconds: u64, rate: impl Fn(u64) -> f64, delay: impl Fn(u64) -> u64) -> O
     let mut flight: VecDeque<(u64, u64)> = VecDeque::new();
     let mut queues = Vec::new();
     while now < end {
-        while in_flight + MSS <= clamp.window() {
+        while in_flight + MSS <= clamp.window().min(most) {
             clamp.on_send(Time::from_nanos(now), in_flight);
             in_flight += MSS;
             let begins = free.max(now);
@@ -35,7 +40,11 @@ fn run(seconds: u64, rate: impl Fn(u64) -> f64, delay: impl Fn(u64) -> u64) -> O
             last = last.max(free + 2 * delay(now));
             flight.push_back((last, now));
         }
-        clamp.on_full();
+        if in_flight + MSS > clamp.window() {
+            clamp.on_full();
+        } else {
+            clamp.on_limited(in_flight);
+        }
         let (at, sent) = flight.pop_front().expect("the window is never empty");
         now = now.max(at);
         in_flight -= MSS;
@@ -84,6 +93,15 @@ fn a_longer_path_after_a_handover_is_learned_and_a_shorter_one_too() {
             outcome.settled
         );
     }
+}
+
+/// The window doubles to 3.7 MB, and the sender has 2.9 MB: it never fills the window, and always the link, whose product
+/// is 1.4 MB.
+#[test]
+fn a_sender_that_fills_the_link_and_not_the_window_ends_the_start() {
+    let outcome = run_with(60, |_| 20e6, |_| 275 * MS, 2_900_000);
+    assert!(outcome.settled < 0.25, "{}", outcome.settled);
+    assert!(outcome.utilization > 0.9, "{}", outcome.utilization);
 }
 
 #[test]

@@ -59,13 +59,25 @@ pub(super) fn times(leg: &Leg, steady: Rate, response: Response, sizes: &[f64]) 
         let growth = 1.0 + 1.0 / leg.segments_per_ack;
         let noticed = first_loss + growth * window_after(leg, first_loss);
         let end = if quantiles == 1 { until_overflow } else { noticed.min(until_overflow) };
+        let overflowed = end == until_overflow;
         // While the window grows past what link and queue hold, as much as it grows by in a round trip is lost.
-        let burst = if end == until_overflow { top / leg.segments_per_ack } else { 0.0 };
-        let repaired = slow_start(leg, end) + burst / holes_per_round_trip * leg.round_trip();
+        let burst = if overflowed { top / leg.segments_per_ack } else { 0.0 };
+        // The repair of the first comes a round trip later, behind all that waits in the queue; the queue is empty when further
+        // rounds of repairs are needed.
+        let full = leg.round_trip().max(window_after(leg, end).min(top) / leg.capacity_segments());
+        let repairs = if overflowed { full + burst / holes_per_round_trip * leg.round_trip() } else { 0.0 };
+        let repaired = slow_start(leg, end) + repairs;
         for (total, n) in sum.iter_mut().zip(sizes) {
             let time = one_course(leg, steady, kept, end, *n);
-            // Data go on meanwhile, but the last of the holes comes when it comes.
-            *total += if *n > end { time.max(repaired) } else { time };
+            // Data go on meanwhile, but what comes behind a hole is delivered when the last hole is filled.
+            let waits = if *n > end {
+                repaired
+            } else if *n > first_loss {
+                slow_start(leg, end)
+            } else {
+                0.0
+            };
+            *total += time.max(waits);
         }
     }
     sum.iter().map(|total| total / quantiles as f64).collect()

@@ -361,8 +361,10 @@ impl Host {
         back
     }
 
+    /// By the shortest round trip: the smoothed one remembers what a queue or an outage was long after the link is faster
+    /// again, and would keep back what the acknowledgments let out.
     fn pace(&mut self) {
-        self.pacer.set_rate(self.window.pace(self.mss, self.rtt.srtt()));
+        self.pacer.set_rate(self.window.pace(self.mss, self.rtt.min_rtt().or(self.rtt.srtt())));
     }
 
     /// The retransmission timer runs while something is in flight, or the link is being probed.
@@ -389,9 +391,11 @@ impl Host {
         2 * self.rtt.rto()
     }
 
-    /// How long to wait after a probe: linear, not exponential.
+    /// How long to wait after a probe: linear, not exponential. By the shortest round trip, for what was queued on a link
+    /// that has dropped everything is no more; if that was not another path's, much longer ago.
     fn probe_wait(&self, probes: u32) -> Duration {
-        let one_and_a_half = self.rtt.srtt().map_or(Duration::from_secs(1), |srtt| srtt * 3 / 2);
+        let rtt = self.rtt.srtt().map(|srtt| self.rtt.min_rtt().map_or(srtt, |min| min.max(srtt / 2)));
+        let one_and_a_half = rtt.map_or(Duration::from_secs(1), |rtt| rtt * 3 / 2);
         let steps = 1 + probes.saturating_sub(STEADY_PROBES);
         one_and_a_half.saturating_mul(steps).clamp(Duration::from_millis(10), LONGEST_WAIT)
     }

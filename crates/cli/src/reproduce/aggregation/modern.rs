@@ -317,17 +317,25 @@ pub(super) fn figures(runs: &[Run]) -> Vec<(String, Figure)> {
 /// What is used over what waits, by the headroom.
 fn headroom(runs: &[&Run]) -> Figure {
     let mut figure = Figure::new("Headroom for a link whose rate varies")
-        .caption("Numbers: the headroom. Dots: without a gateway, CUBIC (circle) and BBR (triangle).")
+        .caption(
+            "Headrooms from 0 to 10; the default is 3. Without a gateway: CUBIC (circle) and BBR (triangle).",
+        )
         .columns(3);
     for run in runs {
         let name = run.name.trim_start_matches("headroom").trim_start_matches('-');
-        let points = run.rows.iter().filter_map(|row| {
-            let headroom = row.case.strip_prefix("headroom-")?;
-            Some(Point::new(row.queue_p95?.max(1e-4), row.used?).text(headroom))
+        let mut rows: Vec<(u32, &Row)> = run
+            .rows
+            .iter()
+            .filter_map(|row| Some((row.case.strip_prefix("headroom-")?.parse().ok()?, row)))
+            .collect();
+        rows.sort_by_key(|(headroom, _)| *headroom);
+        let points = rows.into_iter().filter_map(|(headroom, row)| {
+            let point = Point::new(row.queue_p95?.max(1e-4), row.used?);
+            Some(if [0, 3, 10].contains(&headroom) { point.text(headroom.to_string()) } else { point })
         });
         let mut panel = Panel::new(if name.is_empty() { "generated" } else { name })
             .x(Axis::new("95 % of the packets wait less than", Unit::Seconds).logarithmic())
-            .y(Axis::new("used of the link", Unit::Percent))
+            .y(Axis::new("used of the link", Unit::Percent).from(0.6))
             .series(Series::new("auto", Mark::LineAndDots, Hue::Blue).points(points));
         for (control, marker) in CONTROLS {
             let row = run.row(&format!("direct-{control}"));
