@@ -84,12 +84,19 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// A connection to a client, a node or a target.
+/// A socket, and TLS on it where there is: all of it, or what one direction has of it.
 #[derive(Debug)]
-pub struct Leg {
-    socket: Socket,
-    tls: Option<Box<TlsStream<Socket>>>,
+pub struct End<T> {
+    pub(crate) socket: Socket,
+    pub(crate) tls: Option<T>,
 }
+
+/// A connection to a client, a node or a target.
+pub type Leg = End<Box<TlsStream<Socket>>>;
+/// What comes in on a leg.
+pub type Source = End<ReadHalf<TlsStream<Socket>>>;
+/// What goes out on a leg.
+pub type Sink = End<WriteHalf<TlsStream<Socket>>>;
 
 impl Leg {
     /// Without TLS.
@@ -134,13 +141,13 @@ impl Leg {
     }
 }
 
-impl AsyncRead for Leg {
+impl<T: AsyncRead + Unpin> AsyncRead for End<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Leg { socket, tls } = &mut *self;
+        let End { socket, tls } = &mut *self;
         match tls {
             Some(tls) => Pin::new(tls).poll_read(cx, buf),
             None => Pin::new(socket).poll_read(cx, buf),
@@ -148,9 +155,9 @@ impl AsyncRead for Leg {
     }
 }
 
-impl AsyncWrite for Leg {
+impl<T: AsyncWrite + Unpin> AsyncWrite for End<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let Leg { socket, tls } = &mut *self;
+        let End { socket, tls } = &mut *self;
         match tls {
             Some(tls) => Pin::new(tls).poll_write(cx, bytes),
             None => Pin::new(socket).poll_write(cx, bytes),
@@ -162,57 +169,7 @@ impl AsyncWrite for Leg {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Leg { socket, tls } = &mut *self;
-        match tls {
-            Some(tls) => Pin::new(tls).poll_shutdown(cx),
-            None => Pin::new(socket).poll_shutdown(cx),
-        }
-    }
-}
-
-/// What comes in on a leg.
-#[derive(Debug)]
-pub struct Source {
-    pub(crate) socket: Socket,
-    pub(crate) tls: Option<ReadHalf<TlsStream<Socket>>>,
-}
-
-impl AsyncRead for Source {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Source { socket, tls } = &mut *self;
-        match tls {
-            Some(tls) => Pin::new(tls).poll_read(cx, buf),
-            None => Pin::new(socket).poll_read(cx, buf),
-        }
-    }
-}
-
-/// What goes out on a leg.
-#[derive(Debug)]
-pub struct Sink {
-    pub(crate) socket: Socket,
-    pub(crate) tls: Option<WriteHalf<TlsStream<Socket>>>,
-}
-
-impl AsyncWrite for Sink {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let Sink { socket, tls } = &mut *self;
-        match tls {
-            Some(tls) => Pin::new(tls).poll_write(cx, bytes),
-            None => Pin::new(socket).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.tls.as_mut().map_or(Poll::Ready(Ok(())), |tls| Pin::new(tls).poll_flush(cx))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Sink { socket, tls } = &mut *self;
+        let End { socket, tls } = &mut *self;
         match tls {
             Some(tls) => Pin::new(tls).poll_shutdown(cx),
             None => Pin::new(socket).poll_shutdown(cx),
