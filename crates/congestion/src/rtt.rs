@@ -179,8 +179,7 @@ impl RttEstimator {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// New data was acknowledged, or the time-out turned out to be spurious: the time-out is that
-    /// of the samples again.
+    /// The time-out turned out to be spurious: it is that of the samples again.
     pub fn reset_backoff(&mut self) {
         self.backoff = 0;
     }

@@ -113,7 +113,8 @@ proptest! {
         let path = |bytes| Path { legs: vec![a, b], relays: vec![Relay { buffer: Some(Bytes(bytes)) }] };
         let (small, large) = (path(1000 * kilobytes), path(1000 * kilobytes * factor));
         let size = Bytes(100_000_000);
-        prop_assert!(seconds(&large, &*model, size) <= seconds(&small, &*model, size) * (1.0 + 1e-6));
+        let (l, s) = (seconds(&large, &*model, size), seconds(&small, &*model, size));
+        prop_assert!(l <= s * (1.0 + 1e-6), "{l} s with the larger, {s} s with the smaller");
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub(crate) struct End {
     pub window_shift: u8,
     /// Its latest TSval: ours in its name never run ahead of it (RFC 7323 §5.4).
     pub ts_val: Option<u32>,
+    /// Its latest TSecr: whose TSval it has seen.
+    pub ts_ecr: Option<u32>,
     /// The window field of its latest segment, not scaled.
     pub window: u16,
     /// The right edge of the windows that it offered, as an offset of what the other end sends.
@@ -68,6 +70,7 @@ impl End {
             mss: mss.unwrap_or(default_mss).max(64),
             window_shift: window_scale.unwrap_or(0).min(14),
             ts_val: timestamps.map(|ts| ts.val),
+            ts_ecr: None,
             window: syn.header.window,
             invites: 0,
             urgent: None,
@@ -78,6 +81,7 @@ impl End {
     pub(crate) fn observe(&mut self, ip: IpHeader, segment: &TcpSegment) {
         self.ip = ip;
         self.window = segment.header.window;
+        self.ts_ecr = segment.header.options.timestamps.map(|ts| ts.ecr);
         if let (Some(latest), Some(ts)) = (self.ts_val, segment.header.options.timestamps)
             && ts.val.wrapping_sub(latest) as i32 > 0
         {

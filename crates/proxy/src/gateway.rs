@@ -1,5 +1,6 @@
 mod aggregation;
 mod tails;
+mod uplink;
 
 use crate::aggregate::{Hosts, Member};
 use crate::end::Side;
@@ -349,6 +350,7 @@ impl Gateway {
                     self.custody_due.push(index);
                 }
                 self.sync(index);
+                self.sync_upload(index);
                 return;
             }
             Fate::Finished => &mut self.counters.flows_finished,
@@ -383,7 +385,10 @@ impl Gateway {
         let side = if key.src == entry.key.src { Side::Client } else { Side::Server };
         match &mut entry.phase {
             Phase::Opening(handshake) => match handshake.on_segment(now, port, side, packet.ip, segment) {
-                Step::Listen => self.forward(port, packet),
+                Step::Listen => {
+                    let packet = self.with_first_offer(index, side, packet);
+                    self.forward(port, packet);
+                }
                 Step::Withhold => {}
                 Step::Open => self.open(now, port, index, packet),
                 Step::Forget(reason) => {

@@ -1,4 +1,6 @@
+use crate::Gateway;
 use crate::end::{End, Side};
+use core::net::IpAddr;
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{IpHeader, TcpFlags, TcpSegment};
 
@@ -12,6 +14,8 @@ pub(crate) struct Handshake {
     pub syn_ack_at: Time,
     /// A SYN or SYN-ACK was seen twice: its round trip says nothing (Karn).
     pub ambiguous: bool,
+    /// The client was offered less at first than the server offered.
+    limited: bool,
 }
 
 /// What the SYNs agreed on.
@@ -64,6 +68,7 @@ impl Handshake {
             syn_at: now,
             syn_ack_at: now,
             ambiguous: false,
+            limited: false,
         })
     }
 
@@ -107,6 +112,23 @@ impl Handshake {
             // A SYN that crosses ours opens the connection from both sides (RFC 9293 §3.5).
             _ => Step::Forget("simultaneous open"),
         }
+    }
+
+    /// The client, at the edge, is offered at first what `offer` says of its address and its segments, and not more
+    /// than the server offers. Returns that window.
+    pub(crate) fn limit_first_offer(&mut self, offer: impl FnOnce(IpAddr, u32) -> u64) -> Option<u16> {
+        let server = self.server.as_mut()?;
+        if self.client.attachment != Gateway::EDGE || server.attachment == Gateway::EDGE {
+            return None;
+        }
+        // Once it is told, it holds.
+        if !core::mem::replace(&mut self.limited, true) {
+            let options = if self.agreed.timestamps { 12 } else { 0 };
+            let mss = u32::from(self.client.mss.min(server.mss)) - options;
+            let offer = offer(self.client.ip.src(), mss).min(u64::from(u16::MAX));
+            server.window = server.window.min(offer as u16);
+        }
+        Some(server.window)
     }
 
     fn on_syn_ack(&mut self, now: Time, from: PortId, ip: IpHeader, segment: &TcpSegment) -> Step {

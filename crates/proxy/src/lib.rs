@@ -28,7 +28,7 @@ mod path_tail;
 mod senders;
 mod split_flow;
 
-pub use aggregate::{AggregateConfig, Clamp, Class, HostInfo, Invitations};
+pub use aggregate::{AggregateConfig, Clamp, Class, HostInfo, Invitations, UplinkWindow};
 pub use config::{GatewayConfig, LegConfig};
 pub use counters::Counters;
 pub use custody::CustodyRecord;

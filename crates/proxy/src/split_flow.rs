@@ -1,22 +1,24 @@
 mod acknowledging;
 mod governed;
+mod uploading;
 
-use crate::aggregate::LinkLost;
+use crate::aggregate::Upload;
 use crate::end::{End, Side};
 use crate::handshake::{Agreed, Handshake};
 use crate::path_tail::EmulatedHost;
 use crate::senders::{Gate, Invitation, Progress};
-use crate::{AckRule, CustodyRecord, FlowInfo, GatewayConfig, LegConfig, LegInfo, SenderControl};
+use crate::{
+    AckRule, CustodyRecord, FlowInfo, GatewayConfig, LegConfig, LegInfo, SenderControl, UplinkWindow,
+};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
-use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{
-    Ack, AckPolicy, Governor, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig,
-};
-use shorthaul_types::{Bytes, Deadline, FlowKey, PortId, Seed, Time};
+use governed::{governed_by_aggregate, is_governed};
+use shorthaul_congestion::ControlParams;
+use shorthaul_tcp::{Ack, AckPolicy, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig};
+use shorthaul_types::{Deadline, FlowKey, PortId, Seed, Time};
 use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, TxBatch};
 
 /// Segments that one flow sends before another has its turn.
@@ -80,6 +82,8 @@ pub struct SplitFlow {
     governed: Option<Side>,
     /// What its wired sender is allotted.
     allotted: Option<u64>,
+    /// What the mobile host sends, where that is limited.
+    upload: Option<Box<Upload>>,
 }
 
 /// Segments that were not taken, since they were last asked for.
@@ -94,7 +98,7 @@ pub(crate) struct Odd {
 impl SplitFlow {
     /// Steps in, when the handshake is complete; `None` if the server has not been heard.
     pub(crate) fn step_in(now: Time, handshake: Handshake, config: &GatewayConfig) -> Option<Self> {
-        let Handshake { client, server, agreed, syn_at, syn_ack_at, ambiguous } = handshake;
+        let Handshake { client, server, agreed, syn_at, syn_ack_at, ambiguous, .. } = handshake;
         let server = server?;
         let key = FlowKey {
             src: SocketAddr::new(client.ip.src(), client.port),
@@ -115,7 +119,11 @@ impl SplitFlow {
             draining: false,
             odd: Odd::default(),
             allotted: config.aggregate.is_some().then_some(0), // until its aggregate says how much
+            upload: None,
         };
+        if config.aggregate.as_ref().is_some_and(|aggregate| aggregate.uplink != UplinkWindow::None) {
+            flow.limit_upload(now, syn_ack_at);
+        }
         if ambiguous {
             flow.directions.iter_mut().for_each(|d| d.sender.on_syn_retransmitted());
         } else {
@@ -274,7 +282,7 @@ impl SplitFlow {
         {
             emulated.forget_early();
         }
-        let segment = Segment {
+        let taken = Segment {
             offset,
             payload: segment.payload.clone(),
             fin: header.flags.contains(TcpFlags::FIN),
@@ -282,7 +290,8 @@ impl SplitFlow {
             timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
         };
         let before = receiver.data_end();
-        receiver.on_segment(now, segment, sender.queue_mut(), 2 * budget.window as usize);
+        let end = offset + segment.payload.len() as u64;
+        receiver.on_segment(now, taken, sender.queue_mut(), 2 * budget.window as usize);
         if let Some(gate) = gate {
             gate.on_received(receiver.data_end() - before);
         }
@@ -292,6 +301,7 @@ impl SplitFlow {
         if receiver.is_finished() {
             sender.finish();
         }
+        self.note_arrival(now, side, end, segment);
     }
 
     /// The part of a segment from `side` that is about what the other end sent.
@@ -402,6 +412,7 @@ impl SplitFlow {
             let held = queue.len().max((queue.allocated() + direction.receiver.allocated()) as u64 / 2);
             let limit = direction.invitation.limit(limit);
             let free = self.invited(side, limit.saturating_sub(held));
+            let free = self.invited_up(side, free);
             self.directions[side.index()].receiver.offer(free);
         }
     }
@@ -467,12 +478,12 @@ impl SplitFlow {
             let (near, far) = (side.index(), side.other().index());
             let direction = &self.directions[near];
             if direction.wants_ack(now) && !direction.sack_ranges().is_empty() {
-                out.push(self.acknowledge(side));
+                out.push(self.acknowledge(now, side));
             }
             let mut turns = TURN;
             while turns > 0 {
                 let Some(outgoing) = self.directions[far].sender.poll_segment(now) else { break };
-                out.push(self.data_toward(side, outgoing));
+                out.push(self.data_toward(now, side, outgoing));
                 turns -= 1;
             }
             let Direction { sender, invitation, .. } = &mut self.directions[far];
@@ -480,7 +491,7 @@ impl SplitFlow {
             more |= turns == 0;
             // datagrams out of order are acknowledged one by one: their sender counts
             while self.directions[near].wants_ack(now) {
-                out.push(self.acknowledge(side));
+                out.push(self.acknowledge(now, side));
             }
         }
         let over = self.directions.iter().all(|d| d.sender.is_finished());
@@ -488,7 +499,7 @@ impl SplitFlow {
         (more, fate)
     }
 
-    fn acknowledge(&mut self, side: Side) -> (PortId, Packet) {
+    fn acknowledge(&mut self, now: Time, side: Side) -> (PortId, Packet) {
         let far = side.other().index();
         let seq = self.directions[far].sender.nxt();
         let mut options = self.options_toward(side);
@@ -501,11 +512,11 @@ impl SplitFlow {
         }
         let mut header = self.header_toward(side, seq, TcpFlags::ACK);
         header.options = options;
-        self.directions[side.index()].on_ack_sent(false);
+        self.on_ack_sent(now, side, &header, false);
         self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
     }
 
-    fn data_toward(&mut self, side: Side, outgoing: Outgoing) -> (PortId, Packet) {
+    fn data_toward(&mut self, now: Time, side: Side, outgoing: Outgoing) -> (PortId, Packet) {
         let far = side.other().index();
         let mut flags = TcpFlags::ACK;
         let Outgoing { offset, payload, fin, push, cwr, .. } = outgoing;
@@ -529,7 +540,7 @@ impl SplitFlow {
         let mss = self.directions[far].sender.mss();
         let gso_size = (payload.len() > mss as usize).then(|| NonZeroU16::new(mss as u16)).flatten();
         let ect = if self.agreed.ecn && !payload.is_empty() && !outgoing.retransmission { 2 } else { 0 };
-        self.directions[side.index()].on_ack_sent(true);
+        self.on_ack_sent(now, side, &header, true);
         self.packet_toward(side, TcpSegment { header, payload, gso_size }, ect)
     }
 
@@ -551,7 +562,7 @@ impl SplitFlow {
             seq: far.space.seq(offset),
             ack: near.space.seq(direction.ack()),
             flags: flags | echo,
-            window: (direction.window() >> shift).min(u64::from(u16::MAX)) as u16,
+            window: self.window_field(side, direction.window(), shift),
             ..TcpHeader::default()
         }
     }
@@ -608,12 +619,6 @@ impl SplitFlow {
     }
 }
 
-/// Whether the end at `side` is a mobile host whose aggregate governs what the other end sends to it.
-fn is_governed(ends: &[End; 2], side: Side, config: &GatewayConfig) -> bool {
-    let at_edge = |side: Side| ends[side.index()].attachment == PortId(0);
-    config.aggregate.is_some() && at_edge(side) && !at_edge(side.other())
-}
-
 /// Whether there is memory for a segment of `size` bytes at `offset`, packet buffer counted, beside
 /// `queued` bytes in order. What came early makes room for what is in order, as it was never
 /// acknowledged (RFC 2018 §8); what finds no room is sent again. A segment in order always fits into
@@ -633,18 +638,6 @@ fn make_room(receiver: &mut Receiver, queued: usize, offset: u64, size: usize, b
     }
     receiver.discard();
     true
-}
-
-/// A sender whose window, pacing and retransmission timer are those of its mobile host's aggregate.
-fn governed_by_aggregate(sender: SenderConfig, params: ControlParams) -> SenderConfig {
-    SenderConfig {
-        control: Algorithm::Fixed(Bytes(u64::MAX)).build(params),
-        arbiter: Box::new(LinkLost),
-        governor: Governor::shared(),
-        pacing: false,
-        idle_restart: false,
-        ..sender
-    }
 }
 
 impl Direction {

@@ -30,6 +30,9 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 const REMEMBERED_MOST: usize = 64;
 /// How long a name's second address waits for the first.
 const NEXT_ADDRESS: Duration = Duration::from_secs(3);
+/// What is received within a host and not read yet, of one connection. With 64 of them, half and twice as much
+/// were slower, a quarter much slower (docs/relay.md); the kernel alone grows to tens of megabytes.
+const WITHIN_HOST: usize = 512 << 10;
 
 /// How what goes between nodes is kept from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,7 +222,7 @@ impl Links {
             socket.set_tcp_congestion(name.as_bytes())?;
         }
         // Before the handshake, so that the window scale fits.
-        set_buffer(&SockRef::from(&socket), buffer);
+        size_buffer(&SockRef::from(&socket), buffer, address.ip());
         let connected = TcpSocket::from_std_stream(socket.into()).connect(address).await?;
         let socket = Socket(Arc::new(connected));
         socket.end_with_reset()?;
@@ -443,11 +446,22 @@ fn is_silent(leg: &mut Leg) -> bool {
 
 /// Asks the kernel to hold so much of a direction; half on each of the sockets that it passes. A kernel
 /// that allows less gives less.
-pub fn set_buffer(socket: &SockRef<'_>, buffer: Option<Bytes>) {
-    if let Some(buffer) = buffer {
-        // The kernel doubles what it is asked for, to have room for its own accounts (socket(7)).
-        let quarter = usize::try_from(buffer.0 / 4).unwrap_or(usize::MAX).clamp(2048, 1 << 30);
-        let _ = (socket.set_recv_buffer_size(quarter * 2), socket.set_send_buffer_size(quarter * 2));
+pub fn set_buffer(socket: &SockRef<'_>, buffer: Bytes) {
+    // The kernel doubles what it is asked for, to have room for its own accounts (socket(7)).
+    let quarter = usize::try_from(buffer.0 / 4).unwrap_or(usize::MAX).clamp(2048, 1 << 30);
+    let _ = (socket.set_recv_buffer_size(quarter * 2), socket.set_send_buffer_size(quarter * 2));
+}
+
+/// The buffer that was asked for; without one, the kernel sizes it by what comes, as paths need. Within a host
+/// that only fills memory: the buffers of a few flows grow beyond all caches, and copying into them takes
+/// longer. So there it has a bound, for a socket at, or toward, an address of the loopback interface.
+pub fn size_buffer(socket: &SockRef<'_>, buffer: Option<Bytes>, address: IpAddr) {
+    match buffer {
+        Some(buffer) => set_buffer(socket, buffer),
+        None if address.to_canonical().is_loopback() => {
+            let _ = socket.set_recv_buffer_size(WITHIN_HOST);
+        }
+        None => {}
     }
 }
 
@@ -468,6 +482,26 @@ pub fn failure_of(error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stays_within_the_host_needs_no_great_buffer() {
+        let sized = |buffer: Option<Bytes>, address: &str| {
+            let socket = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            size_buffer(&SockRef::from(&socket), buffer, address.parse().unwrap());
+            socket.recv_buffer_size().unwrap()
+        };
+        let untouched = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let by_kernel = untouched.recv_buffer_size().unwrap();
+        assert_eq!(sized(None, "192.0.2.1"), by_kernel);
+        let bounded = sized(None, "127.0.0.1");
+        // The kernel doubles it, and may allow less.
+        assert!(bounded != by_kernel && bounded <= 2 * WITHIN_HOST, "{bounded}");
+        assert_eq!(sized(None, "::1"), bounded);
+        assert_eq!(sized(None, "::ffff:127.0.0.1"), bounded);
+        let asked = sized(Some(Bytes(64 << 10)), "127.0.0.1");
+        assert_eq!(asked, sized(Some(Bytes(64 << 10)), "192.0.2.1"), "what is asked for goes before");
+        assert!(asked < bounded);
+    }
 
     #[tokio::test]
     async fn only_so_many_nodes_are_kept_ready_for() {

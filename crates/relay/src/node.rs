@@ -15,7 +15,7 @@ pub(crate) use session::{new_session, tell_others};
 
 use crate::account::Account;
 use crate::discovery::Allowed;
-use crate::links::{Credentials, LinkError, LinkOptions, Links, Protection, set_buffer};
+use crate::links::{Credentials, LinkError, LinkOptions, Links, Protection, size_buffer};
 use crate::pump::pipe;
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::sign::Seen;
@@ -192,7 +192,7 @@ impl Node {
             if !admission.knows_somebody() && !trusts_certificates && !address.ip().is_loopback() {
                 return Err(NodeError::Open(address));
             }
-            prepare_listener(&SockRef::from(&adopted), &config.congestion, None)?;
+            prepare_listener(&SockRef::from(&adopted), &config.congestion, None, address)?;
             for of_thread in &mut listeners {
                 of_thread.push((Purpose::Sessions, adopted.try_clone()?));
             }
@@ -384,7 +384,7 @@ fn listen_on_all(
     }
     for of_thread in listeners {
         let socket = socket(true, bound).map_err(error)?;
-        prepare_listener(&SockRef::from(&socket), congestion, buffer)?;
+        prepare_listener(&SockRef::from(&socket), congestion, buffer, bound)?;
         socket.listen(BACKLOG).map_err(error)?;
         let listener = TcpListener::from(socket);
         bound = listener.local_addr().map_err(error)?;
@@ -398,6 +398,7 @@ fn prepare_listener(
     socket: &SockRef<'_>,
     congestion: &Option<String>,
     buffer: Option<Bytes>,
+    address: SocketAddr,
 ) -> Result<(), NodeError> {
     if let Some(name) = congestion {
         let error = |error| NodeError::Congestion { name: name.clone(), error };
@@ -406,6 +407,6 @@ fn prepare_listener(
     socket.set_tcp_nodelay(true)?;
     // Whatever ends the process ends what is open with a reset, so that nothing cut off looks complete.
     socket.set_linger(Some(Duration::ZERO))?;
-    set_buffer(socket, buffer);
+    size_buffer(socket, buffer, address.ip());
     Ok(())
 }

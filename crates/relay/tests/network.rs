@@ -8,6 +8,7 @@ use shorthaul_relay::{
     Credentials, Failure, Limits, NodeConfig, Protection, ProxyVersion, Route, Settings, User,
 };
 use shorthaul_types::{BitRate, Bytes};
+use socket2::SockRef;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
@@ -68,7 +69,7 @@ fn a_reset_goes_through_any_chain_in_both_directions() {
             far.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
             far.read_exact(&mut [0]).unwrap();
             let (breaks, other) = if near_breaks { (near, far) } else { (far, near) };
-            socket2::SockRef::from(&breaks).set_linger(Some(Duration::ZERO)).unwrap();
+            SockRef::from(&breaks).set_linger(Some(Duration::ZERO)).unwrap();
             drop(breaks);
             let error = read_all(&other).expect_err("it must not look like an end");
             assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{place:?} {near_breaks}");
@@ -86,7 +87,7 @@ fn a_reset_after_a_half_close_is_still_a_reset() {
         let (far, _) = server.accept().unwrap();
         assert_eq!(read_all(&far).unwrap(), b"");
         // The client is gone, and only the other direction is open, with nothing on it.
-        socket2::SockRef::from(&near).set_linger(Some(Duration::ZERO)).unwrap();
+        SockRef::from(&near).set_linger(Some(Duration::ZERO)).unwrap();
         drop(near);
         let mut far = far;
         let broken = loop {
@@ -397,6 +398,47 @@ fn early_data_arrives_before_the_answer_is_awaited() {
 }
 
 #[test]
+fn what_a_client_of_a_forwarded_port_says_at_once_goes_right_behind_the_request() {
+    // A node that answers nothing before it has heard it.
+    let node = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut place = Place::new(0, Protection::Plain);
+    place.addresses = vec![node.local_addr().unwrap()];
+    let mut near = place.forward_saying("192.0.2.1:80".parse().unwrap(), SetUp::Parallel, "early");
+    let (mut asked, _) = node.accept().unwrap();
+    asked.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"\r\n\r\nearly") {
+        let mut byte = [0];
+        asked.read_exact(&mut byte).unwrap();
+        heard.extend(byte);
+    }
+    assert!(heard.starts_with(b"CONNECT 192.0.2.1:80 "), "{}", String::from_utf8_lossy(&heard));
+    asked.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+    // It is said once, and what is said later follows it.
+    near.write_all(b"later").unwrap();
+    near.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_all(&asked).unwrap(), b"later");
+}
+
+#[test]
+fn what_breaks_while_it_is_being_answered_is_no_end() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    for protection in [Protection::Plain, Protection::Tls] {
+        let place = Place::new(2, protection);
+        // What is heard went before the answer. Which of it and the break comes first is chance.
+        for round in 0..100 {
+            let near = place.forward_saying(server.local_addr().unwrap(), SetUp::Parallel, "x");
+            let (mut far, _) = server.accept().unwrap();
+            far.read_exact(&mut [0]).unwrap();
+            SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
+            drop(far);
+            let error = read_all(&near).expect_err("it must not look like an end");
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{protection:?}, round {round}");
+        }
+    }
+}
+
+#[test]
 fn settings_are_read_again_and_a_node_drains() {
     let file = std::env::temp_dir().join(format!("shorthaul-settings-{}", std::process::id()));
     std::fs::write(&file, "").unwrap();
@@ -441,7 +483,7 @@ fn overload_is_a_clear_refusal() {
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("connection_limit_reached"), "{answer}");
     assert!(place.nodes[0].snapshot().overloaded);
     for socket in open {
-        socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
+        SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
     }
     place.until("there is room again", |snapshot| !snapshot.overloaded);
     assert!(place.say(&head).starts_with("HTTP/1.1 200"));

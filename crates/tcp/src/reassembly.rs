@@ -29,6 +29,11 @@ impl Reassembly {
         self.held.as_ref().map_or(0, |held| held.allocated)
     }
 
+    /// The bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.held.as_ref().map_or(0, |held| held.ranges.iter().map(|(start, end)| end - start).sum())
+    }
+
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.held.is_none()

@@ -135,6 +135,11 @@ impl Receiver {
         self.edge
     }
 
+    /// Bytes that came out of order.
+    pub fn early(&self) -> u64 {
+        self.reassembly.bytes()
+    }
+
     /// Memory held by data that came out of order.
     pub fn allocated(&self) -> usize {
         self.reassembly.allocated()
@@ -295,6 +300,11 @@ impl Receiver {
             self.ack_now = true;
         }
         self.edge = edge;
+    }
+
+    /// The peer was told of room up to `edge`, since a window field cannot say it more exactly: what comes there is taken.
+    pub fn accept_up_to(&mut self, edge: u64) {
+        self.edge = self.edge.max(edge);
     }
 
     /// The window to put into a header: from [`Receiver::ack`] to the edge.

@@ -19,6 +19,7 @@ pub use mathis::Mathis;
 pub use pftk::Pftk;
 pub(crate) use pftk::{backoff_series, loss_is_timeout};
 pub use reno::{Recovery, Reno};
+pub(crate) use start::{Overshoot, overshoot};
 
 use crate::{Leg, PlanError};
 

@@ -12,6 +12,36 @@ const QUANTILES: usize = 12;
 /// Losses after which nothing is left of slow start: 0.7³² is 10⁻⁵.
 const LOSSES: usize = 32;
 
+/// Of how many senders in twenty slow start's end is looked at: 19, whose first loss comes within 3/p segments.
+const LATE: f64 = 3.0;
+/// What is left of slow start when the window is so many times the steady one is not counted any more.
+const SETTLED: f64 = 1.1;
+
+/// How far slow start takes a connection above its steady rate: what buffers on its way have to hold for it to be of use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Overshoot {
+    /// The largest window, in segments.
+    pub window: f64,
+    /// Segments until losses have brought it down to the steady one; 0 where it does not get above that.
+    pub segments: f64,
+}
+
+/// The [`Overshoot`] of a connection whose first loss is late: later than that of nineteen in twenty.
+pub(crate) fn overshoot(leg: &Leg, steady: Rate, response: Response) -> Overshoot {
+    let usual = steady.segments_per_sec * leg.round_trip();
+    let Response::KeepsShare { kept, .. } = response else {
+        return Overshoot { window: usual, segments: 0.0 };
+    };
+    let top = leg.window_segments().min(leg.bdp_segments() + leg.queue_segments());
+    let first_loss = if leg.loss > 0.0 { LATE / leg.loss } else { f64::INFINITY };
+    let window = window_after(leg, first_loss.min(segments_until(leg, top))).min(top);
+    if window <= SETTLED * usual {
+        return Overshoot { window: window.max(usual), segments: 0.0 };
+    }
+    let losses = (window / (SETTLED * usual)).ln() / (1.0 / kept).ln();
+    Overshoot { window, segments: if leg.loss > 0.0 { first_loss + losses / leg.loss } else { 0.0 } }
+}
+
 /// Seconds until each of `sizes` segments has arrived, counted from the arrival of the first.
 pub(super) fn times(leg: &Leg, steady: Rate, response: Response, sizes: &[f64]) -> Vec<f64> {
     let Response::KeepsShare { kept, holes_per_round_trip } = response else {
@@ -29,13 +59,25 @@ pub(super) fn times(leg: &Leg, steady: Rate, response: Response, sizes: &[f64]) 
         let growth = 1.0 + 1.0 / leg.segments_per_ack;
         let noticed = first_loss + growth * window_after(leg, first_loss);
         let end = if quantiles == 1 { until_overflow } else { noticed.min(until_overflow) };
+        let overflowed = end == until_overflow;
         // While the window grows past what link and queue hold, as much as it grows by in a round trip is lost.
-        let burst = if end == until_overflow { top / leg.segments_per_ack } else { 0.0 };
-        let repaired = slow_start(leg, end) + burst / holes_per_round_trip * leg.round_trip();
+        let burst = if overflowed { top / leg.segments_per_ack } else { 0.0 };
+        // The repair of the first comes a round trip later, behind all that waits in the queue; the queue is empty when further
+        // rounds of repairs are needed.
+        let full = leg.round_trip().max(window_after(leg, end).min(top) / leg.capacity_segments());
+        let repairs = if overflowed { full + burst / holes_per_round_trip * leg.round_trip() } else { 0.0 };
+        let repaired = slow_start(leg, end) + repairs;
         for (total, n) in sum.iter_mut().zip(sizes) {
             let time = one_course(leg, steady, kept, end, *n);
-            // Data go on meanwhile, but the last of the holes comes when it comes.
-            *total += if *n > end { time.max(repaired) } else { time };
+            // Data go on meanwhile, but what comes behind a hole is delivered when the last hole is filled.
+            let waits = if *n > end {
+                repaired
+            } else if *n > first_loss {
+                slow_start(leg, end)
+            } else {
+                0.0
+            };
+            *total += time.max(waits);
         }
     }
     sum.iter().map(|total| total / quantiles as f64).collect()

@@ -11,15 +11,16 @@ const ALL: f64 = 0.999;
 const HEADROOM: f64 = 1.25;
 
 /// Gives each relay of `path` a buffer for what is in flight, twice where losses are to be repaired, and room with which
-/// variation costs [`TOLERANCE`].
+/// variation costs [`TOLERANCE`]; or for its `excess`, what slow start brings, where that is more.
 ///
 /// Where that is more than `total`, there is less room at all relays, for the same larger share of lost throughput; where even what
 /// is in flight is more, the same part of it everywhere: then all pass the same rate, which is the best there is.
-pub(super) fn fill(path: &mut Path, flows: &[Flow], most: &[Bytes], total: Option<Bytes>) {
+pub(super) fn fill(path: &mut Path, flows: &[Flow], excess: &[f64], most: &[Bytes], total: Option<Bytes>) {
     let slowest = flows.iter().map(|flow| flow.rate).fold(f64::INFINITY, f64::min);
     let sizes = |share: f64, part_of_flight: f64| -> Vec<Bytes> {
-        // The less room there is for variation, the less for repairs.
-        let repairs = (FLIGHTS - 1.0) * (ALL - share) / (ALL - TOLERANCE);
+        // The less room there is for variation, the less for repairs and for slow start.
+        let ease = (ALL - share) / (ALL - TOLERANCE);
+        let repairs = (FLIGHTS - 1.0) * ease;
         // What comes to a relay is what the one before lets pass, as in the forecast of a chain.
         let mut so_far = flows[0];
         // And what it would be if all were held that is in flight.
@@ -34,7 +35,7 @@ pub(super) fn fill(path: &mut Path, flows: &[Flow], most: &[Bytes], total: Optio
                 let flights = if is_lossy(so_far, outgoing) { 1.0 + repairs } else { 1.0 };
                 let in_flight = part_of_flight * flights * wanted * least * round_trips;
                 let room = room(so_far, outgoing, 1.0 - (1.0 - share) * wanted);
-                let buffer = Bytes((in_flight + room) as u64).min(most[i]);
+                let buffer = Bytes((in_flight + room).max(ease * excess[i]) as u64).min(most[i]);
                 so_far = passed_on(so_far, outgoing, &couple(so_far, outgoing, buffer, round_trips));
                 buffer
             })
@@ -72,7 +73,7 @@ mod tests {
         let leg = |ms| Leg::new(Duration::from_millis(ms), 0.0, BitRate::from_bits_per_sec(80_000_000_000));
         let mut path = Path { legs: vec![leg(10), leg(30), leg(20)], relays: vec![Relay::default(); 2] };
         let flow = Flow::steady(1e6);
-        fill(&mut path, &[flow; 3], &most, total);
+        fill(&mut path, &[flow; 3], &[0.0; 2], &most, total);
         path.relays.iter().map(|relay| relay.buffer.unwrap().0).collect()
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use shorthaul_types::Bytes;
 
 use super::{Placement, Question, buffers};
-use crate::forecast::Stage;
+use crate::forecast::{Stage, excess};
 use crate::{Connection, Ends, Path, PlanError, Relay};
 
 /// The network of a question, its legs with what the model says of them.
@@ -59,8 +59,9 @@ impl<'a> Graph<'a> {
 
     /// Expected seconds over `edges` with unlimited buffers: no chain that begins with them takes less.
     pub fn least_time(&self, edges: &[&Edge<'a>]) -> f64 {
-        let path = path_of(edges);
-        self.combine(&path, edges).time.expected.as_secs_f64()
+        let Question { model, transfer, .. } = self.question;
+        let stages: Vec<&Stage> = edges.iter().map(|edge| self.stage(edge)).collect();
+        path_of(edges).combine(model.relative_error(), transfer, &stages).time.expected.as_secs_f64()
     }
 
     /// The chain over `edges` with the best buffers that memory allows.
@@ -72,17 +73,17 @@ impl<'a> Graph<'a> {
             // Nobody holds more than there is.
             .map(|memory| memory.min(self.question.transfer.size))
             .collect();
-        let flows: Vec<_> = edges.iter().map(|edge| self.stage(edge).met).collect();
-        buffers::fill(&mut path, &flows, &most, self.question.limits.memory);
+        let Question { model, transfer, limits, .. } = self.question;
+        let stages: Vec<&Stage> = edges.iter().map(|edge| self.stage(edge)).collect();
+        let flows: Vec<_> = stages.iter().map(|stage| stage.met).collect();
+        let excess = excess(&stages, transfer.size.0 as f64);
+        buffers::fill(&mut path, &flows, &excess, &most, limits.memory);
 
-        let forecast = self.combine(&path, edges);
+        let held_back = path.held_back(&|_| *model, transfer, &stages);
+        let stages: Vec<&Stage> = held_back.iter().map(AsRef::as_ref).collect();
+        let forecast = path.combine(model.relative_error(), transfer, &stages);
         let price = self.question.network.price_per_gb(sites) * self.question.transfer.size.0 as f64 / 1e9;
         Placement { sites: sites.to_vec(), path, forecast, price }
-    }
-
-    fn combine(&self, path: &Path, edges: &[&Edge<'a>]) -> crate::Forecast {
-        let stages: Vec<&Stage> = edges.iter().map(|edge| self.stage(edge)).collect();
-        path.combine(self.question.model.relative_error(), &self.question.transfer, &stages)
     }
 }
 

@@ -41,6 +41,47 @@ impl fmt::Display for Clamp {
     }
 }
 
+/// The window that all uploads of one mobile host share: how much they may be invited to send at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UplinkWindow {
+    /// It follows the bandwidth-delay product that is measured.
+    #[default]
+    Auto,
+    /// Each upload is offered what there is memory for.
+    None,
+    /// It stays at so many bytes.
+    Fixed(Bytes),
+}
+
+impl FromStr for UplinkWindow {
+    type Err = String;
+
+    /// `auto`, `none`, or a size.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "none" => return Ok(UplinkWindow::None),
+            "auto" => return Ok(UplinkWindow::Auto),
+            _ => {}
+        }
+        match text.parse() {
+            Ok(Bytes(bytes)) if bytes > 0 => Ok(UplinkWindow::Fixed(Bytes(bytes))),
+            _ => Err(format!(
+                "`{text}` is no window for uploads: write \"auto\", \"none\", or a size such as \"10 kB\""
+            )),
+        }
+    }
+}
+
+impl fmt::Display for UplinkWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UplinkWindow::Auto => f.pad("auto"),
+            UplinkWindow::None => f.pad("none"),
+            UplinkWindow::Fixed(Bytes(bytes)) => f.pad(&format!("{bytes} B")),
+        }
+    }
+}
+
 /// A class of connections: a lower one is served only when no higher one has anything to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
@@ -120,6 +161,8 @@ pub struct AggregateConfig {
     /// The window that senders are offered; `None` offers what the buffer of the flow has room for.
     #[cfg_attr(feature = "serde", serde(with = "serde_parts::invitations"))]
     pub invitations: Option<Invitations>,
+    /// The window that its uploads share.
+    pub uplink: UplinkWindow,
     /// A host of which no connection is left is remembered for so long, with its window.
     #[cfg_attr(feature = "serde", serde(with = "shorthaul_types::serde_duration"))]
     pub remember: Duration,
@@ -142,6 +185,7 @@ impl Default for AggregateConfig {
             pacing: true,
             host_buffer: Bytes(8 << 20),
             invitations: Some(Invitations::default()),
+            uplink: UplinkWindow::Auto,
             remember: Duration::from_secs(600),
         }
     }
@@ -162,7 +206,7 @@ impl AggregateConfig {
 /// How the parts are written in files.
 #[cfg(feature = "serde")]
 mod serde_parts {
-    use super::{Clamp, Invitations, String};
+    use super::{Clamp, Invitations, String, UplinkWindow};
     use alloc::string::ToString;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -173,6 +217,18 @@ mod serde_parts {
     }
 
     impl<'de> Deserialize<'de> for Clamp {
+        fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+            String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        }
+    }
+
+    impl Serialize for UplinkWindow {
+        fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+            s.collect_str(self)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for UplinkWindow {
         fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
             String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
         }
@@ -219,7 +275,19 @@ mod serde_parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
     use alloc::vec;
+
+    #[test]
+    fn the_window_of_uploads_is_read_as_it_is_written() {
+        for written in ["auto", "none", "10000 B"] {
+            assert_eq!(written.parse::<UplinkWindow>().unwrap().to_string(), written);
+        }
+        assert_eq!(" 10 kB".parse(), Ok(UplinkWindow::Fixed(Bytes(10_000))));
+        for wrong in ["0 B", "much"] {
+            assert!(wrong.parse::<UplinkWindow>().unwrap_err().contains("\"auto\""), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_class_is_found_by_port_or_codepoint_and_the_first_one_counts() {

@@ -4,6 +4,7 @@ use super::config::AggregateConfig;
 use super::invitation::{Invitation, Situation, SlidingRate};
 use super::skipack::SkipackLog;
 use super::stride::{Stride, Turn, advance};
+use super::uplink::Uplink;
 use super::window::SharedWindow;
 use crate::SplitFlow;
 use alloc::collections::VecDeque;
@@ -106,6 +107,8 @@ pub(crate) struct Host {
     pub armed: Option<Time>,
     /// Since when it has no connections.
     pub empty_since: Time,
+    /// What it sends, if that is limited.
+    pub uplink: Option<Uplink>,
     window: SharedWindow,
     /// The largest window of late: what is queued here must not run out when a link becomes faster again.
     peak: u64,
@@ -145,6 +148,7 @@ impl Host {
             ready: false,
             armed: None,
             empty_since: now,
+            uplink: Uplink::new(now, mss, config),
             window: SharedWindow::new(now, config, mss),
             peak: 0,
             rtt: RttEstimator::new(RttConfig::LINUX),
@@ -185,6 +189,9 @@ impl Host {
             (None, Some(rtt)) => self.rtt.on_sample(now, rtt),
             (None, None) => self.rtt.on_syn_retransmitted(), // it measured nothing: the path may be a long one
             _ => {}
+        }
+        if let (Some(uplink), Some(rtt)) = (&mut self.uplink, handshake) {
+            uplink.on_round_trip(now, rtt);
         }
         self.pace();
         self.members.push(slot);
@@ -337,6 +344,9 @@ impl Host {
         let rtt = news.rtt.filter(|_| news.newest.is_some_and(|sent| sent >= self.back_at));
         if let Some(rtt) = rtt {
             self.rtt.on_sample(now, rtt);
+            if let Some(uplink) = &mut self.uplink {
+                uplink.on_round_trip(now, rtt);
+            }
         }
         if let Some(sent_at) = news.newest {
             self.log.on_ack(sent_at);

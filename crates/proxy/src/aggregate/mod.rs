@@ -4,16 +4,18 @@
 //!
 //! Reading order: [`AggregateConfig`]; `host` (the control block, and what a connection has of its own);
 //! `window` (fixed or found), `stride` (whose turn), `skipack` (losses across connections), `invitation`
-//! (what the wired senders are offered). The gateway calls all this from `gateway/aggregation`.
+//! (what the wired senders are offered), `uplink` (what mobile hosts are). The gateway calls all this from `gateway/aggregation`.
 mod config;
 mod host;
 mod invitation;
 mod skipack;
 mod stride;
+mod uplink;
 mod window;
 
-pub use config::{AggregateConfig, Clamp, Class, Invitations};
+pub use config::{AggregateConfig, Clamp, Class, Invitations, UplinkWindow};
 pub(crate) use host::{Expired, Host, Member};
+pub(crate) use uplink::{Due, Landing, Uplink, Upload};
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -66,6 +68,11 @@ impl Hosts {
     pub fn serial(&mut self) -> u64 {
         self.next_serial += 1;
         self.next_serial
+    }
+
+    /// The host with this address, if it is known.
+    pub fn find(&self, address: IpAddr) -> Option<&Host> {
+        self.get(*self.by_prefix.get(&prefix_of(address, &self.config))?)
     }
 
     /// The host with this address; a new one if it is not known.
@@ -172,6 +179,8 @@ pub struct HostInfo {
     pub flows: usize,
     /// The shared window, in bytes.
     pub window: u64,
+    /// The window that its uploads share, in bytes, where they do.
+    pub uplink: Option<u64>,
     /// Bytes in flight to it.
     pub in_flight: u64,
     /// Memory that is held for it, in bytes.
@@ -188,6 +197,7 @@ impl HostInfo {
             prefix: host.prefix,
             flows: host.members.len(),
             window: host.window(),
+            uplink: host.uplink.as_ref().map(Uplink::size),
             in_flight: host.in_flight(),
             held: host.held() as u64,
             srtt: host.srtt(),

@@ -40,6 +40,9 @@ impl Gateway {
         let serial = hosts.serial();
         if let Some((host, config)) = hosts.with_config(slot) {
             entry.member = Some(Box::new(host.join(now, index, slot, serial, flow, config)));
+            if let (Some(uplink), Some(upload)) = (&host.uplink, flow.upload_mut()) {
+                uplink.join(upload);
+            }
         }
     }
 

@@ -1,9 +1,13 @@
 //! The direction of a flow toward a mobile host, where the gateway's aggregates govern it.
 use super::SplitFlow;
-use crate::end::Side;
+use crate::GatewayConfig;
+use crate::aggregate::LinkLost;
+use crate::end::{End, Side};
+use alloc::boxed::Box;
 use core::net::IpAddr;
-use shorthaul_tcp::Sender;
-use shorthaul_types::Time;
+use shorthaul_congestion::{Algorithm, ControlParams};
+use shorthaul_tcp::{Governor, Sender, SenderConfig};
+use shorthaul_types::{Bytes, PortId, Time};
 use shorthaul_wire::{IpHeader, TxBatch};
 
 impl SplitFlow {
@@ -76,7 +80,25 @@ impl SplitFlow {
         }
         let Some(outgoing) = outgoing else { return 0 };
         let sent = outgoing.payload.len() as u64 + u64::from(outgoing.fin);
-        out.push(self.data_toward(side, outgoing));
+        out.push(self.data_toward(now, side, outgoing));
         sent
+    }
+}
+
+/// Whether the end at `side` is a mobile host whose aggregate governs what the other end sends to it.
+pub(super) fn is_governed(ends: &[End; 2], side: Side, config: &GatewayConfig) -> bool {
+    let at_edge = |side: Side| ends[side.index()].attachment == PortId(0);
+    config.aggregate.is_some() && at_edge(side) && !at_edge(side.other())
+}
+
+/// A sender whose window, pacing and retransmission timer are those of its mobile host's aggregate.
+pub(super) fn governed_by_aggregate(sender: SenderConfig, params: ControlParams) -> SenderConfig {
+    SenderConfig {
+        control: Algorithm::Fixed(Bytes(u64::MAX)).build(params),
+        arbiter: Box::new(LinkLost),
+        governor: Governor::shared(),
+        pacing: false,
+        idle_restart: false,
+        ..sender
     }
 }

@@ -1,14 +1,18 @@
 //! What relays are loaded with, and what is measured.
-use crate::relays::{Running, SetUpBy};
+use crate::relays::{Running, SetUpBy, Until};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Connections that are kept by a server that only accepts: more than there are clients at a time.
+const KEPT: usize = 1024;
 
 /// What was measured of one relay.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,12 +81,17 @@ impl Figures {
 pub struct Servers {
     pub sink: SocketAddr,
     pub echo: SocketAddr,
-    /// Accept and keep: several, because a port has no more than some 28,000 connections from one address.
-    pub holders: Vec<SocketAddr>,
+    /// Accepts, and says nothing.
+    pub accepting: SocketAddr,
 }
 
 impl Servers {
     pub fn start() -> io::Result<Servers> {
+        Servers::start_keeping(KEPT)
+    }
+
+    /// With one that keeps so many connections open.
+    pub fn start_keeping(kept: usize) -> io::Result<Servers> {
         let serve = |serve: fn(TcpStream)| -> io::Result<SocketAddr> {
             let listener = TcpListener::bind("127.0.0.1:0")?;
             SockRef::from(&listener).listen(4096)?;
@@ -95,11 +104,7 @@ impl Servers {
             });
             Ok(address)
         };
-        Ok(Servers {
-            sink: serve(discard)?,
-            echo: echo_server()?,
-            holders: vec![holder()?, holder()?, holder()?],
-        })
+        Ok(Servers { sink: serve(discard)?, echo: echo_server()?, accepting: accepting(kept)? })
     }
 }
 
@@ -139,21 +144,19 @@ fn echo_server() -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-fn holder() -> io::Result<SocketAddr> {
+/// Accepts, and keeps what came last: nothing else, so that it is never slower than what it is loaded with.
+/// Were it, connections would wait for a place in its queue, a second and more each.
+fn accepting(kept: usize) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     SockRef::from(&listener).listen(4096)?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
-        let mut held = Vec::new();
+        let mut latest = VecDeque::new();
         for socket in listener.incoming().flatten() {
-            held.push(socket);
-            // Of the measurement before this one, all are gone.
-            if held.len().is_multiple_of(1000) {
-                held.retain(|socket: &TcpStream| {
-                    let seen = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut [0]));
-                    matches!(seen, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-                });
+            if latest.len() == kept {
+                latest.pop_front();
             }
+            latest.push_back(socket);
         }
     });
     Ok(address)
@@ -230,16 +233,26 @@ fn echo(to: SocketAddr, rounds: usize) -> io::Result<f64> {
     Ok(took[took.len() / 2].as_nanos() as f64 / 1000.0)
 }
 
+/// Connections that were not accepted at once since the network began, by a queue that was full.
+fn turned_away() -> u64 {
+    let all = std::fs::read_to_string("/proc/net/netstat").unwrap_or_default();
+    let mut rows = all.lines().filter_map(|line| line.strip_prefix("TcpExt: ")).map(str::split_whitespace);
+    let (Some(names), Some(values)) = (rows.next(), rows.next()) else { return 0 };
+    let found = names.zip(values).find(|(name, _)| *name == "ListenOverflows");
+    found.and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+}
+
 /// Sessions per second, by as many clients as keep the relay busy.
 fn set_ups(by: &SetUpBy, spell: Duration) -> io::Result<f64> {
     const CLIENTS: usize = 32;
+    let turned_away_before = turned_away();
     let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let threads: Vec<_> = (0..CLIENTS)
         .map(|_| {
             let (by, over, done) = (by.clone(), Arc::clone(&over), Arc::clone(&done));
             thread::spawn(move || {
                 while !over.load(Ordering::Relaxed) {
-                    if set_up(&by, None).is_ok() {
+                    if set_up(&by).is_ok() {
                         done.fetch_add(1, Ordering::Relaxed);
                     }
                 }
@@ -254,54 +267,36 @@ fn set_ups(by: &SetUpBy, spell: Duration) -> io::Result<f64> {
     for thread in threads {
         let _ = thread.join();
     }
+    let turned_away = turned_away() - turned_away_before;
+    if turned_away > 0 {
+        println!(
+            "{turned_away} connections found a full queue, and waited a second: too few set-ups were counted"
+        );
+    }
     Ok(count as f64 / spell.as_secs_f64())
 }
 
 /// One session, until it is there. It ends with a reset, so that no ports are kept from the next.
-fn set_up(by: &SetUpBy, from: Option<Ipv4Addr>) -> io::Result<Socket> {
+pub fn set_up(by: &SetUpBy) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_linger(Some(Duration::ZERO))?;
     socket.set_tcp_nodelay(true)?;
-    if let Some(from) = from {
-        socket.bind(&SocketAddr::from((from, 0)).into())?;
-    }
     socket.connect(&by.address.into())?;
-    match &by.request {
-        Some(request) => {
+    match &by.until {
+        Until::Answered(request) => {
             (&socket).write_all(request.as_bytes())?;
             let mut answer = [0; 256];
             let len = (&socket).read(&mut answer)?;
             if !answer[..len].starts_with(b"HTTP/1.1 200") {
-                return Err(io::ErrorKind::InvalidData.into());
+                let answer = String::from_utf8_lossy(&answer[..len]).into_owned();
+                return Err(io::Error::new(io::ErrorKind::InvalidData, answer));
             }
         }
-        // One that holds connections answers nothing.
-        None if from.is_some() => {}
-        None => {
+        Until::Echoed => {
             (&socket).write_all(b"x")?;
             (&socket).read_exact(&mut [0])?;
         }
+        Until::Accepted => {}
     }
     Ok(socket)
-}
-
-/// KiB of user memory of an idle session.
-pub fn idle(relay: &Running, count: usize) -> io::Result<Option<f64>> {
-    let before = relay.memory();
-    let mut held = Vec::with_capacity(count);
-    for at in 0..count {
-        // 20,000 connections from each of some addresses.
-        let from = Ipv4Addr::new(127, 0, 1, (at / 20_000) as u8 + 1);
-        match set_up(&relay.idle[at % relay.idle.len()], Some(from)) {
-            Ok(socket) => held.push(socket),
-            Err(error) => {
-                println!("no more than {} idle sessions: {error}", held.len());
-                break;
-            }
-        }
-    }
-    // Until the relay has connected the last of them.
-    thread::sleep(Duration::from_secs(1));
-    let memory = relay.memory().saturating_sub(before);
-    Ok((!held.is_empty()).then(|| memory as f64 / held.len() as f64))
 }

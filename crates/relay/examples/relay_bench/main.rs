@@ -1,10 +1,12 @@
 //! What a relay costs: ours, HAProxy, socat and tokio's `copy_bidirectional`, by turns in one run on
 //! this host's loopback. `make bench-relay` runs it; docs/relay.md has figures. Arguments: `quick`; the names of
 //! those to compare, if not all; and `NAME=PATH` for another build of this very program, to compare two of ours.
+mod idle;
 mod load;
 mod relays;
 
 use load::Figures;
+use relays::Candidate;
 use std::time::Duration;
 
 fn main() -> std::io::Result<()> {
@@ -14,27 +16,33 @@ fn main() -> std::io::Result<()> {
     {
         return relays::serve(kind, config);
     }
+    if let [first, asked, count] = &args[..]
+        && first == "idle"
+    {
+        return idle::share(asked, count);
+    }
     let quick = args.iter().any(|arg| arg == "quick");
-    let asked: Vec<&String> = args.iter().filter(|arg| *arg != "quick").collect();
+    let asked: Vec<&str> = args.iter().map(String::as_str).filter(|arg| *arg != "quick").collect();
     let (rounds, spell) = if quick { (3, Duration::from_secs(1)) } else { (7, Duration::from_secs(2)) };
-    let idle = if quick { 2_000 } else { 50_000 };
+    let sessions = if quick { 2_000 } else { 50_000 };
     let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
     println!("congestion control of all connections: {}", control.trim());
     let servers = load::Servers::start()?;
     let mut relays = Vec::new();
     for candidate in relays::candidates(&asked) {
         match relays::Running::start(&candidate, &servers)? {
-            Some(relay) => relays.push((candidate.name, relay, Vec::new())),
+            Some(relay) => relays.push((candidate, relay, Vec::new())),
             None => println!("{}: not installed, left out", candidate.name),
         }
     }
     // One after the other, several times: a machine is not equally fast at all times, and it is chance which
     // of its processors a thread is on.
     for round in 0..rounds {
-        for (name, relay, measured) in &mut relays {
+        for (candidate, relay, measured) in &mut relays {
+            let name = &candidate.name;
             let mut figures = load::measure(relay, spell, if quick { 1_000 } else { 10_000 })?;
             if relay.holds_many && round + 1 == rounds {
-                figures.idle_kib = load::idle(relay, idle)?;
+                figures.idle_kib = idle::idle(candidate, sessions)?;
             }
             println!("{round} {name:<20} {figures}");
             measured.push(figures);
@@ -42,7 +50,7 @@ fn main() -> std::io::Result<()> {
     }
     println!("\nmedians of {rounds}:");
     let mut rows: Vec<(&str, Figures)> = Vec::new();
-    for (name, _, measured) in &relays {
+    for (Candidate { name, .. }, _, measured) in &relays {
         let figures = Figures::median(measured);
         println!("{name:<20} {figures}");
         rows.push((name, figures));

@@ -1,4 +1,5 @@
 //! The relays that are compared, each in a process of its own.
+use crate::idle;
 use crate::load::Servers;
 use shorthaul_relay::{Forwarding, Node, NodeConfig, RelayConfig, Settings};
 use std::io::{self, Write as _};
@@ -36,20 +37,28 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub name: String,
+    /// As it was asked for.
+    pub asked: String,
     kind: Kind,
     /// Another build of this program.
     program: Option<PathBuf>,
 }
 
 /// Those that were asked for, or all.
-pub fn candidates(asked: &[&String]) -> Vec<Candidate> {
-    let is_asked = |kind: &Kind| asked.iter().any(|name| *name == kind.name());
+pub fn candidates(asked: &[&str]) -> Vec<Candidate> {
+    let is_asked = |kind: &Kind| asked.contains(&kind.name());
     let none = Kind::ALL.iter().all(|kind| !is_asked(kind));
     let all = Kind::ALL.into_iter().filter(|kind| none || is_asked(kind));
-    let known = all.map(|kind| Candidate { name: kind.name().into(), kind, program: None });
+    let known = all.map(|kind| Candidate {
+        name: kind.name().into(),
+        asked: kind.name().into(),
+        kind,
+        program: None,
+    });
     let builds = asked.iter().filter_map(|word| word.split_once('='));
     let others = builds.map(|(name, path)| Candidate {
         name: name.into(),
+        asked: format!("{name}={path}"),
         kind: Kind::Ours,
         program: Some(path.into()),
     });
@@ -60,8 +69,18 @@ pub fn candidates(asked: &[&String]) -> Vec<Candidate> {
 #[derive(Clone, Debug)]
 pub struct SetUpBy {
     pub address: SocketAddr,
-    /// What is said first, and the beginning of what is answered; without, a byte that comes back.
-    pub request: Option<String>,
+    pub until: Until,
+}
+
+/// When a session is there.
+#[derive(Clone, Debug)]
+pub enum Until {
+    /// This request has been answered.
+    Answered(String),
+    /// A byte has come back.
+    Echoed,
+    /// It has been accepted; by the relay, not by what it leads to.
+    Accepted,
 }
 
 /// A relay that runs.
@@ -71,8 +90,8 @@ pub struct Running {
     /// Leads to the echo.
     pub echo: SocketAddr,
     pub set_up: SetUpBy,
-    /// One for each of the servers that hold connections.
-    pub idle: Vec<SetUpBy>,
+    /// Leads to the server that only accepts.
+    pub idle: SetUpBy,
     /// Whether it holds thousands of connections at all.
     pub holds_many: bool,
     children: Vec<Child>,
@@ -82,16 +101,14 @@ impl Running {
     /// Starts it, or nothing if it is not installed.
     pub fn start(candidate: &Candidate, servers: &Servers) -> io::Result<Option<Running>> {
         let kind = candidate.kind;
-        let targets: Vec<SocketAddr> =
-            [servers.sink, servers.echo].into_iter().chain(servers.holders.clone()).collect();
-        let by = |address| SetUpBy { address, request: None };
+        let targets: Vec<SocketAddr> = vec![servers.sink, servers.echo, servers.accepting];
+        let by = |address, until| SetUpBy { address, until };
         if kind == Kind::Direct {
-            let idle = servers.holders.iter().copied().map(by).collect();
             return Ok(Some(Running {
                 bulk: servers.sink,
                 echo: servers.echo,
-                set_up: by(servers.echo),
-                idle,
+                set_up: by(servers.echo, Until::Echoed),
+                idle: by(servers.accepting, Until::Accepted),
                 holds_many: false,
                 children: Vec::new(),
             }));
@@ -101,7 +118,7 @@ impl Running {
         let ways: Vec<String> = ports.iter().zip(&targets).map(|(from, to)| format!("{from}={to}")).collect();
         let this = candidate.program.clone().map_or_else(std::env::current_exe, Ok)?;
         let mut commands = Vec::new();
-        let mut set_up = by(ports[1]);
+        let (mut set_up, mut idle) = (by(ports[1], Until::Echoed), by(ports[2], Until::Accepted));
         match kind {
             Kind::Direct => {}
             Kind::Ours => {
@@ -109,8 +126,9 @@ impl Running {
                 let mut command = Command::new(this);
                 command.args(["serve", "shorthaul", &format!("{address},{}", ways.join(","))]);
                 commands.push(command);
-                let request = format!("CONNECT {} HTTP/1.1\r\n\r\n", servers.echo);
-                set_up = SetUpBy { address, request: Some(request) };
+                let request = format!("CONNECT {} HTTP/1.1\r\n\r\n", servers.accepting);
+                set_up = by(address, Until::Answered(request));
+                idle = set_up.clone();
             }
             Kind::CopyBidirectional => {
                 let mut command = Command::new(this);
@@ -147,18 +165,6 @@ impl Running {
                 Err(error) => return Err(error),
             }
         }
-        let idle = match &set_up.request {
-            // Each of the servers by name, through the one port.
-            Some(_) => servers
-                .holders
-                .iter()
-                .map(|to| SetUpBy {
-                    address: set_up.address,
-                    request: Some(format!("CONNECT {to} HTTP/1.1\r\n\r\n")),
-                })
-                .collect(),
-            None => ports[2..].iter().copied().map(by).collect(),
-        };
         let running = Running {
             bulk: ports[0],
             echo: ports[1],
@@ -235,7 +241,7 @@ fn until_it_listens(at: SocketAddr) -> io::Result<()> {
 }
 
 /// How many files a process may have open.
-fn open_files() -> usize {
+pub fn open_files() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let row = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     row.and_then(|row| row.split_whitespace().next()?.parse().ok()).unwrap_or(1_024)
@@ -243,8 +249,7 @@ fn open_files() -> usize {
 
 fn haproxy(ports: &[SocketAddr], targets: &[SocketAddr]) -> String {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    // It refuses to start with more than there are descriptors for: two sockets a session, and pipes.
-    let most = (open_files().saturating_sub(1_000) / 3).min(60_000);
+    let most = idle::most_of_a_process() + 200;
     let mut text = format!(
         "global\n  maxconn {most}\n  nbthread {threads}\n  tune.pipesize 1048576\n  tune.maxaccept 500\n\
          defaults\n  mode tcp\n  maxconn {most}\n  option splice-request\n  option splice-response\n  option splice-auto\n  \

@@ -17,6 +17,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 /// How long a client may take to say where it wants to go.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long the first words of a client are waited for that is told nothing: most speak as soon as they are
+/// connected, and what they say by then goes right behind the request.
+const FIRST_WORDS: Duration = Duration::from_millis(1);
+/// What is taken of them.
+const FIRST_WORDS_MOST: usize = 16 << 10;
+
 /// What a local port is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Service {
@@ -153,6 +159,9 @@ impl Local {
         };
         // One that does not say what it wants is reset.
         let Ok((target, manner, mut early)) = wanted else { return };
+        if matches!(manner, Manner::Nothing) {
+            early = self.first_words().await;
+        }
         let mut take = || std::mem::take(&mut early);
         match client.open_with(&target, Some(self.peer), &mut Early::new(&mut take)).await {
             Ok(session) => {
@@ -180,6 +189,16 @@ impl Local {
                 }
             }
         }
+    }
+
+    /// What a client says at once; nothing, if it waits for the other side to begin.
+    async fn first_words(&self) -> Vec<u8> {
+        let mut words = vec![0; FIRST_WORDS_MOST];
+        let ready = tokio::time::timeout(FIRST_WORDS, self.socket.0.readable()).await;
+        // Whatever else is wrong with it, or its end, is found again by whoever reads next.
+        let len = if ready.is_ok() { self.socket.0.try_read(&mut words).unwrap_or(0) } else { 0 };
+        words.truncate(len);
+        words
     }
 
     fn redirected(&self) -> io::Result<Endpoint> {

@@ -233,7 +233,7 @@ impl Opened {
                 return Err(limit("this node has no buffer left".into()));
             }
             let near = SockRef::from(&*near.0);
-            set_buffer(&near, Some(opened.reserved));
+            set_buffer(&near, opened.reserved);
             // The kernel may allow less. What it says is twice what it means (socket(7)).
             let of = |size: io::Result<usize>| size.map_or(0, |size| size as u64 / 2);
             let real = Bytes(of(near.recv_buffer_size()) + of(near.send_buffer_size()));
@@ -371,6 +371,7 @@ async fn relay(
     let (mut far_in, mut far_out) = far.into_halves();
     let meter = |moved| Meter { moved, account: Some(&opened.account), status: &shared.status };
     let answered = AtomicBool::new(false);
+    let far_broke = AtomicBool::new(false);
     let there = async {
         let first = async {
             let up = meter(&shared.counters.up);
@@ -422,12 +423,17 @@ async fn relay(
         }
         drop((answer, head));
         answered.store(true, Ordering::Relaxed);
+        // What broke meanwhile would read like an end now: the kernel tells of a break once.
+        if far_broke.load(Ordering::Relaxed) {
+            return Err(End::Broken);
+        }
         shared.counters.opened.fetch_add(1, Ordering::Relaxed);
         let passed = direction(&mut far_in, &mut near_out, forwarding, meter(&shared.counters.down)).await;
         passed.map_err(|_| End::Broken)
     };
     let far_breaks = async {
         sockets[1].broken().await;
+        far_broke.store(true, Ordering::Relaxed);
         if !answered.load(Ordering::Relaxed) {
             pending::<()>().await;
         }

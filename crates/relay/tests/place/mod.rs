@@ -126,13 +126,19 @@ impl Place {
 
     /// A connection that leads to a target by way of all nodes.
     pub fn forward(&self, target: SocketAddr, set_up: SetUp) -> TcpStream {
+        self.forward_saying(target, set_up, "")
+    }
+
+    /// The same, where the client has said something before anybody listens to it.
+    pub fn forward_saying(&self, target: SocketAddr, set_up: SetUp, words: &str) -> TcpStream {
         let client = self.client(FixedRoute::only(Route::via(self.hops())), set_up);
         let service = Service::Forward(target.into());
         let listen = "127.0.0.1:0".parse().unwrap();
         let proxy = LocalProxy::bind(client, vec![LocalConfig { listen, service }], Vec::new()).unwrap();
         let address = proxy.addresses()[0];
+        let mut near = TcpStream::connect(address).unwrap();
+        near.write_all(words.as_bytes()).unwrap();
         self.runtime.spawn(proxy.run());
-        let near = TcpStream::connect(address).unwrap();
         near.set_read_timeout(Some(PATIENCE)).unwrap();
         near
     }

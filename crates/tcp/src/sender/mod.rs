@@ -305,8 +305,9 @@ impl Sender {
             self.arbiter.on_rtt_sample(now, rtt);
         }
         if advanced > 0 {
+            // The time-out stays doubled until there is a sample (RFC 6298 §5): what was sent again gives none, and a path that has
+            // become slower than the old time-out would look lost for ever.
             self.timeouts = 0;
-            self.rtt.reset_backoff();
             self.rto_at = (!self.board.is_empty()).then(|| self.rto_deadline(now));
         }
         let duplicate_ack = advanced == 0 && !ack.has_data && !window_changed && !self.board.is_empty();

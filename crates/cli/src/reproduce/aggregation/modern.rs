@@ -23,15 +23,18 @@ const WAYS: [(&str, Hue); 3] = [("direct", Hue::Vermillion), ("split", Hue::Oran
 const CONTROLS: [(&str, Marker); 2] = [("cubic", Marker::Circle), ("bbr", Marker::Triangle)];
 
 /// Scenario files that need no recorded trace.
-const SCENARIOS: [(&str, &str); 6] = [
+const SCENARIOS: [(&str, &str); 9] = [
     ("modern-5g", include_str!("../../../../../papers/aggregation/modern-5g.toml")),
     ("modern-geo", include_str!("../../../../../papers/aggregation/modern-geo.toml")),
     ("modern-lte", LTE),
     ("modern-fair", include_str!("../../../../../papers/aggregation/modern-fair.toml")),
     ("headroom", HEADROOM),
     (UPLINK, include_str!("../../../../../papers/aggregation/uplink.toml")),
+    ("uplink-lte", include_str!("../../../../../papers/aggregation/uplink-lte.toml")),
+    ("uplink-geo", include_str!("../../../../../papers/aggregation/uplink-geo.toml")),
+    ("uplink-gprs", include_str!("../../../../../papers/aggregation/uplink-gprs.toml")),
 ];
-/// The one in which the phone sends.
+/// Those in which the phone sends begin so.
 const UPLINK: &str = "uplink";
 /// How the names of those begin that choose a parameter.
 const TUNING: &str = "headroom";
@@ -155,7 +158,7 @@ impl Link {
         progress.finish_and_clear();
         let mut rows = Vec::new();
         for case in study.points().iter().filter_map(|point| point.case.clone()) {
-            rows.push(row(&study, &records, case, name == UPLINK)?);
+            rows.push(row(&study, &records, case, name.starts_with(UPLINK))?);
         }
         Ok(Run { name, text: study.text().to_owned(), engine: engine_name, rows, records })
     }

@@ -140,7 +140,7 @@ fn gain(matrix: &Matrix, live: &Live) -> Figure {
 fn relays(matrix: &Matrix, live: &Live) -> Figure {
     let panel = |rtt_ms: u64| {
         let panel = Panel::new(&format!("{rtt_ms} ms"))
-            .x(Axis::new("relays", Unit::None))
+            .x(Axis::categories("relays", ["0", "1", "2"]))
             .y(Axis::new("utilization", Unit::Percent).from(0.0).to(1.0))
             .reference("headers leave 94 %", Framing::ETHERNET.ceiling());
         LOSSES_PER_100K.into_iter().enumerate().fold(panel, |panel, (number, loss_per_100k)| {

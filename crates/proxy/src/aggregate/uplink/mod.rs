@@ -1,0 +1,252 @@
+//! What a mobile host sends, kept to what its link carries: one receive window for all of its uploads (AGG-12).
+//!
+//! Mobile hosts are unmodified, and what they send first of all is limited by the window that they are offered. To
+//! whom the gateway offers it, a window is like a flight of segments: bytes are invited, and one round trip later they
+//! are here. So the clamp that finds the window toward a mobile host finds the one from it too ([`AutoClamp`]): an
+//! invitation is what is sent, an arrival what is delivered.
+//!
+//! Reading order: `upload` (one connection: when what was invited, and what came of it), `share` (who needs how much
+//! of the window), this file (the host).
+mod share;
+mod upload;
+
+use upload::Arrival;
+pub(crate) use upload::{Landing, Upload};
+
+use super::config::{AggregateConfig, UplinkWindow};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery};
+use shorthaul_types::Time;
+
+/// A window of so many segments until more is known, and for who has not shown that it needs more: what an
+/// unmodified host sends at once (RFC 6928).
+const FIRST_SEGMENTS: u64 = 10;
+/// No connection has less: with it, three duplicate acknowledgments follow a loss (RFC 5681 §3.2).
+const LEAST_SEGMENTS: u64 = 4;
+/// Silent for longer than two round trips and this, an upload may pause: what it was invited to send before then says
+/// nothing of the link.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The round trip of a host of which nothing is known, for that purpose.
+const UNKNOWN: Duration = Duration::from_secs(1);
+/// Shares are computed anew once a round trip, but not more often than this, …
+const SHORTEST_ROUND: Duration = Duration::from_millis(10);
+/// … but for so many times in between, where somebody begins to need more.
+const URGENT: u32 = 64;
+/// While the link was never full, the window grows by this part of it at a time.
+const GROWS: u64 = 32;
+/// Each so many connections make computing the shares rarer.
+const CROWD: usize = 256;
+/// An arrival that took so much longer than the shortest round trip, in percent, has waited.
+const WAITED: u32 = 125;
+
+/// How many bytes the uploads of one host are invited to send, all together.
+#[derive(Debug)]
+enum Size {
+    Fixed(u64),
+    Auto(Box<AutoClamp>),
+}
+
+/// Why shares are computed anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// A round trip is over.
+    Round,
+    /// Somebody cannot wait until then.
+    Between,
+}
+
+/// The uplink of one mobile host.
+#[derive(Debug)]
+pub(crate) struct Uplink {
+    size: Size,
+    mss: u64,
+    /// The smoothed round-trip time of what is uploaded.
+    rtt: Duration,
+    /// When something last arrived.
+    arrived_at: Time,
+    /// What has arrived in this round trip: a sender in slow start has grown its own window by as much.
+    flight: u64,
+    /// The same when the shares were computed last.
+    flight_shared: u64,
+    /// When an upload last had no more room than it used.
+    full_at: Time,
+    /// What each upload may have of the window, if it needs as much.
+    level: u64,
+    shared_at: Time,
+    /// Somebody needs more than it has.
+    urgent: bool,
+    /// How often the shares were computed between two rounds.
+    in_between: u32,
+    /// Uploads that are not silent.
+    active: u64,
+    /// What each of them needs: kept for its memory.
+    needs: Vec<u64>,
+}
+
+impl Uplink {
+    /// The uplink of a new host, if it is to be limited, that sends segments of `mss` bytes.
+    pub fn new(now: Time, mss: u32, config: &AggregateConfig) -> Option<Self> {
+        let initial = FIRST_SEGMENTS * u64::from(mss);
+        let size = match config.uplink {
+            UplinkWindow::None => return None,
+            UplinkWindow::Fixed(bytes) => Size::Fixed(bytes.0),
+            UplinkWindow::Auto => {
+                let headroom = (config.headroom * 1000.0) as u32;
+                Size::Auto(Box::new(AutoClamp::new(now, AutoClampConfig { mss, initial, headroom })))
+            }
+        };
+        Some(Uplink {
+            size,
+            mss: u64::from(mss),
+            rtt: UNKNOWN,
+            arrived_at: now,
+            flight: 0,
+            flight_shared: 0,
+            full_at: now,
+            level: initial,
+            shared_at: now,
+            urgent: false,
+            in_between: 0,
+            active: 0,
+            needs: Vec::new(),
+        })
+    }
+
+    /// The window that a connection is offered in the SYN-ACK, where `known` is its host's uplink.
+    pub fn first_offer(known: Option<&Uplink>, mss: u32, config: &AggregateConfig) -> u64 {
+        let most = FIRST_SEGMENTS * u64::from(mss);
+        let size = match (known, config.uplink) {
+            (Some(uplink), _) => uplink.size() / (uplink.active + 1),
+            (None, UplinkWindow::Fixed(bytes)) => bytes.0,
+            (None, _) => most,
+        };
+        size.clamp(LEAST_SEGMENTS * u64::from(mss), most)
+    }
+
+    /// What a connection with segments of `mss` bytes may be invited to send at once.
+    pub fn burst(mss: u32) -> u64 {
+        FIRST_SEGMENTS * u64::from(mss)
+    }
+
+    /// The shared window, in bytes.
+    pub fn size(&self) -> u64 {
+        match &self.size {
+            Size::Fixed(bytes) => *bytes,
+            Size::Auto(auto) => auto.window(),
+        }
+    }
+
+    /// What is to be shared: the window, while it grows also what came in this round trip, and a segment for each
+    /// upload, since the second of two brings the acknowledgment.
+    fn total(&self) -> u64 {
+        let grown = if self.is_starting() { self.flight } else { 0 };
+        self.size() + grown + self.mss * self.active.max(1)
+    }
+
+    /// Whether the link was never full yet: the window grows as that of a sender in slow start does.
+    fn is_starting(&self) -> bool {
+        matches!(&self.size, Size::Auto(auto) if auto.is_starting())
+    }
+
+    /// A round-trip time to the host that was measured by other means: of a handshake, or of what is sent to it.
+    pub fn on_round_trip(&mut self, now: Time, rtt: Duration) {
+        if self.rtt == UNKNOWN {
+            self.rtt = rtt;
+        }
+        if let Size::Auto(auto) = &mut self.size
+            && auto.path().min_rtt().is_none_or(|known| rtt < known)
+        {
+            auto.on_delivery(Delivery { now, bytes: 0, sent_at: Time::ZERO, rtt: Some(rtt) });
+        }
+    }
+
+    /// For how long an upload is silent before it pauses.
+    fn patience(&self) -> Duration {
+        2 * self.rtt + PAUSE
+    }
+
+    /// An upload begins: what is known of the round trip holds for it too.
+    pub fn join(&self, upload: &mut Upload) {
+        if self.rtt != UNKNOWN {
+            upload.expect(self.patience(), self.rtt);
+        }
+    }
+
+    /// Something of an upload has arrived.
+    pub fn on_arrival(&mut self, now: Time, arrival: &Arrival, upload: &mut Upload) {
+        let Arrival { bytes, sent_at, rtt, used_up, resumed } = *arrival;
+        let paused = resumed && now.saturating_since(self.arrived_at) > self.patience();
+        self.arrived_at = now;
+        if paused {
+            (self.flight, self.flight_shared) = (0, 0);
+        }
+        self.flight += bytes;
+        let full = used_up && upload.is_held_back();
+        if full {
+            self.full_at = now;
+        }
+        self.urgent |= upload.count(now, bytes, full);
+        if let Some(rtt) = rtt {
+            self.rtt = if self.rtt == UNKNOWN { rtt } else { self.rtt * 7 / 8 + rtt / 8 };
+        }
+        if let Size::Auto(auto) = &mut self.size {
+            if paused {
+                auto.on_send(now, 0);
+            }
+            let known = auto.path().min_rtt();
+            let waited = rtt.zip(known).is_some_and(|(rtt, known)| rtt > known * WAITED / 100);
+            if full {
+                auto.on_full();
+            } else if !waited && now.saturating_since(self.full_at) > self.rtt {
+                auto.on_limited(bytes);
+            }
+            auto.on_delivery(Delivery { now, bytes, sent_at, rtt });
+            if auto.path().round_ended() {
+                (self.flight, self.flight_shared) = (bytes, 0);
+            }
+        }
+        upload.expect(self.patience(), self.rtt);
+    }
+
+    /// Whether the shares are to be computed anew, among `members` connections: because a round trip is over, or because
+    /// somebody cannot wait until then.
+    pub fn is_due(&mut self, now: Time, members: usize) -> Option<Due> {
+        let crowd = 1 + (members / CROWD) as u32;
+        if now.saturating_since(self.shared_at) >= self.rtt.max(SHORTEST_ROUND) * crowd {
+            self.shared_at = now;
+            self.in_between = 0;
+            return Some(Due::Round);
+        }
+        let step = (self.size() / GROWS).max(self.mss);
+        let grown = self.is_starting() && self.flight >= self.flight_shared + step;
+        let urgent = self.urgent || grown;
+        (urgent && self.in_between < URGENT / crowd).then(|| {
+            self.in_between += 1;
+            Due::Between
+        })
+    }
+
+    /// The shares are computed anew now. Returns where to put what each upload needs.
+    pub fn begin_sharing(&mut self) -> Vec<u64> {
+        self.urgent = false;
+        self.flight_shared = self.flight;
+        self.needs.clear();
+        core::mem::take(&mut self.needs)
+    }
+
+    /// Each upload that does not pause has its need among `needs`. To be followed by [`Uplink::allot`] for each.
+    pub fn share(&mut self, needs: Vec<u64>) {
+        self.needs = needs;
+        self.active = self.needs.len() as u64;
+        let total = self.total();
+        self.level = share::level(total, &mut self.needs);
+    }
+
+    /// Gives an upload its part of the window. Whether it has become larger.
+    pub fn allot(&self, now: Time, upload: &mut Upload) -> bool {
+        let need = upload.need(now).unwrap_or(FIRST_SEGMENTS * self.mss);
+        upload.allot(need.min(self.level).max(LEAST_SEGMENTS * self.mss))
+    }
+}

@@ -1,0 +1,83 @@
+//! Where the gateway and the uplinks of mobile hosts meet.
+use super::{Entry, Gateway, Phase};
+use crate::aggregate::{Due, Uplink, UplinkWindow};
+use crate::end::Side;
+use shorthaul_types::Time;
+use shorthaul_wire::{Packet, TcpFlags, Transport};
+
+impl Gateway {
+    /// A SYN-ACK to a mobile host, from `side`, with the window that its aggregate offers at first: what the server offers
+    /// may be more than the link carries in minutes, and cannot be taken back. Any other packet as it came.
+    pub(super) fn with_first_offer(&mut self, index: u32, side: Side, mut packet: Packet) -> Packet {
+        let Some(hosts) = self.hosts.as_ref().filter(|hosts| hosts.config.uplink != UplinkWindow::None)
+        else {
+            return packet;
+        };
+        let Some(Entry { phase: Phase::Opening(handshake), .. }) = &mut self.entries[index as usize] else {
+            return packet;
+        };
+        let Transport::Tcp(segment) = &mut packet.transport else { return packet };
+        if side != Side::Server || !segment.header.flags.contains(TcpFlags::SYN | TcpFlags::ACK) {
+            return packet;
+        }
+        if let Some(offer) = handshake.limit_first_offer(|address, mss| {
+            let known = hosts.find(address);
+            let known = known.and_then(|host| host.uplink.as_ref());
+            Uplink::first_offer(known, mss, &hosts.config)
+        }) && offer < segment.header.window
+        {
+            segment.header.window = offer;
+            packet.original = None;
+        }
+        packet
+    }
+
+    /// Something happened to a flow: what its mobile host sent tells of the link.
+    pub(super) fn sync_upload(&mut self, index: u32) {
+        let now = self.now;
+        let Gateway { hosts: Some(hosts), entries, .. } = self else { return };
+        let Some(Entry { phase: Phase::Split(flow), member: Some(member), .. }) =
+            entries[index as usize].as_mut()
+        else {
+            return;
+        };
+        let slot = member.host;
+        let Some(host) = hosts.get_mut(slot) else { return };
+        let members = host.members.len();
+        let Some((uplink, upload)) = host.uplink.as_mut().zip(flow.upload_mut()) else { return };
+        let Some(arrival) = upload.take_news() else { return };
+        uplink.on_arrival(now, &arrival, upload);
+        if let Some(due) = uplink.is_due(now, members) {
+            self.share_uplink(now, slot, due);
+        }
+    }
+
+    /// The uploads of a host get their shares of its window.
+    fn share_uplink(&mut self, now: Time, slot: u32, due: Due) {
+        let Gateway { hosts: Some(hosts), entries, ready, .. } = self else { return };
+        let Some(host) = hosts.get_mut(slot) else { return };
+        let Some(uplink) = &mut host.uplink else { return };
+        let mut needs = uplink.begin_sharing();
+        for &index in &host.members {
+            if let Some(Entry { phase: Phase::Split(flow), .. }) = &mut entries[index as usize]
+                && let Some(upload) = flow.upload_mut()
+            {
+                if due == Due::Round {
+                    upload.end_round();
+                }
+                needs.extend(upload.need(now));
+            }
+        }
+        uplink.share(needs);
+        for &index in &host.members {
+            let Some(entry) = entries[index as usize].as_mut() else { continue };
+            if let Phase::Split(flow) = &mut entry.phase
+                && let Some(upload) = flow.upload_mut()
+                && uplink.allot(now, upload)
+                && !core::mem::replace(&mut entry.ready, true)
+            {
+                ready.push_back(index);
+            }
+        }
+    }
+}
