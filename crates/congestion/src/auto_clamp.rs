@@ -112,6 +112,8 @@ pub struct AutoClamp {
     /// The link was never full yet: the window doubles each round.
     starting: bool,
     full: u32,
+    /// Rounds in a row that filled the link, whether or not the window.
+    filled: u32,
     best: u64,
     /// The window, not the data, limited what was sent in this round.
     round_limited: bool,
@@ -127,8 +129,6 @@ pub struct AutoClamp {
     recent: RecentMax<u64, RECENT>,
     /// How many connections share the window.
     connections: u64,
-    /// The first window.
-    initial: u64,
     /// It is larger than the path asks for, for their sake.
     at_least: bool,
 }
@@ -178,6 +178,7 @@ impl AutoClamp {
             window: initial.max(FLOOR * u64::from(mss)).min(MAX_WINDOW),
             starting: true,
             full: 0,
+            filled: 0,
             best: 0,
             round_limited: false,
             round: RoundTrips::default(),
@@ -187,7 +188,6 @@ impl AutoClamp {
             phase: Phase::Follow,
             recent: RecentMax::new(),
             connections: 1,
-            initial: initial.max(FLOOR * u64::from(mss)),
             at_least: false,
         }
     }
@@ -216,6 +216,7 @@ impl AutoClamp {
     pub fn on_send(&mut self, now: Time, in_flight: u64) {
         self.path.on_send(now, in_flight);
         if in_flight == 0 {
+            self.filled = 0;
             self.bunching.restart(now);
         }
     }
@@ -298,11 +299,12 @@ impl AutoClamp {
             let rate = self.path.bandwidth().map_or(0, BitRate::bits_per_sec);
             let grows = rate > Gain(1250).of(self.best);
             self.best = self.best.max(rate);
-            // A sender that cannot use all of the window may have filled the link all the same. (Not if it never needed
-            // more than the first one: a short answer says nothing of the link.)
-            let filled = self.window > self.initial && delivered.saturating_mul(2) > self.window;
-            let used = limited || filled;
-            if used && mean > scaled(min_rtt, FULL) {
+            // A sender that cannot use all of the window may have filled the link all the same: if it goes on so, for a
+            // short answer says nothing of the link.
+            let waits = mean > scaled(min_rtt, FULL);
+            self.filled =
+                if waits && delivered.saturating_mul(2) > self.window { self.filled + 1 } else { 0 };
+            if (waits && limited) || self.filled >= FULL_ROUNDS {
                 self.starting = false;
             } else if limited {
                 self.full = if grows { 0 } else { self.full + 1 };
