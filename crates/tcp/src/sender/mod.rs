@@ -277,7 +277,11 @@ impl Sender {
             (Recovery::Reno, State::Open) => 0,
             _ => self.left,
         };
-        self.board.in_flight().saturating_sub(left)
+        let in_flight = self.board.in_flight();
+        // Duplicates say that others have left the network, and never the first: with nothing of it in flight, a governor
+        // would stop its timer, and a repair that is lost would never be made again.
+        let first = if self.governor.is_shared() { in_flight.min(u64::from(self.mss)) } else { 0 };
+        in_flight.saturating_sub(left).max(first)
     }
 
     fn end(&self) -> u64 {
