@@ -86,3 +86,20 @@ fn duplicates_of_what_was_sent_again_after_a_timeout_are_no_loss() {
     (5_101..5_104).for_each(|at| drop(t.ack(at, 11, &[])));
     assert_eq!(t.sender.stats().recoveries, 1);
 }
+
+/// Duplicates may outnumber what else was on its way, as when that had been sent twice; the repair of the first is on its way all the same, and
+/// a governor that saw nothing there would stop its timer.
+#[test]
+fn duplicates_never_stand_for_the_first_segment_of_a_governed_sender() {
+    let mut t = Trace::governed_without_sack(10);
+    assert_eq!(t.write(4), [0..4]);
+    for duplicate in 0..6 {
+        t.ack(100 + duplicate, 0, &[]);
+        assert!(
+            t.sender.in_flight() >= MSS,
+            "{} bytes after {} duplicates",
+            t.sender.in_flight(),
+            duplicate + 1
+        );
+    }
+}

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // not every test uses all of it
 
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{Ack, Outgoing, Sender, SenderConfig};
+use shorthaul_tcp::{Ack, Governor, Outgoing, Sender, SenderConfig};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::Payload;
 use std::ops::Range;
@@ -36,10 +36,21 @@ impl Trace {
         Trace::new(control, false)
     }
 
+    /// To a receiver that reports nothing, with a governor that gives credit for so many segments.
+    pub fn governed_without_sack(credit: u64) -> Self {
+        let mut trace = Trace::governed_by(Governor::shared(), WIDE, false);
+        trace.sender.share_mut().unwrap().credit = credit * MSS;
+        trace
+    }
+
     fn new(control: Algorithm, sack: bool) -> Self {
+        Trace::governed_by(Governor::Solo, control, sack)
+    }
+
+    fn governed_by(governor: Governor, control: Algorithm, sack: bool) -> Self {
         let mss = MSS as u32;
         let control = control.build(ControlParams { paced: false, ..ControlParams::new(mss, Time::ZERO) });
-        let config = SenderConfig { sack, pacing: false, ..SenderConfig::new(mss, control) };
+        let config = SenderConfig { governor, sack, pacing: false, ..SenderConfig::new(mss, control) };
         let window = 1_000 * MSS;
         let mut sender = Sender::new(Time::ZERO, 1, 1 + window, config);
         sender.on_rtt_sample(Time::ZERO, Duration::from_millis(100));
