@@ -6,7 +6,7 @@ const ROWS: [[&str; 3]; 6] = [
     [
         "slow or unsteady edge whose average rate is known or can be told; senders anywhere",
         "path-tail (told, or a tenth less than the average)",
-        "mobile-bottleneck, kernels-live: fills the edge with senders of any congestion control and any wired round trip, no closed windows, no time-outs; wired-bottleneck: costs nothing",
+        "mobile-bottleneck, kernels-live: fills the edge with senders of any congestion control and any wired round trip, no closed windows, no time-outs of a single flow; with eight, those of a router with its queue; wired-bottleneck: costs nothing",
     ],
     [
         "the same, with a rate that nobody knows",
@@ -14,9 +14,9 @@ const ROWS: [[&str; 3]; 6] = [
         "rate-changes, radio: follows within ten seconds, holds a quarter of its buffer",
     ],
     [
-        "unknown rate, little memory, senders near",
+        "unknown rate, little memory",
         "constant-queue",
-        "mobile-bottleneck: finds the rate by itself and holds little; windows close all the time, and a wired round trip of 300 ms is too far",
+        "mobile-bottleneck: finds the rate by itself and holds little; windows close all the time; wired-bottleneck: loses most over 300 ms",
     ],
     [
         "many flows to each of many phones, GPRS-like",
