@@ -2,13 +2,14 @@
 //! time (the future work of "TCP flow aggregation", §IX).
 //!
 //! ```text
-//! product = rate · min_rtt        window = (1.2 + headroom · variation) · product + ½ bunching
+//! product = rate · min_rtt        window = (1.2 + headroom · variation²) · product + ½ bunching
 //! at least              2 segments a connection, or twice what the link carries in min_rtt + 200 ms if that is less
 //! ```
 //! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `bunching`
 //! what acknowledgments deliver at a time beyond the rate: links that gather acknowledgments, or serve a phone
 //! every so often, need that much more to stay busy. `variation` is the mean change of the rate from one round trip to
-//! the next: a window that just fills a link whose rate doubles and halves runs dry at each doubling.
+//! the next: a window that just fills a link whose rate doubles and halves runs dry at each doubling. It counts by its square, for
+//! a change that the surplus covers costs nothing, and what a steady link seems to vary is the error of measurement.
 //!
 //! Nobody else uses the link, so a queue is our own doing and shows at once in the round-trip time. While
 //! there is none, rate = window / min_rtt, and the window grows by that surplus a round trip; when the link is
@@ -46,6 +47,9 @@ const MOST_SURPLUS: u32 = 2000;
 const FULL: Gain = Gain(1200);
 /// Rounds in a row with hardly any growth after which the pipe is full, as in BBR.
 const FULL_ROUNDS: u32 = 3;
+/// So many rounds after the start say nothing of how much the link varies: the window has become smaller than what is on its way,
+/// and what is measured across the silence until it fits again is our own doing.
+const SETTLING_ROUNDS: u32 = 5;
 /// The shortest round-trip time is remembered until another one is measured with an empty queue.
 const MEMORY: Duration = Duration::from_secs(3600);
 /// How often that is done, unless the queue is empty by itself: so that a path that has become longer is
@@ -93,8 +97,8 @@ pub struct AutoClampConfig {
     pub mss: u32,
     /// The first window, in bytes.
     pub initial: u64,
-    /// What the window has in reserve for a link whose rate varies, in thousandths of the variation. Zero keeps the
-    /// queue shortest, and loses the more of the link the more it varies.
+    /// What the window has in reserve for a link whose rate varies, as a part of the product, in thousandths of the square of the
+    /// variation. Zero keeps the queue shortest, and loses the more of the link the more it varies.
     pub headroom: u32,
 }
 
@@ -107,11 +111,16 @@ pub struct AutoClamp {
     headroom: u32,
     variation: RateVariation,
     bunching: AckAggregation,
+    /// The shortest mean of a round's round trips, of rounds that the window limited: without a queue, but with the waiting
+    /// for acknowledgments that come in bunches.
+    base: MinFilter,
     mss: u64,
     window: u64,
     /// The link was never full yet: the window doubles each round.
     starting: bool,
     full: u32,
+    /// Rounds until what the start left on its way is gone.
+    settling: u32,
     /// Rounds in a row that filled the link, whether or not the window.
     filled: u32,
     best: u64,
@@ -174,10 +183,12 @@ impl AutoClamp {
             headroom,
             variation: RateVariation::default(),
             bunching: AckAggregation::new(now),
+            base: MinFilter::default(),
             mss: u64::from(mss.max(1)),
             window: initial.max(FLOOR * u64::from(mss)).min(MAX_WINDOW),
             starting: true,
             full: 0,
+            settling: SETTLING_ROUNDS,
             filled: 0,
             best: 0,
             round_limited: false,
@@ -261,14 +272,21 @@ impl AutoClamp {
         let limited = core::mem::take(&mut self.round_limited);
         let round = core::mem::take(&mut self.round);
         let delivered = core::mem::take(&mut self.round_delivered);
-        self.variation.on_round(limited && self.phase == Phase::Follow && !self.starting);
+        if !self.starting {
+            self.settling = self.settling.saturating_sub(1);
+        }
+        self.variation.on_round(limited && self.phase == Phase::Follow && self.settling == 0);
         let Some((least, mean)) = round.least.zip(round.mean()) else { return };
+        if limited && round.count > 1 {
+            self.base.update(now, mean, MEMORY);
+        }
         if least > scaled(min_rtt, FALLEN) {
             self.recent = RecentMax::new();
         }
         match &mut self.phase {
             Phase::Follow => {}
-            Phase::Refill { rounds } if *rounds > 1 => {
+            // Once there is a queue, the rates are the link's own, whatever the window.
+            Phase::Refill { rounds } if *rounds > 1 && mean < scaled(min_rtt, FALLEN) => {
                 *rounds -= 1;
                 return;
             }
@@ -291,6 +309,7 @@ impl AutoClamp {
                     // It grows from what it is: were the path not longer but the link nearly still, to double the
                     // window until it is full would make a queue of many seconds.
                     self.path.relearn(now, least);
+                    self.base = MinFilter::default();
                 }
                 return;
             }
@@ -339,9 +358,11 @@ impl AutoClamp {
         self.variation.on_rate(rate.bits_per_sec());
         let product = volume::in_time(self.recent.get(), min_rtt);
         if self.phase == Phase::Follow && !self.starting {
-            let reserve = Gain(self.headroom).of(u64::from(self.variation.get().0)) as u32;
-            let surplus = Gain((SURPLUS.0.saturating_add(reserve)).min(MOST_SURPLUS));
-            let target = product + surplus.of(product) + self.bunching.extra() / 2;
+            let variation = self.variation.get();
+            let reserve = Gain(self.headroom).of(variation.of(u64::from(variation.0)));
+            let surplus = (u64::from(SURPLUS.0) + reserve).min(u64::from(MOST_SURPLUS));
+            let surplus = Gain(surplus as u32);
+            let target = product + surplus.of(product) + self.for_bunches(min_rtt);
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
             let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));
             let least = each.max(FLOOR * self.mss);
@@ -350,12 +371,23 @@ impl AutoClamp {
         }
     }
 
+    /// What the window needs so that the link does not run dry between two bunches of acknowledgments. A segment waits for
+    /// half of a bunch's time on average. How long that is shows where there is no queue: in the mean round trip beyond the
+    /// shortest one. What is delivered at a time, beyond the rate, says it too, but is measured with a queue or without, and is
+    /// the most of many rounds. (By the latter alone a window that is too small has bunches that are too small, and stays so.)
+    fn for_bunches(&self, min_rtt: Duration) -> u64 {
+        let waiting =
+            self.base.get().map_or(Duration::ZERO, |base| base.saturating_sub(min_rtt)).min(min_rtt);
+        volume::in_time(self.recent.get(), waiting).max(self.bunching.extra()) / 2
+    }
+
     /// The link is back after it carried nothing for a while: it may be another cell.
     pub fn on_link_back(&mut self, now: Time) {
         self.path.on_gap(now);
         self.bunching.restart(now);
         self.round = RoundTrips::default();
         self.longer = 0;
+        self.recent = RecentMax::new();
         // The window is what it was, until it shows what the link carries now.
         self.phase = Phase::Refill { rounds: 3 };
     }

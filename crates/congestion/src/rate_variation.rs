@@ -6,13 +6,22 @@ const MEMORY: u64 = 8;
 
 /// The mean change of the delivery rate between two rounds, as a part of the greater of the two. A link of a fixed rate
 /// has none; one that is shared out by radio conditions has a tenth to a half.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct RateVariation {
     /// In millionths.
     mean: u64,
     previous: u64,
     /// The highest rate of the present round.
     best: u64,
+}
+
+/// What is assumed before anything is measured, in millionths: a little, as on a link of which only the delay varies.
+const ASSUMED: u64 = 60_000;
+
+impl Default for RateVariation {
+    fn default() -> Self {
+        RateVariation { mean: ASSUMED, previous: 0, best: 0 }
+    }
 }
 
 impl RateVariation {
@@ -61,11 +70,19 @@ mod tests {
 
     #[test]
     fn rounds_with_another_window_do_not_count() {
-        let mut variation = RateVariation::default();
-        for rate in [8, 8, 2, 2, 8, 8] {
-            variation.on_rate(rate);
-            variation.on_round(rate == 8);
-        }
-        assert_eq!(variation.get(), Gain(0));
+        let of_the_same = |rates: &[u64]| {
+            let mut variation = RateVariation::default();
+            for &rate in rates {
+                variation.on_rate(rate);
+                variation.on_round(rate == 8);
+            }
+            variation.get()
+        };
+        assert_eq!(of_the_same(&[8, 8, 2, 2, 8, 8]), of_the_same(&[8, 8, 8]), "two comparisons of 8 with 8");
+    }
+
+    #[test]
+    fn before_anything_is_measured_a_little_is_assumed() {
+        assert_eq!(RateVariation::default().get(), Gain(60));
     }
 }

@@ -1,5 +1,6 @@
 mod acknowledging;
 mod governed;
+mod resent;
 mod uploading;
 
 use crate::aggregate::Upload;
@@ -16,6 +17,7 @@ use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
 use governed::{governed_by_aggregate, is_governed};
+use resent::Resent;
 use shorthaul_congestion::ControlParams;
 use shorthaul_tcp::{Ack, AckPolicy, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig};
 use shorthaul_types::{Deadline, FlowKey, PortId, Seed, Time};
@@ -65,6 +67,7 @@ struct Direction {
     gate: Option<Gate>,
     /// How much its sender is invited to send.
     invitation: Invitation,
+    resent: Option<Resent>,
 }
 
 /// A TCP connection that we stand in: two directions, each a [`Receiver`] toward the one end and a
@@ -313,7 +316,8 @@ impl SplitFlow {
         let window = u64::from(header.window) << shift;
         let invites = &mut self.ends[near].invites;
         *invites = (*invites).max(ack + window);
-        let Direction { receiver, sender, emulated, gate, invitation, .. } = &mut self.directions[far];
+        let Direction { receiver, sender, emulated, gate, invitation, resent, .. } =
+            &mut self.directions[far];
         let una = sender.una();
         let sack: ArrayVec<(u64, u64), 4> = header
             .options
@@ -332,6 +336,7 @@ impl SplitFlow {
                 has_data: !segment.payload.is_empty() || header.flags.contains(TcpFlags::FIN),
                 ecn_echo: self.agreed.ecn && header.flags.contains(TcpFlags::ECE),
                 echo: None, // the timestamps are the ends' own, and so are their clocks
+                sent_before: Resent::on_ack(resent, ack, header.options.timestamps.map(|ts| ts.ecr)),
             },
         );
         if sender.una() > una {
@@ -530,6 +535,10 @@ impl SplitFlow {
         }
         let mut header = self.header_toward(side, offset, flags);
         header.options = self.options_toward(side);
+        if outgoing.retransmission {
+            let Direction { sender, resent, .. } = &mut self.directions[far];
+            Resent::note(resent, now, header.options.timestamps.map(|ts| ts.val), sender.nxt());
+        }
         if let Some(urgent) = self.ends[far].urgent
             && urgent > offset
             && urgent - offset <= u64::from(u16::MAX)
@@ -686,6 +695,7 @@ impl Direction {
             emulated: None,
             gate: Gate::of(&rules.acks, 1, mss),
             invitation: Invitation::new(now, rules.window, mss),
+            resent: None,
         }
     }
 }

@@ -612,6 +612,42 @@ fn a_host_that_does_not_answer_for_a_quarter_of_an_hour_is_given_up() {
 }
 
 #[test]
+fn what_servers_were_invited_to_send_is_never_dropped() {
+    let aggregate = AggregateConfig { host_buffer: Bytes(90_000), invitations: None, ..config(10_000) };
+    let mut site = Site::new(aggregate);
+    let flows = [A, B, (1, 5003)];
+    for flow in flows {
+        // The phone's window in its handshake is the one that servers begin with.
+        site.mobile_says_with_window(flow, TcpFlags::SYN, 0, &[], 3000);
+        site.server_says(flow, TcpFlags::SYN | TcpFlags::ACK, 0, 0);
+        site.mobile_says_with_window(flow, TcpFlags::ACK, 1, &[], 3000);
+    }
+    // They all use what they are offered, by turns, and the phone takes nothing.
+    let mut sent = BTreeMap::from(flows.map(|flow| (flow, 1)));
+    let mut total = 0;
+    loop {
+        let before = total;
+        for flow in flows {
+            let offset = sent[&flow];
+            let edge = site.told[&flow].1;
+            let bytes = edge.saturating_sub(offset).min(MSS);
+            if bytes > 0 {
+                site.server_says(flow, TcpFlags::ACK, offset, bytes as usize);
+                site.wait(50);
+                sent.insert(flow, offset + bytes);
+                total += bytes;
+                assert_eq!(site.told[&flow].0, offset + bytes, "a segment of {flow:?} was not taken");
+            }
+        }
+        if total == before {
+            break;
+        }
+    }
+    assert!(total > 30_000, "{total} bytes were invited in all");
+    assert!(sent.values().all(|sent| *sent > 4_500), "each has its part: {sent:?}");
+}
+
+#[test]
 fn a_thousand_hosts_with_ten_connections_each_stay_within_their_memory_when_every_link_stalls() {
     const BOUND: u64 = 64_000;
     let aggregate = AggregateConfig { host_buffer: Bytes(BOUND), ..config(10_000) };

@@ -94,6 +94,7 @@ impl End {
                 has_data,
                 ecn_echo: false,
                 echo: None,
+                sent_before: None,
             },
         );
         let payload = segment.payload.clone();

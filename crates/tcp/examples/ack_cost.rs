@@ -136,6 +136,7 @@ impl Path {
                 has_data: false,
                 ecn_echo: false,
                 echo: None,
+                sent_before: None,
             };
             self.sender.on_timeout(self.now);
             self.sender.on_ack(self.now, &ack);

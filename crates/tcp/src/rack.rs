@@ -40,10 +40,10 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// A range was delivered (§6.2 steps 2 and 3).
-    pub fn on_delivered(&mut self, now: Time, record: &Record, min_rtt: Option<Duration>) {
+    /// A range was delivered (§6.2 steps 2 and 3), where it is known by what transmission of several: by that `of_original`.
+    pub fn on_delivered(&mut self, now: Time, record: &Record, min_rtt: Option<Duration>, of_original: bool) {
         let rtt = now.saturating_since(record.sent.sent_at());
-        if record.retransmitted && min_rtt.is_some_and(|min| rtt < min) {
+        if of_original || (record.retransmitted && min_rtt.is_some_and(|min| rtt < min)) {
             // It was the original that arrived, after what was sent behind it.
             self.reordering_seen |= record.end < self.highest;
             return;

@@ -208,6 +208,7 @@ fn an_older_segment_does_not_take_the_window_back() {
         has_data: false,
         ecn_echo: false,
         echo: None,
+        sent_before: None,
     };
     t.sender.on_ack(shorthaul_types::Time::from_millis(101), &old);
     assert_eq!(t.sender.peer_window(), edge);

@@ -142,8 +142,8 @@ impl Default for Invitations {
 pub struct AggregateConfig {
     /// The shared window.
     pub clamp: Clamp,
-    /// What a window that follows has in reserve, in units of the link's variation: the more, the less of a link whose rate
-    /// jumps is lost, and the longer is the queue when it falls. A steady link has no variation.
+    /// What a window that follows has in reserve, in units of the square of the link's variation: the more, the less of a link
+    /// whose rate jumps is lost, and the longer is the queue when it falls. A steady link has no variation.
     pub headroom: f64,
     /// Addresses that agree in so many bits are one mobile host.
     pub prefix_v4: u8,
@@ -177,13 +177,13 @@ impl Default for AggregateConfig {
     fn default() -> Self {
         AggregateConfig {
             clamp: Clamp::Auto,
-            headroom: 3.0,
+            headroom: 50.0,
             prefix_v4: 32,
             prefix_v6: 64,
             classes: Vec::new(),
             interactive: Bytes(4_000),
             pacing: true,
-            host_buffer: Bytes(8 << 20),
+            host_buffer: Bytes(16 << 20),
             invitations: Some(Invitations::default()),
             uplink: UplinkWindow::Auto,
             remember: Duration::from_secs(600),

@@ -1,7 +1,7 @@
 //! The aggregate control block of one mobile host (AGG §IV-B, Fig. 6), and what each of its connections
 //! has of its own.
 use super::config::AggregateConfig;
-use super::invitation::{Invitation, Situation, SlidingRate};
+use super::invitation::{Backlog, Invitation, Progress, Situation, SlidingRate};
 use super::skipack::SkipackLog;
 use super::stride::{Stride, Turn, advance};
 use super::uplink::Uplink;
@@ -25,6 +25,8 @@ const GIVE_UP: Duration = Duration::from_secs(924);
 const PROBE: u64 = u64::MAX;
 /// The peak falls toward the window by this part with each acknowledgment.
 const PEAK_FALLS: u64 = 1000;
+/// A byte takes so much memory at most, with the packet buffers that are not full.
+const MEMORY_PER_BYTE: u64 = 2;
 /// A rate of all connections is the mean over so many segments.
 const AVERAGED: u32 = 16;
 
@@ -76,6 +78,12 @@ pub(crate) struct Member {
     in_flight: u64,
     queued: u64,
     held: usize,
+    /// Memory for what is held of it and what its sender may still send, in bytes.
+    promised: u64,
+    /// Up to where the mobile host itself had invited its sender, before we did.
+    first_edge: u64,
+    /// Its sender has been offered more than that.
+    invited: bool,
     received: u64,
     waiting: bool,
     active: bool,
@@ -118,8 +126,10 @@ pub(crate) struct Host {
     turns: Stride,
     mss: u32,
     in_flight: u64,
-    queued: u64,
+    backlog: Backlog,
     held: usize,
+    /// Memory for all that its connections' senders were promised room for, in bytes.
+    promised: u64,
     active: usize,
     rate: SlidingRate,
     stall: Option<Stall>,
@@ -157,8 +167,9 @@ impl Host {
             turns: Stride::default(),
             mss,
             in_flight: 0,
-            queued: 0,
+            backlog: Backlog::new(now),
             held: 0,
+            promised: 0,
             active: 0,
             rate: SlidingRate::new(now),
             stall: None,
@@ -195,7 +206,8 @@ impl Host {
         }
         self.pace();
         self.members.push(slot);
-        let mut situation = self.situation(now, config);
+        let most = self.part_of(self.promised, config) / MEMORY_PER_BYTE;
+        let mut situation = self.situation(now, most, config);
         situation.active += 1;
         Member {
             host,
@@ -204,6 +216,9 @@ impl Host {
             in_flight: 0,
             queued: 0,
             held: 0,
+            promised: 0,
+            first_edge: flow.edge_to_govern(),
+            invited: false,
             received: 1,
             waiting: false,
             active: false,
@@ -223,7 +238,8 @@ impl Host {
     /// [`Host::members`].
     pub fn leave(&mut self, now: Time, member: &mut Member) {
         moved(&mut self.in_flight, &mut member.in_flight, 0);
-        moved(&mut self.queued, &mut member.queued, 0);
+        self.backlog.moved(now, &mut member.queued, 0);
+        moved(&mut self.promised, &mut member.promised, 0);
         self.held -= member.held;
         self.active -= usize::from(member.active);
         self.window.set_connections(self.active);
@@ -231,16 +247,31 @@ impl Host {
         self.empty_since = now;
     }
 
-    fn situation(&self, now: Time, config: &AggregateConfig) -> Situation {
+    fn situation(&self, now: Time, most: u64, config: &AggregateConfig) -> Situation {
         let surplus = config.invitations.map_or(1.0, |parameters| parameters.surplus);
         let active = self.active.max(1);
         Situation {
             mean_rate: self.rate.get(now) / active as f64,
-            queued: self.queued,
+            queued_time: self.backlog.byte_time(now),
             target: surplus * self.peak.max(self.window()) as f64,
             active,
-            most: config.host_buffer.0 / active as u64,
+            most,
         }
+    }
+
+    /// The largest window that a connection's sender can be offered, counted from what has left: for that, and for what is on
+    /// its way to the mobile host, there is memory.
+    fn most_for(&self, member: &Member, mss: u32, config: &AggregateConfig) -> u64 {
+        let part = self.part_of(self.promised - member.promised, config) / MEMORY_PER_BYTE;
+        // So much has everybody, for his connection not to stand still.
+        let least = (2 * u64::from(mss)).min(self.half(config).1 / MEMORY_PER_BYTE);
+        part.saturating_sub(member.in_flight).max(least)
+    }
+
+    /// The memory that a connection can be promised where the others were promised so much: twice what is left then, so that
+    /// whoever comes later finds a part that is half of any other's (a dynamic threshold, Choudhury and Hahne 1998).
+    fn part_of(&self, others: u64, config: &AggregateConfig) -> u64 {
+        config.host_buffer.0.saturating_sub(others) / 3 * 2
     }
 
     /// Looks at a connection that something happened to. Returns whether the link has come back from a
@@ -264,7 +295,7 @@ impl Host {
             member.unanswered = None;
             member.silence = None;
         }
-        self.count(member, sender);
+        self.count(now, member, sender);
         let backlog = sender.has_backlog() && member.silence.is_none();
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         self.set_active(now, member, backlog || member.in_flight > 0, config);
@@ -282,8 +313,9 @@ impl Host {
         if received > member.received {
             member.received = received;
             if let (Some(parameters), false) = (&config.invitations, peer_is_full) {
-                let situation = self.situation(now, config);
-                member.invitation.on_segment(now, mss, member.rate.get(now), &situation, parameters);
+                let situation = self.situation(now, self.most_for(member, mss, config), config);
+                let own = Progress { rate: member.rate.get(now), queued: member.queued, received };
+                member.invitation.on_segment(now, mss, &own, &situation, parameters);
             }
         }
         self.invite(member, flow, config);
@@ -291,22 +323,28 @@ impl Host {
     }
 
     /// What a connection has on its way and in its queue counts for its host, unless its peer is silent.
-    fn count(&mut self, member: &mut Member, sender: &Sender) {
+    fn count(&mut self, now: Time, member: &mut Member, sender: &Sender) {
         let counts = u64::from(member.silence.is_none());
         moved(&mut self.in_flight, &mut member.in_flight, counts * sender.in_flight());
         // What the connection's own peer has no room for does not wait for the link.
-        moved(&mut self.queued, &mut member.queued, counts * sender.sendable());
+        self.backlog.moved(now, &mut member.queued, counts * sender.sendable());
     }
 
     /// Tells a connection how much its sender may be offered: nothing more while the link is stalled. (What
-    /// was offered is never taken back, RFC 9293 §3.8.6: the sender's window runs out by itself.)
-    pub fn invite(&self, member: &Member, flow: &mut SplitFlow, config: &AggregateConfig) {
+    /// was offered is never taken back, RFC 9293 §3.8.6: the sender's window runs out by itself.) And never more
+    /// than there is memory for, together with what the others were promised.
+    pub fn invite(&mut self, member: &mut Member, flow: &mut SplitFlow, config: &AggregateConfig) {
+        let mss = flow.governed().map_or(self.mss, Sender::mss);
+        let most = self.most_for(member, mss, config);
         let halted = self.stall.is_some() || member.silence.is_some();
         flow.allot(match config.invitations {
-            _ if halted => Some(0),
-            Some(_) => Some(member.invitation.window()),
-            None => None,
+            _ if halted => 0,
+            Some(_) => member.invitation.window().min(most),
+            None => most,
         });
+        let promised = (MEMORY_PER_BYTE * flow.promised_to_govern()).max(member.held as u64);
+        moved(&mut self.promised, &mut member.promised, promised);
+        member.invited = flow.edge_to_govern() > member.first_edge;
     }
 
     fn set_active(&mut self, now: Time, member: &mut Member, active: bool, config: &AggregateConfig) {
@@ -410,12 +448,21 @@ impl Host {
         self.rtt.srtt()
     }
 
-    /// Memory that is left for a connection, in bytes. Half of the host's is for whoever comes first; of the other half
-    /// each has its part, so that those whose peers do not read leave something to the others.
-    pub fn room(&self, member: &Member, config: &AggregateConfig) -> u64 {
+    /// Memory that is left for what a connection sends, in bytes. What we invited is taken. Of what the mobile host itself had
+    /// invited, before we did, half of the memory takes what comes first, and of the other half each has its part, so
+    /// that those whose peers do not read leave something to the others.
+    pub fn room_for(&self, member: &Member, config: &AggregateConfig) -> u64 {
+        let (all, own) = (self.held as u64, member.held as u64);
+        let (half, part) = self.half(config);
+        let promised = if member.invited { member.promised.saturating_sub(own) } else { 0 };
+        let invited = promised.min(config.host_buffer.0.saturating_sub(all));
+        invited.max((half + part).saturating_sub(all)).max(part.saturating_sub(own))
+    }
+
+    /// Half of a host's memory, and the part that each connection has of that.
+    fn half(&self, config: &AggregateConfig) -> (u64, u64) {
         let half = config.host_buffer.0 / 2;
-        let part = half / self.members.len().max(1) as u64;
-        half.saturating_sub(self.held as u64).max(part.saturating_sub(member.held as u64))
+        (half, half / self.members.len().max(1) as u64)
     }
 
     /// Memory held for it, in bytes.
@@ -474,7 +521,7 @@ impl Host {
         let class = config.class_of(flow.ports(), flow.dscp_to_govern());
         let Some(sender) = flow.governed_mut() else { return };
         let in_flight = self.in_flight;
-        self.count(member, sender);
+        self.count(now, member, sender);
         // A probe is no turn: it may still wait for one.
         member.waiting &= turn.serial == PROBE;
         if bytes == 0 {
@@ -527,7 +574,7 @@ impl Host {
         let wait = self.probe_wait(0).max(SILENT_TIME);
         member.silence = Some(Silence { ask_at: now + wait, wait });
         self.ask_at = Some(self.ask_at.map_or(now + wait, |at| at.min(now + wait)));
-        self.count(member, sender);
+        self.count(now, member, sender);
         self.active -= usize::from(core::mem::take(&mut member.active));
         self.window.set_connections(self.active);
         self.settle_timer(now);

@@ -45,19 +45,61 @@ impl SlidingRate {
     }
 }
 
+/// What a host's connections have queued here, over time.
+///
+/// The mean of q since the last segment is taken, not q when a segment arrives: the first segment of a burst
+/// finds what drained before it, and stands for nearly all of the time. Senders far away, whose segments come in bursts, would
+/// be offered more and more, and others, to whom the queue appears as it is, would pay for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Backlog {
+    bytes: u64,
+    byte_time: f64,
+    changed_at: Time,
+}
+
+impl Backlog {
+    pub fn new(now: Time) -> Self {
+        Backlog { bytes: 0, byte_time: 0.0, changed_at: now }
+    }
+
+    /// What one connection has queued, of all this, has become `now_queued` bytes.
+    pub fn moved(&mut self, now: Time, queued: &mut u64, now_queued: u64) {
+        self.byte_time = self.byte_time(now);
+        self.changed_at = now;
+        self.bytes = self.bytes - *queued + now_queued;
+        *queued = now_queued;
+    }
+
+    /// The sum of all times that a byte was queued, in byte-seconds.
+    pub fn byte_time(&self, now: Time) -> f64 {
+        self.byte_time + self.bytes as f64 * now.saturating_since(self.changed_at).as_secs_f64()
+    }
+}
+
 /// What a host's connections have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     /// The mean rate of the connections that are active, in bytes a second: s̄.
     pub mean_rate: f64,
-    /// Bytes that all of them have queued here: q.
-    pub queued: u64,
+    /// [`Backlog::byte_time`]; how much it grows in a time, over that time, is q.
+    pub queued_time: f64,
     /// The queue that is aimed at, in bytes: surplus · window.
     pub target: f64,
     /// How many connections are active: n.
     pub active: usize,
     /// No window exceeds this.
     pub most: u64,
+}
+
+/// What one connection has of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// How fast it is served, in bytes a second: s.
+    pub rate: f64,
+    /// Bytes that it has queued here.
+    pub queued: u64,
+    /// Bytes that came from its sender until now.
+    pub received: u64,
 }
 
 /// The window of one connection toward its wired sender.
@@ -67,35 +109,55 @@ pub(crate) struct Invitation {
     /// It has not reached the mean rate yet.
     starting: bool,
     updated: Time,
+    /// [`Situation::queued_time`] then.
+    queued_time: f64,
 }
 
 impl Invitation {
     /// A connection begins: with C = max(MSS, W/n).
     pub fn new(now: Time, mss: u32, situation: &Situation) -> Self {
-        let mut invitation = Invitation { window: 0.0, starting: true, updated: now };
-        invitation.add_step(mss, situation);
+        let mut invitation =
+            Invitation { window: 0.0, starting: true, updated: now, queued_time: situation.queued_time };
+        invitation.window = step(mss, situation).min(situation.most as f64);
         invitation
     }
 
-    fn add_step(&mut self, mss: u32, situation: &Situation) {
-        let share = situation.target / situation.active.max(1) as f64;
-        self.window = (self.window + share.max(f64::from(mss))).min(situation.most as f64);
-    }
-
-    /// A segment of its sender arrived, while it is served at `rate` bytes a second (Table I).
-    pub fn on_segment(&mut self, now: Time, mss: u32, rate: f64, host: &Situation, parameters: &Invitations) {
-        let time = now.saturating_since(self.updated).min(LONGEST_STEP).as_secs_f64();
-        self.updated = now;
+    /// A segment of its sender arrived (Table I).
+    ///
+    /// In the start phase C is added with each segment only as long as it is the sender that holds the connection up: whoever
+    /// has C queued here waits for its turn, not for an invitation, and a sender in slow start has no use for more than C and
+    /// twice what it has sent until now. Without these bounds a burst over a short path is invited to send hundreds of times
+    /// C before it can have been served at any rate at all.
+    pub fn on_segment(
+        &mut self,
+        now: Time,
+        mss: u32,
+        own: &Progress,
+        host: &Situation,
+        parameters: &Invitations,
+    ) {
+        let since = now.saturating_since(self.updated);
+        let byte_time = host.queued_time - self.queued_time;
+        (self.updated, self.queued_time) = (now, host.queued_time);
         if self.starting {
-            if rate < host.mean_rate {
-                return self.add_step(mss, host);
+            if own.rate < host.mean_rate {
+                let step = step(mss, host);
+                if (own.queued as f64) < step {
+                    let of_use = step + 2.0 * own.received as f64;
+                    self.window = (self.window + step).min(of_use.max(self.window)).min(host.most as f64);
+                }
+                return;
             }
             self.starting = false;
         }
         let Invitations { b, c, .. } = *parameters;
         let a = (b + c) / host.target.max(1.0);
-        let cost = a * host.queued as f64 - b;
-        let window = self.window + (c * host.mean_rate - cost * rate) * time;
+        if since.is_zero() {
+            return;
+        }
+        let cost = a * byte_time / since.as_secs_f64() - b;
+        let time = since.min(LONGEST_STEP).as_secs_f64();
+        let window = self.window + (c * host.mean_rate - cost * own.rate) * time;
         // Below two segments, delayed acknowledgments would stop the sender.
         self.window = window.clamp(2.0 * f64::from(mss), (host.most as f64).max(2.0 * f64::from(mss)));
     }
@@ -106,6 +168,11 @@ impl Invitation {
     }
 }
 
+/// C = max(MSS, W/n).
+fn step(mss: u32, situation: &Situation) -> f64 {
+    (situation.target / situation.active.max(1) as f64).max(f64::from(mss))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,17 +181,22 @@ mod tests {
 
     const MSS: u32 = 1000;
 
+    /// A wired path: its round trip in milliseconds, and how many milliseconds of arrivals come at once.
+    type Wire = (u64, u64);
+
     /// `n` senders that always use their windows, over wired paths of their own, to one link of `rate` bytes a
     /// second; returns the mean queue of the last third, and the senders' shares.
-    fn run(n: usize, rate: u64, wired_ms: &[u64], parameters: Invitations) -> (f64, Vec<u64>) {
+    fn run(n: usize, rate: u64, wired: &[Wire], parameters: Invitations) -> (f64, Vec<u64>) {
         let step = 1_000_000_000 * u64::from(MSS) / rate;
         let target = parameters.surplus * 50_000.0;
         let start = Time::from_secs(1);
-        let first = Situation { mean_rate: 0.0, queued: 0, target, active: n, most: 10_000_000 };
+        let first = Situation { mean_rate: 0.0, queued_time: 0.0, target, active: n, most: 10_000_000 };
         let mut flows: Vec<_> = (0..n).map(|_| Invitation::new(start, MSS, &first)).collect();
         let mut rates: Vec<_> = (0..n).map(|_| SlidingRate::new(start)).collect();
         let mut all = SlidingRate::new(start);
         let mut queues = alloc::vec![0u64; n];
+        let mut backlog = Backlog::new(start);
+        let mut counted = 0;
         let mut left = alloc::vec![0u64; n];
         let mut promised = alloc::vec![0u64; n];
         let mut sent = alloc::vec![0u64; n];
@@ -138,24 +210,32 @@ mod tests {
                 promised[i] = promised[i].max(left[i] + flows[i].window());
                 while sent[i] + u64::from(MSS) <= promised[i] {
                     sent[i] += u64::from(MSS);
-                    wire[i].push_back(at + wired_ms[i % wired_ms.len()] * 1_000_000);
+                    let (delay, burst) = wired[i % wired.len()];
+                    wire[i].push_back((at / 1_000_000 + delay).next_multiple_of(burst.max(1)) * 1_000_000);
                 }
                 while wire[i].front().is_some_and(|due| *due <= at) {
                     wire[i].pop_front();
                     queues[i] += u64::from(MSS);
+                    backlog.moved(now, &mut counted, queues.iter().sum());
                     let host = Situation {
                         mean_rate: all.get(now) / n as f64,
-                        queued: queues.iter().sum(),
+                        queued_time: backlog.byte_time(now),
                         target,
                         active: n,
                         most: 10_000_000,
                     };
-                    flows[i].on_segment(now, MSS, rates[i].get(now), &host, &parameters);
+                    let own = Progress {
+                        rate: rates[i].get(now),
+                        queued: queues[i],
+                        received: left[i] + queues[i],
+                    };
+                    flows[i].on_segment(now, MSS, &own, &host, &parameters);
                 }
             }
             // The link takes from the one that had least.
             if let Some(i) = (0..n).filter(|i| queues[*i] > 0).min_by_key(|i| left[*i]) {
                 queues[i] -= u64::from(MSS);
+                backlog.moved(now, &mut counted, queues.iter().sum());
                 left[i] += u64::from(MSS);
                 rates[i].on_send(now, u64::from(MSS), parameters.averaged);
                 all.on_send(now, u64::from(MSS), 16);
@@ -173,23 +253,57 @@ mod tests {
         let parameters = Invitations::default();
         let target = parameters.surplus * 50_000.0; // (b + c) / a
         for n in [1, 2, 5, 10] {
-            let (queue, left) = run(n, 1_000_000, &[20], parameters);
+            let (queue, left) = run(n, 1_000_000, &[(20, 0)], parameters);
             assert!((queue / target - 1.0).abs() < 0.15, "{n} connections: {queue} of {target}");
             assert!(left.iter().sum::<u64>() > 59_000_000 * 98 / 100, "the link is never idle: {left:?}");
         }
     }
 
     #[test]
+    fn a_burst_before_the_first_turn_is_not_invited_to_become_a_flood() {
+        let parameters = Invitations::default();
+        let start = Time::from_secs(1);
+        let host =
+            Situation { mean_rate: 3e6, queued_time: 0.0, target: 200_000.0, active: 2, most: 1 << 30 };
+        let mut invitation = Invitation::new(start, MSS, &host);
+        assert_eq!(invitation.window(), 100_000, "C");
+        let mut received = 0;
+        let mut arrive = |queued: u64| {
+            received += u64::from(MSS);
+            let own = Progress { rate: 0.0, queued, received };
+            invitation.on_segment(start, MSS, &own, &host, &parameters);
+            invitation.window()
+        };
+        // A slow start over a short path: it has use for twice what it sent, beside C.
+        for k in 1..=100 {
+            assert_eq!(arrive((k - 1) * u64::from(MSS)), 100_000 + 2 * k * u64::from(MSS));
+        }
+        for _ in 0..100 {
+            assert_eq!(
+                arrive(100_000),
+                300_000,
+                "with C queued here it waits for its turn, for nothing else"
+            );
+        }
+        // A sender far away, of which everything leaves at once, is offered more.
+        assert_eq!(arrive(0), 400_000);
+    }
+
+    #[test]
     fn a_larger_surplus_is_a_longer_queue() {
-        let queue = |surplus| run(3, 1_000_000, &[20], Invitations { surplus, ..Invitations::default() }).0;
+        let queue =
+            |surplus| run(3, 1_000_000, &[(20, 0)], Invitations { surplus, ..Invitations::default() }).0;
         let (one, two) = (queue(1.0), queue(2.0));
         assert!((1.7..2.3).contains(&(two / one)), "{one} {two}");
     }
 
     #[test]
     fn long_and_short_wired_paths_get_the_same() {
-        let (_, left) = run(2, 1_000_000, &[5, 150], Invitations::default());
-        let (least, most) = (left.iter().min().unwrap(), left.iter().max().unwrap());
-        assert!(*least as f64 / *most as f64 > 0.95, "{left:?}");
+        // … and those whose segments come in bursts.
+        for wires in [[(5, 0), (150, 0)], [(5, 0), (150, 60)], [(5, 0), (60, 60)]] {
+            let (_, left) = run(2, 1_000_000, &wires, Invitations::default());
+            let (least, most) = (left.iter().min().unwrap(), left.iter().max().unwrap());
+            assert!(*least as f64 / *most as f64 > 0.95, "{wires:?}: {left:?}");
+        }
     }
 }

@@ -135,7 +135,7 @@ impl Gateway {
         else {
             return budget;
         };
-        let room = hosts.get(member.host).map_or(u64::MAX, |host| host.room(member, &hosts.config));
+        let room = hosts.get(member.host).map_or(u64::MAX, |host| host.room_for(member, &hosts.config));
         Budget { free: budget.free.min(room), ..budget }
     }
 

@@ -1,5 +1,5 @@
 //! The direction of a flow toward a mobile host, where the gateway's aggregates govern it.
-use super::SplitFlow;
+use super::{Direction, SplitFlow};
 use crate::GatewayConfig;
 use crate::aggregate::LinkLost;
 use crate::end::{End, Side};
@@ -50,10 +50,23 @@ impl SplitFlow {
         [self.key.src.port(), self.key.dst.port()]
     }
 
-    /// How many bytes the wired sender's window is, counted from what has left toward the mobile host;
-    /// `None` is what there is room for.
-    pub(crate) fn allot(&mut self, window: Option<u64>) {
-        self.allotted = window;
+    /// How many bytes the wired sender's window is at most, counted from what has left toward the mobile host.
+    pub(crate) fn allot(&mut self, window: u64) {
+        self.allotted = Some(window);
+    }
+
+    /// Up to where the wired sender may send.
+    pub(crate) fn edge_to_govern(&self) -> u64 {
+        self.governed.map_or(0, |side| self.directions[side.other().index()].receiver.edge())
+    }
+
+    /// Bytes of the wired sender's that may have to be held, on their way to the mobile host or until they are: those that it
+    /// was offered room for, or will be.
+    pub(crate) fn promised_to_govern(&self) -> u64 {
+        let Some(side) = self.governed else { return 0 };
+        let Direction { receiver, sender, .. } = &self.directions[side.other().index()];
+        let edge = receiver.edge().max(sender.nxt() + self.allotted.unwrap_or(0));
+        edge.saturating_sub(sender.una())
     }
 
     /// What may be offered to whom this direction comes from, of `free` bytes that there is room for.

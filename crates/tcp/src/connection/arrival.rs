@@ -164,6 +164,7 @@ impl Connection {
                 has_data: !segment.payload.is_empty() || fin || probe.is_some(),
                 ecn_echo: self.agreed.ecn && header.flags.contains(TcpFlags::ECE),
                 echo,
+                sent_before: None,
             },
         );
         match probe {

@@ -4,6 +4,7 @@ use crate::recovery::Recovery;
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_congestion::{Control, RttConfig};
+use shorthaul_types::Time;
 use shorthaul_wire::PayloadList;
 
 /// How a sender is to work.
@@ -56,6 +57,9 @@ impl SenderConfig {
     }
 }
 
+/// How much older than it is [`Ack::echo`] can make a segment: a tick of the clock at either end.
+const ECHO_RESOLUTION: Duration = Duration::from_millis(2);
+
 /// What a sender looks at in a segment that acknowledges its data; offsets are of its own stream,
 /// but for `seq`.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +79,19 @@ pub struct Ack<'a> {
     /// How long ago, at most, the timestamp was sent that it echoes (RFC 7323 §4.1); `None` without
     /// timestamps. It tells the round trip also of what was sent more than once.
     pub echo: Option<Duration>,
+    /// What it acknowledges was sent before this, as the timestamp shows that it echoes; for a sender whose timestamps are
+    /// not of its own clock, so that there is no [`Ack::echo`].
+    pub sent_before: Option<Time>,
+}
+
+impl Ack<'_> {
+    /// When the segment was sent, at the latest, that moved SND.UNA (RFC 7323 §4.3).
+    pub(super) fn sent_before(&self, now: Time) -> Option<Time> {
+        let by_echo = |echo: Duration| {
+            Time::from_nanos((now + ECHO_RESOLUTION).as_nanos().saturating_sub(echo.as_nanos() as u64))
+        };
+        self.sent_before.or(self.echo.map(by_echo))
+    }
 }
 
 /// A segment, or a super-segment, to send.

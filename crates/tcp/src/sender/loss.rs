@@ -46,6 +46,8 @@ pub(super) struct FRto {
     head_arrived: bool,
     /// When the timer expired.
     expired_at: Time,
+    /// When something was first sent again since, however often the timer has expired.
+    pub resent_at: Option<Time>,
     /// When the two segments behind the head were sent again, where there was nothing new to send.
     again_at: Option<Time>,
 }
@@ -273,7 +275,11 @@ impl Sender {
 
     /// Begins with one segment at SND.UNA again (RFC 5681 §3.1).
     fn begin_anew(&mut self, now: Time, sign: LossSign) {
-        let first = !matches!(self.state, State::Loss { .. });
+        let (first, resent_at) = match &self.state {
+            State::Loss { f_rto: Some(f_rto), .. } => (false, f_rto.resent_at),
+            State::Loss { .. } => (false, None),
+            _ => (true, None),
+        };
         let (una, nxt) = (self.una, self.nxt);
         // A second timeout, or one with nothing behind the head, cannot be told apart so. A governor that
         // probes has sent nothing but the head again, however often.
@@ -285,6 +291,7 @@ impl Sender {
             allowance: u64::from(self.mss),
             head_arrived: false,
             expired_at: now,
+            resent_at,
             again_at: None,
         });
         let end = if f_rto.is_some() { una + u64::from(self.mss) } else { nxt };
@@ -326,12 +333,26 @@ impl Sender {
     }
 
     /// F-RTO (RFC 5682 §2.1): what the first two acknowledgments after a timeout say of it.
-    /// `newest` is when the newest transmission was sent that arrived.
-    pub(super) fn settle_f_rto(&mut self, now: Time, advanced: u64, delivered: u64, newest: Option<Time>) {
+    /// `newest` is when the newest transmission was sent that arrived; `sent_before` is when that was sent, at the latest, which
+    /// moved SND.UNA.
+    pub(super) fn settle_f_rto(
+        &mut self,
+        now: Time,
+        sent_before: Option<Time>,
+        advanced: u64,
+        delivered: u64,
+        newest: Option<Time>,
+    ) {
         let fresh = self.end() > self.nxt && self.edge > self.nxt;
         let (mss, shared) = (u64::from(self.mss), self.governor.is_shared());
         let State::Loss { end, f_rto: Some(f_rto) } = &mut self.state else { return };
         let end = *end;
+        // A timestamp from before anything was sent again: it was the original that moved SND.UNA (RFC 4015 §3.2), however
+        // often the head was sent again.
+        if f_rto.resent_at.zip(sent_before).is_some_and(|(resent, sent)| sent <= resent) {
+            self.undo_answer(now);
+            return;
+        }
         if advanced > 0 && self.una < end {
             // Sooner than the shortest round trip, no answer to what was sent again can have come. (A
             // connection of its own is as careful as RFC 5682 is.)

@@ -24,9 +24,6 @@ use shorthaul_types::{Deadline, SeqNum, Time};
 /// `tcp_retries2`).
 const MAX_TIMEOUTS: u32 = 15;
 
-/// How much older than it is [`Ack::echo`] can make a segment: a tick of the clock at either end.
-const ECHO_RESOLUTION: Duration = Duration::from_millis(2);
-
 /// What an acknowledgment covers.
 struct Account {
     /// Bytes that were delivered.
@@ -342,7 +339,8 @@ impl Sender {
             let verdict = self.arbiter.on_probe_answer(now, answer);
             self.answer_loss(now, sign, verdict);
         }
-        self.settle_f_rto(now, advanced, delivered, newest);
+        let sent_before = ack.sent_before(now).filter(|_| advanced > 0);
+        self.settle_f_rto(now, sent_before, advanced, delivered, newest);
         self.find_losses(now, advanced, duplicate_ack);
         self.leave_recovery(now, advanced);
         if ack.ecn_echo && self.una >= self.ecn_end && matches!(self.state, State::Open) {
@@ -428,13 +426,21 @@ impl Sender {
             // A path can become a little faster.
             let sooner_than_possible = min_rtt.is_some_and(|min| age < min * 3 / 4);
             // The timestamp is that of the segment which filled the hole (RFC 7323 §4.3).
-            let echoes_older = start == una && ack.echo.is_some_and(|echo| echo > age + ECHO_RESOLUTION);
+            let echoes_older =
+                start == una && ack.sent_before(now).is_some_and(|before| before <= record.sent.sent_at());
             sooner_than_possible || echoes_older
         };
         let mut on_delivered = |start: u64, record: &Record| {
             delivered += record.end - start;
             rate.on_delivered(now, record.end - start, &record.sent);
-            rack.on_delivered(now, record, min_rtt);
+            // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
+            ambiguous |= record.retransmitted;
+            let of_original = record.retransmitted && is_of_original(start, record);
+            rack.on_delivered(now, record, min_rtt, of_original);
+            if of_original {
+                of_originals += record.end - start;
+                return; // when it was sent, nobody knows any more
+            }
             let sent = record.sent.sent_at();
             if !record.retransmitted {
                 newest_once = newest_once.max(Some(sent));
@@ -442,11 +448,6 @@ impl Sender {
             // What arrived within the shortest round trip was an earlier transmission.
             if !record.retransmitted || min_rtt.is_some_and(|min| now.saturating_since(sent) >= min) {
                 newest = newest.max(Some(sent));
-            }
-            // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
-            ambiguous |= record.retransmitted;
-            if record.retransmitted && is_of_original(start, record) {
-                of_originals += record.end - start;
             }
         };
         board.acknowledge(ack.ack, &mut on_delivered);

@@ -188,6 +188,9 @@ impl Sender {
             State::Recovery { prr: Some(prr), .. } => prr.on_send(end - offset),
             State::Loss { f_rto: Some(f_rto), .. } => {
                 f_rto.allowance = f_rto.allowance.saturating_sub(end - offset);
+                if retransmission {
+                    f_rto.resent_at.get_or_insert(now);
+                }
             }
             _ => {}
         }

@@ -171,6 +171,7 @@ impl Half {
                         has_data,
                         ecn_echo: false,
                         echo: None,
+                        sent_before: None,
                     };
                     self.sender.on_ack(self.now, &ack);
                     self.flush();

@@ -111,6 +111,7 @@ impl Trace {
             has_data,
             ecn_echo: false,
             echo: self.echo,
+            sent_before: None,
         };
         self.sender.on_ack(self.now, &ack);
         assert!(self.sender.scoreboard().audit());
