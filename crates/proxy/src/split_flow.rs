@@ -1,5 +1,6 @@
 mod acknowledging;
 mod governed;
+mod memory;
 mod resent;
 mod uploading;
 
@@ -17,6 +18,7 @@ use core::net::SocketAddr;
 use core::num::NonZeroU16;
 use core::time::Duration;
 use governed::{governed_by_aggregate, is_governed};
+use memory::make_room;
 use resent::Resent;
 use shorthaul_congestion::ControlParams;
 use shorthaul_tcp::{Ack, AckPolicy, Outgoing, ProbedPeer, Receiver, Segment, Sender, SenderConfig};
@@ -626,27 +628,6 @@ impl SplitFlow {
         });
         FlowInfo { key: self.key, state, age: now.saturating_since(self.opened), legs: Some(legs) }
     }
-}
-
-/// Whether there is memory for a segment of `size` bytes at `offset`, packet buffer counted, beside
-/// `queued` bytes in order. What came early makes room for what is in order, as it was never
-/// acknowledged (RFC 2018 §8); what finds no room is sent again. A segment in order always fits into
-/// an empty direction.
-fn make_room(receiver: &mut Receiver, queued: usize, offset: u64, size: usize, budget: Budget) -> bool {
-    let fits = |early: usize, freed: usize| {
-        let held = (queued + early) as u64;
-        let size = size as u64;
-        (held == 0 || held + size <= budget.direction) && size <= budget.free + freed as u64
-    };
-    let early = receiver.allocated();
-    if size == 0 || fits(early, 0) {
-        return true;
-    }
-    if offset > receiver.data_end() || !fits(0, early) {
-        return false;
-    }
-    receiver.discard();
-    true
 }
 
 impl Direction {

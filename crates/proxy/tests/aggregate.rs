@@ -3,7 +3,7 @@ use shorthaul_proxy::{AggregateConfig, Clamp, Class, Gateway, GatewayConfig};
 use shorthaul_types::{Bytes, SeqNum, Time};
 use shorthaul_wire::{
     IpHeader, Ipv4Header, Machine, Packet, Payload, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment,
-    TxBatch,
+    Timestamps, TxBatch,
 };
 use std::collections::BTreeMap;
 
@@ -23,6 +23,8 @@ struct Site {
     ecn: bool,
     /// Their maximum segment size.
     mss: u32,
+    /// The server's timestamp, and the one that the mobile host echoes, if they have any.
+    stamps: Option<(u32, u32)>,
 }
 
 fn ip(src: [u8; 4], dst: [u8; 4]) -> IpHeader {
@@ -43,7 +45,7 @@ impl Site {
     fn with(config: GatewayConfig) -> Site {
         let gateway = Gateway::new(config);
         let (down, told) = (Vec::new(), BTreeMap::new());
-        Site { gateway, now: Time::from_secs(1), down, told, resets: 0, ecn: false, mss: MSS }
+        Site { gateway, now: Time::from_secs(1), down, told, resets: 0, ecn: false, mss: MSS, stamps: None }
     }
 
     fn clamped(bytes: u64) -> Site {
@@ -100,6 +102,14 @@ impl Site {
         } else {
             TcpOptions::default()
         };
+        let timestamps = self.stamps.map(|(server, echoed)| {
+            if ports.0 == 80 {
+                Timestamps { val: server, ecr: 1 }
+            } else {
+                Timestamps { val: 1, ecr: echoed }
+            }
+        });
+        let options = TcpOptions { timestamps, ..options };
         TcpHeader {
             src_port: ports.0,
             dst_port: ports.1,
@@ -262,6 +272,29 @@ fn a_stall_is_probed_with_one_segment_at_equal_distances_and_the_first_answer_re
     site.wait(150);
     assert!(!site.gateway.hosts().next().unwrap().stalled);
     assert!(site.sent().len() >= 4, "the window is open again");
+}
+
+#[test]
+fn what_was_only_late_is_not_sent_again_where_the_ends_have_timestamps() {
+    let mut site = Site::clamped(10_000);
+    site.stamps = Some((100, 100));
+    site.open(A);
+    site.send(A, 1, 9);
+    site.wait(100);
+    let ends: Vec<u32> = site.sent().iter().map(|(_, offset, len)| offset + len).collect();
+    assert_eq!(ends.last(), Some(&9001));
+    // The server is heard again, so that what is sent again is told from what was sent at first.
+    site.stamps = Some((200, 100));
+    site.server_says(A, TcpFlags::ACK, 9001, 0);
+    site.wait(900);
+    let probes = site.sent();
+    assert!(probes.len() > 2 && probes.iter().all(|(_, offset, _)| *offset == 1), "{probes:?}");
+    // Every acknowledgment had been on its way all the time. They arrive one by one, each later than a round trip.
+    for ack in ends {
+        site.mobile_says(A, TcpFlags::ACK, ack, &[]);
+        site.wait(120);
+    }
+    assert_eq!(site.sent(), [], "everything had arrived");
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub struct Trace {
     seq: u64,
     /// How long ago the timestamp was sent that acknowledgments echo.
     pub echo: Option<Duration>,
+    /// When that was sent at the latest, in milliseconds, which the next acknowledgments are for.
+    pub sent_before: Option<u64>,
 }
 
 impl Trace {
@@ -43,6 +45,20 @@ impl Trace {
         trace
     }
 
+    /// To a receiver that reports what it holds, with a governor that gives credit for so many segments.
+    pub fn governed_with_sack(credit: u64) -> Self {
+        let mut trace = Trace::governed_by(Governor::shared(), WIDE, true);
+        trace.sender.share_mut().unwrap().credit = credit * MSS;
+        trace
+    }
+
+    /// The governor's timer expires at `ms`; returns what leaves.
+    pub fn governor_expires(&mut self, ms: u64) -> Vec<Range<u64>> {
+        assert_eq!(self.run_until(ms), [], "sent by a timer before {ms} ms");
+        self.sender.on_governor_timeout(self.now);
+        self.send()
+    }
+
     fn new(control: Algorithm, sack: bool) -> Self {
         Trace::governed_by(Governor::Solo, control, sack)
     }
@@ -54,7 +70,7 @@ impl Trace {
         let window = 1_000 * MSS;
         let mut sender = Sender::new(Time::ZERO, 1, 1 + window, config);
         sender.on_rtt_sample(Time::ZERO, Duration::from_millis(100));
-        Trace { sender, now: Time::ZERO, window, seq: 1, echo: None }
+        Trace { sender, now: Time::ZERO, window, seq: 1, echo: None, sent_before: None }
     }
 
     /// The application writes whole segments; returns what leaves.
@@ -111,7 +127,7 @@ impl Trace {
             has_data,
             ecn_echo: false,
             echo: self.echo,
-            sent_before: None,
+            sent_before: self.sent_before.map(Time::from_millis),
         };
         self.sender.on_ack(self.now, &ack);
         assert!(self.sender.scoreboard().audit());
