@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// The binary under test.
 pub const SHORTHAUL: &str = env!("CARGO_BIN_EXE_shorthaul");
@@ -13,20 +13,33 @@ pub struct Running {
     pub child: Child,
     /// Where it said that it listens, in the order in which it did.
     pub addresses: Vec<SocketAddr>,
+    /// What it says later must have somewhere to go.
+    _output: BufReader<ChildStdout>,
 }
 
 impl Running {
     /// Starts a command, and waits until it has said `lines` times that it is ready.
     pub fn start(command: &mut Command, lines: usize) -> Running {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+        Running::when_ready(child, lines)
+    }
+
+    /// The same in a host of a lab.
+    pub fn start_in(host: &shorthaul_lab::Host, command: &mut Command, lines: usize) -> Running {
+        let child = host.spawn(command.stdin(Stdio::null()).stdout(Stdio::piped())).expect("it starts");
+        Running::when_ready(child, lines)
+    }
+
+    fn when_ready(mut child: Child, lines: usize) -> Running {
         let mut addresses = Vec::new();
-        let mut said = BufReader::new(child.stdout.take().expect("its output")).lines();
-        while addresses.len() < lines {
-            let line = said.next().expect("it is ready").expect("text");
+        let mut output = BufReader::new(child.stdout.take().expect("its output"));
+        for _ in 0..lines {
+            let mut line = String::new();
+            output.read_line(&mut line).expect("text");
             assert!(line.starts_with("ready:"), "{line}");
             addresses.extend(line.split_whitespace().find_map(|word| word.parse::<SocketAddr>().ok()));
         }
-        Running { child, addresses }
+        Running { child, addresses, _output: output }
     }
 
     /// What is resident of its own memory, in KiB.
