@@ -64,6 +64,8 @@ const DOUBT: Duration = Duration::from_secs(60);
 const CONFIRM_DOUBTED: Duration = Duration::from_secs(2);
 /// … or after so many round trips.
 const DOUBTED_ROUND_TRIPS: u32 = 16;
+/// The beginning lasts for so many rounds after silence.
+const BEGINNING: u32 = 2;
 /// The rounds of a drained window before its round trips are the path's own, …
 const DRAIN_ROUNDS: u32 = 2;
 /// … and how many more there are if they are longer than before.
@@ -116,6 +118,10 @@ pub struct AutoClamp {
     base: MinFilter,
     mss: u64,
     window: u64,
+    /// The window, at least, for what is sent first after silence, …
+    first: u64,
+    /// … which is until this round.
+    begun_until: u32,
     /// The link was never full yet: the window doubles each round.
     starting: bool,
     full: u32,
@@ -185,6 +191,8 @@ impl AutoClamp {
             bunching: AckAggregation::new(now),
             base: MinFilter::default(),
             mss: u64::from(mss.max(1)),
+            first: initial,
+            begun_until: BEGINNING,
             window: initial.max(FLOOR * u64::from(mss)).min(MAX_WINDOW),
             starting: true,
             full: 0,
@@ -203,9 +211,19 @@ impl AutoClamp {
         }
     }
 
-    /// So many connections, of those that share the window, have something to send or on its way.
-    pub fn set_connections(&mut self, connections: usize) {
+    /// So many connections, of those that share the window, have something to send or on its way. After silence they may
+    /// begin with `first` bytes.
+    pub fn set_connections(&mut self, connections: usize, first: u64) {
         self.connections = connections as u64;
+        self.first = first.min(MAX_WINDOW);
+        if self.is_beginning() {
+            self.window = self.window.max(self.first);
+        }
+    }
+
+    /// Whether what was sent first after silence is not delivered yet.
+    fn is_beginning(&self) -> bool {
+        self.path.rounds() < self.begun_until
     }
 
     /// What the path is known to be like.
@@ -229,6 +247,7 @@ impl AutoClamp {
         if in_flight == 0 {
             self.filled = 0;
             self.bunching.restart(now);
+            self.begun_until = self.path.rounds().saturating_add(BEGINNING);
         }
     }
 
@@ -365,7 +384,8 @@ impl AutoClamp {
             let target = product + surplus.of(product) + self.for_bunches(min_rtt);
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
             let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));
-            let least = each.max(FLOOR * self.mss);
+            let first = if self.is_beginning() { self.first } else { 0 };
+            let least = each.max(FLOOR * self.mss).max(first);
             self.at_least = target < least;
             self.window = target.max(least).min(MAX_WINDOW);
         }

@@ -228,6 +228,34 @@ fn the_first_burst_is_spread_over_the_round_trip() {
     assert_eq!(site.down.len(), 20);
 }
 
+/// Segments that six connections have on their way a round trip after their servers sent twenty each.
+fn first_flight(handshake_ms: u64) -> usize {
+    let mut site = Site::new(AggregateConfig {
+        clamp: Clamp::Auto,
+        interactive: Bytes(0),
+        ..AggregateConfig::default()
+    });
+    let flows: Vec<(u16, u16)> = (0..6).map(|i| (1, 5001 + i)).collect();
+    for &flow in &flows {
+        site.mobile_says(flow, TcpFlags::SYN, 0, &[]);
+        site.wait(10);
+        site.server_says(flow, TcpFlags::SYN | TcpFlags::ACK, 0, 0);
+        site.wait(handshake_ms);
+        site.mobile_says(flow, TcpFlags::ACK, 1, &[]);
+    }
+    for &flow in &flows {
+        site.send(flow, 1, 20);
+    }
+    site.wait(handshake_ms);
+    site.sent().len()
+}
+
+#[test]
+fn each_connection_begins_with_ten_segments_unless_the_link_is_a_slow_one() {
+    assert_eq!(first_flight(100), 60);
+    assert_eq!(first_flight(1500), 10, "all of them together");
+}
+
 #[test]
 fn after_an_idle_time_the_window_is_what_it_was() {
     let mut site = Site::clamped(10_000);

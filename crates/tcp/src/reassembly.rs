@@ -21,6 +21,8 @@ struct Held {
     /// An offset within each of the ranges that grew last, the latest first.
     recent: ArrayVec<u64, 4>,
     allocated: usize,
+    /// The bytes of all slices.
+    bytes: u64,
 }
 
 impl Reassembly {
@@ -31,7 +33,7 @@ impl Reassembly {
 
     /// The bytes held.
     pub fn bytes(&self) -> u64 {
-        self.held.as_ref().map_or(0, |held| held.ranges.iter().map(|(start, end)| end - start).sum())
+        self.held.as_ref().map_or(0, |held| held.bytes)
     }
 
     /// Whether nothing is held.
@@ -116,6 +118,7 @@ impl Held {
     /// Keeps a slice that fills a gap. One that continues its predecessor in the same buffer is charged
     /// with it: the segments of a large write do not keep it alive once each.
     fn put(&mut self, at: u64, part: Payload) {
+        self.bytes += part.len() as u64;
         if let Some((before, held)) = self.slices.range_mut(..at).next_back()
             && before + held.len() as u64 == at
             && held.extend_over(&part)
@@ -159,6 +162,7 @@ impl Held {
             }
             let mut slice = entry.remove();
             self.allocated -= slice.allocated();
+            self.bytes -= slice.len() as u64;
             let end = at + slice.len() as u64;
             if end > next {
                 slice.advance((next - at) as usize);
@@ -206,6 +210,8 @@ mod tests {
                     }
                     let sum: usize = held.slices.values().map(Payload::allocated).sum();
                     prop_assert_eq!(sum, held.allocated);
+                    let ranges: u64 = held.ranges.iter().map(|(start, end)| end - start).sum();
+                    prop_assert_eq!(ranges, held.bytes);
                 }
             }
             prop_assert_eq!(queue.end(), next);

@@ -242,7 +242,7 @@ impl Host {
         moved(&mut self.promised, &mut member.promised, 0);
         self.held -= member.held;
         self.active -= usize::from(member.active);
-        self.window.set_connections(self.active);
+        self.on_active();
         self.settle_timer(now);
         self.empty_since = now;
     }
@@ -357,11 +357,18 @@ impl Host {
         } else if member.active && !active {
             self.active -= 1;
         }
-        member.active = active;
         if active {
             member.active_at = now;
         }
-        self.window.set_connections(self.active);
+        if core::mem::replace(&mut member.active, active) != active {
+            self.on_active();
+        }
+    }
+
+    /// There are more active connections now, or fewer.
+    fn on_active(&mut self) {
+        self.window.set_connections(self.active, self.mss, self.rtt.srtt());
+        self.pace();
     }
 
     fn wait(&mut self, slot: u32, member: &mut Member, (priority, tickets): (u8, u32)) {
@@ -576,7 +583,7 @@ impl Host {
         self.ask_at = Some(self.ask_at.map_or(now + wait, |at| at.min(now + wait)));
         self.count(now, member, sender);
         self.active -= usize::from(core::mem::take(&mut member.active));
-        self.window.set_connections(self.active);
+        self.on_active();
         self.settle_timer(now);
     }
 

@@ -5,10 +5,17 @@ use core::time::Duration;
 use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery};
 use shorthaul_types::{BitRate, Time};
 
-/// Windows of ten segments until more is known (RFC 6928).
+/// Windows of ten segments for each connection until more is known (RFC 6928), …
 const INITIAL_SEGMENTS: u64 = 10;
-/// Bursts leave at this many percent of the window a round trip, so that pacing never holds the clock back.
+/// … for so many, as browsers open to a server at once, …
+const INITIAL_CONNECTIONS: usize = 6;
+/// … unless a handshake takes as long as only slow links do (and RFC 6298 §2.1 expects of none).
+const SLOW: Duration = Duration::from_secs(1);
+/// Bursts leave at this many percent of the window a round trip, so that pacing never holds the clock back, …
 const PACING_PERCENT: u128 = 125;
+/// … and at this many while the window doubles: who waits for the first segments waits no longer than for a third of a round
+/// trip.
+const STARTING_PERCENT: u128 = 300;
 
 /// A congestion mark leaves so many thousandths of the window (RFC 8511 §3.1, for marks that come early) …
 const MARKED: u64 = 800;
@@ -72,14 +79,18 @@ impl SharedWindow {
 
     /// How fast a burst may leave.
     pub fn pace(&self, mss: u32, rtt: Option<Duration>) -> Option<BitRate> {
-        let bits = u128::from(self.get(mss)) * 8 * PACING_PERCENT * 10_000_000 / rtt?.as_nanos().max(1);
+        let starting = matches!(&self.clamp, Size::Auto(auto) if auto.is_starting());
+        let percent = if starting { STARTING_PERCENT } else { PACING_PERCENT };
+        let bits = u128::from(self.get(mss)) * 8 * percent * 10_000_000 / rtt?.as_nanos().max(1);
         Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX).max(1)))
     }
 
-    /// So many connections share it now.
-    pub fn set_connections(&mut self, connections: usize) {
+    /// So many connections share it now, with segments of `mss` bytes and round trips of `rtt`.
+    pub fn set_connections(&mut self, connections: usize, mss: u32, rtt: Option<Duration>) {
         if let Size::Auto(auto) = &mut self.clamp {
-            auto.set_connections(connections);
+            let slow = rtt.is_none_or(|rtt| rtt >= SLOW);
+            let beginning = if slow { 1 } else { connections.min(INITIAL_CONNECTIONS) };
+            auto.set_connections(connections, beginning as u64 * INITIAL_SEGMENTS * u64::from(mss));
         }
     }
 
