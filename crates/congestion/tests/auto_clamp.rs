@@ -37,7 +37,7 @@ fn run_from(
 ) -> Outcome {
     let end = seconds * 1000 * MS;
     let mut clamp =
-        AutoClamp::new(Time::ZERO, AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 50_000 });
+        AutoClamp::new(Time::ZERO, AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 35_000 });
     let (mut now, mut free, mut last, mut in_flight, mut delivered) = (0, 0u64, 0, 0, 0);
     let mut flight: VecDeque<(u64, u64)> = VecDeque::new();
     let mut queues = Vec::new();
