@@ -343,11 +343,11 @@ impl AutoClamp {
             self.filled =
                 if waits && delivered.saturating_mul(2) > self.window { self.filled + 1 } else { 0 };
             if (waits && limited) || self.filled >= FULL_ROUNDS {
-                self.starting = false;
+                self.end_start(now);
             } else if limited {
                 self.full = if grows { 0 } else { self.full + 1 };
                 if self.full >= FULL_ROUNDS {
-                    self.starting = false;
+                    self.end_start(now);
                 } else {
                     self.window = (2 * self.window).min(MAX_WINDOW);
                 }
@@ -369,6 +369,12 @@ impl AutoClamp {
             let product = volume::in_time(rate, min_rtt.min(shortest));
             self.window = (product * 3 / 4).min(self.window).max(FLOOR * self.mss);
         }
+    }
+
+    /// The link is full. What was acknowledged at a time until now was what was sent at a time, and says nothing of the link.
+    fn end_start(&mut self, now: Time) {
+        self.starting = false;
+        self.bunching = AckAggregation::new(now);
     }
 
     fn follow(&mut self) {
