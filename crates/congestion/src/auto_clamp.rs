@@ -45,6 +45,8 @@ const SURPLUS: Gain = Gain(200);
 const MOST_SURPLUS: u32 = 2000;
 /// At the start, the link is full when the mean round-trip time of a round is so much above the shortest.
 const FULL: Gain = Gain(1200);
+/// When it is so much above, there is a second window in the queue, and no doubt.
+const OVERFULL: Gain = Gain(2000);
 /// Rounds in a row with hardly any growth after which the pipe is full, as in BBR.
 const FULL_ROUNDS: u32 = 3;
 /// So many rounds after the start say nothing of how much the link varies: the window has become smaller than what is on its way,
@@ -340,8 +342,11 @@ impl AutoClamp {
             // A sender that cannot use all of the window may have filled the link all the same: if it goes on so, for a
             // short answer says nothing of the link.
             let waits = mean > scaled(min_rtt, FULL);
-            self.filled =
-                if waits && delivered.saturating_mul(2) > self.window { self.filled + 1 } else { 0 };
+            self.filled = match waits && delivered.saturating_mul(2) > self.window {
+                true if mean > scaled(min_rtt, OVERFULL) => FULL_ROUNDS,
+                true => self.filled + 1,
+                false => 0,
+            };
             if (waits && limited) || self.filled >= FULL_ROUNDS {
                 self.end_start(now);
             } else if limited {

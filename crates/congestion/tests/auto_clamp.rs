@@ -119,6 +119,42 @@ fn a_sender_that_fills_the_link_and_not_the_window_ends_the_start() {
     assert!(outcome.utilization > 0.9, "{}", outcome.utilization);
 }
 
+/// Whether a window still starts after a round in which its sender used three quarters of it, and round trips took `rtt_ms`
+/// instead of 500 ms.
+fn starts_after_a_round_of(rtt_ms: u64) -> bool {
+    let config = AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 35_000 };
+    let mut clamp = AutoClamp::new(Time::ZERO, config);
+    let mut at = 0;
+    let mut round = |rtt_ms: u64, part: u64, limited: bool| {
+        let segments = clamp.window() / MSS * part / 4;
+        for i in 0..segments {
+            clamp.on_send(Time::from_millis(at), i * MSS);
+        }
+        if limited {
+            clamp.on_full();
+        }
+        let sent_at = Time::from_millis(at);
+        at += rtt_ms;
+        for i in 0..segments {
+            let now = Time::from_nanos(at * MS + i * 1000);
+            let rtt = Some(now.saturating_since(sent_at));
+            clamp.on_delivery(Delivery { now, bytes: MSS, sent_at, rtt });
+        }
+        at += 1;
+        clamp.is_starting()
+    };
+    assert!((0..6).all(|_| round(500, 4, true)), "the window doubles");
+    round(rtt_ms, 3, false);
+    round(rtt_ms, 3, false) // by its first delivery, the round before is over
+}
+
+#[test]
+fn a_queue_as_long_as_the_path_ends_the_start_in_one_round() {
+    assert!(starts_after_a_round_of(500));
+    assert!(starts_after_a_round_of(700), "it may pass");
+    assert!(!starts_after_a_round_of(1100));
+}
+
 /// What the start leaves on its way holds sending up for a round trip, and what is measured across that is not the link's doing.
 #[test]
 fn the_start_is_not_taken_for_a_link_that_varies() {
