@@ -45,8 +45,11 @@ const SURPLUS: Gain = Gain(200);
 const MOST_SURPLUS: u32 = 2000;
 /// At the start, the link is full when the mean round-trip time of a round is so much above the shortest.
 const FULL: Gain = Gain(1200);
+/// So many round-trip times in a row that are so much above it show the same before the round is over (as HyStart does, RFC 9406
+/// §4.2): the window has doubled by then, but what it lets out has not.
+const WAITING: u32 = 16;
 /// When it is so much above, there is a second window in the queue, and no doubt.
-const OVERFULL: Gain = Gain(2000);
+const OVERFULL: Gain = Gain(2500);
 /// Rounds in a row with hardly any growth after which the pipe is full, as in BBR.
 const FULL_ROUNDS: u32 = 3;
 /// So many rounds after the start say nothing of how much the link varies: the window has become smaller than what is on its way,
@@ -127,6 +130,8 @@ pub struct AutoClamp {
     /// The link was never full yet: the window doubles each round.
     starting: bool,
     full: u32,
+    /// Round-trip times in a row that were that long.
+    waiting: u32,
     /// Rounds until what the start left on its way is gone.
     settling: u32,
     /// Rounds in a row that filled the link, whether or not the window.
@@ -198,6 +203,7 @@ impl AutoClamp {
             window: initial.max(FLOOR * u64::from(mss)).min(MAX_WINDOW),
             starting: true,
             full: 0,
+            waiting: 0,
             settling: SETTLING_ROUNDS,
             filled: 0,
             best: 0,
@@ -272,6 +278,11 @@ impl AutoClamp {
         if let Some(rtt) = rtt {
             self.round.add(rtt);
             self.shortest.update(now, rtt, DOUBT);
+            let waited = known.is_some_and(|known| rtt > scaled(known, FULL));
+            self.waiting = if waited { self.waiting.saturating_add(1) } else { 0 };
+            if self.starting && self.round_limited && self.waiting >= WAITING {
+                self.end_start(now);
+            }
             if known.is_none_or(|known| rtt <= scaled(known, SAME)) {
                 self.confirmed_at = now;
             }
