@@ -43,12 +43,12 @@ use crate::{Delivery, PathEstimate};
 const SURPLUS: Gain = Gain(200);
 /// However much the rate varies, the surplus is not more than this.
 const MOST_SURPLUS: u32 = 2000;
-/// At the start, the link is full when the mean round-trip time of a round is so much above the shortest.
+/// At the start, the link is full when the mean round-trip time of a round is so much above the shortest, …
 const FULL: Gain = Gain(1200);
-/// So many round-trip times in a row that are so much above it show the same before the round is over (as HyStart does, RFC 9406
-/// §4.2): the window has doubled by then, but what it lets out has not.
-const WAITING: u32 = 16;
-/// When it is so much above, there is a second window in the queue, and no doubt.
+/// … or so many in a row are, before the round is over (as in HyStart++, RFC 9406 §4.2): the window has doubled by then, but
+/// what it lets out has not. Fewer may be a burst.
+const WAITING: u32 = 64;
+/// When the mean is so much above it, there is more than a second window in the queue, and no doubt.
 const OVERFULL: Gain = Gain(2500);
 /// Rounds in a row with hardly any growth after which the pipe is full, as in BBR.
 const FULL_ROUNDS: u32 = 3;
