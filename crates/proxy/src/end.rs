@@ -52,6 +52,10 @@ pub(crate) struct End {
     pub ts_ecr: Option<u32>,
     /// The window field of its latest segment, not scaled.
     pub window: u16,
+    /// Up to where it has acknowledged what the other end sends.
+    pub acknowledges: u64,
+    /// Up to where what it sent was passed on as it came.
+    pub passed: u64,
     /// The right edge of the windows that it offered, as an offset of what the other end sends.
     pub invites: u64,
     /// Urgent data ends at this offset of what it sends.
@@ -72,6 +76,8 @@ impl End {
             ts_val: timestamps.map(|ts| ts.val),
             ts_ecr: None,
             window: syn.header.window,
+            acknowledges: 0,
+            passed: 0,
             invites: 0,
             urgent: None,
         }

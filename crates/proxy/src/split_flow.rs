@@ -316,8 +316,9 @@ impl SplitFlow {
         let space = self.ends[far].space;
         let shift = if self.agreed.window_scaling { self.ends[near].window_shift } else { 0 };
         let window = u64::from(header.window) << shift;
-        let invites = &mut self.ends[near].invites;
-        *invites = (*invites).max(ack + window);
+        let end = &mut self.ends[near];
+        end.acknowledges = end.acknowledges.max(ack);
+        end.invites = end.invites.max(ack + window);
         let Direction { receiver, sender, emulated, gate, invitation, resent, .. } =
             &mut self.directions[far];
         let una = sender.una();
@@ -404,6 +405,7 @@ impl SplitFlow {
         if ours {
             self.directions[near].receiver.request_ack();
         } else if !stale {
+            self.ends[near].passed = self.ends[near].passed.max(end);
             out.push((self.ends[far].attachment, packet));
         }
         self.drained()
@@ -567,13 +569,18 @@ impl SplitFlow {
         let direction = &self.directions[side.index()];
         let shift = if self.agreed.window_scaling { far.window_shift } else { 0 };
         let echo = if direction.echo_congestion { TcpFlags::ECE } else { TcpFlags::default() };
+        // While draining, the other end acknowledges and invites by itself. Who was told so discards what says much less, with all
+        // data in it (RFC 5961 §5.2).
+        let own = if self.draining { (far.acknowledges.min(near.passed), far.invites) } else { (0, 0) };
+        let ack = direction.ack().max(own.0);
+        let window = (direction.ack() + direction.window()).max(own.1).saturating_sub(ack);
         TcpHeader {
             src_port: far.port,
             dst_port: near.port,
             seq: far.space.seq(offset),
-            ack: near.space.seq(direction.ack()),
+            ack: near.space.seq(ack),
             flags: flags | echo,
-            window: self.window_field(side, direction.window(), shift),
+            window: self.window_field(side, window, shift),
             ..TcpHeader::default()
         }
     }

@@ -19,6 +19,8 @@ struct Site {
     /// Toward the server: the acknowledgment and right edge that it was told last.
     told: BTreeMap<(u16, u16), (u32, u32)>,
     resets: usize,
+    /// Toward the mobile hosts: the acknowledgment and right edge in what was sent last.
+    told_below: (u32, u32),
     /// The ends agree on congestion marks.
     ecn: bool,
     /// Their maximum segment size.
@@ -45,7 +47,17 @@ impl Site {
     fn with(config: GatewayConfig) -> Site {
         let gateway = Gateway::new(config);
         let (down, told) = (Vec::new(), BTreeMap::new());
-        Site { gateway, now: Time::from_secs(1), down, told, resets: 0, ecn: false, mss: MSS, stamps: None }
+        Site {
+            gateway,
+            now: Time::from_secs(1),
+            down,
+            told,
+            resets: 0,
+            told_below: (0, 0),
+            ecn: false,
+            mss: MSS,
+            stamps: None,
+        }
     }
 
     fn clamped(bytes: u64) -> Site {
@@ -69,6 +81,10 @@ impl Site {
             let std::net::IpAddr::V4(v4) = mobile else { continue };
             let [_, _, high, low] = v4.octets();
             let flow = (u16::from_be_bytes([high, low]), name);
+            if port == Gateway::EDGE && !tcp.header.flags.contains(TcpFlags::SYN) {
+                let ack = tcp.header.ack.0 - 100;
+                self.told_below = (ack, ack + u32::from(tcp.header.window));
+            }
             if port == Gateway::EDGE && !tcp.payload.is_empty() {
                 let offset = tcp.header.seq.0 - 100;
                 self.down.push((self.now, flow, offset, tcp.payload.len() as u32));
@@ -323,6 +339,28 @@ fn what_was_only_late_is_not_sent_again_where_the_ends_have_timestamps() {
         site.wait(120);
     }
     assert_eq!(site.sent(), [], "everything had arrived");
+}
+
+/// What is sent again while draining is discarded with all its data by who was acknowledged much more (RFC 5961 §5.2).
+#[test]
+fn while_draining_the_other_end_s_acknowledgments_are_repeated_and_not_the_gateway_s_own() {
+    let mut site = Site::clamped(10_000);
+    site.open(A);
+    site.send(A, 1, 3);
+    site.wait(100);
+    assert_eq!(site.sent().len(), 3);
+    site.gateway.drain(site.now);
+    // The phone sends 50 kB past us meanwhile, which the server acknowledges, and it offers 20 kB more.
+    let header = site.header(TcpFlags::ACK, (A.1, 80), 1, 1);
+    let segment = TcpSegment { header, payload: Payload::copy_of(&[1; 50_000]).into(), gso_size: None };
+    site.hand_in(Gateway::EDGE, Packet::tcp(ip(address(A.0), SERVER), segment));
+    let header = TcpHeader { window: 20_000, ..site.header(TcpFlags::ACK, (80, A.1), 3001, 50_001) };
+    let segment = TcpSegment { header, ..TcpSegment::default() };
+    site.hand_in(Gateway::WAN, Packet::tcp(ip(SERVER, address(A.0)), segment));
+    site.sent();
+    site.wait(2_000);
+    assert!(!site.sent().is_empty(), "what nobody has acknowledged is sent again");
+    assert_eq!(site.told_below, (50_001, 70_001));
 }
 
 #[test]

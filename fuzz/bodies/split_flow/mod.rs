@@ -413,10 +413,10 @@ impl World {
                 near.passed = near.passed.max(offset + end);
                 near.furthest = near.furthest.max(near.passed);
             }
-            if let Some(ack) = far.space.offset(segment.header.ack, far.acknowledged)
-                && segment.header.flags.contains(TcpFlags::ACK)
-                && ack <= far.passed
-            {
+            let ack = far.space.offset(segment.header.ack, far.acknowledged);
+            let ack = ack.filter(|_| segment.header.flags.contains(TcpFlags::ACK));
+            far.repeatable = far.repeatable.max(ack.unwrap_or(0));
+            if let Some(ack) = ack.filter(|ack| *ack <= far.passed) {
                 let shift = flow.shifts.map_or(0, |shifts| shifts[from]);
                 far.on_told(ack, ack + (u64::from(segment.header.window) << shift));
             }
@@ -433,12 +433,15 @@ impl World {
             assert!(segment.payload.len() <= flow.mss, "a segment of {} bytes", segment.payload.len());
         }
         near.on_passed(segment);
+        // While draining, the gateway repeats what the other end has acknowledged by itself.
+        let ack = far.space.offset(segment.header.ack, far.acknowledged);
+        let repeated = ack.is_some_and(|ack| ack <= far.repeatable);
         far.on_acknowledged(segment, shift, flow.shifts.is_some());
         // A flow that is over leaves no record, and nothing that could be lost.
         match self.custody.values().find(|record| record.flow == flow.key) {
             Some(record) => {
                 let (acknowledged, _) = record.directions[1 - from];
-                let covered = !segment.header.ack.after(acknowledged);
+                let covered = repeated || !segment.header.ack.after(acknowledged);
                 assert!(covered, "acknowledged {:?}, beyond {record:?}", segment.header.ack);
             }
             None => assert!(!self.gateway.flows().any(|info| info.key == flow.key), "no record of custody"),
