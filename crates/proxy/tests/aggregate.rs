@@ -569,6 +569,26 @@ fn connections_whose_readers_do_not_read_leave_room_for_the_others() {
 }
 
 #[test]
+fn whoever_comes_when_all_memory_is_promised_is_invited_all_the_same() {
+    let mut site = Site::new(AggregateConfig { host_buffer: Bytes(2_000_000), ..config(1_000_000) });
+    for port in 5001..5061 {
+        let flow = (1, port);
+        site.open(flow);
+        // What the mobile host invited in its handshake is sent, and taken when it reads on.
+        site.mobile_says_with_window(flow, TcpFlags::ACK, 1, &[], 0);
+        site.send(flow, 1, 60);
+        for taken in (1..60_000).step_by(10 * MSS as usize) {
+            site.mobile_says_with_window(flow, TcpFlags::ACK, taken, &[], 10_000);
+            site.wait(100);
+        }
+        site.mobile_says(flow, TcpFlags::ACK, 60_001, &[]);
+        let (acknowledged, edge) = site.told[&flow];
+        assert_eq!(acknowledged, 60_001);
+        assert!(edge >= 60_001 + 2 * MSS, "{flow:?} is invited to {} bytes", edge - 60_001);
+    }
+}
+
+#[test]
 fn a_congestion_mark_narrows_the_window_for_a_while_once_a_round_trip() {
     let mut site = Site::clamped(10_000);
     site.ecn = true;

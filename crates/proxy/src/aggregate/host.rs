@@ -206,7 +206,7 @@ impl Host {
         }
         self.pace();
         self.members.push(slot);
-        let most = self.part_of(self.promised, config) / MEMORY_PER_BYTE;
+        let most = self.most_beside(self.promised, 0, mss, config);
         let mut situation = self.situation(now, most, config);
         situation.active += 1;
         Member {
@@ -262,16 +262,16 @@ impl Host {
     /// The largest window that a connection's sender can be offered, counted from what has left: for that, and for what is on
     /// its way to the mobile host, there is memory.
     fn most_for(&self, member: &Member, mss: u32, config: &AggregateConfig) -> u64 {
-        let part = self.part_of(self.promised - member.promised, config) / MEMORY_PER_BYTE;
-        // So much has everybody, for his connection not to stand still.
-        let least = (2 * u64::from(mss)).min(self.half(config).1 / MEMORY_PER_BYTE);
-        part.saturating_sub(member.in_flight).max(least)
+        self.most_beside(self.promised - member.promised, member.in_flight, mss, config)
     }
 
-    /// The memory that a connection can be promised where the others were promised so much: twice what is left then, so that
+    /// The same, where the others were promised so much memory: a connection can be promised twice what is left then, so that
     /// whoever comes later finds a part that is half of any other's (a dynamic threshold, Choudhury and Hahne 1998).
-    fn part_of(&self, others: u64, config: &AggregateConfig) -> u64 {
-        config.host_buffer.0.saturating_sub(others) / 3 * 2
+    fn most_beside(&self, others: u64, in_flight: u64, mss: u32, config: &AggregateConfig) -> u64 {
+        let part = config.host_buffer.0.saturating_sub(others) / 3 * 2 / MEMORY_PER_BYTE;
+        // So much has everybody: a window that closes before anything was sent would never be opened again.
+        let least = (2 * u64::from(mss)).min(self.half(config).1 / MEMORY_PER_BYTE);
+        part.saturating_sub(in_flight).max(least)
     }
 
     /// Looks at a connection that something happened to. Returns whether the link has come back from a
