@@ -2,14 +2,15 @@
 //! time (the future work of "TCP flow aggregation", §IX).
 //!
 //! ```text
-//! product = rate · min_rtt        window = (1.2 + headroom · variation²) · product + ½ bunching
+//! product = rate · min_rtt        window = (1.2 + headroom · variation²) · product + (½ to 1) · bunching
 //! at least              2 segments a connection, or twice what the link carries in min_rtt + 200 ms if that is less
 //! ```
 //! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `bunching`
 //! what acknowledgments deliver at a time beyond the rate: links that gather acknowledgments, or serve a phone
 //! every so often, need that much more to stay busy. `variation` is the mean change of the rate from one round trip to
 //! the next: a window that just fills a link whose rate doubles and halves runs dry at each doubling. It counts by its square, for
-//! a change that the surplus covers costs nothing, and what a steady link seems to vary is the error of measurement.
+//! a change that the surplus covers costs nothing, and what a steady link seems to vary is the error of measurement. Half of a
+//! bunch is enough where one is like the other; where the rate varies, silences do, and all of it is needed.
 //!
 //! Nobody else uses the link, so a queue is our own doing and shows at once in the round-trip time. While
 //! there is none, rate = window / min_rtt, and the window grows by that surplus a round trip; when the link is
@@ -28,7 +29,7 @@
 //! the window of the shorter one, for a window that follows a delay of its own making never ends it.
 use core::time::Duration;
 
-use shorthaul_types::{BitRate, Time};
+use shorthaul_types::{BitRate, Bytes, Time};
 
 use crate::ack_aggregation::{AckAggregation, Expectation};
 use crate::min_filter::MinFilter;
@@ -43,6 +44,12 @@ use crate::{Delivery, PathEstimate};
 const SURPLUS: Gain = Gain(200);
 /// However much the rate varies, the surplus is not more than this.
 const MOST_SURPLUS: u32 = 2000;
+/// Where the rate varies by less than this, one bunch of acknowledgments is like another: a segment waits for half of its time,
+/// and half of it is enough, …
+const ALIKE: Gain = Gain(70);
+/// … and where it varies by more than this, what follows a bunch may be a longer silence than any before, and the whole of it
+/// is needed.
+const UNLIKE: Gain = Gain(110);
 /// At the start, the link is full when the mean round-trip time of a round is so much above the shortest, …
 const FULL: Gain = Gain(1200);
 /// … or so many in a row are, before the round is over (as in HyStart++, RFC 9406 §4.2): the window has doubled by then, but
@@ -60,8 +67,8 @@ const MEMORY: Duration = Duration::from_secs(3600);
 /// How often that is done, unless the queue is empty by itself: so that a path that has become longer is
 /// not taken for a queue for ever.
 const CONFIRM_EVERY: Duration = Duration::from_secs(10);
-/// The same in round trips: draining costs about half a round trip of the link's time.
-const CONFIRM_ROUND_TRIPS: u32 = 60;
+/// The same in round trips with the window's own queue: draining costs about one of them of the link's time, a hundredth.
+const CONFIRM_ROUND_TRIPS: u32 = 100;
 /// How long the shortest round trip is remembered that a longer path was seen after: until then, the longer one is in
 /// doubt, …
 const DOUBT: Duration = Duration::from_secs(60);
@@ -77,9 +84,8 @@ const DRAIN_ROUNDS: u32 = 2;
 const MORE_ROUNDS: u32 = 4;
 /// A round-trip time that is not longer than the shortest by more than this confirms it.
 const SAME: Gain = Gain(1125);
-/// Round-trip times that stay above so much of the shortest one for several rounds, although the window
-/// follows, are another path's.
-const LONGER: Gain = Gain(1500);
+/// Round-trip times that stay so much above what the window itself makes on a full link for several rounds, are another path's.
+const LONGER: Gain = Gain(1250);
 const LONGER_ROUNDS: u32 = 16;
 /// The rate is the highest of so many rounds.
 const RECENT: usize = 4;
@@ -142,8 +148,12 @@ pub struct AutoClamp {
     round: RoundTrips,
     /// Bytes that were delivered in this round.
     round_delivered: u64,
+    /// The highest rate at which the shortest round trip was seen.
+    min_rtt_rate: u64,
     /// Rounds in a row whose round-trip times were long.
     longer: u32,
+    /// The round-trip time that the window makes on a full link.
+    full_rtt: Duration,
     /// When the shortest round-trip time was last seen.
     confirmed_at: Time,
     phase: Phase,
@@ -210,7 +220,9 @@ impl AutoClamp {
             round_limited: false,
             round: RoundTrips::default(),
             round_delivered: 0,
+            min_rtt_rate: 0,
             longer: 0,
+            full_rtt: Duration::ZERO,
             confirmed_at: now,
             phase: Phase::Follow,
             recent: RecentMax::new(),
@@ -283,8 +295,13 @@ impl AutoClamp {
             if self.starting && self.round_limited && self.waiting >= WAITING {
                 self.end_start(now);
             }
-            if known.is_none_or(|known| rtt <= scaled(known, SAME)) {
+            if known.is_none_or(|known| rtt <= scaled(self.own_rtt(known, self.best_rate()), SAME)) {
                 self.confirmed_at = now;
+            }
+            if known.is_none_or(|known| rtt < known) {
+                self.min_rtt_rate = self.best_rate();
+            } else if known.is_some_and(|known| rtt <= scaled(known, SAME)) {
+                self.min_rtt_rate = self.min_rtt_rate.max(self.best_rate());
             }
         }
         let (Some(rate), Some(min_rtt)) = (self.path.bandwidth(), self.path.min_rtt()) else { return };
@@ -315,6 +332,7 @@ impl AutoClamp {
         if least > scaled(min_rtt, FALLEN) {
             self.recent = RecentMax::new();
         }
+        let own_rtt = self.own_rtt(min_rtt, self.best_rate());
         match &mut self.phase {
             Phase::Follow => {}
             // Once there is a queue, the rates are the link's own, whatever the window.
@@ -330,7 +348,7 @@ impl AutoClamp {
                 }
                 let least = found.map_or(least, |found| found.min(least));
                 *found = Some(least);
-                let same = least <= scaled(min_rtt, SAME);
+                let same = least <= scaled(own_rtt, SAME);
                 if !same && *rounds < DRAIN_ROUNDS + MORE_ROUNDS {
                     return;
                 }
@@ -341,13 +359,14 @@ impl AutoClamp {
                     // It grows from what it is: were the path not longer but the link nearly still, to double the
                     // window until it is full would make a queue of many seconds.
                     self.path.relearn(now, least);
+                    self.min_rtt_rate = self.best_rate();
                     self.base = MinFilter::default();
                 }
                 return;
             }
         }
         if self.starting {
-            let rate = self.path.bandwidth().map_or(0, BitRate::bits_per_sec);
+            let rate = self.best_rate();
             let grows = rate > Gain(1250).of(self.best);
             self.best = self.best.max(rate);
             // A sender that cannot use all of the window may have filled the link all the same: if it goes on so, for a
@@ -371,17 +390,21 @@ impl AutoClamp {
             return;
         }
         // A window that is larger than the product has a queue, which says nothing of the path.
-        self.longer = if least > scaled(min_rtt, LONGER) && !self.at_least { self.longer + 1 } else { 0 };
+        self.longer = if least > scaled(self.full_rtt.max(min_rtt), LONGER) && !self.at_least {
+            self.longer + 1
+        } else {
+            0
+        };
         let shortest = self.shortest.get().unwrap_or(min_rtt);
         let interval = if min_rtt > scaled(shortest, SAME) {
             CONFIRM_DOUBTED.max(min_rtt * DOUBTED_ROUND_TRIPS)
         } else {
-            CONFIRM_EVERY.max(min_rtt * CONFIRM_ROUND_TRIPS)
+            CONFIRM_EVERY.max(self.full_rtt.max(min_rtt) * CONFIRM_ROUND_TRIPS)
         };
         if self.longer >= LONGER_ROUNDS || now.saturating_since(self.confirmed_at) >= interval {
             self.longer = 0;
             self.phase = Phase::Drain { rounds: 0, before: self.window, least: None };
-            let rate = self.path.bandwidth().map_or(0, BitRate::bits_per_sec);
+            let rate = self.best_rate();
             let product = volume::in_time(rate, min_rtt.min(shortest));
             self.window = (product * 3 / 4).min(self.window).max(FLOOR * self.mss);
         }
@@ -393,17 +416,33 @@ impl AutoClamp {
         self.bunching = AckAggregation::new(now);
     }
 
+    /// The round-trip time of the path itself where the link has this rate: a segment takes longer than when the shortest was
+    /// measured, if the link was faster then.
+    fn own_rtt(&self, min_rtt: Duration, rate: u64) -> Duration {
+        let segment = |rate| BitRate::from_bits_per_sec(rate).time_to_send(Bytes(self.mss));
+        match rate > 0 && rate < self.min_rtt_rate {
+            true => min_rtt + segment(rate).saturating_sub(segment(self.min_rtt_rate)),
+            false => min_rtt,
+        }
+    }
+
+    fn best_rate(&self) -> u64 {
+        self.path.bandwidth().map_or(0, BitRate::bits_per_sec)
+    }
+
     fn follow(&mut self) {
         let (Some(rate), Some(min_rtt)) = (self.path.latest_rate(), self.path.min_rtt()) else { return };
         self.recent.update(self.path.rounds(), rate.bits_per_sec());
         self.variation.on_rate(rate.bits_per_sec());
-        let product = volume::in_time(self.recent.get(), min_rtt);
+        let own_rtt = self.own_rtt(min_rtt, self.recent.get());
+        let product = volume::in_time(self.recent.get(), own_rtt);
         if self.phase == Phase::Follow && !self.starting {
             let variation = self.variation.get();
             let reserve = Gain(self.headroom).of(variation.of(u64::from(variation.0)));
             let surplus = (u64::from(SURPLUS.0) + reserve).min(u64::from(MOST_SURPLUS));
             let surplus = Gain(surplus as u32);
-            let target = product + surplus.of(product) + self.for_bunches(min_rtt);
+            let target = product + surplus.of(product) + of_bunch(variation).of(self.bunch(min_rtt));
+            self.full_rtt = Duration::from_nanos(volume::share(nanos(own_rtt), target, product));
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
             let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));
             let first = if self.is_beginning() { self.first } else { 0 };
@@ -413,14 +452,13 @@ impl AutoClamp {
         }
     }
 
-    /// What the window needs so that the link does not run dry between two bunches of acknowledgments. A segment waits for
-    /// half of a bunch's time on average. How long that is shows where there is no queue: in the mean round trip beyond the
-    /// shortest one. What is delivered at a time, beyond the rate, says it too, but is measured with a queue or without, and is
+    /// What is delivered at a time where acknowledgments come in bunches. How long that is shows where there is no queue: in
+    /// the mean round trip beyond the shortest one. What is delivered at a time, beyond the rate, says it too, but is measured with a queue or without, and is
     /// the most of many rounds. (By the latter alone a window that is too small has bunches that are too small, and stays so.)
-    fn for_bunches(&self, min_rtt: Duration) -> u64 {
+    fn bunch(&self, min_rtt: Duration) -> u64 {
         let waiting =
             self.base.get().map_or(Duration::ZERO, |base| base.saturating_sub(min_rtt)).min(min_rtt);
-        volume::in_time(self.recent.get(), waiting).max(self.bunching.extra()) / 2
+        volume::in_time(self.recent.get(), waiting).max(self.bunching.extra())
     }
 
     /// The link is back after it carried nothing for a while: it may be another cell.
@@ -435,6 +473,16 @@ impl AutoClamp {
     }
 }
 
+/// What the window has of a bunch of acknowledgments, where the rate varies so much.
+fn of_bunch(variation: Gain) -> Gain {
+    let half = u64::from(variation.0.saturating_sub(ALIKE.0).min(UNLIKE.0 - ALIKE.0));
+    Gain(500 + volume::share(500, half, u64::from(UNLIKE.0 - ALIKE.0)) as u32)
+}
+
 fn scaled(time: Duration, gain: Gain) -> Duration {
-    Duration::from_nanos(gain.of(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    Duration::from_nanos(gain.of(nanos(time)))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -14,6 +14,11 @@ pub(crate) fn rate(bytes: u64, time: Duration) -> u64 {
     (u128::from(bytes) * 8_000_000_000).checked_div(time.as_nanos()).map_or(0, saturate)
 }
 
+/// `value` times `part` / `whole`; `value` where the whole is nothing.
+pub(crate) fn share(value: u64, part: u64, whole: u64) -> u64 {
+    (u128::from(value) * u128::from(part)).checked_div(u128::from(whole)).map_or(value, saturate)
+}
+
 /// A dimensionless factor in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Gain(pub u32);
@@ -43,6 +48,7 @@ mod tests {
         assert_eq!(rate(50_000, Duration::from_millis(40)), 10_000_000);
         assert_eq!(rate(u64::MAX, Duration::from_nanos(1)), u64::MAX);
         assert_eq!(rate(5, Duration::ZERO), 0);
+        assert_eq!((share(10, 3, 2), share(10, 3, 0), share(u64::MAX, 3, 2)), (15, 10, u64::MAX));
         assert_eq!(Gain(1250).of(1001), 1251);
         assert_eq!(Gain(2000).of(u64::MAX), u64::MAX);
     }

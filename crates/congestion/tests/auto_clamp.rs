@@ -37,7 +37,7 @@ fn run_from(
 ) -> Outcome {
     let end = seconds * 1000 * MS;
     let mut clamp =
-        AutoClamp::new(Time::ZERO, AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 35_000 });
+        AutoClamp::new(Time::ZERO, AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 15_000 });
     let (mut now, mut free, mut last, mut in_flight, mut delivered) = (0, 0u64, 0, 0, 0);
     let mut flight: VecDeque<(u64, u64)> = VecDeque::new();
     let mut queues = Vec::new();
@@ -129,7 +129,7 @@ fn the_queue_of_the_start_is_over_within_two_round_trips() {
 /// Whether a window still starts after a round in which its sender used three quarters of it, and round trips took `rtt_ms`
 /// instead of 500 ms.
 fn starts_after_a_round_of(rtt_ms: u64) -> bool {
-    let config = AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 35_000 };
+    let config = AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 15_000 };
     let mut clamp = AutoClamp::new(Time::ZERO, config);
     let mut at = 0;
     let mut round = |rtt_ms: u64, part: u64, limited: bool| {
@@ -174,4 +174,25 @@ fn a_queue_of_its_own_is_never_taken_for_the_path_however_long_it_runs() {
     let outcome = run(600, |_| 5e6, |_| 20 * MS);
     assert!(outcome.settled < 0.03, "{}", outcome.settled);
     assert!(outcome.utilization > 0.97, "{}", outcome.utilization);
+}
+
+/// The reserve for such a link is a queue where the rate is low. It is not taken for a longer path, again and again, and drained.
+#[test]
+fn a_rate_that_is_another_one_all_the_time_is_used_and_its_reserve_is_no_longer_path() {
+    // So many milliseconds at each rate, between 1 and 16 Mbit/s; 95 % wait so many seconds at most.
+    for (ms, most) in [(200, 0.9), (400, 0.3), (800, 0.1)] {
+        let rate = |at: u64| 1e6 * f64::from(1 << ((((at / (ms * MS)) * 2_654_435_761) >> 7) % 5));
+        let Outcome { utilization, queue_p95, .. } = run(120, rate, |_| 20 * MS);
+        println!("{ms} ms: {utilization:.3} used, {queue_p95:.3} s");
+        assert!(utilization > 0.93, "{ms} ms: {utilization}");
+        assert!(queue_p95 < most, "{ms} ms: {queue_p95} s");
+    }
+}
+
+/// Its segments take a third of the round trip, and were measured when they took a thirtieth.
+#[test]
+fn a_link_that_becomes_ten_times_as_slow_is_as_full_as_one_that_always_was() {
+    let outcome = run(60, |at| if at < 5_000 * MS { 10e6 } else { 1e6 }, |_| 15 * MS);
+    assert!(outcome.utilization > 0.99, "{}", outcome.utilization);
+    assert!(outcome.settled < 0.02, "{}", outcome.settled);
 }

@@ -177,7 +177,7 @@ impl Default for AggregateConfig {
     fn default() -> Self {
         AggregateConfig {
             clamp: Clamp::Auto,
-            headroom: 35.0,
+            headroom: 15.0,
             prefix_v4: 32,
             prefix_v6: 64,
             classes: Vec::new(),

@@ -178,6 +178,30 @@ fn after_a_pause_an_upload_goes_on_as_fast() {
     assert!(took < 3.2, "3 MB over 10 Mbit/s take {took} s");
 }
 
+/// A window that it does not use is not worth a packet that wakes its radio, and to a phone that has forgotten the connection
+/// says that the gateway has not.
+#[test]
+fn an_idle_connection_hears_nothing_when_its_share_grows() {
+    let mut world =
+        World::new(link(Rate::Fixed(mbit(10.0)), 30), UplinkWindow::Fixed(Bytes(60_000)), cubic());
+    for _ in 0..12 {
+        world.upload(FOREVER);
+    }
+    world.run(3.0);
+    world.upload(0);
+    world.run(0.5);
+    let idle = |world: &World| *world.to_phone.values().min().unwrap();
+    assert_eq!((world.to_phone.len(), idle(&world)), (13, 1), "a SYN-ACK is all that it was sent");
+    (1..12).for_each(|upload| world.abort(upload));
+    world.run(5.0);
+    assert_eq!(idle(&world), 1);
+    // When it begins, it has what is due to it after a round trip.
+    world.more(12, 300_000);
+    world.run_until(Time::from_secs(60), |world| world.uploads[12].finished.is_some());
+    let took = world.uploads[12].finished.unwrap().saturating_since(world.uploads[12].opened);
+    assert!(took.as_secs_f64() < 0.7, "300 kB of half of 10 Mbit/s take {took:?}");
+}
+
 #[test]
 fn a_fixed_window_is_what_all_uploads_share() {
     let world = bulk(4, UplinkWindow::Fixed(Bytes(60_000)), cubic());

@@ -37,6 +37,8 @@ pub struct World {
     pub uploads: Vec<Upload>,
     /// What the phone was told, by its port: the shift of the server's windows, and the right edge.
     told: BTreeMap<u16, (u8, u32)>,
+    /// Packets to the phone, by its port.
+    pub to_phone: BTreeMap<u16, usize>,
     /// How long each packet of the phone waited, and when.
     pub waits: Vec<(Time, Duration)>,
     /// Bytes of payload that the phone's link brought, by time.
@@ -89,6 +91,7 @@ impl World {
             links: links.map(|config| Link::new(config, Seed(3))),
             uploads: Vec::new(),
             told: BTreeMap::new(),
+            to_phone: BTreeMap::new(),
             waits: Vec::new(),
             brought: Vec::new(),
             closed: 0,
@@ -112,6 +115,13 @@ impl World {
         upload.total += bytes;
         upload.opened = self.now;
         upload.finished = None;
+        self.settle();
+    }
+
+    /// The phone aborts an upload.
+    pub fn abort(&mut self, upload: usize) {
+        let connection = self.phone.connection_mut(self.uploads[upload].id).unwrap();
+        connection.abort(self.now);
         self.settle();
     }
 
@@ -145,6 +155,7 @@ impl World {
         }
         let syn = header.flags.contains(TcpFlags::SYN);
         let port = header.dst_port;
+        *self.to_phone.entry(port).or_default() += 1;
         let shift = match self.told.get(&port) {
             Some((shift, _)) if !syn => *shift,
             _ => header.options.window_scale.unwrap_or(0),

@@ -331,7 +331,7 @@ fn headroom(runs: &[&Run]) -> Figure {
         rows.sort_by_key(|(headroom, _)| *headroom);
         let points = rows.into_iter().filter_map(|(headroom, row)| {
             let point = Point::new(row.queue_p95?.max(1e-4), row.used?);
-            Some(if [0, 3, 10].contains(&headroom) { point.text(headroom.to_string()) } else { point })
+            Some(if [0, 15, 100].contains(&headroom) { point.text(headroom.to_string()) } else { point })
         });
         let mut panel = Panel::new(if name.is_empty() { "generated" } else { name })
             .x(Axis::new("95 % of the packets wait less than", Unit::Seconds).logarithmic())

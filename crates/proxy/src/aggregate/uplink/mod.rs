@@ -244,9 +244,12 @@ impl Uplink {
         self.level = share::level(total, &mut self.needs);
     }
 
-    /// Gives an upload its part of the window. Whether it has become larger.
+    /// Gives an upload its part of the window. Whether its sender is to hear of that at once: because it has become larger, and
+    /// the sender uses up what it has. Any other hears of it with the next acknowledgment: a packet would only wake its radio,
+    /// and where the host has forgotten the connection, draw a reset.
     pub fn allot(&self, now: Time, upload: &mut Upload) -> bool {
         let need = upload.need(now).unwrap_or(FIRST_SEGMENTS * self.mss);
-        upload.allot(need.min(self.level).max(LEAST_SEGMENTS * self.mss))
+        let larger = upload.allot(need.min(self.level).max(LEAST_SEGMENTS * self.mss));
+        larger && upload.may_wait(now, 2 * self.mss)
     }
 }

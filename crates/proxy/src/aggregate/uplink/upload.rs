@@ -263,6 +263,11 @@ impl Upload {
         Some(if now <= self.needy_until { u64::MAX } else { grown })
     }
 
+    /// Whether its sender may be waiting for room: it uses up what it has, or has no more than `little`.
+    pub fn may_wait(&self, now: Time, little: u64) -> bool {
+        now <= self.needy_until || self.told.saturating_sub(self.highest) < little
+    }
+
     /// A round trip is over.
     pub fn end_round(&mut self) {
         self.counted_before = core::mem::take(&mut self.counted);
