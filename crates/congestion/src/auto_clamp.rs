@@ -231,6 +231,12 @@ impl AutoClamp {
         }
     }
 
+    /// Segments are so long from now on, in bytes: the smallest windows are counted in them.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.mss = u64::from(mss.max(1));
+        self.window = self.window.max(FLOOR * self.mss).min(MAX_WINDOW);
+    }
+
     /// So many connections, of those that share the window, have something to send or on its way. After silence they may
     /// begin with `first` bytes.
     pub fn set_connections(&mut self, connections: usize, first: u64) {
@@ -468,7 +474,10 @@ impl AutoClamp {
         self.round = RoundTrips::default();
         self.longer = 0;
         self.recent = RecentMax::new();
-        // The window is what it was, until it shows what the link carries now.
+        // The window is what it was, before it was drained if it was, until it shows what the link carries now.
+        if let Phase::Drain { before, .. } = self.phase {
+            self.window = self.window.max(before);
+        }
         self.phase = Phase::Refill { rounds: 3 };
     }
 }

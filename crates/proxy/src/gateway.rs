@@ -562,8 +562,11 @@ impl Machine for Gateway {
             }
             if fate != Fate::Alive {
                 self.settle(index, fate);
-            } else if let Some(Deadline { at, .. }) = deadline {
-                self.arm(index, at);
+            } else {
+                if let Some(Deadline { at, .. }) = deadline {
+                    self.arm(index, at);
+                }
+                self.sync_if_behind(index);
             }
         }
         let more = self.serve_hosts(now, out);

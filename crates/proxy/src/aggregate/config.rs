@@ -144,6 +144,7 @@ pub struct AggregateConfig {
     pub clamp: Clamp,
     /// What a window that follows has in reserve, in units of the square of the link's variation: the more, the less of a link
     /// whose rate jumps is lost, and the longer is the queue when it falls. A steady link has no variation.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "serde_parts::headroom"))]
     pub headroom: f64,
     /// Addresses that agree in so many bits are one mobile host.
     pub prefix_v4: u8,
@@ -156,7 +157,8 @@ pub struct AggregateConfig {
     pub interactive: Bytes,
     /// Spread bursts over the round trip.
     pub pacing: bool,
-    /// What is held for one host at most.
+    /// What is held for one host at most, but for a segment of each connection that has nothing else: at least 20 kB.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "serde_parts::host_buffer"))]
     pub host_buffer: Bytes,
     /// The window that senders are offered; `None` offers what the buffer of the flow has room for.
     #[cfg_attr(feature = "serde", serde(with = "serde_parts::invitations"))]
@@ -206,7 +208,7 @@ impl AggregateConfig {
 /// How the parts are written in files.
 #[cfg(feature = "serde")]
 mod serde_parts {
-    use super::{Clamp, Invitations, String, UplinkWindow};
+    use super::{Bytes, Clamp, Invitations, String, UplinkWindow};
     use alloc::string::ToString;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -231,6 +233,29 @@ mod serde_parts {
     impl<'de> Deserialize<'de> for UplinkWindow {
         fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
             String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        }
+    }
+
+    pub(super) fn headroom<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+        let value = f64::deserialize(d)?;
+        at_least_zero(value, "headroom").map_err(serde::de::Error::custom)
+    }
+
+    pub(super) fn host_buffer<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
+        let value = Bytes::deserialize(d)?;
+        if value.0 < 20_000 {
+            return Err(serde::de::Error::custom(alloc::format!(
+                "`host_buffer` is {value}: less than a few segments keeps connections from going on; write at least \"20 kB\""
+            )));
+        }
+        Ok(value)
+    }
+
+    /// `value`, if windows can be computed with it.
+    fn at_least_zero(value: f64, name: &str) -> Result<f64, String> {
+        match value.is_finite() && value >= 0.0 {
+            true => Ok(value),
+            false => Err(alloc::format!("`{name}` is {value}: write a number that is not negative")),
         }
     }
 
@@ -266,7 +291,13 @@ mod serde_parts {
                 Written::Word(word) => Err(serde::de::Error::custom(alloc::format!(
                     "`{word}` is no way to invite: write \"buffer\", or a table with b, c, surplus and averaged"
                 ))),
-                Written::Parameters(parameters) => Ok(Some(parameters)),
+                Written::Parameters(parameters) => {
+                    let Invitations { b, c, surplus, .. } = parameters;
+                    for (value, name) in [(b, "b"), (c, "c"), (surplus, "surplus")] {
+                        super::at_least_zero(value, name).map_err(serde::de::Error::custom)?;
+                    }
+                    Ok(Some(parameters))
+                }
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The aggregate control block of one mobile host (AGG §IV-B, Fig. 6), and what each of its connections
 //! has of its own.
+mod memory;
+
 use super::config::AggregateConfig;
 use super::invitation::{Backlog, Invitation, Progress, Situation, SlidingRate};
 use super::skipack::SkipackLog;
@@ -27,6 +29,8 @@ const PROBE: u64 = u64::MAX;
 const PEAK_FALLS: u64 = 1000;
 /// A byte takes so much memory at most, with the packet buffers that are not full.
 const MEMORY_PER_BYTE: u64 = 2;
+/// Of what a connection is offered without using it, so much counts as promised: what servers are offered at first, mostly.
+const FIRST_WINDOW: u64 = 64 << 10;
 /// A rate of all connections is the mean over so many segments.
 const AVERAGED: u32 = 16;
 
@@ -182,6 +186,11 @@ impl Host {
         }
     }
 
+    /// Whether it has no connections, and had none for longer than that.
+    pub fn is_old(&self, now: Time, remember: Duration) -> bool {
+        self.members.is_empty() && now.saturating_since(self.empty_since) >= remember
+    }
+
     /// A connection in `slot` joins. What its handshake measured is all that is known of a new host's
     /// round trip.
     pub fn join(
@@ -196,6 +205,10 @@ impl Host {
         let (mss, handshake) = flow.governed().map_or((self.mss, None), |s| (s.mss(), s.rtt().latest()));
         self.mss = self.mss.max(mss);
         self.pacer.set_mss(self.mss);
+        self.window.set_mss(self.mss);
+        if let Some(uplink) = &mut self.uplink {
+            uplink.set_mss(self.mss);
+        }
         match (self.rtt.srtt(), handshake) {
             (None, Some(rtt)) => self.rtt.on_sample(now, rtt),
             (None, None) => self.rtt.on_syn_retransmitted(), // it measured nothing: the path may be a long one
@@ -227,7 +240,7 @@ impl Host {
             tickets: 1,
             interactive: config.interactive.0,
             rate: SlidingRate::new(now),
-            invitation: Invitation::new(now, mss, &situation),
+            invitation: Invitation::new(now, mss, FIRST_WINDOW, &situation),
             unanswered: None,
             probed_at: Time::ZERO,
             silence: None,
@@ -259,21 +272,6 @@ impl Host {
         }
     }
 
-    /// The largest window that a connection's sender can be offered, counted from what has left: for that, and for what is on
-    /// its way to the mobile host, there is memory.
-    fn most_for(&self, member: &Member, mss: u32, config: &AggregateConfig) -> u64 {
-        self.most_beside(self.promised - member.promised, member.in_flight, mss, config)
-    }
-
-    /// The same, where the others were promised so much memory: a connection can be promised twice what is left then, so that
-    /// whoever comes later finds a part that is half of any other's (a dynamic threshold, Choudhury and Hahne 1998).
-    fn most_beside(&self, others: u64, in_flight: u64, mss: u32, config: &AggregateConfig) -> u64 {
-        let part = config.host_buffer.0.saturating_sub(others) / 3 * 2 / MEMORY_PER_BYTE;
-        // So much has everybody: a window that closes before anything was sent would never be opened again.
-        let least = (2 * u64::from(mss)).min(self.half(config).1 / MEMORY_PER_BYTE);
-        part.saturating_sub(in_flight).max(least)
-    }
-
     /// Looks at a connection that something happened to. Returns whether the link has come back from a
     /// stall.
     pub fn sync(
@@ -292,6 +290,11 @@ impl Host {
         let Some(sender) = flow.governed_mut() else { return false };
         let news = sender.share_mut().map(|share| core::mem::take(&mut share.news)).unwrap_or_default();
         if news.acknowledgments > 0 {
+            member.unanswered = None;
+            member.silence = None;
+        }
+        if sender.in_flight() == 0 && !sender.may_send() {
+            // It owes no answer: a receiver may keep its window closed for as long as it likes.
             member.unanswered = None;
             member.silence = None;
         }
@@ -328,6 +331,14 @@ impl Host {
         moved(&mut self.in_flight, &mut member.in_flight, counts * sender.in_flight());
         // What the connection's own peer has no room for does not wait for the link.
         self.backlog.moved(now, &mut member.queued, counts * sender.sendable());
+        self.settle_timer(now);
+    }
+
+    /// Whether something of a connection is on its way of which its host does not know: a probe of a small window leaves without
+    /// a turn (RFC 9293 §3.8.6.1), and its loss is for the host to find.
+    pub fn is_behind(member: &Member, flow: &SplitFlow) -> bool {
+        let unknown = |sender: &Sender| sender.in_flight() != member.in_flight;
+        member.silence.is_none() && flow.governed().is_some_and(unknown)
     }
 
     /// Tells a connection how much its sender may be offered: nothing more while the link is stalled. (What
@@ -342,7 +353,10 @@ impl Host {
             Some(_) => member.invitation.window().min(most),
             None => most,
         });
-        let promised = (MEMORY_PER_BYTE * flow.promised_to_govern()).max(member.held as u64);
+        let room = flow.promised_to_govern();
+        // Who is idle may keep a large window, for it cannot be taken back; but not all who are idle begin at once.
+        let room = if member.active { room } else { room.min(FIRST_WINDOW) };
+        let promised = (MEMORY_PER_BYTE * room).max(member.held as u64);
         moved(&mut self.promised, &mut member.promised, promised);
         member.invited = flow.edge_to_govern() > member.first_edge;
     }
@@ -455,28 +469,6 @@ impl Host {
         self.rtt.srtt()
     }
 
-    /// Memory that is left for what a connection sends, in bytes. What we invited is taken. Of what the mobile host itself had
-    /// invited, before we did, half of the memory takes what comes first, and of the other half each has its part, so
-    /// that those whose peers do not read leave something to the others.
-    pub fn room_for(&self, member: &Member, config: &AggregateConfig) -> u64 {
-        let (all, own) = (self.held as u64, member.held as u64);
-        let (half, part) = self.half(config);
-        let promised = if member.invited { member.promised.saturating_sub(own) } else { 0 };
-        let invited = promised.min(config.host_buffer.0.saturating_sub(all));
-        invited.max((half + part).saturating_sub(all)).max(part.saturating_sub(own))
-    }
-
-    /// Half of a host's memory, and the part that each connection has of that.
-    fn half(&self, config: &AggregateConfig) -> (u64, u64) {
-        let half = config.host_buffer.0 / 2;
-        (half, half / self.members.len().max(1) as u64)
-    }
-
-    /// Memory held for it, in bytes.
-    pub fn held(&self) -> usize {
-        self.held
-    }
-
     /// Bytes in flight to it, of all connections.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
@@ -572,9 +564,7 @@ impl Host {
         else {
             return;
         };
-        if self.stall.is_some()
-            || member.silence.is_some()
-            || !(sender.in_flight() > 0 || sender.has_backlog())
+        if self.stall.is_some() || member.silence.is_some() || !(sender.in_flight() > 0 || sender.may_send())
         {
             return;
         }
@@ -622,7 +612,8 @@ impl Host {
         let probed = if member.probed_at < since { Time::ZERO } else { member.probed_at };
         let oldest = match sender.oldest_in_flight() {
             Some(sent) => sent,
-            None if sender.has_backlog() => Time::MAX,
+            // Who has no room takes nothing, and answers nothing that would say that the link is back.
+            None if sender.may_send() => Time::MAX,
             None => return None,
         };
         Some((probed, oldest))

@@ -114,11 +114,11 @@ pub(crate) struct Invitation {
 }
 
 impl Invitation {
-    /// A connection begins: with C = max(MSS, W/n).
-    pub fn new(now: Time, mss: u32, situation: &Situation) -> Self {
+    /// A connection begins: with C = max(MSS, W/n), but not with more than `first` bytes before anything has come.
+    pub fn new(now: Time, mss: u32, first: u64, situation: &Situation) -> Self {
         let mut invitation =
             Invitation { window: 0.0, starting: true, updated: now, queued_time: situation.queued_time };
-        invitation.window = step(mss, situation).min(situation.most as f64);
+        invitation.window = step(mss, situation).min(situation.most.min(first) as f64);
         invitation
     }
 
@@ -191,7 +191,7 @@ mod tests {
         let target = parameters.surplus * 50_000.0;
         let start = Time::from_secs(1);
         let first = Situation { mean_rate: 0.0, queued_time: 0.0, target, active: n, most: 10_000_000 };
-        let mut flows: Vec<_> = (0..n).map(|_| Invitation::new(start, MSS, &first)).collect();
+        let mut flows: Vec<_> = (0..n).map(|_| Invitation::new(start, MSS, u64::MAX, &first)).collect();
         let mut rates: Vec<_> = (0..n).map(|_| SlidingRate::new(start)).collect();
         let mut all = SlidingRate::new(start);
         let mut queues = alloc::vec![0u64; n];
@@ -265,7 +265,7 @@ mod tests {
         let start = Time::from_secs(1);
         let host =
             Situation { mean_rate: 3e6, queued_time: 0.0, target: 200_000.0, active: 2, most: 1 << 30 };
-        let mut invitation = Invitation::new(start, MSS, &host);
+        let mut invitation = Invitation::new(start, MSS, u64::MAX, &host);
         assert_eq!(invitation.window(), 100_000, "C");
         let mut received = 0;
         let mut arrive = |queued: u64| {

@@ -35,7 +35,14 @@ pub(crate) struct Hosts {
     /// Those that may have something to send.
     pub ready: VecDeque<u32>,
     next_serial: u64,
+    /// With so many hosts, those are forgotten that had no connection for long.
+    forget_at: usize,
 }
+
+/// So many hosts without a connection are remembered at most: addresses are cheap to invent.
+const MOST_REMEMBERED: usize = 1 << 14;
+/// So many hosts are looked through for old ones at least.
+const FEW: usize = 64;
 
 impl Hosts {
     pub fn new(config: AggregateConfig) -> Self {
@@ -47,6 +54,7 @@ impl Hosts {
             timers: Timers::default(),
             ready: VecDeque::new(),
             next_serial: 0,
+            forget_at: FEW,
         }
     }
 
@@ -78,10 +86,19 @@ impl Hosts {
     /// The host with this address; a new one if it is not known.
     pub fn of(&mut self, now: Time, address: IpAddr, mss: u32) -> u32 {
         let prefix = prefix_of(address, &self.config);
-        if let Some(&host) = self.by_prefix.get(&prefix) {
-            return host;
+        if let Some(&slot) = self.by_prefix.get(&prefix) {
+            if let Some((host, config)) = self.with_config(slot)
+                && host.is_old(now, config.remember)
+            {
+                let mut new = Host::new(now, prefix, mss, config);
+                (new.ready, new.armed) = (host.ready, host.armed);
+                *host = new;
+            }
+            return slot;
         }
-        self.forget_old(now);
+        if self.by_prefix.len() >= self.forget_at {
+            self.forget_old(now);
+        }
         let host = Host::new(now, prefix, mss, &self.config);
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -97,21 +114,22 @@ impl Hosts {
         slot
     }
 
-    /// Forgets hosts that had no connection for long. New ones pay for it: there are never more than came
-    /// within the time that one is remembered for.
+    /// Forgets hosts that had no connection for long, or all that have none where they are too many. That is done when they
+    /// have become twice as many as it left, so that a new host costs the same however many there are.
     fn forget_old(&mut self, now: Time) {
-        let remember = self.config.remember;
-        let Hosts { slots, free, by_prefix, .. } = self;
+        let Hosts { slots, free, by_prefix, config, .. } = self;
+        let empty = slots.iter().flatten().filter(|host| host.members.is_empty()).count();
+        let remember = if empty < MOST_REMEMBERED { config.remember } else { Duration::ZERO };
         by_prefix.retain(|_, slot| {
             let Some(host) = &slots[*slot as usize] else { return false };
-            let old = host.members.is_empty() && now.saturating_since(host.empty_since) > remember;
-            if old && !host.ready {
+            let forgotten = host.is_old(now, remember) && !host.ready;
+            if forgotten {
                 slots[*slot as usize] = None;
                 free.push(*slot);
-                return false;
             }
-            true
+            !forgotten
         });
+        self.forget_at = (2 * self.by_prefix.len()).max(FEW);
     }
 
     /// The host may have something to send.
@@ -244,7 +262,29 @@ mod tests {
         assert_eq!(hosts.of(Time::from_secs(500), "10.0.0.1".parse().unwrap(), 1000), first);
         hosts.of(Time::from_secs(599), "10.0.0.2".parse().unwrap(), 1000);
         assert_eq!(hosts.iter().count(), 2);
-        hosts.of(Time::from_secs(601), "10.0.0.3".parse().unwrap(), 1000);
-        assert_eq!(hosts.iter().count(), 2, "the first one is forgotten");
+        // Of the first one nothing is known any more, …
+        let mut window_of = |at, address: &str| {
+            let slot = hosts.of(Time::from_secs(at), address.parse().unwrap(), 1000);
+            let host = hosts.get_mut(slot).unwrap();
+            (host.window(), core::mem::replace(&mut host.empty_since, Time::from_secs(at)))
+        };
+        assert_eq!(window_of(601, "10.0.0.1").1, Time::from_secs(601));
+        assert_eq!(window_of(602, "10.0.0.2").1, Time::from_secs(599), "and of the second it is");
+        // … and when there are many, it takes no room either.
+        for i in 0..200u32 {
+            hosts.of(Time::from_secs(2000), Ipv4Addr::from_bits(i << 8).into(), 1000);
+        }
+        assert!(hosts.iter().count() <= 200, "{}", hosts.iter().count());
+        assert!(hosts.find("10.0.0.1".parse().unwrap()).is_none());
+    }
+
+    #[test]
+    fn invented_addresses_do_not_add_up() {
+        let mut hosts = Hosts::new(AggregateConfig::default());
+        for i in 0..300_000u32 {
+            let address = Ipv4Addr::from_bits(i).into();
+            hosts.of(Time::from_millis(u64::from(i) / 10), address, 1000);
+        }
+        assert!(hosts.iter().count() <= 4 * MOST_REMEMBERED, "{}", hosts.iter().count());
     }
 }

@@ -53,6 +53,13 @@ impl SharedWindow {
         SharedWindow { clamp, left: 1000, changed_at: now }
     }
 
+    /// Segments are so long now.
+    pub fn set_mss(&mut self, mss: u32) {
+        if let Size::Auto(auto) = &mut self.clamp {
+            auto.set_mss(mss);
+        }
+    }
+
     /// In bytes; at least a segment of `mss` bytes.
     pub fn get(&self, mss: u32) -> u64 {
         let clamp = match &self.clamp {

@@ -112,6 +112,16 @@ impl Gateway {
         }
     }
 
+    /// A flow was polled: if something left of which its host does not know, the host looks at it.
+    pub(super) fn sync_if_behind(&mut self, index: u32) {
+        if let Some(Entry { phase: Phase::Split(flow), member: Some(member), .. }) =
+            &self.entries[index as usize]
+            && Host::is_behind(member, flow)
+        {
+            self.sync(index);
+        }
+    }
+
     /// A flow is no more.
     pub(super) fn leave(&mut self, entry: &mut Entry) {
         let now = self.now;
@@ -163,10 +173,10 @@ impl Gateway {
 
     /// One connection's turn; `false` if none may send now.
     fn serve_turn(&mut self, now: Time, slot: u32, out: &mut TxBatch) -> bool {
-        let Gateway { hosts: Some(hosts), entries, .. } = self else { return false };
+        let Gateway { hosts: Some(hosts), entries, ready, .. } = self else { return false };
         let Some((host, config)) = hosts.with_config(slot) else { return false };
         let Some((turn, credit)) = host.next_turn(now, config) else { return false };
-        let Some(Entry { phase: Phase::Split(flow), member: Some(member), .. }) =
+        let Some(Entry { phase: Phase::Split(flow), member: Some(member), ready: ready_mark, .. }) =
             entries.get_mut(turn.flow as usize).and_then(Option::as_mut)
         else {
             return true;
@@ -176,6 +186,10 @@ impl Gateway {
         }
         let sent = flow.send_governed(now, credit, out);
         host.on_sent(now, &turn, sent, member, flow, config);
+        // Its server may have been told of no room, for all of it was taken by what has left now.
+        if sent > 0 && !core::mem::replace(ready_mark, true) {
+            ready.push_back(turn.flow);
+        }
         if let Some(Deadline { at, .. }) = flow.poll_timeout() {
             self.arm(turn.flow, at);
         }

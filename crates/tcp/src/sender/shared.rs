@@ -22,6 +22,11 @@ impl Sender {
         self.board.lost() > 0 || self.nxt < self.end()
     }
 
+    /// Whether there is something to send that the peer takes: new, where it has room, or lost.
+    pub fn may_send(&self) -> bool {
+        self.board.lost() > 0 || self.sendable() > 0
+    }
+
     /// Bytes that were never sent.
     pub fn unsent(&self) -> u64 {
         self.end() - self.nxt

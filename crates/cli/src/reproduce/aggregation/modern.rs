@@ -6,6 +6,7 @@ use anyhow::{Context as _, ensure};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use shorthaul_link::{Direction, Rate, Trace};
+use shorthaul_proxy::AggregateConfig;
 use shorthaul_report::plot::{Axis, Figure, Hue, Mark, Marker, Panel, Point, Series};
 use shorthaul_report::{Column, Table, Unit};
 use shorthaul_scenario::{Engine, Series as Measured, Study};
@@ -316,11 +317,11 @@ pub(super) fn figures(runs: &[Run]) -> Vec<(String, Figure)> {
 
 /// What is used over what waits, by the headroom.
 fn headroom(runs: &[&Run]) -> Figure {
-    let mut figure = Figure::new("Headroom for a link whose rate varies")
-        .caption(
-            "Headrooms from 0 to 10; the default is 3. Without a gateway: CUBIC (circle) and BBR (triangle).",
-        )
-        .columns(3);
+    let default = AggregateConfig::default().headroom;
+    let caption = format!(
+        "By the headroom; the default is {default}. Without a gateway: CUBIC (circle) and BBR (triangle)."
+    );
+    let mut figure = Figure::new("Headroom for a link whose rate varies").caption(&caption).columns(3);
     for run in runs {
         let name = run.name.trim_start_matches("headroom").trim_start_matches('-');
         let mut rows: Vec<(u32, &Row)> = run
@@ -329,13 +330,15 @@ fn headroom(runs: &[&Run]) -> Figure {
             .filter_map(|row| Some((row.case.strip_prefix("headroom-")?.parse().ok()?, row)))
             .collect();
         rows.sort_by_key(|(headroom, _)| *headroom);
+        let ends = [rows.first(), rows.last()].map(|row| row.map(|(headroom, _)| *headroom));
         let points = rows.into_iter().filter_map(|(headroom, row)| {
             let point = Point::new(row.queue_p95?.max(1e-4), row.used?);
-            Some(if [0, 15, 100].contains(&headroom) { point.text(headroom.to_string()) } else { point })
+            let labelled = ends.contains(&Some(headroom)) || f64::from(headroom) == default;
+            Some(if labelled { point.text(headroom.to_string()) } else { point })
         });
         let mut panel = Panel::new(if name.is_empty() { "generated" } else { name })
             .x(Axis::new("95 % of the packets wait less than", Unit::Seconds).logarithmic())
-            .y(Axis::new("used of the link", Unit::Percent).from(0.6))
+            .y(Axis::new("used of the link", Unit::Percent).from(0.8))
             .series(Series::new("auto", Mark::LineAndDots, Hue::Blue).points(points));
         for (control, marker) in CONTROLS {
             let row = run.row(&format!("direct-{control}"));

@@ -114,6 +114,14 @@ impl Uplink {
         })
     }
 
+    /// Segments are so long now.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.mss = u64::from(mss);
+        if let Size::Auto(auto) = &mut self.size {
+            auto.set_mss(mss);
+        }
+    }
+
     /// The window that a connection is offered in the SYN-ACK, where `known` is its host's uplink.
     pub fn first_offer(known: Option<&Uplink>, mss: u32, config: &AggregateConfig) -> u64 {
         let most = FIRST_SEGMENTS * u64::from(mss);
