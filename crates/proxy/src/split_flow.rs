@@ -278,9 +278,10 @@ impl SplitFlow {
         }
         let Direction { receiver, sender, emulated, gate, .. } = &mut self.directions[side.index()];
         let had_gap = receiver.has_gap();
-        if !make_room(receiver, sender.queue().allocated(), offset, segment.payload.allocated(), budget) {
+        let queued = sender.queue().allocated();
+        let Some(payload) = make_room(receiver, queued, offset, &segment.payload, budget) else {
             return receiver.request_ack();
-        }
+        };
         if had_gap
             && !receiver.has_gap()
             && let Some(emulated) = emulated
@@ -289,7 +290,7 @@ impl SplitFlow {
         }
         let taken = Segment {
             offset,
-            payload: segment.payload.clone(),
+            payload,
             fin: header.flags.contains(TcpFlags::FIN),
             push: header.flags.contains(TcpFlags::PSH),
             timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),

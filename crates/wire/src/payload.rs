@@ -84,7 +84,12 @@ impl Payload {
 
     /// A payload with a chunk of its own, for tests and for what is made here.
     pub fn copy_of(bytes: &[u8]) -> Self {
-        Payload { start: 0, end: bytes.len() as u32, chunk: Arc::new(Chunk::from_bytes(bytes.into())) }
+        Payload::from_chunk(Chunk::from_bytes(bytes.into()))
+    }
+
+    /// All that `chunk` holds.
+    fn from_chunk(chunk: Chunk) -> Self {
+        Payload { start: 0, end: chunk.filled as u32, chunk: Arc::new(chunk) }
     }
 
     /// The number of bytes shown.
@@ -230,6 +235,16 @@ impl PayloadList {
     /// The memory that the slices keep alive, in bytes.
     pub fn allocated(&self) -> usize {
         self.slices.iter().map(Payload::allocated).sum()
+    }
+
+    /// The same bytes in a chunk that has room for no more, where theirs are larger.
+    pub fn compact(&self) -> Option<PayloadList> {
+        let smaller = self.len() < self.allocated();
+        smaller.then(|| {
+            let mut bytes = vec![0; self.len()];
+            self.copy_to(&mut bytes);
+            Payload::from_chunk(Chunk::from_bytes(bytes.into_boxed_slice())).into()
+        })
     }
 
     /// Forgets the first `n` bytes (all, if there are fewer).

@@ -1,30 +1,43 @@
 //! Whether there is memory for what arrives.
 use super::Budget;
 use shorthaul_tcp::Receiver;
+use shorthaul_wire::PayloadList;
 
-/// Whether there is memory for a segment of `size` bytes at `offset`, packet buffer counted, beside
-/// `queued` bytes in order. What came early makes room for what is in order, as it was never
-/// acknowledged (RFC 2018 §8); what finds no room is sent again. A segment in order always fits into
-/// an empty direction.
+/// What to keep of a segment's `payload` at `offset`, beside `queued` bytes in order, packet buffers counted; `None` if there is
+/// no memory for it. What came early makes room for what is in order, as it was never acknowledged (RFC 2018 §8); what finds no
+/// room is sent again. A segment in order always fits into an empty direction.
+///
+/// Bytes are copied only where their packet buffer is too large for what is left, and they are not: their sender was invited to
+/// send so many bytes, and cannot know how the kernel puts them together.
 pub(super) fn make_room(
     receiver: &mut Receiver,
     queued: usize,
     offset: u64,
-    size: usize,
+    payload: &PayloadList,
     budget: Budget,
-) -> bool {
-    let fits = |early: usize, freed: usize| {
+) -> Option<PayloadList> {
+    let fits = |early: usize, freed: usize, size: usize| {
         let held = (queued + early) as u64;
         let size = size as u64;
         (held == 0 || held + size <= budget.direction) && size <= budget.free + freed as u64
     };
     let early = receiver.allocated();
-    if size == 0 || fits(early, 0) {
-        return true;
+    if payload.is_empty() || fits(early, 0, payload.allocated()) {
+        return Some(payload.clone());
     }
-    if offset > receiver.data_end() || !fits(0, early) {
-        return false;
+    if fits(early, 0, payload.len()) {
+        return payload.compact();
     }
-    receiver.discard();
-    true
+    if offset > receiver.data_end() {
+        return None;
+    }
+    let kept = if fits(0, early, payload.allocated()) {
+        Some(payload.clone())
+    } else {
+        payload.compact().filter(|payload| fits(0, early, payload.allocated()))
+    };
+    if kept.is_some() {
+        receiver.discard();
+    }
+    kept
 }

@@ -2,8 +2,9 @@
 use super::site::*;
 use shorthaul_proxy::{AggregateConfig, GatewayConfig};
 use shorthaul_types::Bytes;
-use shorthaul_wire::TcpFlags;
+use shorthaul_wire::{Chunk, Payload, TcpFlags};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 #[test]
 fn connections_whose_readers_do_not_read_leave_room_for_the_others() {
@@ -191,4 +192,24 @@ fn room_that_comes_of_sending_is_offered_at_once() {
     assert_eq!(site.now.saturating_since(at).as_millis(), 95, "the phone's answer takes longer");
     let (acknowledged, edge) = site.told[&A];
     assert!(edge >= acknowledged + MSS, "{}", edge - acknowledged);
+}
+
+/// The kernel hands over two segments at once in a buffer of 16 KiB, and there is memory for the two.
+#[test]
+fn what_servers_were_invited_to_send_is_taken_however_it_is_put_together() {
+    let mut site = Site::new(AggregateConfig { host_buffer: Bytes(100_000), ..config(10_000) });
+    let flows: Vec<(u16, u16)> = (0..12).map(|i| (1, 5001 + i)).collect();
+    for &flow in &flows {
+        site.open(flow);
+        site.mobile_says_with_window(flow, TcpFlags::ACK, 1, &[], 0);
+    }
+    for &flow in &flows {
+        let mut chunk = Chunk::new(16_384);
+        chunk.append(&vec![7; 2 * MSS as usize]);
+        let payload = Payload::new(Arc::new(chunk), 0..2 * MSS as usize);
+        site.server_says_in(flow, 1, payload);
+        assert_eq!(site.told[&flow].0, 1 + 2 * MSS, "{flow:?}");
+    }
+    let held = site.gateway.hosts().next().unwrap().held;
+    assert!(held <= 100_000, "{held}");
 }

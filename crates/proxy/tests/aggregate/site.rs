@@ -2,8 +2,8 @@
 use shorthaul_proxy::{AggregateConfig, Clamp, Gateway, GatewayConfig};
 use shorthaul_types::{Bytes, SeqNum, Time};
 use shorthaul_wire::{
-    IpHeader, Ipv4Header, Machine, Packet, Payload, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment,
-    Timestamps, TxBatch,
+    IpHeader, Ipv4Header, Machine, Packet, Payload, PayloadList, SackBlock, TcpFlags, TcpHeader, TcpOptions,
+    TcpSegment, Timestamps, TxBatch,
 };
 use std::collections::BTreeMap;
 
@@ -162,8 +162,17 @@ impl Site {
     }
 
     pub fn server_says(&mut self, flow: (u16, u16), flags: TcpFlags, offset: u32, bytes: usize) {
-        let header = self.header(flags, (80, flow.1), offset, 1);
         let payload = if bytes == 0 { Default::default() } else { Payload::copy_of(&vec![7; bytes]).into() };
+        self.server_sends(flow, flags, offset, payload);
+    }
+
+    /// The server sends what this buffer shows.
+    pub fn server_says_in(&mut self, flow: (u16, u16), offset: u32, payload: Payload) {
+        self.server_sends(flow, TcpFlags::ACK, offset, payload.into());
+    }
+
+    fn server_sends(&mut self, flow: (u16, u16), flags: TcpFlags, offset: u32, payload: PayloadList) {
+        let header = self.header(flags, (80, flow.1), offset, 1);
         let segment = TcpSegment { header, payload, gso_size: None };
         self.hand_in(Gateway::WAN, Packet::tcp(ip(SERVER, address(flow.0)), segment));
     }
