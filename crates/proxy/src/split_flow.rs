@@ -1,5 +1,6 @@
 mod acknowledging;
 mod governed;
+mod keep_alive;
 mod memory;
 mod resent;
 mod uploading;
@@ -250,12 +251,12 @@ impl SplitFlow {
         }
         if self.is_keep_alive(side, offset, segment) {
             self.directions[far].keep_alive = true;
-            out.push((self.ends[far].attachment, packet));
+            out.push(self.pass_keep_alive(side, packet));
             return Fate::Alive;
         }
         let bare = segment.payload.is_empty() && !header.flags.contains(TcpFlags::FIN);
         if bare && core::mem::take(&mut self.directions[near].keep_alive) {
-            out.push((self.ends[far].attachment, packet)); // the answer to a keep-alive probe
+            out.push(self.pass_keep_alive(side, packet)); // the answer
             return Fate::Alive;
         }
         if bare {
@@ -359,15 +360,6 @@ impl SplitFlow {
                 emulated.catch_up(receiver.data_end()); // the far end has it all
             }
         }
-    }
-
-    /// An end that probes an idle connection asks the other end, not us.
-    fn is_keep_alive(&self, side: Side, offset: u64, segment: &TcpSegment) -> bool {
-        let idle = |d: &Direction| d.sender.queue().is_empty() && d.sender.is_idle();
-        offset + 1 == self.directions[side.index()].receiver.next()
-            && segment.payload.len() <= 1
-            && !segment.header.flags.contains(TcpFlags::FIN)
-            && self.directions.iter().all(idle)
     }
 
     /// RFC 5961 §3: a reset counts if it is exactly where it must be; one that is merely within

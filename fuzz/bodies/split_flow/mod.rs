@@ -18,7 +18,7 @@ use end::{End, LONGEST_STREAM};
 use script::{Step, Target};
 use shape::{Place, Script, Shape, Stamp};
 use shorthaul_congestion::Algorithm;
-use shorthaul_proxy::{CustodyRecord, Gateway, GatewayConfig};
+use shorthaul_proxy::{AggregateConfig, Clamp, CustodyRecord, Gateway, GatewayConfig, UplinkWindow};
 use shorthaul_tcp::AckPolicy;
 use shorthaul_types::{Bytes, FlowKey, PortId, SeqNum, Time};
 use shorthaul_wire::{
@@ -92,6 +92,13 @@ impl World {
             leg.pacing = bits & 4 == 0;
             leg.ack = if bits & 8 == 0 { AckPolicy::default() } else { AckPolicy::Immediate };
         }
+        // Uploads are not limited: that would lower the window of the handshake, which the ends here know.
+        let usual = AggregateConfig { uplink: UplinkWindow::None, ..AggregateConfig::default() };
+        config.aggregate = match sizes >> 4 & 3 {
+            0 | 1 => None,
+            2 => Some(AggregateConfig { clamp: Clamp::Fixed(Bytes(10_000)), ..usual }),
+            _ => Some(AggregateConfig { host_buffer: Bytes(4 * LARGEST_CHUNK as u64), ..usual }),
+        };
         let gateway = Gateway::new(config.clone());
         let mut world = World {
             now: Time::from_secs(1),
@@ -395,7 +402,16 @@ impl World {
     }
 
     fn check_packet(&mut self, packet: &Packet, handed: &[Packet]) {
-        let passed_on = handed.contains(packet);
+        // A keep-alive probe, or its answer, is passed on with the gateway's acknowledgment and window.
+        let but_for_the_window = |other: &Packet| {
+            let mut other = other.clone();
+            if let (Transport::Tcp(theirs), Some(ours)) = (&mut other.transport, packet.as_tcp()) {
+                (theirs.header.ack, theirs.header.window) = (ours.header.ack, ours.header.window);
+            }
+            other.original = None;
+            packet.original.is_none() && other == *packet
+        };
+        let passed_on = handed.contains(packet) || handed.iter().any(but_for_the_window);
         let (Some(key), Some(segment)) = (packet.flow(), packet.as_tcp()) else {
             assert!(passed_on, "{packet:?} came from nowhere");
             return;

@@ -50,9 +50,14 @@ impl SplitFlow {
         [self.key.src.port(), self.key.dst.port()]
     }
 
-    /// How many bytes the wired sender's window is at most, counted from what has left toward the mobile host.
+    /// How many bytes the wired sender's window is at most, counted from what has left toward the mobile host. It is rounded up
+    /// to what a window field can say (RFC 7323 §2.3), for less than a unit of it would be none, for ever; and a unit more, for its
+    /// edge moves by segments.
     pub(crate) fn allot(&mut self, window: u64) {
-        self.allotted = Some(window);
+        let shift = self.governed.map_or(0, |side| self.ends[side.index()].window_shift);
+        let shift = if self.agreed.window_scaling { shift } else { 0 };
+        let unit = 1 << shift;
+        self.allotted = Some(if window > 0 { window.next_multiple_of(unit) + unit } else { 0 });
     }
 
     /// Up to where the wired sender may send.
