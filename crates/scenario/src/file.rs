@@ -297,22 +297,40 @@ const fn yes() -> bool {
 }
 
 /// `"none"`, `"auto"`, `"10 kB"`, or a table of the aggregate's configuration.
-#[derive(Clone, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "`aggregate` is \"none\", \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }"
-)]
+#[derive(Clone)]
 pub(crate) enum AggregateSection {
-    Off(Off),
+    Off,
     Clamp(Clamp),
     Whole(Box<AggregateConfig>),
 }
 
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Off {
-    #[serde(alias = "off")]
-    None,
+impl<'de> Deserialize<'de> for AggregateSection {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AggregateWritten)
+    }
+}
+
+/// Reads an [`AggregateSection`]: by hand, so that what is wrong within the table is said.
+struct AggregateWritten;
+
+impl<'de> serde::de::Visitor<'de> for AggregateWritten {
+    type Value = AggregateSection;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("\"none\", \"auto\", a window such as \"10 kB\", or a table such as { clamp = \"auto\", interactive = \"4 kB\" }")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<AggregateSection, E> {
+        match text {
+            "none" | "off" => Ok(AggregateSection::Off),
+            _ => text.parse().map(AggregateSection::Clamp).map_err(E::custom),
+        }
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<AggregateSection, A::Error> {
+        let table = serde::de::value::MapAccessDeserializer::new(map);
+        Ok(AggregateSection::Whole(Box::new(AggregateConfig::deserialize(table)?)))
+    }
 }
 
 #[derive(Clone, Default, Deserialize)]

@@ -228,7 +228,7 @@ impl Work<'_> {
             to_wan: leg(&section.to_wan),
             flow_buffer: section.flow_buffer,
             aggregate: section.aggregate.as_ref().and_then(|aggregate| match aggregate {
-                AggregateSection::Off(_) => None,
+                AggregateSection::Off => None,
                 AggregateSection::Clamp(clamp) => {
                     Some(AggregateConfig { clamp: *clamp, ..AggregateConfig::default() })
                 }

@@ -230,3 +230,18 @@ fn the_example_in_the_documentation_is_sound() {
     assert_eq!(scenario.flows.len(), 4);
     assert_eq!(scenario.flows[0].via.len(), 1, "the relay of the chain is on the way, the other is not");
 }
+
+#[test]
+fn what_is_wrong_within_an_aggregate_is_said() {
+    let of = |aggregate: &str| error(&format!("[gateways.g]\naggregate = {aggregate}\n"));
+    for (aggregate, part) in [
+        ("{ host_buffer = \"0 B\" }", "write at least \"20 kB\""),
+        ("{ headroom = -1.0 }", "`headroom` is -1"),
+        ("{ invitations = { b = nan } }", "`b` is NaN"),
+        ("{ hedroom = 1.0 }", "hedroom"),
+        ("7", "a window such as \"10 kB\""),
+    ] {
+        let error = of(aggregate);
+        assert!(error.contains("line 2") && error.contains(part), "{aggregate}: {error}");
+    }
+}
