@@ -3,7 +3,8 @@
 //! `cargo run -p shorthaul-congestion --example plots -- DIR` writes `DIR/<name>.svg`, by default
 //! into `docs/schemes`; a second directory takes the same as PNG. The same program writes the same
 //! files.
-#[path = "../tests/bottleneck/mod.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+#[path = "../tests/suite/bottleneck.rs"]
 mod bottleneck;
 
 use std::fs;

@@ -5,7 +5,7 @@
 //! variances (Harrison 1985, *Brownian Motion and Stochastic Flow Systems*, chapter 5). Where walls are so close
 //! that nothing is held at all, both legs go in step, at each moment's slower speed. Between the two extremes losses of
 //! throughput combine as `1/(1/a + 1/b)`; two Reno senders simulated in tandem agree within 2 % when they are equally
-//! fast and within 7 % when one is up to half as fast again (`tests/tandem.rs`).
+//! fast and within 7 % when one is up to half as fast again (`tests/suite/tandem.rs`).
 
 use shorthaul_types::Bytes;
 

@@ -1,0 +1,17 @@
+//! The command line as its users run it.
+
+mod cluster;
+mod conformance;
+mod demo;
+mod discover;
+mod endpoint;
+mod lab;
+mod live;
+mod node_process;
+mod plan;
+mod relay_faults;
+mod relay_tools;
+mod relays;
+mod replay;
+mod run;
+mod transparent;

@@ -1,0 +1,194 @@
+//! What a node is as a process: the sockets that it is handed, what it tells who started it, and the privileges
+//! that its threads have.
+use crate::relays::{Running, SHORTHAUL};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder that vanishes with its test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("shorthaul-node-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    fn secret(&self) -> PathBuf {
+        let secret = self.0.join("secret");
+        let made = Command::new(SHORTHAUL).arg("secret").arg(&secret).stdout(Stdio::null()).status();
+        assert!(made.unwrap().success());
+        secret
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a node answers to a request for a session to `target`.
+fn ask(node: SocketAddr, target: &str) -> (TcpStream, String) {
+    let mut socket = TcpStream::connect(node).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    (socket, String::from_utf8(head).unwrap())
+}
+
+/// A name and a port at which nobody listens.
+fn nobody_there() -> String {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    format!("localhost:{}", closed.port())
+}
+
+fn signal(name: &str, process: u32) {
+    let sent = Command::new("kill").args(["-s", name, &process.to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[test]
+fn sockets_of_systemd_are_used_and_it_is_told_how_things_stand() {
+    let folder = Scratch::new("systemd");
+    let notified = UnixDatagram::bind(folder.0.join("notify")).unwrap();
+    notified.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hears = |wanted: &str| {
+        let mut bytes = [0; 256];
+        let said = notified.recv(&mut bytes).map(|len| String::from_utf8_lossy(&bytes[..len]).into_owned());
+        assert!(said.as_ref().is_ok_and(|said| said.contains(wanted)), "{wanted}: {said:?}");
+    };
+    // Two that listen, as descriptors 3 and 4 (sd_listen_fds(3)), and the process id that only the process itself
+    // knows. A connection that waits already is served, too.
+    let handed = [0, 0].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = handed.each_ref().map(|listener| listener.local_addr().unwrap());
+    let [first, second] = handed.map(OwnedFd::from);
+    let hand_over = "exec 3<&0 4<&1 0</dev/null 1>&2; LISTEN_PID=$$ LISTEN_FDS=2 exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", hand_over, "sh", SHORTHAUL, "node", "--allow", "127.0.0.0/8"]);
+    command.args(["--allow-destination", "127.0.0.0/8", "--drain", "60s"]);
+    command.env("NOTIFY_SOCKET", folder.0.join("notify"));
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let early = TcpStream::connect(addresses[1]).unwrap();
+    let mut node = command.stdin(Stdio::from(first)).stdout(Stdio::from(second)).spawn().unwrap();
+    hears("READY=1");
+    let open: Vec<TcpStream> = addresses
+        .iter()
+        .map(|address| {
+            let (socket, answer) = ask(*address, &target.to_string());
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            socket
+        })
+        .collect();
+    (&early).write_all(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+    let mut status = [0; 12];
+    (&early).read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
+    signal("TERM", node.id());
+    hears("STOPPING=1");
+    assert!(node.try_wait().unwrap().is_none(), "sessions have the time of --drain");
+    let mut ended: Vec<TcpStream> = (0..3).map(|_| server.accept().unwrap().0).collect();
+    for socket in open.iter().chain([&early]) {
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+    }
+    ended.clear();
+    assert!(node.wait().unwrap().success());
+}
+
+/// Fields of every thread's status (proc(5)).
+fn threads(process: u32, fields: &[&str]) -> Vec<(String, Vec<String>)> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let status = |task: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+            line.map(|value| value.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap_or_default()
+        };
+        (field("Name"), fields.iter().map(|name| field(name)).collect())
+    };
+    tasks.map(status).collect()
+}
+
+/// A node with a thread of every kind.
+fn node_with_everything(folder: &Scratch, more: &[&str]) -> Running {
+    let mut command = Command::new(SHORTHAUL);
+    command.args(["node", "--listen", "127.0.0.1:0", "--secret"]).arg(folder.secret());
+    command.args(["--metrics", "127.0.0.1:0", "--echo", "127.0.0.1:0", "--probes", "127.0.0.1:0"]);
+    command.args(["--allow", "127.0.0.0/8", "--allow-destination", "127.0.0.0/8"]);
+    command.args(["--allow-destination", "::1"]).args(more);
+    // Sessions, metrics (a URL), probes, echo.
+    Running::start(&mut command, 3)
+}
+
+#[test]
+fn every_thread_has_given_up_its_privileges() {
+    let folder = Scratch::new("threads");
+    let fields = ["Seccomp_filters", "NoNewPrivs", "CapEff", "CapPrm", "CapInh"];
+    let of = |node: &Running| {
+        // Threads that look names up come when they are needed.
+        let (_, answer) = ask(node.addresses[0], &nobody_there());
+        assert!(answer.contains("connection_refused"), "{answer}");
+        threads(node.child.id(), &fields)
+    };
+    let kept = Scratch::new("kept");
+    let keeps = of(&node_with_everything(&kept, &["--keep-privileges"]));
+    // Containers have filters of their own.
+    let own = threads(std::process::id(), &fields)[0].1[0].clone();
+    assert!(keeps.iter().all(|(_, values)| values[0] == own), "{keeps:?}");
+    let gives_up = of(&node_with_everything(&folder, &[]));
+    for name in ["answering", "echo", "signals", "node-0"] {
+        assert!(gives_up.iter().any(|(thread, _)| thread == name), "{name}: {gives_up:?}");
+    }
+    let nothing = "0000000000000000";
+    let one_more = (own.parse::<u32>().unwrap() + 1).to_string();
+    for (thread, values) in &gives_up {
+        // Files are given up before system calls, by the same thread.
+        assert_eq!(values, &[one_more.as_str(), "1", nothing, nothing, nothing], "{thread}");
+    }
+}
+
+#[test]
+fn root_becomes_the_user_that_is_named() {
+    let folder = Scratch::new("user");
+    let unknown = Command::new(SHORTHAUL)
+        .args(["node", "--listen", "127.0.0.1:0", "--user", "no-such-user"])
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&unknown.stderr);
+    assert!(
+        !unknown.status.success() && words.contains("useradd") && words.contains("no-such-user"),
+        "{words}"
+    );
+    let table = std::fs::read_to_string("/etc/passwd").unwrap();
+    let nobody = table.lines().find_map(|line| line.strip_prefix("nobody:")).expect("a user `nobody`");
+    let ids: Vec<&str> = nobody.split(':').skip(1).take(2).collect();
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
+        use std::os::unix::fs::MetadataExt as _;
+        own.uid() == 0
+    });
+    if !is_root {
+        eprintln!("not root: that root becomes another user was not tested");
+        return;
+    }
+    let node = node_with_everything(&folder, &["--user", "nobody"]);
+    let (_, answer) = ask(node.addresses[0], &nobody_there());
+    assert!(answer.contains("connection_refused"), "it works on: {answer}");
+    let four = |id: &str| [id; 4].join(" ");
+    for (thread, values) in threads(node.child.id(), &["Uid", "Gid", "Groups", "CapEff", "CapPrm"]) {
+        let nothing = "0000000000000000".to_owned();
+        assert_eq!(values, [four(ids[0]), four(ids[1]), String::new(), nothing.clone(), nothing], "{thread}");
+    }
+}

@@ -1,0 +1,290 @@
+//! Programs that people use, through one, two and three nodes: as without any.
+use crate::relays::{Network, Running, SHORTHAUL};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where a program is. One that is not there is no reason to test less.
+fn program(name: &str) -> PathBuf {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&paths).chain(["/usr/sbin".into()]);
+    let found = folders.map(|folder| folder.join(name)).find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("`{name}` is not installed: `.ci/run` installs what the tests need"))
+}
+
+fn succeeds(command: &mut Command) -> Output {
+    let output = command.output().expect("it starts");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{words}", output.status);
+    output
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Answers every request with the same bytes, on connections that stay open for more; how many of them there were.
+fn web(body: Vec<u8>) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&connections);
+    thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let body = body.clone();
+            count.fetch_add(1, Ordering::Relaxed);
+            thread::spawn(move || -> Option<()> {
+                loop {
+                    let mut head = Vec::new();
+                    while !head.ends_with(b"\r\n\r\n") {
+                        let mut byte = [0];
+                        socket.read_exact(&mut byte).ok()?;
+                        head.push(byte[0]);
+                    }
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+                    socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(&body)).ok()?;
+                }
+            });
+        }
+    });
+    (address, connections)
+}
+
+#[test]
+fn curl_and_programs_like_browsers() {
+    let (curl, network) = (program("curl"), Network::start("curl", 3, &[]));
+    let body = pattern(3_000_000);
+    let (server, connections) = web(body.clone());
+    let url = format!("http://{server}/");
+    for nodes in 1..=3 {
+        let proxy = Running::start(network.client("proxy", nodes).args(["--listen", "127.0.0.1:0"]), 1);
+        for kind in ["socks5h", "http"] {
+            let by = format!("{kind}://{}", proxy.addresses[0]);
+            let got = succeeds(Command::new(&curl).args(["-sSp", "-m", "60", "-x", &by, &url]));
+            assert!(got.stdout == body, "{kind} by {nodes} nodes: {} bytes", got.stdout.len());
+            // Four times eight fetches at once, each eight on a connection that is kept alive, as browsers do.
+            let before = connections.load(Ordering::Relaxed);
+            let fetches: Vec<Child> = (0..4)
+                .map(|_| {
+                    let mut fetch = Command::new(&curl);
+                    fetch.args(["-sSp", "-m", "60", "-x", &by]).stdout(Stdio::null());
+                    for _ in 0..8 {
+                        fetch.args([url.as_str(), "-o", "/dev/null"]);
+                    }
+                    fetch.spawn().unwrap()
+                })
+                .collect();
+            for mut fetch in fetches {
+                assert!(fetch.wait().unwrap().success(), "{kind} by {nodes} nodes");
+            }
+            assert_eq!(connections.load(Ordering::Relaxed) - before, 4, "{kind} by {nodes} nodes");
+            // And all in parallel.
+            let mut many = Command::new(&curl);
+            many.args(["-sSp", "-m", "60", "-x", &by, "--parallel", "--no-progress-meter"]);
+            for _ in 0..12 {
+                many.args([url.as_str(), "-o", "/dev/null"]);
+            }
+            succeeds(&mut many);
+            // A port that refuses looks like one.
+            let closed = format!("http://127.0.0.1:{}/", free_port());
+            let refused =
+                Command::new(&curl).args(["-sSpv", "-m", "60", "-x", &by, &closed]).output().unwrap();
+            let words = String::from_utf8_lossy(&refused.stderr);
+            assert!(!refused.status.success(), "{kind}: {words}");
+            // curl's words for reply 5 of SOCKS5; our name for it.
+            let said = if kind == "http" { "connection_refused" } else { "(5)" };
+            assert!(words.contains(said), "{kind}: {words}");
+        }
+    }
+}
+
+#[test]
+fn curl_uses_a_node_as_it_is() {
+    let curl = program("curl");
+    let settings = std::env::temp_dir().join(format!("shorthaul-users-{}", std::process::id()));
+    std::fs::write(&settings, "[users.alice]\ntoken = \"0123456789abcdef\"\n").unwrap();
+    let network = Network::start("curl-direct", 2, &["--settings", settings.to_str().unwrap()]);
+    let authority = network.folder().join("authority.pem");
+    let pem = succeeds(Command::new(SHORTHAUL).args(["secret", "--authority"]).arg(&network.secret)).stdout;
+    std::fs::write(&authority, pem).unwrap();
+    let body = pattern(1_000_000);
+    let url = format!("http://{}/", web(body.clone()).0);
+    let by = |user: &str| {
+        let mut command = Command::new(&curl);
+        command.args(["-sSp", "-m", "60", "--proxy-cacert"]).arg(&authority);
+        command.arg("-x").arg(format!("https://{user}@{}", network.nodes[0].addresses[0])).arg(&url);
+        command
+    };
+    let second = format!("Shorthaul-Via: {}", network.nodes[1].addresses[0]);
+    assert!(succeeds(&mut by("alice:0123456789abcdef")).stdout == body);
+    assert!(succeeds(by("alice:0123456789abcdef").args(["--proxy-header", &second])).stdout == body);
+    assert!(!by("alice:wrong").output().unwrap().status.success());
+    std::fs::remove_file(settings).unwrap();
+}
+
+/// An ssh server for this user alone.
+struct Ssh {
+    port: u16,
+    folder: PathBuf,
+    server: std::process::Child,
+}
+
+impl Ssh {
+    fn start(folder: &Path) -> Ssh {
+        let sshd = program("sshd");
+        for key in ["host", "user"] {
+            let file = folder.join(key);
+            succeeds(
+                Command::new(program("ssh-keygen")).args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(file),
+            );
+        }
+        std::fs::copy(folder.join("user.pub"), folder.join("authorized")).unwrap();
+        // Where it gives up its privileges; Debian's unit makes it.
+        std::fs::create_dir_all("/run/sshd").unwrap();
+        let port = free_port();
+        let server = Command::new(sshd)
+            .args(["-D", "-e", "-f", "/dev/null", "-p", &port.to_string(), "-o", "ListenAddress=127.0.0.1"])
+            .args(["-o", "UsePAM=no", "-o", "StrictModes=no", "-o", "PidFile=none", "-o", "MaxStartups=100"])
+            .arg("-o")
+            .arg(format!("HostKey={}", folder.join("host").display()))
+            .arg("-o")
+            .arg(format!("AuthorizedKeysFile={}", folder.join("authorized").display()))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until_it_listens(port);
+        Ssh { port, folder: folder.to_owned(), server }
+    }
+
+    /// ssh by way of some nodes, as one command.
+    fn by(&self, network: &Network, nodes: usize) -> String {
+        format!(
+            "ssh -F /dev/null -i {} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \
+             -o BatchMode=yes -o 'ProxyCommand={SHORTHAUL} connect %h:%p --via {} --secret {} --never-direct' -p {}",
+            self.folder.join("user").display(),
+            network.via(nodes),
+            network.secret.display(),
+            self.port
+        )
+    }
+}
+
+impl Drop for Ssh {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn until_it_listens(port: u16) {
+    let since = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(since.elapsed() < Duration::from_secs(30), "nothing listens at port {port}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn git_and_rsync_over_ssh() {
+    let (git, rsync) = (program("git"), program("rsync"));
+    let network = Network::start("ssh", 3, &[]);
+    let ssh = Ssh::start(network.folder());
+    let source = network.folder().join("source");
+    std::fs::create_dir(&source).unwrap();
+    std::fs::write(source.join("data"), pattern(2_000_000)).unwrap();
+    let in_source = |args: &[&str]| {
+        let who = ["-c", "user.name=test", "-c", "user.email=test@example.org"];
+        succeeds(Command::new(&git).arg("-C").arg(&source).args(who).args(args));
+    };
+    in_source(&["init", "-q"]);
+    in_source(&["add", "data"]);
+    in_source(&["commit", "-qm", "data"]);
+    for nodes in 1..=3 {
+        let by = ssh.by(&network, nodes);
+        let clone = network.folder().join(format!("clone{nodes}"));
+        let url = format!("ssh://localhost{}", source.display());
+        succeeds(Command::new(&git).env("GIT_SSH_COMMAND", &by).args(["clone", "-q", &url]).arg(&clone));
+        assert!(std::fs::read(clone.join("data")).unwrap() == pattern(2_000_000));
+        let copy = network.folder().join(format!("copy{nodes}"));
+        let from = format!("localhost:{}/", source.display());
+        succeeds(Command::new(&rsync).args(["-a", "-e", &by, &from]).arg(&copy));
+        assert!(std::fs::read(copy.join("data")).unwrap() == pattern(2_000_000));
+    }
+}
+
+#[test]
+fn iperf3_in_both_directions() {
+    let (iperf3, network) = (program("iperf3"), Network::start("iperf3", 3, &[]));
+    for nodes in 1..=3 {
+        for backwards in [false, true] {
+            let port = free_port();
+            let mut server = Command::new(&iperf3)
+                .args(["-s", "-1", "-B", "127.0.0.1", "-p", &port.to_string()])
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            let forward = format!("127.0.0.1:0=127.0.0.1:{port}");
+            let proxy = Running::start(network.client("proxy", nodes).args(["--forward", &forward]), 1);
+            let local = proxy.addresses[0].port().to_string();
+            let since = Instant::now();
+            loop {
+                let mut client = Command::new(&iperf3);
+                client.args(["-c", "127.0.0.1", "-p", &local, "-n", "20M", "-P", "4"]);
+                client.args(backwards.then_some("-R"));
+                let output = client.output().unwrap();
+                if output.status.success() {
+                    break;
+                }
+                // It says by no sign that it listens, and a connection to find out would be its only one.
+                let words = String::from_utf8_lossy(&output.stderr);
+                assert!(since.elapsed() < Duration::from_secs(30), "{words}");
+            }
+            assert!(server.wait().unwrap().success());
+        }
+    }
+}
+
+#[test]
+fn half_closes_and_resets_of_standard_output() {
+    let network = Network::start("connect", 2, &[]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let start = || {
+        let mut client = network.client("connect", 2);
+        client.arg(&target).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        client.spawn().unwrap()
+    };
+    // The end of the input arrives, and only then the answer is given.
+    let mut client = start();
+    client.stdin.take().unwrap().write_all(&pattern(500_000)).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    let mut heard = Vec::new();
+    far.read_to_end(&mut heard).unwrap();
+    assert!(heard == pattern(500_000));
+    far.write_all(&pattern(300_000)).unwrap();
+    drop(far);
+    let output = client.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stdout == pattern(300_000));
+    // What is cut off is an error.
+    let mut client = start();
+    let (mut far, _) = listener.accept().unwrap();
+    far.write_all(b"half").unwrap();
+    let mut came = [0; 4];
+    client.stdout.as_mut().unwrap().read_exact(&mut came).unwrap();
+    assert_eq!(&came, b"half");
+    socket2::SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(far);
+    let output = client.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("what came is not all"), "{said}");
+}

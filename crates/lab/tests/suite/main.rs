@@ -1,0 +1,4 @@
+//! Labs, live.
+
+mod lab;
+mod vanish;

@@ -1,0 +1,6 @@
+//! Models, forecasts and placement against what papers and simulations say.
+
+mod papers;
+mod placement;
+mod properties;
+mod tandem;

@@ -1,0 +1,9 @@
+//! The gateway seen from outside.
+
+mod admission;
+mod aggregate;
+mod fuzz_corpus;
+#[path = "../../../../fuzz/bodies/split_flow/mod.rs"]
+mod split_flow;
+mod stream;
+mod uplink;

@@ -1,0 +1,15 @@
+//! Relays on sockets of this host, and on emulated networks.
+
+mod baseline;
+#[path = "../../../../fuzz/bodies/discovery.rs"]
+mod discovery;
+mod discovery_etcd;
+mod discovery_fuzz_corpus;
+mod discovery_live;
+mod fuzz_corpus;
+mod moving;
+mod network;
+mod place;
+mod relay;
+#[path = "../../../../fuzz/bodies/session_request.rs"]
+mod session_request;

@@ -1,0 +1,4 @@
+//! Figures and pages as they are written.
+
+mod figure;
+mod page;

@@ -1,0 +1,296 @@
+//! Probe cycles: what begins one, what leaves while it lasts, what ends it, and what it rules (PRB §2 to §4).
+use crate::half::{Fate, Half, MSS};
+use shorthaul_congestion::{Algorithm, ControlParams};
+use shorthaul_tcp::{
+    Arbiter, Arbitration, LossEvidence, LossSign, OCTETS, Probe, ProbeAnswer, ProbeForm, ProbeStage,
+    ProbedPeer, Probing, ProbingConfig, ProbingRule, Recovery, SenderConfig, Verdict,
+};
+use shorthaul_types::Time;
+use std::time::Duration;
+
+const BEST: Duration = Duration::from_millis(100);
+
+fn at(millis: u64) -> Time {
+    Time::from_millis(millis)
+}
+
+fn evidence(sign: LossSign) -> LossEvidence {
+    LossEvidence { sign, flight: 10_000, in_slow_start: false, min_rtt: None, srtt: None }
+}
+
+/// An arbiter that has measured a best round trip of 100 ms, at the time 100 ms.
+fn arbiter(rule: ProbingRule, peer: ProbedPeer) -> Probing {
+    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::new(rule), peer);
+    arbiter.on_rtt_sample(at(50), BEST * 2);
+    arbiter.on_rtt_sample(at(100), BEST);
+    arbiter
+}
+
+fn named(number: u32) -> ProbeAnswer {
+    ProbeAnswer { number: Some(number), duplicate: false }
+}
+
+/// An acknowledgment that names no probe.
+const PLAIN: ProbeAnswer = ProbeAnswer { number: None, duplicate: true };
+
+/// What the arbiter rules when its two probes take so many milliseconds.
+fn ruling(rule: ProbingRule, evidence: LossEvidence, first: u64, second: u64) -> Verdict {
+    let mut arbiter = arbiter(rule, ProbedPeer::Willing);
+    assert_eq!(arbiter.judge(at(1_000), &evidence), Verdict::Waiting);
+    let probe = arbiter.poll_probe(at(1_000)).expect("PROBE1");
+    assert_eq!((probe.stage, probe.form), (ProbeStage::First, ProbeForm::Numbered));
+    assert_eq!(arbiter.poll_probe(at(1_000)), None, "one at a time");
+    let then = 1_000 + first;
+    assert_eq!(arbiter.on_probe_answer(at(then), named(probe.number)), Verdict::Waiting);
+    let probe = arbiter.poll_probe(at(then)).expect("PROBE2");
+    assert_eq!(probe.stage, ProbeStage::Second);
+    arbiter.on_probe_answer(at(then + second), named(probe.number))
+}
+
+#[test]
+fn the_rules_are_those_of_figures_1_8_and_11() {
+    use LossSign::{Acknowledgments, Timeout};
+    use Verdict::{Gentle, Mild, Severe, Transient};
+    let often = ProbingRule::Selective { round_trips: 0, interval: Duration::ZERO };
+    let (tahoe, reno, adaptive) = (ProbingRule::Tahoe, ProbingRule::Reno, ProbingRule::Adaptive);
+    // The best round trip is 100 ms; "close to" it is up to 125 ms.
+    for (rule, sign, first, second, verdict) in [
+        (tahoe, Acknowledgments, 110, 125, Transient),
+        (tahoe, Timeout, 110, 125, Transient),
+        (tahoe, Acknowledgments, 126, 100, Severe),
+        (tahoe, Timeout, 100, 126, Severe),
+        (reno, Acknowledgments, 110, 125, Transient),
+        (reno, Timeout, 110, 125, Transient),
+        (reno, Acknowledgments, 100, 126, Mild),
+        (reno, Timeout, 126, 100, Severe),
+        (adaptive, Acknowledgments, 100, 99, Transient),
+        (adaptive, Timeout, 100, 99, Transient),
+        (adaptive, Acknowledgments, 101, 99, Mild),
+        (adaptive, Timeout, 101, 99, Mild),
+        (adaptive, Acknowledgments, 101, 101, Severe),
+        (adaptive, Acknowledgments, 99, 101, Severe),
+        (often, Acknowledgments, 99, 99, Transient),
+        (often, Timeout, 150, 99, Mild),
+    ] {
+        let got = ruling(rule, evidence(sign), first, second);
+        assert_eq!(got, verdict, "{rule:?}, {sign:?}, {first} ms, {second} ms");
+    }
+    let starting = LossEvidence { in_slow_start: true, ..evidence(Timeout) };
+    assert_eq!(ruling(adaptive, starting, 90, 90), Gentle, "three quarters in slow start");
+    assert_eq!(ruling(reno, starting, 90, 90), Transient, "which the simple rules do not know");
+}
+
+#[test]
+fn a_lost_probe_is_retried_and_a_lost_second_begins_the_cycle_anew() {
+    let mut arbiter = arbiter(ProbingRule::Reno, ProbedPeer::Willing);
+    arbiter.judge(at(1_000), &evidence(LossSign::Timeout));
+    let first = arbiter.poll_probe(at(1_000)).unwrap();
+    let again = arbiter.poll_timeout().unwrap().at;
+    // A probe has two of the best round trips.
+    assert_eq!(again, at(1_200));
+    assert_eq!(arbiter.on_timeout(again), Verdict::Waiting);
+    let second = arbiter.poll_probe(again).unwrap();
+    assert!(second.number != first.number && second.stage == ProbeStage::First);
+    // The answer to the earlier one came late: it counts, as the round trip that it took.
+    assert_eq!(arbiter.on_probe_answer(at(1_400), named(first.number)), Verdict::Waiting);
+    let probe = arbiter.poll_probe(at(1_400)).unwrap();
+    assert_eq!(probe.stage, ProbeStage::Second);
+    // Twice what the first one took, which is more than usual.
+    let patience = arbiter.poll_timeout().unwrap().at;
+    assert_eq!(patience, at(2_200));
+    assert_eq!(arbiter.on_timeout(patience), Verdict::Waiting);
+    assert_eq!(arbiter.poll_probe(patience).unwrap().stage, ProbeStage::First);
+    assert_eq!(arbiter.on_probe_answer(at(2_201), named(probe.number)), Verdict::Waiting, "too late");
+}
+
+#[test]
+fn a_cycle_ends_at_its_limit_and_no_other_begins_before_something_is_measured() {
+    let mut arbiter = arbiter(ProbingRule::Reno, ProbedPeer::Willing);
+    let mut now = at(1_000);
+    assert_eq!(arbiter.judge(now, &evidence(LossSign::Timeout)), Verdict::Waiting);
+    let mut probes = 0;
+    let verdict = loop {
+        probes += u32::from(arbiter.poll_probe(now).is_some());
+        now = arbiter.poll_timeout().unwrap().at;
+        let verdict = arbiter.on_timeout(now);
+        if verdict != Verdict::Waiting {
+            break verdict;
+        }
+    };
+    assert_eq!((verdict, now), (Verdict::Severe, at(121_000)));
+    assert_eq!(probes, 600, "one in 200 ms");
+    assert_eq!(arbiter.judge(now, &evidence(LossSign::Timeout)), Verdict::Severe);
+    assert_eq!(arbiter.judge(now, &evidence(LossSign::Acknowledgments)), Verdict::Mild);
+    arbiter.on_rtt_sample(now, BEST);
+    assert_eq!(arbiter.judge(now, &evidence(LossSign::Timeout)), Verdict::Waiting);
+}
+
+#[test]
+fn a_selective_arbiter_probes_after_duplicates_only_now_and_then() {
+    let rule = ProbingRule::Selective { round_trips: 3, interval: Duration::from_secs(1) };
+    let duplicates = evidence(LossSign::Acknowledgments);
+    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::new(rule), ProbedPeer::Willing);
+    for sample in 1..=3 {
+        arbiter.on_rtt_sample(at(100 * sample), BEST);
+        arbiter.on_rtt_sample(at(100 * sample + 10), BEST); // the same round trip
+    }
+    assert_eq!(arbiter.judge(at(400), &duplicates), Verdict::Mild, "three estimates are not above three");
+    arbiter.on_rtt_sample(at(410), BEST);
+    assert_eq!(arbiter.judge(at(420), &duplicates), Verdict::Waiting);
+    assert_eq!(arbiter.judge(at(430), &duplicates), Verdict::Mild, "the count begins anew");
+    assert_eq!(arbiter.judge(at(1_421), &duplicates), Verdict::Waiting, "more than a second later");
+    assert_eq!(arbiter.judge(at(1_430), &evidence(LossSign::Timeout)), Verdict::Waiting, "always");
+}
+
+#[test]
+fn a_peer_that_reports_duplicates_is_asked_by_bytes_that_name_themselves() {
+    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
+    arbiter.on_rtt_sample(at(100), BEST);
+    assert!(arbiter.wants_octets());
+    for sign in [LossSign::Timeout, LossSign::Acknowledgments] {
+        arbiter.judge(at(1_000), &evidence(sign));
+        let sent: Vec<Probe> = (0..12).map(|i| arbiter.poll_probe(at(1_000 + 50 * i)).unwrap()).collect();
+        assert!(sent.iter().all(|probe| probe.form == ProbeForm::Octet && !probe.brings_head));
+        assert_eq!(arbiter.poll_probe(at(1_599)), None, "no more than one in half a round trip");
+        assert_eq!(arbiter.on_probe_answer(at(1_599), PLAIN), Verdict::Waiting, "it may be of data");
+        // The third from the end: 100 ms ago, though two were sent since.
+        let named_by_byte = named(sent[9].number % OCTETS);
+        assert_eq!(arbiter.on_probe_answer(at(1_550), named_by_byte), Verdict::Waiting);
+        let probe = arbiter.poll_probe(at(1_550)).unwrap();
+        assert_eq!((probe.stage, probe.brings_head), (ProbeStage::Second, true));
+        let stale = named(sent[11].number % OCTETS);
+        assert_eq!(arbiter.on_probe_answer(at(1_650), stale), Verdict::Waiting, "an answer to PROBE1");
+        let verdict = arbiter.on_probe_answer(at(1_660), named(probe.number % OCTETS));
+        assert_eq!(verdict, Verdict::Transient, "{sign:?}");
+    }
+}
+
+#[test]
+fn a_queue_is_seen_however_many_probes_were_sent_into_it() {
+    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
+    arbiter.on_rtt_sample(at(100), BEST);
+    arbiter.judge(at(1_000), &evidence(LossSign::Acknowledgments));
+    let first = arbiter.poll_probe(at(1_000)).unwrap();
+    for i in 1..4 {
+        arbiter.poll_probe(at(1_000 + 50 * i)).unwrap();
+    }
+    // Twice the best round trip: not good, though the last probe is 50 ms old.
+    arbiter.on_probe_answer(at(1_200), named(first.number % OCTETS));
+    let second = arbiter.poll_probe(at(1_200)).unwrap();
+    assert_eq!(arbiter.on_probe_answer(at(1_300), named(second.number % OCTETS)), Verdict::Mild);
+}
+
+#[test]
+fn a_peer_that_reports_nothing_is_asked_after_timeouts_only_by_empty_segments() {
+    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Plain);
+    arbiter.on_rtt_sample(at(100), BEST);
+    let duplicates = evidence(LossSign::Acknowledgments);
+    assert_eq!(arbiter.judge(at(1_000), &duplicates), Verdict::Mild, "answers could not be told apart");
+    assert_eq!(arbiter.judge(at(2_000), &evidence(LossSign::Timeout)), Verdict::Waiting);
+    assert_eq!(arbiter.poll_probe(at(2_000)).unwrap().form, ProbeForm::Empty);
+    assert_eq!(arbiter.poll_timeout().unwrap().at, at(2_300), "three round trips");
+    assert_eq!(arbiter.on_probe_answer(at(2_070), PLAIN), Verdict::Waiting, "no answer is so young");
+    assert_eq!(arbiter.on_probe_answer(at(2_100), PLAIN), Verdict::Waiting);
+    assert_eq!(arbiter.poll_probe(at(2_100)).unwrap().stage, ProbeStage::Second);
+    assert_eq!(arbiter.on_probe_answer(at(2_200), PLAIN), Verdict::Transient);
+}
+
+#[test]
+fn a_peer_that_never_reports_is_not_asked_after_duplicates_again() {
+    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
+    arbiter.on_rtt_sample(at(100), BEST);
+    let duplicates = evidence(LossSign::Acknowledgments);
+    assert_eq!(arbiter.judge(at(1_000), &duplicates), Verdict::Waiting);
+    let mut now = at(1_000);
+    let mut probes = 0;
+    while arbiter.on_timeout(now) == Verdict::Waiting {
+        probes += u32::from(arbiter.poll_probe(now).is_some());
+        now = arbiter.poll_timeout().unwrap().at;
+    }
+    assert_eq!((probes, now), (8, at(1_400)));
+    assert_eq!(arbiter.judge(at(2_000), &duplicates), Verdict::Mild);
+    assert_eq!(arbiter.judge(at(3_000), &evidence(LossSign::Timeout)), Verdict::Waiting);
+}
+
+/// A sender with probes that the receiver of [`Half`] answers as an unmodified one does.
+fn half(arbitration: Arbitration, recovery: Recovery, sack: bool) -> Half {
+    let params = ControlParams { paced: false, ..ControlParams::new(MSS as u32, Time::ZERO) };
+    let control = "reno".parse::<Algorithm>().unwrap().build(params);
+    let peer = if sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
+    let arbiter = arbitration.build(Time::ZERO, peer);
+    Half::new(
+        SenderConfig { arbiter, sack, recovery, pacing: false, ..SenderConfig::new(MSS as u32, control) },
+        1 << 20,
+    )
+}
+
+/// The path is dead for `outage` from 500 ms on; when the first new byte arrived after it.
+fn resumed_after(mut half: Half, outage: Duration) -> (Duration, Half) {
+    let dead = at(500)..at(500) + outage;
+    let inside = dead.clone();
+    half.data = Box::new(move |_, sent| if inside.contains(&sent.at) { Fate::Drop } else { Fate::Pass });
+    half.write(400);
+    half.run_until(500);
+    let end = dead.end;
+    while half.step(end) {}
+    let before = half.receiver.next();
+    while half.receiver.next() == before {
+        assert!(half.step(end + Duration::from_secs(200)), "stuck: {:#?}", half.sender);
+    }
+    (half.now.saturating_since(end), half)
+}
+
+#[test]
+fn delivery_resumes_within_two_round_trips_of_the_links_return() {
+    for sack in [true, false] {
+        for seconds in [5, 20, 40] {
+            let recovery = if sack { Recovery::RackTlp } else { Recovery::NewReno };
+            let outage = Duration::from_secs(seconds);
+            let (waited, _) = resumed_after(half(Arbitration::EveryLoss, recovery, sack), outage);
+            assert!(waited > Duration::from_secs(1), "without probes it takes {waited:?}");
+            let (waited, mut half) =
+                resumed_after(half(Arbitration::ONE_SIDED_PROBING, recovery, sack), outage);
+            // Without reports, a probe leaves only every three round trips.
+            let most = Duration::from_millis(if sack { 200 } else { 450 });
+            assert!(waited <= most, "{waited:?} after {seconds} s, SACK {sack}");
+            let probes = half.sent.iter().filter(|sent| sent.probe).count() as u64;
+            assert!(probes <= 2 + seconds * 20, "{probes} probes in {seconds} s");
+            half.run_to_the_end(Duration::from_secs(400));
+        }
+    }
+}
+
+#[test]
+fn the_window_survives_an_outage_and_the_timer_too() {
+    let mut half = half(Arbitration::ONE_SIDED_PROBING, Recovery::RackTlp, true);
+    half.write(400);
+    half.run_until(499);
+    let window = half.sender.control().window();
+    let (_, mut half) = {
+        let mut fresh = self::half(Arbitration::ONE_SIDED_PROBING, Recovery::RackTlp, true);
+        fresh.write(0);
+        resumed_after(fresh, Duration::from_secs(10))
+    };
+    half.run_until(11_500);
+    assert!(half.sender.control().window() >= window, "the path had its best round trip again");
+    assert_eq!(half.sender.rtt().backoff(), 0);
+}
+
+#[test]
+fn while_it_probes_no_new_data_leaves() {
+    let mut half = half(Arbitration::ONE_SIDED_PROBING, Recovery::Sack, true);
+    half.data = crate::half::losing(&[(20, 1)]);
+    half.write(200);
+    half.run_to_the_end(Duration::from_secs(60));
+    let first = half.sent.iter().position(|sent| sent.probe).expect("a probe");
+    let last = half.sent.iter().rposition(|sent| sent.probe).unwrap();
+    let data: Vec<_> = half.sent[first..last].iter().filter(|sent| !sent.probe).collect();
+    assert!(data.iter().all(|sent| sent.segment == 20), "only the head, with PROBE2: {data:?}");
+    assert_eq!(half.sender.stats().timeouts, 0);
+    assert_eq!(half.sender.stats().undone, 0, "the byte of a probe is no needless retransmission");
+}
+
+#[test]
+fn a_probe_is_the_default_zero_length_segment_unless_it_says_otherwise() {
+    assert_eq!(Probe::default().form, ProbeForm::Empty);
+}

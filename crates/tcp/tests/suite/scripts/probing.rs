@@ -1,0 +1,80 @@
+//! The probing option between two ends that know it (PRB §2.1).
+use super::{Script, plain, plain_but};
+use shorthaul_tcp::{Arbitration, Recovery};
+
+fn probing() -> Script {
+    let mut s = Script::listening(plain_but(|p| {
+        p.arbiter = Arbitration::RENO_PROBING;
+        p.recovery = Recovery::NewReno;
+    }));
+    s.inject("S 0:0(0) win 65535 <mss 1000,probes>").expect("S. 0:0(0) ack 1 <mss 1460,probes>");
+    s.at(20).inject(". 1:1(0) ack 1 win 65535");
+    s.drain_events();
+    s
+}
+
+#[test]
+fn whoever_offers_probes_is_answered_whatever_our_own_profile() {
+    let mut s = Script::listening(plain());
+    s.inject("S 0:0(0) win 65535 <mss 1000,probes>").expect("S. 0:0(0) ack 1 <mss 1460,probes>");
+    s.at(20).inject(". 1:1(0) ack 1 win 65535");
+    s.drain_events();
+    s.inject(". 1:1(0) ack 1 win 65535 <probe1 7>").expect(". 1:1(0) ack 1 <probe1ack 7>");
+    s.inject(". 1:1(0) ack 1 win 65535 <probe2 8>").expect(". 1:1(0) ack 1 <probe2ack 8>").quiet();
+}
+
+#[test]
+fn who_offers_none_is_answered_none_and_asked_without() {
+    let mut s = Script::listening(plain_but(|p| p.arbiter = Arbitration::RENO_PROBING));
+    s.inject("S 0:0(0) win 65535 <mss 1000>").expect("S. 0:0(0) ack 1 <mss 1460>");
+    s.at(20).inject(". 1:1(0) ack 1 win 65535");
+    s.drain_events();
+    s.write_segments(2);
+    // The timer expires; a segment without data, from below the window.
+    s.expect_at(1_020, ". 0:0(0) ack 1 <>");
+}
+
+#[test]
+fn after_a_timeout_probes_leave_until_they_are_answered_and_the_window_stays() {
+    let mut s = probing();
+    s.write_segments(4);
+    s.expect_at(1_020, ". 4001:4001(0) ack 1 <probe1 0>");
+    s.quiet_until(1_119).expect_at(1_120, ". 4001:4001(0) ack 1 <probe1 1>");
+    s.at(1_140).inject(". 1:1(0) ack 1 win 65535 <probe1ack 1>");
+    s.expect(". 4001:4001(0) ack 1 <probe2 2>");
+    s.at(1_160).inject(". 1:1(0) ack 1 win 65535 <probe2ack 2>");
+    // Immediate recovery: all that was outstanding at once, and the window is as it was.
+    for first in [1, 1001, 2001, 3001] {
+        let flags = if first == 3001 { "P." } else { "." };
+        s.expect(&format!("{flags} {first}:{}(1000) ack 1", first + 1000));
+    }
+    s.quiet();
+    assert!(s.connection().sender().control().window() >= 10_000);
+    assert_eq!(s.connection().sender().rtt().backoff(), 0);
+}
+
+#[test]
+fn round_trips_that_are_no_good_call_for_slow_start() {
+    let mut s = probing();
+    s.write_segments(4);
+    s.expect_at(1_020, ". 4001:4001(0) ack 1 <probe1 0>");
+    s.at(1_060).inject(". 1:1(0) ack 1 win 65535 <probe1ack 0>");
+    s.expect(". 4001:4001(0) ack 1 <probe2 1>");
+    s.at(1_080).inject(". 1:1(0) ack 1 win 65535 <probe2ack 1>");
+    s.expect(". 1:1001(1000) ack 1").quiet();
+    assert_eq!(s.connection().sender().control().window(), 1_000);
+}
+
+#[test]
+fn three_duplicates_begin_a_cycle_and_probes_are_no_duplicates() {
+    let mut s = probing();
+    s.write_segments(6);
+    for _ in 0..3 {
+        s.at(40).inject(". 1:1(0) ack 1 win 65535");
+    }
+    s.expect(". 6001:6001(0) ack 1 <probe1 0>").quiet();
+    s.at(60).inject(". 1:1(0) ack 1 win 65535 <probe1ack 0>").expect(". 6001:6001(0) ack 1 <probe2 1>");
+    s.at(80).inject(". 1:1(0) ack 1 win 65535 <probe2ack 1>").expect(". 1:1001(1000) ack 1").quiet();
+    assert!(s.connection().sender().control().window() >= 10_000);
+    assert_eq!(s.connection().sender().stats().timeouts, 0);
+}
