@@ -1,14 +1,23 @@
 //! A hash of the code that decides what comes of a run: kept outcomes are those of the same code.
 //!
-//! It covers the sources of this crate and of every crate below it. What is above (the planner, reports, the command line) can
-//! change without a run's outcome changing.
+//! It covers the sources of this crate and of every crate below it, of `observe` what computes an outcome. The rest
+//! (the planner, reports, the command line) can change without a run's outcome changing.
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The crates below, beside this one.
-const BELOW: [&str; 7] = ["types", "wire", "link", "congestion", "tcp", "proxy", "scenario"];
+/// The crates below, beside this one, and their sources.
+const BELOW: [(&str, &str); 8] = [
+    ("types", "src"),
+    ("wire", "src"),
+    ("link", "src"),
+    ("congestion", "src"),
+    ("tcp", "src"),
+    ("proxy", "src"),
+    ("scenario", "src"),
+    ("observe", "src/outcome"),
+];
 
 fn main() -> io::Result<()> {
     let own = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
@@ -17,8 +26,8 @@ fn main() -> io::Result<()> {
     env!("CARGO_PKG_VERSION").hash(&mut hash);
     let mut sources = vec![own.join("src")];
     // A crate from a registry has no neighbours: there its version, which is that of the others, stands for them.
-    sources
-        .extend(BELOW.iter().map(|name| own.join("..").join(name).join("src")).filter(|path| path.exists()));
+    let below = BELOW.iter().map(|(name, sources)| own.join("..").join(name).join(sources));
+    sources.extend(below.filter(|path| path.exists()));
     for source in sources {
         println!("cargo:rerun-if-changed={}", source.display());
         for file in files(&source)? {

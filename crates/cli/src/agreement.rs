@@ -1,12 +1,14 @@
 //! `shorthaul agreement`: the same scenarios in the simulator and on kernels, and how far apart they are.
-use crate::live::{self, Bounds};
-use crate::results::{by_point, failure_sentences, format_metric, label, ratio, summary};
 use crate::run::conclude;
 use anyhow::bail;
 use shorthaul_lab::Privilege;
+use shorthaul_live::{Bounds, Live};
+use shorthaul_observe::EngineName;
+use shorthaul_observe::results::{by_point, failure_sentences, format_metric, label, ratio, summary};
+use shorthaul_observe::{RunRecord, Summary, run_all, runs_of};
 use shorthaul_report::{Cell, Column, Table, Terminal, Tone, Unit};
-use shorthaul_scenario::{Engine, Metric, Study};
-use shorthaul_sim::{RunRecord, run_all, runs_of};
+use shorthaul_scenario::{Metric, Study};
+use shorthaul_sim::Simulator;
 use std::path::PathBuf;
 
 /// Run scenarios in the simulator and live, and show how far apart the two are
@@ -51,8 +53,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (mut all, mut apart) = (Vec::new(), 0);
     for study in &studies {
         let runs = runs_of(study);
-        let mut records = run_all(study, &runs, None, |_, _| {})?;
-        records.extend(live::run_all(study, &runs, args.jobs.into(), &args.bounds, |_| {})?);
+        let mut records = run_all(&Simulator::default(), study, &runs, None, |_, _| {})?;
+        let live = Live { bounds: args.bounds.clone(), jobs: args.jobs.into() };
+        records.extend(run_all(&live, study, &runs, None, |_, _| {})?);
         for sentence in failure_sentences(&records) {
             eprintln!("{}: {sentence}", study.name());
         }
@@ -72,13 +75,13 @@ fn add_rows(table: &mut Table, name: &str, records: &[RunRecord], args: &Args) -
     let mut shown = name;
     for ((_, case, values), runs) in by_point(records) {
         let goodput = |engine| summary(&runs, engine, Metric::Goodput);
-        let (Some(sim), Some(live)) = (goodput(Engine::Sim), goodput(Engine::Live)) else { continue };
+        let (Some(sim), Some(live)) = (goodput(EngineName::Sim), goodput(EngineName::Live)) else { continue };
         let Some(of_goodput) = ratio(&runs, Metric::Goodput) else { continue };
         let agrees = (of_goodput - 1.0).abs() * 100.0 <= args.within;
         let point = label(case.as_deref(), &values);
         let explained = args.explained.contains(&format!("{name}/{point}"));
         apart += usize::from(!agrees && !explained);
-        let share = |of: &shorthaul_scenario::Summary| of.confidence().map(|half| half / of.mean);
+        let share = |of: &Summary| of.confidence().map(|half| half / of.mean);
         // Relative errors of numerator and denominator add up as squares.
         let sure = share(&sim).zip(share(&live)).map(|(a, b)| of_goodput * a.hypot(b));
         let times = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| Unit::Times.format(ratio));

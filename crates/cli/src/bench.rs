@@ -9,10 +9,11 @@ mod set_up;
 mod sites;
 mod verdict;
 
-use crate::chain::Ends;
-use crate::ledger::Ledger;
 use anyhow::ensure;
 use clap::Subcommand;
+use shorthaul_observe::Ledger;
+use shorthaul_planner::chain::Ends;
+use shorthaul_sim::ENGINE;
 use std::path::PathBuf;
 
 /// Measure how good the program's predictions are
@@ -50,7 +51,7 @@ struct PlanArgs {
     /// What the paths are drawn from
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where results are kept: `runs.jsonl`, and `forecasts.csv` with a row for each forecast
+    /// Where results are kept: `runs/`, and `forecasts.csv` with a row for each forecast
     #[arg(long, default_value = "out/bench-plan")]
     out: PathBuf,
 }
@@ -69,8 +70,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         What::SetUp(args) => return set_up::run(args),
     };
     ensure!(args.paths > 0 && args.repeats > 0, "--paths 0 or --repeats 0 would measure nothing");
-    let mut ledger = Ledger::open(&args.out.join("runs.jsonl"))?;
-    let cases = paths::cases(args, &mut ledger)?;
-    let placed = sites::instances(args, &mut ledger)?;
+    let ledger = Ledger::open(&args.out.join("runs"), ENGINE)?;
+    let cases = paths::cases(args, &ledger)?;
+    let placed = sites::instances(args, &ledger)?;
     verdict::report(args, &cases, &placed)
 }

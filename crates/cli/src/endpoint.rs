@@ -2,11 +2,10 @@
 //!
 //! Reading order: `place` (a lab with a kernel on one side and our endpoint on the other), `interop`
 //! (does everything arrive, whatever the path and the options?), `parity` (as fast as the kernel's
-//! own sender?), `progress`.
+//! own sender?).
 mod interop;
 mod parity;
 mod place;
-mod progress;
 
 use anyhow::Result;
 

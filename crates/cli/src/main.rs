@@ -6,7 +6,6 @@ use tracing_subscriber::filter::LevelFilter;
 mod agreement;
 mod bench;
 mod cascade;
-mod chain;
 mod conformance;
 mod connect;
 mod demo;
@@ -14,25 +13,19 @@ mod discover;
 mod endpoint;
 mod flows;
 mod gateway;
-mod gateway_process;
 mod lab;
-mod ledger;
-mod live;
 mod measure;
 mod merge;
 mod node;
 mod plan;
 mod proxy;
-mod relay_process;
 mod replay;
 mod reproduce;
 mod respond;
-mod results;
 mod route;
 mod run;
 mod scenario;
 mod secret;
-mod watch;
 
 /// TCP made fast where distance or a bad link makes it slow.
 #[derive(Parser)]

@@ -1,6 +1,6 @@
 //! `shorthaul merge`: the parts of a study that several machines have run, put together.
-use crate::results;
 use anyhow::{Context as _, bail};
+use shorthaul_observe::results;
 use shorthaul_report::{Manifest, Terminal};
 use std::path::PathBuf;
 

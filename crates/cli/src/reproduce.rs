@@ -1,12 +1,13 @@
 //! `shorthaul reproduce`: the figures of a paper, from its scenario files to plots.
-use crate::results;
 use anyhow::Context as _;
 use clap::Subcommand;
 use indicatif::ProgressBar;
+use shorthaul_observe::results;
+use shorthaul_observe::{RunRecord, run_all, runs_of};
 use shorthaul_report::plot::Figure;
 use shorthaul_report::{Manifest, Page, Stated, Terminal};
 use shorthaul_scenario::Study;
-use shorthaul_sim::{RunRecord, run_all, runs_of};
+use shorthaul_sim::Simulator;
 use std::path::{Path, PathBuf};
 
 mod aggregation;
@@ -91,7 +92,7 @@ fn reproduce(
     println!("\n{}: {}", study.name(), study.about());
     let runs = runs_of(&study);
     let progress = ProgressBar::new(runs.len() as u64); // on a terminal only: it draws to standard error
-    let records = run_all(&study, &runs, None, |_, _| progress.inc(1))?;
+    let records = run_all(&Simulator::default(), &study, &runs, None, |_, _| progress.inc(1))?;
     progress.finish_and_clear();
     if let Some(record) = records.iter().find(|record| record.failure.is_some()) {
         let failure = record.failure.as_deref().unwrap_or_default();

@@ -1,18 +1,19 @@
 //! `shorthaul run`: a scenario file, all of its runs.
-use crate::live::{self, Bounds};
-use crate::results;
 use anyhow::{Context as _, bail, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
 use shorthaul_lab::Privilege;
-use shorthaul_report::{Manifest, Terminal};
-use shorthaul_scenario::{Engine, Study, Summary};
-use shorthaul_sim::{Cache, Recording, Run, RunRecord, Shard, run_all, runs_of, simulate};
+use shorthaul_live::{Bounds, Live};
+use shorthaul_observe::results::{self, Soundness};
+use shorthaul_observe::{
+    Engine, EngineName, Run, RunRecord, Shard, Store, Summary, run_all, run_bar, runs_of,
+};
+use shorthaul_report::Terminal;
+use shorthaul_scenario::Study;
+use shorthaul_sim::{Recording, Simulator, simulate};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
 
 /// Run a scenario file: every point of its sweep with every seed
 ///
@@ -25,8 +26,8 @@ pub struct Args {
     file: PathBuf,
     /// What runs it: sim, the deterministic simulator, or live, the kernel's TCP across emulated links in
     /// namespaces; both, separated by a comma, are shown side by side
-    #[arg(long, value_name = "ENGINES", value_delimiter = ',', default_value = "sim", value_parser = engine)]
-    engine: Vec<Engine>,
+    #[arg(long, value_name = "ENGINES", value_delimiter = ',', default_value = "sim")]
+    engine: Vec<EngineName>,
     /// The first seed, instead of the file's
     #[arg(long)]
     seed: Option<u64>,
@@ -69,17 +70,10 @@ pub struct Args {
     bounds: Bounds,
 }
 
-fn engine(text: &str) -> Result<Engine, String> {
-    [Engine::Sim, Engine::Live]
-        .into_iter()
-        .find(|engine| engine.name() == text)
-        .ok_or_else(|| format!("there is no engine `{text}`: write sim, live, or sim,live"))
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let wants = |engine| args.engine.contains(&engine);
-    if wants(Engine::Live) {
+    if wants(EngineName::Live) {
         // First of all, while the process has a single thread: the kernel asks for that.
         Privilege::obtain()?;
     }
@@ -90,46 +84,39 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let study = study.with_seeds(seed, repeats);
     let runs = chosen(args, &study)?;
     if !args.pcap.is_empty() || args.trace.is_some() {
-        ensure!(!wants(Engine::Live), "--pcap and --trace are of the simulator: give --engine sim");
+        ensure!(!wants(EngineName::Live), "--pcap and --trace are of the simulator: give --engine sim");
         return record_one(args, &study, &runs);
     }
-    let cache = if args.no_cache { None } else { Some(open_cache(args.cache.as_deref())?) };
-    if let Some(jobs) = args.jobs {
-        rayon::ThreadPoolBuilder::new().num_threads(jobs.into()).build_global()?;
-    }
-    let progress = progress(runs.len() * args.engine.len());
+    let store = if args.no_cache { None } else { Some(open_store(args.cache.as_deref())?) };
+    let progress = run_bar(runs.len() * args.engine.len());
     // What is the same for all seeds is said once.
     let said = Mutex::new(BTreeSet::new());
     let done = |record: &RunRecord| {
         if let Some(failure) = &record.failure {
-            let new = |mut said: MutexGuard<'_, BTreeSet<_>>| said.insert((record.point, failure.clone()));
+            let new = |mut said: MutexGuard<'_, BTreeSet<_>>| {
+                said.insert((record.engine, record.point, failure.clone()))
+            };
             if said.lock().map_or(true, new) {
                 progress.suspend(|| eprintln!("{}", failure_of(args, record, failure)));
             }
         }
         progress.inc(1);
     };
-    let mut remarks = Vec::new();
-    if wants(Engine::Live)
-        && let Some(first) = runs.first()
-    {
-        let scenario = study.scenario(&study.points()[first.point])?;
-        remarks = live::unmeasured(&scenario);
-        remarks.iter().for_each(|remark| progress.suspend(|| eprintln!("{remark}")));
-    }
-    let mut all = Vec::new();
-    // Live runs after the simulations, which would take the processors away.
-    for engine in [Engine::Sim, Engine::Live].into_iter().filter(|engine| wants(*engine)) {
+    let (mut remarks, mut all) = (Vec::new(), Vec::new());
+    // In their order: live runs after the simulations, which would take the processors away.
+    for (name, ..) in EngineName::ALL.into_iter().filter(|(name, ..)| wants(*name)) {
+        let engine = engine_of(args, name);
+        if let Some(first) = runs.first() {
+            let unmeasured = engine.unmeasured(&study.scenario(&study.points()[first.point])?);
+            unmeasured.iter().for_each(|remark| progress.suspend(|| eprintln!("{remark}")));
+            remarks.extend(unmeasured);
+        }
+        // What runs in real time is run anew each time.
+        let store = store.as_ref().filter(|_| name != EngineName::Live);
         let mut records = Vec::new();
         let mut next = runs.clone();
         while !next.is_empty() {
-            records.extend(match engine {
-                Engine::Sim => run_all(&study, &next, cache.as_ref(), |record, _| done(record))?,
-                Engine::Live => {
-                    let jobs = args.jobs.unwrap_or(1).into();
-                    live::run_all(&study, &next, jobs, &args.bounds, done)?
-                }
-            });
+            records.extend(run_all(&*engine, &study, &next, store, |record, _| done(record))?);
             next = match args.confidence {
                 Some(share) => more_runs(&study, &records, share, args.at_most)?,
                 None => Vec::new(),
@@ -141,6 +128,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     progress.finish_and_clear();
     finish(args, &study, &all, &remarks)
+}
+
+/// The engine of this name, as the arguments want it.
+fn engine_of(args: &Args, name: EngineName) -> Box<dyn Engine> {
+    let jobs = args.jobs.map(usize::from);
+    match name {
+        EngineName::Live => Box::new(Live { bounds: args.bounds.clone(), jobs: jobs.unwrap_or(1) }),
+        _ => Box::new(Simulator { jobs }),
+    }
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -188,7 +184,7 @@ fn chosen(args: &Args, study: &Study) -> anyhow::Result<Vec<Run>> {
     })
 }
 
-fn open_cache(directory: Option<&Path>) -> anyhow::Result<Cache> {
+fn open_store(directory: Option<&Path>) -> anyhow::Result<Store> {
     let directory = match directory {
         Some(directory) => directory.to_owned(),
         None => {
@@ -198,25 +194,12 @@ fn open_cache(directory: Option<&Path>) -> anyhow::Result<Cache> {
                 .join("shorthaul/runs")
         }
     };
-    Cache::open(&directory).with_context(|| {
-        format!("cannot keep outcomes in {}: give --cache or --no-cache", directory.display())
-    })
-}
-
-fn progress(runs: usize) -> ProgressBar {
-    if !Terminal::stderr().interactive {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {elapsed} so far, {eta} left");
-    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─");
-    let bar = ProgressBar::new(runs as u64).with_style(style);
-    bar.enable_steady_tick(Duration::from_millis(250));
-    bar
+    Store::open(&directory).context("give --cache or --no-cache")
 }
 
 fn failure_of(args: &Args, record: &RunRecord, failure: &str) -> String {
     let what =
-        if record.outcome.is_some() && record.engine == Engine::Live { "is doubtful" } else { "failed" };
+        if record.outcome.is_some() && record.engine == EngineName::Live { "is doubtful" } else { "failed" };
     format!(
         "seed {} of point {} {what}: {failure}\n  again: shorthaul run {} --engine {} --point {} --seed {} --repeats 1 --no-cache",
         record.seed,
@@ -232,26 +215,9 @@ fn finish(args: &Args, study: &Study, records: &[RunRecord], remarks: &[String])
     print!("{}", results::table(records).render(Terminal::stdout()));
     if let Some(out) = &args.out {
         let about = results::About { title: study.name(), about: study.about(), text: study.text(), remarks };
-        results::write(out, &manifest(study, records), &about, records)?;
+        results::write(out, &results::manifest(study, records), &about, records)?;
     }
     conclude(records)
-}
-
-/// What produced the records, with what matters to live runs if there are any.
-pub fn manifest(study: &Study, records: &[RunRecord]) -> Manifest {
-    let mut manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
-        .arguments(std::env::args().skip(1))
-        .seed(study.seeds().next().unwrap_or(0))
-        .scenario(study.name(), study.text());
-    if records.iter().any(|record| record.engine == Engine::Live) {
-        if let Ok(kernel) = std::fs::read_to_string("/proc/sys/kernel/osrelease") {
-            manifest = manifest.fact("kernel", kernel.trim());
-        }
-        if let Ok(cores) = std::thread::available_parallelism() {
-            manifest = manifest.fact("cores", &cores.to_string());
-        }
-    }
-    manifest
 }
 
 /// The exit status when everything was run, and something live is not to be trusted.
@@ -262,18 +228,14 @@ const NOT_TO_BE_TRUSTED: i32 = 3;
 /// # Errors
 /// If a run failed, or could not be done.
 pub fn conclude(records: &[RunRecord]) -> anyhow::Result<()> {
-    let (failed, doubtful) = results::failures(records);
-    // A simulation has no excuse: what must not happen has happened.
-    let wrong = records.iter().filter(|record| record.engine == Engine::Sim);
-    let (_, wrong) = results::failures(wrong);
-    if failed + wrong > 0 {
-        bail!("{} of {} runs failed", failed + wrong, records.len());
+    match Soundness::of(records) {
+        Soundness::Sound => Ok(()),
+        Soundness::Doubtful(sentence) => {
+            eprintln!("{sentence}");
+            std::process::exit(NOT_TO_BE_TRUSTED)
+        }
+        Soundness::Failed(sentence) => bail!(sentence),
     }
-    if doubtful > 0 {
-        eprintln!("{doubtful} of {} runs are not to be trusted", records.len());
-        std::process::exit(NOT_TO_BE_TRUSTED);
-    }
-    Ok(())
 }
 
 /// A single run with recordings, which are not kept with the outcomes.
@@ -295,18 +257,7 @@ fn record_one(args: &Args, study: &Study, runs: &[Run]) -> anyhow::Result<()> {
     if let Some(path) = &args.trace {
         recording = recording.trace(create(path)?);
     }
-    let point = &study.points()[run.point];
-    let outcome = simulate(&study.scenario(point)?, run.seed, recording)?;
-    let failure = (!outcome.problems.is_empty()).then(|| outcome.problems.join("; "));
-    let record = RunRecord {
-        scenario: study.name().to_owned(),
-        point: run.point + 1,
-        case: point.case.clone(),
-        values: point.values.clone(),
-        seed: run.seed,
-        engine: Engine::Sim,
-        outcome: Some(outcome),
-        failure,
-    };
+    let outcome = simulate(&study.scenario(&study.points()[run.point])?, run.seed, recording)?;
+    let record = RunRecord::of(study, *run, EngineName::Sim, Ok(outcome));
     finish(args, study, &[record], &[])
 }

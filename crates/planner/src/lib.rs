@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`Leg`] (one connection's way), [`model`] (how fast TCP goes on it), [`kalim`] (equations 1 to 9 of
 //! "Cascaded TCP" as printed), [`buffer`] (what a relay's buffer does), [`Path`] (a chain of legs), [`Forecast`] (what
-//! comes of it), [`Advice`] (relay or direct), [`Network`] and [`placement`] (which relays).
+//! comes of it), [`Advice`] (relay or direct), [`Network`] and [`placement`] (which relays), [`chain`] (the same path for
+//! other engines).
 //!
 //! ```
 //! use std::time::Duration;
@@ -22,6 +23,7 @@
 
 mod advice;
 pub mod buffer;
+pub mod chain;
 mod error;
 mod forecast;
 pub mod kalim;

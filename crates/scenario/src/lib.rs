@@ -1,13 +1,11 @@
 //! What an experiment is, as data: one TOML file for every engine.
 //!
 //! Reading order: [`Study`] (a file: points of a sweep, seeds), [`Scenario`] (one point, worked out),
-//! [`Node`], [`LinkDescription`], [`Scheme`], [`Flow`] and [`Workload`], [`Metric`] and [`Series`],
-//! [`Engine`] (what runs it), [`Summary`] (what several runs say).
+//! [`Node`], [`LinkDescription`], [`Scheme`], [`Flow`] and [`Workload`], [`Metric`] and [`Series`].
 //!
 //! A file that makes no sense is refused with its name, the line, what is wrong and what would be right.
 #![forbid(unsafe_code)]
 
-mod engine;
 mod error;
 mod explain;
 mod file;
@@ -17,10 +15,8 @@ mod scenario;
 mod schema;
 mod scheme;
 mod study;
-mod summary;
 mod sweep;
 
-pub use engine::Engine;
 pub use error::ScenarioError;
 pub use file::Arrivals;
 pub use metric::{Metric, Series};
@@ -31,5 +27,4 @@ pub use scenario::{
 pub use schema::schema;
 pub use scheme::{Scheme, Stack};
 pub use study::Study;
-pub use summary::Summary;
 pub use sweep::Point;

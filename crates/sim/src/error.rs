@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     /// A scheme names a profile that there is not.
-    #[error("{0}")]
+    #[error(transparent)]
     Profile(#[from] UnknownProfile),
     /// A node is asked for as a host, and is none.
     #[error("`{name}` is no host")]

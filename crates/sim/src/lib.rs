@@ -1,9 +1,9 @@
 //! A deterministic discrete-event simulator that drives the very machines that the live loop drives.
 //!
-//! Reading order: [`simulate()`] (a scenario and a seed to an [`Outcome`]); within, `network` (the event
+//! Reading order: [`simulate()`] (a scenario and a seed to an outcome); within, `network` (the event
 //! loop), [`Agenda`] (who is next), `frame` (what travels), `host` and `application` (endpoints and what
-//! they do), `relay` (the node of the proxy transport service), `measure` (numbers and checks). [`run_all`] does
-//! all runs of a study, on all cores, with those that are known from a [`Cache`].
+//! they do), `relay` (the node of the proxy transport service), `measure` (numbers and checks). [`Simulator`] is
+//! this engine among the others.
 //!
 //! The same seed gives the same run: every event goes into a hash, in order. Randomness belongs to places
 //! and is drawn by number, so schemes that are run with the same seed meet the same faults.
@@ -12,8 +12,7 @@
 mod agenda;
 mod application;
 mod build;
-mod cache;
-mod campaign;
+mod chain;
 mod cross;
 mod endpoint;
 mod error;
@@ -22,7 +21,6 @@ mod gateway_node;
 mod host;
 mod measure;
 mod network;
-mod outcome;
 mod pattern;
 mod recorder;
 mod relay;
@@ -30,17 +28,16 @@ mod route;
 mod scenario_host;
 mod segmentation;
 mod simulate;
+mod simulator;
 mod station;
 mod trace_hash;
 
 pub use agenda::Agenda;
 pub use application::{EndReport, Opening, Transfer};
-pub use cache::{Cache, ENGINE};
-pub use campaign::{Run, RunRecord, Shard, run_all, runs_of};
+pub use chain::slowest_transfer;
 pub use cross::CrossSource;
 pub use error::SimError;
-pub use measure::fairness;
-pub use outcome::{Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries};
 pub use route::address_of;
 pub use scenario_host::ScenarioHost;
 pub use simulate::{Recording, simulate};
+pub use simulator::{ENGINE, Simulator};

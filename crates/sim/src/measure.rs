@@ -2,9 +2,9 @@
 use crate::application::{EndReport, Opening, Transfer, seconds};
 use crate::host::flow_of_port;
 use crate::network::{Network, NodeState, WayState};
-use crate::outcome::{FlowOutcome, LinkOutcome, Outcome, TimeSeries};
 use crate::station::Station;
 use shorthaul_link::{LinkStats, QueueLimit, Rate};
+use shorthaul_observe::{FlowOutcome, LinkOutcome, Outcome, TimeSeries, fairness};
 use shorthaul_proxy::{FlowInfo, Gateway, LegInfo};
 use shorthaul_scenario::{Flow, Metric, Role, Scenario, Series, Workload};
 use shorthaul_tcp::{Connection, SenderStats};
@@ -387,14 +387,6 @@ fn link_outcome(network: &Network, way: &WayState) -> LinkOutcome {
         outage: stats.dropped.outage,
         max_queue: stats.max_queue.max(cell.max_queue) as u64,
     }
-}
-
-/// Jain's fairness index: the square of the sum over the sum of the squares, by the number.
-pub fn fairness(flows: &[FlowOutcome]) -> Option<f64> {
-    let (sum, squares) = flows
-        .iter()
-        .fold((0.0, 0.0), |(sum, squares), flow| (sum + flow.goodput, squares + flow.goodput * flow.goodput));
-    (squares > 0.0).then(|| sum * sum / (flows.len() as f64 * squares))
 }
 
 fn utilization(network: &Network) -> Option<f64> {

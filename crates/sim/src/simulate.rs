@@ -1,9 +1,10 @@
+use crate::SimError;
 use crate::build::build;
 use crate::measure::Probe;
 use crate::network::Network;
 use crate::recorder::Recorder;
 use crate::station::Station;
-use crate::{Outcome, SimError};
+use shorthaul_observe::Outcome;
 use shorthaul_scenario::Scenario;
 use shorthaul_types::{Seed, Time};
 use std::io::Write;
@@ -65,6 +66,16 @@ impl Recording {
 /// If a scheme names a profile that there is not, a recording cannot be written, or the run gets stuck at
 /// one point in time.
 pub fn simulate(scenario: &Scenario, seed: u64, recording: Recording) -> Result<Outcome, SimError> {
+    simulate_telling(scenario, seed, recording, &|_| ())
+}
+
+/// The same, with `reached` told at every sample how much of the scenario's duration has passed, from 0 to 1.
+pub(crate) fn simulate_telling(
+    scenario: &Scenario,
+    seed: u64,
+    recording: Recording,
+    reached: &dyn Fn(f64),
+) -> Result<Outcome, SimError> {
     let mut network = build(scenario, Seed(seed))?;
     network.recorder = recording.into_recorder(scenario, &network)?;
     let end = Time::ZERO + scenario.duration;
@@ -76,6 +87,7 @@ pub fn simulate(scenario: &Scenario, seed: u64, recording: Recording) -> Result<
             return Err(SimError::Stuck { at: stuck.at, who: stuck.who });
         }
         probe.sample(&network);
+        reached(at.as_secs_f64() / end.as_secs_f64());
     }
     if let Some(recorder) = network.recorder.take() {
         recorder.finish().map_err(SimError::Recording)?;

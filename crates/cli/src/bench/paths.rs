@@ -1,9 +1,10 @@
 //! Forecasts on random paths: directly, and by way of random relays.
 use super::draw::{Draw, Range};
 use super::{ENDS, PlanArgs};
-use crate::chain::{Chain, Ends, seconds};
-use crate::ledger::Ledger;
+use shorthaul_observe::Ledger;
+use shorthaul_planner::chain::{Chain, Ends};
 use shorthaul_planner::{Leg, Path, Relay, Transfer, model};
+use shorthaul_sim::slowest_transfer;
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::time::Duration;
 
@@ -93,7 +94,7 @@ fn size(direct: &Leg) -> Bytes {
 }
 
 /// Draws, simulates and forecasts.
-pub(super) fn cases(args: &PlanArgs, ledger: &mut Ledger) -> anyhow::Result<Vec<Case>> {
+pub(super) fn cases(args: &PlanArgs, ledger: &Ledger) -> anyhow::Result<Vec<Case>> {
     let draws = (0..args.paths).map(|number| (number, Draw(Seed(args.seed).derive("paths")).nth(number)));
     let drawn: Vec<(u64, Ends, Chain, Chain)> = draws
         .flat_map(|(number, draw)| {
@@ -111,7 +112,7 @@ pub(super) fn cases(args: &PlanArgs, ledger: &mut Ledger) -> anyhow::Result<Vec<
         let scenario = chain.scenario();
         (0..args.repeats).map(move |repeat| (scenario.clone(), first_seed(number) + repeat))
     });
-    ledger.fill(jobs.collect::<Vec<_>>(), seconds)?;
+    ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer)?;
     let mathis = model::by_name("mathis")?;
     drawn
         .into_iter()

@@ -1,12 +1,13 @@
 //! Placements among random sites, against simulating every chain.
 use super::draw::{Draw, Range};
 use super::{ENDS, PlanArgs};
-use crate::chain::{Chain, Ends, seconds};
-use crate::ledger::Ledger;
 use anyhow::Context as _;
+use shorthaul_observe::Ledger;
+use shorthaul_observe::Summary;
+use shorthaul_planner::chain::{Chain, Ends};
 use shorthaul_planner::placement::{Question, evaluate, place};
 use shorthaul_planner::{Connection, Ends as From, Leg, Limits, Network, Site, Transfer, model};
-use shorthaul_scenario::Summary;
+use shorthaul_sim::slowest_transfer;
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::time::Duration;
 
@@ -181,7 +182,7 @@ impl Instance {
 }
 
 /// Draws, places, finds the best chain of each instance in a race, and compares it with the planner's.
-pub(super) fn instances(args: &PlanArgs, ledger: &mut Ledger) -> anyhow::Result<Vec<Placed>> {
+pub(super) fn instances(args: &PlanArgs, ledger: &Ledger) -> anyhow::Result<Vec<Placed>> {
     let instances: Vec<Instance> =
         (0..args.instances).map(|number| instance(args, number)).collect::<anyhow::Result<_>>()?;
     let mut races: Vec<Vec<Times>> =
@@ -191,7 +192,7 @@ pub(super) fn instances(args: &PlanArgs, ledger: &mut Ledger) -> anyhow::Result<
         let undecided = |ahead: &Vec<usize>| runs == ROUNDS[0] || ahead.len() > 1;
         let pairs = || instances.iter().zip(&ahead).filter(|(_, ahead)| undecided(ahead));
         let jobs = pairs().flat_map(|(i, ahead)| ahead.iter().flat_map(move |chain| i.jobs(*chain, 0, runs)));
-        ledger.fill(jobs.collect::<Vec<_>>(), seconds)?;
+        ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer)?;
         for ((instance, race), ahead) in instances.iter().zip(&mut races).zip(&ahead) {
             if undecided(ahead) {
                 for chain in ahead {
@@ -212,7 +213,7 @@ pub(super) fn instances(args: &PlanArgs, ledger: &mut Ledger) -> anyhow::Result<
     let differ = instances.iter().zip(&judged).filter(|(_, [best, placed])| best != placed);
     let jobs =
         differ.flat_map(|(i, judged)| judged.iter().flat_map(move |chain| i.jobs(*chain, skip, JUDGED)));
-    ledger.fill(jobs.collect::<Vec<_>>(), seconds)?;
+    ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer)?;
     let compare =
         |((instance, race), judged): ((&Instance, &Vec<Times>), &[usize; 2])| -> anyhow::Result<Placed> {
             let [best, placed] = *judged;

@@ -3,8 +3,8 @@ use super::paths::{Case, Compared};
 use super::sites::Placed;
 use super::{ENDS, PlanArgs};
 use serde_json::json;
+use shorthaul_observe::Summary;
 use shorthaul_report::{Column, Csv, Field, Manifest, Table, Terminal, Unit};
-use shorthaul_scenario::Summary;
 
 /// A gain that is worth a decision, either way.
 const GAIN: f64 = 1.1;

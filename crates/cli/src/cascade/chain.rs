@@ -7,7 +7,7 @@ use shorthaul_lab::{Host, Lab};
 use shorthaul_scenario::Forward;
 use shorthaul_types::Bytes;
 
-use crate::relay_process::{Relay, Settings};
+use shorthaul_lab::{RelayChain, RelaySettings};
 
 /// The port that relays listen at.
 const PORT: u16 = 7001;
@@ -54,7 +54,7 @@ impl Way {
 /// The relays of a transfer; end with it.
 #[derive(Default)]
 pub struct Chain {
-    ours: Vec<Relay>,
+    ours: Option<RelayChain>,
     netcats: Vec<Child>,
 }
 
@@ -69,22 +69,20 @@ impl Chain {
         congestion: &str,
         buffers: &[Option<Bytes>],
     ) -> io::Result<SocketAddr> {
-        let mut target = server;
-        for number in (1..=way.relays()).rev() {
-            let host = lab.host(&format!("relay{number}"));
+        if way == Way::Netcat {
+            let host = lab.host("relay1");
             let listen = SocketAddr::new(host.address_v4().into(), PORT);
-            match way {
-                Way::Netcat => self.netcat(host, listen, target)?,
-                _ => {
-                    let forward = Forward::AtOnce;
-                    let buffer = buffers.get(number - 1).copied().flatten();
-                    let settings = Settings { listen, target, congestion, buffer, forward };
-                    self.ours.push(Relay::start(host, &settings)?);
-                }
-            }
-            target = listen;
+            self.netcat(host, listen, server)?;
+            return Ok(listen);
         }
-        Ok(target)
+        let relays = (1..=way.relays()).map(|number| {
+            let buffer = buffers.get(number - 1).copied().flatten();
+            let settings =
+                RelaySettings { congestion: congestion.to_owned(), buffer, forward: Forward::AtOnce };
+            (lab.host(&format!("relay{number}")), settings)
+        });
+        let chain = RelayChain::start(relays, PORT, server).map_err(io::Error::other)?;
+        Ok(self.ours.insert(chain).entrance)
     }
 
     fn netcat(&mut self, host: &Host, listen: SocketAddr, to: SocketAddr) -> io::Result<()> {

@@ -15,8 +15,8 @@ use super::facts::PathFacts;
 use super::outcome::{Outcome, Queueing, Received};
 use super::plan::{Case, Congestion, Path, Transfer, Way};
 use super::progress::Progress;
-use crate::gateway_process::Gateway;
-use crate::watch::{Look, watch};
+use shorthaul_lab::GatewayProcess;
+use shorthaul_lab::{Look, watch};
 
 /// How finely the received bytes are counted.
 pub const INTERVAL: Duration = Duration::from_millis(50);
@@ -80,7 +80,7 @@ fn run_network(
         let lab = Lab::start(&topology)?;
         let gateway = match way {
             Way::Direct => None,
-            Way::Split => Some(Gateway::start(lab.host("gateway"), gateway(&path, congestion))?),
+            Way::Split => Some(GatewayProcess::start(lab.host("gateway"), gateway(&path, congestion))?),
         };
         Ok((lab, gateway, PathFacts::of(&topology, &path)))
     });
@@ -200,5 +200,6 @@ impl Links {
 pub fn rehearse(path: &Path, seed: Seed) -> Result<()> {
     let topology = topology(path, seed)?;
     let lab = Lab::start(&topology).context("this machine cannot emulate a network")?;
-    Gateway::start(lab.host("gateway"), gateway(path, Congestion::Cubic)).map(drop)
+    GatewayProcess::start(lab.host("gateway"), gateway(path, Congestion::Cubic))?;
+    Ok(())
 }

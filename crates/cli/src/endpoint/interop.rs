@@ -20,8 +20,8 @@ use shorthaul_lab::Privilege;
 use shorthaul_report::Terminal;
 use shorthaul_types::{Bytes, Seed, format_duration};
 
-use super::progress::Progress;
 use case::Case;
+use shorthaul_observe::Progress;
 use transfer::Seen;
 
 /// Transfers between our endpoint and the Linux kernel, each over an emulated path of its own.

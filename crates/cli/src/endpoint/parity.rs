@@ -16,10 +16,10 @@ use shorthaul_lab::Privilege;
 use shorthaul_report::{Manifest, Terminal, Unit};
 use shorthaul_types::{Bytes, Seed, format_duration};
 
-use super::progress::Progress;
 use cell::Cell;
 use machine::ProcessorTime;
 use result::{Pair, Row};
+use shorthaul_observe::Progress;
 use transfer::Who;
 
 /// Our sender against the kernel's, with the same congestion control, over the same path.

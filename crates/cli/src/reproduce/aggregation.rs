@@ -1,22 +1,22 @@
 //! What "Using TCP Flow-Aggregation to Enhance Data Experience of Cellular Wireless Users" measured: Figures 1 to 4 (the
 //! link and the problem), 9 to 12 (the proxy), and the same proxy on links of today.
 //!
-//! Reading order: this file (which scenarios, how they are run), `kept` (live runs stay done), `measures` (numbers out of
+//! Reading order: this file (which scenarios, how they are run), `measures` (numbers out of
 //! runs), `findings` (what the paper states, beside ours), `figures`, `modern` (links of today, in the simulator and live).
 mod figures;
 mod findings;
-mod kept;
 mod measures;
 mod modern;
 
-use crate::live::Bounds;
 use anyhow::Context as _;
 use indicatif::ProgressBar;
-use kept::Live;
 use serde_json::json;
+use shorthaul_live::{Bounds, Live};
+use shorthaul_observe::EngineName;
+use shorthaul_observe::{RunRecord, Store, run_all, runs_of};
 use shorthaul_report::{Column, Manifest, Page, Stated, Table, Terminal};
-use shorthaul_scenario::{Engine, Study};
-use shorthaul_sim::{RunRecord, run_all, runs_of};
+use shorthaul_scenario::Study;
+use shorthaul_sim::Simulator;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -61,6 +61,13 @@ const SCENARIOS: [(&str, &str); 8] = [
 /// Those that are measured between kernels, too.
 const LIVE: [&str; 7] = ["fig2", "fig3", "fig4", "fig9", "fig10", "fig11", "fig12"];
 
+/// The live engine, whose runs take as long as what they measure: each is kept when it is done.
+#[derive(Clone, Debug)]
+struct Kept {
+    live: Live,
+    store: Option<Store>,
+}
+
 /// The runs of the scenarios, by name.
 type Runs = BTreeMap<&'static str, Vec<RunRecord>>;
 
@@ -68,7 +75,8 @@ type Runs = BTreeMap<&'static str, Vec<RunRecord>>;
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let wanted =
         |name: &str| args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()));
-    let live = Live { directory: args.out.join("live"), jobs: args.jobs, bounds: &args.bounds };
+    let store = args.live.then(|| Store::open(&args.out.join("live"))).transpose()?;
+    let live = Kept { live: Live { bounds: args.bounds.clone(), jobs: args.jobs }, store };
     let mut runs = BTreeMap::from([("sim", Runs::new()), ("live", Runs::new())]);
     for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| wanted(name)) {
         let cannot = || format!("{name} cannot be run");
@@ -79,12 +87,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     let mut modern = Vec::new();
-    let engines = if args.live { &[Engine::Sim, Engine::Live][..] } else { &[Engine::Sim] };
+    let engines = if args.live { &[EngineName::Sim, EngineName::Live][..] } else { &[EngineName::Sim] };
     for &engine in engines {
         for link in
             modern::links(args.traces.as_deref(), &args.out)?.into_iter().filter(|link| wanted(link.name()))
         {
-            if engine == Engine::Live && link.is_tuning() {
+            if engine == EngineName::Live && link.is_tuning() {
                 continue; // what the simulator is for
             }
             let name = link.name().to_owned();
@@ -167,7 +175,7 @@ fn simulate(name: &str, text: &str, repeats: Option<u32>) -> anyhow::Result<Vec<
     println!("{name}: {}", study.about());
     let runs = runs_of(&study);
     let progress = ProgressBar::new(runs.len() as u64); // on a terminal only: it draws to standard error
-    let records = run_all(&study, &runs, None, |_, _| progress.inc(1))?;
+    let records = run_all(&Simulator::default(), &study, &runs, None, |_, _| progress.inc(1))?;
     progress.finish_and_clear();
     if let Some(record) = records.iter().find(|record| record.failure.is_some()) {
         let failure = record.failure.as_deref().unwrap_or_default();
@@ -177,14 +185,14 @@ fn simulate(name: &str, text: &str, repeats: Option<u32>) -> anyhow::Result<Vec<
 }
 
 /// Between kernels, which decide themselves when to acknowledge; one seed unless told otherwise.
-fn run_live(name: &str, text: &str, repeats: Option<u32>, live: &Live<'_>) -> anyhow::Result<Vec<RunRecord>> {
+fn run_live(name: &str, text: &str, repeats: Option<u32>, live: &Kept) -> anyhow::Result<Vec<RunRecord>> {
     let study = Study::from_toml(&format!("{name}.toml"), &of_kernels(text))?;
     let seed = study.seeds().next().unwrap_or(1);
     let study = study.with_seeds(seed, repeats.unwrap_or(1));
     println!("{name}, live: {}", study.about());
     let runs = runs_of(&study);
     let progress = ProgressBar::new(runs.len() as u64);
-    let records = live.run_all(name, &study, &runs, || progress.inc(1))?;
+    let records = run_all(&live.live, &study, &runs, live.store.as_ref(), |_, _| progress.inc(1))?;
     progress.finish_and_clear();
     Ok(records)
 }

@@ -11,13 +11,14 @@ mod matrix;
 mod page;
 mod variants;
 
-use crate::ledger::Ledger;
 use anyhow::{Context as _, ensure};
 use cell::Cell;
 use live::Live;
 use matrix::Matrix;
 use serde_json::json;
+use shorthaul_observe::Ledger;
 use shorthaul_report::{Manifest, Terminal};
+use shorthaul_sim::ENGINE;
 use std::path::PathBuf;
 
 /// Which cells, how often, and where the results go.
@@ -50,10 +51,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let ends = cell::ends(&args.ends, args.streams).context("there are no such ends")?;
     // First: a mistake here is not to be told after an hour.
     let live = args.live.as_deref().map(Live::read).transpose()?.unwrap_or_default();
-    let mut ledger = Ledger::open(&args.out.join("runs.jsonl"))?;
+    let ledger = Ledger::open(&args.out.join("runs"), ENGINE)?;
     let cells = if args.quick { Cell::in_figures() } else { Cell::all() };
-    let matrix = Matrix::run(cells, ends, repeats, &mut ledger)?;
-    let variants = variants::run(ends, repeats, &mut ledger)?;
+    let matrix = Matrix::run(cells, ends, repeats, &ledger)?;
+    let variants = variants::run(ends, repeats, &ledger)?;
 
     let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
         .arguments(std::env::args().skip(1))
@@ -83,8 +84,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::chain::{Chain, seconds};
     use shorthaul_planner::Transfer;
+    use shorthaul_planner::chain::Chain;
+    use shorthaul_sim::slowest_transfer;
     use shorthaul_types::Bytes;
 
     use super::cell::{self, Cell};
@@ -94,8 +96,9 @@ mod tests {
         [0, 1, 2].map(|relays| {
             let chain = Cell { relays, ..cell }.chain(cell::ends("reno", 1).unwrap());
             let scenario = Chain { transfer: Transfer::new(Bytes(size)), ..chain }.scenario();
-            let rate =
-                |seed| 8.0 * size as f64 / seconds(&scenario, seed).unwrap() / (cell.kbit as f64 * 1e3);
+            let rate = |seed| {
+                8.0 * size as f64 / slowest_transfer(&scenario, seed).unwrap() / (cell.kbit as f64 * 1e3)
+            };
             (1..=3).map(rate).sum::<f64>() / 3.0
         })
     }

@@ -11,9 +11,10 @@ use anyhow::{Context as _, ensure};
 use indicatif::ProgressBar;
 use measured::Tables;
 use serde_json::json;
+use shorthaul_observe::{RunRecord, run_all, runs_of};
 use shorthaul_report::{Column, Manifest, Page, Stated, Table, Terminal};
 use shorthaul_scenario::Study;
-use shorthaul_sim::{RunRecord, run_all, runs_of};
+use shorthaul_sim::Simulator;
 use std::path::PathBuf;
 
 /// The scenario of all 168 cells.
@@ -102,7 +103,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 fn simulate(study: &Study) -> anyhow::Result<Vec<RunRecord>> {
     let runs = runs_of(study);
     let progress = ProgressBar::new(runs.len() as u64); // on a terminal only: it draws to standard error
-    let records = run_all(study, &runs, None, |_, _| progress.inc(1))?;
+    let records = run_all(&Simulator::default(), study, &runs, None, |_, _| progress.inc(1))?;
     progress.finish_and_clear();
     Ok(records)
 }

@@ -10,16 +10,18 @@ mod findings;
 mod manners;
 mod matrix;
 
-use crate::live::{self, Bounds};
-use crate::results;
 use anyhow::{Context as _, ensure};
 use findings::Finding;
 use indicatif::ProgressBar;
 use shorthaul_lab::Privilege;
+use shorthaul_live::{Bounds, Live};
+use shorthaul_observe::EngineName;
+use shorthaul_observe::results;
+use shorthaul_observe::{RunRecord, run_all, runs_of};
 use shorthaul_report::plot::Figure;
 use shorthaul_report::{Manifest, Page, Stated, Terminal};
-use shorthaul_scenario::{Engine, Study};
-use shorthaul_sim::{RunRecord, run_all, runs_of};
+use shorthaul_scenario::Study;
+use shorthaul_sim::Simulator;
 use std::path::PathBuf;
 
 /// What is run, and where the results go.
@@ -51,7 +53,7 @@ type Draw = fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<(String, Figure)>>;
 struct Experiment {
     name: &'static str,
     text: &'static str,
-    engine: Engine,
+    engine: EngineName,
     figures: Draw,
     findings: fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<Finding>>,
 }
@@ -66,21 +68,21 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "fig3",
         text: scenario!("fig3"),
-        engine: Engine::Sim,
+        engine: EngineName::Sim,
         figures: figures::fig3,
         findings: findings::fig3,
     },
     Experiment {
         name: "fig3-readings",
         text: scenario!("fig3-readings"),
-        engine: Engine::Sim,
+        engine: EngineName::Sim,
         figures: |_, _| Ok(Vec::new()),
         findings: findings::readings,
     },
     Experiment {
         name: "mobile-bottleneck",
         text: scenario!("mobile-bottleneck"),
-        engine: Engine::Sim,
+        engine: EngineName::Sim,
         figures: |_, records| {
             Ok(figures::over_round_trip("mobile-bottleneck", "The mobile link is the bottleneck", records))
         },
@@ -89,7 +91,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "wired-bottleneck",
         text: scenario!("wired-bottleneck"),
-        engine: Engine::Sim,
+        engine: EngineName::Sim,
         figures: |_, records| {
             Ok(figures::over_round_trip("wired-bottleneck", "The Internet is the bottleneck", records))
         },
@@ -98,7 +100,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "rate-changes",
         text: scenario!("rate-changes"),
-        engine: Engine::Sim,
+        engine: EngineName::Sim,
         figures: |_, records| {
             Ok(figures::over_round_trip("rate-changes", "A mobile link of changing rate", records))
         },
@@ -107,7 +109,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "interruptions",
         text: scenario!("interruptions"),
-        engine: Engine::Sim,
+        engine: EngineName::Sim,
         figures: |_, records| {
             Ok(figures::by_policy("interruptions", "A mobile link with interruptions", records))
         },
@@ -116,7 +118,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "radio",
         text: scenario!("radio"),
-        engine: Engine::Sim,
+        engine: EngineName::Sim,
         figures: |_, records| {
             Ok(figures::by_policy("radio", "Radio blocks, errors and retransmissions", records))
         },
@@ -125,49 +127,49 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "cell",
         text: scenario!("cell"),
-        engine: Engine::Sim,
+        engine: EngineName::Sim,
         figures: |_, records| Ok(figures::by_scheduler("cell", records)),
         findings: |_, _| Ok(Vec::new()),
     },
     Experiment {
         name: "fairness",
         text: scenario!("fairness"),
-        engine: Engine::Sim,
+        engine: EngineName::Sim,
         figures: |_, records| Ok(figures::shares("fairness", records)),
         findings: findings::fairness,
     },
     Experiment {
         name: "fig3-live",
         text: scenario!("fig3-live"),
-        engine: Engine::Live,
+        engine: EngineName::Live,
         figures: figures::fig3_live,
         findings: findings::fig3_live,
     },
     Experiment {
         name: "kernels-live",
         text: scenario!("kernels-live"),
-        engine: Engine::Live,
+        engine: EngineName::Live,
         figures: |_, _| Ok(Vec::new()),
         findings: findings::kernels,
     },
     Experiment {
         name: "fairness-live",
         text: scenario!("fairness-live"),
-        engine: Engine::Live,
+        engine: EngineName::Live,
         figures: |_, records| Ok(figures::shares("fairness-live", records)),
         findings: findings::fairness,
     },
     Experiment {
         name: "matrix-live",
         text: scenario!("matrix-live"),
-        engine: Engine::Live,
+        engine: EngineName::Live,
         figures: |_, _| Ok(Vec::new()),
         findings: |_, _| Ok(Vec::new()),
     },
     Experiment {
         name: "wired-live",
         text: scenario!("wired-live"),
-        engine: Engine::Live,
+        engine: EngineName::Live,
         figures: |_, _| Ok(Vec::new()),
         findings: |_, _| Ok(Vec::new()),
     },
@@ -193,12 +195,12 @@ fn names() -> String {
 /// Runs the experiments, prints what was found, draws the figures, and writes it all on one page.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let is_wanted = |experiment: &&Experiment| match args.only.as_slice() {
-        [] => experiment.engine == Engine::Sim || args.live,
+        [] => experiment.engine == EngineName::Sim || args.live,
         only => only.iter().any(|name| name == experiment.name),
     };
     let wanted: Vec<&Experiment> = EXPERIMENTS.iter().filter(is_wanted).collect();
     ensure!(!wanted.is_empty(), "there is no such study; there are {}", names());
-    if wanted.iter().any(|experiment| experiment.engine == Engine::Live) {
+    if wanted.iter().any(|experiment| experiment.engine == EngineName::Live) {
         // First of all, while the process has a single thread: the kernel asks for that.
         Privilege::obtain()?;
     }
@@ -246,10 +248,11 @@ fn one(experiment: &Experiment, args: &Args) -> anyhow::Result<Done> {
     let runs = runs_of(&study);
     let progress = ProgressBar::new(runs.len() as u64);
     // what runs between kernels is simulated too, to stand beside it
-    let mut records = run_all(&study, &runs, None, |_, _| progress.inc(1))?;
-    if experiment.engine == Engine::Live {
+    let mut records = run_all(&Simulator::default(), &study, &runs, None, |_, _| progress.inc(1))?;
+    if experiment.engine == EngineName::Live {
         progress.reset();
-        records.extend(live::run_all(&study, &runs, args.jobs.into(), &args.bounds, |_| progress.inc(1))?);
+        let live = Live { bounds: args.bounds.clone(), jobs: args.jobs.into() };
+        records.extend(run_all(&live, &study, &runs, None, |_, _| progress.inc(1))?);
     }
     progress.finish_and_clear();
     print!("{}", manners::table(&records).render(Terminal::stdout()));
@@ -275,13 +278,13 @@ fn one(experiment: &Experiment, args: &Args) -> anyhow::Result<Done> {
 
 /// What was found by the experiment's own engine; beside what is live, what the simulator says.
 fn stated(experiment: &Experiment, study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Stated>> {
-    let of = |engine: Engine| -> anyhow::Result<Vec<Stated>> {
+    let of = |engine: EngineName| -> anyhow::Result<Vec<Stated>> {
         let own: Vec<RunRecord> = records.iter().filter(|record| record.engine == engine).cloned().collect();
         Ok((experiment.findings)(study, &own)?.into_iter().map(Stated::from).collect())
     };
     let mut found = of(experiment.engine)?;
-    if experiment.engine == Engine::Live {
-        let simulated = of(Engine::Sim)?;
+    if experiment.engine == EngineName::Live {
+        let simulated = of(EngineName::Sim)?;
         for stated in &mut found {
             let Some(same) = simulated.iter().find(|same| same.what == stated.what) else { continue };
             let separator = if stated.remark.is_empty() { "" } else { "; " };

@@ -2,10 +2,11 @@
 mod stated;
 
 use super::Experiment;
+use shorthaul_observe::RunRecord;
+use shorthaul_observe::Summary;
 use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Panel, Point, Series};
-use shorthaul_scenario::{Metric, Series as Measured, Summary};
-use shorthaul_sim::RunRecord;
+use shorthaul_scenario::{Metric, Series as Measured};
 use std::collections::BTreeMap;
 
 /// A packet of the paper, in bytes.

@@ -189,9 +189,11 @@ fn what_cannot_run_live_is_said_with_its_reasons() {
     let done = run(&file, &["--engine", "sim,live", "--repeats", "3"]);
     let (stdout, stderr) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert_eq!(done.status.code(), Some(1), "{stdout}\n{stderr}");
-    for words in
-        ["cannot run live", "host `server`: there is no `tahoe`", "its MTU of 1000 bytes is below the 1280"]
-    {
+    for words in [
+        "live cannot run this",
+        "host `server`: there is no `tahoe`",
+        "its MTU of 1000 bytes is below the 1280",
+    ] {
         assert_eq!(stderr.matches(words).count(), 1, "{words}: {stderr}");
     }
     assert!(

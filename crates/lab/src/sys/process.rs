@@ -123,3 +123,24 @@ pub fn leave_interrupts_to_children() -> io::Result<()> {
     }
     Ok(())
 }
+
+/// What can be said to a process group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// Please end.
+    Terminate,
+    /// End at once.
+    Kill,
+}
+
+/// Sends a signal to the process group that a child of this process leads. That it has ended is no harm.
+pub(crate) fn signal_group(leader: u32, signal: Signal) {
+    let signal = match signal {
+        Signal::Terminate => libc::SIGTERM,
+        Signal::Kill => libc::SIGKILL,
+    };
+    if let Ok(leader) = libc::pid_t::try_from(leader) {
+        // SAFETY: kill takes numbers.
+        unsafe { libc::kill(-leader, signal) };
+    }
+}

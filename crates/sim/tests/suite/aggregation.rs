@@ -1,6 +1,7 @@
 //! What the connections of one mobile host get that share a window which finds its own size.
+use shorthaul_observe::Outcome;
 use shorthaul_scenario::Study;
-use shorthaul_sim::{Outcome, Recording, simulate};
+use shorthaul_sim::{Recording, simulate};
 
 fn run(text: &str) -> Outcome {
     let study = Study::from_toml("test.toml", text).unwrap_or_else(|error| panic!("{error}"));

@@ -1,6 +1,7 @@
 //! Probing devices in whole networks: after outages, against errors in phases, and through a gateway.
+use shorthaul_observe::Outcome;
 use shorthaul_scenario::{Metric, Point, Series, Study};
-use shorthaul_sim::{Outcome, Recording, simulate};
+use shorthaul_sim::{Recording, simulate};
 
 const OUTAGE: &str = include_str!("../../../../papers/probing/outage.toml");
 const TABLES: &str = include_str!("../../../../papers/probing/tables.toml");

@@ -1,6 +1,7 @@
 //! The figures of the proxy transport service: their shapes, from the scenario files in `papers/pts`.
+use shorthaul_observe::{Outcome, RunRecord, run_all, runs_of};
 use shorthaul_scenario::{Metric, Series, Study};
-use shorthaul_sim::{Outcome, Recording, RunRecord, run_all, runs_of, simulate};
+use shorthaul_sim::{Recording, Simulator, simulate};
 use std::path::Path;
 
 fn study(name: &str) -> Study {
@@ -12,8 +13,8 @@ fn study(name: &str) -> Study {
 /// The goodput at every point, in bit/s, with what varies there.
 fn goodputs(name: &str) -> Vec<(String, f64)> {
     let study = study(name);
-    let records =
-        run_all(&study, &runs_of(&study), None, |_, _| ()).unwrap_or_else(|error| panic!("{error}"));
+    let records = run_all(&Simulator::default(), &study, &runs_of(&study), None, |_, _| ())
+        .unwrap_or_else(|error| panic!("{error}"));
     let label = |record: &RunRecord| match (&record.case, record.values.first()) {
         (Some(case), None) => case.clone(),
         (Some(case), Some((_, value))) => format!("{case} {value}"),

@@ -1,6 +1,7 @@
 //! Whole runs: what applications get, and what must hold whatever they do.
+use shorthaul_observe::Outcome;
 use shorthaul_scenario::{Metric, Series, Study};
-use shorthaul_sim::{Outcome, Recording, simulate};
+use shorthaul_sim::{Recording, simulate};
 use shorthaul_tcp::Profile;
 use std::sync::{Arc, Mutex};
 

@@ -1,10 +1,10 @@
 //! The paper's figures, drawn from our runs.
 use super::Runs;
 use super::measures::*;
+use shorthaul_observe::RunRecord;
 use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Figure, Hue, Mark, Panel, Point, Series, Share};
 use shorthaul_scenario::Series as Measured;
-use shorthaul_sim::RunRecord;
 
 /// File names and figures of what was run.
 pub(super) fn all(runs: &Runs) -> Vec<(&'static str, Figure)> {

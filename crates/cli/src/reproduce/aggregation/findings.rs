@@ -1,8 +1,8 @@
 //! What the paper states, beside ours.
 use super::Runs;
 use super::measures::*;
+use shorthaul_observe::RunRecord;
 use shorthaul_report::{Stated, Unit};
-use shorthaul_sim::RunRecord;
 
 /// All that was run has something to say about.
 pub(super) fn all(runs: &Runs) -> Vec<Stated> {

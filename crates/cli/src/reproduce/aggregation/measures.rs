@@ -1,6 +1,7 @@
 //! Numbers out of runs.
-use shorthaul_scenario::{Engine, Metric, Series};
-use shorthaul_sim::{FlowOutcome, Outcome, RunRecord};
+use shorthaul_observe::EngineName;
+use shorthaul_observe::{FlowOutcome, Outcome, RunRecord};
+use shorthaul_scenario::{Metric, Series};
 
 /// Who sends over the wireless link where the gateway splits.
 const PROXY: &str = "@proxy";
@@ -88,7 +89,7 @@ pub fn wireless(record: &RunRecord, outcome: &Outcome, flow: &str) -> Option<Str
         return Some(split);
     }
     let is_direct = record.case.as_deref().is_none_or(|case| case.starts_with("direct"));
-    (record.engine != Engine::Live || is_direct).then(|| flow.to_owned())
+    (record.engine != EngineName::Live || is_direct).then(|| flow.to_owned())
 }
 
 /// The mean delay of the busiest queue, in seconds.

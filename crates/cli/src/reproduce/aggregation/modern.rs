@@ -1,16 +1,19 @@
 //! Links of today: what of a link was used, how long packets waited in its queue, how fast pages came beside a bulk
 //! transfer, and how two flows of different age and round-trip time shared.
-use super::kept::Live;
+use super::Kept;
 use super::measures::*;
 use anyhow::{Context as _, ensure};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use shorthaul_link::{Direction, Rate, Trace};
+use shorthaul_live::Live;
+use shorthaul_observe::EngineName;
+use shorthaul_observe::{RunRecord, run_all, runs_of};
 use shorthaul_proxy::AggregateConfig;
 use shorthaul_report::plot::{Axis, Figure, Hue, Mark, Marker, Panel, Point, Series};
 use shorthaul_report::{Column, Table, Unit};
-use shorthaul_scenario::{Engine, Series as Measured, Study};
-use shorthaul_sim::{RunRecord, run_all, runs_of};
+use shorthaul_scenario::{Series as Measured, Study};
+use shorthaul_sim::Simulator;
 use shorthaul_types::Seed;
 use std::path::{Path, PathBuf};
 
@@ -139,22 +142,22 @@ impl Link {
     }
 
     /// Runs it in the simulator, or live: one run after the other, one seed, in real time.
-    pub fn run(self, engine: Engine, repeats: Option<u32>, live: &Live<'_>) -> anyhow::Result<Run> {
+    pub fn run(self, engine: EngineName, repeats: Option<u32>, live: &Kept) -> anyhow::Result<Run> {
         let Link { name, mut study } = self;
         let seed = study.seeds().next().unwrap_or(1);
-        if let Some(repeats) = repeats.or((engine == Engine::Live).then_some(1)) {
+        if let Some(repeats) = repeats.or((engine == EngineName::Live).then_some(1)) {
             study = study.with_seeds(seed, repeats);
         }
-        let engine_name = if engine == Engine::Live { "live" } else { "sim" };
+        let engine_name = if engine == EngineName::Live { "live" } else { "sim" };
         println!("{name}, {engine_name}: {}", study.about());
         let runs = runs_of(&study);
         let progress = ProgressBar::new(runs.len() as u64); // on a terminal only: it draws to standard error
         let records = match engine {
-            Engine::Live => {
-                let live = Live { jobs: 1, ..live.clone() };
-                live.run_all(&name, &study, &runs, || progress.inc(1))?
+            EngineName::Live => {
+                let one_by_one = Live { jobs: 1, ..live.live.clone() };
+                run_all(&one_by_one, &study, &runs, live.store.as_ref(), |_, _| progress.inc(1))?
             }
-            _ => run_all(&study, &runs, None, |_, _| progress.inc(1))?,
+            _ => run_all(&Simulator::default(), &study, &runs, None, |_, _| progress.inc(1))?,
         };
         progress.finish_and_clear();
         let mut rows = Vec::new();

@@ -1,5 +1,5 @@
-use crate::chain::{Chain, Ends};
 use serde::Serialize;
+use shorthaul_planner::chain::{Chain, Ends};
 use shorthaul_planner::{Leg, Limit, Path, Relay, Transfer, model};
 use shorthaul_types::{BitRate, Bytes};
 use std::time::Duration;

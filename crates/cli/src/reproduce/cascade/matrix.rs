@@ -1,10 +1,11 @@
 use super::cell::Cell;
-use crate::chain::{Ends, seconds};
-use crate::ledger::Ledger;
 use serde::Serialize;
+use shorthaul_observe::Ledger;
+use shorthaul_observe::Summary;
+use shorthaul_planner::chain::Ends;
 use shorthaul_planner::{kalim, model};
 use shorthaul_report::{Csv, Field, Manifest};
-use shorthaul_scenario::Summary;
+use shorthaul_sim::slowest_transfer;
 use std::collections::BTreeMap;
 
 /// The first seed of each cell. All cells have the same, so that long-haul and relayed runs meet the same faults.
@@ -56,12 +57,12 @@ impl Measured {
 
 impl Matrix {
     /// Simulates and forecasts `cells`.
-    pub fn run(cells: Vec<Cell>, ends: Ends, repeats: u64, ledger: &mut Ledger) -> anyhow::Result<Matrix> {
+    pub fn run(cells: Vec<Cell>, ends: Ends, repeats: u64, ledger: &Ledger) -> anyhow::Result<Matrix> {
         let jobs = cells.iter().flat_map(|cell| {
             let scenario = cell.chain(ends).scenario();
             (SEED..SEED + repeats).map(move |seed| (scenario.clone(), seed))
         });
-        ledger.fill(jobs.collect::<Vec<_>>(), seconds)?;
+        ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer)?;
         let model = model::by_name(ends.model)?;
         let measured = |cell: Cell| -> anyhow::Result<(Cell, Measured)> {
             let (size, steady) = cell.size();

@@ -1,10 +1,11 @@
 use super::cell::{Cell, with_queue};
 use super::matrix::SEED;
-use crate::chain::{Chain, Ends, seconds};
-use crate::ledger::Ledger;
 use serde::Serialize;
+use shorthaul_observe::Ledger;
+use shorthaul_observe::Summary;
+use shorthaul_planner::chain::{Chain, Ends};
 use shorthaul_planner::{Forwarding, Leg, Path, Relay, SetUp, Transfer, model};
-use shorthaul_scenario::Summary;
+use shorthaul_sim::slowest_transfer;
 use shorthaul_types::{BitRate, Bytes};
 use std::time::Duration;
 
@@ -69,13 +70,13 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
 }
 
 /// Simulates and forecasts them.
-pub(super) fn run(ends: Ends, repeats: u64, ledger: &mut Ledger) -> anyhow::Result<Vec<Variant>> {
+pub(super) fn run(ends: Ends, repeats: u64, ledger: &Ledger) -> anyhow::Result<Vec<Variant>> {
     let chains = chains(ends);
     let jobs = chains.iter().flat_map(|(_, chain, _)| {
         let scenario = chain.scenario();
         (SEED..SEED + repeats).map(move |seed| (scenario.clone(), seed))
     });
-    ledger.fill(jobs.collect::<Vec<_>>(), seconds)?;
+    ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer)?;
     let model = model::by_name(ends.model)?;
     let variant = |(name, chain, paper): (&'static str, Chain, Option<f64>)| -> anyhow::Result<Variant> {
         let bits = chain.transfer.size.0 as f64 * 8.0;

@@ -1,9 +1,9 @@
 //! Figures 2 to 7, 9, 10 and 12 to 25: time and overhead against the error rate.
 use super::measured::{Measured, Tables};
 use super::paper::{Cell, PROTOCOLS, RATES, Stated};
+use shorthaul_observe::Summary;
 use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Panel, Point, Series};
-use shorthaul_scenario::Summary;
 
 const CAPTION: &str =
     "Dots and solid lines: simulation, mean and 95 % confidence. Dashed: the paper's tables.";

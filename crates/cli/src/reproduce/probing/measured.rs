@@ -1,9 +1,10 @@
 //! The simulated tables.
 use super::paper::{Cell, PROTOCOLS, Stated};
 use anyhow::{Context as _, bail};
+use shorthaul_observe::RunRecord;
+use shorthaul_observe::Summary;
 use shorthaul_report::{Csv, Field, Manifest, ReportError};
-use shorthaul_scenario::{Metric, Summary};
-use shorthaul_sim::RunRecord;
+use shorthaul_scenario::Metric;
 use std::collections::BTreeMap;
 
 /// What came of a cell.

@@ -1,9 +1,10 @@
 //! The figures.
 use super::bound::{self, Packets};
+use shorthaul_observe::RunRecord;
+use shorthaul_observe::{EngineName, Summary};
 use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Panel, Point, Series};
-use shorthaul_scenario::{Engine, Metric, Series as Measured, Study, Summary};
-use shorthaul_sim::RunRecord;
+use shorthaul_scenario::{Metric, Series as Measured, Study};
 use shorthaul_types::Bytes;
 use std::collections::BTreeMap;
 
@@ -36,7 +37,8 @@ pub(super) fn fig3(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<(
 /// The same between kernels, and what the simulator makes of the same file.
 pub(super) fn fig3_live(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<(String, Figure)>> {
     let mut figures = Vec::new();
-    for (engine, name) in [(Engine::Live, "figure-3-live"), (Engine::Sim, "figure-3-live-simulated")] {
+    for (engine, name) in [(EngineName::Live, "figure-3-live"), (EngineName::Sim, "figure-3-live-simulated")]
+    {
         let own: Vec<RunRecord> = records.iter().filter(|record| record.engine == engine).cloned().collect();
         for (cases, suffix) in
             [(["reno-with", "reno-without"], ""), (["cubic-with", "cubic-without"], "-cubic")]
@@ -219,7 +221,7 @@ pub(super) fn by_policy(name: &str, title: &str, records: &[RunRecord]) -> Vec<(
 /// What each flow got, by policy; a panel for each engine.
 pub(super) fn shares(name: &str, records: &[RunRecord]) -> Vec<(String, Figure)> {
     let mut figure = Figure::new("How four flows share 2 Mbit/s").columns(2);
-    for (engine, title) in [(Engine::Sim, "simulated"), (Engine::Live, "between kernels")] {
+    for (engine, title) in [(EngineName::Sim, "simulated"), (EngineName::Live, "between kernels")] {
         let own: Vec<&RunRecord> = records.iter().filter(|record| record.engine == engine).collect();
         if !own.is_empty() {
             figure = figure.panel(each_flow(title, "wired round trip of the flow", &ROUND_TRIPS, &own));

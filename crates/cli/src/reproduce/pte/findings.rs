@@ -1,10 +1,11 @@
 //! What the paper states and the comparison asks, beside what was measured; and what follows for practice.
 use super::bound::{self, Packets};
-use crate::results::format_metric;
+use shorthaul_observe::RunRecord;
+use shorthaul_observe::Summary;
+use shorthaul_observe::results::format_metric;
 use shorthaul_proxy::AckRule;
 use shorthaul_report::{Column, Stated, Table, Unit};
-use shorthaul_scenario::{Metric, Role, Study, Summary};
-use shorthaul_sim::RunRecord;
+use shorthaul_scenario::{Metric, Role, Study};
 use shorthaul_types::Bytes;
 
 /// One line of the table of stated numbers.

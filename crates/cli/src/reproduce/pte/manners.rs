@@ -1,9 +1,10 @@
 //! How every case of a study fared, and what it cost its senders: one line each.
 use super::figures::in_words;
-use crate::results::format_metric;
+use shorthaul_observe::RunRecord;
+use shorthaul_observe::results::format_metric;
+use shorthaul_observe::{EngineName, Summary};
 use shorthaul_report::{Column, Table};
-use shorthaul_scenario::{Engine, Metric, Summary};
-use shorthaul_sim::RunRecord;
+use shorthaul_scenario::Metric;
 
 /// What is shown of each case, with the words for it; only what the study has measured.
 const SHOWN: [(Metric, &str); 11] = [
@@ -21,7 +22,7 @@ const SHOWN: [(Metric, &str); 11] = [
 ];
 
 /// What tells a line of the table from the others.
-type Cell<'a> = (Engine, &'a str, &'a [(String, String)]);
+type Cell<'a> = (EngineName, &'a str, &'a [(String, String)]);
 
 fn cell(record: &RunRecord) -> Cell<'_> {
     (record.engine, record.case.as_deref().unwrap_or_default(), &record.values)

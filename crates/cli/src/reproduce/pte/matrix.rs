@@ -1,9 +1,9 @@
 //! The comparison as a whole: what each policy comes to over all its cells, beside a plain split in the same cell.
 use super::figures::POLICIES;
+use shorthaul_observe::{Outcome, RunRecord};
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series};
 use shorthaul_report::{Column, Table, Unit};
 use shorthaul_scenario::{Metric, Study};
-use shorthaul_sim::{Outcome, RunRecord};
 use std::time::Duration;
 
 /// One of the studies that the comparison consists of.

@@ -2,10 +2,10 @@
 use super::{
     LARGE_WINDOW, PACKET, SMALL_WINDOW, goodputs, number_of, packets, place, service_time_of, value,
 };
+use shorthaul_observe::RunRecord;
 use shorthaul_report::plot::Point;
 use shorthaul_report::{Stated, Unit};
 use shorthaul_scenario::Series;
-use shorthaul_sim::RunRecord;
 
 fn stated(what: &str, paper: &str, ours: String) -> Stated {
     Stated { what: what.to_owned(), paper: paper.to_owned(), ours, remark: String::new() }

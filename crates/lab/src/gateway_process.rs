@@ -1,0 +1,97 @@
+//! `shorthaul gateway` as a program of its own, in a host of a lab.
+use crate::child::{Child, ChildError, Ready};
+use crate::host::Host;
+use shorthaul_dataplane::{BandwidthReport, Config, control_path};
+use shorthaul_types::BitRate;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A running `shorthaul gateway`; ends when dropped.
+#[derive(Debug)]
+pub struct GatewayProcess {
+    child: Child,
+    /// For its control socket and journal; of its own, as several run at once.
+    directory: PathBuf,
+    name: String,
+}
+
+/// Numbers the gateways of this process.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl GatewayProcess {
+    /// Starts this same program as a gateway in `host`, with this configuration but for its run directory,
+    /// and waits until it intercepts.
+    ///
+    /// # Errors
+    /// If its configuration cannot be written, or it does not start.
+    pub fn start(host: &Host, config: Config) -> Result<GatewayProcess, ChildError> {
+        let failed = |source| ChildError::Start { name: "the gateway".into(), source };
+        let program = std::env::current_exe().map_err(failed)?;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory =
+            std::env::temp_dir().join(format!("shorthaul-gateway-{}-{number}", std::process::id()));
+        let file = directory.join("gateway.toml");
+        let config = Config { run_dir: directory.clone(), ..config };
+        std::fs::create_dir_all(&directory)
+            .and_then(|()| std::fs::write(&file, toml::to_string(&config).map_err(std::io::Error::other)?))
+            .map_err(failed)?;
+        let mut command = Command::new(program);
+        command.arg("gateway").arg("--config").arg(&file);
+        let started = Child::start("the gateway", host, &mut command, Ready::Says("ready".into()));
+        match started {
+            Ok(child) => Ok(GatewayProcess { child, directory, name: config.name.to_string() }),
+            Err(error) => {
+                let _ = std::fs::remove_dir_all(directory);
+                Err(error)
+            }
+        }
+    }
+
+    /// How long its threads have stood waiting for a processor, the one that waited longest.
+    pub fn waited(&self) -> Duration {
+        self.child.waited()
+    }
+
+    /// Payload that it holds at this moment, by its own account.
+    pub fn held(&self) -> Option<u64> {
+        let flows: serde_json::Value = serde_json::from_str(&self.ask("flows-json")?).ok()?;
+        let legs = flows
+            .as_array()?
+            .iter()
+            .flat_map(|flow| [&flow["to_server"]["held"], &flow["to_client"]["held"]]);
+        Some(legs.filter_map(serde_json::Value::as_u64).sum())
+    }
+
+    /// Tells it what the edge carries, as a radio controller does.
+    pub fn tell_bandwidth(&self, cell: Option<&str>, bandwidth: BitRate) {
+        let report = BandwidthReport { cell: cell.map(str::to_owned), bandwidth };
+        self.ask(&format!("bandwidth {report}"));
+    }
+
+    fn ask(&self, request: &str) -> Option<String> {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let mut socket = UnixStream::connect(control_path(&self.directory, &self.name)).ok()?;
+        socket.set_read_timeout(Some(PATIENCE)).ok()?;
+        socket.write_all(request.as_bytes()).ok()?;
+        let mut text = String::new();
+        socket.read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.is_running()
+    }
+}
+
+impl Drop for GatewayProcess {
+    fn drop(&mut self) {
+        // Its device and rules are in the lab's namespaces and vanish with them.
+        self.child.kill();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}

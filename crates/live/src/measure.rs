@@ -1,0 +1,381 @@
+//! From what was seen in a live run to the outcome that every engine has.
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use shorthaul_lab::workload::{TcpSample, TransferReport};
+use shorthaul_lab::{DirectionReport, LinkReport, Look, TcpCounters};
+use shorthaul_link::{Direction, Rate};
+use shorthaul_observe::{Fidelity, FlowOutcome, LinkOutcome, Outcome, Summary, TimeSeries, fairness};
+use shorthaul_scenario::{Flow, Metric, NodeIndex, Role, Scenario, Series, Workload};
+use shorthaul_types::Seed;
+
+use crate::flow::{Flown, interval};
+
+/// Everything that was seen of a run.
+pub struct Run<'a> {
+    pub scenario: &'a Scenario,
+    pub seed: u64,
+    /// In the scenario's order.
+    pub flows: Vec<Flown>,
+    /// The links before the first flow, while they went on, and after the last.
+    pub before: Look,
+    pub looks: Vec<Look>,
+    /// What the gateways held: seconds and bytes.
+    pub held: Vec<(f64, u64)>,
+    pub after: Look,
+    /// What the kernels of the hosts that give data counted before and after.
+    pub counted: Vec<[TcpCounters; 2]>,
+    /// When the last flow had ended, in seconds.
+    pub ended_at: f64,
+    /// The busy share of the processors.
+    pub busy: f64,
+    /// How long the gateways stood waiting for a processor.
+    pub gateways_waited: Duration,
+}
+
+/// One direction of a link, before and after.
+struct Way {
+    name: String,
+    from: NodeIndex,
+    link: usize,
+    direction: Direction,
+    before: DirectionReport,
+    after: DirectionReport,
+}
+
+fn direction_of(report: &LinkReport, direction: Direction) -> &DirectionReport {
+    match direction {
+        Direction::Up => &report.up,
+        Direction::Down => &report.down,
+    }
+}
+
+impl Run<'_> {
+    pub fn outcome(&self) -> Outcome {
+        let ways = self.ways();
+        let flows: Vec<FlowOutcome> =
+            self.scenario.flows.iter().zip(&self.flows).map(|(flow, flown)| self.flow(flow, flown)).collect();
+        Outcome {
+            seed: self.seed,
+            metrics: self.metrics(&ways, &flows),
+            flows,
+            links: ways.iter().map(Way::outcome).collect(),
+            series: self.series(&ways),
+            ended_at: self.ended_at,
+            events: 0,
+            trace_hash: 0,
+            problems: self.problems(),
+            fidelity: Some(self.fidelity(&ways)),
+        }
+    }
+
+    fn ways(&self) -> Vec<Way> {
+        let mut ways = Vec::new();
+        for (index, link) in self.scenario.links.iter().enumerate() {
+            for direction in [Direction::Up, Direction::Down] {
+                let [first, second] = link.between;
+                let (from, to) = if direction == Direction::Up { (first, second) } else { (second, first) };
+                let name = |NodeIndex(index): NodeIndex| self.scenario.nodes[index].name.as_str();
+                ways.push(Way {
+                    name: format!("{}>{}", name(from), name(to)),
+                    from,
+                    link: index,
+                    direction,
+                    before: *direction_of(&self.before.links[index], direction),
+                    after: *direction_of(&self.after.links[index], direction),
+                });
+            }
+        }
+        ways
+    }
+
+    fn warm_up(&self) -> f64 {
+        self.scenario.warm_up.as_secs_f64()
+    }
+
+    fn flow(&self, flow: &Flow, flown: &Flown) -> FlowOutcome {
+        let interval = interval(self.scenario);
+        let (mut delivered, mut measured) = (0, 0);
+        for (begun, report) in &flown.transfers {
+            delivered += report.received.0;
+            for (slot, bytes) in report.arrivals.iter().enumerate() {
+                let arrived = *begun + interval * (slot as u32 + 1);
+                if arrived > self.scenario.warm_up {
+                    measured += bytes.0;
+                }
+            }
+        }
+        let begun = flown.transfers.first().map_or(self.ended_at, |(begun, _)| begun.as_secs_f64());
+        let ended = flown.transfers.last().filter(|_| flown.ended);
+        let until = ended.map_or(self.ended_at, |(begun, report)| (*begun + report.completed).as_secs_f64());
+        let time = until - begun.max(self.warm_up());
+        let cut_short = usize::from(!flown.ended && flown.failure.is_none());
+        let complete = flown.transfers.len().saturating_sub(cut_short);
+        FlowOutcome {
+            name: flow.name.clone(),
+            delivered,
+            goodput: if time > 0.0 { measured as f64 * 8.0 / time } else { 0.0 },
+            transfers: match flow.workload {
+                Workload::Requests { .. } => {
+                    flown.transfers.iter().flat_map(|(_, report)| responses(report)).collect()
+                }
+                _ => flown.transfers[..complete].iter().map(|(_, r)| r.completed.as_secs_f64()).collect(),
+            },
+            set_ups: flown
+                .transfers
+                .iter()
+                .map(|(_, report)| report.accepted.max(report.connected).as_secs_f64())
+                .collect(),
+            ended: flown.ended,
+        }
+    }
+
+    /// What the gateways held after the warm-up, in bytes.
+    fn held(&self) -> impl Iterator<Item = f64> + '_ {
+        self.held.iter().filter(|(at, _)| *at >= self.warm_up()).map(|(_, bytes)| *bytes as f64)
+    }
+
+    /// All samples of all senders after the warm-up.
+    fn samples(&self) -> impl Iterator<Item = &TcpSample> {
+        let transfers = self.flows.iter().flat_map(|flown| &flown.transfers);
+        transfers.flat_map(|(begun, report)| {
+            report.samples.iter().filter(|sample| *begun + sample.at >= self.scenario.warm_up)
+        })
+    }
+
+    /// What the kernels of the hosts that give data counted under these names.
+    fn counted(&self, names: &[&str]) -> Option<f64> {
+        let grown = |[before, after]: &[TcpCounters; 2]| -> Option<u64> {
+            names.iter().map(|name| after.grown(before, name)).sum()
+        };
+        self.counted.iter().map(grown).sum::<Option<u64>>().map(|sum| sum as f64)
+    }
+
+    fn metrics(&self, ways: &[Way], flows: &[FlowOutcome]) -> BTreeMap<Metric, f64> {
+        let is_host = |node: NodeIndex| matches!(self.scenario.nodes[node.0].role, Role::Host(_));
+        let wire: u64 = ways.iter().filter(|way| is_host(way.from)).map(Way::offered_bytes).sum();
+        let delivered: u64 = flows.iter().map(|flow| flow.delivered).sum();
+        let last = || self.flows.iter().flat_map(Flown::last_samples);
+        let queue = |of: fn(&DirectionReport) -> f64| {
+            let means = ways.iter().filter_map(|way| {
+                let looks = self.looks.iter().filter(|look| look.seconds >= self.warm_up());
+                mean(looks.map(|look| of(direction_of(&look.links[way.link], way.direction))))
+            });
+            means.max_by(f64::total_cmp)
+        };
+        let value = |metric| -> Option<f64> {
+            match metric {
+                Metric::Goodput => Some(flows.iter().map(|flow| flow.goodput).sum()),
+                Metric::Completion => mean(flows.iter().flat_map(|flow| flow.transfers.iter().copied())),
+                Metric::SetUp => mean(flows.iter().flat_map(|flow| flow.set_ups.iter().copied())),
+                Metric::WireBytes => Some(wire as f64),
+                Metric::Overhead => {
+                    (delivered > 0).then(|| (wire as f64 - delivered as f64) / delivered as f64 * 100.0)
+                }
+                Metric::SenderOverhead => {
+                    let gives = |way: &&Way| self.scenario.flows.iter().any(|flow| flow.from == way.from);
+                    let tcp: u64 = ways.iter().filter(gives).map(Way::offered_tcp_bytes).sum();
+                    (delivered > 0).then(|| (tcp as f64 / delivered as f64 - 1.0) * 100.0)
+                }
+                Metric::Retransmitted => Some(last().map(|sample| sample.retransmitted.0 as f64).sum()),
+                Metric::Timeouts => last().map(|sample| sample.timeouts.map(f64::from)).sum(),
+                Metric::Rtt => mean(self.samples().map(|sample| sample.rtt.as_secs_f64())),
+                Metric::QueueLength => queue(|way| way.queue_packets as f64),
+                Metric::QueueDelay => queue(|way| way.queue_delay.as_secs_f64()),
+                Metric::Fairness => fairness(flows),
+                Metric::Utilization => self.utilization(ways),
+                Metric::Unfinished => Some(flows.iter().filter(|flow| !flow.ended).count() as f64),
+                Metric::WindowLimited => Some(last().map(|sample| sample.window_limited.as_secs_f64()).sum()),
+                Metric::SpuriousTimeouts => self.counted(&["TcpExt.TCPLossUndo"]),
+                Metric::Undone => self.counted(&[
+                    "TcpExt.TCPLossUndo",
+                    "TcpExt.TCPFullUndo",
+                    "TcpExt.TCPPartialUndo",
+                    "TcpExt.TCPDSACKUndo",
+                ]),
+                Metric::SmallestWindow => {
+                    let sending = self.samples().filter(|sample| sample.unacked > 0);
+                    sending.map(|sample| sample.window.0 as f64).reduce(f64::min)
+                }
+                Metric::Held => mean(self.held()),
+                Metric::HeldMost => self.held().reduce(f64::max),
+            }
+        };
+        let wanted = self.scenario.measure.metrics.iter();
+        wanted.filter_map(|&metric| Some((metric, value(metric)?))).collect()
+    }
+
+    fn utilization(&self, ways: &[Way]) -> Option<f64> {
+        let share = |way: &Way| {
+            let config = self.scenario.links[way.link].config(way.direction, Seed(self.seed));
+            let Rate::Fixed(rate) = config.rate else { return None };
+            let carried = way.after.link.delivered_bytes.0 - way.before.link.delivered_bytes.0;
+            Some(carried as f64 * 8.0 / (rate.bits_per_sec() as f64 * self.ended_at) * 100.0)
+        };
+        ways.iter().filter_map(share).max_by(f64::total_cmp)
+    }
+
+    fn series(&self, ways: &[Way]) -> Vec<TimeSeries> {
+        let mut all = Vec::new();
+        for &series in &self.scenario.measure.series {
+            let of_queue: Option<fn(&DirectionReport) -> f64> = match series {
+                Series::Queue => Some(|way| way.queue_packets as f64),
+                Series::QueueDelay => Some(|way| way.queue_delay.as_secs_f64()),
+                _ => None,
+            };
+            if let Some(of_queue) = of_queue {
+                for way in ways {
+                    let value = |look: &Look| of_queue(direction_of(&look.links[way.link], way.direction));
+                    let points = self.looks.iter().map(|look| (look.seconds, value(look))).collect();
+                    all.push(TimeSeries { series, subject: way.name.clone(), points });
+                }
+                continue;
+            }
+            if series == Series::Buffer && !self.held.is_empty() {
+                let points = self.held.iter().map(|(at, bytes)| (*at, *bytes as f64)).collect();
+                all.push(TimeSeries { series, subject: "gateways".into(), points });
+                continue;
+            }
+            for (flow, flown) in self.scenario.flows.iter().zip(&self.flows) {
+                let points = match series {
+                    Series::Delivered => self.delivered(flown),
+                    _ => sampled(series, flown),
+                };
+                if !points.is_empty() {
+                    all.push(TimeSeries { series, subject: flow.name.clone(), points });
+                }
+            }
+        }
+        all
+    }
+
+    fn delivered(&self, flown: &Flown) -> Vec<(f64, f64)> {
+        let interval = interval(self.scenario);
+        let mut sum = 0;
+        let mut points = Vec::new();
+        for (begun, report) in &flown.transfers {
+            for (slot, bytes) in report.arrivals.iter().enumerate() {
+                sum += bytes.0;
+                points.push(((*begun + interval * (slot as u32 + 1)).as_secs_f64(), sum as f64));
+            }
+        }
+        points
+    }
+
+    fn fidelity(&self, ways: &[Way]) -> Fidelity {
+        let missed = |look: &Look| look.links.iter().map(|link| link.missed).sum::<u64>();
+        let refused: u64 = ways.iter().map(|way| way.after.refused - way.before.refused).sum();
+        Fidelity {
+            late_p99: ways.iter().map(|way| way.after.lateness.p99.as_secs_f64()).fold(0.0, f64::max),
+            dropped: refused + missed(&self.after).saturating_sub(missed(&self.before)),
+            busy: self.busy,
+            starved: self.starved(),
+        }
+    }
+
+    /// The largest share of its time that a program of the run stood waiting for a processor.
+    fn starved(&self) -> f64 {
+        let transfers = self.flows.iter().flat_map(|flown| &flown.transfers).map(|(_, report)| {
+            report.waited.as_secs_f64() / report.completed.as_secs_f64().max(f64::MIN_POSITIVE)
+        });
+        transfers.fold(self.gateways_waited.as_secs_f64() / self.ended_at, f64::max)
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (flow, flown) in self.scenario.flows.iter().zip(&self.flows) {
+            problems.extend(flown.failure.as_ref().map(|why| format!("flow `{}` failed: {why}", flow.name)));
+            if let Some(expected) = self.first_leg(flow) {
+                // What a kernel measures on the first leg is nearer to that leg than to the whole way.
+                let min = flown.last_samples().map(|sample| sample.min_rtt).min();
+                if min.is_some_and(|min| min > expected) {
+                    problems.push(format!(
+                        "flow `{}`: the gateway passed the connection on without splitting it",
+                        flow.name
+                    ));
+                }
+            }
+        }
+        problems
+    }
+
+    /// Where a gateway stands in the way of a flow: the round trip that is half-way between that to the
+    /// gateway and that to the far end. `None` where there is no gateway, the two differ too little, or other
+    /// flows fill the queues, behind which a round trip to the gateway may look like one to the far end.
+    fn first_leg(&self, flow: &Flow) -> Option<Duration> {
+        if self.scenario.flows.len() > 1 {
+            return None;
+        }
+        let (mut here, mut leg, mut whole) = (flow.from, None, Duration::ZERO);
+        for (index, direction) in self.scenario.way(flow.from, flow.to)? {
+            if matches!(self.scenario.nodes[here.0].role, Role::Gateway(_)) {
+                leg = leg.or(Some(whole));
+            }
+            let link = &self.scenario.links[index];
+            whole += [Direction::Up, Direction::Down]
+                .map(|way| link.config(way, Seed(self.seed)).delay)
+                .iter()
+                .sum::<Duration>();
+            here = link.between[usize::from(direction == Direction::Up)];
+        }
+        let leg = leg?;
+        (whole - leg > Duration::from_millis(4)).then(|| (whole + leg) / 2)
+    }
+}
+
+impl Way {
+    fn offered_bytes(&self) -> u64 {
+        self.after.link.offered_bytes.0 - self.before.link.offered_bytes.0
+    }
+
+    /// Without the headers of IPv4, which the simulated and the live hosts speak.
+    fn offered_tcp_bytes(&self) -> u64 {
+        let packets = self.after.link.offered - self.before.link.offered;
+        self.offered_bytes().saturating_sub(20 * packets)
+    }
+
+    fn outcome(&self) -> LinkOutcome {
+        let (before, after) = (&self.before.link, &self.after.link);
+        LinkOutcome {
+            name: self.name.clone(),
+            offered: after.offered - before.offered,
+            delivered: after.delivered - before.delivered,
+            delivered_bytes: after.delivered_bytes.0 - before.delivered_bytes.0,
+            queue_full: after.dropped.queue_full - before.dropped.queue_full,
+            lost: after.dropped.loss - before.dropped.loss,
+            outage: after.dropped.outage - before.dropped.outage,
+            max_queue: after.max_queue as u64,
+        }
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    Summary::of(values).map(|summary| summary.mean)
+}
+
+/// A value of the sender's TCP over time.
+fn sampled(series: Series, flown: &Flown) -> Vec<(f64, f64)> {
+    let value = |sample: &TcpSample| {
+        let bytes = |segments: u32| f64::from(segments) * sample.mss.0 as f64;
+        match series {
+            Series::Cwnd => Some(bytes(sample.cwnd)),
+            // The kernel's way to say that there is none yet.
+            Series::Ssthresh => (sample.ssthresh < u32::MAX >> 1).then(|| bytes(sample.ssthresh)),
+            Series::Sequence => Some(sample.acked.0 as f64 + bytes(sample.unacked)),
+            Series::Rtt => (!sample.rtt.is_zero()).then_some(sample.rtt.as_secs_f64()),
+            Series::InFlight => Some(bytes(sample.unacked)),
+            Series::Delivered | Series::Queue | Series::QueueDelay | Series::Buffer => None,
+        }
+    };
+    let transfers = flown.transfers.iter();
+    let points = transfers.flat_map(|(begun, report)| {
+        let point = |sample: &TcpSample| Some(((*begun + sample.at).as_secs_f64(), value(sample)?));
+        report.samples.iter().filter_map(point)
+    });
+    points.collect()
+}
+
+/// How long each response of a connection took, from its request on.
+fn responses(report: &TransferReport) -> impl Iterator<Item = f64> {
+    report.responses.iter().map(|(asked, came)| (*came - *asked).as_secs_f64())
+}

@@ -1,0 +1,213 @@
+//! All the runs of a study by one engine, with results that are kept.
+use crate::{Engine, EngineName, Key, Outcome, Store};
+use serde::{Deserialize, Serialize};
+use shorthaul_scenario::{ScenarioError, Study};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+/// One run of a study: a point, by its place in [`Study::points`], and a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run {
+    /// The point.
+    pub point: usize,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// A run that was done, with its outcome or what went wrong. As JSON it is one line of a results file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// The name of the scenario.
+    pub scenario: String,
+    /// The place of the point among the study's, from 1, as `--point` takes it.
+    pub point: usize,
+    /// The listed case, where there is one.
+    pub case: Option<String>,
+    /// The swept values by path.
+    pub values: Vec<(String, String)>,
+    /// The seed.
+    pub seed: u64,
+    /// What ran it.
+    #[serde(default)]
+    pub engine: EngineName,
+    /// What it came to.
+    pub outcome: Option<Outcome>,
+    /// Why there is no outcome, or why it is not to be trusted.
+    pub failure: Option<String>,
+}
+
+/// Which part of the runs one of several machines does: part `number` (from 1) of `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    number: usize,
+    of: usize,
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    /// Reads `2/8`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts =
+            text.split_once('/').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+        match parts {
+            Some((number, of)) if (1..=of).contains(&number) => Ok(Shard { number, of }),
+            _ => Err(format!("`{text}` is no part of a whole: write 1/8 to 8/8 for eight machines")),
+        }
+    }
+}
+
+impl Shard {
+    /// The runs that are this part's: every `of`th.
+    pub fn choose(self, runs: Vec<Run>) -> Vec<Run> {
+        runs.into_iter().skip(self.number - 1).step_by(self.of).collect()
+    }
+}
+/// Every run of a study, in order: point by point, and for each the seeds.
+pub fn runs_of(study: &Study) -> Vec<Run> {
+    let points = 0..study.points().len();
+    points.flat_map(|point| study.seeds().map(move |seed| Run { point, seed })).collect()
+}
+
+impl RunRecord {
+    /// What came of a run of the study by an engine.
+    pub fn of(study: &Study, run: Run, engine: EngineName, result: Result<Outcome, String>) -> Self {
+        let (outcome, failure) = match result {
+            Ok(outcome) => {
+                let failure = (!outcome.problems.is_empty()).then(|| outcome.problems.join("; "));
+                (Some(outcome), failure)
+            }
+            Err(error) => (None, Some(error)),
+        };
+        let point = &study.points()[run.point];
+        RunRecord {
+            scenario: study.name().to_owned(),
+            point: run.point + 1,
+            case: point.case.clone(),
+            values: point.values.clone(),
+            seed: run.seed,
+            engine,
+            outcome,
+            failure,
+        }
+    }
+}
+
+/// Does the runs, as many at once as the engine says, and calls `done` after each with whether its outcome was
+/// known already. The records come in the order of `runs`.
+///
+/// # Errors
+/// If a point makes no sense; not for the study's own points.
+pub fn run_all(
+    engine: &dyn Engine,
+    study: &Study,
+    runs: &[Run],
+    store: Option<&Store>,
+    done: impl Fn(&RunRecord, bool) + Sync,
+) -> Result<Vec<RunRecord>, ScenarioError> {
+    in_parallel(engine.at_once(), runs, |run| {
+        let (record, was_known) = do_run(engine, study, *run, store)?;
+        done(&record, was_known);
+        Ok(record)
+    })
+}
+
+/// Calls `task` for each of `items` on so many threads, begun in their order; the results in their order, or the first
+/// failure, after which nothing more is begun.
+pub(crate) fn in_parallel<I: Sync, T: Send, E: Send>(
+    threads: usize,
+    items: &[I],
+    task: impl Fn(&I) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
+    let waiting = Mutex::new(items.iter().enumerate());
+    let results: Mutex<Vec<(usize, Result<T, E>)>> = Mutex::new(Vec::with_capacity(items.len()));
+    // A poisoned lock means that a task has panicked; the scope passes that on.
+    let next = || waiting.lock().ok().and_then(|mut items| items.next());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, items.len().max(1)) {
+            scope.spawn(|| {
+                while let Some((place, item)) = next() {
+                    let result = task(item);
+                    let failed = result.is_err();
+                    let Ok(mut results) = results.lock() else { return };
+                    results.push((place, result));
+                    drop(results);
+                    if failed && let Ok(mut items) = waiting.lock() {
+                        items.by_ref().for_each(drop);
+                    }
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    results.sort_by_key(|(place, _)| *place);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn do_run(
+    engine: &dyn Engine,
+    study: &Study,
+    run: Run,
+    store: Option<&Store>,
+) -> Result<(RunRecord, bool), ScenarioError> {
+    let point = &study.points()[run.point];
+    let name = engine.name();
+    let key = match store {
+        Some(_) => Some(Key::of([
+            name.name().as_bytes(),
+            engine.version().as_bytes(),
+            study.fingerprint(point)?.as_bytes(),
+            &run.seed.to_le_bytes(),
+        ])),
+        None => None,
+    };
+    if let Some(outcome) = store.zip(key.as_ref()).and_then(|(store, key)| store.get::<Outcome>(key)) {
+        return Ok((RunRecord::of(study, run, name, Ok(outcome)), true));
+    }
+    let scenario = study.scenario(point)?;
+    // A mistake in the program ends this run, not the others.
+    let result = catch_unwind(AssertUnwindSafe(|| engine.run(&scenario, run.seed, &|_| ())));
+    let result = match result {
+        Ok(Ok(outcome)) => Ok(outcome),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(panic) => Err(message_of(name, &*panic)),
+    };
+    if let (Ok(outcome), Some(store), Some(key)) = (&result, store, &key) {
+        store.put(key, outcome);
+    }
+    Ok((RunRecord::of(study, run, name, result), false))
+}
+
+fn message_of(engine: EngineName, panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    format!(
+        "the engine `{engine}` failed: {text}; this is a mistake in shorthaul, please report it with the scenario and the seed"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn results_come_in_the_order_of_the_items() {
+        let items: Vec<u64> = (0..50).collect();
+        let doubled = in_parallel(4, &items, |item| Ok::<_, ()>(item * 2)).unwrap();
+        assert_eq!(doubled, items.iter().map(|item| item * 2).collect::<Vec<_>>());
+        assert_eq!(in_parallel(4, &[], |item: &u64| Ok::<_, ()>(*item)), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn after_a_failure_nothing_more_is_begun() {
+        let begun = AtomicUsize::new(0);
+        let items: Vec<u64> = (0..50).collect();
+        let result = in_parallel(1, &items, |item| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            if *item == 3 { Err("three") } else { Ok(()) }
+        });
+        assert_eq!(result, Err("three"));
+        assert_eq!(begun.load(Ordering::Relaxed), 4);
+    }
+}

@@ -1,0 +1,26 @@
+//! What is seen when a scenario is run, whichever engine runs it.
+//!
+//! Reading order: [`Outcome`] (what came of one run), [`Engine`] (what runs), [`run_all`] (all the runs of a
+//! study) to [`RunRecord`]s, [`Store`] (what is done stays done), [`Summary`] (what several runs say),
+//! [`results`] (tables, files and pages of records), [`Finding`] (what a paper states, beside ours), [`Progress`].
+#![forbid(unsafe_code)]
+
+mod campaign;
+mod engine;
+mod finding;
+mod ledger;
+mod outcome;
+mod progress;
+pub mod results;
+mod store;
+mod summary;
+
+pub use campaign::{Run, RunRecord, Shard, run_all, runs_of};
+pub use engine::{Engine, EngineError, EngineName};
+pub use finding::{Finding, Verdict};
+pub use ledger::{Job, Ledger};
+pub use outcome::{Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries, fairness};
+pub use progress::{Progress, run_bar};
+pub use results::ResultsError;
+pub use store::{Key, Store, StoreError};
+pub use summary::Summary;

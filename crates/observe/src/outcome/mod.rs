@@ -1,0 +1,103 @@
+use serde::{Deserialize, Serialize};
+use shorthaul_scenario::{Metric, Series};
+use std::collections::BTreeMap;
+
+/// What came out of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// One number for every metric that could be measured; one that has no value (such as the completion
+    /// time of transfers of which none ended) is left out.
+    pub metrics: BTreeMap<Metric, f64>,
+    /// What each flow got.
+    pub flows: Vec<FlowOutcome>,
+    /// What each direction of each link did.
+    pub links: Vec<LinkOutcome>,
+    /// Values over time, as the scenario wants them.
+    pub series: Vec<TimeSeries>,
+    /// When the run ended, in seconds: when all flows had, or at the scenario's duration.
+    pub ended_at: f64,
+    /// How many events there were.
+    pub events: u64,
+    /// A hash over all events in order: equal for equal runs.
+    pub trace_hash: u64,
+    /// What must not happen and did, in sentences. A run with any is not to be trusted.
+    pub problems: Vec<String>,
+    /// How true a live run was to what it emulates; a simulation has nothing to say here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fidelity: Option<Fidelity>,
+}
+
+/// How true a live run was to what it emulates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fidelity {
+    /// 99 % of the packets were delivered at most this long after the time that the link model gave; in
+    /// seconds, of the direction of a link where it was worst.
+    pub late_p99: f64,
+    /// Packets that the emulator dropped without any link model's doing.
+    pub dropped: u64,
+    /// The busy share of all processors while the run lasted, 0 to 1, without what yields to the run.
+    pub busy: f64,
+    /// The largest share of its time, 0 to 1, that a program at an end of a flow, or a gateway, stood waiting
+    /// for a processor.
+    #[serde(default)]
+    pub starved: f64,
+}
+
+/// What a flow got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowOutcome {
+    /// Its name.
+    pub name: String,
+    /// Payload delivered to the application, in bytes.
+    pub delivered: u64,
+    /// Payload after the warm-up by the time that it had; bit/s.
+    pub goodput: f64,
+    /// How long each transfer took, in seconds.
+    pub transfers: Vec<f64>,
+    /// How long each connection took to be established end to end, in seconds.
+    pub set_ups: Vec<f64>,
+    /// Whether it ended within the run.
+    pub ended: bool,
+}
+
+/// What one direction of a link did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkOutcome {
+    /// `from>to`.
+    pub name: String,
+    /// Packets that came.
+    pub offered: u64,
+    /// Packets that it delivered.
+    pub delivered: u64,
+    /// Bytes of them.
+    pub delivered_bytes: u64,
+    /// Packets that found its queue full.
+    pub queue_full: u64,
+    /// Packets lost at random.
+    pub lost: u64,
+    /// Packets lost in outages.
+    pub outage: u64,
+    /// The most packets that its queue held.
+    pub max_queue: u64,
+}
+
+/// One value over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimeSeries {
+    /// What.
+    pub series: Series,
+    /// Of whom: a flow, `flow@relay`, or a link's direction.
+    pub subject: String,
+    /// Time in seconds, and the value.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Jain's fairness index: the square of the sum over the sum of the squares, by the number.
+pub fn fairness(flows: &[FlowOutcome]) -> Option<f64> {
+    let (sum, squares) = flows
+        .iter()
+        .fold((0.0, 0.0), |(sum, squares), flow| (sum + flow.goodput, squares + flow.goodput * flow.goodput));
+    (squares > 0.0).then(|| sum * sum / (flows.len() as f64 * squares))
+}

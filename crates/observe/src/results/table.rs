@@ -1,0 +1,83 @@
+//! The table for people: a row for every point, metric and engine.
+use crate::{EngineName, RunRecord, Summary};
+use shorthaul_report::{Cell, Column, Table, Tone, Unit};
+use shorthaul_scenario::Metric;
+
+use super::{by_point, engines, failures, format_metric, metrics, paths, short, summary};
+
+/// How many times the simulator's mean the live mean is; `None` where either is missing or zero.
+pub fn ratio(runs: &[&RunRecord], metric: Metric) -> Option<f64> {
+    let mean = |engine| summary(runs, engine, metric).map(|summary| summary.mean);
+    let (sim, live) = (mean(EngineName::Sim)?, mean(EngineName::Live)?);
+    (sim > 0.0 && live > 0.0).then(|| live / sim)
+}
+
+/// The table, with the engines below each other where there are several.
+pub fn table(records: &[RunRecord]) -> Table {
+    let (paths, engines) = (paths(records), engines(records));
+    let has_cases = records.iter().any(|record| record.case.is_some());
+    let several = engines.len() > 1;
+    let mut columns = Vec::new();
+    if has_cases {
+        columns.push(Column::left("case"));
+    }
+    let alike = |path: &str| paths.iter().filter(|other| short(other) == short(path)).count() > 1;
+    columns.extend(paths.iter().map(|path| Column::left(if alike(path) { path } else { short(path) })));
+    columns.push(Column::left("metric"));
+    if several {
+        columns.push(Column::left("engine"));
+    }
+    columns.extend(["mean", "± 95 %", "sd", "5 %", "median", "95 %", "runs"].map(Column::right));
+    if several {
+        columns.push(Column::right("live / sim"));
+    }
+    let mut table = Table::new(columns);
+    for ((_, case, values), runs) in by_point(records) {
+        let mut labels: Vec<Cell> = Vec::new();
+        if has_cases {
+            labels.push(case.unwrap_or_default().into());
+        }
+        labels.extend(values.into_iter().map(|(_, value)| Cell::from(value.trim_matches('"').to_owned())));
+        // The labels stand in the first row of a point, and the metric in the first of its rows.
+        let blank = vec![Cell::from(""); labels.len()];
+        let mut next_labels = || std::mem::replace(&mut labels, blank.clone());
+        for metric in metrics(records) {
+            let mut name = metric.name();
+            for &engine in &engines {
+                let Some(summary) = summary(&runs, engine, metric) else { continue };
+                let mut cells = next_labels();
+                cells.push(std::mem::take(&mut name).into());
+                if several {
+                    cells.push(engine.name().into());
+                }
+                cells.extend(numbers(&summary, metric));
+                if let (EngineName::Live, Some(ratio)) = (engine, ratio(&runs, metric)) {
+                    cells.push(Unit::Times.format(ratio).into());
+                }
+                table.row(cells);
+            }
+        }
+        for &engine in &engines {
+            let (failed, doubtful) = failures(runs.iter().copied().filter(|run| run.engine == engine));
+            for (count, what) in [(failed, "failed"), (doubtful, "not to be trusted")] {
+                if count > 0 {
+                    let mut cells = next_labels();
+                    cells.push(Cell::toned(format!("{count} runs {what}"), Tone::Bad));
+                    cells.push(Cell::toned(if several { engine.name() } else { "" }, Tone::Bad));
+                    table.row(cells);
+                }
+            }
+        }
+    }
+    table
+}
+
+fn numbers(summary: &Summary, metric: Metric) -> Vec<Cell> {
+    let show = |value: f64| format_metric(metric, value);
+    let mut cells = vec![Cell::toned(show(summary.mean), Tone::Strong)];
+    cells.push(summary.confidence().map_or_else(String::new, show).into());
+    cells.push(if summary.count() > 1 { show(summary.std_dev).into() } else { "".into() });
+    cells.extend([0.05, 0.5, 0.95].map(|share| Cell::toned(show(summary.percentile(share)), Tone::Quiet)));
+    cells.push(summary.count().to_string().into());
+    cells
+}
