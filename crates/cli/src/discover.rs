@@ -3,6 +3,7 @@
 //! Reading order: `show` (table, picture, JSON).
 mod show;
 
+use crate::ending::asked;
 use std::io::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -86,7 +87,8 @@ impl KeyArgs {
         match (&self.secret, &self.key) {
             (Some(file), _) | (None, Some(file)) => Ok(Keyring::read(file)?),
             (None, None) => {
-                bail!("name the network's secret with --secret FILE; `shorthaul secret` makes one")
+                Err(asked!("name the network's secret with --secret FILE; `shorthaul secret` makes one")
+                    .into())
             }
         }
     }
@@ -136,7 +138,7 @@ impl EtcdArgs {
                 let (name, password) = text
                     .trim_end()
                     .split_once(':')
-                    .with_context(|| format!("{}: write `user:password`", path.display()))?;
+                    .ok_or_else(|| asked!("{}: write `user:password`", path.display()))?;
                 Some((name.to_owned(), password.to_owned()))
             }
         };
@@ -172,7 +174,9 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.make_key {
         return make_key(path);
     }
-    let Some(text) = &args.target else { bail!("give a host, such as server.example:443") };
+    let Some(text) = &args.target else {
+        return Err(asked!("give a host, such as server.example:443").into());
+    };
     let target = resolve(text)?;
     let facts = Facts { loss: args.loss, rate: args.rate, window: args.window, model: args.model.clone() };
     let finder = Finder::new(FinderConfig {

@@ -23,10 +23,10 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub fn run(args: &Args) -> anyhow::Result<()> {
     let defaults = Config::default();
-    let name = args.name.unwrap_or(defaults.name);
-    let path = control_path(&args.run_dir.unwrap_or(defaults.run_dir), &name.to_string());
+    let name = args.name.clone().unwrap_or(defaults.name);
+    let path = control_path(args.run_dir.as_deref().unwrap_or(&defaults.run_dir), &name.to_string());
     let request = match (args.json, args.counters) {
         (true, true) => "counters-json",
         (true, false) => "flows-json",

@@ -2,7 +2,8 @@
 mod folder;
 mod run;
 
-use anyhow::{Context as _, bail, ensure};
+use crate::ending::asked;
+use anyhow::Context as _;
 use clap::Subcommand;
 use folder::Folder;
 use shorthaul_lab::accuracy::{self, Accuracy};
@@ -104,7 +105,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             print!("{}", table.render(Terminal::stdout()));
         }
         LabCommand::Accuracy { seconds } => {
-            ensure!((0.2..=60.0).contains(seconds), "--seconds {seconds}: give 0.2 to 60");
+            if !(0.2..=60.0).contains(seconds) {
+                return Err(asked!("--seconds {seconds}: give 0.2 to 60").into());
+            }
             Privilege::obtain()?;
             print_accuracy(&accuracy::measure(Duration::from_secs_f64(*seconds))?);
         }
@@ -127,12 +130,11 @@ fn in_host(place: &Place, mut command: Command) -> anyhow::Result<ExitStatus> {
     let hosts = || topology.hosts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     let wanted = std::iter::once(&place.host).chain(place.also.iter().step_by(2));
     for name in wanted {
-        ensure!(
-            topology.hosts.contains_key(name),
-            "there is no host `{name}` in {}; there are: {}",
-            place.topology,
-            hosts()
-        );
+        if !topology.hosts.contains_key(name) {
+            return Err(
+                asked!("there is no host `{name}` in {}; there are: {}", place.topology, hosts()).into()
+            );
+        }
     }
     // Before anything starts a thread.
     Privilege::obtain()?;
@@ -185,7 +187,7 @@ fn named_link<'a>(lab: &'a Lab, name: &str) -> anyhow::Result<(&'a LinkHandle, &
         }
     }
     let names: Vec<&str> = lab.links().iter().map(LinkHandle::name).collect();
-    bail!("there is no link `{name}`; there are: {}", names.join(", "))
+    Err(asked!("there is no link `{name}`; there are: {}", names.join(", ")).into())
 }
 
 /// Ends this process as a shell would report `status`.

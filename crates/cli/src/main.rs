@@ -1,23 +1,27 @@
 //! The `shorthaul` command: one binary, one subcommand a job.
+//!
+//! What a command does is in the crates below; here are its options, and how its results are printed. Reading order: this file,
+//! `groups` (the help), `console` (where results and progress go), `ending` (errors and exit status), then a file for each command.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use shorthaul_trials::Trials;
+use std::process::ExitCode;
 use tracing_subscriber::filter::LevelFilter;
 
-mod agreement;
-mod bench;
 mod cascade;
-mod conformance;
 mod connect;
-mod demo;
+mod console;
 mod discover;
-mod endpoint;
+mod ending;
 mod flows;
 mod gateway;
+mod groups;
 mod lab;
 mod measure;
 mod merge;
 mod node;
 mod plan;
+mod prove;
 mod proxy;
 mod replay;
 mod reproduce;
@@ -35,17 +39,12 @@ struct Cli {
     command: Command,
 }
 
-// One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand.
+// One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand, and a place in `groups`.
 #[derive(Subcommand)]
 enum Command {
-    Agreement(agreement::Args),
-    Bench(bench::Args),
     Cascade(cascade::Args),
-    Conformance(conformance::Args),
     Connect(connect::Args),
-    Demo(demo::Args),
     Discover(discover::Args),
-    Endpoint(endpoint::Args),
     Flows(flows::Args),
     Gateway(gateway::Args),
     Lab(lab::Args),
@@ -60,6 +59,34 @@ enum Command {
     Run(run::Args),
     Scenario(scenario::Args),
     Secret(secret::Args),
+    #[command(flatten)]
+    Trial(Trials),
+}
+
+impl Command {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Command::Cascade(args) => cascade::run(&args),
+            Command::Connect(args) => connect::run(&args),
+            Command::Discover(args) => discover::run(&args),
+            Command::Flows(args) => flows::run(&args),
+            Command::Gateway(args) => gateway::run(args),
+            Command::Lab(args) => lab::run(&args),
+            Command::Measure(args) => measure::run(&args),
+            Command::Merge(args) => merge::run(&args),
+            Command::Node(args) => node::run(&args),
+            Command::Plan(args) => plan::run(&args),
+            Command::Proxy(args) => proxy::run(&args),
+            Command::Replay(args) => replay::run(&args),
+            Command::Reproduce(args) => reproduce::run(&args),
+            Command::Respond(args) => respond::run(&args),
+            Command::Run(args) => return run::run(&args),
+            Command::Scenario(args) => scenario::run(&args),
+            Command::Secret(args) => secret::run(&args),
+            Command::Trial(trial) => return prove::run(&trial),
+        }?;
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// What happens beside a command's results goes to standard error: warnings, and with `SHORTHAUL_LOG=info`, or
@@ -75,30 +102,11 @@ fn tell_what_happens() {
         .init();
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     tell_what_happens();
-    match Cli::parse().command {
-        Command::Agreement(args) => agreement::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Cascade(args) => cascade::run(&args),
-        Command::Conformance(args) => conformance::run(&args),
-        Command::Connect(args) => connect::run(&args),
-        Command::Demo(args) => demo::run(&args),
-        Command::Discover(args) => discover::run(&args),
-        Command::Endpoint(args) => endpoint::run(&args),
-        Command::Flows(args) => flows::run(args),
-        Command::Gateway(args) => gateway::run(args),
-        Command::Lab(args) => lab::run(&args),
-        Command::Measure(args) => measure::run(&args),
-        Command::Merge(args) => merge::run(&args),
-        Command::Node(args) => node::run(&args),
-        Command::Plan(args) => plan::run(&args),
-        Command::Proxy(args) => proxy::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Reproduce(args) => reproduce::run(&args),
-        Command::Respond(args) => respond::run(&args),
-        Command::Run(args) => run::run(&args),
-        Command::Scenario(args) => scenario::run(&args),
-        Command::Secret(args) => secret::run(&args),
+    let parsed = groups::grouped(Cli::command()).try_get_matches();
+    match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli.command.run().unwrap_or_else(|error| ending::failed(&error)),
+        Err(error) => ending::refused(&error),
     }
 }

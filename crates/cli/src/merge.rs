@@ -1,5 +1,5 @@
 //! `shorthaul merge`: the parts of a study that several machines have run, put together.
-use anyhow::{Context as _, bail};
+use crate::ending::asked;
 use shorthaul_observe::results;
 use shorthaul_report::{Manifest, Terminal};
 use std::path::PathBuf;
@@ -22,9 +22,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let file = if part.is_dir() { part.join("runs.jsonl") } else { part.clone() };
         records.extend(results::read(&file)?);
     }
-    let first = records.first().context("the files hold no runs")?.scenario.clone();
+    let first = records.first().ok_or_else(|| asked!("the files hold no runs"))?.scenario.clone();
     if let Some(other) = records.iter().find(|record| record.scenario != first) {
-        bail!("these are runs of two scenarios, `{first}` and `{}`: merge each for itself", other.scenario);
+        let other = &other.scenario;
+        return Err(asked!(
+            "these are runs of two scenarios, `{first}` and `{other}`: merge each for itself"
+        )
+        .into());
     }
     records.sort_by_key(|record| (record.point, record.engine, record.seed));
     let before = records.len();
@@ -34,8 +38,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         eprintln!("{} runs were in more than one part", before - records.len());
     }
     if let Some(out) = &args.out {
-        let manifest =
-            Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1));
+        let manifest = Manifest::of_this_command();
         let about = results::About { title: &first, ..results::About::default() };
         results::write(out, &manifest, &about, &records)?;
     }

@@ -1,11 +1,12 @@
 //! `shorthaul node`: sessions, fixed relays and an echo on this host.
+use crate::ending::asked;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use shorthaul_relay::discovery::{
     AnsweringConfig, AnsweringSockets, Identity, Keyring, Load, ResponderConfig,
@@ -174,7 +175,7 @@ pub fn run(args: &Args) -> Result<()> {
         given => given.to_vec(),
     };
     if args.sessions == 0 {
-        bail!("--sessions 0 would refuse everybody");
+        return Err(asked!("--sessions 0 would refuse everybody").into());
     }
     let node = Node::bind(config(args, listen, adopted))?;
     let echo = match args.echo {
@@ -213,7 +214,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn probe_sockets(args: &Args, node: &Node) -> Result<Option<AnsweringSockets>> {
     let (Some(listen), Some(secret)) = (args.probes, &args.secret) else { return Ok(None) };
     let Some(session) = args.reached_by.first().or(node.addresses().first()) else {
-        bail!("--probes offers sessions, and none can be asked for: give --listen");
+        return Err(asked!("--probes offers sessions, and none can be asked for: give --listen").into());
     };
     let relay = Identity::relay(*session, args.name.as_deref().unwrap_or_default());
     let responder = ResponderConfig::new(Keyring::read(secret)?, Some(relay));

@@ -9,10 +9,11 @@ mod row;
 mod scenario;
 mod sites;
 
+use crate::ending::asked;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use shorthaul_link::parse_probability;
 use shorthaul_planner::{Forwarding, Leg, Limits, Policy, SetUp, ThroughputModel, Transfer, model};
 use shorthaul_report::plot::Figure;
@@ -20,6 +21,8 @@ use shorthaul_report::{Manifest, Table, Terminal};
 use shorthaul_types::{BitRate, Bytes, parse_duration};
 
 use row::Row;
+
+pub use sites::SitesError;
 
 /// Say whether a transfer should use relays, how many, where, with what buffers, and what is gained.
 ///
@@ -188,7 +191,8 @@ impl Args {
     /// The path that the flags describe.
     fn leg(&self) -> Result<Leg> {
         let (Some(rtt), Some(loss), Some(rate)) = (self.rtt, self.loss, self.rate) else {
-            bail!("describe the path: --rtt 128ms --loss 0.1% --rate 32Mbit/s, or give --sites FILE");
+            let wanted = "describe the path: --rtt 128ms --loss 0.1% --rate 32Mbit/s, or give --sites FILE";
+            return Err(asked!("{wanted}").into());
         };
         let leg = Leg { queue_bdp: self.queue, window_limit: self.window, ..Leg::new(rtt, loss, rate) };
         leg.check().context("the path described by the flags")?;
@@ -197,7 +201,7 @@ impl Args {
 
     fn transfer(&self) -> Result<Transfer> {
         let transfer = Transfer {
-            size: self.size.context("say how much is to be moved: --size")?,
+            size: self.size.ok_or_else(|| asked!("say how much is to be moved: --size"))?,
             forwarding: if self.stored {
                 Forwarding::Stored
             } else {
@@ -224,8 +228,7 @@ impl Args {
     }
 
     fn manifest(&self, answer: &Answer, model: &dyn ThroughputModel) -> Manifest {
-        let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
-        let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(arguments);
+        let manifest = Manifest::of_this_command();
         // A scenario's legs may each have their own, which the question names.
         let manifest = match (&self.scenario, &self.model) {
             (Some(_), None) => manifest,

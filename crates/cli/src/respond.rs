@@ -1,8 +1,9 @@
 //! `shorthaul respond`: answer the probes of `shorthaul discover`.
+use crate::ending::asked;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use shorthaul_relay::discovery::directory::{Registered, Registration};
 use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Load, PORT, ResponderConfig};
 use shorthaul_types::Bytes;
@@ -71,11 +72,10 @@ pub fn run(args: &Args) -> Result<()> {
 fn register(args: &Args, answering: &Answering, load: Load) -> Result<Option<Registered>> {
     let Some(etcd) = args.etcd.open()? else { return Ok(None) };
     let session = args.relay.filter(|session| !session.ip().is_unspecified());
-    ensure!(
-        session.is_some() && !args.name.is_empty(),
-        "a directory needs a --name, and a --relay ADDRESS that others reach: not 0.0.0.0"
-    );
-    let Some(session) = session else { return Ok(None) };
+    let Some(session) = session.filter(|_| !args.name.is_empty()) else {
+        let wanted = "a directory needs a --name, and a --relay ADDRESS that others reach: not 0.0.0.0";
+        return Err(asked!("{wanted}").into());
+    };
     let probe = SocketAddr::new(session.ip(), answering.address().port());
     let registration = Registration { name: args.name.clone(), session, probe, lease: args.lease };
     let complain = |error| eprintln!("{error}");

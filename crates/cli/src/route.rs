@@ -1,10 +1,11 @@
 //! What the commands that use nodes have in common: by which way, and who we are.
+use crate::ending::asked;
 use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use shorthaul_relay::discovery::{Finder, FinderConfig, Keyring, Refreshing};
 use shorthaul_relay::request::SetUp;
 use shorthaul_relay::{
@@ -81,7 +82,7 @@ impl RouteArgs {
     /// `known` is found out at once, if anything is to be found out.
     pub fn client(&self, ready: usize, known: Option<&Endpoint>) -> Result<Opening> {
         if self.via.is_empty() && self.never_direct && !self.discover {
-            bail!("--never-direct needs another way: name nodes with --via");
+            return Err(asked!("--never-direct needs another way: name nodes with --via").into());
         }
         let secret = self.secret.as_deref().map(NetworkSecret::read).transpose()?;
         let identity = match (&secret, &self.authority) {

@@ -1,18 +1,19 @@
 //! `shorthaul run`: a scenario file, all of its runs.
-use anyhow::{Context as _, bail, ensure};
+use crate::console::Screen;
+use crate::ending::{self, asked};
+use anyhow::{Context as _, bail};
 use shorthaul_lab::Privilege;
 use shorthaul_live::{Bounds, Live};
 use shorthaul_observe::results::{self, Soundness};
-use shorthaul_observe::{
-    Engine, EngineName, Run, RunRecord, Shard, Store, Summary, run_all, run_bar, runs_of,
-};
-use shorthaul_report::Terminal;
+use shorthaul_observe::{Engine, EngineName, Run, RunRecord, Shard, Store, Summary, run_all, runs_of};
+use shorthaul_report::{Console as _, Progress};
 use shorthaul_scenario::Study;
 use shorthaul_sim::{Recording, Simulator, simulate};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard};
 
 /// Run a scenario file: every point of its sweep with every seed
@@ -71,7 +72,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let wants = |engine| args.engine.contains(&engine);
     if wants(EngineName::Live) {
         // First of all, while the process has a single thread: the kernel asks for that.
@@ -80,15 +81,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let study = Study::from_file(&args.file)?;
     let seed = args.seed.or_else(|| study.seeds().next()).unwrap_or(0);
     let repeats = args.repeats.unwrap_or(study.seeds().count() as u32);
-    ensure!(repeats > 0, "--repeats 0 would run nothing");
+    if repeats == 0 {
+        return Err(asked!("--repeats 0 would run nothing").into());
+    }
     let study = study.with_seeds(seed, repeats);
     let runs = chosen(args, &study)?;
     if !args.pcap.is_empty() || args.trace.is_some() {
-        ensure!(!wants(EngineName::Live), "--pcap and --trace are of the simulator: give --engine sim");
+        if wants(EngineName::Live) {
+            return Err(asked!("--pcap and --trace are of the simulator: give --engine sim").into());
+        }
         return record_one(args, &study, &runs);
     }
     let store = if args.no_cache { None } else { Some(open_store(args.cache.as_deref())?) };
-    let progress = run_bar(runs.len() * args.engine.len());
+    let screen = Screen::new();
+    let progress = Progress::begin(&screen, runs.len() * args.engine.len());
     // What is the same for all seeds is said once.
     let said = Mutex::new(BTreeSet::new());
     let done = |record: &RunRecord| {
@@ -97,10 +103,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 said.insert((record.engine, record.point, failure.clone()))
             };
             if said.lock().map_or(true, new) {
-                progress.suspend(|| eprintln!("{}", failure_of(args, record, failure)));
+                progress.warn(&failure_of(args, record, failure));
             }
         }
-        progress.inc(1);
+        progress.step("");
     };
     let (mut remarks, mut all) = (Vec::new(), Vec::new());
     // In their order: live runs after the simulations, which would take the processors away.
@@ -108,7 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let engine = engine_of(args, name);
         if let Some(first) = runs.first() {
             let unmeasured = engine.unmeasured(&study.scenario(&study.points()[first.point])?);
-            unmeasured.iter().for_each(|remark| progress.suspend(|| eprintln!("{remark}")));
+            unmeasured.iter().for_each(|remark| progress.warn(remark));
             remarks.extend(unmeasured);
         }
         // What runs in real time is run anew each time.
@@ -121,12 +127,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 Some(share) => more_runs(&study, &records, share, args.at_most)?,
                 None => Vec::new(),
             };
-            progress.inc_length(next.len() as u64);
+            progress.extend(next.len());
         }
         records.sort_by_key(|record| (record.point, record.seed));
         all.extend(records);
     }
-    progress.finish_and_clear();
+    drop(progress);
     finish(args, &study, &all, &remarks)
 }
 
@@ -175,7 +181,9 @@ fn chosen(args: &Args, study: &Study) -> anyhow::Result<Vec<Run>> {
     let mut runs = runs_of(study);
     if let Some(point) = args.point {
         let points = study.points().len();
-        ensure!((1..=points).contains(&point), "--point {point}: the points of this file are 1 to {points}");
+        if !(1..=points).contains(&point) {
+            return Err(asked!("--point {point}: the points of this file are 1 to {points}").into());
+        }
         runs.retain(|run| run.point + 1 == point);
     }
     Ok(match args.shard {
@@ -190,7 +198,7 @@ fn open_store(directory: Option<&Path>) -> anyhow::Result<Store> {
         None => {
             let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
             let home = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-            home.context("neither XDG_CACHE_HOME nor HOME is set: give --cache or --no-cache")?
+            home.ok_or_else(|| asked!("neither XDG_CACHE_HOME nor HOME is set: give --cache or --no-cache"))?
                 .join("shorthaul/runs")
         }
     };
@@ -211,37 +219,30 @@ fn failure_of(args: &Args, record: &RunRecord, failure: &str) -> String {
     )
 }
 
-fn finish(args: &Args, study: &Study, records: &[RunRecord], remarks: &[String]) -> anyhow::Result<()> {
-    print!("{}", results::table(records).render(Terminal::stdout()));
+fn finish(args: &Args, study: &Study, records: &[RunRecord], remarks: &[String]) -> anyhow::Result<ExitCode> {
+    Screen::new().table(&results::table(records));
     if let Some(out) = &args.out {
         let about = results::About { title: study.name(), about: study.about(), text: study.text(), remarks };
         results::write(out, &results::manifest(study, records), &about, records)?;
     }
-    conclude(records)
-}
-
-/// The exit status when everything was run, and something live is not to be trusted.
-const NOT_TO_BE_TRUSTED: i32 = 3;
-
-/// Ends as the records ask for.
-///
-/// # Errors
-/// If a run failed, or could not be done.
-pub fn conclude(records: &[RunRecord]) -> anyhow::Result<()> {
     match Soundness::of(records) {
-        Soundness::Sound => Ok(()),
+        Soundness::Sound => Ok(ExitCode::SUCCESS),
         Soundness::Doubtful(sentence) => {
             eprintln!("{sentence}");
-            std::process::exit(NOT_TO_BE_TRUSTED)
+            Ok(ExitCode::from(ending::DOUBTFUL))
         }
         Soundness::Failed(sentence) => bail!(sentence),
     }
 }
 
 /// A single run with recordings, which are not kept with the outcomes.
-fn record_one(args: &Args, study: &Study, runs: &[Run]) -> anyhow::Result<()> {
+fn record_one(args: &Args, study: &Study, runs: &[Run]) -> anyhow::Result<ExitCode> {
     let [run] = runs else {
-        bail!("recordings are of a single run, and these are {}: give --point and --repeats 1", runs.len());
+        let count = runs.len();
+        return Err(asked!(
+            "recordings are of a single run, and these are {count}: give --point and --repeats 1"
+        )
+        .into());
     };
     let create = |path: &Path| -> anyhow::Result<Box<BufWriter<File>>> {
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -250,7 +251,7 @@ fn record_one(args: &Args, study: &Study, runs: &[Run]) -> anyhow::Result<()> {
     let mut recording = Recording::default();
     for pcap in &args.pcap {
         let Some((link, file)) = pcap.split_once('=') else {
-            bail!("--pcap {pcap}: write LINK=FILE, such as client-server=packets.pcapng");
+            return Err(asked!("--pcap {pcap}: write LINK=FILE, such as client-server=packets.pcapng").into());
         };
         recording = recording.capture(link, create(Path::new(file))?);
     }

@@ -1,4 +1,5 @@
 //! `shorthaul scenario`: look at scenario files without running them.
+use crate::ending::asked;
 use clap::Subcommand;
 use shorthaul_scenario::Study;
 use std::path::PathBuf;
@@ -58,6 +59,6 @@ fn check(files: &[PathBuf]) -> anyhow::Result<()> {
     }
     match wrong {
         0 => Ok(()),
-        _ => anyhow::bail!("{wrong} of {} files cannot be run", files.len()),
+        _ => Err(asked!("{wrong} of {} files cannot be run", files.len()).into()),
     }
 }

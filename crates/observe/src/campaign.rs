@@ -2,6 +2,7 @@
 use crate::{Engine, EngineName, Key, Outcome, Store};
 use serde::{Deserialize, Serialize};
 use shorthaul_scenario::{ScenarioError, Study};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
@@ -105,26 +106,30 @@ pub fn run_all(
     store: Option<&Store>,
     done: impl Fn(&RunRecord, bool) + Sync,
 ) -> Result<Vec<RunRecord>, ScenarioError> {
-    in_parallel(engine.at_once(), runs, |run| {
-        let (record, was_known) = do_run(engine, study, *run, store)?;
+    in_parallel(engine.at_once(), runs.iter().copied(), |run| {
+        let (record, was_known) = do_run(engine, study, run, store)?;
         done(&record, was_known);
         Ok(record)
     })
 }
 
-/// Calls `task` for each of `items` on so many threads, begun in their order; the results in their order, or the first
-/// failure, after which nothing more is begun.
-pub(crate) fn in_parallel<I: Sync, T: Send, E: Send>(
+/// Calls `task` for each of `items` on so many threads, begun in their order.
+///
+/// # Errors
+/// The first failure; after it nothing more is begun.
+pub fn in_parallel<I: Send, T: Send, E: Send>(
     threads: usize,
-    items: &[I],
-    task: impl Fn(&I) -> Result<T, E> + Sync,
+    items: impl IntoIterator<Item = I>,
+    task: impl Fn(I) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
-    let waiting = Mutex::new(items.iter().enumerate());
+    let items: VecDeque<(usize, I)> = items.into_iter().enumerate().collect();
+    let threads = threads.clamp(1, items.len().max(1));
     let results: Mutex<Vec<(usize, Result<T, E>)>> = Mutex::new(Vec::with_capacity(items.len()));
+    let waiting = Mutex::new(items);
     // A poisoned lock means that a task has panicked; the scope passes that on.
-    let next = || waiting.lock().ok().and_then(|mut items| items.next());
+    let next = || waiting.lock().ok().and_then(|mut items| items.pop_front());
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, items.len().max(1)) {
+        for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((place, item)) = next() {
                     let result = task(item);
@@ -133,7 +138,7 @@ pub(crate) fn in_parallel<I: Sync, T: Send, E: Send>(
                     results.push((place, result));
                     drop(results);
                     if failed && let Ok(mut items) = waiting.lock() {
-                        items.by_ref().for_each(drop);
+                        items.clear();
                     }
                 }
             });
@@ -196,7 +201,7 @@ mod tests {
         let items: Vec<u64> = (0..50).collect();
         let doubled = in_parallel(4, &items, |item| Ok::<_, ()>(item * 2)).unwrap();
         assert_eq!(doubled, items.iter().map(|item| item * 2).collect::<Vec<_>>());
-        assert_eq!(in_parallel(4, &[], |item: &u64| Ok::<_, ()>(*item)), Ok(Vec::new()));
+        assert_eq!(in_parallel(4, [], |item: u64| Ok::<_, ()>(item)), Ok(Vec::new()));
     }
 
     #[test]

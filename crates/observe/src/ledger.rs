@@ -1,6 +1,7 @@
 //! One number for each scenario and seed, kept so that what was interrupted goes on.
 use crate::campaign::in_parallel;
-use crate::{Key, Store, StoreError, run_bar};
+use crate::{Key, Store, StoreError};
+use shorthaul_report::{Console, Progress};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -70,6 +71,7 @@ impl Ledger {
         &self,
         jobs: impl IntoIterator<Item = Job>,
         run: impl Fn(&str, u64) -> Result<f64, String> + Sync,
+        console: &dyn Console,
     ) -> Result<(), LedgerError> {
         let mut seen = BTreeSet::new();
         let missing: Vec<(Key, Job)> = jobs
@@ -78,19 +80,18 @@ impl Ledger {
             .filter(|(key, _)| self.store.get::<f64>(key).is_none())
             .filter(|(key, _)| seen.insert(key.clone()))
             .collect();
-        let bar = run_bar(missing.len());
+        let progress = Progress::begin(console, missing.len());
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        in_parallel(threads, &missing, |(key, (scenario, seed))| {
-            let number = run(scenario, *seed).map_err(|problem| LedgerError::Run {
+        in_parallel(threads, missing, |(key, (scenario, seed))| {
+            let number = run(&scenario, seed).map_err(|problem| LedgerError::Run {
                 problem,
-                seed: *seed,
+                seed,
                 scenario: scenario.clone(),
             })?;
-            self.store.put(key, &number);
-            bar.inc(1);
+            self.store.put(&key, &number);
+            progress.step("");
             Ok(())
         })?;
-        bar.finish_and_clear();
         Ok(())
     }
 }
@@ -98,6 +99,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shorthaul_report::Silence;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
@@ -110,14 +112,14 @@ mod tests {
         };
         let jobs = |seeds: &[u64]| seeds.iter().map(|seed| ("abc".to_owned(), *seed)).collect::<Vec<Job>>();
         let ledger = Ledger::open(&directory, "1").unwrap();
-        ledger.fill(jobs(&[1, 2, 2]), run).unwrap();
+        ledger.fill(jobs(&[1, 2, 2]), run, &Silence).unwrap();
         assert_eq!(runs.load(Ordering::Relaxed), 2, "the same run is done once");
         let again = Ledger::open(&directory, "1").unwrap();
-        again.fill(jobs(&[1, 2, 3]), run).unwrap();
+        again.fill(jobs(&[1, 2, 3]), run, &Silence).unwrap();
         assert_eq!(runs.load(Ordering::Relaxed), 3);
         assert_eq!(again.all("abc", 1, 3).unwrap(), [4.0, 5.0, 6.0]);
         assert!(again.all("abd", 1, 1).is_err(), "another scenario is another run");
-        let said = again.fill(jobs(&[9]), run).unwrap_err().to_string();
+        let said = again.fill(jobs(&[9]), run, &Silence).unwrap_err().to_string();
         assert!(said.contains("too slow; seed 9"), "{said}");
         let newer = Ledger::open(&directory, "2").unwrap();
         assert!(newer.all("abc", 1, 1).is_err(), "another engine finds other numbers");

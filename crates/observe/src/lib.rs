@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`Outcome`] (what came of one run), [`Engine`] (what runs), [`run_all`] (all the runs of a
 //! study) to [`RunRecord`]s, [`Store`] (what is done stays done), [`Summary`] (what several runs say),
-//! [`results`] (tables, files and pages of records), [`Finding`] (what a paper states, beside ours), [`Progress`].
+//! [`results`] (tables, files and pages of records), [`Finding`] (what a paper states, beside ours).
 #![forbid(unsafe_code)]
 
 mod campaign;
@@ -10,17 +10,15 @@ mod engine;
 mod finding;
 mod ledger;
 mod outcome;
-mod progress;
 pub mod results;
 mod store;
 mod summary;
 
-pub use campaign::{Run, RunRecord, Shard, run_all, runs_of};
+pub use campaign::{Run, RunRecord, Shard, in_parallel, run_all, runs_of};
 pub use engine::{Engine, EngineError, EngineName};
 pub use finding::{Finding, Verdict};
-pub use ledger::{Job, Ledger};
+pub use ledger::{Job, Ledger, LedgerError};
 pub use outcome::{Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries, fairness};
-pub use progress::{Progress, run_bar};
 pub use results::ResultsError;
 pub use store::{Key, Store, StoreError};
 pub use summary::Summary;

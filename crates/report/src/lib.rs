@@ -2,12 +2,13 @@
 //!
 //! Reading order: [`Manifest`] (what every report starts with), [`Csv`] (tidy data),
 //! [`Table`] (for terminals), [`plot::Figure`] (one description, SVG and PNG),
-//! [`Page`] (all of it, in one HTML file).
+//! [`Page`] (all of it, in one HTML file), [`Console`] (where a long job tells what it does).
 //!
 //! Nothing here needs a network, a system font or another program: the typeface is compiled in
 //! and text in figures is drawn as outlines, so that a figure looks the same everywhere.
 #![forbid(unsafe_code)]
 
+mod console;
 mod csv;
 mod error;
 mod manifest;
@@ -17,6 +18,7 @@ mod quantity;
 mod table;
 mod terminal;
 
+pub use console::{Console, Progress, Silence};
 pub use csv::{Csv, Field};
 pub use error::ReportError;
 pub use manifest::{Manifest, Scenario};

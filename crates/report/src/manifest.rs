@@ -48,6 +48,24 @@ impl Manifest {
         }
     }
 
+    /// The manifest of this process: `shorthaul`, its version and its command line.
+    pub fn of_this_command() -> Self {
+        let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+        Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(arguments)
+    }
+
+    /// Adds what of this machine matters to a live run: the kernel's release, and how many cores there are.
+    #[must_use]
+    pub fn with_machine(mut self) -> Self {
+        if let Ok(kernel) = std::fs::read_to_string("/proc/sys/kernel/osrelease") {
+            self = self.fact("kernel", kernel.trim());
+        }
+        if let Ok(cores) = std::thread::available_parallelism() {
+            self = self.fact("cores", &cores.to_string());
+        }
+        self
+    }
+
     /// Sets the command line from the program's arguments, the program itself not among them.
     #[must_use]
     pub fn arguments<S: AsRef<str>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {

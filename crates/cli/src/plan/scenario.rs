@@ -1,4 +1,5 @@
 //! Relays as a scenario file has them: its path, its relays, and what its hosts speak.
+use crate::ending::asked;
 use std::path::Path as File;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub fn answer(args: &Args, file: &File) -> Result<Answer> {
     let points = study.points();
     let number = args.point.unwrap_or(1);
     let point = number.checked_sub(1).and_then(|at| points.get(at));
-    let point = point.with_context(|| format!("--point is a number from 1 to {}", points.len()))?;
+    let point = point.ok_or_else(|| asked!("--point is a number from 1 to {}", points.len()))?;
     let scenario = study.scenario(point)?;
     let flow = flow(&scenario, args.flow.as_deref())?;
     let planned = Planned { scenario: &scenario, flow, model: args.model.as_deref() };
@@ -111,11 +112,12 @@ fn figure(scenario: &Scenario, rows: &[Row]) -> Figure {
 /// The flow of that name, or the first that moves a known amount.
 fn flow<'s>(scenario: &'s Scenario, name: Option<&str>) -> Result<&'s Flow> {
     let Some(name) = name else {
-        return scenario.flows.first().context("the scenario has no flow, so there is nothing to plan");
+        let first = scenario.flows.first();
+        return Ok(first.ok_or_else(|| asked!("the scenario has no flow, so there is nothing to plan"))?);
     };
     let names = || scenario.flows.iter().map(|flow| flow.name.as_str()).collect::<Vec<_>>().join(", ");
     let found = scenario.flows.iter().find(|flow| flow.name == name || family(flow) == name);
-    found.with_context(|| format!("there is no flow `{name}`; there are {}", names()))
+    Ok(found.ok_or_else(|| asked!("there is no flow `{name}`; there are {}", names()))?)
 }
 
 /// The name of several alike.
@@ -164,8 +166,8 @@ impl Planned<'_> {
             self.scenario.flows.iter().filter(|other| family(other) == family(self.flow)).count() as u32;
         let streams = args.streams.max(alike);
         let given = args.size.or(own.map(|size| Bytes(size.0 * u64::from(alike))));
-        let size = given.with_context(|| {
-            format!("flow `{}` has no size of its own: say how much it moves with --size", self.flow.name)
+        let size = given.ok_or_else(|| {
+            asked!("flow `{}` has no size of its own: say how much it moves with --size", self.flow.name)
         })?;
         // Relays of one transfer may wait differently; the longest wait is what counts.
         let forwards = || self.flow.via.iter().filter_map(|relay| self.relay_role(*relay)).map(|r| r.forward);

@@ -20,7 +20,10 @@ fn our_endpoint_and_the_kernel_understand_each_other() {
     let run = endpoint(&["interop", "--transfers", "12", "--seed", "1"]);
     let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{stdout}\n{stderr}");
-    let verdict = stdout.lines().last().unwrap_or_default();
+    let mut lines = stdout.lines().rev();
+    let summary: serde_json::Value = serde_json::from_str(lines.next().unwrap_or_default()).expect("JSON");
+    assert_eq!((summary["passed"].as_u64(), summary["failed"].as_u64()), (Some(12), Some(0)), "{stdout}");
+    let verdict = lines.next().unwrap_or_default();
     assert!(verdict.starts_with("12 transfers, seed 1, "), "{stdout}");
     assert!(verdict.ends_with("12 with the right SHA-256 at both ends, 0 failed"), "{stdout}");
 }
@@ -37,7 +40,7 @@ fn a_transfer_can_be_listed_by_its_number() {
 fn a_cell_that_is_not_there_is_an_error_that_says_how_to_find_one() {
     let run = endpoint(&["parity", "--cells", "no-such-cell"]);
     let message = String::from_utf8_lossy(&run.stderr);
-    assert!(!run.status.success());
+    assert_eq!(run.status.code(), Some(2));
     assert!(message.contains("no-such-cell") && message.contains("--list"), "{message}");
 }
 

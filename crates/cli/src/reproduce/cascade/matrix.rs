@@ -62,7 +62,7 @@ impl Matrix {
             let scenario = cell.chain(ends).scenario();
             (SEED..SEED + repeats).map(move |seed| (scenario.clone(), seed))
         });
-        ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer)?;
+        ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer, &crate::console::Screen::new())?;
         let model = model::by_name(ends.model)?;
         let measured = |cell: Cell| -> anyhow::Result<(Cell, Measured)> {
             let (size, steady) = cell.size();

@@ -76,7 +76,7 @@ pub(super) fn run(ends: Ends, repeats: u64, ledger: &Ledger) -> anyhow::Result<V
         let scenario = chain.scenario();
         (SEED..SEED + repeats).map(move |seed| (scenario.clone(), seed))
     });
-    ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer)?;
+    ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer, &crate::console::Screen::new())?;
     let model = model::by_name(ends.model)?;
     let variant = |(name, chain, paper): (&'static str, Chain, Option<f64>)| -> anyhow::Result<Variant> {
         let bits = chain.transfer.size.0 as f64 * 8.0;

@@ -1,0 +1,87 @@
+//! The console of a command: results on standard output, progress and warnings on standard error.
+use indicatif::{ProgressBar, ProgressStyle};
+use shorthaul_report::{Console, Table, Terminal};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a command's results and progress are shown on: a bar on a terminal, a line a step elsewhere.
+pub struct Screen {
+    series: Mutex<Option<Series>>,
+}
+
+/// A series of steps that is under way.
+struct Series {
+    began: Instant,
+    /// On a terminal.
+    bar: Option<ProgressBar>,
+}
+
+impl Screen {
+    pub const fn new() -> Self {
+        Screen { series: Mutex::new(None) }
+    }
+
+    /// One line at a time, also where several threads have something to say.
+    fn series(&self) -> MutexGuard<'_, Option<Series>> {
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes while no bar is drawn.
+    fn without_bar(&self, write: impl FnOnce()) {
+        match self.series().as_ref().and_then(|series| series.bar.as_ref()) {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+impl Console for Screen {
+    fn say(&self, text: &str) {
+        self.without_bar(|| println!("{text}"));
+    }
+
+    fn table(&self, table: &Table) {
+        self.without_bar(|| print!("{}", table.render(Terminal::stdout())));
+    }
+
+    fn warn(&self, text: &str) {
+        self.without_bar(|| eprintln!("{text}"));
+    }
+
+    fn begin(&self, steps: usize) {
+        let bar = Terminal::stderr().interactive.then(|| {
+            let template = "{bar:32} {pos:>3}/{len}, {elapsed} so far, {eta} left  {msg}";
+            let style = ProgressStyle::with_template(template);
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─");
+            let bar = ProgressBar::new(steps as u64).with_style(style);
+            bar.enable_steady_tick(Duration::from_millis(250));
+            bar
+        });
+        *self.series() = Some(Series { began: Instant::now(), bar });
+    }
+
+    fn extend(&self, steps: usize) {
+        if let Some(Series { bar: Some(bar), .. }) = self.series().as_ref() {
+            bar.inc_length(steps as u64);
+        }
+    }
+
+    fn step(&self, how: &str) {
+        match self.series().as_ref() {
+            Some(Series { bar: Some(bar), .. }) => {
+                bar.inc(1);
+                bar.set_message(how.to_owned());
+            }
+            Some(Series { began, .. }) if !how.is_empty() => {
+                eprintln!("{:6.1} s  {how}", began.elapsed().as_secs_f64());
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&self) {
+        if let Some(Series { bar: Some(bar), .. }) = self.series().take() {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! How a command ends: what it says when it could not do what was asked, and its exit status.
+use shorthaul_dataplane::{ConfigError, DaemonError};
+use shorthaul_lab::LabError;
+use shorthaul_planner::PlanError;
+use shorthaul_relay::discovery::KeyError;
+use shorthaul_relay::{LinkError, NodeError, SecretError, SettingsError};
+use shorthaul_scenario::ScenarioError;
+use shorthaul_trials::TrialError;
+use std::error::Error;
+use std::process::ExitCode;
+
+use crate::plan::SitesError;
+
+/// What was asked for makes no sense: the command line, or a file that it names. Says what would.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Asked(pub String);
+
+/// An error of who asked.
+macro_rules! asked {
+    ($($sentence:tt)+) => {
+        $crate::ending::Asked(format!($($sentence)+))
+    };
+}
+pub(crate) use asked;
+
+/// The exit status when something failed.
+const FAILED: u8 = 1;
+/// The exit status when the command line, a configuration or a scenario makes no sense: that of clap, too.
+const SENSELESS: u8 = 2;
+/// The exit status when everything was run, and something live is not to be trusted.
+pub const DOUBTFUL: u8 = 3;
+
+/// Says why, in one paragraph; the exit status.
+pub fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("{}", paragraph(error));
+    ExitCode::from(if is_asked(error) { SENSELESS } else { FAILED })
+}
+
+/// The error and its causes. A cause that an error has told already is not told again.
+fn paragraph(error: &anyhow::Error) -> String {
+    let mut text = String::from("error");
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether what was asked for makes no sense, so that asking again would not help.
+fn is_asked(error: &anyhow::Error) -> bool {
+    error.chain().any(is_of_who_asked)
+}
+
+fn is_of_who_asked(error: &(dyn Error + 'static)) -> bool {
+    if let Some(error) = error.downcast_ref::<TrialError>() {
+        return error.is_asked();
+    }
+    if let Some(error) = error.downcast_ref::<LabError>() {
+        return matches!(error, LabError::Topology(_) | LabError::Plan(_));
+    }
+    if let Some(error) = error.downcast_ref::<DaemonError>() {
+        return matches!(error, DaemonError::Config(_) | DaemonError::NoInterface { .. });
+    }
+    if let Some(error) = error.downcast_ref::<NodeError>() {
+        use NodeError::{Open, PublicMetrics, Secret, Settings};
+        return matches!(error, Open(_) | PublicMetrics(_) | Settings(_) | Secret(_));
+    }
+    error.is::<Asked>()
+        || error.is::<ScenarioError>()
+        || error.is::<ConfigError>()
+        || error.is::<SettingsError>()
+        || error.is::<SecretError>()
+        || error.is::<LinkError>()
+        || error.is::<KeyError>()
+        || error.is::<PlanError>()
+        || error.is::<SitesError>()
+}
+
+/// What clap says, without its blank lines; the exit status. Help and version are no errors.
+pub fn refused(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    eprintln!("{}", lines.collect::<Vec<_>>().join("\n"));
+    ExitCode::from(SENSELESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[test]
+    fn an_error_is_one_paragraph_and_says_nothing_twice() {
+        let cause = std::io::Error::other("no such file");
+        let error =
+            Err::<(), _>(cause).context("a.toml: no such file\n\n").context("cannot run").unwrap_err();
+        assert_eq!(paragraph(&error), "error: cannot run: a.toml: no such file");
+    }
+
+    #[test]
+    fn who_asked_is_told_apart_from_what_failed() {
+        let wrong = anyhow::Error::new(asked!("--repeats {}", 0)).context("cannot run");
+        assert!(is_asked(&wrong));
+        let scenario = shorthaul_scenario::Study::from_toml("a.toml", "[[").map(drop);
+        assert!(is_asked(&scenario.context("cannot run").unwrap_err()));
+        assert!(!is_asked(&anyhow::anyhow!("the disk is full")));
+        let trial = TrialError::Asked("nothing has that name".into());
+        assert!(is_asked(&trial.into()));
+        assert!(!is_asked(&TrialError::Failed("late".into()).into()));
+    }
+}

@@ -1,0 +1,7 @@
+//! How good the program's own predictions are.
+//!
+//! Reading order: `plan` (the planner's forecasts, decisions and placements, against the simulator), `discovery` (relays found
+//! and chosen by themselves, live), `set_up` (how long a chain of nodes takes to the first byte, live).
+pub mod discovery;
+pub mod plan;
+pub mod set_up;

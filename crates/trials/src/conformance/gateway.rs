@@ -1,0 +1,107 @@
+use crate::conformance::failure::{Failure, While};
+use serde::Deserialize;
+use shorthaul_lab::{Child, Host, Ready};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A gateway that does not say that it is ready is taken to be so after this.
+const UNTOLD: Duration = Duration::from_secs(1);
+/// The interface of the gateway's host toward the clients.
+pub const EDGE: &str = "to-access";
+/// The interface of the gateway's host toward the server.
+pub const WAN: &str = "to-server";
+
+/// What stands between client and server.
+#[derive(Clone, Debug)]
+pub enum Gateway {
+    /// Nothing but the kernel's own forwarding: the control. What fails here says nothing about
+    /// gateways.
+    None,
+    /// `shorthaul gateway`.
+    Shorthaul {
+        /// The `shorthaul` binary.
+        program: PathBuf,
+        /// More arguments for `shorthaul gateway`.
+        options: Vec<String>,
+    },
+    /// Any other.
+    Command {
+        /// A shell command that runs in the gateway's host until it is killed. `{edge}` and `{wan}`
+        /// stand for the interfaces toward client and server; the environment has them too, as
+        /// `EDGE` and `WAN`.
+        line: String,
+        /// The gateway is ready when it has printed a line that contains this. Without it, it is
+        /// taken to be ready when it has run for a second.
+        ready: Option<String>,
+    },
+}
+
+impl Gateway {
+    /// For the report.
+    pub fn name(&self) -> String {
+        match self {
+            Gateway::None => "none (control)".to_string(),
+            Gateway::Shorthaul { options, .. } if options.is_empty() => "shorthaul".to_string(),
+            Gateway::Shorthaul { options, .. } => format!("shorthaul {}", options.join(" ")),
+            Gateway::Command { line, .. } => line.clone(),
+        }
+    }
+
+    /// Whether there is a process that can be killed, restarted and measured.
+    pub(crate) fn is_process(&self) -> bool {
+        !matches!(self, Gateway::None)
+    }
+
+    /// The flows that a gateway in `run_dir` knows; `None` if it cannot be asked.
+    pub(crate) fn flows(&self, run_dir: &Path) -> Result<Option<BTreeSet<String>>, Failure> {
+        let Gateway::Shorthaul { program, .. } = self else { return Ok(None) };
+        let answer = Command::new(program)
+            .args(["flows", "--json", "--run-dir"])
+            .arg(run_dir)
+            .output()
+            .doing("asking `shorthaul flows`")?;
+        let listing: Vec<Flow> = serde_json::from_slice(&answer.stdout).map_err(|error| {
+            let said = String::from_utf8_lossy(&answer.stderr);
+            let said = said.lines().next().unwrap_or("it said nothing");
+            Failure::new(format!("`shorthaul flows --json` gave no list of flows: {error}; {said}"))
+        })?;
+        Ok(Some(listing.into_iter().map(|flow| format!("{} to {}", flow.client, flow.server)).collect()))
+    }
+
+    /// Starts it in `host` and waits until it is ready; `None` if there is nothing to start.
+    pub(crate) fn start(&self, host: &Host, run_dir: &Path) -> Result<Option<Child>, Failure> {
+        let Some((mut command, ready)) = self.command(run_dir) else { return Ok(None) };
+        let ready = ready.map_or(Ready::RunsFor(UNTOLD), |text| Ready::Says(text.to_owned()));
+        let child = Child::start("the gateway", host, &mut command, ready);
+        child.map(Some).map_err(|error| Failure::new(error.to_string()))
+    }
+
+    fn command(&self, run_dir: &Path) -> Option<(Command, Option<&str>)> {
+        match self {
+            Gateway::None => None,
+            Gateway::Shorthaul { program, options } => {
+                let mut command = Command::new(program);
+                command
+                    .args(["gateway", "--edge", EDGE, "--wan", WAN, "--run-dir"])
+                    .arg(run_dir)
+                    .args(options);
+                Some((command, Some("ready")))
+            }
+            Gateway::Command { line, ready } => {
+                let mut command = Command::new("sh");
+                let line = line.replace("{edge}", EDGE).replace("{wan}", WAN);
+                command.arg("-c").arg(line).env("EDGE", EDGE).env("WAN", WAN);
+                Some((command, ready.as_deref()))
+            }
+        }
+    }
+}
+
+/// An element of what `shorthaul flows --json` prints.
+#[derive(Deserialize)]
+struct Flow {
+    client: String,
+    server: String,
+}

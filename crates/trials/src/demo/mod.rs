@@ -1,0 +1,183 @@
+//! The demonstration: real kernel TCP across three bad paths, direct and through the gateway.
+//!
+//! Reading order: `plan` (what is run), `facts` (what the paths are like), `live`
+//! (running it), `outcome` (the few numbers that say it), `sentence`, `show`, `figures`.
+mod facts;
+mod figures;
+mod live;
+mod outcome;
+mod plan;
+mod sentence;
+mod show;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use shorthaul_lab::Privilege;
+use shorthaul_report::{Console, Manifest, Progress, Terminal};
+use shorthaul_types::{BitRate, Seed, format_duration};
+
+use crate::error::{Result, make_directory, write};
+use crate::kernel;
+use crate::trial::{Judgement, Trial};
+use facts::PathFacts;
+use outcome::Pair;
+use plan::{Congestion, PATHS, Path, Transfer};
+
+/// Show what splitting does: real TCP across three emulated paths, directly and through the gateway.
+///
+/// Takes about a minute. Prints a table and one sentence for each line of it, and writes figures
+/// (SVG, PNG) and data (CSV, JSON). Needs root, or a kernel that allows user namespaces.
+#[derive(clap::Args)]
+pub struct Demo {
+    /// Where figures and data go.
+    #[arg(long, value_name = "DIR", default_value = "out/demo")]
+    out: PathBuf,
+
+    /// Seed of everything that the links draw by chance, and of the data sent.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Move a quarter as much in the long transfers: faster, and less exact.
+    #[arg(long)]
+    quick: bool,
+
+    /// Only this path. Can be given several times.
+    #[arg(long, value_name = "NAME", value_parser = PATHS.map(|path| path.name))]
+    path: Vec<String>,
+}
+
+impl Trial for Demo {
+    fn run(&self, console: &dyn Console) -> Result<Judgement> {
+        // First of all, while the process has a single thread: the kernel asks for that.
+        Privilege::obtain()?;
+        let started = Instant::now();
+        let seed = Seed(self.seed);
+        let paths: Vec<Path> = PATHS
+            .into_iter()
+            .filter(|path| self.path.is_empty() || self.path.iter().any(|name| name == path.name))
+            .map(|path| if self.quick { path.quick() } else { path })
+            .collect();
+        live::rehearse(&paths[0], seed)?;
+        // What cannot be written should be known before the minute, not after it.
+        make_directory(&self.out)?;
+        let (controls, missing) = congestion_controls()?;
+        if let Some(first) = missing.first() {
+            let missing = missing.join(", ");
+            console.warn(&format!(
+                "This kernel does not have {missing}; try `modprobe tcp_{first}`. Going on without."
+            ));
+        }
+        let plan = describe(&paths, &controls, seed)?;
+        console.say(&plan);
+        let pairs = run_paths(&paths, &controls, seed, console)?;
+        self.show(&paths, &plan, &pairs, console)?;
+        console.say(&format!(
+            "\nFigures and data: {dir}/demo.svg, demo.png, details.svg, details.png, demo.csv, demo.json, demo.txt ({time})",
+            dir = self.out.display(),
+            time = format_duration(started.elapsed())
+        ));
+        let failed = pairs.iter().filter(|pair| pair.gain().is_none()).count();
+        let failure = (failed > 0).then(|| {
+            format!("{failed} of {} comparisons could not be made; the sentences above say why", pairs.len())
+        });
+        Ok(Judgement::of(failure))
+    }
+}
+
+impl Demo {
+    /// The table and its sentences, on the console and in files.
+    fn show(&self, paths: &[Path], plan: &str, pairs: &[Pair], console: &dyn Console) -> Result<()> {
+        let manifest = manifest(paths, self.seed);
+        let table = show::table(pairs);
+        let mut seen = String::new();
+        for path in pairs.chunk_by(|a, b| a.path == b.path) {
+            let _ = writeln!(seen, "\n{}", sentence::for_path(path).unwrap_or_default());
+            for pair in path {
+                let _ = writeln!(seen, "  {}", sentence::for_pair(pair));
+            }
+        }
+        let _ = write!(seen, "\n{}", show::fidelity(pairs));
+        console.table(&table);
+        console.say(seen.trim_end_matches('\n'));
+
+        let table = table.render(Terminal::PLAIN);
+        let text = format!("{}\n\n{plan}\n{table}{seen}", manifest.lines().join("\n"));
+        write(&self.out.join("demo.txt"), &text)?;
+        write(&self.out.join("demo.json"), &format!("{:#}\n", show::json(pairs, paths, &manifest)))?;
+        show::csv(pairs, &manifest)?.save(&self.out.join("demo.csv"))?;
+        figures::overview(pairs).save(&self.out.join("demo"), &manifest)?;
+        figures::details(pairs).save(&self.out.join("details"), &manifest)?;
+        Ok(())
+    }
+}
+
+/// All paths side by side, each on a thread of its own.
+fn run_paths(
+    paths: &[Path],
+    controls: &[Congestion],
+    seed: Seed,
+    console: &dyn Console,
+) -> Result<Vec<Pair>> {
+    let progress = Progress::begin(console, paths.len() * controls.len() * Transfer::ALL.len() * 2);
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let run = |path: &Path| {
+            let (path, progress) = (*path, &progress);
+            scope.spawn(move || live::run(path, controls, seed, progress))
+        };
+        let threads: Vec<_> = paths.iter().map(run).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a path's thread does not panic")).collect()
+    });
+    drop(progress);
+    let mut pairs = Vec::new();
+    for (path, outcomes) in paths.iter().zip(outcomes) {
+        pairs.extend(Pair::of(&PathFacts::of(&live::topology(path, seed)?, path), outcomes));
+    }
+    Ok(pairs)
+}
+
+/// What will be run, for people.
+fn describe(paths: &[Path], controls: &[Congestion], seed: Seed) -> Result<String> {
+    let names: Vec<&str> = controls.iter().map(|c| c.name()).collect();
+    let mut text = format!(
+        "Downloads over kernel TCP ({}), each directly and through `shorthaul gateway`. Every byte is checked.\n",
+        names.join(", ")
+    );
+    let time = |seconds: f64| format_duration(Duration::from_secs_f64(seconds));
+    for path in paths {
+        let facts = PathFacts::of(&live::topology(path, seed)?, path);
+        let _ = writeln!(
+            text,
+            "  {:8} {}, round trip {} ({} to the gateway and {} behind it), loss {} %; short {}, long {}, each in at most {}{}",
+            path.name,
+            BitRate::from_bits_per_sec(facts.rate_bit_per_s as u64),
+            time(facts.round_trip_s),
+            time(facts.edge_round_trip_s),
+            time(facts.wan_round_trip_s),
+            (facts.loss * 1e6).round() / 1e4,
+            path.short,
+            path.long,
+            format_duration(path.limit),
+            if path.initial_window > 10 {
+                format!("; the gateway begins with {} segments", path.initial_window)
+            } else {
+                String::new()
+            },
+        );
+    }
+    Ok(text)
+}
+
+/// Those that this kernel has, and the names of those that it has not.
+fn congestion_controls() -> Result<(Vec<Congestion>, Vec<&'static str>)> {
+    let available = kernel::congestion_controls()?;
+    let (here, missing): (Vec<Congestion>, Vec<Congestion>) =
+        Congestion::ALL.into_iter().partition(|control| available.contains(&control.name()));
+    Ok((here, missing.into_iter().map(Congestion::name).collect()))
+}
+
+fn manifest(paths: &[Path], seed: u64) -> Manifest {
+    let manifest = Manifest::of_this_command().seed(seed).with_machine();
+    paths.iter().fold(manifest, |manifest, path| manifest.scenario(path.name, path.topology))
+}
