@@ -96,7 +96,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     config.to_edge.initial_window = args.initial_window.unwrap_or(config.to_edge.initial_window);
     config.senders.policy = args.senders.or(config.senders.policy);
-    config.senders.bandwidth = args.bandwidth.or(config.senders.bandwidth);
+    if let Some(bandwidth) = args.bandwidth {
+        config.senders.set("bandwidth", bandwidth);
+    }
     config.bandwidth_file = args.bandwidth_file.or(config.bandwidth_file);
     config.name = args.name.unwrap_or(config.name);
     config.run_dir = args.run_dir.unwrap_or(config.run_dir);

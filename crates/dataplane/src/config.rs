@@ -1,11 +1,14 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_congestion::{Algorithm, RtoFloor, RttConfig};
-use shorthaul_proxy::{AggregateConfig, GatewayConfig, LegConfig, SenderSpec};
+use shorthaul_proxy::{
+    AggregateConfig, GatewayConfig, HostPrefix, LegConfig, Policy, PolicyError, SenderSpec,
+};
 use shorthaul_tcp::Arbitration;
 use shorthaul_types::Bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A gateway's configuration file, all of it.
@@ -250,17 +253,27 @@ impl Config {
             Ok(senders) => senders,
             Err(error) => return value("senders", error.to_string()),
         };
-        Ok(GatewayConfig {
+        let aggregate = self.aggregate.clone().map(Arc::new);
+        let policies = vec![Policy {
+            edge: leg(&self.to_edge),
+            wan: leg(&self.to_wan),
             senders,
+            aggregate,
+            ..Policy::default()
+        }];
+        let config = GatewayConfig {
             flow_buffer: self.memory.per_flow,
             memory: self.memory.total,
             max_flows: self.memory.max_flows,
             idle_timeout: self.idle_timeout,
-            edge: leg(&self.to_edge),
-            wan: leg(&self.to_wan),
-            aggregate: self.aggregate.clone(),
+            hosts: HostPrefix::of_policies(&policies),
+            policies,
             hash_seed,
-        })
+        };
+        match config.check() {
+            Ok(()) => Ok(config),
+            Err(PolicyError { key, why, .. }) => value(key, why),
+        }
     }
 }
 
@@ -284,6 +297,8 @@ mod tests {
             ("\nname = \"my gateway\"\n", 2, ["name", "letters or digits"]),
             ("[to_edge]\ninitial_window = 0\n", 2, ["initial_window", "1 to 1000"]),
             ("[to_wan]\npacing = true\nmtu = 100\n", 3, ["mtu", "576 to 65535"]),
+            ("edge = [\"a\"]\n[senders]\npolicy = \"clamp\"\nwindow = \"much\"\n", 2, ["window", "120 kB"]),
+            ("\n[senders]\npolicy = \"clamp\"\nqueue = \"1 kB\"\n", 2, ["queue", "`window`"]),
             ("table = 254\n", 1, ["table", "7001"]),
             ("drain_timeout = \"soon\"\n", 1, ["drain_timeout", "1.5 s"]),
         ] {

@@ -1,4 +1,6 @@
-use crate::{AggregateConfig, SenderControl};
+use crate::{HostPrefix, Policy};
+use alloc::vec;
+use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_congestion::{Algorithm, RttConfig};
 use shorthaul_tcp::{AckPolicy, Arbitration};
@@ -40,7 +42,7 @@ impl Default for LegConfig {
 }
 
 /// How a gateway works.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct GatewayConfig {
     /// What we hold of each direction of a flow, at most. The packet buffers that hold it are allowed
     /// twice as much; beyond that, segments are dropped even within the window.
@@ -53,15 +55,10 @@ pub struct GatewayConfig {
     /// After this time without a segment a flow of which nothing is held is stepped out of: its ends
     /// may be gone, and if they are not, it goes on unsplit.
     pub idle_timeout: Duration,
-    /// The leg toward the edge.
-    pub edge: LegConfig,
-    /// The leg toward the rest of the world.
-    pub wan: LegConfig,
-    /// How senders in the wide area network are kept to what the edge can carry.
-    pub senders: SenderControl,
-    /// How the connections to one host at the edge are served together; `None` leaves each to itself, with
-    /// the congestion control of its leg.
-    pub aggregate: Option<AggregateConfig>,
+    /// What is one host at the access side.
+    pub hosts: HostPrefix,
+    /// What is done to which flows: the first that matches holds, and the last matches all.
+    pub policies: Vec<Policy>,
     /// Key of the hash of the flow table; drawn at random in a real gateway, so that nobody can
     /// choose colliding flows.
     pub hash_seed: u64,
@@ -75,11 +72,17 @@ impl Default for GatewayConfig {
             max_flows: 65_536,
             // What a translator of addresses must wait at least (RFC 5382 REQ-5).
             idle_timeout: Duration::from_secs(124 * 60),
-            edge: LegConfig::default(),
-            wan: LegConfig::default(),
-            senders: SenderControl::default(),
-            aggregate: None,
+            hosts: HostPrefix::default(),
+            policies: vec![Policy::default()],
             hash_seed: 0,
         }
+    }
+}
+
+impl GatewayConfig {
+    /// A gateway that does the same to all flows.
+    pub fn of(policy: Policy) -> Self {
+        let policies = vec![policy];
+        GatewayConfig { hosts: HostPrefix::of_policies(&policies), policies, ..GatewayConfig::default() }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct End {
     /// Up to where what it sent was passed on as it came.
     pub passed: u64,
     /// The right edge of the windows that it offered, as an offset of what the other end sends.
-    pub invites: u64,
+    pub advertised: u64,
     /// Urgent data ends at this offset of what it sends.
     pub urgent: Option<u64>,
 }
@@ -78,7 +78,7 @@ impl End {
             window: syn.header.window,
             acknowledges: 0,
             passed: 0,
-            invites: 0,
+            advertised: 0,
             urgent: None,
         }
     }

@@ -4,17 +4,19 @@
 //! end we speak with the other end's sequence numbers, so nothing is renumbered, and a flow of
 //! which we hold no bytes needs us no longer.
 //!
-//! Reading order: [`GatewayConfig`]; `End` (what we know of an end, to speak in its name);
-//! `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
-//! around one buffer); [`Gateway`] (all flows, as one [`shorthaul_wire::Machine`]);
-//! [`SenderControl`] (how senders in the wide area network are kept to the edge's rate);
-//! [`CustodyRecord`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose connections
-//! are served together).
+//! Reading order: [`GatewayConfig`] and [`Policy`] (what is done to which flows); `End` (what we know of an end, to speak
+//! in its name); `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
+//! around one buffer); [`AckRelease`] and [`WindowLimit`] (when senders are acknowledged, and how much they are offered);
+//! `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
+//! [`shorthaul_wire::Machine`]); [`CustodyRecord`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose
+//! connections are served together).
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod access_side;
+mod ack_release;
 mod aggregate;
 mod config;
 mod counters;
@@ -23,20 +25,29 @@ mod end;
 mod flow_info;
 mod gateway;
 mod handshake;
-mod orphan;
+mod inherited;
 mod path_tail;
-mod senders;
+mod policy;
 mod split_flow;
+mod window_limit;
 
-pub use aggregate::{AggregateConfig, Clamp, Class, HostInfo, Invitations, UplinkWindow};
+pub use access_side::HostInfo;
+pub use ack_release::{
+    AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress, QueueShare, Regulated,
+    SackRanges,
+};
+pub use aggregate::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
 pub use config::{GatewayConfig, LegConfig};
 pub use counters::Counters;
 pub use custody::CustodyRecord;
 pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
 pub use gateway::Gateway;
-pub use path_tail::{Cell, ParsePrefixError, PathTailConfig, Prefix, TailScope};
-pub use senders::{AckRule, SenderControl, WindowRule};
+pub use path_tail::{Cell, PathTailConfig, TailScope};
+pub use policy::{
+    ACK_RELEASES, FlowMatch, HostPrefix, Policy, PolicyError, Row, SenderControl, WINDOW_LIMITS,
+};
 #[cfg(feature = "serde")]
-pub use senders::{CellSpec, SenderSpec, SenderSpecError, TailShare};
+pub use policy::{Parameters, PartError, SenderSpec};
 pub use split_flow::SplitFlow;
+pub use window_limit::{ClampedWindow, ConstantQueue, Freeze, Occupancy, WindowLimit, WindowLimitKind};

@@ -11,7 +11,7 @@ use crate::relay::{NextHop, RelayNode, Service};
 use crate::route::{Routes, address_of};
 use crate::station::Station;
 use shorthaul_link::{Cell, Direction, Link};
-use shorthaul_proxy::{Gateway, GatewayConfig, LegConfig};
+use shorthaul_proxy::{Gateway, GatewayConfig, HostPrefix, LegConfig, Policy};
 use shorthaul_scenario::{CellDescription, Flow, Leg, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
 use shorthaul_tcp::{ConnectionConfig, Host, HostConfig};
 use shorthaul_types::{PortId, Seed, Time};
@@ -150,14 +150,19 @@ impl Builder<'_> {
             Role::Relay(relay) => Station::Relay(Box::new(self.relay(node, relay)?)),
             Role::Gateway(gateway) => {
                 let default = GatewayConfig::default();
+                let policies = vec![Policy {
+                    edge: leg(&gateway.to_edge, self.mtu_toward(node, |from| from == gateway.edge)),
+                    wan: leg(&gateway.to_wan, self.mtu_toward(node, |from| from != gateway.edge)),
+                    senders: gateway.senders.clone(),
+                    aggregate: gateway.aggregate.clone().map(Arc::new),
+                    ..Policy::default()
+                }];
                 let config = GatewayConfig {
                     flow_buffer: gateway.flow_buffer.unwrap_or(default.flow_buffer),
-                    edge: leg(&gateway.to_edge, self.mtu_toward(node, |from| from == gateway.edge)),
-                    aggregate: gateway.aggregate.clone(),
-                    wan: leg(&gateway.to_wan, self.mtu_toward(node, |from| from != gateway.edge)),
+                    hosts: HostPrefix::of_policies(&policies),
+                    policies,
                     max_flows: default.max_flows.max(self.scenario.flows.len()),
                     hash_seed: self.seed.derive("gateway").0,
-                    senders: gateway.senders.clone(),
                     ..default
                 };
                 let changes = gateway.bandwidth_changes.clone();

@@ -85,7 +85,8 @@ impl World {
             memory: Bytes(memory.max(4 * LARGEST_CHUNK as u64)),
             ..GatewayConfig::default()
         };
-        for (leg, bits) in [(&mut config.edge, policy & 15), (&mut config.wan, policy >> 4)] {
+        let row = &mut config.policies[0];
+        for (leg, bits) in [(&mut row.edge, policy & 15), (&mut row.wan, policy >> 4)] {
             leg.congestion =
                 [Algorithm::Cubic, Algorithm::Reno, Algorithm::Fixed(Bytes(50_000)), Algorithm::Cubic]
                     [usize::from(bits & 3)];
@@ -94,11 +95,12 @@ impl World {
         }
         // Uploads are not limited: that would lower the window of the handshake, which the ends here know.
         let usual = AggregateConfig { uplink: UplinkWindow::None, ..AggregateConfig::default() };
-        config.aggregate = match sizes >> 4 & 3 {
+        let aggregate = match sizes >> 4 & 3 {
             0 | 1 => None,
             2 => Some(AggregateConfig { clamp: Clamp::Fixed(Bytes(10_000)), ..usual }),
             _ => Some(AggregateConfig { host_buffer: Bytes(4 * LARGEST_CHUNK as u64), ..usual }),
         };
+        row.aggregate = aggregate.map(Arc::new);
         let gateway = Gateway::new(config.clone());
         let mut world = World {
             now: Time::from_secs(1),

@@ -41,7 +41,7 @@ impl fmt::Display for Clamp {
     }
 }
 
-/// The window that all uploads of one mobile host share: how much they may be invited to send at once.
+/// The window that all uploads of one mobile host share: how much they are offered at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UplinkWindow {
     /// It follows the bandwidth-delay product that is measured.
@@ -114,7 +114,7 @@ pub struct Class {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields, default)
 )]
-pub struct Invitations {
+pub struct WindowShareConfig {
     /// b, without unit. The larger b + c, the faster the windows follow.
     pub b: f64,
     /// c, without unit: the windows' constant growth µc, in units of the mean rate.
@@ -126,9 +126,9 @@ pub struct Invitations {
     pub averaged: u32,
 }
 
-impl Default for Invitations {
+impl Default for WindowShareConfig {
     fn default() -> Self {
-        Invitations { b: 0.25, c: 0.25, surplus: 1.2, averaged: 8 }
+        WindowShareConfig { b: 0.25, c: 0.25, surplus: 1.2, averaged: 8 }
     }
 }
 
@@ -146,10 +146,13 @@ pub struct AggregateConfig {
     /// whose rate jumps is lost, and the longer is the queue when it falls. A steady link has no variation.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "serde_parts::headroom"))]
     pub headroom: f64,
-    /// Addresses that agree in so many bits are one mobile host.
-    pub prefix_v4: u8,
+    /// Addresses that agree in so many bits are one host, for all of the gateway: see
+    /// [`HostPrefix`](crate::HostPrefix), which has the defaults.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub prefix_v4: Option<u8>,
     /// The same for IPv6, where a phone has a whole prefix (RFC 7278).
-    pub prefix_v6: u8,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub prefix_v6: Option<u8>,
     /// The classes; a connection in none of them has priority 1 and one ticket.
     pub classes: Vec<Class>,
     /// The first so many bytes of each response, after a connection was silent, are interactive: they go
@@ -161,8 +164,8 @@ pub struct AggregateConfig {
     #[cfg_attr(feature = "serde", serde(deserialize_with = "serde_parts::host_buffer"))]
     pub host_buffer: Bytes,
     /// The window that senders are offered; `None` offers what the buffer of the flow has room for.
-    #[cfg_attr(feature = "serde", serde(with = "serde_parts::invitations"))]
-    pub invitations: Option<Invitations>,
+    #[cfg_attr(feature = "serde", serde(with = "serde_parts::window_share", alias = "invitations"))]
+    pub window_share: Option<WindowShareConfig>,
     /// The window that its uploads share.
     pub uplink: UplinkWindow,
     /// A host of which no connection is left is remembered for so long, with its window.
@@ -180,13 +183,13 @@ impl Default for AggregateConfig {
         AggregateConfig {
             clamp: Clamp::Auto,
             headroom: 15.0,
-            prefix_v4: 32,
-            prefix_v6: 64,
+            prefix_v4: None,
+            prefix_v6: None,
             classes: Vec::new(),
             interactive: Bytes(4_000),
             pacing: true,
             host_buffer: Bytes(16 << 20),
-            invitations: Some(Invitations::default()),
+            window_share: Some(WindowShareConfig::default()),
             uplink: UplinkWindow::Auto,
             remember: Duration::from_secs(600),
         }
@@ -208,7 +211,7 @@ impl AggregateConfig {
 /// How the parts are written in files.
 #[cfg(feature = "serde")]
 mod serde_parts {
-    use super::{Bytes, Clamp, Invitations, String, UplinkWindow};
+    use super::{Bytes, Clamp, String, UplinkWindow, WindowShareConfig};
     use alloc::string::ToString;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -264,20 +267,20 @@ mod serde_parts {
     }
 
     /// `"buffer"`, or a table of parameters.
-    pub(super) mod invitations {
-        use super::{Deserialize, Deserializer, Invitations, Serialize, Serializer, String, ToString};
+    pub(super) mod window_share {
+        use super::{Deserialize, Deserializer, Serialize, Serializer, String, ToString, WindowShareConfig};
 
         #[derive(Serialize, Deserialize)]
         #[serde(
             untagged,
-            expecting = "`invitations` is \"buffer\", or a table such as { b = 0.25, c = 0.25, surplus = 1.2, averaged = 8 }"
+            expecting = "`window_share` is \"buffer\", or a table such as { b = 0.25, c = 0.25, surplus = 1.2, averaged = 8 }"
         )]
         enum Written {
             Word(String),
-            Parameters(Invitations),
+            Parameters(WindowShareConfig),
         }
 
-        pub fn serialize<S: Serializer>(value: &Option<Invitations>, s: S) -> Result<S::Ok, S::Error> {
+        pub fn serialize<S: Serializer>(value: &Option<WindowShareConfig>, s: S) -> Result<S::Ok, S::Error> {
             match value {
                 None => Written::Word("buffer".to_string()),
                 Some(parameters) => Written::Parameters(*parameters),
@@ -285,14 +288,14 @@ mod serde_parts {
             .serialize(s)
         }
 
-        pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Invitations>, D::Error> {
+        pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<WindowShareConfig>, D::Error> {
             match Written::deserialize(d)? {
                 Written::Word(word) if word == "buffer" => Ok(None),
                 Written::Word(word) => Err(serde::de::Error::custom(alloc::format!(
-                    "`{word}` is no way to invite: write \"buffer\", or a table with b, c, surplus and averaged"
+                    "`{word}` is no share of a window: write \"buffer\", or a table with b, c, surplus and averaged"
                 ))),
                 Written::Parameters(parameters) => {
-                    let Invitations { b, c, surplus, .. } = parameters;
+                    let WindowShareConfig { b, c, surplus, .. } = parameters;
                     for (value, name) in [(b, "b"), (c, "c"), (surplus, "surplus")] {
                         super::at_least_zero(value, name).map_err(serde::de::Error::custom)?;
                     }

@@ -48,9 +48,9 @@ impl SkipackLog {
 
     /// What was sent before this time, and is not acknowledged, is lost, where round trips take `rtt`.
     pub fn lost_before(&self, now: Time, rtt: Duration) -> Option<Time> {
-        let patience = rtt + DELAYED_ACK;
-        let aged = now.as_nanos().checked_sub(patience.as_nanos() as u64).map(Time::from_nanos)?;
-        // A whole patience must have passed.
+        let latest_answer = rtt + DELAYED_ACK;
+        let aged = now.as_nanos().checked_sub(latest_answer.as_nanos() as u64).map(Time::from_nanos)?;
+        // All of that time must have passed.
         let aged = Time::from_nanos(aged.as_nanos() + 1);
         self.skipped_before().map(|skipped| skipped.min(aged))
     }

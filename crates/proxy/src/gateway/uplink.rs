@@ -1,5 +1,6 @@
 //! Where the gateway and the uplinks of mobile hosts meet.
-use super::{Entry, Gateway, Phase};
+use super::Gateway;
+use super::table::{Entry, Phase};
 use crate::aggregate::{Due, Uplink, UplinkWindow};
 use crate::end::Side;
 use shorthaul_types::Time;
@@ -9,11 +10,12 @@ impl Gateway {
     /// A SYN-ACK to a mobile host, from `side`, with the window that its aggregate offers at first: what the server offers
     /// may be more than the link carries in minutes, and cannot be taken back. Any other packet as it came.
     pub(super) fn with_first_offer(&mut self, index: u32, side: Side, mut packet: Packet) -> Packet {
-        let Some(hosts) = self.hosts.as_ref().filter(|hosts| hosts.config.uplink != UplinkWindow::None)
-        else {
+        let Gateway { config, access, table, .. } = self;
+        let Some(Entry { phase: Phase::Opening(handshake), policy, .. }) = table.get_mut(index) else {
             return packet;
         };
-        let Some(Entry { phase: Phase::Opening(handshake), .. }) = &mut self.entries[index as usize] else {
+        let aggregate = config.policies[usize::from(*policy)].aggregate.as_ref();
+        let Some(aggregate) = aggregate.filter(|aggregate| aggregate.uplink != UplinkWindow::None) else {
             return packet;
         };
         let Transport::Tcp(segment) = &mut packet.transport else { return packet };
@@ -21,9 +23,8 @@ impl Gateway {
             return packet;
         }
         if let Some(offer) = handshake.limit_first_offer(|address, mss| {
-            let known = hosts.find(address);
-            let known = known.and_then(|host| host.uplink.as_ref());
-            Uplink::first_offer(known, mss, &hosts.config)
+            let known = access.find(address).and_then(|host| host.uplink.as_ref());
+            Uplink::first_offer(known, mss, aggregate)
         }) && offer < segment.header.window
         {
             segment.header.window = offer;
@@ -35,31 +36,27 @@ impl Gateway {
     /// Something happened to a flow: what its mobile host sent tells of the link.
     pub(super) fn sync_upload(&mut self, index: u32) {
         let now = self.now;
-        let Gateway { hosts: Some(hosts), entries, .. } = self else { return };
-        let Some(Entry { phase: Phase::Split(flow), member: Some(member), .. }) =
-            entries[index as usize].as_mut()
-        else {
-            return;
-        };
-        let slot = member.host;
-        let Some(host) = hosts.get_mut(slot) else { return };
+        let Gateway { access, table, .. } = self;
+        let Some((flow, member)) = table.aggregated(index) else { return };
+        let index = member.host;
+        let Some(host) = access.host_mut(index) else { return };
         let members = host.members.len();
         let Some((uplink, upload)) = host.uplink.as_mut().zip(flow.upload_mut()) else { return };
         let Some(arrival) = upload.take_news() else { return };
         uplink.on_arrival(now, &arrival, upload);
         if let Some(due) = uplink.is_due(now, members) {
-            self.share_uplink(now, slot, due);
+            self.share_uplink(now, index, due);
         }
     }
 
     /// The uploads of a host get their shares of its window.
-    fn share_uplink(&mut self, now: Time, slot: u32, due: Due) {
-        let Gateway { hosts: Some(hosts), entries, ready, .. } = self else { return };
-        let Some(host) = hosts.get_mut(slot) else { return };
+    fn share_uplink(&mut self, now: Time, host: u32, due: Due) {
+        let Gateway { access, table, .. } = self;
+        let Some(host) = access.host_mut(host) else { return };
         let Some(uplink) = &mut host.uplink else { return };
         let mut needs = uplink.begin_sharing();
         for &index in &host.members {
-            if let Some(Entry { phase: Phase::Split(flow), .. }) = &mut entries[index as usize]
+            if let Some((flow, _)) = table.aggregated(index)
                 && let Some(upload) = flow.upload_mut()
             {
                 if due == Due::Round {
@@ -70,13 +67,11 @@ impl Gateway {
         }
         uplink.share(needs);
         for &index in &host.members {
-            let Some(entry) = entries[index as usize].as_mut() else { continue };
-            if let Phase::Split(flow) = &mut entry.phase
+            if let Some((flow, _)) = table.aggregated(index)
                 && let Some(upload) = flow.upload_mut()
                 && uplink.allot(now, upload)
-                && !core::mem::replace(&mut entry.ready, true)
             {
-                ready.push_back(index);
+                table.wake(index);
             }
         }
     }

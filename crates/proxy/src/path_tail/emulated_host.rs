@@ -1,5 +1,9 @@
+use super::PathTailConfig;
+use crate::ack_release::{AckRelease, AckReleaseKind, Event, Extent, Opening, SackRanges};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use arrayvec::ArrayVec;
+use shorthaul_types::{Bytes, Time};
 
 /// The mobile host as the sender is to see it: what it would have received by now, and so what it would
 /// have acknowledged, if the path's tail were the emulated link.
@@ -8,17 +12,13 @@ use arrayvec::ArrayVec;
 /// come from datagrams that were accepted, and are compared with what is held before they count.
 #[derive(Debug)]
 pub(crate) struct EmulatedHost {
-    /// Tells the flow's tokens from those of another that had its place before.
-    pub flow: u64,
-    /// The emulated link that it is behind.
-    pub tail: u32,
     /// Up to where everything has come over the emulated link.
     next: u64,
     /// What has come beyond `next`: start to end.
     early: BTreeMap<u64, u64>,
     /// An offset within each of the ranges that grew last, the latest first.
     recent: ArrayVec<u64, 4>,
-    /// What has come twice, to be reported once (RFC 2883 §4).
+    /// What has come twice, for one D-SACK (RFC 2883 §4).
     duplicate: Option<(u64, u64)>,
     /// `next` has moved since the last acknowledgment.
     moved: bool,
@@ -29,19 +29,23 @@ pub(crate) struct EmulatedHost {
     last_ack: u64,
 }
 
-/// What a datagram had of the stream, and its timestamp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub start: u64,
-    pub end: u64,
-    pub ts_val: Option<u32>,
+impl AckReleaseKind for PathTailConfig {
+    fn open(&self, opening: &Opening) -> Box<dyn AckRelease> {
+        Box::new(EmulatedHost::new(opening.next, opening.ts_recent))
+    }
+
+    fn emulated_link(&self) -> Option<&PathTailConfig> {
+        Some(self)
+    }
+
+    fn check(&self, flow_buffer: Bytes) -> Result<(), &'static str> {
+        self.check_against(flow_buffer)
+    }
 }
 
 impl EmulatedHost {
-    pub fn new(flow: u64, tail: u32, next: u64, ts_recent: Option<u32>) -> Self {
+    pub fn new(next: u64, ts_recent: Option<u32>) -> Self {
         EmulatedHost {
-            flow,
-            tail,
             next,
             early: BTreeMap::new(),
             recent: ArrayVec::new(),
@@ -54,7 +58,7 @@ impl EmulatedHost {
     }
 
     /// A datagram has come over the emulated link, the bytes of which the gateway holds or has delivered.
-    pub fn on_arrival(&mut self, Extent { start, end, ts_val }: Extent) {
+    fn on_arrival(&mut self, Extent { start, end, ts_val }: Extent) {
         if let Some(val) = ts_val
             && start <= self.last_ack
             && self.ts_recent.is_none_or(|recent| val.wrapping_sub(recent) as i32 >= 0)
@@ -107,36 +111,53 @@ impl EmulatedHost {
     }
 
     /// Everything up to `end` counts as arrived: the real host has it all.
-    pub fn catch_up(&mut self, end: u64) {
+    fn catch_up(&mut self, end: u64) {
         self.moved |= end > self.next;
         self.next = self.next.max(end);
         self.early = self.early.split_off(&self.next);
     }
 
     /// What came out of order is no longer held.
-    pub fn forget_early(&mut self) {
+    fn forget_early(&mut self) {
         self.early.clear();
         self.recent.clear();
     }
+}
 
-    /// Up to where to acknowledge.
-    pub fn next(&self) -> u64 {
+impl AckRelease for EmulatedHost {
+    fn on_event(&mut self, _now: Time, event: Event) {
+        match event {
+            Event::Carried(extent) => self.on_arrival(extent),
+            Event::NothingEarly => self.forget_early(),
+            Event::Finished(end) => self.catch_up(end),
+            Event::AckSent { with_data } => {
+                self.moved = false;
+                if !with_data {
+                    self.repeats = self.repeats.saturating_sub(1);
+                }
+                self.duplicate = None;
+                self.last_ack = self.next;
+            }
+            _ => {}
+        }
+    }
+
+    fn released(&self) -> u64 {
         self.next
     }
 
-    /// The timestamp to echo.
-    pub fn ts_recent(&self) -> Option<u32> {
-        self.ts_recent
-    }
-
-    /// Whether an acknowledgment is due.
-    pub fn wants_ack(&self) -> bool {
+    fn wants_ack(&self) -> bool {
         self.moved || self.repeats > 0
     }
 
-    /// The ranges for a SACK option: a duplicate first, then what grew last.
-    pub fn sack_ranges(&self) -> ArrayVec<(u64, u64), 4> {
-        let mut ranges: ArrayVec<_, 4> = self.duplicate.into_iter().collect();
+    /// A gap shows when the datagram behind it has come over the emulated link.
+    fn tells_of_gaps_at_once(&self) -> bool {
+        false
+    }
+
+    /// A duplicate first, then what grew last, as the emulated host has it.
+    fn sack_ranges(&self, _received: SackRanges, _in_order: u64) -> SackRanges {
+        let mut ranges: SackRanges = self.duplicate.into_iter().collect();
         let range_at = |at: u64| self.early.range(..=at).next_back().filter(|(_, end)| **end > at);
         for (&start, &end) in self.recent.iter().filter_map(|&at| range_at(at)) {
             if !ranges.is_full() && !ranges.contains(&(start, end)) {
@@ -146,14 +167,8 @@ impl EmulatedHost {
         ranges
     }
 
-    /// An acknowledgment left; with data it is no duplicate for its receiver.
-    pub fn on_ack_sent(&mut self, with_data: bool) {
-        self.moved = false;
-        if !with_data {
-            self.repeats = self.repeats.saturating_sub(1);
-        }
-        self.duplicate = None;
-        self.last_ack = self.next;
+    fn ts_recent(&self, _received: Option<u32>) -> Option<u32> {
+        self.ts_recent
     }
 }
 
@@ -162,7 +177,15 @@ mod tests {
     use super::*;
 
     fn host() -> EmulatedHost {
-        EmulatedHost::new(0, 0, 1, None)
+        EmulatedHost::new(1, None)
+    }
+
+    fn sacked(host: &EmulatedHost) -> SackRanges {
+        host.sack_ranges(SackRanges::new(), 0)
+    }
+
+    fn sent(host: &mut EmulatedHost) {
+        host.on_event(Time::ZERO, Event::AckSent { with_data: false });
     }
 
     fn arrive(host: &mut EmulatedHost, start: u64, end: u64) {
@@ -170,46 +193,46 @@ mod tests {
     }
 
     #[test]
-    fn acknowledges_in_order_and_reports_the_rest() {
+    fn acknowledges_in_order_and_sacks_the_rest() {
         let mut host = host();
         arrive(&mut host, 1, 1001);
         assert!(host.wants_ack());
-        assert_eq!((host.next(), host.sack_ranges().len()), (1001, 0));
-        host.on_ack_sent(false);
+        assert_eq!((host.released(), sacked(&host).len()), (1001, 0));
+        sent(&mut host);
         assert!(!host.wants_ack());
         arrive(&mut host, 2001, 3001);
         arrive(&mut host, 4001, 5001);
-        assert_eq!(host.next(), 1001);
-        assert_eq!(host.sack_ranges().as_slice(), [(4001, 5001), (2001, 3001)]);
+        assert_eq!(host.released(), 1001);
+        assert_eq!(sacked(&host).as_slice(), [(4001, 5001), (2001, 3001)]);
         // one acknowledgment for each: that is what fast retransmit counts
-        host.on_ack_sent(false);
+        sent(&mut host);
         assert!(host.wants_ack());
-        host.on_ack_sent(false);
+        sent(&mut host);
         assert!(!host.wants_ack());
         arrive(&mut host, 3001, 4001);
-        assert_eq!(host.sack_ranges().as_slice(), [(2001, 5001)]);
+        assert_eq!(sacked(&host).as_slice(), [(2001, 5001)]);
         arrive(&mut host, 1001, 2001);
-        assert_eq!((host.next(), host.sack_ranges().len()), (5001, 0));
+        assert_eq!((host.released(), sacked(&host).len()), (5001, 0));
     }
 
     #[test]
-    fn a_duplicate_is_reported_once() {
+    fn a_duplicate_is_told_once() {
         let mut host = host();
         arrive(&mut host, 1, 1001);
-        host.on_ack_sent(false);
+        sent(&mut host);
         arrive(&mut host, 1, 1001);
-        assert_eq!(host.sack_ranges().as_slice(), [(1, 1001)]);
-        host.on_ack_sent(false);
-        assert!(host.sack_ranges().is_empty() && !host.wants_ack());
+        assert_eq!(sacked(&host).as_slice(), [(1, 1001)]);
+        sent(&mut host);
+        assert!(sacked(&host).is_empty() && !host.wants_ack());
     }
 
     #[test]
     fn the_timestamp_is_that_of_the_datagram_that_is_acknowledged() {
-        let mut host = EmulatedHost::new(0, 0, 1, Some(10));
+        let mut host = EmulatedHost::new(1, Some(10));
         host.on_arrival(Extent { start: 1, end: 1001, ts_val: Some(20) });
-        assert_eq!(host.ts_recent(), Some(20));
-        host.on_ack_sent(false);
+        assert_eq!(host.ts_recent(None), Some(20));
+        sent(&mut host);
         host.on_arrival(Extent { start: 2001, end: 3001, ts_val: Some(30) });
-        assert_eq!(host.ts_recent(), Some(20), "not by what lies behind a gap (RFC 7323 §4.3)");
+        assert_eq!(host.ts_recent(None), Some(20), "not by what lies behind a gap (RFC 7323 §4.3)");
     }
 }

@@ -9,9 +9,12 @@
 
 mod config;
 mod emulated_host;
+mod emulated_links;
 mod estimate;
-mod tails;
+#[cfg(feature = "serde")]
+mod written;
 
-pub use config::{Cell, ParsePrefixError, PathTailConfig, Prefix, TailScope};
-pub(crate) use emulated_host::{EmulatedHost, Extent};
-pub(crate) use tails::{AckToken, PathTails};
+pub use config::{Cell, PathTailConfig, TailScope};
+pub(crate) use emulated_links::{AckToken, EmulatedLinks, LinkPlace, LinkUser};
+#[cfg(feature = "serde")]
+pub(crate) use written::prefix;

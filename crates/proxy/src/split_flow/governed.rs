@@ -1,10 +1,9 @@
 //! The direction of a flow toward a mobile host, where the gateway's aggregates govern it.
 use super::{Direction, SplitFlow};
-use crate::GatewayConfig;
-use crate::aggregate::LinkLost;
+use crate::Policy;
+use crate::aggregate::{AllottedWindow, LinkLost};
 use crate::end::{End, Side};
 use alloc::boxed::Box;
-use core::net::IpAddr;
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_tcp::{Governor, Sender, SenderConfig};
 use shorthaul_types::{Bytes, PortId, Time};
@@ -14,11 +13,6 @@ impl SplitFlow {
     /// The end that is a mobile host whose aggregate governs what is sent to it, if one is.
     pub(crate) fn mobile_side(&self) -> Option<Side> {
         self.governed
-    }
-
-    /// The mobile host's address.
-    pub(crate) fn mobile_address(&self) -> Option<IpAddr> {
-        self.governed.map(|side| self.ends[side.index()].ip.src())
     }
 
     /// The sender toward the mobile host.
@@ -57,7 +51,8 @@ impl SplitFlow {
         let shift = self.governed.map_or(0, |side| self.ends[side.index()].window_shift);
         let shift = if self.agreed.window_scaling { shift } else { 0 };
         let unit = 1 << shift;
-        self.allotted = Some(if window > 0 { window.next_multiple_of(unit) + unit } else { 0 });
+        let bytes = if window > 0 { window.next_multiple_of(unit) + unit } else { 0 };
+        self.allotted = Some(AllottedWindow { bytes });
     }
 
     /// Up to where the wired sender may send.
@@ -70,19 +65,8 @@ impl SplitFlow {
     pub(crate) fn promised_to_govern(&self) -> u64 {
         let Some(side) = self.governed else { return 0 };
         let Direction { receiver, sender, .. } = &self.directions[side.other().index()];
-        let edge = receiver.edge().max(sender.nxt() + self.allotted.unwrap_or(0));
+        let edge = receiver.edge().max(sender.nxt() + self.allotted.map_or(0, |allotted| allotted.bytes));
         edge.saturating_sub(sender.una())
-    }
-
-    /// What may be offered to whom this direction comes from, of `free` bytes that there is room for.
-    pub(super) fn invited(&self, sender: Side, free: u64) -> u64 {
-        match self.allotted {
-            Some(window) if self.governed == Some(sender.other()) => {
-                let unsent = self.directions[sender.index()].sender.unsent();
-                free.min(window.saturating_sub(unsent))
-            }
-            _ => free,
-        }
     }
 
     /// Its turn: sends one segment, or super-segment, of at most `credit` bytes toward the mobile host. Returns
@@ -104,9 +88,9 @@ impl SplitFlow {
 }
 
 /// Whether the end at `side` is a mobile host whose aggregate governs what the other end sends to it.
-pub(super) fn is_governed(ends: &[End; 2], side: Side, config: &GatewayConfig) -> bool {
+pub(super) fn is_governed(ends: &[End; 2], side: Side, policy: &Policy) -> bool {
     let at_edge = |side: Side| ends[side.index()].attachment == PortId(0);
-    config.aggregate.is_some() && at_edge(side) && !at_edge(side.other())
+    policy.aggregate.is_some() && at_edge(side) && !at_edge(side.other())
 }
 
 /// A sender whose window, pacing and retransmission timer are those of its mobile host's aggregate.

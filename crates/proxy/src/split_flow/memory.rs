@@ -5,10 +5,10 @@ use shorthaul_wire::PayloadList;
 
 /// What to keep of a segment's `payload` at `offset`, beside `queued` bytes in order, packet buffers counted; `None` if there is
 /// no memory for it. What came early makes room for what is in order, as it was never acknowledged (RFC 2018 §8); what finds no
-/// room is sent again. A segment in order always fits into an empty direction.
+/// room is retransmitted. A segment in order always fits into an empty direction.
 ///
-/// Bytes are copied only where their packet buffer is too large for what is left, and they are not: their sender was invited to
-/// send so many bytes, and cannot know how the kernel puts them together.
+/// Bytes are copied only where their packet buffer is too large for what is left, and they are not: their sender was offered room
+/// for them, and cannot know how the kernel puts them together.
 pub(super) fn make_room(
     receiver: &mut Receiver,
     queued: usize,

@@ -1,4 +1,4 @@
-//! What a mobile host sends, where its aggregate limits what it is invited to.
+//! What a mobile host sends, where its aggregate limits what it is offered.
 use super::{Direction, SplitFlow};
 use crate::aggregate::{Landing, Uplink, Upload};
 use crate::end::Side;
@@ -41,12 +41,6 @@ impl SplitFlow {
         }
     }
 
-    /// What may be offered to `side`, of `room` bytes that there is memory for.
-    pub(super) fn invited_up(&mut self, side: Side, room: u64) -> u64 {
-        let early = self.directions[side.index()].receiver.early();
-        self.upload_of(side).map_or(room, |upload| upload.offer(early, room))
-    }
-
     /// The window field of a header toward `side`, for a window of `window` bytes, in units of 1 << `shift`.
     ///
     /// Where memory sets the window, it is rounded down. Where the mobile host's share of its uplink does, it is never
@@ -70,7 +64,7 @@ impl SplitFlow {
         let far = &self.ends[side.other().index()];
         let shift = if self.agreed.window_scaling { far.window_shift } else { 0 };
         let direction = &mut self.directions[side.index()];
-        direction.on_ack_sent(with_data);
+        direction.on_ack_sent(now, with_data);
         if self.governed == Some(side)
             && let Some(upload) = &mut self.upload
         {

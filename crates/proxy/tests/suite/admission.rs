@@ -1,6 +1,6 @@
 //! Which flows a gateway takes, how long it keeps one that is silent, and how large the segments are
 //! that it sends.
-use shorthaul_proxy::{Gateway, GatewayConfig, LegConfig};
+use shorthaul_proxy::{Gateway, GatewayConfig, LegConfig, Policy};
 use shorthaul_types::{SeqNum, Time};
 use shorthaul_wire::{
     IpHeader, Ipv4Header, Machine, Packet, Payload, TcpFlags, TcpHeader, TcpOptions, TcpSegment, TxBatch,
@@ -140,7 +140,7 @@ fn in_a_full_table_an_idle_flow_makes_room() {
 #[test]
 fn segments_fit_the_interface_of_the_leg() {
     let wan = LegConfig { mtu: 1500, ..LegConfig::default() };
-    let mut gateway = Gateway::new(GatewayConfig { wan, ..GatewayConfig::default() });
+    let mut gateway = Gateway::new(GatewayConfig::of(Policy { wan, ..Policy::default() }));
     open(&mut gateway, secs(0), 5000);
     let out = pass(&mut gateway, secs(1), segment(CLIENT, 5000, 1, TcpFlags::ACK, 8000));
     let sizes: Vec<usize> = out

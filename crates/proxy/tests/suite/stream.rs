@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_proxy::{
-    AckRule, AggregateConfig, Clamp, Gateway, GatewayConfig, PathTailConfig, SenderControl, TailScope,
-    WindowRule,
+    ACK_RELEASES, AggregateConfig, Clamp, Delivered, Freeze, Gateway, GatewayConfig, PathTailConfig, Policy,
+    Regulated, SenderControl, TailScope, WINDOW_LIMITS,
 };
 use shorthaul_tcp::{Ack, AckPolicy, ByteQueue, Receiver, Segment, Sender, SenderConfig};
 use shorthaul_types::{BitRate, Bytes, PortId, SeqNum, SeqSpace, Time};
@@ -13,6 +13,7 @@ use shorthaul_wire::{
     IpHeader, Ipv4Header, Machine, Packet, Payload, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 const MSS: u32 = 1000;
@@ -207,21 +208,23 @@ struct World {
 
 impl World {
     fn new(isn: [u32; 2], totals: [u64; 2], faults: Faults) -> World {
-        World::with(isn, totals, faults, GatewayConfig::default())
+        World::with(isn, totals, faults, Policy::default())
     }
 
     fn behind(senders: SenderControl, isn: [u32; 2], totals: [u64; 2], faults: Faults) -> World {
-        World::with(isn, totals, faults, GatewayConfig { senders, ..GatewayConfig::default() })
+        World::with(isn, totals, faults, Policy { senders, ..Policy::default() })
     }
 
     /// The client is a mobile host whose connections are served with this shared window, if with any.
     fn aggregating(isn: [u32; 2], totals: [u64; 2], faults: Faults, clamp: Option<Clamp>) -> World {
-        let aggregate = clamp.map(|clamp| AggregateConfig { clamp, ..AggregateConfig::default() });
-        World::with(isn, totals, faults, GatewayConfig { aggregate, ..GatewayConfig::default() })
+        let aggregate = clamp.map(|clamp| Arc::new(AggregateConfig { clamp, ..AggregateConfig::default() }));
+        World::with(isn, totals, faults, Policy { aggregate, ..Policy::default() })
     }
 
-    fn with(isn: [u32; 2], totals: [u64; 2], faults: Faults, config: GatewayConfig) -> World {
-        let mut gateway = Gateway::new(GatewayConfig { flow_buffer: Bytes(100_000), ..config });
+    fn with(isn: [u32; 2], totals: [u64; 2], faults: Faults, policy: Policy) -> World {
+        let config = GatewayConfig { flow_buffer: Bytes(100_000), ..GatewayConfig::of(policy) };
+        config.check().expect("the policy can be worked with");
+        let mut gateway = Gateway::new(config);
         let ends = [End::new(1, 2, isn[0], isn[1], totals[0]), End::new(2, 1, isn[1], isn[0], totals[1])];
         // The handshake, which this test does not disturb.
         let options = TcpOptions { mss: Some(MSS as u16), sack_permitted: true, ..TcpOptions::default() };
@@ -381,7 +384,7 @@ fn tail() -> SenderControl {
         buffer: Bytes(25_000),
         scope: TailScope::Host,
     };
-    SenderControl { acks: AckRule::PathTail(tail), ..SenderControl::default() }
+    SenderControl::acknowledging(tail)
 }
 
 /// What the gateway holds for the host at the edge, and up to where that host has acknowledged.
@@ -419,24 +422,54 @@ proptest! {
     }
 }
 
+/// Any kind of release, or none, with any set of bounds.
+fn sender_control() -> impl Strategy<Value = SenderControl> {
+    let ack = prop::option::of((0..ACK_RELEASES.len()).prop_map(|row| (ACK_RELEASES[row].example)()));
+    let window = prop::sample::subsequence(WINDOW_LIMITS.iter().collect::<Vec<_>>(), 0..=WINDOW_LIMITS.len());
+    (ack, window).prop_map(|(ack, window)| SenderControl {
+        ack,
+        window: window.into_iter().map(|row| (row.example)()).collect(),
+    })
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
     fn however_senders_are_kept_back_the_stream_arrives_whole(
         seed: u64, isn: [u32; 2], up in 0u64..50_000, down in 0u64..200_000,
-        loss in 0u64..60, reorder in 0u64..100, duplicate in 0u64..50, which in 0usize..4,
+        loss in 0u64..60, reorder in 0u64..100, duplicate in 0u64..50, control in sender_control(),
+        drain in prop::option::of(0u64..3000),
     ) {
-        let queue = Bytes(10_000);
-        let controls = [
-            SenderControl { acks: AckRule::Delivered, window: WindowRule::Freeze { after: 8 * DELAY } },
-            SenderControl { acks: AckRule::Regulated { queue }, ..SenderControl::default() },
-            SenderControl { window: WindowRule::Clamp(queue), ..SenderControl::default() },
-            SenderControl { window: WindowRule::ConstantQueue { queue }, ..SenderControl::default() },
-        ];
         let faults = Faults { state: seed, loss, reorder, duplicate };
-        let mut world = World::behind(controls[which].clone(), isn, [up, down], faults);
+        let mut world = World::behind(control, isn, [up, down], faults);
+        let mut drained = false;
         let finished = world.run(|world| {
-            let Some((_, delivered)) = toward_edge(&world.gateway).filter(|_| which < 2) else { return };
+            if let Some((held, delivered)) = toward_edge(&world.gateway).filter(|_| !drained) {
+                let acknowledged = world.ends[1].sender.una() - 1;
+                assert!(acknowledged <= delivered + held + 1, "{acknowledged} of {delivered} and {held}");
+            }
+            if !drained && drain.is_some_and(|at| world.now >= Time::from_millis(at)) {
+                drained = true;
+                world.gateway.drain(world.now);
+            }
+        });
+        prop_assert!(finished, "stuck at {}: {:#?}", world.now, world.gateway.flows().collect::<Vec<_>>());
+        world.check_bytes();
+    }
+
+    #[test]
+    fn what_waits_for_the_receiver_is_acknowledged_when_it_is_delivered(
+        seed: u64, down in 0u64..200_000, loss in 0u64..60, reorder in 0u64..100, is_regulated: bool,
+    ) {
+        let control = if is_regulated {
+            SenderControl::acknowledging(Regulated { queue: Bytes(10_000) })
+        } else {
+            SenderControl::acknowledging(Delivered {}).limited_by(Freeze { after: 8 * DELAY })
+        };
+        let faults = Faults { state: seed, loss, reorder, duplicate: 0 };
+        let mut world = World::behind(control, [1, 2], [0, down], faults);
+        let finished = world.run(|world| {
+            let Some((_, delivered)) = toward_edge(&world.gateway) else { return };
             let acknowledged = world.ends[1].sender.una() - 1;
             assert!(acknowledged <= delivered + 1, "{acknowledged} of {delivered} acknowledged");
         });

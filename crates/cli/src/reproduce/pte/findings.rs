@@ -3,7 +3,6 @@ use super::bound::{self, Packets};
 use shorthaul_observe::RunRecord;
 use shorthaul_observe::Summary;
 use shorthaul_observe::results::format_metric;
-use shorthaul_proxy::AckRule;
 use shorthaul_report::{Column, Stated, Table, Unit};
 use shorthaul_scenario::{Metric, Role, Study};
 use shorthaul_types::Bytes;
@@ -360,10 +359,7 @@ fn buffer(study: &Study, case: &str) -> Option<f64> {
     let point = study.points().iter().find(|point| point.case.as_deref() == Some(case))?;
     let scenario = study.scenario(point).ok()?;
     scenario.nodes.iter().find_map(|node| match &node.role {
-        Role::Gateway(gateway) => match &gateway.senders.acks {
-            AckRule::PathTail(tail) => Some(tail.buffer.0 as f64),
-            _ => None,
-        },
+        Role::Gateway(gateway) => Some(gateway.senders.ack.as_ref()?.emulated_link()?.buffer.0 as f64),
         _ => None,
     })
 }

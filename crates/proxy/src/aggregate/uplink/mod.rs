@@ -1,11 +1,11 @@
 //! What a mobile host sends, kept to what its link carries: one receive window for all of its uploads (AGG-12).
 //!
 //! Mobile hosts are unmodified, and what they send first of all is limited by the window that they are offered. To
-//! whom the gateway offers it, a window is like a flight of segments: bytes are invited, and one round trip later they
+//! whom the gateway offers it, a window is like a flight of segments: bytes are offered room, and one round trip later they
 //! are here. So the clamp that finds the window toward a mobile host finds the one from it too ([`AutoClamp`]): an
-//! invitation is what is sent, an arrival what is delivered.
+//! offer is what is sent, an arrival what is delivered.
 //!
-//! Reading order: `upload` (one connection: when what was invited, and what came of it), `share` (who needs how much
+//! Reading order: `upload` (one connection: what was offered when, and what came of it), `share` (who needs how much
 //! of the window), this file (the host).
 mod share;
 mod upload;
@@ -25,7 +25,7 @@ use shorthaul_types::Time;
 const FIRST_SEGMENTS: u64 = 10;
 /// No connection has less: with it, three duplicate acknowledgments follow a loss (RFC 5681 §3.2).
 const LEAST_SEGMENTS: u64 = 4;
-/// Silent for longer than two round trips and this, an upload may pause: what it was invited to send before then says
+/// Silent for longer than two round trips and this, an upload may pause: what it was offered before then says
 /// nothing of the link.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The round trip of a host of which nothing is known, for that purpose.
@@ -41,7 +41,7 @@ const CROWD: usize = 256;
 /// An arrival that took so much longer than the shortest round trip, in percent, has waited.
 const WAITED: u32 = 125;
 
-/// How many bytes the uploads of one host are invited to send, all together.
+/// How many bytes the uploads of one host are offered, all together.
 #[derive(Debug)]
 enum Size {
     Fixed(u64),
@@ -133,7 +133,7 @@ impl Uplink {
         size.clamp(LEAST_SEGMENTS * u64::from(mss), most)
     }
 
-    /// What a connection with segments of `mss` bytes may be invited to send at once.
+    /// What a connection with segments of `mss` bytes may be offered at once.
     pub fn burst(mss: u32) -> u64 {
         FIRST_SEGMENTS * u64::from(mss)
     }
@@ -171,21 +171,21 @@ impl Uplink {
     }
 
     /// For how long an upload is silent before it pauses.
-    fn patience(&self) -> Duration {
+    fn pause_after(&self) -> Duration {
         2 * self.rtt + PAUSE
     }
 
     /// An upload begins: what is known of the round trip holds for it too.
     pub fn join(&self, upload: &mut Upload) {
         if self.rtt != UNKNOWN {
-            upload.expect(self.patience(), self.rtt);
+            upload.expect(self.pause_after(), self.rtt);
         }
     }
 
     /// Something of an upload has arrived.
     pub fn on_arrival(&mut self, now: Time, arrival: &Arrival, upload: &mut Upload) {
         let Arrival { bytes, sent_at, rtt, used_up, resumed } = *arrival;
-        let paused = resumed && now.saturating_since(self.arrived_at) > self.patience();
+        let paused = resumed && now.saturating_since(self.arrived_at) > self.pause_after();
         self.arrived_at = now;
         if paused {
             (self.flight, self.flight_shared) = (0, 0);
@@ -215,7 +215,7 @@ impl Uplink {
                 (self.flight, self.flight_shared) = (bytes, 0);
             }
         }
-        upload.expect(self.patience(), self.rtt);
+        upload.expect(self.pause_after(), self.rtt);
     }
 
     /// Whether the shares are to be computed anew, among `members` connections: because a round trip is over, or because

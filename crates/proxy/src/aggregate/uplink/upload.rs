@@ -1,4 +1,5 @@
-//! What one mobile sender was invited to send, and when; and what its arrival says of the link.
+//! What one mobile sender was offered, and when; and what its arrival says of the link.
+use crate::window_limit::{Occupancy, WindowLimit};
 use alloc::collections::VecDeque;
 use core::time::Duration;
 use shorthaul_types::Time;
@@ -72,7 +73,7 @@ pub(crate) struct Upload {
     told: u64,
     /// What had arrived when it was told.
     arrived_when_told: u64,
-    /// What it may be invited to send at once, whatever has arrived.
+    /// What it may be offered at once, whatever has arrived.
     burst: u64,
     /// The highest offset that has come.
     highest: u64,
@@ -85,7 +86,7 @@ pub(crate) struct Upload {
     /// When it last sent something after a pause: what it was told before says nothing.
     resumed_at: Time,
     /// After a silence of this length it has paused.
-    patience: Duration,
+    pause_after: Duration,
     /// What is told so soon after something else counts as told with it.
     spacing: Duration,
     news: Option<Arrival>,
@@ -103,7 +104,7 @@ pub(crate) struct Upload {
 }
 
 impl Upload {
-    /// An upload that has been told, at `at`, of room up to `edge`, with the timestamp `val`. It may be invited to send
+    /// An upload that has been told, at `at`, of room up to `edge`, with the timestamp `val`. It may be offered
     /// `burst` bytes at once.
     pub fn new(at: Time, edge: u64, val: Option<u32>, burst: u64) -> Self {
         let mut upload = Upload {
@@ -118,7 +119,7 @@ impl Upload {
             more: false,
             gap: Duration::ZERO,
             resumed_at: Time::ZERO,
-            patience: STALL,
+            pause_after: STALL,
             spacing: Duration::ZERO,
             news: None,
             allotment: edge.saturating_sub(1),
@@ -184,12 +185,12 @@ impl Upload {
         self.arrived_at = now;
         self.more = full;
         let is_new = end > self.highest;
-        let invited = is_new.then(|| self.invited_at(end)).flatten();
+        let offered = is_new.then(|| self.offered_at(end)).flatten();
         self.highest = self.highest.max(end);
         let (echoed, fresh) = echo.map_or((None, false), |val| self.echoed_at(val));
-        let sent_at = invited.unwrap_or(Time::ZERO).max(echoed.unwrap_or(Time::ZERO));
+        let sent_at = offered.unwrap_or(Time::ZERO).max(echoed.unwrap_or(Time::ZERO));
         // The first echo of a timestamp answers the acknowledgment that brought it; later ones perhaps a later one.
-        let by_room = invited.is_some() && invited >= echoed;
+        let by_room = offered.is_some() && offered >= echoed;
         let is_sample = sent_at >= self.resumed_at && (fresh || by_room);
         let known = self.edges.partition_point(|edge| edge.at <= sent_at);
         let room = known.checked_sub(1).map_or(0, |last| self.edges[last].edge.saturating_sub(end));
@@ -208,11 +209,11 @@ impl Upload {
     fn has_paused(&self, now: Time) -> bool {
         let silent = now.saturating_since(self.arrived_at);
         let slow = if self.gap.is_zero() { STALL } else { 4 * self.gap };
-        silent > self.patience && (!self.more || silent > slow)
+        silent > self.pause_after && (!self.more || silent > slow)
     }
 
     /// When its sender was told of room up to `end`, or a little earlier.
-    fn invited_at(&mut self, end: u64) -> Option<Time> {
+    fn offered_at(&mut self, end: u64) -> Option<Time> {
         while self.edges.len() > 1 && self.edges.front().is_some_and(|front| front.edge < end) {
             self.edges.pop_front();
         }
@@ -235,9 +236,9 @@ impl Upload {
         self.news.take()
     }
 
-    /// Round trips take `rtt`, and who is silent for longer than `patience` pauses.
-    pub fn expect(&mut self, patience: Duration, rtt: Duration) {
-        self.patience = patience;
+    /// Round trips take `rtt`, and who is silent for longer than `pause_after` pauses.
+    pub fn expect(&mut self, pause_after: Duration, rtt: Duration) {
+        self.pause_after = pause_after;
         self.round = rtt;
         self.spacing = rtt / PARTS;
     }
@@ -273,21 +274,9 @@ impl Upload {
         self.counted_before = core::mem::take(&mut self.counted);
     }
 
-    /// So many bytes may be invited and not here. Whether that is more than before.
+    /// So many bytes may be offered and not here. Whether that is more than before.
     pub fn allot(&mut self, bytes: u64) -> bool {
         bytes > core::mem::replace(&mut self.allotment, bytes)
-    }
-
-    /// How much it may be offered beyond what is in order, where `early` bytes lie behind a gap and memory has room for
-    /// `room` bytes.
-    ///
-    /// Where that is suddenly more, the edge moves by three bytes for each that arrives until it is there: so what is
-    /// invited is spaced as what arrives, and not a burst; and a slow start, which needs two, is not held up.
-    pub fn offer(&mut self, early: u64, room: u64) -> u64 {
-        let grown = (self.told + 2 * self.arrived).saturating_sub(3 * self.arrived_when_told);
-        let allotted = self.allotment.min(grown.max(self.burst)) + early;
-        self.held_back = allotted < room;
-        allotted.min(room)
     }
 
     /// Whether it would be offered more, but for its allotment.
@@ -301,11 +290,28 @@ impl Upload {
     }
 }
 
+impl WindowLimit for Upload {
+    /// Its allotment, beyond what lies behind a gap.
+    ///
+    /// Where that is suddenly more, the edge moves by three bytes for each that arrives until it is there: so what is
+    /// offered is spaced as what arrives, and not a burst; and a slow start, which needs two, is not held up.
+    fn bound(&mut self, occupancy: &Occupancy, room: u64) -> u64 {
+        let grown = (self.told + 2 * self.arrived).saturating_sub(3 * self.arrived_when_told);
+        let allotted = self.allotment.min(grown.max(self.burst)) + occupancy.early;
+        self.held_back = allotted < room;
+        allotted.min(room)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MS: fn(u64) -> Time = Time::from_millis;
+
+    fn early(early: u64) -> Occupancy {
+        Occupancy { held: early, unsent: 0, early }
+    }
 
     fn landing(end: u64, echo: Option<u32>) -> Landing {
         Landing { end, arrived: end, echo, full: true }
@@ -384,17 +390,17 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_share_is_invited_as_what_was_invited_before_arrives() {
+    fn a_larger_share_is_offered_as_what_was_offered_before_arrives() {
         let mut upload = Upload::new(MS(0), 20_001, None, 10_000);
         upload.allot(100_000);
-        assert_eq!(upload.offer(0, 1_000_000), 20_000, "nothing has arrived");
+        assert_eq!(upload.bound(&early(0), 1_000_000), 20_000, "nothing has arrived");
         upload.on_segment(MS(40), landing(3001, None));
-        assert_eq!(upload.offer(0, 1_000_000), 26_000, "9000 for 3000");
+        assert_eq!(upload.bound(&early(0), 1_000_000), 26_000, "9000 for 3000");
         upload.on_told(MS(40), 29_001, None);
         upload.on_segment(MS(50), landing(29_001, None));
-        assert_eq!(upload.offer(0, 1_000_000), 78_000);
+        assert_eq!(upload.bound(&early(0), 1_000_000), 78_000);
         upload.allot(30_000);
-        assert_eq!(upload.offer(0, 1_000_000), 30_000);
+        assert_eq!(upload.bound(&early(0), 1_000_000), 30_000);
     }
 
     #[test]
@@ -413,7 +419,7 @@ mod tests {
         assert!(upload.allot(20_000) && !upload.allot(20_000));
         assert_eq!(upload.need(MS(10_000)), None);
         upload.on_told(MS(10_000), 24_001, None);
-        assert_eq!((upload.offer(2000, 50_000), upload.is_held_back()), (22_000, true));
-        assert_eq!((upload.offer(2000, 5000), upload.is_held_back()), (5000, false));
+        assert_eq!((upload.bound(&early(2000), 50_000), upload.is_held_back()), (22_000, true));
+        assert_eq!((upload.bound(&early(2000), 5000), upload.is_held_back()), (5000, false));
     }
 }

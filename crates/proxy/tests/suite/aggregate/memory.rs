@@ -1,6 +1,6 @@
 //! What is promised, what is held, and that nobody goes without.
 use super::site::*;
-use shorthaul_proxy::{AggregateConfig, GatewayConfig};
+use shorthaul_proxy::{AggregateConfig, GatewayConfig, Policy};
 use shorthaul_types::Bytes;
 use shorthaul_wire::{Chunk, Payload, TcpFlags};
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ fn whoever_comes_when_all_memory_is_promised_is_invited_all_the_same() {
 
 #[test]
 fn what_servers_were_invited_to_send_is_never_dropped() {
-    let aggregate = AggregateConfig { host_buffer: Bytes(90_000), invitations: None, ..config(10_000) };
+    let aggregate = AggregateConfig { host_buffer: Bytes(90_000), window_share: None, ..config(10_000) };
     let mut site = Site::new(aggregate);
     let flows = [A, B, (1, 5003)];
     for flow in flows {
@@ -99,11 +99,8 @@ fn what_servers_were_invited_to_send_is_never_dropped() {
 fn a_thousand_hosts_with_ten_connections_each_stay_within_their_memory_when_every_link_stalls() {
     const BOUND: u64 = 64_000;
     let aggregate = AggregateConfig { host_buffer: Bytes(BOUND), ..config(10_000) };
-    let mut site = Site::with(GatewayConfig {
-        aggregate: Some(aggregate),
-        memory: Bytes(40 << 20),
-        ..GatewayConfig::default()
-    });
+    let policy = Policy { aggregate: Some(Arc::new(aggregate)), ..Policy::default() };
+    let mut site = Site::with(GatewayConfig { memory: Bytes(40 << 20), ..GatewayConfig::of(policy) });
     let flows: Vec<(u16, u16)> =
         (0..1000).flat_map(|host| (0..10).map(move |port| (host, 5000 + port))).collect();
     for &flow in &flows {

@@ -1,11 +1,12 @@
 //! Mobile hosts behind a gateway, and a server, whose every word the test says.
-use shorthaul_proxy::{AggregateConfig, Clamp, Gateway, GatewayConfig};
+use shorthaul_proxy::{AggregateConfig, Clamp, Gateway, GatewayConfig, Policy};
 use shorthaul_types::{Bytes, SeqNum, Time};
 use shorthaul_wire::{
     IpHeader, Ipv4Header, Machine, Packet, Payload, PayloadList, SackBlock, TcpFlags, TcpHeader, TcpOptions,
     TcpSegment, Timestamps, TxBatch,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub const MSS: u32 = 1000;
 pub const SERVER: [u8; 4] = [192, 0, 2, 1];
@@ -41,7 +42,7 @@ pub fn address(host: u16) -> [u8; 4] {
 
 impl Site {
     pub fn new(aggregate: AggregateConfig) -> Site {
-        Site::with(GatewayConfig { aggregate: Some(aggregate), ..GatewayConfig::default() })
+        Site::with(GatewayConfig::of(Policy { aggregate: Some(Arc::new(aggregate)), ..Policy::default() }))
     }
 
     pub fn with(config: GatewayConfig) -> Site {

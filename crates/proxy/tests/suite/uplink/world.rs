@@ -1,12 +1,13 @@
 //! A phone behind a gateway, whose uplink is any link, and a server: all with the code that runs live.
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{Link, LinkConfig, QueueLimit, Rate, Verdict};
-use shorthaul_proxy::{AggregateConfig, Gateway, GatewayConfig, UplinkWindow};
+use shorthaul_proxy::{AggregateConfig, Gateway, GatewayConfig, Policy, UplinkWindow};
 use shorthaul_tcp::{Addresses, ConnectionConfig, ConnectionId, Event, Host, HostConfig, Profile};
 use shorthaul_types::{BitRate, Bytes, Deadline, PortId, Seed, Time};
 use shorthaul_wire::{Machine, Packet, Payload, TcpFlags, TxBatch};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub const PHONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
@@ -77,7 +78,10 @@ impl World {
     /// The uplink is `up`, the downlink has its delay and 50 Mbit/s; 10 ms lie between gateway and server.
     pub fn new(up: LinkConfig, uplink: UplinkWindow, config: ConnectionConfig) -> World {
         let aggregate = AggregateConfig { uplink, ..AggregateConfig::default() };
-        let gateway = Gateway::new(GatewayConfig { aggregate: Some(aggregate), ..GatewayConfig::default() });
+        let gateway = Gateway::new(GatewayConfig::of(Policy {
+            aggregate: Some(Arc::new(aggregate)),
+            ..Policy::default()
+        }));
         let down = LinkConfig { delay: up.delay, rate: Rate::Fixed(mbit(50.0)), ..LinkConfig::default() };
         let wan = LinkConfig { delay: Duration::from_millis(10), ..LinkConfig::default() };
         let links = [up, down, wan.clone(), wan];

@@ -4,13 +4,13 @@ use core::net::SocketAddr;
 use shorthaul_types::{PortId, SeqNum};
 use shorthaul_wire::{IpHeader, Ipv4Header, Ipv6Header, Packet, TcpFlags, TcpHeader, TcpSegment, TxBatch};
 
-/// How often both ends are asked, before an orphan is forgotten.
+/// How often both ends are asked, before an inherited flow is forgotten.
 const QUESTIONS: u32 = 20;
 
 /// A flow of which a crashed predecessor held bytes. Some of them may have arrived all the same:
 /// we ask both ends, and rule when they answer.
 #[derive(Debug)]
-pub(crate) struct Orphan {
+pub(crate) struct InheritedFlow {
     record: CustodyRecord,
     asked: u32,
     /// The directions of which everything acknowledged to the sender is known to have arrived.
@@ -18,7 +18,7 @@ pub(crate) struct Orphan {
     lost: bool,
 }
 
-/// What a segment tells of an orphan.
+/// What a segment tells of an inherited flow.
 #[derive(Debug)]
 pub(crate) enum Ruling {
     /// Nothing yet.
@@ -32,10 +32,10 @@ pub(crate) enum Ruling {
     },
 }
 
-impl Orphan {
+impl InheritedFlow {
     pub(crate) fn new(record: CustodyRecord) -> Self {
         let whole = record.directions.map(|(acknowledged, delivered)| acknowledged == delivered);
-        Orphan { record, asked: 0, whole, lost: false }
+        InheritedFlow { record, asked: 0, whole, lost: false }
     }
 
     /// Asks both ends what they expect next: a segment from below the window draws an

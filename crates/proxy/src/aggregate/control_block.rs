@@ -1,42 +1,33 @@
-//! The aggregate control block of one mobile host (AGG §IV-B, Fig. 6), and what each of its connections
-//! has of its own.
-mod memory;
-
+//! The aggregate control block (AGG §IV-B, Fig. 6): what the connections to the hosts of a bottleneck group share in
+//! sending.
 use super::config::AggregateConfig;
-use super::invitation::{Backlog, Invitation, Progress, Situation, SlidingRate};
+use super::member::{Member, PROBE, Silence};
 use super::skipack::SkipackLog;
-use super::stride::{Stride, Turn, advance};
-use super::uplink::Uplink;
+use super::stride::{Stride, Turn};
 use super::window::SharedWindow;
+use super::window_share::{Backlog, Situation, SlidingRate, moved};
 use crate::SplitFlow;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-use core::net::IpAddr;
+use alloc::sync::Arc;
 use core::time::Duration;
 use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
 use shorthaul_tcp::{News, Sender};
 use shorthaul_types::Time;
 
-/// So many probes leave 1.5 round trips apart; after that each waits so much longer than the one before.
+/// At most this many probes leave 1.5 round trips apart; after that each waits that much longer than the one before.
 const STEADY_PROBES: u32 = 16;
 /// The longest time between two probes.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// After a stall of this length a mobile host is taken for gone: as long as Linux tries (`tcp_retries2`).
+/// After a stall of this length a host is taken for gone: as long as Linux tries (`tcp_retries2`).
 const GIVE_UP: Duration = Duration::from_secs(924);
-/// The serial number of a turn that is a probe.
-const PROBE: u64 = u64::MAX;
+/// A rate of all connections is the mean over this many segments.
+const AVERAGED: u32 = 16;
 /// The peak falls toward the window by this part with each acknowledgment.
 const PEAK_FALLS: u64 = 1000;
-/// A byte takes so much memory at most, with the packet buffers that are not full.
-const MEMORY_PER_BYTE: u64 = 2;
-/// Of what a connection is offered without using it, so much counts as promised: what servers are offered at first, mostly.
-const FIRST_WINDOW: u64 = 64 << 10;
-/// A rate of all connections is the mean over so many segments.
-const AVERAGED: u32 = 16;
 
-/// A connection that does not answer for so many round trips while others do, …
+/// A connection that does not answer for this many round trips while others do, …
 const SILENT_ROUND_TRIPS: u32 = 4;
-/// … and for so long, is silent itself: it is not the link.
+/// … and for this long, is silent itself: it is not the link.
 const SILENT_TIME: Duration = Duration::from_secs(1);
 /// The longest time between two questions to a silent connection (RFC 6298 §2.5 asks for 60 s at least).
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
@@ -49,7 +40,7 @@ struct Stall {
     probed_at: Time,
 }
 
-/// What a timer of a host asks for.
+/// What a timer of an aggregate asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expired {
     /// Nothing is due but to look again whether something may leave.
@@ -62,80 +53,22 @@ pub(crate) enum Expired {
     Gone,
 }
 
-/// A connection's own peer does not answer, and the link does: what it has on its way takes no place in the
-/// window, and it is asked by itself, less and less often.
-#[derive(Clone, Copy, Debug)]
-struct Silence {
-    ask_at: Time,
-    wait: Duration,
-}
-
-/// What a connection has of its own.
+/// What the connections to the hosts of one group share: window, round-trip time, pacer, transmission log, turns.
 #[derive(Debug)]
-pub(crate) struct Member {
-    /// The host's slot.
-    pub host: u32,
-    /// Where it stands in [`Host::members`].
-    pub place: usize,
-    /// Tells it from others that have its slot at other times.
-    pub serial: u64,
-    in_flight: u64,
-    queued: u64,
-    held: usize,
-    /// Memory for what is held of it and what its sender may still send, in bytes.
-    promised: u64,
-    /// Up to where the mobile host itself had invited its sender, before we did.
-    first_edge: u64,
-    /// Its sender has been offered more than that.
-    invited: bool,
-    received: u64,
-    waiting: bool,
-    active: bool,
-    /// When it last was active.
-    active_at: Time,
-    pass: u64,
-    tickets: u32,
-    /// Bytes that it may send before all classes.
-    interactive: u64,
-    rate: SlidingRate,
-    invitation: Invitation,
-    /// Since when something is sent again and nothing of it was answered.
-    unanswered: Option<Time>,
-    /// When it last probed the link.
-    probed_at: Time,
-    silence: Option<Silence>,
-}
-
-/// One mobile host: what its connections share.
-#[derive(Debug)]
-pub(crate) struct Host {
-    /// The prefix that its addresses have in common.
-    pub prefix: IpAddr,
-    /// The slots of its connections.
-    pub members: Vec<u32>,
-    /// It is in the queue of hosts that may have something to send.
-    pub ready: bool,
-    /// The deadline that is in the heap, if one is.
-    pub armed: Option<Time>,
-    /// Since when it has no connections.
-    pub empty_since: Time,
-    /// What it sends, if that is limited.
-    pub uplink: Option<Uplink>,
-    window: SharedWindow,
+pub(crate) struct Aggregate {
+    pub config: Arc<AggregateConfig>,
+    pub window: SharedWindow,
     /// The largest window of late: what is queued here must not run out when a link becomes faster again.
     peak: u64,
-    rtt: RttEstimator,
-    pacer: Pacer,
-    log: SkipackLog,
-    turns: Stride,
-    mss: u32,
+    pub rtt: RttEstimator,
+    pub pacer: Pacer,
+    pub log: SkipackLog,
+    pub turns: Stride,
+    pub mss: u32,
     in_flight: u64,
     backlog: Backlog,
-    held: usize,
-    /// Memory for all that its connections' senders were promised room for, in bytes.
-    promised: u64,
     active: usize,
-    rate: SlidingRate,
+    pub rate: SlidingRate,
     stall: Option<Stall>,
     /// Who is to send one segment, whatever the window says: to probe the link, or its own peer.
     asking: VecDeque<u32>,
@@ -145,25 +78,15 @@ pub(crate) struct Host {
     stalled_at: Time,
     /// When the link was last back from a stall.
     back_at: Time,
-    rto_at: Option<Time>,
+    pub rto_at: Option<Time>,
     pace_at: Option<Time>,
 }
 
-fn moved(sum: &mut u64, before: &mut u64, now: u64) {
-    *sum = *sum - *before + now;
-    *before = now;
-}
-
-impl Host {
-    pub fn new(now: Time, prefix: IpAddr, mss: u32, config: &AggregateConfig) -> Self {
-        Host {
-            prefix,
-            members: Vec::new(),
-            ready: false,
-            armed: None,
-            empty_since: now,
-            uplink: Uplink::new(now, mss, config),
-            window: SharedWindow::new(now, config, mss),
+impl Aggregate {
+    pub fn new(now: Time, mss: u32, config: Arc<AggregateConfig>) -> Self {
+        Aggregate {
+            window: SharedWindow::new(now, &config, mss),
+            config,
             peak: 0,
             rtt: RttEstimator::new(RttConfig::LINUX),
             pacer: Pacer::new(mss),
@@ -172,8 +95,6 @@ impl Host {
             mss,
             in_flight: 0,
             backlog: Backlog::new(now),
-            held: 0,
-            promised: 0,
             active: 0,
             rate: SlidingRate::new(now),
             stall: None,
@@ -186,82 +107,31 @@ impl Host {
         }
     }
 
-    /// Whether it has no connections, and had none for longer than that.
-    pub fn is_old(&self, now: Time, remember: Duration) -> bool {
-        self.members.is_empty() && now.saturating_since(self.empty_since) >= remember
-    }
-
-    /// A connection in `slot` joins. What its handshake measured is all that is known of a new host's
-    /// round trip.
-    pub fn join(
-        &mut self,
-        now: Time,
-        slot: u32,
-        host: u32,
-        serial: u64,
-        flow: &SplitFlow,
-        config: &AggregateConfig,
-    ) -> Member {
-        let (mss, handshake) = flow.governed().map_or((self.mss, None), |s| (s.mss(), s.rtt().latest()));
+    /// Segments of `mss` bytes are sent, too. What a handshake measured is all that is known of a new host's round trip.
+    pub fn on_join(&mut self, now: Time, mss: u32, handshake: Option<Duration>) {
         self.mss = self.mss.max(mss);
         self.pacer.set_mss(self.mss);
         self.window.set_mss(self.mss);
-        if let Some(uplink) = &mut self.uplink {
-            uplink.set_mss(self.mss);
-        }
         match (self.rtt.srtt(), handshake) {
             (None, Some(rtt)) => self.rtt.on_sample(now, rtt),
             (None, None) => self.rtt.on_syn_retransmitted(), // it measured nothing: the path may be a long one
             _ => {}
         }
-        if let (Some(uplink), Some(rtt)) = (&mut self.uplink, handshake) {
-            uplink.on_round_trip(now, rtt);
-        }
         self.pace();
-        self.members.push(slot);
-        let most = self.most_beside(self.promised, 0, mss, config);
-        let mut situation = self.situation(now, most, config);
-        situation.active += 1;
-        Member {
-            host,
-            place: self.members.len() - 1,
-            serial,
-            in_flight: 0,
-            queued: 0,
-            held: 0,
-            promised: 0,
-            first_edge: flow.edge_to_govern(),
-            invited: false,
-            received: 1,
-            waiting: false,
-            active: false,
-            active_at: now,
-            pass: 0,
-            tickets: 1,
-            interactive: config.interactive.0,
-            rate: SlidingRate::new(now),
-            invitation: Invitation::new(now, mss, FIRST_WINDOW, &situation),
-            unanswered: None,
-            probed_at: Time::ZERO,
-            silence: None,
-        }
     }
 
-    /// A connection is gone, and what was in flight of it with it. The caller takes it from
-    /// [`Host::members`].
-    pub fn leave(&mut self, now: Time, member: &mut Member) {
+    /// A connection is gone, and what was in flight of it with it.
+    pub fn on_leave(&mut self, now: Time, member: &mut Member) {
         moved(&mut self.in_flight, &mut member.in_flight, 0);
         self.backlog.moved(now, &mut member.queued, 0);
-        moved(&mut self.promised, &mut member.promised, 0);
-        self.held -= member.held;
         self.active -= usize::from(member.active);
         self.on_active();
         self.settle_timer(now);
-        self.empty_since = now;
     }
 
-    fn situation(&self, now: Time, most: u64, config: &AggregateConfig) -> Situation {
-        let surplus = config.invitations.map_or(1.0, |parameters| parameters.surplus);
+    /// How things stand for a connection whose window is at most `most`.
+    pub fn situation(&self, now: Time, most: u64) -> Situation {
+        let surplus = self.config.window_share.map_or(1.0, |parameters| parameters.surplus);
         let active = self.active.max(1);
         Situation {
             mean_rate: self.rate.get(now) / active as f64,
@@ -272,61 +142,8 @@ impl Host {
         }
     }
 
-    /// Looks at a connection that something happened to. Returns whether the link has come back from a
-    /// stall.
-    pub fn sync(
-        &mut self,
-        now: Time,
-        slot: u32,
-        member: &mut Member,
-        flow: &mut SplitFlow,
-        config: &AggregateConfig,
-    ) -> bool {
-        let held = flow.allocated();
-        self.held = self.held - member.held + held;
-        member.held = held;
-        let received = flow.received_to_govern();
-        let class = config.class_of(flow.ports(), flow.dscp_to_govern());
-        let Some(sender) = flow.governed_mut() else { return false };
-        let news = sender.share_mut().map(|share| core::mem::take(&mut share.news)).unwrap_or_default();
-        if news.acknowledgments > 0 {
-            member.unanswered = None;
-            member.silence = None;
-        }
-        if sender.in_flight() == 0 && !sender.may_send() {
-            // It owes no answer: a receiver may keep its window closed for as long as it likes.
-            member.unanswered = None;
-            member.silence = None;
-        }
-        self.count(now, member, sender);
-        let backlog = sender.has_backlog() && member.silence.is_none();
-        let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
-        self.set_active(now, member, backlog || member.in_flight > 0, config);
-        let back = news.acknowledgments > 0 && self.on_news(now, &news);
-        if backlog && !member.waiting {
-            self.wait(slot, member, class);
-        }
-        if let (Some(stall), true) = (&self.stall, backlog)
-            && member.probed_at < stall.since
-        {
-            // It may find that not the link is gone, but others' peers: that does not wait for long.
-            let soon = stall.probed_at + self.probe_wait(0);
-            self.rto_at = Some(self.rto_at.map_or(soon, |at| at.min(soon)));
-        }
-        if received > member.received {
-            member.received = received;
-            if let (Some(parameters), false) = (&config.invitations, peer_is_full) {
-                let situation = self.situation(now, self.most_for(member, mss, config), config);
-                let own = Progress { rate: member.rate.get(now), queued: member.queued, received };
-                member.invitation.on_segment(now, mss, &own, &situation, parameters);
-            }
-        }
-        self.invite(member, flow, config);
-        back
-    }
-
-    /// What a connection has on its way and in its queue counts for its host, unless its peer is silent.
-    fn count(&mut self, now: Time, member: &mut Member, sender: &Sender) {
+    /// What a connection has on its way and in its queue counts for its group, unless its peer is silent.
+    pub fn count(&mut self, now: Time, member: &mut Member, sender: &Sender) {
         let counts = u64::from(member.silence.is_none());
         moved(&mut self.in_flight, &mut member.in_flight, counts * sender.in_flight());
         // What the connection's own peer has no room for does not wait for the link.
@@ -334,39 +151,12 @@ impl Host {
         self.settle_timer(now);
     }
 
-    /// Whether something of a connection is on its way of which its host does not know: a probe of a small window leaves without
-    /// a turn (RFC 9293 §3.8.6.1), and its loss is for the host to find.
-    pub fn is_behind(member: &Member, flow: &SplitFlow) -> bool {
-        let unknown = |sender: &Sender| sender.in_flight() != member.in_flight;
-        member.silence.is_none() && flow.governed().is_some_and(unknown)
-    }
-
-    /// Tells a connection how much its sender may be offered: nothing more while the link is stalled. (What
-    /// was offered is never taken back, RFC 9293 §3.8.6: the sender's window runs out by itself.) And never more
-    /// than there is memory for, together with what the others were promised.
-    pub fn invite(&mut self, member: &mut Member, flow: &mut SplitFlow, config: &AggregateConfig) {
-        let mss = flow.governed().map_or(self.mss, Sender::mss);
-        let most = self.most_for(member, mss, config);
-        let halted = self.stall.is_some() || member.silence.is_some();
-        flow.allot(match config.invitations {
-            _ if halted => 0,
-            Some(_) => member.invitation.window().min(most),
-            None => most,
-        });
-        let room = flow.promised_to_govern();
-        // Who is idle may keep a large window, for it cannot be taken back; but not all who are idle begin at once.
-        let room = if member.active { room } else { room.min(FIRST_WINDOW) };
-        let promised = (MEMORY_PER_BYTE * room).max(member.held as u64);
-        moved(&mut self.promised, &mut member.promised, promised);
-        member.invited = flow.edge_to_govern() > member.first_edge;
-    }
-
-    fn set_active(&mut self, now: Time, member: &mut Member, active: bool, config: &AggregateConfig) {
+    pub fn set_active(&mut self, now: Time, member: &mut Member, active: bool) {
         if active && !member.active {
             self.active += 1;
             let silent = now.saturating_since(member.active_at);
             if self.rtt.srtt().is_none_or(|srtt| silent >= srtt) {
-                member.interactive = config.interactive.0;
+                member.interactive = self.config.interactive.0;
             }
         } else if member.active && !active {
             self.active -= 1;
@@ -385,14 +175,15 @@ impl Host {
         self.pace();
     }
 
-    fn wait(&mut self, slot: u32, member: &mut Member, (priority, tickets): (u8, u32)) {
+    pub fn wait(&mut self, slot: u32, member: &mut Member, (priority, tickets): (u8, u32)) {
         member.waiting = true;
         member.tickets = tickets;
         let priority = if member.interactive > 0 { super::config::INTERACTIVE } else { priority };
         self.turns.wait(Turn { flow: slot, serial: member.serial, priority, pass: member.pass });
     }
 
-    fn on_news(&mut self, now: Time, news: &News) -> bool {
+    /// Acknowledgments have come. Returns the round trip that they measured, and whether the link has come back from a stall.
+    pub fn on_news(&mut self, now: Time, news: &News) -> (Option<Duration>, bool) {
         let back = self.stall.take().is_some();
         if back {
             // The first answer restores the window (AGG §IV-E). What was on its way meanwhile says how long the
@@ -403,9 +194,6 @@ impl Host {
         let rtt = news.rtt.filter(|_| news.newest.is_some_and(|sent| sent >= self.back_at));
         if let Some(rtt) = rtt {
             self.rtt.on_sample(now, rtt);
-            if let Some(uplink) = &mut self.uplink {
-                uplink.on_round_trip(now, rtt);
-            }
         }
         if let Some(sent_at) = news.newest {
             self.log.on_ack(sent_at);
@@ -417,7 +205,7 @@ impl Host {
         self.peak = window.max(self.peak - self.peak.saturating_sub(window) / PEAK_FALLS);
         self.rto_at = None;
         self.settle_timer(now);
-        back
+        (rtt, back)
     }
 
     /// By the shortest round trip: the smoothed one remembers what a queue or an outage was long after the link is faster
@@ -427,7 +215,7 @@ impl Host {
     }
 
     /// The retransmission timer runs while something is in flight, or the link is being probed.
-    fn settle_timer(&mut self, now: Time) {
+    pub fn settle_timer(&mut self, now: Time) {
         if self.in_flight == 0 {
             self.log.clear();
             if self.stall.is_none() {
@@ -459,6 +247,17 @@ impl Host {
         one_and_a_half.saturating_mul(steps).clamp(Duration::from_millis(10), LONGEST_WAIT)
     }
 
+    /// A connection that did not probe the link yet in this stall has something to send. It may be that not the link is gone,
+    /// but others' peers: to find that does not wait for long.
+    pub fn probe_soon(&mut self, member: &Member) {
+        if let Some(stall) = &self.stall
+            && member.probed_at < stall.since
+        {
+            let soon = stall.probed_at + self.probe_wait(0);
+            self.rto_at = Some(self.rto_at.map_or(soon, |at| at.min(soon)));
+        }
+    }
+
     /// The shared window, in bytes.
     pub fn window(&self) -> u64 {
         self.window.get(self.mss)
@@ -469,13 +268,13 @@ impl Host {
         self.rtt.srtt()
     }
 
-    /// Bytes in flight to it, of all connections.
+    /// Bytes in flight, of all connections.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
     /// Who has the next turn, and how many bytes it may send; `None` if nothing may leave now.
-    pub fn next_turn(&mut self, now: Time, config: &AggregateConfig) -> Option<(Turn, u64)> {
+    pub fn next_turn(&mut self, now: Time) -> Option<(Turn, u64)> {
         let mss = u64::from(self.mss);
         if let Some(flow) = self.asking.pop_front() {
             return Some((Turn { flow, serial: PROBE, priority: 0, pass: 0 }, mss));
@@ -493,7 +292,7 @@ impl Host {
             return None;
         }
         let mut budget = u64::MAX;
-        if config.pacing {
+        if self.config.pacing {
             self.pace_at = self.pacer.next_send(now, mss);
             if self.pace_at.is_some() {
                 return None;
@@ -507,58 +306,19 @@ impl Host {
         Some((turn, quantum.min(credit).min(budget)))
     }
 
-    /// A connection had its turn and sent `bytes`.
-    pub fn on_sent(
-        &mut self,
-        now: Time,
-        turn: &Turn,
-        bytes: u64,
-        member: &mut Member,
-        flow: &mut SplitFlow,
-        config: &AggregateConfig,
-    ) {
-        let class = config.class_of(flow.ports(), flow.dscp_to_govern());
-        let Some(sender) = flow.governed_mut() else { return };
-        let in_flight = self.in_flight;
-        self.count(now, member, sender);
-        // A probe is no turn: it may still wait for one.
-        member.waiting &= turn.serial == PROBE;
-        if bytes == 0 {
-            return; // its receiver has no room: it waits again when that changes
-        }
+    /// A connection had its turn and sent `bytes`, where `in_flight` bytes were on their way before.
+    pub fn on_send(&mut self, now: Time, turn: &Turn, bytes: u64, in_flight: u64) {
         self.window.on_send(now, in_flight);
         self.pacer.on_send(now, bytes);
         self.log.on_send(now, turn.flow);
         self.rate.on_send(now, bytes, AVERAGED);
-        member.rate.on_send(now, bytes, config.invitations.map_or(8, |parameters| parameters.averaged));
-        // Who joined began with the others' pass, not with the one it left with.
-        member.pass = advance(member.pass.max(turn.pass), bytes, member.tickets);
-        member.interactive = member.interactive.saturating_sub(bytes);
-        if sender.has_backlog() && !member.waiting && member.silence.is_none() {
-            self.wait(turn.flow, member, class);
-        }
-        self.invite(member, flow, config);
-        self.settle_timer(now);
-    }
-
-    /// Whether a turn is this connection's, and not one's that is no more; and whether it may take it.
-    pub fn takes(turn: &Turn, member: &mut Member) -> bool {
-        if turn.serial == PROBE {
-            return true;
-        }
-        if turn.serial != member.serial {
-            return false;
-        }
-        // Without its turn, it waits again when its peer answers.
-        member.waiting &= member.silence.is_none();
-        member.waiting
     }
 
     /// Something of a connection is lost, as others' deliveries show. Whoever does not answer for long, while others
     /// do, is silent itself.
     pub fn on_lost(&mut self, now: Time, member: &mut Member, flow: &SplitFlow) {
         let since = *member.unanswered.get_or_insert(now);
-        let round_trips = self.patience().unwrap_or_default() * SILENT_ROUND_TRIPS;
+        let round_trips = self.rack_rtt().unwrap_or_default() * SILENT_ROUND_TRIPS;
         let (Some(sender), true) =
             (flow.governed(), now.saturating_since(since) >= round_trips.max(SILENT_TIME))
         else {
@@ -622,17 +382,18 @@ impl Host {
     /// A connection that has something in the log that others' deliveries show to be lost, with the time
     /// before which it was sent.
     pub fn next_skipped(&mut self, now: Time) -> Option<(u32, Time)> {
-        let before = self.log.lost_before(now, self.patience()?)?;
+        let before = self.log.lost_before(now, self.rack_rtt()?)?;
         self.log.pop_before(before).map(|slot| (slot, before))
     }
 
-    fn patience(&self) -> Option<Duration> {
+    /// The longer of the smoothed and the latest round trip (RACK.rtt, for all connections).
+    fn rack_rtt(&self) -> Option<Duration> {
         Some(self.rtt.srtt()?.max(self.rtt.latest()?))
     }
 
     /// When something is to be done next.
     pub fn deadline(&self) -> Option<Time> {
-        let skipack = self.patience().and_then(|rtt| self.log.deadline(rtt)).filter(|_| self.in_flight > 0);
+        let skipack = self.rack_rtt().and_then(|rtt| self.log.deadline(rtt)).filter(|_| self.in_flight > 0);
         [self.rto_at, self.pace_at, self.ask_at, skipack].into_iter().flatten().min()
     }
 

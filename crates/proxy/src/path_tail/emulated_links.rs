@@ -1,14 +1,14 @@
-use super::emulated_host::Extent;
 use super::estimate::{Look, ThroughputEstimate};
 use super::{PathTailConfig, TailScope};
+use crate::ack_release::Extent;
 use crate::gateway::Keyed;
-use crate::{AckRule, GatewayConfig};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use hashbrown::HashMap;
 use shorthaul_link::{Link, LinkConfig, QueueLimit, Rate, Verdict};
 use shorthaul_tcp::Timers;
 use shorthaul_types::{BitRate, Bytes, Deadline, Seed, Time};
+use slab::Slab;
 
 /// An acknowledgment in the queue of an emulated link: of what, and of which flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +26,38 @@ pub(crate) struct AckToken {
 enum Owner {
     /// The cell with this place in the list; one behind the last for hosts in none.
     Cell(usize),
-    Host(IpAddr),
+    Host(u32),
     Flow(u64),
+}
+
+/// Who is behind an emulated link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkUser {
+    /// The host in the registry of the access side.
+    pub host: u32,
+    /// The host's address.
+    pub address: IpAddr,
+    /// The flow's number, unlike that of any other.
+    pub number: u64,
+}
+
+/// A flow's place behind an emulated link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkPlace {
+    /// Which link.
+    pub index: u32,
+    /// Tells the flow's tokens from those of another that had its place in the table before.
+    pub number: u64,
+    /// What is booked there as held.
+    held: u64,
+    /// What had been delivered when that was booked.
+    delivered: u64,
 }
 
 /// One emulated link: the queue of acknowledgments *is* a link, on which a token takes the time and the
 /// room that its datagram would have taken.
 #[derive(Debug)]
-struct Tail {
+struct EmulatedLink {
     owner: Owner,
     queue: Link<AckToken>,
     /// Payload held for the hosts behind it.
@@ -47,50 +71,40 @@ struct Tail {
     armed: Option<Time>,
 }
 
-/// All emulated links of a gateway.
+/// The emulated links of a policy.
 #[derive(Debug)]
-pub(crate) struct PathTails {
+pub(crate) struct EmulatedLinks {
     config: PathTailConfig,
     /// The bandwidth of each cell, in the order of the list, and of what is in none.
     cell_bandwidth: Vec<BitRate>,
-    tails: Vec<Option<Tail>>,
-    free: Vec<u32>,
+    links: Slab<EmulatedLink>,
     by_owner: HashMap<Owner, u32, Keyed>,
     timers: Timers,
 }
 
-impl PathTails {
-    /// The emulated links of a gateway that has any.
-    pub fn of(config: &GatewayConfig) -> Option<Self> {
-        match &config.senders.acks {
-            AckRule::PathTail(tail) => Some(PathTails::new(tail.clone(), config.hash_seed)),
-            _ => None,
-        }
-    }
-
+impl EmulatedLinks {
     /// Emulated links that will be made as flows join them. `hash_seed` keeps anybody from choosing
     /// addresses that collide.
     pub fn new(config: PathTailConfig, hash_seed: u64) -> Self {
         let cells = if let TailScope::Cell(cells) = &config.scope { &cells[..] } else { &[] };
         let own = |bandwidth: Option<BitRate>| bandwidth.unwrap_or(config.bandwidth);
-        PathTails {
+        EmulatedLinks {
             cell_bandwidth: cells.iter().map(|cell| own(cell.bandwidth)).chain([own(None)]).collect(),
-            tails: Vec::new(),
-            free: Vec::new(),
+            links: Slab::new(),
             by_owner: HashMap::with_hasher(Keyed(hash_seed)),
             timers: Timers::default(),
             config,
         }
     }
 
-    fn owner(&self, host: IpAddr, flow: u64) -> Owner {
+    fn owner(&self, user: &LinkUser) -> Owner {
         match &self.config.scope {
-            TailScope::Host => Owner::Host(host),
-            TailScope::Flow => Owner::Flow(flow),
+            TailScope::Host => Owner::Host(user.host),
+            TailScope::Flow => Owner::Flow(user.number),
             TailScope::Cell(cells) => {
                 let longest = |place: &usize| {
-                    let held = cells[*place].prefixes.iter().filter(|prefix| prefix.holds(host));
-                    held.map(|prefix| prefix.len + 1).max().unwrap_or(0)
+                    let held = cells[*place].prefixes.iter().filter(|prefix| prefix.contains(&user.address));
+                    held.map(|prefix| prefix.prefix_len() + 1).max().unwrap_or(0)
                 };
                 let best = (0..cells.len()).max_by_key(longest).filter(|place| longest(place) > 0);
                 Owner::Cell(best.unwrap_or(cells.len()))
@@ -110,94 +124,84 @@ impl PathTails {
         LinkConfig { rate: Rate::Fixed(bandwidth), queue, ..LinkConfig::default() }
     }
 
-    /// Flow number `flow` to `host` begins: which emulated link it is behind.
-    pub fn join(&mut self, now: Time, host: IpAddr, flow: u64) -> u32 {
-        let owner = self.owner(host, flow);
+    /// A flow begins: its place behind the link that it shares, where `delivered` was delivered of it so far.
+    pub fn join(&mut self, now: Time, user: &LinkUser, delivered: u64) -> LinkPlace {
+        let place = |index| LinkPlace { index, number: user.number, held: 0, delivered };
+        let owner = self.owner(user);
         if let Some(&index) = self.by_owner.get(&owner) {
-            if let Some(tail) = &mut self.tails[index as usize] {
-                tail.flows += 1;
-            }
-            return index;
+            self.links[index as usize].flows += 1;
+            return place(index);
         }
         // nothing on it is random: any seed will do
         let queue = Link::starting_at(now, self.link(self.bandwidth(owner)), Seed(0));
         let estimate = self.config.is_estimated.then(|| ThroughputEstimate::new(now, self.bandwidth(owner)));
-        let tail = Some(Tail { owner, queue, held: 0, flows: 1, estimate, taken: [0; 2], armed: None });
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.tails[index as usize] = tail;
-                index
-            }
-            None => {
-                self.tails.push(tail);
-                self.tails.len() as u32 - 1
-            }
-        };
+        let link = EmulatedLink { owner, queue, held: 0, flows: 1, estimate, taken: [0; 2], armed: None };
+        let index = self.links.insert(link) as u32;
         self.by_owner.insert(owner, index);
-        index
+        place(index)
     }
 
-    /// A flow for which `held` was booked has ended. Its tokens are void; what they take of the link
-    /// they keep, as datagrams that are under way do.
-    pub fn leave(&mut self, index: u32, held: u64) {
-        let Some(tail) = &mut self.tails[index as usize] else { return };
-        tail.held -= held;
-        tail.flows -= 1;
-        if tail.flows == 0 {
-            self.by_owner.remove(&tail.owner);
-            self.tails[index as usize] = None;
-            self.free.push(index);
+    /// A flow has ended. Its tokens are void; what they take of the link they keep, as datagrams that are under way do.
+    pub fn leave(&mut self, place: &LinkPlace) {
+        let Some(link) = self.links.get_mut(place.index as usize) else { return };
+        link.held -= place.held;
+        link.flows -= 1;
+        if link.flows == 0 {
+            self.by_owner.remove(&link.owner);
+            self.links.remove(place.index as usize);
         }
     }
 
-    /// A flow of which `before` bytes were held now has `after`, and `delivered` bytes of payload more have
-    /// reached its host.
-    pub fn book(&mut self, now: Time, index: u32, before: u64, after: u64, delivered: u64) {
-        // the buffer is there for interruptions: a quarter of it keeps the edge busy in short ones
+    /// A flow now holds `held` bytes and has been delivered up to `delivered`.
+    pub fn book(&mut self, now: Time, place: &mut LinkPlace, held: u64, delivered: u64) {
+        // the buffer is there for interruptions: a quarter of it keeps the access link busy in short ones
         let wanted = (self.config.buffer.0 / 4).max(self.config.queue.0);
-        let Some(tail) = &mut self.tails[index as usize] else { return };
-        tail.held = tail.held - before + after;
-        let Some(estimate) = &mut tail.estimate else { return };
-        let [payload, whole] = tail.taken.map(|bytes| bytes.max(1));
-        let delivered = (u128::from(delivered) * u128::from(whole) / u128::from(payload)) as u64;
-        let look = Look { delivered, held: tail.held, waiting: tail.queue.queue_bytes(now).0, wanted };
+        let index = place.index;
+        let Some(link) = self.links.get_mut(index as usize) else { return };
+        link.held = link.held - place.held + held;
+        let news = delivered - place.delivered;
+        (place.held, place.delivered) = (held, delivered);
+        let Some(estimate) = &mut link.estimate else { return };
+        let [payload, whole] = link.taken.map(|bytes| bytes.max(1));
+        let delivered = (u128::from(news) * u128::from(whole) / u128::from(payload)) as u64;
+        let look = Look { delivered, held: link.held, waiting: link.queue.queue_bytes(now).0, wanted };
         let Some(bandwidth) = estimate.on_look(now, look) else { return };
-        let link = self.link(bandwidth);
-        if let Some(tail) = &mut self.tails[index as usize] {
-            tail.queue.reconfigure(now, link);
-            tail.armed = None;
-            tail.arm(index, &mut self.timers);
+        let reconfigured = self.link(bandwidth);
+        if let Some(link) = self.links.get_mut(index as usize) {
+            link.queue.reconfigure(now, reconfigured);
+            link.armed = None;
+            link.arm(index, &mut self.timers);
         }
     }
 
     /// Whether `payload` more bytes may be held, if `exempt` bytes of what is held do not count.
     pub fn has_room(&self, index: u32, payload: u64, exempt: u64) -> bool {
-        let held = self.tails[index as usize].as_ref().map_or(0, |tail| tail.held);
+        let held = self.links.get(index as usize).map_or(0, |link| link.held);
         held.saturating_sub(exempt) + payload <= self.config.buffer.0
     }
 
     /// A datagram of `size` bytes, IP header included, comes to the emulated link: whether it fits its
     /// queue. Its acknowledgment comes out of [`poll`](Self::poll) when the link would have carried it.
     pub fn offer(&mut self, now: Time, index: u32, size: Bytes, token: AckToken) -> bool {
-        let Some(tail) = &mut self.tails[index as usize] else { return false };
-        let accepted = tail.queue.push_once(now, size, token) == Verdict::Queued;
+        let Some(link) = self.links.get_mut(index as usize) else { return false };
+        let accepted = link.queue.push_once(now, size, token) == Verdict::Queued;
         if accepted {
-            tail.taken[0] += token.extent.end - token.extent.start;
-            tail.taken[1] += size.0;
+            link.taken[0] += token.extent.end - token.extent.start;
+            link.taken[1] += size.0;
         }
-        tail.arm(index, &mut self.timers);
+        link.arm(index, &mut self.timers);
         accepted
     }
 
     /// The next token that has come over its link.
     pub fn poll(&mut self, now: Time) -> Option<AckToken> {
         while let Some((at, index)) = self.timers.pop_due(now) {
-            let Some(tail) = self.tails[index as usize].as_mut().filter(|tail| tail.armed == Some(at)) else {
+            let Some(link) = self.links.get_mut(index as usize).filter(|link| link.armed == Some(at)) else {
                 continue;
             };
-            tail.armed = None;
-            let token = tail.queue.pop(now);
-            tail.arm(index, &mut self.timers);
+            link.armed = None;
+            let token = link.queue.pop(now);
+            link.arm(index, &mut self.timers);
             if let Some((_, token)) = token {
                 return Some(token);
             }
@@ -224,22 +228,23 @@ impl PathTails {
             }
             (Some(_), TailScope::Host | TailScope::Flow) => return false,
         }
-        for index in 0..self.tails.len() {
-            let Some(owner) = self.tails[index].as_ref().map(|tail| tail.owner) else { continue };
-            let link = self.link(self.bandwidth(owner));
-            if let Some(tail) = &mut self.tails[index] {
-                tail.queue.reconfigure(now, link);
+        let links: Vec<(u32, Owner)> =
+            self.links.iter().map(|(index, link)| (index as u32, link.owner)).collect();
+        for (index, owner) in links {
+            let reconfigured = self.link(self.bandwidth(owner));
+            if let Some(link) = self.links.get_mut(index as usize) {
+                link.queue.reconfigure(now, reconfigured);
                 // a controller knows better; from there on it is followed again
-                tail.estimate = tail.estimate.take().map(|_| ThroughputEstimate::new(now, bandwidth));
-                tail.armed = None;
-                tail.arm(index as u32, &mut self.timers);
+                link.estimate = link.estimate.take().map(|_| ThroughputEstimate::new(now, bandwidth));
+                link.armed = None;
+                link.arm(index, &mut self.timers);
             }
         }
         true
     }
 }
 
-impl Tail {
+impl EmulatedLink {
     /// Asks to be called when the first token comes out.
     fn arm(&mut self, index: u32, timers: &mut Timers) {
         let Some(at) = self.queue.next_delivery() else { return };
@@ -270,19 +275,23 @@ mod tests {
         ["10.1.0.7".parse().unwrap(), "10.1.0.8".parse().unwrap(), "10.2.0.9".parse().unwrap()]
     }
 
+    fn user(host: usize, number: u64) -> LinkUser {
+        LinkUser { host: host as u32, address: addresses()[host], number }
+    }
+
     #[test]
     fn an_acknowledgment_comes_after_queueing_and_serialization() {
-        let mut tails = PathTails::new(config(TailScope::Host), 1);
-        let tail = tails.join(Time::ZERO, addresses()[0], 0);
+        let mut links = EmulatedLinks::new(config(TailScope::Host), 1);
+        let link = links.join(Time::ZERO, &user(0, 0), 0).index;
         let at = Time::from_millis;
-        assert!((0..3).all(|flow| tails.offer(at(100), tail, Bytes(1500), token(flow))));
-        assert!(!tails.offer(at(100), tail, Bytes(1500), token(3)), "the queue is full");
-        assert_eq!(tails.poll_timeout().map(|deadline| deadline.at), Some(at(112)));
-        assert_eq!(tails.poll(at(111)), None);
-        assert_eq!(tails.poll(at(124)), Some(token(0)));
-        assert_eq!(tails.poll(at(124)), Some(token(1)), "first in, first out");
-        assert_eq!(tails.poll(at(124)), None);
-        assert_eq!(tails.poll_timeout().map(|deadline| deadline.at), Some(at(136)));
+        assert!((0..3).all(|flow| links.offer(at(100), link, Bytes(1500), token(flow))));
+        assert!(!links.offer(at(100), link, Bytes(1500), token(3)), "the queue is full");
+        assert_eq!(links.poll_timeout().map(|deadline| deadline.at), Some(at(112)));
+        assert_eq!(links.poll(at(111)), None);
+        assert_eq!(links.poll(at(124)), Some(token(0)));
+        assert_eq!(links.poll(at(124)), Some(token(1)), "first in, first out");
+        assert_eq!(links.poll(at(124)), None);
+        assert_eq!(links.poll_timeout().map(|deadline| deadline.at), Some(at(136)));
     }
 
     #[test]
@@ -299,43 +308,41 @@ mod tests {
             (TailScope::Flow, [false, false]),
             (TailScope::Cell(cells), [true, false]),
         ] {
-            let mut tails = PathTails::new(config(scope.clone()), 1);
-            let [a, b, c] = addresses();
-            let joined = [(a, 0), (b, 1), (c, 2)].map(|(host, flow)| tails.join(Time::ZERO, host, flow));
+            let mut links = EmulatedLinks::new(config(scope.clone()), 1);
+            let joined = [0, 1, 2].map(|host| links.join(Time::ZERO, &user(host, host as u64), 0).index);
             assert_eq!([joined[0] == joined[1], joined[0] == joined[2]], same, "{scope:?}");
-            let again = tails.join(Time::ZERO, a, 3);
+            let again = links.join(Time::ZERO, &user(0, 3), 0).index;
             assert_eq!(again == joined[0], scope != TailScope::Flow, "{scope:?}");
             if let TailScope::Cell(_) = scope {
-                assert!(tails.offer(Time::ZERO, joined[2], Bytes(1500), token(2)));
-                assert_eq!(tails.poll_timeout().map(|d| d.at), Some(Time::from_millis(24)), "half the rate");
+                assert!(links.offer(Time::ZERO, joined[2], Bytes(1500), token(2)));
+                assert_eq!(links.poll_timeout().map(|d| d.at), Some(Time::from_millis(24)), "half the rate");
             }
         }
     }
 
     #[test]
     fn a_link_without_flows_is_forgotten() {
-        let mut tails = PathTails::new(config(TailScope::Host), 1);
-        let host = addresses()[0];
-        let tail = tails.join(Time::ZERO, host, 0);
-        tails.book(Time::ZERO, tail, 0, 9000, 0);
-        assert!(!tails.has_room(tail, 2000, 0) && tails.has_room(tail, 2000, 1000));
-        tails.leave(tail, 9000);
-        assert!(tails.by_owner.is_empty());
-        let next = tails.join(Time::ZERO, host, 1);
-        assert!(tails.has_room(next, 10_000, 0));
+        let mut links = EmulatedLinks::new(config(TailScope::Host), 1);
+        let mut place = links.join(Time::ZERO, &user(0, 0), 1);
+        links.book(Time::ZERO, &mut place, 9000, 1);
+        assert!(!links.has_room(place.index, 2000, 0) && links.has_room(place.index, 2000, 1000));
+        links.leave(&place);
+        assert!(links.by_owner.is_empty());
+        let next = links.join(Time::ZERO, &user(0, 1), 1);
+        assert!(links.has_room(next.index, 10_000, 0));
     }
 
     #[test]
     fn a_new_bandwidth_holds_at_once() {
-        let mut tails = PathTails::new(config(TailScope::Host), 1);
-        let tail = tails.join(Time::ZERO, addresses()[0], 0);
-        assert!(tails.offer(Time::ZERO, tail, Bytes(1500), token(0)));
-        assert!(tails.offer(Time::ZERO, tail, Bytes(1500), token(1)));
-        assert!(!tails.set_bandwidth(Time::ZERO, Some("a cell"), BitRate::from_bits_per_sec(1)));
-        assert!(tails.set_bandwidth(Time::from_millis(12), None, BitRate::from_bits_per_sec(100_000)));
-        assert_eq!(tails.poll(Time::from_millis(12)), Some(token(0)));
-        assert_eq!(tails.poll(Time::from_millis(12)), None);
-        assert_eq!(tails.poll_timeout().map(|deadline| deadline.at), Some(Time::from_millis(132)));
-        assert_eq!(tails.poll(Time::from_millis(132)), Some(token(1)));
+        let mut links = EmulatedLinks::new(config(TailScope::Host), 1);
+        let link = links.join(Time::ZERO, &user(0, 0), 0).index;
+        assert!(links.offer(Time::ZERO, link, Bytes(1500), token(0)));
+        assert!(links.offer(Time::ZERO, link, Bytes(1500), token(1)));
+        assert!(!links.set_bandwidth(Time::ZERO, Some("a cell"), BitRate::from_bits_per_sec(1)));
+        assert!(links.set_bandwidth(Time::from_millis(12), None, BitRate::from_bits_per_sec(100_000)));
+        assert_eq!(links.poll(Time::from_millis(12)), Some(token(0)));
+        assert_eq!(links.poll(Time::from_millis(12)), None);
+        assert_eq!(links.poll_timeout().map(|deadline| deadline.at), Some(Time::from_millis(132)));
+        assert_eq!(links.poll(Time::from_millis(132)), Some(token(1)));
     }
 }

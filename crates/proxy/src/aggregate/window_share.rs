@@ -1,9 +1,9 @@
-//! How much each wired sender is invited to send: AGG Table I, equations 1 and 2.
+//! How much each wired sender is offered: AGG Table I, equations 1 and 2.
 //!
 //! The window counts from what has left for the mobile host, so that what is offered is the window less what is
 //! queued here. If it counted from what has arrived, the queue would be the integral of the window, and the two would
 //! swing around each other for ever.
-use super::config::Invitations;
+use super::config::WindowShareConfig;
 use core::time::Duration;
 use shorthaul_types::Time;
 
@@ -45,7 +45,7 @@ impl SlidingRate {
     }
 }
 
-/// What a host's connections have queued here, over time.
+/// What the connections of a group have queued here, over time.
 ///
 /// The mean of q since the last segment is taken, not q when a segment arrives: the first segment of a burst
 /// finds what drained before it, and stands for nearly all of the time. Senders far away, whose segments come in bursts, would
@@ -55,6 +55,12 @@ pub(crate) struct Backlog {
     bytes: u64,
     byte_time: f64,
     changed_at: Time,
+}
+
+/// `before` was part of `sum`, and `now` takes its place.
+pub(super) fn moved(sum: &mut u64, before: &mut u64, now: u64) {
+    *sum = *sum - *before + now;
+    *before = now;
 }
 
 impl Backlog {
@@ -76,7 +82,7 @@ impl Backlog {
     }
 }
 
-/// What a host's connections have in common.
+/// What the connections of a group have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     /// The mean rate of the connections that are active, in bytes a second: s̄.
@@ -104,7 +110,7 @@ pub(crate) struct Progress {
 
 /// The window of one connection toward its wired sender.
 #[derive(Clone, Debug)]
-pub(crate) struct Invitation {
+pub(crate) struct WindowShare {
     window: f64,
     /// It has not reached the mean rate yet.
     starting: bool,
@@ -113,20 +119,20 @@ pub(crate) struct Invitation {
     queued_time: f64,
 }
 
-impl Invitation {
+impl WindowShare {
     /// A connection begins: with C = max(MSS, W/n), but not with more than `first` bytes before anything has come.
     pub fn new(now: Time, mss: u32, first: u64, situation: &Situation) -> Self {
-        let mut invitation =
-            Invitation { window: 0.0, starting: true, updated: now, queued_time: situation.queued_time };
-        invitation.window = step(mss, situation).min(situation.most.min(first) as f64);
-        invitation
+        let mut share =
+            WindowShare { window: 0.0, starting: true, updated: now, queued_time: situation.queued_time };
+        share.window = step(mss, situation).min(situation.most.min(first) as f64);
+        share
     }
 
     /// A segment of its sender arrived (Table I).
     ///
     /// In the start phase C is added with each segment only as long as it is the sender that holds the connection up: whoever
-    /// has C queued here waits for its turn, not for an invitation, and a sender in slow start has no use for more than C and
-    /// twice what it has sent until now. Without these bounds a burst over a short path is invited to send hundreds of times
+    /// has C queued here waits for its turn, not for a window, and a sender in slow start has no use for more than C and
+    /// twice what it has sent until now. Without these bounds a burst over a short path is offered hundreds of times
     /// C before it can have been served at any rate at all.
     pub fn on_segment(
         &mut self,
@@ -134,7 +140,7 @@ impl Invitation {
         mss: u32,
         own: &Progress,
         host: &Situation,
-        parameters: &Invitations,
+        parameters: &WindowShareConfig,
     ) {
         let since = now.saturating_since(self.updated);
         let byte_time = host.queued_time - self.queued_time;
@@ -150,7 +156,7 @@ impl Invitation {
             }
             self.starting = false;
         }
-        let Invitations { b, c, .. } = *parameters;
+        let WindowShareConfig { b, c, .. } = *parameters;
         let a = (b + c) / host.target.max(1.0);
         if since.is_zero() {
             return;
@@ -186,12 +192,12 @@ mod tests {
 
     /// `n` senders that always use their windows, over wired paths of their own, to one link of `rate` bytes a
     /// second; returns the mean queue of the last third, and the senders' shares.
-    fn run(n: usize, rate: u64, wired: &[Wire], parameters: Invitations) -> (f64, Vec<u64>) {
+    fn run(n: usize, rate: u64, wired: &[Wire], parameters: WindowShareConfig) -> (f64, Vec<u64>) {
         let step = 1_000_000_000 * u64::from(MSS) / rate;
         let target = parameters.surplus * 50_000.0;
         let start = Time::from_secs(1);
         let first = Situation { mean_rate: 0.0, queued_time: 0.0, target, active: n, most: 10_000_000 };
-        let mut flows: Vec<_> = (0..n).map(|_| Invitation::new(start, MSS, u64::MAX, &first)).collect();
+        let mut flows: Vec<_> = (0..n).map(|_| WindowShare::new(start, MSS, u64::MAX, &first)).collect();
         let mut rates: Vec<_> = (0..n).map(|_| SlidingRate::new(start)).collect();
         let mut all = SlidingRate::new(start);
         let mut queues = alloc::vec![0u64; n];
@@ -250,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_queue_settles_at_b_plus_c_over_a_whatever_the_number_of_connections() {
-        let parameters = Invitations::default();
+        let parameters = WindowShareConfig::default();
         let target = parameters.surplus * 50_000.0; // (b + c) / a
         for n in [1, 2, 5, 10] {
             let (queue, left) = run(n, 1_000_000, &[(20, 0)], parameters);
@@ -260,19 +266,19 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_before_the_first_turn_is_not_invited_to_become_a_flood() {
-        let parameters = Invitations::default();
+    fn a_burst_before_the_first_turn_is_not_offered_a_flood() {
+        let parameters = WindowShareConfig::default();
         let start = Time::from_secs(1);
         let host =
             Situation { mean_rate: 3e6, queued_time: 0.0, target: 200_000.0, active: 2, most: 1 << 30 };
-        let mut invitation = Invitation::new(start, MSS, u64::MAX, &host);
-        assert_eq!(invitation.window(), 100_000, "C");
+        let mut share = WindowShare::new(start, MSS, u64::MAX, &host);
+        assert_eq!(share.window(), 100_000, "C");
         let mut received = 0;
         let mut arrive = |queued: u64| {
             received += u64::from(MSS);
             let own = Progress { rate: 0.0, queued, received };
-            invitation.on_segment(start, MSS, &own, &host, &parameters);
-            invitation.window()
+            share.on_segment(start, MSS, &own, &host, &parameters);
+            share.window()
         };
         // A slow start over a short path: it has use for twice what it sent, beside C.
         for k in 1..=100 {
@@ -291,8 +297,9 @@ mod tests {
 
     #[test]
     fn a_larger_surplus_is_a_longer_queue() {
-        let queue =
-            |surplus| run(3, 1_000_000, &[(20, 0)], Invitations { surplus, ..Invitations::default() }).0;
+        let queue = |surplus| {
+            run(3, 1_000_000, &[(20, 0)], WindowShareConfig { surplus, ..WindowShareConfig::default() }).0
+        };
         let (one, two) = (queue(1.0), queue(2.0));
         assert!((1.7..2.3).contains(&(two / one)), "{one} {two}");
     }
@@ -301,7 +308,7 @@ mod tests {
     fn long_and_short_wired_paths_get_the_same() {
         // … and those whose segments come in bursts.
         for wires in [[(5, 0), (150, 0)], [(5, 0), (150, 60)], [(5, 0), (60, 60)]] {
-            let (_, left) = run(2, 1_000_000, &wires, Invitations::default());
+            let (_, left) = run(2, 1_000_000, &wires, WindowShareConfig::default());
             let (least, most) = (left.iter().min().unwrap(), left.iter().max().unwrap());
             assert!(*least as f64 / *most as f64 > 0.95, "{wires:?}: {left:?}");
         }

@@ -1,0 +1,66 @@
+use super::{AckRelease, AckReleaseKind, Event, Opening, Progress};
+use alloc::boxed::Box;
+use shorthaul_types::Time;
+
+/// Acknowledge when the receiver has acknowledged. The last byte is kept back while more is under way, so that there is
+/// something to acknowledge when the window has to be closed (M-TCP).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
+pub struct Delivered {}
+
+/// Follows the receiver's acknowledgments.
+#[derive(Debug)]
+struct EndToEnd {
+    released: u64,
+    /// It has moved since the last acknowledgment.
+    moved: bool,
+}
+
+impl AckReleaseKind for Delivered {
+    fn open(&self, opening: &Opening) -> Box<dyn AckRelease> {
+        Box::new(EndToEnd { released: opening.next, moved: false })
+    }
+}
+
+impl AckRelease for EndToEnd {
+    fn on_event(&mut self, _now: Time, event: Event) {
+        match event {
+            Event::Delivered(Progress { delivered, held, .. }) => {
+                let to = if held == 0 { delivered } else { delivered - 1 };
+                self.moved |= to > self.released;
+                self.released = self.released.max(to);
+            }
+            Event::AckSent { .. } => self.moved = false,
+            _ => {}
+        }
+    }
+
+    fn released(&self) -> u64 {
+        self.released
+    }
+
+    fn wants_ack(&self) -> bool {
+        self.moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_byte_waits_while_more_is_under_way() {
+        let opening = Opening { now: Time::ZERO, next: 1, mss: 1000, ts_recent: None };
+        let mut release = Delivered {}.open(&opening);
+        let mut delivered = |delivered, received| {
+            let progress = Progress { delivered, received, held: received - delivered };
+            release.on_event(Time::ZERO, Event::Delivered(progress));
+            let said = (release.released(), release.wants_ack());
+            release.on_event(Time::ZERO, Event::AckSent { with_data: false });
+            said
+        };
+        assert_eq!(delivered(1001, 3001), (1000, true));
+        assert_eq!(delivered(1001, 3001), (1000, false), "nothing new");
+        assert_eq!(delivered(3001, 3001), (3001, true));
+    }
+}

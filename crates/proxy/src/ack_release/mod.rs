@@ -1,0 +1,158 @@
+//! When, and up to where, the sender of a direction is acknowledged.
+//!
+//! A release is told what happens to the direction ([`Event`]) and says up to where the sender may be acknowledged now.
+//! A direction without one is acknowledged as its bytes arrive, by the leg's own
+//! [`AckPolicy`](shorthaul_tcp::AckPolicy). A new kind is a file here and a row in
+//! [`ACK_RELEASES`](crate::ACK_RELEASES).
+mod delivered;
+mod regulated;
+
+pub use delivered::Delivered;
+pub use regulated::Regulated;
+
+use crate::PathTailConfig;
+use alloc::boxed::Box;
+use arrayvec::ArrayVec;
+use core::fmt::Debug;
+use shorthaul_types::{Bytes, Deadline, Time};
+
+/// Ranges of a stream for a SACK option, start and end, the newest first.
+pub type SackRanges = ArrayVec<(u64, u64), 4>;
+
+/// What happens to a direction of a flow. Positions are offsets of its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The sender has brought so many bytes that are in order now.
+    Received {
+        /// How many.
+        bytes: u64,
+        /// Up to where everything has come.
+        in_order: u64,
+    },
+    /// Nothing is kept any more of what came out of order: a gap was closed, or memory was needed.
+    NothingEarly,
+    /// A datagram has come over the emulated link that it was put on.
+    Carried(Extent),
+    /// The receiver has acknowledged more.
+    Delivered(Progress),
+    /// The receiver has acknowledged the FIN, and so everything up to here.
+    Finished(u64),
+    /// The flow had its turn; whether something of the direction is under way to the receiver.
+    Polled {
+        /// Unacknowledged bytes have left.
+        under_way: bool,
+    },
+    /// What the flow's deliveries mean in the queue of its host.
+    Shared(QueueShare),
+    /// An acknowledgment left toward the sender; with data it is no duplicate for its receiver.
+    AckSent {
+        /// It carries data.
+        with_data: bool,
+    },
+    /// A deadline may have passed.
+    Timeout,
+}
+
+/// What a datagram had of the stream, and its timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its first byte.
+    pub start: u64,
+    /// Behind its last byte.
+    pub end: u64,
+    /// Its TSval.
+    pub ts_val: Option<u32>,
+}
+
+/// How a direction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Up to where the receiver has acknowledged.
+    pub delivered: u64,
+    /// Up to where everything has come from the sender.
+    pub received: u64,
+    /// Bytes that are still to be delivered.
+    pub held: u64,
+}
+
+/// What a flow is told of its host's queue when it has delivered something, in bytes of payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueShare {
+    /// What it delivered since it was told last.
+    pub delivered: u64,
+    /// What each flow would have delivered in that time if all had the same rate.
+    pub fair: u64,
+    /// What waits at the gateway, or is under way to the host, of all flows.
+    pub queue: u64,
+}
+
+/// How a direction begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The time.
+    pub now: Time,
+    /// The first offset that is still to be acknowledged.
+    pub next: u64,
+    /// Payload of a full segment, in bytes.
+    pub mss: u32,
+    /// The timestamp to echo.
+    pub ts_recent: Option<u32>,
+}
+
+/// Says up to where the sender of one direction may be acknowledged.
+pub trait AckRelease: Debug + Send {
+    /// Something happened.
+    fn on_event(&mut self, now: Time, event: Event);
+
+    /// Up to where to acknowledge, as far as it has been received.
+    fn released(&self) -> u64;
+
+    /// Whether an acknowledgment is due.
+    fn wants_ack(&self) -> bool;
+
+    /// Whether a gap, or what came twice, is told of as it comes.
+    fn tells_of_gaps_at_once(&self) -> bool {
+        true
+    }
+
+    /// What to say in a SACK option, where `received` is what came out of order, and everything up to `in_order` has come.
+    /// What waits to be released has come too: a sender that hears of a gap behind it must not repair it.
+    fn sack_ranges(&self, mut received: SackRanges, in_order: u64) -> SackRanges {
+        if self.released() < in_order && !received.is_empty() {
+            if received.is_full() {
+                received.pop();
+            }
+            received.push((self.released(), in_order));
+        }
+        received
+    }
+
+    /// The timestamp to echo, where `received` is that of the last segment in order (RFC 7323 §4.3).
+    fn ts_recent(&self, received: Option<u32>) -> Option<u32> {
+        received
+    }
+
+    /// When it is to be told of [`Event::Timeout`].
+    fn poll_timeout(&self) -> Option<Deadline> {
+        None
+    }
+}
+
+/// A kind of release with its parameters: makes one for each flow.
+pub trait AckReleaseKind: Debug + Send + Sync {
+    /// The release of a direction that begins.
+    fn open(&self, opening: &Opening) -> Box<dyn AckRelease>;
+
+    /// The emulated link that datagrams are put on when they arrive, where the release waits for them to be carried.
+    fn emulated_link(&self) -> Option<&PathTailConfig> {
+        None
+    }
+
+    /// Whether it can work in a gateway that holds `flow_buffer` of each direction.
+    ///
+    /// # Errors
+    /// Says which parameter cannot be worked with, and what would be right.
+    fn check(&self, _flow_buffer: Bytes) -> Result<(), &'static str> {
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! What a connection has of its own in its aggregate.
+use super::stride::Turn;
+use super::window_share::{SlidingRate, WindowShare};
+use crate::SplitFlow;
+use core::time::Duration;
+use shorthaul_tcp::Sender;
+use shorthaul_types::Time;
+
+/// The serial number of a turn that is a probe.
+pub(super) const PROBE: u64 = u64::MAX;
+
+/// A connection's own peer does not answer, and the link does: what it has on its way takes no place in the
+/// window, and it is asked by itself, less and less often.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Silence {
+    pub ask_at: Time,
+    pub wait: Duration,
+}
+
+/// What a connection has of its own.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// The host in the registry of the access side.
+    pub host: u32,
+    /// Where it stands among the connections of its host.
+    pub place: usize,
+    /// Tells it from others that have its slot in the table at other times.
+    pub serial: u64,
+    pub(super) in_flight: u64,
+    pub(super) queued: u64,
+    pub(super) held: usize,
+    /// Memory for what is held of it and what its sender may still send, in bytes.
+    pub(super) promised: u64,
+    /// The right edge that the host itself had advertised to its sender, before we did.
+    pub(super) first_edge: u64,
+    /// Its sender has been offered more than that.
+    pub(super) offered_more: bool,
+    pub(super) received: u64,
+    pub(super) waiting: bool,
+    pub(super) active: bool,
+    /// When it last was active.
+    pub(super) active_at: Time,
+    pub(super) pass: u64,
+    pub(super) tickets: u32,
+    /// Bytes that it may send before all classes.
+    pub(super) interactive: u64,
+    pub(super) rate: SlidingRate,
+    pub(super) share: WindowShare,
+    /// Since when something is sent again and nothing of it was answered.
+    pub(super) unanswered: Option<Time>,
+    /// When it last probed the link.
+    pub(super) probed_at: Time,
+    pub(super) silence: Option<Silence>,
+}
+
+impl Member {
+    /// Whether a turn is this connection's, and not one's that is no more; and whether it may take it.
+    pub fn takes(&mut self, turn: &Turn) -> bool {
+        if turn.serial == PROBE {
+            return true;
+        }
+        if turn.serial != self.serial {
+            return false;
+        }
+        // Without its turn, it waits again when its peer answers.
+        self.waiting &= self.silence.is_none();
+        self.waiting
+    }
+
+    /// Whether something of a connection is on its way of which its group does not know: a probe of a small window leaves without
+    /// a turn (RFC 9293 §3.8.6.1), and its loss is for the group to find.
+    pub fn is_behind(&self, flow: &SplitFlow) -> bool {
+        let unknown = |sender: &Sender| sender.in_flight() != self.in_flight;
+        self.silence.is_none() && flow.governed().is_some_and(unknown)
+    }
+}

@@ -1,0 +1,53 @@
+//! How a host's memory is shared out among its connections: what may be promised, and what is taken.
+use super::{Member, Served};
+
+/// A byte takes so much memory at most, with the packet buffers that are not full.
+pub(super) const MEMORY_PER_BYTE: u64 = 2;
+/// A host is expected to have this many connections.
+const EXPECTED: usize = 8;
+
+/// Memory for the connections of one host, in bytes.
+#[derive(Debug, Default)]
+pub(crate) struct HostMemory {
+    /// What is held of all.
+    pub held: usize,
+    /// What is needed for all that their senders were promised room for.
+    pub promised: u64,
+}
+
+impl Served<'_> {
+    /// The largest window that a connection's sender can be offered, counted from what has left: for that, and for what is on
+    /// its way to the host, there is memory.
+    pub(super) fn most_for(&self, member: &Member, mss: u32) -> u64 {
+        self.most_beside(self.host.memory.promised - member.promised, member.in_flight, mss)
+    }
+
+    /// The same, where the others were promised so much memory: a connection can be promised twice what is left then, so that
+    /// whoever comes later finds a part that is half of any other's (a dynamic threshold, Choudhury and Hahne 1998).
+    pub(super) fn most_beside(&self, others: u64, in_flight: u64, mss: u32) -> u64 {
+        let part = self.aggregate.config.host_buffer.0.saturating_sub(others) / 3 * 2 / MEMORY_PER_BYTE;
+        // So much has everybody: a window that closes before anything was sent would never be opened again.
+        let least = (2 * u64::from(mss)).min(self.half().1 / MEMORY_PER_BYTE);
+        part.saturating_sub(in_flight).max(least)
+    }
+
+    /// Memory that is left for what a connection sends, in bytes. What we offered is taken. Of what the host itself had
+    /// advertised, before we did, half of the memory takes what comes first, and of the other half each has its part, so
+    /// that those whose peers do not read leave something to the others. Nobody has more than is there, but for a segment, which
+    /// everybody may have.
+    pub fn room_for(&self, member: &Member) -> u64 {
+        let (all, own) = (self.host.memory.held as u64, member.held as u64);
+        let (half, part) = self.half();
+        let promised = if member.offered_more { member.promised.saturating_sub(own) } else { 0 };
+        let room = promised.max(half.saturating_sub(all)).max(part.saturating_sub(own));
+        let segment = if own == 0 { MEMORY_PER_BYTE * u64::from(self.aggregate.mss) } else { 0 };
+        room.min(self.aggregate.config.host_buffer.0.saturating_sub(all)).max(segment)
+    }
+
+    /// Half of a host's memory, and the part that each connection has of that: no more than if there were some others, which
+    /// may still come.
+    fn half(&self) -> (u64, u64) {
+        let half = self.aggregate.config.host_buffer.0 / 2;
+        (half, half / self.host.members.len().max(EXPECTED) as u64)
+    }
+}

@@ -1,0 +1,173 @@
+//! A host whose connections are served by the aggregate of its group.
+use super::control_block::Aggregate;
+use super::member::{Member, PROBE};
+use super::stride::{Turn, advance};
+use super::window_share::{Progress, SlidingRate, WindowShare, moved};
+use crate::SplitFlow;
+use crate::access_side::Host;
+use shorthaul_tcp::Sender;
+use shorthaul_types::Time;
+
+/// Of what a connection is offered without using it, at most this counts as promised: what servers are offered at first,
+/// mostly.
+const FIRST_WINDOW: u64 = 64 << 10;
+
+/// A host and the aggregate that serves it.
+#[derive(Debug)]
+pub(crate) struct Served<'a> {
+    pub aggregate: &'a mut Aggregate,
+    pub host: &'a mut Host,
+}
+
+/// Which connection joins, and what it is served as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joining {
+    /// Its slot in the gateway's table.
+    pub slot: u32,
+    /// Its host in the registry of the access side.
+    pub host: u32,
+    /// Tells it from others that have its slot at other times.
+    pub serial: u64,
+}
+
+impl Served<'_> {
+    /// A connection joins.
+    pub fn join(&mut self, now: Time, joining: Joining, flow: &SplitFlow) -> Member {
+        let Served { aggregate, host } = self;
+        let (mss, handshake) =
+            flow.governed().map_or((aggregate.mss, None), |sender| (sender.mss(), sender.rtt().latest()));
+        aggregate.on_join(now, mss, handshake);
+        if let Some(uplink) = &mut host.uplink {
+            uplink.set_mss(aggregate.mss);
+            if let Some(rtt) = handshake {
+                uplink.on_round_trip(now, rtt);
+            }
+        }
+        host.members.push(joining.slot);
+        let most = self.most_beside(self.host.memory.promised, 0, mss);
+        let mut situation = self.aggregate.situation(now, most);
+        situation.active += 1;
+        Member {
+            host: joining.host,
+            place: self.host.members.len() - 1,
+            serial: joining.serial,
+            in_flight: 0,
+            queued: 0,
+            held: 0,
+            promised: 0,
+            first_edge: flow.edge_to_govern(),
+            offered_more: false,
+            received: 1,
+            waiting: false,
+            active: false,
+            active_at: now,
+            pass: 0,
+            tickets: 1,
+            interactive: self.aggregate.config.interactive.0,
+            rate: SlidingRate::new(now),
+            share: WindowShare::new(now, mss, FIRST_WINDOW, &situation),
+            unanswered: None,
+            probed_at: Time::ZERO,
+            silence: None,
+        }
+    }
+
+    /// A connection is gone. The caller takes it from [`Host::members`].
+    pub fn leave(&mut self, now: Time, member: &mut Member) {
+        moved(&mut self.host.memory.promised, &mut member.promised, 0);
+        self.host.memory.held -= member.held;
+        self.aggregate.on_leave(now, member);
+    }
+
+    /// Looks at a connection that something happened to. Returns whether the link has come back from a
+    /// stall.
+    pub fn sync(&mut self, now: Time, slot: u32, member: &mut Member, flow: &mut SplitFlow) -> bool {
+        let Served { aggregate, host } = self;
+        let held = flow.allocated();
+        host.memory.held = host.memory.held - member.held + held;
+        member.held = held;
+        let received = flow.received_to_govern();
+        let class = aggregate.config.class_of(flow.ports(), flow.dscp_to_govern());
+        let Some(sender) = flow.governed_mut() else { return false };
+        let news = sender.share_mut().map(|share| core::mem::take(&mut share.news)).unwrap_or_default();
+        if news.acknowledgments > 0 {
+            member.unanswered = None;
+            member.silence = None;
+        }
+        if sender.in_flight() == 0 && !sender.may_send() {
+            // It owes no answer: a receiver may keep its window closed for as long as it likes.
+            member.unanswered = None;
+            member.silence = None;
+        }
+        aggregate.count(now, member, sender);
+        let backlog = sender.has_backlog() && member.silence.is_none();
+        let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
+        aggregate.set_active(now, member, backlog || member.in_flight > 0);
+        let (rtt, back) =
+            if news.acknowledgments > 0 { aggregate.on_news(now, &news) } else { (None, false) };
+        if let (Some(uplink), Some(rtt)) = (&mut host.uplink, rtt) {
+            uplink.on_round_trip(now, rtt);
+        }
+        if backlog && !member.waiting {
+            aggregate.wait(slot, member, class);
+        }
+        if backlog {
+            aggregate.probe_soon(member);
+        }
+        if received > member.received {
+            member.received = received;
+            if let (Some(parameters), false) = (aggregate.config.window_share, peer_is_full) {
+                let situation = self.aggregate.situation(now, self.most_for(member, mss));
+                let own = Progress { rate: member.rate.get(now), queued: member.queued, received };
+                member.share.on_segment(now, mss, &own, &situation, &parameters);
+            }
+        }
+        self.offer(member, flow);
+        back
+    }
+
+    /// Tells a connection how much its sender may be offered: nothing more while the link is stalled. (What
+    /// was offered is never taken back, RFC 9293 §3.8.6: the sender's window runs out by itself.) And never more
+    /// than there is memory for, together with what the others were promised.
+    pub fn offer(&mut self, member: &mut Member, flow: &mut SplitFlow) {
+        let mss = flow.governed().map_or(self.aggregate.mss, Sender::mss);
+        let most = self.most_for(member, mss);
+        let halted = self.aggregate.is_stalled() || member.silence.is_some();
+        flow.allot(match self.aggregate.config.window_share {
+            _ if halted => 0,
+            Some(_) => member.share.window().min(most),
+            None => most,
+        });
+        let room = flow.promised_to_govern();
+        // Who is idle may keep a large window, for it cannot be taken back; but not all who are idle begin at once.
+        let room = if member.active { room } else { room.min(FIRST_WINDOW) };
+        let promised = (super::memory::MEMORY_PER_BYTE * room).max(member.held as u64);
+        moved(&mut self.host.memory.promised, &mut member.promised, promised);
+        member.offered_more = flow.edge_to_govern() > member.first_edge;
+    }
+
+    /// A connection had its turn and sent `bytes`.
+    pub fn on_sent(&mut self, now: Time, turn: &Turn, bytes: u64, member: &mut Member, flow: &mut SplitFlow) {
+        let aggregate = &mut *self.aggregate;
+        let class = aggregate.config.class_of(flow.ports(), flow.dscp_to_govern());
+        let Some(sender) = flow.governed_mut() else { return };
+        let in_flight = aggregate.in_flight();
+        aggregate.count(now, member, sender);
+        // A probe is no turn: it may still wait for one.
+        member.waiting &= turn.serial == PROBE;
+        if bytes == 0 {
+            return; // its receiver has no room: it waits again when that changes
+        }
+        aggregate.on_send(now, turn, bytes, in_flight);
+        let averaged = aggregate.config.window_share.map_or(8, |parameters| parameters.averaged);
+        member.rate.on_send(now, bytes, averaged);
+        // Who joined began with the others' pass, not with the one it left with.
+        member.pass = advance(member.pass.max(turn.pass), bytes, member.tickets);
+        member.interactive = member.interactive.saturating_sub(bytes);
+        if sender.has_backlog() && !member.waiting && member.silence.is_none() {
+            aggregate.wait(turn.flow, member, class);
+        }
+        self.offer(member, flow);
+        self.aggregate.settle_timer(now);
+    }
+}

@@ -1,0 +1,168 @@
+//! What arrives at a gateway: which flow it is of, and what becomes of it.
+use super::Gateway;
+use super::table::Phase;
+use crate::SplitFlow;
+use crate::end::Side;
+use crate::handshake::{Handshake, Step};
+use crate::inherited::Ruling;
+use crate::policy::Subject;
+use crate::split_flow::Rejected;
+use alloc::boxed::Box;
+use core::time::Duration;
+use shorthaul_types::{FlowKey, PortId, Time};
+use shorthaul_wire::{IcmpError, IcmpErrorKind, IpHeader, Packet, TcpFlags};
+
+/// How long we listen to a handshake that does not complete: as long as Linux tries to open one.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(130);
+/// In a full table a flow that was idle for this long makes room for a new one...
+const DISPENSABLE: Duration = Duration::from_secs(60);
+/// ... if it is found among this many.
+const SEARCH: usize = 256;
+
+impl Gateway {
+    pub(super) fn forward(&mut self, port: PortId, packet: Packet) {
+        self.counters.forwarded_untouched += 1;
+        self.passing.push((opposite(port), packet));
+    }
+
+    pub(super) fn handle_tcp(&mut self, now: Time, port: PortId, packet: Packet) {
+        let (Some(key), Some(segment)) = (packet.flow(), packet.as_tcp()) else {
+            return self.forward(port, packet);
+        };
+        let flags = segment.header.flags;
+        let opens = flags.contains(TcpFlags::SYN) && !flags.intersects(TcpFlags::ACK | TcpFlags::RST);
+        let Some(index) = self.table.find(key) else {
+            if opens {
+                self.begin(now, port, key, &packet);
+            }
+            return self.forward(port, packet);
+        };
+        let Some(entry) = self.table.get_mut(index) else {
+            return self.forward(port, packet);
+        };
+        let side = if key.src == entry.key.src { Side::Client } else { Side::Server };
+        match &mut entry.phase {
+            Phase::Opening(handshake) => match handshake.on_segment(now, port, side, packet.ip, segment) {
+                Step::Listen => {
+                    let packet = self.with_first_offer(index, side, packet);
+                    self.forward(port, packet);
+                }
+                Step::Withhold => {}
+                Step::Open => self.open(now, port, index, packet),
+                Step::Forget(reason) => {
+                    self.counters.unsplit_options += u64::from(reason == "unknown option");
+                    self.remove(index);
+                    if opens {
+                        self.begin(now, port, key, &packet);
+                    }
+                    self.forward(port, packet);
+                }
+            },
+            Phase::Split(_) => self.handle_split(now, index, side, packet),
+            Phase::Closed => self.forward(port, packet),
+            Phase::Inherited(_) if opens => {
+                self.remove(index);
+                self.begin(now, port, key, &packet);
+                self.forward(port, packet);
+            }
+            Phase::Inherited(flow) => match flow.on_segment(side, segment) {
+                Ruling::Unknown => self.forward(port, packet),
+                Ruling::Whole => {
+                    self.remove(index);
+                    self.forward(port, packet);
+                }
+                Ruling::Lost { newly } => {
+                    self.counters.flows_lost_in_crash += u64::from(newly);
+                    self.passing.extend(flow.reset(side, segment).map(|reset| (port, reset)));
+                }
+            },
+        }
+    }
+
+    /// A SYN: begins to listen, where there is room and nothing speaks against it.
+    fn begin(&mut self, now: Time, port: PortId, key: FlowKey, packet: &Packet) {
+        let Some(segment) = packet.as_tcp() else { return };
+        if self.draining {
+            return;
+        }
+        let subject = subject(port, key, &packet.ip);
+        let policy = self.config.policies.iter().position(|policy| policy.matches.holds(&subject));
+        let Some(policy) = policy else { return };
+        let full =
+            self.table.len() >= self.config.max_flows && !self.step_out_of_idle(now, DISPENSABLE, SEARCH);
+        if full || self.is_short_of_memory() {
+            self.counters.unsplit_overload += 1;
+            return;
+        }
+        match Handshake::begin(now, port, packet.ip, segment) {
+            Ok(handshake) => {
+                let index = self.insert(now, key, policy as u16, Phase::Opening(Box::new(handshake)));
+                self.table.arm(index, now + HANDSHAKE_TIMEOUT);
+            }
+            Err(_) => self.counters.unsplit_options += 1,
+        }
+    }
+
+    /// The third segment of a handshake: passes on its acknowledgment and steps in.
+    fn open(&mut self, now: Time, port: PortId, index: u32, packet: Packet) {
+        let Some(entry) = self.table.get_mut(index) else { return };
+        let Phase::Opening(handshake) = core::mem::replace(&mut entry.phase, Phase::Closed) else { return };
+        let policy = &self.config.policies[usize::from(entry.policy)];
+        let Some(flow) = SplitFlow::step_in(now, *handshake, policy) else {
+            self.remove(index);
+            return self.forward(port, packet);
+        };
+        entry.phase = Phase::Split(Box::new(flow));
+        self.counters.flows_split += 1;
+        self.take_place(now, index);
+        // The server's handshake ends with an acknowledgment, whatever else this segment holds.
+        let carries_data =
+            packet.as_tcp().is_some_and(|s| !s.payload.is_empty() || s.header.flags.contains(TcpFlags::FIN));
+        if !carries_data {
+            self.passing.push((opposite(port), packet.clone()));
+        }
+        self.handle_split(now, index, Side::Client, packet);
+    }
+
+    /// A packet of a flow that is split.
+    fn handle_split(&mut self, now: Time, index: u32, side: Side, packet: Packet) {
+        let budget = self.within_host(index, self.budget());
+        let admitted = self.admit(now, index, packet);
+        let Some(entry) = self.table.get_mut(index) else { return };
+        let Phase::Split(flow) = &mut entry.phase else { return };
+        entry.last_active = now;
+        let Some(packet) = admitted else { return };
+        let fate = flow.on_packet(now, side, packet, budget, &mut self.passing);
+        let Rejected { unacceptable, challenged } = flow.take_rejected();
+        self.counters.segments_unacceptable += unacceptable;
+        self.counters.resets_challenged += challenged;
+        self.settle(index, fate);
+    }
+
+    /// An ICMP error about a flow: passed on, and heeded where it says "too big".
+    pub(super) fn handle_icmp(&mut self, now: Time, error: &IcmpError) {
+        let IcmpErrorKind::PacketTooBig { mtu } = error.kind else { return };
+        let Some(index) = self.table.find(error.flow) else { return };
+        let Some(entry) = self.table.get_mut(index) else { return };
+        let side = if error.flow.src == entry.key.src { Side::Client } else { Side::Server };
+        if let Phase::Split(flow) = &mut entry.phase {
+            flow.on_packet_too_big(now, side, error.seq, mtu);
+            self.settle(index, crate::split_flow::Fate::Alive);
+        }
+    }
+}
+
+const fn opposite(port: PortId) -> PortId {
+    PortId(port.0 ^ 1)
+}
+
+/// What a flow is matched by, from its first packet.
+fn subject(port: PortId, key: FlowKey, ip: &IpHeader) -> Subject {
+    let (near, far) = (key.src.ip(), key.dst.ip());
+    let (host, server) = if port == Gateway::EDGE { (near, far) } else { (far, near) };
+    let dscp = match ip {
+        IpHeader::V4(header) => header.tos >> 2,
+        IpHeader::V6(header) => header.traffic_class >> 2,
+    };
+    Subject { host, server, ports: [key.src.port(), key.dst.port()], dscp }
+}

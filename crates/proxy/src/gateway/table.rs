@@ -1,0 +1,276 @@
+//! The table of flows: who is in it, when each is called again, and what it may take.
+use super::{Gateway, Keyed};
+use crate::CustodyRecord;
+use crate::access_side::Place;
+use crate::aggregate::Member;
+use crate::handshake::Handshake;
+use crate::inherited::InheritedFlow;
+use crate::split_flow::{Budget, Fate, SplitFlow};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use core::time::Duration;
+use hashbrown::HashMap;
+use shorthaul_tcp::Timers;
+use shorthaul_types::{FlowKey, Time};
+
+/// In how many steps the whole table is looked through for idle flows in one idle timeout.
+pub(super) const SWEEPS: u32 = 64;
+/// What a flow is offered when memory is short.
+const SHORT_OFFER: u64 = 64 * 1024;
+
+/// What stage a flow is in.
+#[derive(Debug)]
+pub(super) enum Phase {
+    Opening(Box<Handshake>),
+    Split(Box<SplitFlow>),
+    /// Between two phases.
+    Closed,
+    /// A predecessor crashed while it held bytes of it.
+    Inherited(Box<InheritedFlow>),
+}
+
+/// A flow in the table.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub phase: Phase,
+    pub key: FlowKey,
+    /// Its policy, by its place in the list.
+    pub policy: u16,
+    pub since: Time,
+    pub last_active: Time,
+    /// The deadline that is in the heap, if one is.
+    pub armed: Option<Time>,
+    pub ready: bool,
+    pub custody_due: bool,
+    pub allocated: usize,
+    /// What it shares with other flows of its host, if anything.
+    pub place: Option<Box<Place>>,
+}
+
+impl Entry {
+    /// A split flow with its part in the aggregate of its host.
+    pub fn aggregated(&mut self) -> Option<(&mut SplitFlow, &mut Member)> {
+        match (&mut self.phase, &mut self.place) {
+            (Phase::Split(flow), Some(place)) => Some((flow, place.member.as_deref_mut()?)),
+            _ => None,
+        }
+    }
+}
+
+/// The flows of a gateway, in slots that are used again.
+#[derive(Debug)]
+pub(super) struct Table {
+    by_ends: HashMap<(SocketAddr, SocketAddr), u32, Keyed>,
+    pub entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    pub timers: Timers,
+    /// Flows that may have something to send.
+    pub ready: VecDeque<u32>,
+}
+
+impl Table {
+    pub fn new(hash_seed: u64) -> Self {
+        Table {
+            by_ends: HashMap::with_hasher(Keyed(hash_seed)),
+            entries: Vec::new(),
+            free: Vec::new(),
+            timers: Timers::default(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_ends.len()
+    }
+
+    pub fn find(&self, key: FlowKey) -> Option<u32> {
+        self.by_ends.get(&canonical(key)).copied()
+    }
+
+    pub fn get(&self, index: u32) -> Option<&Entry> {
+        self.entries.get(index as usize)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(index as usize)?.as_mut()
+    }
+
+    /// A split flow with its part in the aggregate of its host.
+    pub fn aggregated(&mut self, index: u32) -> Option<(&mut SplitFlow, &mut Member)> {
+        self.get_mut(index)?.aggregated()
+    }
+
+    fn insert(&mut self, entry: Entry) -> u32 {
+        let key = canonical(entry.key);
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.entries[index as usize] = Some(entry);
+                index
+            }
+            None => {
+                self.entries.push(Some(entry));
+                self.entries.len() as u32 - 1
+            }
+        };
+        self.by_ends.insert(key, index);
+        index
+    }
+
+    fn remove(&mut self, index: u32) -> Option<Entry> {
+        let entry = self.entries[index as usize].take()?;
+        self.by_ends.remove(&canonical(entry.key));
+        self.free.push(index);
+        Some(entry)
+    }
+
+    /// The flow is to be polled.
+    pub fn wake(&mut self, index: u32) {
+        if let Some(entry) = self.get_mut(index)
+            && !core::mem::replace(&mut entry.ready, true)
+        {
+            self.ready.push_back(index);
+        }
+    }
+
+    /// The flow is to be called at `at`, unless it is sooner.
+    pub fn arm(&mut self, index: u32, at: Time) {
+        let Some(entry) = self.get_mut(index) else { return };
+        if entry.armed.is_none_or(|armed| at < armed) {
+            entry.armed = Some(at);
+            self.timers.arm(index, at);
+        }
+    }
+}
+
+impl Gateway {
+    pub(super) fn insert(&mut self, now: Time, key: FlowKey, policy: u16, phase: Phase) -> u32 {
+        self.sweep_at.get_or_insert(now + self.config.idle_timeout / SWEEPS);
+        self.table.insert(Entry {
+            phase,
+            key,
+            policy,
+            since: now,
+            last_active: now,
+            armed: None,
+            ready: false,
+            custody_due: false,
+            allocated: 0,
+            place: None,
+        })
+    }
+
+    pub(super) fn remove(&mut self, index: u32) {
+        if let Some(mut entry) = self.table.remove(index) {
+            if let Some(place) = entry.place.take() {
+                self.leave(*place, entry.policy);
+            }
+            self.allocated -= entry.allocated;
+            if matches!(entry.phase, Phase::Split(_)) && !entry.custody_due {
+                self.custody_due.push(index);
+            }
+        }
+    }
+
+    /// Steps out of flows that are idle for `idle` or longer, among the next so many of the table;
+    /// whether there was one. What they forget is nothing: the ends go on with each other.
+    pub(super) fn step_out_of_idle(&mut self, now: Time, idle: Duration, among: usize) -> bool {
+        let before = self.table.len();
+        for _ in 0..among.min(self.table.entries.len()) {
+            let index = self.sweep_next % self.table.entries.len();
+            self.sweep_next = index + 1;
+            if let Some(entry) = &mut self.table.entries[index]
+                && let Phase::Split(flow) = &mut entry.phase
+                && now.saturating_since(entry.last_active) >= idle
+                && flow.is_idle()
+            {
+                let fate = flow.drain();
+                self.settle(index as u32, fate);
+            }
+        }
+        self.table.len() < before
+    }
+
+    /// Idle flows are looked for, once in a while.
+    pub(super) fn sweep(&mut self, now: Time) {
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            let idle = self.config.idle_timeout;
+            self.step_out_of_idle(now, idle, self.table.entries.len().div_ceil(SWEEPS as usize));
+            self.sweep_at = (self.table.len() > 0).then(|| now + idle / SWEEPS);
+        }
+    }
+
+    pub(super) fn is_short_of_memory(&self) -> bool {
+        self.allocated as u64 > self.config.memory.0 / 4 * 3
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        if self.is_short_of_memory() {
+            SHORT_OFFER.min(self.config.flow_buffer.0)
+        } else {
+            self.config.flow_buffer.0
+        }
+    }
+
+    pub(super) fn budget(&self) -> Budget {
+        Budget {
+            window: self.limit(),
+            direction: 2 * self.config.flow_buffer.0,
+            free: self.config.memory.0.saturating_sub(self.allocated as u64),
+        }
+    }
+
+    /// A flow was worked on: books its memory, its parts at the access side and its custody, and gives it its next turn
+    /// or its end.
+    pub(super) fn settle(&mut self, index: u32, fate: Fate) {
+        let counter = match fate {
+            Fate::Alive => {
+                let Some(entry) = self.table.entries[index as usize].as_mut() else { return };
+                let Phase::Split(flow) = &mut entry.phase else { return };
+                let held = flow.allocated();
+                self.allocated = self.allocated - entry.allocated + held;
+                entry.allocated = held;
+                self.book(index);
+                self.table.wake(index);
+                self.note_custody(index);
+                self.sync(index);
+                self.sync_upload(index);
+                return;
+            }
+            Fate::Finished => &mut self.counters.flows_finished,
+            Fate::Reset => &mut self.counters.flows_reset,
+            Fate::GivenUp => &mut self.counters.flows_given_up,
+            Fate::SteppedOut => &mut self.counters.flows_stepped_out,
+        };
+        *counter += 1;
+        self.remove(index);
+    }
+
+    fn note_custody(&mut self, index: u32) {
+        if let Some(entry) = self.table.get_mut(index)
+            && !core::mem::replace(&mut entry.custody_due, true)
+        {
+            self.custody_due.push(index);
+        }
+    }
+
+    /// The next change of what must survive a crash: the slot, and its record or `None` if it is
+    /// free now. To be stored before the packets of the same round leave.
+    pub fn poll_custody(&mut self) -> Option<(u32, Option<CustodyRecord>)> {
+        let index = self.custody_due.pop()?;
+        let record = self.table.get_mut(index).and_then(|entry| {
+            entry.custody_due = false;
+            match &entry.phase {
+                Phase::Split(flow) => Some(flow.custody()),
+                _ => None,
+            }
+        });
+        Some((index, record))
+    }
+}
+
+/// The same key for both directions of a connection.
+fn canonical(key: FlowKey) -> (SocketAddr, SocketAddr) {
+    if key.src <= key.dst { (key.src, key.dst) } else { (key.dst, key.src) }
+}

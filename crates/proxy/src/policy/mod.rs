@@ -1,0 +1,69 @@
+//! What a gateway does to the flows of a class: a row of parts.
+//!
+//! Reading order: [`FlowMatch`] (which flows); [`Policy`] (what is done to them); `check` (what cannot be combined);
+//! `registry` (the kinds of parts there are, by name); `written` (the form in which people write all this).
+mod check;
+mod flow_match;
+mod registry;
+#[cfg(feature = "serde")]
+mod written;
+
+pub use check::PolicyError;
+pub(crate) use flow_match::Subject;
+pub use flow_match::{FlowMatch, HostPrefix};
+pub use registry::{ACK_RELEASES, Row, WINDOW_LIMITS};
+#[cfg(feature = "serde")]
+pub use registry::{Parameters, PartError};
+#[cfg(feature = "serde")]
+pub use written::SenderSpec;
+
+use crate::ack_release::AckReleaseKind;
+use crate::window_limit::WindowLimitKind;
+use crate::{AggregateConfig, LegConfig};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// What is done to the flows of a class.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// The class.
+    pub matches: FlowMatch,
+    /// How we send toward the access side, and acknowledge what comes from there.
+    pub edge: LegConfig,
+    /// The same for the rest of the world.
+    pub wan: LegConfig,
+    /// How senders in the wide area network are kept to what the access link can carry.
+    pub senders: SenderControl,
+    /// How the connections to one host are served together; `None` leaves each to itself, with the congestion control
+    /// of its leg.
+    pub aggregate: Option<Arc<AggregateConfig>>,
+}
+
+/// How senders in the wide area network are kept to the rate of the access link: by parts that do not know each other.
+#[derive(Clone, Debug, Default)]
+pub struct SenderControl {
+    /// When, and up to where, they are acknowledged; `None`: as what they send arrives, by the leg's own
+    /// [`AckPolicy`](shorthaul_tcp::AckPolicy).
+    pub ack: Option<Arc<dyn AckReleaseKind>>,
+    /// How much they are offered, besides what there is memory for: the least of these bounds.
+    pub window: Vec<Arc<dyn WindowLimitKind>>,
+}
+
+impl SenderControl {
+    /// Acknowledges by `kind`.
+    pub fn acknowledging(kind: impl AckReleaseKind + 'static) -> Self {
+        SenderControl { ack: Some(Arc::new(kind)), window: Vec::new() }
+    }
+
+    /// Bounds the advertised window by `kind`, too.
+    #[must_use]
+    pub fn limited_by(mut self, kind: impl WindowLimitKind + 'static) -> Self {
+        self.window.push(Arc::new(kind));
+        self
+    }
+
+    /// Whether any part follows the queue of the host.
+    pub(crate) fn follows_host_queue(&self) -> bool {
+        self.window.iter().any(|limit| limit.follows_host_queue())
+    }
+}

@@ -1,0 +1,234 @@
+//! The kinds of parts there are, by name. Tests, fuzzing and random scenarios go through these lists, so that a new row is
+//! tested without being listed again.
+use crate::ack_release::{AckReleaseKind, Delivered, Regulated};
+use crate::path_tail::PathTailConfig;
+use crate::window_limit::{ClampedWindow, ConstantQueue, Freeze, WindowLimitKind};
+use alloc::sync::Arc;
+use core::time::Duration;
+#[cfg(feature = "serde")]
+pub use reading::{Parameters, PartError};
+use shorthaul_types::{BitRate, Bytes};
+
+/// A kind of part.
+pub struct Row<K: ?Sized> {
+    /// By what name it is picked.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub about: &'static str,
+    /// The parameters that it cannot do without, each with what it is and an example.
+    pub wants: &'static [(&'static str, &'static str)],
+    /// One with parameters for a link of some Mbit/s, to try it with.
+    pub example: fn() -> Arc<K>,
+    /// Makes one from its parameters.
+    #[cfg(feature = "serde")]
+    pub(super) read: fn(Parameters) -> Result<Arc<K>, PartError>,
+}
+
+impl<K: ?Sized> core::fmt::Debug for Row<K> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// A row for a kind, which is read by its own `Deserialize`.
+macro_rules! row {
+    ($kind:ident as $part:ident, $name:literal, $about:literal, $wants:expr, $example:expr) => {
+        Row {
+            name: $name,
+            about: $about,
+            wants: &$wants,
+            example: || Arc::new($example),
+            #[cfg(feature = "serde")]
+            read: |parameters| {
+                reading::read::<$kind>(parameters).map(|kind| Arc::new(kind) as Arc<dyn $part>)
+            },
+        }
+    };
+}
+
+/// When senders are acknowledged, where not as what they send arrives.
+pub const ACK_RELEASES: &[Row<dyn AckReleaseKind>] = &[
+    row!(
+        PathTailConfig as AckReleaseKind,
+        "path-tail",
+        "after queueing and serialization on an emulated link",
+        [("bandwidth", "the access link's average throughput, such as \"1 Mbit/s\"")],
+        PathTailConfig {
+            queue: Bytes(12_000),
+            buffer: Bytes(25_000),
+            ..PathTailConfig::of(BitRate::from_bits_per_sec(2_000_000))
+        }
+    ),
+    row!(
+        Regulated as AckReleaseKind,
+        "ack-regulator",
+        "when delivered, and the queue has room for what that brings",
+        [("queue", "from where on acknowledgments wait, such as \"60 kB\"")],
+        Regulated { queue: Bytes(10_000) }
+    ),
+    row!(Delivered as AckReleaseKind, "delivered", "when delivered, but for the last byte", [], Delivered {}),
+];
+
+/// How much senders are offered, besides what there is memory for.
+pub const WINDOW_LIMITS: &[Row<dyn WindowLimitKind>] = &[
+    row!(
+        ClampedWindow as WindowLimitKind,
+        "clamp",
+        "what is missing to a fixed amount held and under way",
+        [("window", "the product of the access link's bandwidth and round trip, such as \"12 kB\"")],
+        ClampedWindow { window: Bytes(10_000) }
+    ),
+    row!(
+        ConstantQueue as WindowLimitKind,
+        "constant-queue",
+        "more while the host's queue is shorter, less while it is longer (CLAMP)",
+        [("queue", "the queue to keep, such as \"30 kB\"")],
+        ConstantQueue { queue: Bytes(10_000) }
+    ),
+    row!(
+        Freeze as WindowLimitKind,
+        "freeze",
+        "nothing while the receiver is silent",
+        [("after", "how long a silence means disconnection, such as \"1 s\"")],
+        Freeze { after: Duration::from_millis(80) }
+    ),
+];
+
+/// How the parameters of parts are read.
+#[cfg(feature = "serde")]
+mod reading {
+    use super::{ACK_RELEASES, Row, WINDOW_LIMITS};
+    use crate::SenderControl;
+    use alloc::format;
+    use alloc::string::{String, ToString};
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+    use serde::de::DeserializeOwned;
+    use serde_json::Value;
+
+    /// The parameters of a part, as they are written.
+    pub type Parameters = serde_json::Map<String, Value>;
+
+    /// What is wrong with a part as it is written, and what to write instead.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum PartError {
+        /// What is there is wrong.
+        Wrong(String),
+        /// Something is missing.
+        Missing(String),
+    }
+
+    impl core::fmt::Display for PartError {
+        fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            let (PartError::Wrong(why) | PartError::Missing(why)) = self;
+            f.write_str(why)
+        }
+    }
+
+    impl core::error::Error for PartError {}
+
+    /// A kind of part from its parameters. What is wrong is said with its key.
+    pub(super) fn read<T: DeserializeOwned>(parameters: Parameters) -> Result<T, PartError> {
+        serde_path_to_error::deserialize(Value::Object(parameters)).map_err(|error| {
+            let path = error.path().to_string();
+            let why = error.inner().to_string();
+            // An unknown key is named by the message itself.
+            PartError::Wrong(if path == "." || why.contains(&format!("`{path}`")) {
+                why
+            } else {
+                format!("{path}: {why}")
+            })
+        })
+    }
+
+    impl<K: ?Sized> Row<K> {
+        /// The part with these parameters.
+        ///
+        /// # Errors
+        /// Names the key and the remedy.
+        pub fn part(&self, parameters: &Parameters) -> Result<Arc<K>, PartError> {
+            let mut given: Parameters = parameters.clone();
+            given.retain(|_, value| !value.is_null());
+            let missing = self.wants.iter().find(|(key, _)| !given.contains_key(*key));
+            // Whatever is missing, what is there must be right.
+            let part = (self.read)(given);
+            match (missing, part) {
+                (_, Ok(part)) => Ok(part),
+                (Some((key, what)), Err(PartError::Wrong(why))) if why.contains("missing field") => {
+                    Err(PartError::Missing(format!("{key}: `{}` needs {what}", self.name)))
+                }
+                (_, Err(error)) => Err(error),
+            }
+        }
+    }
+
+    /// A way to keep senders to the rate of the access link that has a name, but is no single part.
+    struct Combination {
+        name: &'static str,
+        parts: fn(&Parameters) -> Result<SenderControl, PartError>,
+    }
+
+    const COMBINATIONS: &[Combination] = &[
+        Combination {
+            name: "split",
+            parts: |parameters| match parameters.iter().find(|(_, value)| !value.is_null()) {
+                None => Ok(SenderControl::default()),
+                Some((key, _)) => Err(PartError::Wrong(format!(
+                    "{key}: `split` has no such parameter, it has nothing to set"
+                ))),
+            },
+        },
+        Combination {
+            name: "m-tcp",
+            parts: |parameters| {
+                let window = row(WINDOW_LIMITS, "freeze")?.part(parameters)?;
+                let ack = row(ACK_RELEASES, "delivered")?.part(&Parameters::new())?;
+                Ok(SenderControl { ack: Some(ack), window: [window].into() })
+            },
+        },
+    ];
+
+    /// The row with this name.
+    ///
+    /// # Errors
+    /// Says which names there are.
+    pub(in crate::policy) fn row<'a, K: ?Sized>(
+        rows: &'a [Row<K>],
+        name: &str,
+    ) -> Result<&'a Row<K>, PartError> {
+        rows.iter().find(|row| row.name == name).ok_or_else(|| {
+            let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+            PartError::Wrong(format!("`{name}` is none; write one of {}", names.join(", ")))
+        })
+    }
+
+    /// The names by which a way to keep senders to the rate of the access link is picked.
+    pub(in crate::policy) fn sender_controls() -> impl Iterator<Item = &'static str> {
+        let combinations = COMBINATIONS.iter().map(|combination| combination.name);
+        let parts = ACK_RELEASES.iter().map(|row| row.name).chain(WINDOW_LIMITS.iter().map(|row| row.name));
+        combinations.chain(parts)
+    }
+
+    /// The parts that a name picks.
+    ///
+    /// # Errors
+    /// Names the key and the remedy.
+    pub(in crate::policy) fn sender_control(
+        name: &str,
+        parameters: &Parameters,
+    ) -> Result<SenderControl, PartError> {
+        if let Some(combination) = COMBINATIONS.iter().find(|combination| combination.name == name) {
+            return (combination.parts)(parameters);
+        }
+        if let Ok(row) = row(ACK_RELEASES, name) {
+            return Ok(SenderControl { ack: Some(row.part(parameters)?), window: Vec::new() });
+        }
+        if let Ok(row) = row(WINDOW_LIMITS, name) {
+            return Ok(SenderControl { ack: None, window: [row.part(parameters)?].into() });
+        }
+        let names: Vec<&str> = sender_controls().collect();
+        Err(PartError::Wrong(format!("policy: `{name}` is none; write one of {}", names.join(", "))))
+    }
+}
+#[cfg(feature = "serde")]
+pub(super) use reading::{sender_control, sender_controls};

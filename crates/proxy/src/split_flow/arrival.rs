@@ -1,0 +1,245 @@
+//! What arrives from an end.
+use super::memory::make_room;
+use super::resent::Resent;
+use super::{Budget, Direction, Fate, SplitFlow};
+use crate::ack_release::{Event, Progress};
+use crate::end::Side;
+use arrayvec::ArrayVec;
+use shorthaul_tcp::{Ack, Segment};
+use shorthaul_types::Time;
+use shorthaul_wire::{Packet, TcpFlags, TcpSegment, TxBatch};
+
+impl SplitFlow {
+    /// A TCP packet of this flow arrived, from `side`. What it makes pass goes to `out`.
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Time,
+        side: Side,
+        packet: Packet,
+        budget: Budget,
+        out: &mut TxBatch,
+    ) -> Fate {
+        let Some(segment) = packet.as_tcp() else { return Fate::Alive };
+        let header = &segment.header;
+        let (near, far) = (side.index(), side.other().index());
+        let Some(offset) =
+            self.ends[near].space.offset(header.seq, self.directions[near].receiver.data_end())
+        else {
+            self.directions[near].receiver.request_ack();
+            return Fate::Alive;
+        };
+        let receiver = &mut self.directions[near].receiver;
+        if header.flags.contains(TcpFlags::SYN) {
+            // A SYN-ACK sent again, or a stranger's SYN (RFC 5961 §4): say what we have.
+            receiver.request_ack();
+            return Fate::Alive;
+        }
+        if header.flags.contains(TcpFlags::RST) {
+            return self.on_reset(side, offset, out);
+        }
+        // Beyond the window, nothing of a segment counts (RFC 9293 §3.10.7.4): its window would be
+        // taken for the latest ever after. While draining, the windows are the ends' own.
+        let own = if self.draining { self.ends[far].advertised } else { 0 };
+        // A FIN is taken at the edge itself; what follows it lies one behind.
+        let beyond = offset > receiver.edge().max(own) + 1;
+        let old = self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps);
+        if beyond || old {
+            self.rejected.unacceptable += 1;
+            receiver.request_ack();
+            return Fate::Alive;
+        }
+        if !header.flags.contains(TcpFlags::ACK) {
+            return Fate::Alive;
+        }
+        let Some(ack) = self.ends[far].space.offset(header.ack, self.directions[far].sender.una()) else {
+            return Fate::Alive;
+        };
+        // What nobody has sent cannot be acknowledged; while draining, the ends also send themselves,
+        // what comes behind all that we hold; but nothing comes behind a FIN.
+        let Direction { receiver, sender, .. } = &self.directions[far];
+        let direct = self.draining && !receiver.is_finished() && ack > sender.queue().end();
+        if ack > sender.nxt() && !direct {
+            self.directions[near].receiver.request_ack();
+            return Fate::Alive;
+        }
+        self.ends[near].observe(packet.ip, segment);
+        self.take_ack(now, side, offset, ack, segment);
+        if packet.ip.ecn() == 3 && self.agreed.ecn {
+            self.directions[near].echo_congestion = true;
+        }
+        if header.flags.contains(TcpFlags::CWR) {
+            self.directions[near].echo_congestion = packet.ip.ecn() == 3;
+        }
+        if self.draining {
+            return self.pass_while_draining(side, offset, ack, packet, out);
+        }
+        if self.is_keep_alive(side, offset, segment) {
+            self.directions[far].keep_alive = true;
+            out.push(self.pass_keep_alive(side, packet));
+            return Fate::Alive;
+        }
+        let bare = segment.payload.is_empty() && !header.flags.contains(TcpFlags::FIN);
+        if bare && core::mem::take(&mut self.directions[near].keep_alive) {
+            out.push(self.pass_keep_alive(side, packet)); // the answer
+            return Fate::Alive;
+        }
+        if bare {
+            if offset < self.directions[near].receiver.next() {
+                self.directions[near].receiver.request_ack(); // a window probe
+            }
+        } else {
+            self.take_data(now, side, offset, segment, budget);
+        }
+        self.offer_windows(budget.window);
+        Fate::Alive
+    }
+
+    fn take_data(&mut self, now: Time, side: Side, offset: u64, segment: &TcpSegment, budget: Budget) {
+        let header = &segment.header;
+        if header.flags.contains(TcpFlags::URG) && header.urgent > 0 {
+            let end = offset + u64::from(header.urgent);
+            let urgent = &mut self.ends[side.index()].urgent;
+            *urgent = (*urgent).max(Some(end));
+        }
+        let direction = &mut self.directions[side.index()];
+        let Direction { receiver, sender, .. } = direction;
+        let had_gap = receiver.has_gap();
+        let queued = sender.queue().allocated();
+        let Some(payload) = make_room(receiver, queued, offset, &segment.payload, budget) else {
+            return receiver.request_ack();
+        };
+        if had_gap
+            && !receiver.has_gap()
+            && let Some(release) = &mut direction.release
+        {
+            release.on_event(now, Event::NothingEarly);
+        }
+        let taken = Segment {
+            offset,
+            payload,
+            fin: header.flags.contains(TcpFlags::FIN),
+            push: header.flags.contains(TcpFlags::PSH),
+            timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
+        };
+        let before = receiver.data_end();
+        let end = offset + segment.payload.len() as u64;
+        receiver.on_segment(now, taken, sender.queue_mut(), 2 * budget.window as usize);
+        let in_order = receiver.data_end();
+        if let Some(release) = &mut direction.release {
+            release.on_event(now, Event::Received { bytes: in_order - before, in_order });
+            if release.tells_of_gaps_at_once() && !receiver.sack_ranges().is_empty() {
+                receiver.request_ack();
+            }
+        }
+        if receiver.is_finished() {
+            sender.finish();
+        }
+        self.note_arrival(now, side, end, segment);
+    }
+
+    /// The part of a segment from `side` that is about what the other end sent.
+    fn take_ack(&mut self, now: Time, side: Side, seq: u64, ack: u64, segment: &TcpSegment) {
+        let header = &segment.header;
+        let (near, far) = (side.index(), side.other().index());
+        let space = self.ends[far].space;
+        let shift = if self.agreed.window_scaling { self.ends[near].window_shift } else { 0 };
+        let window = u64::from(header.window) << shift;
+        let end = &mut self.ends[near];
+        end.acknowledges = end.acknowledges.max(ack);
+        end.advertised = end.advertised.max(ack + window);
+        let direction = &mut self.directions[far];
+        let Direction { sender, resent, .. } = direction;
+        let una = sender.una();
+        let sack: ArrayVec<(u64, u64), 4> = header
+            .options
+            .sack
+            .iter()
+            .filter_map(|block| Some((space.offset(block.left, una)?, space.offset(block.right, una)?)))
+            .filter(|(left, right)| left < right)
+            .collect();
+        sender.on_ack(
+            now,
+            &Ack {
+                ack: ack.min(sender.nxt()),
+                window,
+                seq,
+                sack: &sack,
+                has_data: !segment.payload.is_empty() || header.flags.contains(TcpFlags::FIN),
+                ecn_echo: self.agreed.ecn && header.flags.contains(TcpFlags::ECE),
+                echo: None, // the timestamps are the ends' own, and so are their clocks
+                sent_before: Resent::on_ack(resent, ack, header.options.timestamps.map(|ts| ts.ecr)),
+            },
+        );
+        if sender.una() > una {
+            let (received, held) = (direction.receiver.data_end(), sender.queue().len());
+            let delivered = sender.una().min(received);
+            direction.on_event(now, Event::Delivered(Progress { delivered, received, held }));
+        }
+        if direction.sender.is_finished() {
+            direction.receiver.confirm_fin();
+            direction.on_event(now, Event::Finished(direction.receiver.data_end()));
+        }
+    }
+
+    /// RFC 5961 §3: a reset counts if it is exactly where it must be; one that is merely within
+    /// the window draws an acknowledgment, which a real sender answers with an exact one.
+    fn on_reset(&mut self, side: Side, offset: u64, out: &mut TxBatch) -> Fate {
+        let receiver = &mut self.directions[side.index()].receiver;
+        if offset == receiver.next() || offset == receiver.ack() {
+            out.push(self.reset_toward(side.other()));
+            return Fate::Reset;
+        }
+        self.rejected.challenged += 1;
+        if offset > receiver.next() && offset < receiver.edge() {
+            receiver.request_ack();
+        }
+        Fate::Alive
+    }
+
+    /// While draining, what we hold is ours to deliver and what is new is the ends' own business.
+    fn pass_while_draining(
+        &mut self,
+        side: Side,
+        offset: u64,
+        ack: u64,
+        packet: Packet,
+        out: &mut TxBatch,
+    ) -> Fate {
+        let (near, far) = (side.index(), side.other().index());
+        let Some(segment) = packet.as_tcp() else { return Fate::Alive };
+        let fin = segment.header.flags.contains(TcpFlags::FIN);
+        let end = offset + segment.payload.len() as u64 + u64::from(fin);
+        let bare = segment.payload.is_empty() && !fin;
+        let receiver = &mut self.directions[near].receiver;
+        let ours = end <= receiver.ack() && !bare;
+        // An acknowledgment of less than we acknowledged ourselves is of no use to the far end.
+        let stale = bare && ack < self.directions[far].ack();
+        if ours {
+            self.directions[near].receiver.request_ack();
+        } else if !stale {
+            self.ends[near].passed = self.ends[near].passed.max(end);
+            out.push((self.ends[far].attachment, packet));
+        }
+        self.drained()
+    }
+
+    /// The path from `side` to the other end takes packets of `mtu` bytes at most: one that
+    /// carried our data from `seq` on was too big.
+    pub(crate) fn on_packet_too_big(
+        &mut self,
+        now: Time,
+        side: Side,
+        seq: shorthaul_types::SeqNum,
+        mtu: u32,
+    ) {
+        let end = &self.ends[side.index()];
+        let sender = &mut self.directions[side.index()].sender;
+        let sent = end.space.offset(seq, sender.una());
+        if !sent.is_some_and(|offset| offset >= sender.una() && offset < sender.nxt()) {
+            return; // not about anything outstanding: forged or old (RFC 5927)
+        }
+        let overhead = end.ip.len() as u32 + 20 + if self.agreed.timestamps { 12 } else { 0 };
+        let floor = if end.ip.len() == 20 { 552 } else { 1280 };
+        sender.reduce_mss(now, mtu.max(floor) - overhead);
+    }
+}

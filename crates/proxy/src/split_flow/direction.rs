@@ -1,0 +1,173 @@
+//! What one end sends: we receive it from that end and send it to the other.
+use super::governed::governed_by_aggregate;
+use super::resent::Resent;
+use crate::ack_release::{AckRelease, Event, Opening, SackRanges};
+use crate::end::End;
+use crate::handshake::Agreed;
+use crate::window_limit::{Buffer, Occupancy, WindowLimit};
+use crate::{LegConfig, Policy, SenderControl};
+use alloc::boxed::Box;
+use shorthaul_congestion::ControlParams;
+use shorthaul_tcp::{AckPolicy, ProbedPeer, Receiver, Sender, SenderConfig};
+use shorthaul_types::{Deadline, PortId, Seed, Time};
+
+/// A [`Receiver`] toward the one end and a [`Sender`] toward the other around one buffer, with the parts that say when
+/// the one end is acknowledged and how much it is offered.
+#[derive(Debug)]
+pub(super) struct Direction {
+    pub receiver: Receiver,
+    pub sender: Sender,
+    /// A keep-alive probe of the receiving end was passed through this flow and is unanswered.
+    pub keep_alive: bool,
+    /// A packet of it was marked (CE): say so until the end has slowed down (RFC 3168 §6.1.3).
+    pub echo_congestion: bool,
+    /// Up to where its sender is acknowledged; `None`: what has come.
+    pub release: Option<Box<dyn AckRelease>>,
+    /// Bounds on what its sender is offered, besides memory.
+    limits: Box<[Box<dyn WindowLimit>]>,
+    pub resent: Option<Resent>,
+}
+
+/// The ends of a direction.
+#[derive(Clone, Copy)]
+pub(super) struct Ends<'a> {
+    pub from: &'a End,
+    pub to: &'a End,
+}
+
+impl Direction {
+    /// What `from` sends to `to`.
+    pub fn new(
+        now: Time,
+        Ends { from, to }: Ends<'_>,
+        agreed: &Agreed,
+        policy: &Policy,
+        governed: bool,
+    ) -> Self {
+        let leg = |end: &End| -> &LegConfig {
+            if end.attachment == PortId(0) { &policy.edge } else { &policy.wan }
+        };
+        let options = if agreed.timestamps { 12 } else { 0 };
+        let out = leg(to);
+        let room = out.mtu.saturating_sub(to.ip.len() as u32 + 20).max(88);
+        let mss = u32::from(from.mss.min(to.mss)).min(room) - options;
+        // Differs from flow to flow, and is the same when a recording is replayed.
+        let seed = Seed(u64::from(from.space.seq(0).0)).derive("congestion control");
+        let params = ControlParams {
+            paced: out.pacing,
+            selective_acks: agreed.sack,
+            seed,
+            ..ControlParams::new(mss, now)
+        };
+        let control = out.congestion.build(params.with_initial_segments(out.initial_window));
+        // We stand in for an end that has agreed to nothing.
+        let peer = if agreed.sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
+        let sender = SenderConfig {
+            sack: agreed.sack,
+            arbiter: out.arbiter.build(now, peer),
+            pacing: out.pacing,
+            rtt: out.rtt,
+            ..SenderConfig::new(mss, control)
+        };
+        let sender = if governed { governed_by_aggregate(sender, params) } else { sender };
+        // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
+        let edge = 1 + u64::from(to.window);
+        let plain = SenderControl::default();
+        let control = if to.attachment == PortId(0) { &policy.senders } else { &plain };
+        let ack = if control.ack.is_none() { leg(from).ack } else { AckPolicy::ByOwner };
+        let mut receiver = Receiver::new(1, edge, mss, ack);
+        if let Some(val) = from.ts_val.filter(|_| agreed.timestamps) {
+            receiver.set_ts_recent(val);
+        }
+        let opening = Opening { now, next: 1, mss, ts_recent: receiver.ts_recent() };
+        Direction {
+            receiver,
+            sender: Sender::new(now, 1, edge, sender),
+            keep_alive: false,
+            echo_congestion: false,
+            release: control.ack.as_ref().map(|kind| kind.open(&opening)),
+            limits: control.window.iter().map(|kind| kind.open(&opening)).collect(),
+            resent: None,
+        }
+    }
+
+    /// Something happened: the parts are told.
+    pub fn on_event(&mut self, now: Time, event: Event) {
+        if let Some(release) = &mut self.release {
+            release.on_event(now, event);
+        }
+        for limit in &mut self.limits {
+            if limit.on_event(now, event) {
+                self.receiver.request_ack();
+            }
+        }
+    }
+
+    /// How much its sender may be offered beyond what has come in order, where `buffer` bytes may be held.
+    pub fn bound(&mut self, buffer: u64) -> (Occupancy, u64) {
+        let queue = self.sender.queue();
+        let occupancy = Occupancy {
+            held: queue.len().max((queue.allocated() + self.receiver.allocated()) as u64 / 2),
+            unsent: self.sender.unsent(),
+            early: self.receiver.early(),
+        };
+        let memory = Buffer { size: buffer }.bound(&occupancy, u64::MAX);
+        let room = self.limits.iter_mut().fold(memory, |room, limit| limit.bound(&occupancy, room));
+        (occupancy, room)
+    }
+
+    /// When a timer falls due next.
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        let earliest = Deadline::earliest(self.sender.poll_timeout(), self.receiver.poll_timeout());
+        let release = self.release.as_ref().and_then(|release| release.poll_timeout());
+        let limits = self.limits.iter().map(|limit| limit.poll_timeout());
+        limits.fold(Deadline::earliest(earliest, release), Deadline::earliest)
+    }
+
+    /// Up to where its sender is acknowledged.
+    pub fn ack(&self) -> u64 {
+        match &self.release {
+            Some(release) if release.released() < self.receiver.data_end() => release.released(),
+            _ => self.receiver.ack(),
+        }
+    }
+
+    /// The window that its sender is offered, from there on.
+    pub fn window(&self) -> u64 {
+        if self.limits.iter().any(|limit| limit.is_closed()) {
+            return 0;
+        }
+        self.receiver.edge().saturating_sub(self.ack())
+    }
+
+    /// Whether something was received of which its sender has not heard yet.
+    pub fn owes_ack(&self) -> bool {
+        self.ack() < self.receiver.data_end()
+    }
+
+    /// Whether an acknowledgment is due.
+    pub fn wants_ack(&self, now: Time) -> bool {
+        self.receiver.wants_ack(now) || self.release.as_ref().is_some_and(|release| release.wants_ack())
+    }
+
+    /// What a SACK option says.
+    pub fn sack_ranges(&self) -> SackRanges {
+        let received = self.receiver.sack_ranges();
+        match &self.release {
+            Some(release) => release.sack_ranges(received, self.receiver.data_end()),
+            None => received,
+        }
+    }
+
+    /// The timestamp to echo.
+    pub fn ts_recent(&self) -> Option<u32> {
+        let received = self.receiver.ts_recent();
+        self.release.as_ref().map_or(received, |release| release.ts_recent(received))
+    }
+
+    /// An acknowledgment left.
+    pub fn on_ack_sent(&mut self, now: Time, with_data: bool) {
+        self.receiver.on_ack_sent();
+        self.on_event(now, Event::AckSent { with_data });
+    }
+}

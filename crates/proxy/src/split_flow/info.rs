@@ -1,0 +1,45 @@
+//! What others see of a flow.
+use super::{Direction, SplitFlow};
+use crate::end::Side;
+use crate::{CustodyRecord, FlowInfo, LegInfo};
+use shorthaul_types::Time;
+
+impl SplitFlow {
+    /// What must survive a crash.
+    pub fn custody(&self) -> CustodyRecord {
+        let directions = Side::BOTH.map(|side| {
+            let space = self.ends[side.index()].space;
+            let direction = &self.directions[side.index()];
+            (space.seq(direction.ack()), space.seq(direction.sender.una()))
+        });
+        CustodyRecord { flow: self.key, client_port: self.ends[0].attachment, directions }
+    }
+
+    /// What people see of it.
+    pub fn info(&self, now: Time) -> FlowInfo {
+        let closing = self.directions.iter().any(|d| d.receiver.is_finished());
+        let state = match (self.draining, closing) {
+            (true, _) => "draining",
+            (_, true) => "closing",
+            _ => "split",
+        };
+        let legs = Side::BOTH.map(|side| {
+            let Direction { receiver, sender, .. } = &self.directions[side.index()];
+            let stats = sender.stats();
+            LegInfo {
+                control: sender.control().name(),
+                window: sender.control().window(),
+                ssthresh: sender.control().ssthresh(),
+                in_flight: sender.in_flight(),
+                buffered: sender.queue().len() + receiver.allocated() as u64,
+                srtt: sender.rtt().srtt(),
+                mss: sender.mss(),
+                peer_window: sender.peer_window(),
+                delivered: sender.una().saturating_sub(1),
+                retransmitted: stats.retransmitted,
+                timeouts: stats.timeouts,
+            }
+        });
+        FlowInfo { key: self.key, state, age: now.saturating_since(self.opened), legs: Some(legs) }
+    }
+}

@@ -1,0 +1,100 @@
+//! What leaves toward an end, in the name of the other.
+use super::resent::Resent;
+use super::{Direction, SplitFlow};
+use crate::end::Side;
+use core::num::NonZeroU16;
+use shorthaul_tcp::Outgoing;
+use shorthaul_types::{PortId, Time};
+use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps};
+
+impl SplitFlow {
+    pub(super) fn acknowledge(&mut self, now: Time, side: Side) -> (PortId, Packet) {
+        let far = side.other().index();
+        let seq = self.directions[far].sender.nxt();
+        let mut options = self.options_toward(side);
+        if self.agreed.sack {
+            let space = self.ends[side.index()].space;
+            let room = if self.agreed.timestamps { 3 } else { 4 };
+            for (left, right) in self.directions[side.index()].sack_ranges().into_iter().take(room) {
+                options.sack.push(SackBlock { left: space.seq(left), right: space.seq(right) });
+            }
+        }
+        let mut header = self.header_toward(side, seq, TcpFlags::ACK);
+        header.options = options;
+        self.on_ack_sent(now, side, &header, false);
+        self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
+    }
+
+    pub(super) fn data_toward(&mut self, now: Time, side: Side, outgoing: Outgoing) -> (PortId, Packet) {
+        let far = side.other().index();
+        let mut flags = TcpFlags::ACK;
+        let Outgoing { offset, payload, fin, push, cwr, .. } = outgoing;
+        for (wanted, flag) in [(fin, TcpFlags::FIN), (push && !payload.is_empty(), TcpFlags::PSH)] {
+            if wanted {
+                flags |= flag;
+            }
+        }
+        if cwr && self.agreed.ecn {
+            flags |= TcpFlags::CWR;
+        }
+        let mut header = self.header_toward(side, offset, flags);
+        header.options = self.options_toward(side);
+        if outgoing.retransmission {
+            let Direction { sender, resent, .. } = &mut self.directions[far];
+            Resent::note(resent, now, header.options.timestamps.map(|ts| ts.val), sender.nxt());
+        }
+        if let Some(urgent) = self.ends[far].urgent
+            && urgent > offset
+            && urgent - offset <= u64::from(u16::MAX)
+        {
+            header.flags |= TcpFlags::URG;
+            header.urgent = (urgent - offset) as u16;
+        }
+        let mss = self.directions[far].sender.mss();
+        let gso_size = (payload.len() > mss as usize).then(|| NonZeroU16::new(mss as u16)).flatten();
+        let ect = if self.agreed.ecn && !payload.is_empty() && !outgoing.retransmission { 2 } else { 0 };
+        self.on_ack_sent(now, side, &header, true);
+        self.packet_toward(side, TcpSegment { header, payload, gso_size }, ect)
+    }
+
+    pub(super) fn reset_toward(&self, side: Side) -> (PortId, Packet) {
+        let seq = self.directions[side.other().index()].sender.nxt();
+        let header = self.header_toward(side, seq, TcpFlags::RST | TcpFlags::ACK);
+        self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
+    }
+
+    /// A header as the other end would send it to `side`.
+    pub(super) fn header_toward(&self, side: Side, offset: u64, flags: TcpFlags) -> TcpHeader {
+        let (near, far) = (&self.ends[side.index()], &self.ends[side.other().index()]);
+        let direction = &self.directions[side.index()];
+        let shift = if self.agreed.window_scaling { far.window_shift } else { 0 };
+        let echo = if direction.echo_congestion { TcpFlags::ECE } else { TcpFlags::default() };
+        // While draining, the other end acknowledges and advertises by itself. Who was told so discards what says much less, with all
+        // data in it (RFC 5961 §5.2).
+        let own = if self.draining { (far.acknowledges.min(near.passed), far.advertised) } else { (0, 0) };
+        let ack = direction.ack().max(own.0);
+        let window = (direction.ack() + direction.window()).max(own.1).saturating_sub(ack);
+        TcpHeader {
+            src_port: far.port,
+            dst_port: near.port,
+            seq: far.space.seq(offset),
+            ack: near.space.seq(ack),
+            flags: flags | echo,
+            window: self.window_field(side, window, shift),
+            ..TcpHeader::default()
+        }
+    }
+
+    fn options_toward(&self, side: Side) -> TcpOptions {
+        let far = &self.ends[side.other().index()];
+        let ecr = self.directions[side.index()].ts_recent().unwrap_or(0);
+        let timestamps = far.ts_val.filter(|_| self.agreed.timestamps).map(|val| Timestamps { val, ecr });
+        TcpOptions { timestamps, ..TcpOptions::default() }
+    }
+
+    fn packet_toward(&self, side: Side, segment: TcpSegment, ecn: u8) -> (PortId, Packet) {
+        let mut ip = self.ends[side.other().index()].ip;
+        ip.set_ecn(ecn);
+        (self.ends[side.index()].attachment, Packet::tcp(ip, segment))
+    }
+}

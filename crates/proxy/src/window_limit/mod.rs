@@ -1,0 +1,77 @@
+//! How much the sender of a direction is offered: bounds that combine by min.
+//!
+//! The first bound is what there is memory for ([`Buffer`]); then come those of the flow's policy, and last those of its
+//! host's aggregate. A new kind is a file here and a row in [`WINDOW_LIMITS`](crate::WINDOW_LIMITS).
+mod clamp;
+mod constant_queue;
+mod freeze;
+
+pub use clamp::ClampedWindow;
+pub use constant_queue::ConstantQueue;
+pub use freeze::Freeze;
+
+use crate::ack_release::{Event, Opening};
+use alloc::boxed::Box;
+use core::fmt::Debug;
+use shorthaul_types::{Deadline, Time};
+
+/// What of a direction is here, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Held, until the receiver acknowledges it: bytes of the stream, or half of their packet buffers if that is more.
+    pub held: u64,
+    /// Of that, what has never left.
+    pub unsent: u64,
+    /// What came out of order.
+    pub early: u64,
+}
+
+/// One bound on what the sender of a direction is offered.
+pub trait WindowLimit: Debug + Send {
+    /// How much may be offered beyond what has come in order, of the `room` that other bounds leave.
+    fn bound(&mut self, occupancy: &Occupancy, room: u64) -> u64;
+
+    /// Something happened. Whether the sender has to hear at once what the window is now.
+    fn on_event(&mut self, _now: Time, _event: Event) -> bool {
+        false
+    }
+
+    /// Whether the window is closed, whatever was offered before.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    /// When it is to be told of [`Event::Timeout`].
+    fn poll_timeout(&self) -> Option<Deadline> {
+        None
+    }
+}
+
+/// A kind of bound with its parameters: makes one for each flow.
+pub trait WindowLimitKind: Debug + Send + Sync {
+    /// The bound of a direction that begins.
+    fn open(&self, opening: &Opening) -> Box<dyn WindowLimit>;
+
+    /// Whether it is to be told what its deliveries mean in the queue of its host ([`Event::Shared`]).
+    fn follows_host_queue(&self) -> bool {
+        false
+    }
+
+    /// What it lets be held and under way of a flow at most, where that is a fixed amount, in bytes.
+    fn fixed(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// What there is memory for (I-TCP, and any plain split).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    /// What may be held, in bytes.
+    pub size: u64,
+}
+
+impl WindowLimit for Buffer {
+    fn bound(&mut self, occupancy: &Occupancy, room: u64) -> u64 {
+        room.min(self.size.saturating_sub(occupancy.held))
+    }
+}
