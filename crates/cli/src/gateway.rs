@@ -4,7 +4,7 @@ use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{Config, Name, Notice, run_forwarder, run_gateway};
 use shorthaul_proxy::{AggregateConfig, Clamp};
 use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
-use shorthaul_tcp::Arbitration;
+use shorthaul_tcp::Discrimination;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Args {
     /// What rules on losses of what is sent toward the edge: none or one-sided-probing, which waits a bad
     /// phase out and resumes when the link is back
     #[arg(long, value_name = "NAME")]
-    arbiter: Option<Arbitration>,
+    arbiter: Option<Discrimination>,
     /// Segments that a flow may send toward the edge before it has heard anything back. The default
     /// of 10 suits unknown paths; a link of your own may take more
     #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(1..=1000))]

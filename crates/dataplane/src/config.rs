@@ -3,7 +3,7 @@ use shorthaul_congestion::{Algorithm, RtoFloor, RttConfig};
 use shorthaul_proxy::{
     AggregateConfig, GatewayConfig, HostPrefix, LegConfig, Policy, PolicyError, SenderSpec,
 };
-use shorthaul_tcp::Arbitration;
+use shorthaul_tcp::Discrimination;
 use shorthaul_types::Bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ pub struct Leg {
     /// `reno`, `cubic` or `fixed:<size>`.
     pub congestion: Algorithm,
     /// What rules on losses: `none` or `one-sided-probing`.
-    pub arbiter: Arbitration,
+    pub arbiter: Discrimination,
     /// Segments that a flow may send before it has heard anything back.
     #[serde(deserialize_with = "initial_window")]
     pub initial_window: u32,

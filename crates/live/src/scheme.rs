@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use crate::error::LiveError;
 use shorthaul_congestion::{Algorithm, RttConfig};
 use shorthaul_scenario::{Scheme, Stack};
-use shorthaul_tcp::{Arbitration, Profile, Recovery};
+use shorthaul_tcp::{Discrimination, LossDetection, Profile};
 
 /// How a kernel's TCP is told to work like a scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl KernelScheme {
         if scheme.stack == Some(Stack::Own) {
             lacking.push("only hosts, and both hosts of a flow, can have `stack = \"own\"`".to_owned());
         }
-        if profile.recovery != Recovery::RackTlp {
+        if profile.recovery != LossDetection::RACK_TLP {
             lacking.push(format!(
                 "there is no `{}` in Linux, which always repairs losses with selective acknowledgments and RACK; \
                  `sack-reno` exists in both engines",
@@ -60,7 +60,7 @@ impl KernelScheme {
                 "this kernel has no congestion control `{congestion}` (it has {available}); try `modprobe tcp_{congestion}`"
             ));
         }
-        if scheme.arbiter.unwrap_or(profile.arbiter) != Arbitration::EveryLoss {
+        if scheme.arbiter.unwrap_or(profile.arbiter) != Discrimination::EveryLoss {
             lacking.push("to Linux every loss is congestion: leave `arbiter` out".into());
         }
         if scheme.ack.is_some() {

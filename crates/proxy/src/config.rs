@@ -3,7 +3,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_tcp::{AckPolicy, Arbitration};
+use shorthaul_tcp::{AckPolicy, Discrimination};
 use shorthaul_types::Bytes;
 
 /// How we send into one leg, and acknowledge what comes from it.
@@ -12,7 +12,7 @@ pub struct LegConfig {
     /// Congestion control of what we send into the leg.
     pub congestion: Algorithm,
     /// What rules on the losses of what we send into the leg.
-    pub arbiter: Arbitration,
+    pub arbiter: Discrimination,
     /// Segments that a flow may send into the leg before it has heard anything back (RFC 6928 allows
     /// ten; whoever knows that the leg takes more can say so).
     pub initial_window: u32,
@@ -31,7 +31,7 @@ impl Default for LegConfig {
     fn default() -> Self {
         LegConfig {
             congestion: Algorithm::Cubic,
-            arbiter: Arbitration::EveryLoss,
+            arbiter: Discrimination::EveryLoss,
             initial_window: 10,
             mtu: 65_535,
             pacing: true,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer};
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{CellSpec, Distribution, LinkSpec};
 use shorthaul_proxy::{AggregateConfig, Clamp};
-use shorthaul_tcp::Arbitration;
+use shorthaul_tcp::Discrimination;
 use shorthaul_types::{BitRate, Bytes, serde_duration};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub(crate) struct SchemeTable {
     pub profile: Option<String>,
     pub stack: Option<Stack>,
     pub congestion: Option<Algorithm>,
-    pub arbiter: Option<Arbitration>,
+    pub arbiter: Option<Discrimination>,
     pub pacing: Option<bool>,
     pub ack: Option<AckSection>,
     pub sack: Option<bool>,
@@ -337,7 +337,7 @@ impl<'de> serde::de::Visitor<'de> for AggregateWritten {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LegSection {
     pub congestion: Option<Algorithm>,
-    pub arbiter: Option<Arbitration>,
+    pub arbiter: Option<Discrimination>,
     pub pacing: Option<bool>,
     pub ack: Option<AckSection>,
     pub rto: Option<RtoSection>,

@@ -146,7 +146,7 @@ pub struct Leg {
     /// Congestion control.
     pub congestion: Option<shorthaul_congestion::Algorithm>,
     /// What rules on losses.
-    pub arbiter: Option<shorthaul_tcp::Arbitration>,
+    pub arbiter: Option<shorthaul_tcp::Discrimination>,
     /// Whether bursts are spread over the round trip.
     pub pacing: Option<bool>,
     /// How what comes from that side is acknowledged.

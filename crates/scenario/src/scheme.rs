@@ -1,7 +1,7 @@
 use crate::Ack;
 use crate::file::{AckSection, RtoSection, SchemeSection};
 use shorthaul_congestion::{Algorithm, RtoFloor, RttConfig};
-use shorthaul_tcp::Arbitration;
+use shorthaul_tcp::Discrimination;
 use shorthaul_types::Bytes;
 
 /// Whose TCP a live host speaks; in simulations it is always our own.
@@ -25,7 +25,7 @@ pub struct Scheme {
     /// Another congestion control.
     pub congestion: Option<Algorithm>,
     /// Another arbiter of what losses mean.
-    pub arbiter: Option<Arbitration>,
+    pub arbiter: Option<Discrimination>,
     /// Spread bursts over the round trip, or do not.
     pub pacing: Option<bool>,
     /// Another way to acknowledge.

@@ -4,9 +4,10 @@
 //! that has many.
 //!
 //! Reading order: [`ByteQueue`] (bytes held), [`Reassembly`] (bytes that came too early),
-//! [`Receiver`] (what to acknowledge and how much to invite), [`Scoreboard`] (what became of each
-//! transmission), [`Sender`] (what to send next, and when to give up waiting), [`Profile`] (which
-//! parts an endpoint is made of), [`Connection`], [`Host`].
+//! [`Receiver`] (what to acknowledge and what window to advertise), [`Scoreboard`] (what became of each
+//! transmission), [`LossDetector`] (which transmissions are lost), [`Discriminator`] (what that means),
+//! [`Sender`] (what to send next, and when to give up waiting), [`Profile`] (which parts an endpoint
+//! is made of), [`Connection`], [`Host`].
 //!
 //! Everything is counted in `u64` stream offsets (see [`shorthaul_types::SeqSpace`]): 0 is the
 //! SYN, 1 the first byte. `no_std`, no clock, no randomness.
@@ -15,40 +16,44 @@
 
 extern crate alloc;
 
-mod arbiter;
-mod arbitration;
 mod byte_queue;
+mod congestion_manager;
 mod connection;
-mod governor;
+mod detector;
+mod discrimination;
+mod discriminator;
 mod host;
 mod isn;
+mod loss_detector;
 mod probing;
 mod profile;
 mod prr;
-mod rack;
 mod reassembly;
 mod receiver;
-mod recovery;
 mod scoreboard;
 mod sender;
 mod timers;
 
-pub use arbiter::{
-    Arbiter, EveryLossIsCongestion, LossEvidence, LossSign, OCTETS, Probe, ProbeAnswer, ProbeForm,
-    ProbeStage, Verdict,
-};
-pub use arbitration::{Arbitration, UnknownArbitration};
 pub use byte_queue::ByteQueue;
+pub use congestion_manager::{CongestionManager, Feedback, Grant};
 pub use connection::{
     Addresses, Agreed, Connection, ConnectionConfig, Event, Failure, KeepAlive, State, WindowShifts,
 };
-pub use governor::{Governor, News, Share};
+pub use detector::{LossDetection, UnknownLossDetection};
+pub use discrimination::{Discrimination, UnknownDiscrimination};
+pub use discriminator::{
+    Discriminator, EveryLossIsCongestion, LossEvidence, LossResponse, LossSign, OCTETS, Octet, Probe,
+    ProbeAnswer, ProbeForm, ProbeStage,
+};
 pub use host::{ConnectError, ConnectionId, Host, HostConfig, HostStats};
+pub use loss_detector::{
+    AckEvent, Delivered, Detection, Duplicate, Event as SenderEvent, Flight, LossDetector, Phase, Repair,
+    Transmission,
+};
 pub use probing::{ProbeTimer, ProbedPeer, Probing, ProbingConfig, ProbingRule};
 pub use profile::{Profile, UnknownProfile};
 pub use reassembly::Reassembly;
 pub use receiver::{AckPolicy, Receiver, Segment};
-pub use recovery::{Recovery, UnknownRecovery};
 pub use scoreboard::{Record, Scoreboard};
 pub use sender::{Ack, Outgoing, Sender, SenderConfig, SenderStats};
 pub use timers::Timers;

@@ -7,15 +7,18 @@
 //! No data leaves meanwhile. While the path is dead or loses much, the cycle goes on; when it is clear
 //! again, the cycle ends within two round trips, and the round trips that it measured, beside the best one
 //! ever measured with data, say what the loss meant.
-use crate::arbiter::{
-    Arbiter, LossEvidence, LossSign, OCTETS, Probe, ProbeAnswer, ProbeForm, ProbeStage, Verdict,
+use crate::ByteQueue;
+use crate::discriminator::{
+    Discriminator, LossEvidence, LossResponse, LossSign, OCTETS, Octet, Probe, ProbeAnswer, ProbeForm,
+    ProbeStage,
 };
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
+use core::ops::Range;
 use core::time::Duration;
 use shorthaul_types::{Deadline, Time};
 
-/// So many of the last probes are remembered, so that a late answer still counts.
+/// How many of the last probes are remembered, so that a late answer still counts.
 const REMEMBERED: usize = OCTETS as usize;
 /// Toward peers whose answers all look alike, a probe is taken for lost after so many of the best round trips,
 /// in percent: then few answers can be taken for that of a later probe. Also, Linux answers one empty segment
@@ -24,8 +27,8 @@ const PLAIN_INTERVAL: u32 = 300;
 /// An answer cannot be younger than this share of the best round trip, in percent. Probes are small, so
 /// their round trip may be somewhat shorter than any that data has measured.
 const YOUNGEST_ANSWER: u32 = 75;
-/// After duplicates, a peer that reports nothing of so many probes in a row is not waited for any longer.
-const PATIENCE: u32 = 8;
+/// After duplicate ACKs, a peer that answers none of this many probes by D-SACK is not waited for any longer.
+const UNANSWERED_LIMIT: u32 = 8;
 
 /// What becomes of a loss, by the two round trips that were measured. A round trip is good if it is close
 /// to the best one ([`ProbingConfig::tolerance`]).
@@ -58,7 +61,7 @@ pub struct ProbeTimer {
     pub at_least: Duration,
 }
 
-/// How an arbiter probes.
+/// How a discriminator probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbingConfig {
     /// What the answers mean.
@@ -93,21 +96,21 @@ impl ProbingConfig {
     };
 }
 
-/// Whom an arbiter probes.
+/// Whom a discriminator probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbedPeer {
     /// It agreed to answer the probing option.
     Willing,
-    /// It knows nothing of probes, and reports duplicates (RFC 2883), so that its answers can be told apart.
+    /// It knows nothing of probes, and sends D-SACK (RFC 2883), so that its answers can be told apart.
     Reporting,
-    /// It knows nothing of probes and reports nothing: an answer cannot be told from an acknowledgment of
-    /// data, so only timeouts, when no acknowledgment is under way, begin a cycle.
+    /// It knows nothing of probes and sends no D-SACK: an answer cannot be told from an acknowledgment of
+    /// data, so only RTOs, when no acknowledgment is under way, begin a cycle.
     Plain,
 }
 
 impl ProbedPeer {
     /// By what the SYNs agreed on: whether it answers the probing option, and whether it sends selective
-    /// acknowledgments, with which duplicates are reported.
+    /// acknowledgments, and D-SACK with them.
     pub(crate) const fn of(willing: bool, sack: bool) -> Self {
         match (willing, sack) {
             (true, _) => ProbedPeer::Willing,
@@ -117,7 +120,7 @@ impl ProbedPeer {
     }
 }
 
-/// An arbiter that probes before it rules.
+/// A discriminator that probes before it says what a loss means.
 #[derive(Debug)]
 pub struct Probing {
     config: ProbingConfig,
@@ -133,8 +136,39 @@ pub struct Probing {
     cycle: Option<Box<Cycle>>,
     /// A cycle reached the limit, and nothing was measured since.
     exhausted: bool,
-    /// The peer has reported a byte as a duplicate.
-    has_reported: bool,
+    /// The peer has answered by D-SACK.
+    has_dsacked: bool,
+    /// The last acknowledged bytes, for a peer that is probed with them.
+    acked: Option<Box<AckedBytes>>,
+}
+
+/// The last acknowledged bytes, by the remainder of their offsets.
+#[derive(Debug)]
+struct AckedBytes {
+    bytes: [u8; OCTETS as usize],
+    /// SND.UNA.
+    end: u64,
+}
+
+impl AckedBytes {
+    fn on_acked(&mut self, acked: Range<u64>, queue: &ByteQueue) {
+        let first = acked.end.saturating_sub(u64::from(OCTETS)).max(acked.start);
+        let mut recent = [0; OCTETS as usize];
+        let list = queue.gather(first, (acked.end - first) as usize);
+        list.copy_to(&mut recent);
+        for (offset, byte) in (first..).zip(&recent[..list.len()]) {
+            self.bytes[(offset % u64::from(OCTETS)) as usize] = *byte;
+        }
+        self.end = acked.end;
+    }
+
+    /// The last offset below SND.UNA that the number names.
+    fn named(&self, number: u32) -> Octet {
+        let turns = u64::from(OCTETS);
+        let back = (self.end - 1 + turns - u64::from(number) % turns) % turns;
+        let offset = (self.end - 1).saturating_sub(back);
+        Octet { offset, byte: self.bytes[(offset % turns) as usize] }
+    }
 }
 
 #[derive(Debug)]
@@ -147,16 +181,16 @@ struct Cycle {
     /// Probes of this stage, the last ones.
     sent: ArrayVec<(u32, Time), REMEMBERED>,
     unanswered: u32,
-    /// An acknowledgment has come that reports nothing.
+    /// An acknowledgment has come without D-SACK.
     acknowledged: bool,
     /// When the next probe is due; at once if `None`.
     next_at: Option<Time>,
     /// How long PROBE2 is waited for at least: what PROBE1 took may be far more than usual.
-    patience: Duration,
+    second_wait: Duration,
 }
 
 impl Probing {
-    /// An arbiter for a connection that begins now, to such a peer.
+    /// A discriminator for a connection that begins now, to such a peer.
     pub fn new(now: Time, config: ProbingConfig, peer: ProbedPeer) -> Self {
         Probing {
             config,
@@ -169,7 +203,9 @@ impl Probing {
             next_number: 0,
             cycle: None,
             exhausted: false,
-            has_reported: false,
+            has_dsacked: false,
+            acked: (peer == ProbedPeer::Reporting)
+                .then(|| Box::new(AckedBytes { bytes: [0; OCTETS as usize], end: 1 })),
         }
     }
 
@@ -189,21 +225,21 @@ impl Probing {
     }
 
     /// The answer to a loss of which probes say nothing, or nothing good.
-    fn congested(&self, sign: LossSign) -> Verdict {
+    fn congested(&self, sign: LossSign) -> LossResponse {
         match (self.config.rule, sign) {
-            (ProbingRule::Tahoe, _) | (_, LossSign::Timeout) => Verdict::Severe,
-            _ => Verdict::Mild,
+            (ProbingRule::Tahoe, _) | (_, LossSign::Timeout) => LossResponse::Severe,
+            _ => LossResponse::Mild,
         }
     }
 
-    fn decide(&self, cycle: &Cycle, second_is_good: bool) -> Verdict {
+    fn decide(&self, cycle: &Cycle, second_is_good: bool) -> LossResponse {
         let adaptive = matches!(self.config.rule, ProbingRule::Adaptive | ProbingRule::Selective { .. });
         match (cycle.first_is_good, second_is_good) {
-            (true, true) if adaptive && cycle.in_slow_start => Verdict::Gentle,
-            (true, true) => Verdict::Transient,
-            (false, true) if adaptive => Verdict::Mild,
+            (true, true) if adaptive && cycle.in_slow_start => LossResponse::Gentle,
+            (true, true) => LossResponse::Transient,
+            (false, true) if adaptive => LossResponse::Mild,
             // The paper leaves open what a good first and a bad second mean: it is getting worse.
-            _ if adaptive => Verdict::Severe,
+            _ if adaptive => LossResponse::Severe,
             _ => self.congested(cycle.sign),
         }
     }
@@ -221,11 +257,11 @@ impl Probing {
     }
 
     /// What a probe looks like. Only those that name themselves can be told from each other.
-    fn form(&self) -> ProbeForm {
-        match self.peer {
-            ProbedPeer::Willing => ProbeForm::Numbered,
-            ProbedPeer::Reporting => ProbeForm::Octet,
-            ProbedPeer::Plain => ProbeForm::Empty,
+    fn form(&self, number: u32) -> ProbeForm {
+        match (self.peer, &self.acked) {
+            (ProbedPeer::Willing, _) => ProbeForm::Numbered,
+            (ProbedPeer::Reporting, Some(acked)) => ProbeForm::Octet(acked.named(number)),
+            (ProbedPeer::Reporting, None) | (ProbedPeer::Plain, _) => ProbeForm::Empty,
         }
     }
 
@@ -245,8 +281,8 @@ impl Probing {
     }
 }
 
-impl Arbiter for Probing {
-    fn judge(&mut self, now: Time, evidence: &LossEvidence) -> Verdict {
+impl Discriminator for Probing {
+    fn respond(&mut self, now: Time, evidence: &LossEvidence) -> LossResponse {
         if self.best.is_none() {
             self.best = evidence.min_rtt; // of the handshake: no data was acknowledged yet
             self.smoothed = evidence.srtt;
@@ -266,9 +302,9 @@ impl Arbiter for Probing {
             unanswered: 0,
             acknowledged: false,
             next_at: None,
-            patience: Duration::ZERO,
+            second_wait: Duration::ZERO,
         }));
-        Verdict::Waiting
+        LossResponse::Waiting
     }
 
     fn on_rtt_sample(&mut self, now: Time, rtt: Duration) {
@@ -283,7 +319,8 @@ impl Arbiter for Probing {
 
     fn poll_probe(&mut self, now: Time) -> Option<Probe> {
         let interval = self.interval();
-        let form = self.form();
+        let number = self.next_number;
+        let form = self.form(number);
         let one_sided = self.peer != ProbedPeer::Willing;
         let cycle = self.cycle.as_mut()?;
         if cycle.next_at.is_some_and(|at| at > now) {
@@ -297,26 +334,25 @@ impl Arbiter for Probing {
         if cycle.sent.is_full() {
             cycle.sent.remove(0);
         }
-        let number = self.next_number;
         self.next_number = number.wrapping_add(1);
         cycle.sent.push((number, now));
         cycle.unanswered += 1;
         let wait = match cycle.stage {
             ProbeStage::First => interval,
-            ProbeStage::Second => cycle.patience.max(interval),
+            ProbeStage::Second => cycle.second_wait.max(interval),
         };
         cycle.next_at = Some(now + wait);
         let brings_head = one_sided && cycle.stage == ProbeStage::Second;
         Some(Probe { number, stage: cycle.stage, form, brings_head })
     }
 
-    fn on_probe_answer(&mut self, now: Time, answer: ProbeAnswer) -> Verdict {
-        let Some(mut cycle) = self.cycle.take() else { return Verdict::Mild };
-        self.has_reported |= answer.number.is_some();
+    fn on_probe_answer(&mut self, now: Time, answer: ProbeAnswer) -> LossResponse {
+        let Some(mut cycle) = self.cycle.take() else { return LossResponse::Mild };
+        self.has_dsacked |= answer.number.is_some();
         let Some(rtt) = self.round_trip(now, &cycle, answer) else {
             cycle.acknowledged |= answer.number.is_none();
             self.cycle = Some(cycle);
-            return Verdict::Waiting;
+            return LossResponse::Waiting;
         };
         let good = self.is_good(rtt);
         if cycle.stage == ProbeStage::Second {
@@ -327,19 +363,19 @@ impl Arbiter for Probing {
         cycle.sent.clear();
         cycle.unanswered = 0;
         cycle.next_at = None;
-        cycle.patience = rtt.max(self.smoothed.unwrap_or(rtt)) * 2;
+        cycle.second_wait = rtt.max(self.smoothed.unwrap_or(rtt)) * 2;
         self.cycle = Some(cycle);
-        Verdict::Waiting
+        LossResponse::Waiting
     }
 
-    fn on_timeout(&mut self, now: Time) -> Verdict {
-        let Some(cycle) = &self.cycle else { return Verdict::Mild };
+    fn on_timeout(&mut self, now: Time) -> LossResponse {
+        let Some(cycle) = &self.cycle else { return LossResponse::Mild };
         let sign = cycle.sign;
         let silent = self.peer == ProbedPeer::Reporting
-            && (sign == LossSign::Acknowledgments || (!self.has_reported && cycle.acknowledged))
-            && cycle.unanswered >= PATIENCE
+            && (sign == LossSign::Acknowledgments || (!self.has_dsacked && cycle.acknowledged))
+            && cycle.unanswered >= UNANSWERED_LIMIT
             && cycle.next_at.is_some_and(|at| at <= now);
-        if silent && !self.has_reported {
+        if silent && !self.has_dsacked {
             self.peer = ProbedPeer::Plain;
         }
         let over = now >= cycle.began + self.config.limit;
@@ -348,12 +384,14 @@ impl Arbiter for Probing {
             self.cycle = None;
             self.congested(sign)
         } else {
-            Verdict::Waiting
+            LossResponse::Waiting
         }
     }
 
-    fn wants_octets(&self) -> bool {
-        self.peer == ProbedPeer::Reporting
+    fn on_acked(&mut self, acked: Range<u64>, queue: &ByteQueue) {
+        if let Some(kept) = &mut self.acked {
+            kept.on_acked(acked, queue);
+        }
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {

@@ -1,5 +1,5 @@
 //! Schemes by name: each is a row of data that picks its parts.
-use crate::{AckPolicy, Arbitration, Recovery};
+use crate::{AckPolicy, Discrimination, LossDetection};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -15,9 +15,9 @@ pub struct Profile {
     /// Sizes the congestion window.
     pub control: Algorithm,
     /// Finds losses and repairs them.
-    pub recovery: Recovery,
-    /// Rules what losses mean.
-    pub arbiter: Arbitration,
+    pub recovery: LossDetection,
+    /// Says what losses mean.
+    pub arbiter: Discrimination,
     /// After a timeout, first looks whether it was spurious (F-RTO, RFC 5682).
     pub f_rto: bool,
     /// After several timeouts in a row, tries smaller segments (RFC 4821).
@@ -48,8 +48,8 @@ pub struct Profile {
 const MODERN: Profile = Profile {
     name: "cubic",
     control: Algorithm::Cubic,
-    recovery: Recovery::RackTlp,
-    arbiter: Arbitration::EveryLoss,
+    recovery: LossDetection::RACK_TLP,
+    arbiter: Discrimination::EveryLoss,
     f_rto: true,
     finds_black_holes: true,
     pacing: true,
@@ -69,7 +69,7 @@ const MODERN: Profile = Profile {
 const CLASSIC: Profile = Profile {
     name: "newreno",
     control: Algorithm::Reno,
-    recovery: Recovery::NewReno,
+    recovery: LossDetection::NEW_RENO,
     f_rto: false,
     finds_black_holes: false,
     pacing: false,
@@ -85,26 +85,31 @@ const CLASSIC: Profile = Profile {
 
 /// The registry, in the order in which it is listed.
 const PROFILES: &[Profile] = &[
-    Profile { name: "tahoe", recovery: Recovery::Tahoe, ..CLASSIC },
-    Profile { name: "reno", recovery: Recovery::Reno, ..CLASSIC },
+    Profile { name: "tahoe", recovery: LossDetection::TAHOE, ..CLASSIC },
+    Profile { name: "reno", recovery: LossDetection::RENO, ..CLASSIC },
     CLASSIC,
     Profile {
         name: "tahoe-probing",
-        recovery: Recovery::Tahoe,
-        arbiter: Arbitration::TAHOE_PROBING,
+        recovery: LossDetection::TAHOE,
+        arbiter: Discrimination::TAHOE_PROBING,
         ..CLASSIC
     },
-    Profile { name: "reno-probing", recovery: Recovery::Reno, arbiter: Arbitration::RENO_PROBING, ..CLASSIC },
+    Profile {
+        name: "reno-probing",
+        recovery: LossDetection::RENO,
+        arbiter: Discrimination::RENO_PROBING,
+        ..CLASSIC
+    },
     Profile {
         name: "adaptive-probing",
-        recovery: Recovery::Reno,
-        arbiter: Arbitration::ADAPTIVE_PROBING,
+        recovery: LossDetection::RENO,
+        arbiter: Discrimination::ADAPTIVE_PROBING,
         ..CLASSIC
     },
     Profile {
         name: "selective-probing",
-        recovery: Recovery::Reno,
-        arbiter: Arbitration::SELECTIVE_PROBING,
+        recovery: LossDetection::RENO,
+        arbiter: Discrimination::SELECTIVE_PROBING,
         ..CLASSIC
     },
     Profile { name: "sack-reno", control: Algorithm::Reno, ..MODERN },

@@ -11,16 +11,16 @@ pub struct Record {
     pub sent: SendState,
     /// The number of its transmission: later ones have greater numbers.
     pub transmission: u64,
-    /// It was sent more than once.
+    /// It was retransmitted.
     pub retransmitted: bool,
-    /// The receiver reported it (RFC 2018).
+    /// The receiver has SACKed it (RFC 2018).
     pub sacked: bool,
-    /// It is believed lost and not yet sent again.
+    /// It is believed lost and not yet retransmitted.
     pub lost: bool,
 }
 
 impl Record {
-    /// Takes in the record that follows it, where both are reported. Should the receiver discard them
+    /// Takes in the record that follows it, where both are SACKed. Should the receiver discard them
     /// after all, the later transmission counts.
     fn absorb(&mut self, next: &Record) {
         if next.transmission > self.transmission {
@@ -33,7 +33,7 @@ impl Record {
 
 /// Every transmission that is not cumulatively acknowledged.
 ///
-/// By offset it is a tree, in which adjacent reported ranges are one record, by time of sending a queue
+/// By offset it is a tree, in which adjacent SACKed ranges are one record, by time of sending a queue
 /// of which stale entries are dropped when they come to the front: each ACK costs what it newly covers,
 /// not what is outstanding.
 #[derive(Debug, Default)]
@@ -46,24 +46,24 @@ pub struct Scoreboard {
     lost: u64,
     /// No lost record begins before this offset.
     lost_from: u64,
-    /// Nothing is reported from this offset on.
-    reported_to: u64,
-    /// Below this offset, reports have been judged by.
+    /// Nothing is SACKed from this offset on.
+    sacked_to: u64,
+    /// Below this offset, IsLost has judged.
     judged_to: u64,
 }
 
 impl Scoreboard {
-    /// Bytes in flight: sent, neither acknowledged, reported nor believed lost ("pipe").
+    /// Bytes in flight: sent, neither acknowledged, SACKed nor believed lost ("pipe").
     pub fn in_flight(&self) -> u64 {
         self.outstanding - self.sacked - self.lost
     }
 
-    /// Bytes that the receiver reported beyond the cumulative acknowledgment.
+    /// Bytes that the receiver has SACKed.
     pub fn sacked(&self) -> u64 {
         self.sacked
     }
 
-    /// Bytes believed lost and not yet sent again.
+    /// Bytes believed lost and not yet retransmitted.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -97,7 +97,7 @@ impl Scoreboard {
         })
     }
 
-    /// `[start, end)` is sent, for the first time or again.
+    /// `[start, end)` is sent, for the first time or once more.
     pub fn on_send(&mut self, start: u64, end: u64, sent: SendState) {
         let transmission = self.next_transmission;
         self.next_transmission += 1;
@@ -122,7 +122,7 @@ impl Scoreboard {
         self.order.push_back((transmission, start, end));
     }
 
-    /// Cuts the record that spans `at` in two. One that is reported stays whole: nothing more can
+    /// Cuts the record that spans `at` in two. One that is SACKed stays whole: nothing more can
     /// happen to a part of it.
     fn split(&mut self, at: u64) {
         self.split_where(at, |record| !record.sacked);
@@ -141,7 +141,7 @@ impl Scoreboard {
     }
 
     /// Everything before `ack` is acknowledged: `delivered` is told of each range that was not
-    /// reported before.
+    /// SACKed before.
     pub fn acknowledge(&mut self, ack: u64, mut delivered: impl FnMut(u64, &Record)) {
         self.split_where(ack, |_| true);
         while let Some(entry) = self.records.first_entry() {
@@ -165,21 +165,21 @@ impl Scoreboard {
         }
     }
 
-    /// The receiver reports `[start, end)`: `delivered` is told of each range that is news.
+    /// The receiver SACKs `[start, end)`: `delivered` is told of each range that it had not before.
     ///
-    /// What is reported becomes one record, however many it was: a block that grows by a segment
+    /// What is SACKed becomes one record, however many it was: a block that grows by a segment
     /// with each ACK, or that joins two when a hole is filled, must not be walked through each time.
-    pub fn report(&mut self, start: u64, end: u64, mut delivered: impl FnMut(u64, &Record)) {
+    pub fn sack(&mut self, start: u64, end: u64, mut delivered: impl FnMut(u64, &Record)) {
         if self.records.is_empty() || start >= end {
             return;
         }
-        self.reported_to = self.reported_to.max(end);
+        self.sacked_to = self.sacked_to.max(end);
         let (mut start, mut end) = (start, end);
-        // What was reported before, at either side, is left as it is and joined in the end.
-        if let Some((_, before)) = self.reported_around(start) {
+        // What was SACKed before, at either side, is left as it is and joined in the end.
+        if let Some((_, before)) = self.sacked_around(start) {
             start = before;
         }
-        if let Some((after, _)) = self.reported_around(end) {
+        if let Some((after, _)) = self.sacked_around(end) {
             end = after;
         }
         if start >= end {
@@ -208,18 +208,18 @@ impl Scoreboard {
             }
         }
         if let Some((from, all)) = joined {
-            self.insert_reported(from, all);
+            self.insert_sacked(from, all);
         }
     }
 
-    /// The reported record that begins at or before `at` and ends behind it.
-    fn reported_around(&self, at: u64) -> Option<(u64, u64)> {
+    /// The SACKed record that begins at or before `at` and ends behind it.
+    fn sacked_around(&self, at: u64) -> Option<(u64, u64)> {
         let (&start, record) = self.records.range(..=at).next_back()?;
         (record.sacked && record.end > at).then_some((start, record.end))
     }
 
-    /// Puts a reported record in its place, joined with those that it touches.
-    fn insert_reported(&mut self, start: u64, mut record: Record) {
+    /// Puts a SACKed record in its place, joined with those that it touches.
+    fn insert_sacked(&mut self, start: u64, mut record: Record) {
         if let Some(after) = self.records.get(&record.end).filter(|after| after.sacked) {
             let (from, after) = (record.end, after.clone());
             record.absorb(&after);
@@ -235,7 +235,7 @@ impl Scoreboard {
         self.records.insert(start, record);
     }
 
-    /// In the order of sending, the ranges that were sent before `before` and are neither reported nor
+    /// In the order of sending, the ranges that were sent before `before` and are neither SACKed nor
     /// yet believed lost: those for which `is_lost` agrees are believed lost from now on and `on_lost`
     /// is told; at the first for which it does not the walk ends, and its time of sending is returned.
     ///
@@ -272,20 +272,20 @@ impl Scoreboard {
         None
     }
 
-    /// Believes lost what lies below three separate reported ranges, or below more than two segments'
-    /// worth of reported bytes, and was not judged so before (RFC 6675 §4, IsLost). `mss` is the size
-    /// of a segment in bytes. Each range is looked at once: one that was sent again is not judged anew.
-    pub fn mark_lost_below_reports(&mut self, mss: u64, on_lost: impl FnMut(u64, &Record)) {
+    /// Believes lost what lies below `dup_thresh` separate SACKed ranges, or below more SACKed bytes than one segment less
+    /// than that has, and was not judged so before (RFC 6675 §4, IsLost, with DupThresh). `mss` is the size of a segment in
+    /// bytes. Each range is looked at once: one that was retransmitted is not judged anew.
+    pub fn mark_lost_below_sacked(&mut self, mss: u64, dup_thresh: u64, on_lost: impl FnMut(u64, &Record)) {
         let (mut ranges, mut bytes, mut above) = (0, 0, u64::MAX);
         let mut boundary = None;
-        for (&start, record) in self.records.range(..self.reported_to).rev() {
+        for (&start, record) in self.records.range(..self.sacked_to).rev() {
             if !record.sacked {
                 continue;
             }
-            ranges += u32::from(record.end < above);
+            ranges += u64::from(record.end < above);
             bytes += record.end - start;
             above = start;
-            if ranges >= 3 || bytes > 2 * mss {
+            if ranges >= dup_thresh || bytes > (dup_thresh - 1) * mss {
                 boundary = Some(start);
                 break;
             }
@@ -296,7 +296,7 @@ impl Scoreboard {
         self.mark_lost(from, boundary, on_lost);
     }
 
-    /// Believes `[start, end)` lost, where it is not reported.
+    /// Believes `[start, end)` lost, where it is not SACKed.
     pub fn mark_lost(&mut self, start: u64, end: u64, mut on_lost: impl FnMut(u64, &Record)) {
         self.split(start);
         self.split(end);
@@ -311,8 +311,8 @@ impl Scoreboard {
         }
     }
 
-    /// Forgets what the receiver reported: it may have discarded it (RFC 2018 §8).
-    pub fn forget_reports(&mut self) {
+    /// Forgets what the receiver has SACKed: it may have discarded it (RFC 2018 §8).
+    pub fn forget_sacked(&mut self) {
         self.records.values_mut().for_each(|record| record.sacked = false);
         self.sacked = 0;
     }

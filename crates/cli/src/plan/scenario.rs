@@ -11,7 +11,7 @@ use shorthaul_planner::{
 };
 use shorthaul_report::plot::Figure;
 use shorthaul_scenario::{Flow, Forward, NodeIndex, Role, Scenario, Scheme, Study, Workload};
-use shorthaul_tcp::{Profile, Recovery};
+use shorthaul_tcp::Profile;
 use shorthaul_types::{BitRate, Bytes, Seed, format_duration};
 
 use super::{Answer, Args, Row, line};
@@ -376,10 +376,7 @@ fn profile(scheme: &Scheme) -> Result<Profile> {
 /// The model that goes with how a sender speaks TCP.
 fn model_of(scheme: &Scheme) -> Result<&'static str> {
     let profile = profile(scheme)?;
-    Ok(name_of(
-        profile.control,
-        profile.sack && !matches!(profile.recovery, Recovery::Tahoe | Recovery::Reno | Recovery::NewReno),
-    ))
+    Ok(name_of(profile.control, profile.recovery.for_peer(profile.sack).uses_sack()))
 }
 
 /// Those without a model of their own are taken for Reno: all of them halve about their window.

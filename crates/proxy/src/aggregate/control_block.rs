@@ -11,7 +11,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::time::Duration;
 use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
-use shorthaul_tcp::{News, Sender};
+use shorthaul_tcp::{Feedback, Sender};
 use shorthaul_types::Time;
 
 /// At most this many probes leave 1.5 round trips apart; after that each waits that much longer than the one before.
@@ -183,7 +183,7 @@ impl Aggregate {
     }
 
     /// Acknowledgments have come. Returns the round trip that they measured, and whether the link has come back from a stall.
-    pub fn on_news(&mut self, now: Time, news: &News) -> (Option<Duration>, bool) {
+    pub fn on_feedback(&mut self, now: Time, feedback: &Feedback) -> (Option<Duration>, bool) {
         let back = self.stall.take().is_some();
         if back {
             // The first answer restores the window (AGG §IV-E). What was on its way meanwhile says how long the
@@ -191,15 +191,15 @@ impl Aggregate {
             self.back_at = now;
             self.window.on_link_back(now);
         }
-        let rtt = news.rtt.filter(|_| news.newest.is_some_and(|sent| sent >= self.back_at));
+        let rtt = feedback.rtt.filter(|_| feedback.newest.is_some_and(|sent| sent >= self.back_at));
         if let Some(rtt) = rtt {
             self.rtt.on_sample(now, rtt);
         }
-        if let Some(sent_at) = news.newest {
+        if let Some(sent_at) = feedback.newest {
             self.log.on_ack(sent_at);
-            self.window.on_delivery(Delivery { now, bytes: news.delivered, sent_at, rtt });
+            self.window.on_delivery(Delivery { now, bytes: feedback.delivered, sent_at, rtt });
         }
-        self.window.on_mark(now, news.marked, self.rtt.srtt().unwrap_or_default());
+        self.window.on_mark(now, feedback.marked, self.rtt.srtt().unwrap_or_default());
         self.pace();
         let window = self.window();
         self.peak = window.max(self.peak - self.peak.saturating_sub(window) / PEAK_FALLS);
@@ -428,7 +428,7 @@ impl Aggregate {
         member.probed_at = now;
         member.unanswered.get_or_insert(now);
         if let Some(sender) = flow.governed_mut() {
-            sender.on_governor_timeout(now);
+            sender.on_manager_timeout(now);
         }
         self.asking.push_back(slot);
     }

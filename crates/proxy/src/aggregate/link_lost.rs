@@ -1,4 +1,4 @@
-use shorthaul_tcp::{Arbiter, LossEvidence, LossSign, Verdict};
+use shorthaul_tcp::{Discriminator, LossEvidence, LossResponse, LossSign};
 use shorthaul_types::Time;
 
 /// What a loss on the wireless link means to one of the connections: nothing. The window is the group's, and
@@ -6,12 +6,12 @@ use shorthaul_types::Time;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkLost;
 
-impl Arbiter for LinkLost {
-    fn judge(&mut self, _now: Time, evidence: &LossEvidence) -> Verdict {
+impl Discriminator for LinkLost {
+    fn respond(&mut self, _now: Time, evidence: &LossEvidence) -> LossResponse {
         match evidence.sign {
-            LossSign::Acknowledgments => Verdict::Transient,
+            LossSign::Acknowledgments => LossResponse::Transient,
             // The probe: one segment, and then what its answer says.
-            LossSign::Timeout => Verdict::Severe,
+            LossSign::Timeout => LossResponse::Severe,
         }
     }
 }

@@ -89,8 +89,8 @@ impl Served<'_> {
         let received = flow.received_to_govern();
         let class = aggregate.config.class_of(flow.ports(), flow.dscp_to_govern());
         let Some(sender) = flow.governed_mut() else { return false };
-        let news = sender.share_mut().map(|share| core::mem::take(&mut share.news)).unwrap_or_default();
-        if news.acknowledgments > 0 {
+        let feedback = sender.grant_mut().map(|grant| core::mem::take(&mut grant.feedback)).unwrap_or_default();
+        if feedback.acknowledgments > 0 {
             member.unanswered = None;
             member.silence = None;
         }
@@ -104,7 +104,7 @@ impl Served<'_> {
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) =
-            if news.acknowledgments > 0 { aggregate.on_news(now, &news) } else { (None, false) };
+            if feedback.acknowledgments > 0 { aggregate.on_feedback(now, &feedback) } else { (None, false) };
         if let (Some(uplink), Some(rtt)) = (&mut host.uplink, rtt) {
             uplink.on_round_trip(now, rtt);
         }

@@ -77,8 +77,8 @@ impl Gateway {
                 continue;
             };
             let Some(sender) = flow.governed_mut() else { continue };
-            if let Some(share) = sender.share_mut() {
-                share.lost_before = Some(before);
+            if let Some(grant) = sender.grant_mut() {
+                grant.lost_before = Some(before);
             }
             let in_flight = sender.in_flight();
             sender.on_others_delivered(now);

@@ -64,7 +64,7 @@ impl Direction {
         let peer = if agreed.sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
         let sender = SenderConfig {
             sack: agreed.sack,
-            arbiter: out.arbiter.build(now, peer),
+            discriminator: out.arbiter.build(now, peer),
             pacing: out.pacing,
             rtt: out.rtt,
             ..SenderConfig::new(mss, control)

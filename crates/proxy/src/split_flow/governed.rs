@@ -5,7 +5,7 @@ use crate::aggregate::{AllottedWindow, LinkLost};
 use crate::end::{End, Side};
 use alloc::boxed::Box;
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{Governor, Sender, SenderConfig};
+use shorthaul_tcp::{CongestionManager, Sender, SenderConfig};
 use shorthaul_types::{Bytes, PortId, Time};
 use shorthaul_wire::{IpHeader, TxBatch};
 
@@ -74,11 +74,11 @@ impl SplitFlow {
     pub(crate) fn send_governed(&mut self, now: Time, credit: u64, out: &mut TxBatch) -> u64 {
         let Some(side) = self.governed else { return 0 };
         let Some(sender) = self.governed_mut() else { return 0 };
-        let Some(share) = sender.share_mut() else { return 0 };
-        share.credit = credit;
+        let Some(grant) = sender.grant_mut() else { return 0 };
+        grant.bytes = credit;
         let outgoing = sender.poll_segment(now);
-        if let Some(share) = sender.share_mut() {
-            share.credit = 0;
+        if let Some(grant) = sender.grant_mut() {
+            grant.bytes = 0;
         }
         let Some(outgoing) = outgoing else { return 0 };
         let sent = outgoing.payload.len() as u64 + u64::from(outgoing.fin);
@@ -97,8 +97,8 @@ pub(super) fn is_governed(ends: &[End; 2], side: Side, policy: &Policy) -> bool 
 pub(super) fn governed_by_aggregate(sender: SenderConfig, params: ControlParams) -> SenderConfig {
     SenderConfig {
         control: Algorithm::Fixed(Bytes(u64::MAX)).build(params),
-        arbiter: Box::new(LinkLost),
-        governor: Governor::shared(),
+        discriminator: Box::new(LinkLost),
+        manager: CongestionManager::shared(),
         pacing: false,
         idle_restart: false,
         ..sender

@@ -307,8 +307,8 @@ fn sender_config(
     let seed = Seed(u64::from(isn.0)).derive("congestion control");
     let control = profile.control.build(ControlParams { selective_acks: agreed.sack, seed, ..params });
     SenderConfig {
-        recovery: profile.recovery,
-        arbiter: profile.arbiter.build(now, ProbedPeer::of(agreed.probes, agreed.sack)),
+        loss_detection: profile.recovery,
+        discriminator: profile.arbiter.build(now, ProbedPeer::of(agreed.probes, agreed.sack)),
         sack: agreed.sack,
         f_rto: profile.f_rto,
         finds_black_holes: profile.finds_black_holes,

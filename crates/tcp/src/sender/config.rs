@@ -1,6 +1,6 @@
-use crate::arbiter::{Arbiter, EveryLossIsCongestion, Probe};
-use crate::governor::Governor;
-use crate::recovery::Recovery;
+use crate::LossDetection;
+use crate::congestion_manager::CongestionManager;
+use crate::discriminator::{Discriminator, EveryLossIsCongestion, Probe};
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_congestion::{Control, RttConfig};
@@ -12,19 +12,19 @@ use shorthaul_wire::PayloadList;
 pub struct SenderConfig {
     /// Payload bytes of a full segment, options deducted.
     pub mss: u32,
-    /// Finds losses and repairs them.
-    pub recovery: Recovery,
-    /// Rules what they mean.
-    pub arbiter: Box<dyn Arbiter>,
+    /// Finds losses.
+    pub loss_detection: LossDetection,
+    /// Says what they mean.
+    pub discriminator: Box<dyn Discriminator>,
     /// Sizes the window.
     pub control: Box<dyn Control>,
-    /// Gives credit.
-    pub governor: Governor,
-    /// The receiver reports what it holds (RFC 2018).
+    /// Grants what may leave.
+    pub manager: CongestionManager,
+    /// The receiver sends selective acknowledgments (RFC 2018).
     pub sack: bool,
-    /// After a timeout, first looks whether it was spurious (F-RTO, RFC 5682).
+    /// After an RTO, first looks whether it was spurious (F-RTO, RFC 5682).
     pub f_rto: bool,
-    /// After several timeouts in a row, tries smaller segments (RFC 4821).
+    /// After several RTOs in a row, tries smaller segments (RFC 4821).
     pub finds_black_holes: bool,
     /// Bursts are spread over the round trip.
     pub pacing: bool,
@@ -42,10 +42,10 @@ impl SenderConfig {
     pub fn new(mss: u32, control: Box<dyn Control>) -> Self {
         SenderConfig {
             mss,
-            recovery: Recovery::RackTlp,
-            arbiter: Box::new(EveryLossIsCongestion),
+            loss_detection: LossDetection::RACK_TLP,
+            discriminator: Box::new(EveryLossIsCongestion),
             control,
-            governor: Governor::Solo,
+            manager: CongestionManager::Own,
             sack: true,
             f_rto: true,
             finds_black_holes: true,
@@ -77,7 +77,7 @@ pub struct Ack<'a> {
     /// ECE is set (RFC 3168).
     pub ecn_echo: bool,
     /// How long ago, at most, the timestamp was sent that it echoes (RFC 7323 §4.1); `None` without
-    /// timestamps. It tells the round trip also of what was sent more than once.
+    /// timestamps. It tells the round trip also of what was retransmitted.
     pub echo: Option<Duration>,
     /// What it acknowledges was sent before this, as the timestamp shows that it echoes; for a sender whose timestamps are
     /// not of its own clock, so that there is no [`Ack::echo`].
@@ -105,11 +105,11 @@ pub struct Outgoing {
     pub fin: bool,
     /// Nothing more is waiting behind them.
     pub push: bool,
-    /// It was sent before.
+    /// It begins with something that was sent before.
     pub retransmission: bool,
     /// The congestion window was reduced since the last segment (CWR, RFC 3168 §6.1.2).
     pub cwr: bool,
-    /// It is a probe of the arbiter.
+    /// It is a probe of the discriminator.
     pub probe: Option<Probe>,
 }
 
@@ -133,18 +133,18 @@ impl Outgoing {
 pub struct SenderStats {
     /// Payload bytes sent, retransmissions included.
     pub sent: u64,
-    /// Payload bytes sent again.
+    /// Payload bytes retransmitted.
     pub retransmitted: u64,
-    /// Retransmission timeouts.
+    /// RTOs: expiries of the retransmission timer.
     pub timeouts: u64,
     /// Times that recovery was entered.
     pub recoveries: u64,
-    /// Recoveries and timeouts that turned out to be mistakes, and were undone.
+    /// Recoveries and RTOs that turned out to be mistakes, and were undone.
     pub undone: u64,
-    /// Of these, timeouts: what was taken for lost was on its way.
+    /// Of these, RTOs: what was taken for lost was on its way.
     pub spurious_timeouts: u64,
     /// Tail loss probes.
     pub tail_probes: u64,
-    /// Probes of the arbiter.
+    /// Probes of the discriminator.
     pub probes: u64,
 }

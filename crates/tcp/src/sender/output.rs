@@ -1,14 +1,12 @@
 //! What leaves next.
 use super::{Outgoing, Sender, State};
-use crate::arbiter::{OCTETS, ProbeForm};
-use core::time::Duration;
+use crate::discriminator::ProbeForm;
+use crate::loss_detector::{Event, Transmission};
 use shorthaul_types::Time;
 use shorthaul_wire::Payload;
 
 /// Payload of the largest super-segment: what fits into an IPv4 total length with both headers.
 const MAX_SUPER_SEGMENT: u64 = 65_535 - 120;
-/// The longest interval between zero-window probes (RFC 9293 §3.8.6.1 leaves it open).
-const MAX_PERSIST: Duration = Duration::from_secs(60);
 /// A slow start leaves windows up to this size, in bytes, to the clock of the acknowledgments. It is a
 /// burst that every host with segmentation offload sends anyway, and spreading it would make a short
 /// transfer half a round trip longer.
@@ -19,101 +17,106 @@ impl Sender {
         let small = self.control.pacing_rate().is_none()
             && self.control.in_slow_start()
             && self.control.window() <= UNSPREAD_WINDOW;
-        let paced = self.pacing && !small;
+        let paced = self.options.pacing && !small;
         let rate = if paced { self.control.pacing_rate_over(self.rtt.srtt()) } else { None };
         self.pacer.set_rate(rate);
     }
 
     /// How much may leave now.
-    fn credit(&self) -> u64 {
-        let in_flight = self.in_flight();
-        let own = match &self.state {
+    fn credit(&self, now: Time) -> u64 {
+        let room = match &self.state {
             State::Recovery { prr: Some(prr), .. } => prr.allowance(),
-            State::Loss { f_rto: Some(f_rto), .. } => f_rto.allowance,
+            State::Loss { f_rto: Some(f_rto), .. } => f_rto.allowance(),
             State::Waiting { .. } => 0,
-            _ => self.control.window().saturating_sub(in_flight),
+            _ => self.control.window().saturating_sub(self.in_flight()),
         };
-        let own = if self.hole_due && self.board.lost() > 0 { own.max(u64::from(self.mss)) } else { own };
-        self.governor.credit(own)
+        self.manager.credit(self.detector.credit(&self.flight(now), &self.board, room))
     }
 
     /// The next segment to send, if there is one that may leave now.
     pub fn poll_segment(&mut self, now: Time) -> Option<Outgoing> {
-        if core::mem::take(&mut self.probe_due) {
-            // What fits into a small window is the better probe (the override timeout of RFC 9293
-            // §3.8.6.2.1).
-            let fits = self.edge.saturating_sub(self.nxt).min(self.end() - self.nxt).min(u64::from(self.mss));
-            return Some(match fits {
-                0 => Outgoing::empty(self.una - 1),
-                len => self.transmit(now, self.nxt, len),
+        if self.persist.take_probe() {
+            // What fits into a small window is the better probe (the override timeout of RFC 9293 §3.8.6.2.1).
+            return Some(match self.sendable().min(self.segment.bytes()) {
+                0 => Outgoing::empty(self.snd.una - 1),
+                len => self.transmit(now, self.snd.nxt, len),
             });
         }
         if let State::Waiting { .. } = self.state {
-            return self.arbiters_probe(now);
+            return self.discriminators_probe(now);
         }
-        if core::mem::take(&mut self.tail_due)
-            && let Some(probe) = self.tail_loss_probe(now)
+        if let Some(probe) =
+            self.ask_detector(now, |detector, flight, board| detector.poll_probe(flight, board))
         {
-            return Some(probe);
+            self.stats.tail_probes += 1;
+            return Some(self.transmit(now, probe.start, probe.end - probe.start));
         }
-        self.restore_mss(now);
+        if self.segment.restore(now) {
+            self.on_segment_size();
+        }
+        let mss = self.segment.bytes();
         let repair = self.board.first_lost();
-        if repair.is_none() && self.nxt >= self.end() {
+        if repair.is_none() && self.snd.nxt >= self.end() {
             if self.in_flight() < self.control.window() {
                 self.rate.on_app_limited(self.in_flight());
             }
             return None;
         }
-        let idle = self.board.is_empty() && now.saturating_since(self.last_send) > self.rtt.rto();
-        if idle && self.idle_restart {
+        let idle = self.board.is_empty() && now.saturating_since(self.snd.last_send) > self.rtt.rto();
+        if idle && self.options.idle_restart {
             self.control.on_idle_restart(now); // before the credit for what follows is counted
             self.set_pace();
         }
-        self.pace_at = self.pacer.next_send(now, u64::from(self.mss));
-        if self.pace_at.is_some() {
+        self.timers.pace_at = self.pacer.next_send(now, mss);
+        if self.timers.pace_at.is_some() {
             return None;
         }
-        let credit = self.credit();
-        let whole = |bytes: u64| bytes / u64::from(self.mss) * u64::from(self.mss);
-        let burst = whole(MAX_SUPER_SEGMENT).min(whole(self.pacer.budget(now)).max(u64::from(self.mss)));
+        let credit = self.credit(now);
+        let whole = |bytes: u64| bytes / mss * mss;
+        let burst = whole(MAX_SUPER_SEGMENT).min(whole(self.pacer.budget(now)).max(mss));
         let allowed = burst.min(whole(credit));
         if allowed == 0 {
-            self.window_limited_until = self.nxt;
+            self.snd.window_limited_until = self.snd.nxt;
             return None;
         }
         if let Some((start, end)) = repair {
             return Some(self.transmit(now, start, (end - start).min(allowed)));
         }
-        let usable = self.edge.saturating_sub(self.nxt);
-        let pending = self.end() - self.nxt;
-        if usable < pending.min(u64::from(self.mss)) && usable < self.max_window / 2 {
+        let len = self.new_data(now, allowed)?;
+        if self.board.is_empty() {
+            self.control.on_transmit_start(now);
+        }
+        Some(self.transmit(now, self.snd.nxt, len))
+    }
+
+    /// How much new data leaves as one segment or super-segment, of `allowed` bytes that may; `None` where it had better wait.
+    fn new_data(&mut self, now: Time, allowed: u64) -> Option<u64> {
+        let mss = self.segment.bytes();
+        let whole = |bytes: u64| bytes / mss * mss;
+        let usable = self.peer.edge.saturating_sub(self.snd.nxt);
+        let pending = self.unsent();
+        let silly = usable < pending.min(mss) && usable < self.peer.max / 2;
+        if silly || usable == 0 {
             // Silly-window avoidance (RFC 9293 §3.8.6.2.1): it is the persist timer's turn.
             self.arm_persist(now);
             return None;
         }
-        if usable == 0 {
-            self.arm_persist(now);
-            return None;
-        }
         let mut len = pending.min(usable).min(allowed);
-        if len < pending && len > u64::from(self.mss) {
+        if len < pending && len > mss {
             len = whole(len);
         }
-        if self.nagle && len == pending && len % u64::from(self.mss) != 0 && !self.fin {
-            if len > u64::from(self.mss) {
+        if self.options.nagle && len == pending && len % mss != 0 && !self.fin {
+            if len > mss {
                 len = whole(len); // the small one follows when these are acknowledged
             } else if !self.board.is_empty() {
                 return None;
             }
         }
-        if self.board.is_empty() {
-            self.control.on_transmit_start(now);
-        }
-        Some(self.transmit(now, self.nxt, len))
+        Some(len)
     }
 
-    /// The next probe of the arbiter, if one is due, and before it the segment that it brings.
-    fn arbiters_probe(&mut self, now: Time) -> Option<Outgoing> {
+    /// The next probe of the discriminator, if one is due, and before it the segment that it brings.
+    fn discriminators_probe(&mut self, now: Time) -> Option<Outgoing> {
         let State::Waiting { sign, behind_head } = self.state else { return None };
         let probe = match behind_head {
             Some(probe) => {
@@ -121,53 +124,24 @@ impl Sender {
                 probe
             }
             None => {
-                let probe = self.arbiter.poll_probe(now)?;
+                let probe = self.discriminator.poll_probe(now)?;
                 if probe.brings_head && !self.board.is_empty() {
                     self.state = State::Waiting { sign, behind_head: Some(probe) };
-                    let len = (self.nxt - self.una).min(u64::from(self.mss));
-                    let head = self.transmit(now, self.una, len);
-                    self.rto_at = None; // the probe behind it has its own time
+                    let len = self.flight_size().min(self.segment.bytes());
+                    let head = self.transmit(now, self.snd.una, len);
+                    self.timers.rto_at = None; // the probe behind it has its own time
                     return Some(head);
                 }
                 probe
             }
         };
         self.stats.probes += 1;
-        let mut out = Outgoing { probe: Some(probe), ..Outgoing::empty(self.una - 1) };
-        if probe.form == ProbeForm::Octet
-            && let Some(octets) = &self.octets
-        {
-            // The last offset below SND.UNA that the number names.
-            let turns = u64::from(OCTETS);
-            let back = (self.una - 1 + turns - u64::from(probe.number) % turns) % turns;
-            out.offset = (self.una - 1).saturating_sub(back);
-            out.payload = Payload::copy_of(&[octets[(out.offset % turns) as usize]]).into();
+        let mut out = Outgoing { probe: Some(probe), ..Outgoing::empty(self.snd.una - 1) };
+        if let ProbeForm::Octet(octet) = probe.form {
+            self.undo.on_octet_sent();
+            out.offset = octet.offset;
+            out.payload = Payload::copy_of(&[octet.byte]).into();
         }
-        Some(out)
-    }
-
-    pub(super) fn arm_persist(&mut self, now: Time) {
-        if self.board.is_empty() && self.persist_at.is_none() {
-            let wait = self.rtt.rto().saturating_mul(1 << self.persist_backoff.min(16)).min(MAX_PERSIST);
-            self.persist_at = Some(now + wait);
-        }
-    }
-
-    /// RFC 8985 §7.3: one segment of new data if the peer has room, else the last one again.
-    fn tail_loss_probe(&mut self, now: Time) -> Option<Outgoing> {
-        let mss = u64::from(self.mss);
-        let fresh = (self.end() - self.nxt).min(self.edge.saturating_sub(self.nxt)).min(mss);
-        let (start, end) = if fresh > 0 {
-            (self.nxt, self.nxt + fresh)
-        } else {
-            let (start, last) = self.board.last().map(|(start, record)| (start, record.end))?;
-            (start.max(last.saturating_sub(mss)), last)
-        };
-        self.stats.tail_probes += 1;
-        let out = self.transmit(now, start, end - start);
-        let flight = self.nxt - self.una;
-        self.tail_probe = Some(super::loss::TailProbe { end: self.nxt, retransmission: fresh == 0, flight });
-        self.tail_at = None;
         Some(out)
     }
 
@@ -178,45 +152,32 @@ impl Sender {
         let mut end = offset + payload.len() as u64;
         let fin = self.fin && end == data_end && offset + len > data_end;
         end += u64::from(fin);
-        let retransmission = offset < self.nxt;
+        let retransmission = offset < self.snd.nxt;
         let in_flight = self.in_flight();
         let sent = self.rate.on_send(now, in_flight);
         self.board.on_send(offset, end, sent);
-        self.nxt = self.nxt.max(end);
+        self.snd.nxt = self.snd.nxt.max(end);
         self.pacer.on_send(now, end - offset);
         match &mut self.state {
             State::Recovery { prr: Some(prr), .. } => prr.on_send(end - offset),
-            State::Loss { f_rto: Some(f_rto), .. } => {
-                f_rto.allowance = f_rto.allowance.saturating_sub(end - offset);
-                if retransmission {
-                    f_rto.resent_at.get_or_insert(now);
-                }
-            }
+            State::Loss { f_rto: Some(f_rto), .. } => f_rto.on_send(now, end - offset, retransmission),
             _ => {}
         }
-        if let Some(undo) = &mut self.undo
-            && retransmission
-        {
-            undo.resent += end - offset;
-            undo.any = true;
-        }
-        self.governor.on_send(end - offset);
-        self.last_send = now;
+        self.manager.on_send(end - offset);
+        self.snd.last_send = now;
         self.stats.sent += payload.len() as u64;
-        if retransmission {
-            self.hole_due = false;
-            self.stats.retransmitted += payload.len() as u64;
-        }
         let deadline = self.rto_deadline(now);
-        // What repairs the head has a whole time-out to arrive, as in Linux; RFC 6298 leaves it open.
-        if retransmission && offset == self.una && self.recovery.uses_reports() {
-            self.rto_at = Some(deadline);
+        if retransmission {
+            self.undo.on_retransmit(end - offset);
+            self.stats.retransmitted += payload.len() as u64;
+            // What repairs the head has a whole RTO to arrive, as in Linux; RFC 6298 leaves it open.
+            if offset == self.snd.una && self.options.sack {
+                self.timers.rto_at = Some(deadline);
+            }
         }
-        self.rto_at.get_or_insert(deadline);
-        if !retransmission {
-            self.arm_tail_probe(now);
-        }
-        let cwr = !retransmission && core::mem::take(&mut self.send_cwr);
+        self.timers.rto_at.get_or_insert(deadline);
+        self.tell_detector(now, Event::Sent(Transmission { start: offset, end, retransmission }));
+        let cwr = !retransmission && core::mem::take(&mut self.ecn.send_cwr);
         Outgoing { offset, push: end >= data_end, payload, fin, retransmission, cwr, probe: None }
     }
 }

@@ -1,10 +1,11 @@
-//! Every recovery with every arbiter and every congestion control on paths that lose, delay and
+//! Every recovery with every discriminator and every congestion control on paths that lose, delay and
 //! duplicate by chance, and then heal: the sums are right at each step, nothing leaves that may not,
 //! and everything arrives.
 use crate::half::{Fate, Half, MSS};
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_tcp::{
-    Arbiter, Arbitration, LossEvidence, Probe, ProbeAnswer, ProbedPeer, Recovery, SenderConfig, Verdict,
+    Discrimination, Discriminator, LossDetection, LossEvidence, LossResponse, Probe, ProbeAnswer, ProbedPeer,
+    SenderConfig,
 };
 use shorthaul_types::{Deadline, Time};
 use std::time::Duration;
@@ -53,22 +54,22 @@ struct ByChance {
 }
 
 impl ByChance {
-    fn rule(&mut self) -> Verdict {
+    fn rule(&mut self) -> LossResponse {
         match self.chance.next() % 5 {
-            0 => Verdict::Transient,
-            1 => Verdict::Mild,
-            2 => Verdict::Severe,
-            3 => Verdict::Gentle,
+            0 => LossResponse::Transient,
+            1 => LossResponse::Mild,
+            2 => LossResponse::Severe,
+            3 => LossResponse::Gentle,
             _ => {
                 self.due = true;
-                Verdict::Waiting
+                LossResponse::Waiting
             }
         }
     }
 }
 
-impl Arbiter for ByChance {
-    fn judge(&mut self, _now: Time, _evidence: &LossEvidence) -> Verdict {
+impl Discriminator for ByChance {
+    fn respond(&mut self, _now: Time, _evidence: &LossEvidence) -> LossResponse {
         self.rule()
     }
 
@@ -79,16 +80,16 @@ impl Arbiter for ByChance {
         })
     }
 
-    fn on_probe_answer(&mut self, _now: Time, _answer: ProbeAnswer) -> Verdict {
+    fn on_probe_answer(&mut self, _now: Time, _answer: ProbeAnswer) -> LossResponse {
         self.rule()
     }
 
-    fn on_timeout(&mut self, now: Time) -> Verdict {
+    fn on_timeout(&mut self, now: Time) -> LossResponse {
         if self.at.is_some_and(|at| at <= now) {
             self.at = None;
             self.due = true;
         }
-        Verdict::Waiting
+        LossResponse::Waiting
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
@@ -99,24 +100,24 @@ impl Arbiter for ByChance {
 /// Rules on the losses of a run.
 #[derive(Clone, Copy, Debug)]
 enum Judge {
-    Real(Arbitration),
+    Real(Discrimination),
     Chance,
 }
 
-fn run(name: &str, recovery: Recovery, sack: bool, judge: Judge, seed: u64) {
-    let what = format!("{name}, {recovery}, sack {sack}, {judge:?}, seed {seed}");
+fn run(name: &str, detection: LossDetection, sack: bool, judge: Judge, seed: u64) {
+    let what = format!("{name}, {detection}, sack {sack}, {judge:?}, seed {seed}");
     let algorithm: Algorithm = name.parse().expect("a name");
     let mut chance = Chance(seed);
     let paced = chance.draw(500);
     let peer = if sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
-    let arbiter: Box<dyn Arbiter> = match judge {
+    let discriminator: Box<dyn Discriminator> = match judge {
         Judge::Chance => Box::new(ByChance { chance: Chance(seed ^ 1), due: false, at: None }),
-        Judge::Real(arbitration) => arbitration.build(Time::ZERO, peer),
+        Judge::Real(discrimination) => discrimination.build(Time::ZERO, peer),
     };
     let params = ControlParams { paced, ..ControlParams::new(MSS as u32, Time::ZERO) };
     let config = SenderConfig {
-        recovery,
-        arbiter,
+        loss_detection: detection,
+        discriminator,
         sack,
         pacing: paced,
         f_rto: chance.draw(500),
@@ -159,15 +160,15 @@ fn everything_arrives_whatever_the_parts() {
     };
     println!("seeds from {first}; SEED=<number> chooses others");
     for name in CONTROLS {
-        for recovery in Recovery::ALL {
+        for &detection in LossDetection::ALL {
             for sack in [true, false] {
                 for seed in first..first + 6 {
-                    run(name, recovery, sack, Judge::Chance, seed);
-                    run(name, recovery, sack, Judge::Real(Arbitration::EveryLoss), seed);
+                    run(name, detection, sack, Judge::Chance, seed);
+                    run(name, detection, sack, Judge::Real(Discrimination::EveryLoss), seed);
                 }
-                for (_, arbitration) in Arbitration::ALL {
+                for (_, discrimination) in Discrimination::ALL {
                     for seed in first..first + 3 {
-                        run(name, recovery, sack, Judge::Real(arbitration), seed);
+                        run(name, detection, sack, Judge::Real(discrimination), seed);
                     }
                 }
             }

@@ -84,14 +84,14 @@ fn duplicates_of_what_was_sent_again_after_a_timeout_are_no_loss() {
     assert_eq!(t.sender.stats().recoveries, 1);
 }
 
-/// A governor probes with the head as often as it takes. Then the original's acknowledgment arrives, that had waited somewhere.
+/// A congestion manager probes with the head as often as it takes. Then the original's acknowledgment arrives, that had waited somewhere.
 #[test]
 fn nothing_more_is_sent_again_when_an_original_is_acknowledged_after_several_probes() {
     for timestamps in [true, false] {
-        let mut t = Trace::governed_with_sack(100);
+        let mut t = Trace::managed_with_sack(100);
         assert_eq!(t.write(10), [0..10]);
         for ms in [400, 550, 700] {
-            assert_eq!(t.governor_expires(ms), [0..1]);
+            assert_eq!(t.manager_expires(ms), [0..1]);
         }
         t.sent_before = timestamps.then_some(400);
         let again = t.ack(850, 2, &[]);
@@ -105,10 +105,10 @@ fn nothing_more_is_sent_again_when_an_original_is_acknowledged_after_several_pro
 }
 
 /// Duplicates may outnumber what else was on its way, as when that had been sent twice; the repair of the first is on its way all the same, and
-/// a governor that saw nothing there would stop its timer.
+/// a manager that saw nothing there would stop its timer.
 #[test]
-fn duplicates_never_stand_for_the_first_segment_of_a_governed_sender() {
-    let mut t = Trace::governed_without_sack(10);
+fn duplicates_never_stand_for_the_first_segment_of_a_managed_sender() {
+    let mut t = Trace::managed_without_sack(10);
     assert_eq!(t.write(4), [0..4]);
     for duplicate in 0..6 {
         t.ack(100 + duplicate, 0, &[]);

@@ -2,8 +2,8 @@
 use crate::half::{Fate, Half, MSS};
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_tcp::{
-    Arbiter, Arbitration, LossEvidence, LossSign, OCTETS, Probe, ProbeAnswer, ProbeForm, ProbeStage,
-    ProbedPeer, Probing, ProbingConfig, ProbingRule, Recovery, SenderConfig, Verdict,
+    Discrimination, Discriminator, LossDetection, LossEvidence, LossResponse, LossSign, OCTETS, Probe,
+    ProbeAnswer, ProbeForm, ProbeStage, ProbedPeer, Probing, ProbingConfig, ProbingRule, SenderConfig,
 };
 use shorthaul_types::Time;
 use std::time::Duration;
@@ -18,12 +18,12 @@ fn evidence(sign: LossSign) -> LossEvidence {
     LossEvidence { sign, flight: 10_000, in_slow_start: false, min_rtt: None, srtt: None }
 }
 
-/// An arbiter that has measured a best round trip of 100 ms, at the time 100 ms.
-fn arbiter(rule: ProbingRule, peer: ProbedPeer) -> Probing {
-    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::new(rule), peer);
-    arbiter.on_rtt_sample(at(50), BEST * 2);
-    arbiter.on_rtt_sample(at(100), BEST);
-    arbiter
+/// A discriminator that has measured a best round trip of 100 ms, at the time 100 ms.
+fn discriminator(rule: ProbingRule, peer: ProbedPeer) -> Probing {
+    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::new(rule), peer);
+    discriminator.on_rtt_sample(at(50), BEST * 2);
+    discriminator.on_rtt_sample(at(100), BEST);
+    discriminator
 }
 
 fn named(number: u32) -> ProbeAnswer {
@@ -33,24 +33,24 @@ fn named(number: u32) -> ProbeAnswer {
 /// An acknowledgment that names no probe.
 const PLAIN: ProbeAnswer = ProbeAnswer { number: None, duplicate: true };
 
-/// What the arbiter rules when its two probes take so many milliseconds.
-fn ruling(rule: ProbingRule, evidence: LossEvidence, first: u64, second: u64) -> Verdict {
-    let mut arbiter = arbiter(rule, ProbedPeer::Willing);
-    assert_eq!(arbiter.judge(at(1_000), &evidence), Verdict::Waiting);
-    let probe = arbiter.poll_probe(at(1_000)).expect("PROBE1");
+/// What the discriminator rules when its two probes take so many milliseconds.
+fn ruling(rule: ProbingRule, evidence: LossEvidence, first: u64, second: u64) -> LossResponse {
+    let mut discriminator = discriminator(rule, ProbedPeer::Willing);
+    assert_eq!(discriminator.respond(at(1_000), &evidence), LossResponse::Waiting);
+    let probe = discriminator.poll_probe(at(1_000)).expect("PROBE1");
     assert_eq!((probe.stage, probe.form), (ProbeStage::First, ProbeForm::Numbered));
-    assert_eq!(arbiter.poll_probe(at(1_000)), None, "one at a time");
+    assert_eq!(discriminator.poll_probe(at(1_000)), None, "one at a time");
     let then = 1_000 + first;
-    assert_eq!(arbiter.on_probe_answer(at(then), named(probe.number)), Verdict::Waiting);
-    let probe = arbiter.poll_probe(at(then)).expect("PROBE2");
+    assert_eq!(discriminator.on_probe_answer(at(then), named(probe.number)), LossResponse::Waiting);
+    let probe = discriminator.poll_probe(at(then)).expect("PROBE2");
     assert_eq!(probe.stage, ProbeStage::Second);
-    arbiter.on_probe_answer(at(then + second), named(probe.number))
+    discriminator.on_probe_answer(at(then + second), named(probe.number))
 }
 
 #[test]
 fn the_rules_are_those_of_figures_1_8_and_11() {
+    use LossResponse::{Gentle, Mild, Severe, Transient};
     use LossSign::{Acknowledgments, Timeout};
-    use Verdict::{Gentle, Mild, Severe, Transient};
     let often = ProbingRule::Selective { round_trips: 0, interval: Duration::ZERO };
     let (tahoe, reno, adaptive) = (ProbingRule::Tahoe, ProbingRule::Reno, ProbingRule::Adaptive);
     // The best round trip is 100 ms; "close to" it is up to 125 ms.
@@ -82,144 +82,182 @@ fn the_rules_are_those_of_figures_1_8_and_11() {
 
 #[test]
 fn a_lost_probe_is_retried_and_a_lost_second_begins_the_cycle_anew() {
-    let mut arbiter = arbiter(ProbingRule::Reno, ProbedPeer::Willing);
-    arbiter.judge(at(1_000), &evidence(LossSign::Timeout));
-    let first = arbiter.poll_probe(at(1_000)).unwrap();
-    let again = arbiter.poll_timeout().unwrap().at;
+    let mut discriminator = discriminator(ProbingRule::Reno, ProbedPeer::Willing);
+    discriminator.respond(at(1_000), &evidence(LossSign::Timeout));
+    let first = discriminator.poll_probe(at(1_000)).unwrap();
+    let again = discriminator.poll_timeout().unwrap().at;
     // A probe has two of the best round trips.
     assert_eq!(again, at(1_200));
-    assert_eq!(arbiter.on_timeout(again), Verdict::Waiting);
-    let second = arbiter.poll_probe(again).unwrap();
+    assert_eq!(discriminator.on_timeout(again), LossResponse::Waiting);
+    let second = discriminator.poll_probe(again).unwrap();
     assert!(second.number != first.number && second.stage == ProbeStage::First);
     // The answer to the earlier one came late: it counts, as the round trip that it took.
-    assert_eq!(arbiter.on_probe_answer(at(1_400), named(first.number)), Verdict::Waiting);
-    let probe = arbiter.poll_probe(at(1_400)).unwrap();
+    assert_eq!(discriminator.on_probe_answer(at(1_400), named(first.number)), LossResponse::Waiting);
+    let probe = discriminator.poll_probe(at(1_400)).unwrap();
     assert_eq!(probe.stage, ProbeStage::Second);
     // Twice what the first one took, which is more than usual.
-    let patience = arbiter.poll_timeout().unwrap().at;
+    let patience = discriminator.poll_timeout().unwrap().at;
     assert_eq!(patience, at(2_200));
-    assert_eq!(arbiter.on_timeout(patience), Verdict::Waiting);
-    assert_eq!(arbiter.poll_probe(patience).unwrap().stage, ProbeStage::First);
-    assert_eq!(arbiter.on_probe_answer(at(2_201), named(probe.number)), Verdict::Waiting, "too late");
+    assert_eq!(discriminator.on_timeout(patience), LossResponse::Waiting);
+    assert_eq!(discriminator.poll_probe(patience).unwrap().stage, ProbeStage::First);
+    assert_eq!(
+        discriminator.on_probe_answer(at(2_201), named(probe.number)),
+        LossResponse::Waiting,
+        "too late"
+    );
 }
 
 #[test]
 fn a_cycle_ends_at_its_limit_and_no_other_begins_before_something_is_measured() {
-    let mut arbiter = arbiter(ProbingRule::Reno, ProbedPeer::Willing);
+    let mut discriminator = discriminator(ProbingRule::Reno, ProbedPeer::Willing);
     let mut now = at(1_000);
-    assert_eq!(arbiter.judge(now, &evidence(LossSign::Timeout)), Verdict::Waiting);
+    assert_eq!(discriminator.respond(now, &evidence(LossSign::Timeout)), LossResponse::Waiting);
     let mut probes = 0;
-    let verdict = loop {
-        probes += u32::from(arbiter.poll_probe(now).is_some());
-        now = arbiter.poll_timeout().unwrap().at;
-        let verdict = arbiter.on_timeout(now);
-        if verdict != Verdict::Waiting {
-            break verdict;
+    let response = loop {
+        probes += u32::from(discriminator.poll_probe(now).is_some());
+        now = discriminator.poll_timeout().unwrap().at;
+        let response = discriminator.on_timeout(now);
+        if response != LossResponse::Waiting {
+            break response;
         }
     };
-    assert_eq!((verdict, now), (Verdict::Severe, at(121_000)));
+    assert_eq!((response, now), (LossResponse::Severe, at(121_000)));
     assert_eq!(probes, 600, "one in 200 ms");
-    assert_eq!(arbiter.judge(now, &evidence(LossSign::Timeout)), Verdict::Severe);
-    assert_eq!(arbiter.judge(now, &evidence(LossSign::Acknowledgments)), Verdict::Mild);
-    arbiter.on_rtt_sample(now, BEST);
-    assert_eq!(arbiter.judge(now, &evidence(LossSign::Timeout)), Verdict::Waiting);
+    assert_eq!(discriminator.respond(now, &evidence(LossSign::Timeout)), LossResponse::Severe);
+    assert_eq!(discriminator.respond(now, &evidence(LossSign::Acknowledgments)), LossResponse::Mild);
+    discriminator.on_rtt_sample(now, BEST);
+    assert_eq!(discriminator.respond(now, &evidence(LossSign::Timeout)), LossResponse::Waiting);
 }
 
 #[test]
-fn a_selective_arbiter_probes_after_duplicates_only_now_and_then() {
+fn a_selective_discriminator_probes_after_duplicates_only_now_and_then() {
     let rule = ProbingRule::Selective { round_trips: 3, interval: Duration::from_secs(1) };
     let duplicates = evidence(LossSign::Acknowledgments);
-    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::new(rule), ProbedPeer::Willing);
+    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::new(rule), ProbedPeer::Willing);
     for sample in 1..=3 {
-        arbiter.on_rtt_sample(at(100 * sample), BEST);
-        arbiter.on_rtt_sample(at(100 * sample + 10), BEST); // the same round trip
+        discriminator.on_rtt_sample(at(100 * sample), BEST);
+        discriminator.on_rtt_sample(at(100 * sample + 10), BEST); // the same round trip
     }
-    assert_eq!(arbiter.judge(at(400), &duplicates), Verdict::Mild, "three estimates are not above three");
-    arbiter.on_rtt_sample(at(410), BEST);
-    assert_eq!(arbiter.judge(at(420), &duplicates), Verdict::Waiting);
-    assert_eq!(arbiter.judge(at(430), &duplicates), Verdict::Mild, "the count begins anew");
-    assert_eq!(arbiter.judge(at(1_421), &duplicates), Verdict::Waiting, "more than a second later");
-    assert_eq!(arbiter.judge(at(1_430), &evidence(LossSign::Timeout)), Verdict::Waiting, "always");
+    assert_eq!(
+        discriminator.respond(at(400), &duplicates),
+        LossResponse::Mild,
+        "three estimates are not above three"
+    );
+    discriminator.on_rtt_sample(at(410), BEST);
+    assert_eq!(discriminator.respond(at(420), &duplicates), LossResponse::Waiting);
+    assert_eq!(discriminator.respond(at(430), &duplicates), LossResponse::Mild, "the count begins anew");
+    assert_eq!(
+        discriminator.respond(at(1_421), &duplicates),
+        LossResponse::Waiting,
+        "more than a second later"
+    );
+    assert_eq!(
+        discriminator.respond(at(1_430), &evidence(LossSign::Timeout)),
+        LossResponse::Waiting,
+        "always"
+    );
 }
 
 #[test]
 fn a_peer_that_reports_duplicates_is_asked_by_bytes_that_name_themselves() {
-    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
-    arbiter.on_rtt_sample(at(100), BEST);
-    assert!(arbiter.wants_octets());
+    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
+    discriminator.on_rtt_sample(at(100), BEST);
     for sign in [LossSign::Timeout, LossSign::Acknowledgments] {
-        arbiter.judge(at(1_000), &evidence(sign));
-        let sent: Vec<Probe> = (0..12).map(|i| arbiter.poll_probe(at(1_000 + 50 * i)).unwrap()).collect();
-        assert!(sent.iter().all(|probe| probe.form == ProbeForm::Octet && !probe.brings_head));
-        assert_eq!(arbiter.poll_probe(at(1_599)), None, "no more than one in half a round trip");
-        assert_eq!(arbiter.on_probe_answer(at(1_599), PLAIN), Verdict::Waiting, "it may be of data");
+        discriminator.respond(at(1_000), &evidence(sign));
+        let sent: Vec<Probe> =
+            (0..12).map(|i| discriminator.poll_probe(at(1_000 + 50 * i)).unwrap()).collect();
+        assert!(sent.iter().all(|probe| matches!(probe.form, ProbeForm::Octet(_)) && !probe.brings_head));
+        assert_eq!(discriminator.poll_probe(at(1_599)), None, "no more than one in half a round trip");
+        assert_eq!(
+            discriminator.on_probe_answer(at(1_599), PLAIN),
+            LossResponse::Waiting,
+            "it may be of data"
+        );
         // The third from the end: 100 ms ago, though two were sent since.
         let named_by_byte = named(sent[9].number % OCTETS);
-        assert_eq!(arbiter.on_probe_answer(at(1_550), named_by_byte), Verdict::Waiting);
-        let probe = arbiter.poll_probe(at(1_550)).unwrap();
+        assert_eq!(discriminator.on_probe_answer(at(1_550), named_by_byte), LossResponse::Waiting);
+        let probe = discriminator.poll_probe(at(1_550)).unwrap();
         assert_eq!((probe.stage, probe.brings_head), (ProbeStage::Second, true));
         let stale = named(sent[11].number % OCTETS);
-        assert_eq!(arbiter.on_probe_answer(at(1_650), stale), Verdict::Waiting, "an answer to PROBE1");
-        let verdict = arbiter.on_probe_answer(at(1_660), named(probe.number % OCTETS));
-        assert_eq!(verdict, Verdict::Transient, "{sign:?}");
+        assert_eq!(
+            discriminator.on_probe_answer(at(1_650), stale),
+            LossResponse::Waiting,
+            "an answer to PROBE1"
+        );
+        let response = discriminator.on_probe_answer(at(1_660), named(probe.number % OCTETS));
+        assert_eq!(response, LossResponse::Transient, "{sign:?}");
     }
 }
 
 #[test]
 fn a_queue_is_seen_however_many_probes_were_sent_into_it() {
-    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
-    arbiter.on_rtt_sample(at(100), BEST);
-    arbiter.judge(at(1_000), &evidence(LossSign::Acknowledgments));
-    let first = arbiter.poll_probe(at(1_000)).unwrap();
+    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
+    discriminator.on_rtt_sample(at(100), BEST);
+    discriminator.respond(at(1_000), &evidence(LossSign::Acknowledgments));
+    let first = discriminator.poll_probe(at(1_000)).unwrap();
     for i in 1..4 {
-        arbiter.poll_probe(at(1_000 + 50 * i)).unwrap();
+        discriminator.poll_probe(at(1_000 + 50 * i)).unwrap();
     }
     // Twice the best round trip: not good, though the last probe is 50 ms old.
-    arbiter.on_probe_answer(at(1_200), named(first.number % OCTETS));
-    let second = arbiter.poll_probe(at(1_200)).unwrap();
-    assert_eq!(arbiter.on_probe_answer(at(1_300), named(second.number % OCTETS)), Verdict::Mild);
+    discriminator.on_probe_answer(at(1_200), named(first.number % OCTETS));
+    let second = discriminator.poll_probe(at(1_200)).unwrap();
+    assert_eq!(discriminator.on_probe_answer(at(1_300), named(second.number % OCTETS)), LossResponse::Mild);
 }
 
 #[test]
 fn a_peer_that_reports_nothing_is_asked_after_timeouts_only_by_empty_segments() {
-    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Plain);
-    arbiter.on_rtt_sample(at(100), BEST);
+    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Plain);
+    discriminator.on_rtt_sample(at(100), BEST);
     let duplicates = evidence(LossSign::Acknowledgments);
-    assert_eq!(arbiter.judge(at(1_000), &duplicates), Verdict::Mild, "answers could not be told apart");
-    assert_eq!(arbiter.judge(at(2_000), &evidence(LossSign::Timeout)), Verdict::Waiting);
-    assert_eq!(arbiter.poll_probe(at(2_000)).unwrap().form, ProbeForm::Empty);
-    assert_eq!(arbiter.poll_timeout().unwrap().at, at(2_300), "three round trips");
-    assert_eq!(arbiter.on_probe_answer(at(2_070), PLAIN), Verdict::Waiting, "no answer is so young");
-    assert_eq!(arbiter.on_probe_answer(at(2_100), PLAIN), Verdict::Waiting);
-    assert_eq!(arbiter.poll_probe(at(2_100)).unwrap().stage, ProbeStage::Second);
-    assert_eq!(arbiter.on_probe_answer(at(2_200), PLAIN), Verdict::Transient);
+    assert_eq!(
+        discriminator.respond(at(1_000), &duplicates),
+        LossResponse::Mild,
+        "answers could not be told apart"
+    );
+    assert_eq!(discriminator.respond(at(2_000), &evidence(LossSign::Timeout)), LossResponse::Waiting);
+    assert_eq!(discriminator.poll_probe(at(2_000)).unwrap().form, ProbeForm::Empty);
+    assert_eq!(discriminator.poll_timeout().unwrap().at, at(2_300), "three round trips");
+    assert_eq!(
+        discriminator.on_probe_answer(at(2_070), PLAIN),
+        LossResponse::Waiting,
+        "no answer is so young"
+    );
+    assert_eq!(discriminator.on_probe_answer(at(2_100), PLAIN), LossResponse::Waiting);
+    assert_eq!(discriminator.poll_probe(at(2_100)).unwrap().stage, ProbeStage::Second);
+    assert_eq!(discriminator.on_probe_answer(at(2_200), PLAIN), LossResponse::Transient);
 }
 
 #[test]
 fn a_peer_that_never_reports_is_not_asked_after_duplicates_again() {
-    let mut arbiter = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
-    arbiter.on_rtt_sample(at(100), BEST);
+    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
+    discriminator.on_rtt_sample(at(100), BEST);
     let duplicates = evidence(LossSign::Acknowledgments);
-    assert_eq!(arbiter.judge(at(1_000), &duplicates), Verdict::Waiting);
+    assert_eq!(discriminator.respond(at(1_000), &duplicates), LossResponse::Waiting);
     let mut now = at(1_000);
     let mut probes = 0;
-    while arbiter.on_timeout(now) == Verdict::Waiting {
-        probes += u32::from(arbiter.poll_probe(now).is_some());
-        now = arbiter.poll_timeout().unwrap().at;
+    while discriminator.on_timeout(now) == LossResponse::Waiting {
+        probes += u32::from(discriminator.poll_probe(now).is_some());
+        now = discriminator.poll_timeout().unwrap().at;
     }
     assert_eq!((probes, now), (8, at(1_400)));
-    assert_eq!(arbiter.judge(at(2_000), &duplicates), Verdict::Mild);
-    assert_eq!(arbiter.judge(at(3_000), &evidence(LossSign::Timeout)), Verdict::Waiting);
+    assert_eq!(discriminator.respond(at(2_000), &duplicates), LossResponse::Mild);
+    assert_eq!(discriminator.respond(at(3_000), &evidence(LossSign::Timeout)), LossResponse::Waiting);
 }
 
 /// A sender with probes that the receiver of [`Half`] answers as an unmodified one does.
-fn half(arbitration: Arbitration, recovery: Recovery, sack: bool) -> Half {
+fn half(discrimination: Discrimination, detection: LossDetection, sack: bool) -> Half {
     let params = ControlParams { paced: false, ..ControlParams::new(MSS as u32, Time::ZERO) };
     let control = "reno".parse::<Algorithm>().unwrap().build(params);
     let peer = if sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
-    let arbiter = arbitration.build(Time::ZERO, peer);
+    let discriminator = discrimination.build(Time::ZERO, peer);
     Half::new(
-        SenderConfig { arbiter, sack, recovery, pacing: false, ..SenderConfig::new(MSS as u32, control) },
+        SenderConfig {
+            discriminator,
+            sack,
+            loss_detection: detection,
+            pacing: false,
+            ..SenderConfig::new(MSS as u32, control)
+        },
         1 << 20,
     )
 }
@@ -244,12 +282,12 @@ fn resumed_after(mut half: Half, outage: Duration) -> (Duration, Half) {
 fn delivery_resumes_within_two_round_trips_of_the_links_return() {
     for sack in [true, false] {
         for seconds in [5, 20, 40] {
-            let recovery = if sack { Recovery::RackTlp } else { Recovery::NewReno };
+            let detection = if sack { LossDetection::RACK_TLP } else { LossDetection::NEW_RENO };
             let outage = Duration::from_secs(seconds);
-            let (waited, _) = resumed_after(half(Arbitration::EveryLoss, recovery, sack), outage);
+            let (waited, _) = resumed_after(half(Discrimination::EveryLoss, detection, sack), outage);
             assert!(waited > Duration::from_secs(1), "without probes it takes {waited:?}");
             let (waited, mut half) =
-                resumed_after(half(Arbitration::ONE_SIDED_PROBING, recovery, sack), outage);
+                resumed_after(half(Discrimination::ONE_SIDED_PROBING, detection, sack), outage);
             // Without reports, a probe leaves only every three round trips.
             let most = Duration::from_millis(if sack { 200 } else { 450 });
             assert!(waited <= most, "{waited:?} after {seconds} s, SACK {sack}");
@@ -262,12 +300,12 @@ fn delivery_resumes_within_two_round_trips_of_the_links_return() {
 
 #[test]
 fn the_window_survives_an_outage_and_the_timer_too() {
-    let mut half = half(Arbitration::ONE_SIDED_PROBING, Recovery::RackTlp, true);
+    let mut half = half(Discrimination::ONE_SIDED_PROBING, LossDetection::RACK_TLP, true);
     half.write(400);
     half.run_until(499);
     let window = half.sender.control().window();
     let (_, mut half) = {
-        let mut fresh = self::half(Arbitration::ONE_SIDED_PROBING, Recovery::RackTlp, true);
+        let mut fresh = self::half(Discrimination::ONE_SIDED_PROBING, LossDetection::RACK_TLP, true);
         fresh.write(0);
         resumed_after(fresh, Duration::from_secs(10))
     };
@@ -278,7 +316,7 @@ fn the_window_survives_an_outage_and_the_timer_too() {
 
 #[test]
 fn while_it_probes_no_new_data_leaves() {
-    let mut half = half(Arbitration::ONE_SIDED_PROBING, Recovery::Sack, true);
+    let mut half = half(Discrimination::ONE_SIDED_PROBING, LossDetection::SACK, true);
     half.data = crate::half::losing(&[(20, 1)]);
     half.write(200);
     half.run_to_the_end(Duration::from_secs(60));

@@ -2,7 +2,9 @@
 //! the window twelve segments and fixed but where congestion control shrinks it.
 use crate::half::{DELAY, DataPath, Fate, Half, MSS, losing};
 use shorthaul_congestion::{Algorithm, Control, ControlParams, RtoFloor, RttConfig};
-use shorthaul_tcp::{Arbiter, LossEvidence, LossSign, Probe, ProbeAnswer, Recovery, SenderConfig, Verdict};
+use shorthaul_tcp::{
+    Discriminator, LossDetection, LossEvidence, LossResponse, LossSign, Probe, ProbeAnswer, SenderConfig,
+};
 use shorthaul_types::{Deadline, Time};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -16,10 +18,10 @@ fn reno() -> Box<dyn Control> {
     Algorithm::Reno.build(params)
 }
 
-fn config(recovery: Recovery) -> SenderConfig {
+fn config(detection: LossDetection) -> SenderConfig {
     SenderConfig {
-        recovery,
-        sack: recovery.uses_reports(),
+        loss_detection: detection,
+        sack: detection.uses_sack(),
         f_rto: false,
         pacing: false,
         ..SenderConfig::new(MSS as u32, reno())
@@ -27,8 +29,8 @@ fn config(recovery: Recovery) -> SenderConfig {
 }
 
 /// Twelve segments have left, and `losses` of them are lost.
-fn half(recovery: Recovery, losses: &'static [(u64, u32)]) -> Half {
-    let mut half = Half::new(config(recovery), 1 << 20);
+fn half(detection: LossDetection, losses: &'static [(u64, u32)]) -> Half {
+    let mut half = Half::new(config(detection), 1 << 20);
     half.data = losing(losses);
     half.write(40);
     half
@@ -36,17 +38,17 @@ fn half(recovery: Recovery, losses: &'static [(u64, u32)]) -> Half {
 
 #[test]
 fn the_third_duplicate_sends_the_head_again_at_once() {
-    for recovery in Recovery::ALL {
-        let mut half = half(recovery, &[(2, 1)]);
+    for &detection in LossDetection::ALL {
+        let mut half = half(detection, &[(2, 1)]);
         half.run_until(100);
-        assert_eq!(half.resent(), [2], "{recovery}");
+        assert_eq!(half.resent(), [2], "{detection}");
         assert_eq!(half.sender.stats().timeouts, 0);
     }
 }
 
 #[test]
 fn tahoe_begins_again_with_one_segment() {
-    let mut half = half(Recovery::Tahoe, &[(2, 1)]);
+    let mut half = half(LossDetection::TAHOE, &[(2, 1)]);
     half.run_until(100);
     assert_eq!(half.sender.control().window(), MSS);
     // Half of what was in flight: ten segments and the two that the first ACKs let go, each twice.
@@ -57,7 +59,7 @@ fn tahoe_begins_again_with_one_segment() {
 
 #[test]
 fn reno_leaves_recovery_with_the_first_new_acknowledgment() {
-    let mut half = half(Recovery::Reno, &[(2, 1), (6, 1)]);
+    let mut half = half(LossDetection::RENO, &[(2, 1), (6, 1)]);
     half.run_until(100);
     let window = half.sender.control().window();
     half.run_until(201);
@@ -71,7 +73,7 @@ fn reno_leaves_recovery_with_the_first_new_acknowledgment() {
 
 #[test]
 fn newreno_repairs_a_hole_a_round_trip() {
-    let mut half = half(Recovery::NewReno, &[(2, 1), (5, 1), (8, 1)]);
+    let mut half = half(LossDetection::NEW_RENO, &[(2, 1), (5, 1), (8, 1)]);
     half.run_to_the_end(Duration::from_secs(5));
     let times: Vec<(u64, u64)> = half
         .sent
@@ -86,7 +88,7 @@ fn newreno_repairs_a_hole_a_round_trip() {
 #[test]
 fn a_partial_acknowledgment_lets_one_new_segment_leave() {
     // RFC 6582 §3.2 step 3: deflated by what was acknowledged, plus one segment.
-    let mut half = half(Recovery::NewReno, &[(2, 1), (5, 1)]);
+    let mut half = half(LossDetection::NEW_RENO, &[(2, 1), (5, 1)]);
     half.run_until(199);
     let before = half.sender.in_flight();
     half.run_until(200);
@@ -96,19 +98,19 @@ fn a_partial_acknowledgment_lets_one_new_segment_leave() {
 
 #[test]
 fn reports_repair_all_holes_in_one_round_trip() {
-    for recovery in [Recovery::Sack, Recovery::RackTlp] {
-        let mut half = half(recovery, &[(2, 1), (5, 1), (8, 1)]);
+    for detection in [LossDetection::SACK, LossDetection::RACK_TLP] {
+        let mut half = half(detection, &[(2, 1), (5, 1), (8, 1)]);
         half.run_to_the_end(Duration::from_secs(5));
         let last = half.sent.iter().filter(|sent| sent.retransmission).map(|sent| sent.at).max();
-        assert!(last < Some(Time::from_millis(210)), "{recovery}: {last:?}");
-        assert_eq!(half.resent(), [2, 5, 8], "{recovery}");
-        assert_eq!((half.sender.stats().recoveries, half.sender.stats().timeouts), (1, 0), "{recovery}");
+        assert!(last < Some(Time::from_millis(210)), "{detection}: {last:?}");
+        assert_eq!(half.resent(), [2, 5, 8], "{detection}");
+        assert_eq!((half.sender.stats().recoveries, half.sender.stats().timeouts), (1, 0), "{detection}");
     }
 }
 
 #[test]
 fn two_reports_are_not_yet_a_loss() {
-    let mut half = half(Recovery::Sack, &[(2, 1)]);
+    let mut half = half(LossDetection::SACK, &[(2, 1)]);
     half.write(0);
     half.acks = Box::new(|n| if n < 4 { Fate::Pass } else { Fate::Drop });
     half.run_until(101);
@@ -117,23 +119,23 @@ fn two_reports_are_not_yet_a_loss() {
 
 #[test]
 fn a_retransmission_that_is_lost_is_found_by_time_but_not_by_reports() {
-    let mut by_time = half(Recovery::RackTlp, &[(2, 2)]);
+    let mut by_time = half(LossDetection::RACK_TLP, &[(2, 2)]);
     by_time.run_to_the_end(Duration::from_secs(5));
     assert_eq!(by_time.sender.stats().timeouts, 0, "{:?}", by_time.resent());
-    let mut by_reports = half(Recovery::Sack, &[(2, 2)]);
+    let mut by_reports = half(LossDetection::SACK, &[(2, 2)]);
     by_reports.run_to_the_end(Duration::from_secs(5));
     assert_eq!(by_reports.sender.stats().timeouts, 1, "{:?}", by_reports.resent());
 }
 
 #[test]
 fn without_reports_the_schemes_that_need_them_are_newreno() {
-    for recovery in [Recovery::Sack, Recovery::RackTlp] {
-        let config = SenderConfig { sack: false, ..config(recovery) };
+    for detection in [LossDetection::SACK, LossDetection::RACK_TLP] {
+        let config = SenderConfig { sack: false, ..config(detection) };
         let mut half = Half::new(config, 1 << 20);
         half.data = losing(&[(2, 1), (5, 1)]);
         half.write(40);
         half.run_to_the_end(Duration::from_secs(5));
-        assert_eq!(half.resent(), [2, 5], "{recovery}");
+        assert_eq!(half.resent(), [2, 5], "{detection}");
         assert_eq!(half.sender.stats().timeouts, 0);
     }
 }
@@ -149,7 +151,7 @@ fn stalled() -> DataPath {
 
 #[test]
 fn a_delay_that_fires_the_timer_is_seen_and_undone() {
-    let mut half = Half::new(SenderConfig { f_rto: true, ..config(Recovery::Sack) }, 1 << 20);
+    let mut half = Half::new(SenderConfig { f_rto: true, ..config(LossDetection::SACK) }, 1 << 20);
     half.data = stalled();
     half.write(200);
     half.run_until(150);
@@ -163,7 +165,7 @@ fn a_delay_that_fires_the_timer_is_seen_and_undone() {
 
 #[test]
 fn without_f_rto_the_same_delay_sends_everything_again() {
-    let mut half = Half::new(config(Recovery::NewReno), 1 << 20);
+    let mut half = Half::new(config(LossDetection::NEW_RENO), 1 << 20);
     half.data = stalled();
     half.write(200);
     half.run_to_the_end(Duration::from_secs(10));
@@ -174,7 +176,7 @@ fn without_f_rto_the_same_delay_sends_everything_again() {
 #[test]
 fn a_timeout_that_was_none_is_not_undone() {
     // All of a window and the head's first retransmission are lost.
-    let mut half = Half::new(SenderConfig { f_rto: true, ..config(Recovery::RackTlp) }, 1 << 20);
+    let mut half = Half::new(SenderConfig { f_rto: true, ..config(LossDetection::RACK_TLP) }, 1 << 20);
     half.data = Box::new(|n, _| if (12..40).contains(&n) { Fate::Drop } else { Fate::Pass });
     half.write(60);
     half.run_to_the_end(Duration::from_secs(20));
@@ -185,7 +187,7 @@ fn a_timeout_that_was_none_is_not_undone() {
 #[test]
 fn a_reduction_that_reordering_caused_is_undone_when_the_duplicate_is_reported() {
     // Segment 2 comes 60 ms late: long enough to be sent again.
-    let mut half = half(Recovery::Sack, &[]);
+    let mut half = half(LossDetection::SACK, &[]);
     half.data = Box::new(|n, _| if n == 2 { Fate::Late(Duration::from_millis(60)) } else { Fate::Pass });
     half.run_until(110);
     assert_eq!(half.resent(), [2]);
@@ -198,7 +200,7 @@ fn a_reduction_that_reordering_caused_is_undone_when_the_duplicate_is_reported()
 #[test]
 fn what_pacing_holds_back_is_not_lost_with_the_half_of_the_flight() {
     // A window that is spread over the round trip, in slow start, when segment 300 is lost.
-    let mut half = Half::new(SenderConfig { pacing: true, ..config(Recovery::Sack) }, 1 << 20);
+    let mut half = Half::new(SenderConfig { pacing: true, ..config(LossDetection::SACK) }, 1 << 20);
     half.data = losing(&[(300, 1)]);
     half.write(2_000);
     let mut before = (0, 0);
@@ -214,7 +216,7 @@ fn what_pacing_holds_back_is_not_lost_with_the_half_of_the_flight() {
 /// RFC 4015, without timestamps: the original's acknowledgment comes before the repair's can.
 #[test]
 fn a_reduction_is_undone_when_the_original_arrives() {
-    let mut half = half(Recovery::Sack, &[]);
+    let mut half = half(LossDetection::SACK, &[]);
     half.data = Box::new(|n, _| if n == 2 { Fate::Late(Duration::from_millis(60)) } else { Fate::Pass });
     half.run_until(155);
     let reduced = half.sender.control().ssthresh();
@@ -229,7 +231,7 @@ fn a_reduction_is_undone_when_the_original_arrives() {
 #[test]
 fn a_report_of_the_same_duplicate_does_not_excuse_another_loss() {
     // Segment 2 is late, segment 4 is lost. The former is seen twice, by its acknowledgment and by a report.
-    let mut half = half(Recovery::Sack, &[(4, 1)]);
+    let mut half = half(LossDetection::SACK, &[(4, 1)]);
     let mut lost = half.data;
     half.data = Box::new(move |n, sent| match n {
         2 => Fate::Late(Duration::from_millis(60)),
@@ -244,7 +246,7 @@ fn a_report_of_the_same_duplicate_does_not_excuse_another_loss() {
 fn a_retransmission_in_vain_shows_that_the_path_reorders() {
     // Every tenth segment comes 20 ms late, a fifth of the round trip: less than RACK waits for once it
     // knows that the path reorders.
-    let mut half = half(Recovery::RackTlp, &[]);
+    let mut half = half(LossDetection::RACK_TLP, &[]);
     half.data = Box::new(|n, sent| match n % 10 {
         2 if !sent.retransmission => Fate::Late(Duration::from_millis(20)),
         _ => Fate::Pass,
@@ -263,7 +265,7 @@ fn a_retransmission_in_vain_shows_that_the_path_reorders() {
 
 #[test]
 fn a_smaller_path_mtu_is_no_congestion() {
-    let mut half = half(Recovery::RackTlp, &[]);
+    let mut half = half(LossDetection::RACK_TLP, &[]);
     half.flush();
     let window = half.sender.control().window();
     half.sender.reduce_mss(half.now, 500);
@@ -277,7 +279,7 @@ fn a_smaller_path_mtu_is_no_congestion() {
 fn a_coarse_timer_expires_on_its_tick() {
     let tick = Duration::from_millis(500);
     let rtt = RttConfig { tick, floor: RtoFloor::Whole(Duration::from_secs(1)), ..RttConfig::RFC6298 };
-    let mut half = Half::new(SenderConfig { rtt, ..config(Recovery::Tahoe) }, 1 << 20);
+    let mut half = Half::new(SenderConfig { rtt, ..config(LossDetection::TAHOE) }, 1 << 20);
     half.data = losing(&[(12, 1), (13, 1), (14, 1), (15, 1), (16, 1), (17, 1), (18, 1), (19, 1)]);
     half.write(20);
     half.run_to_the_end(Duration::from_secs(10));
@@ -298,11 +300,11 @@ struct Prober {
     signs: mpsc::Sender<LossSign>,
 }
 
-impl Arbiter for Prober {
-    fn judge(&mut self, _now: Time, evidence: &LossEvidence) -> Verdict {
+impl Discriminator for Prober {
+    fn respond(&mut self, _now: Time, evidence: &LossEvidence) -> LossResponse {
         self.signs.send(evidence.sign).expect("the test listens");
         self.due = true;
-        Verdict::Waiting
+        LossResponse::Waiting
     }
 
     fn poll_probe(&mut self, now: Time) -> Option<Probe> {
@@ -311,15 +313,15 @@ impl Arbiter for Prober {
         std::mem::take(&mut self.due).then_some(Probe { number: self.number, ..Probe::default() })
     }
 
-    fn on_probe_answer(&mut self, _now: Time, _answer: ProbeAnswer) -> Verdict {
+    fn on_probe_answer(&mut self, _now: Time, _answer: ProbeAnswer) -> LossResponse {
         self.answers -= 1;
         self.due = true;
-        if self.answers == 0 { Verdict::Transient } else { Verdict::Waiting }
+        if self.answers == 0 { LossResponse::Transient } else { LossResponse::Waiting }
     }
 
-    fn on_timeout(&mut self, now: Time) -> Verdict {
+    fn on_timeout(&mut self, now: Time) -> LossResponse {
         self.due |= self.at.is_some_and(|at| at <= now);
-        Verdict::Waiting
+        LossResponse::Waiting
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
@@ -328,11 +330,14 @@ impl Arbiter for Prober {
 }
 
 #[test]
-fn while_an_arbiter_waits_only_probes_leave_and_a_transient_loss_leaves_the_window() {
+fn while_a_discriminator_waits_only_probes_leave_and_a_transient_loss_leaves_the_window() {
     let (signs, noticed) = mpsc::channel();
     // The acknowledgments of what is on its way answer too: eight of them, then two of probes.
-    let arbiter = Prober { answers: 10, due: false, number: 0, at: None, signs };
-    let mut half = Half::new(SenderConfig { arbiter: Box::new(arbiter), ..config(Recovery::Sack) }, 1 << 20);
+    let discriminator = Prober { answers: 10, due: false, number: 0, at: None, signs };
+    let mut half = Half::new(
+        SenderConfig { discriminator: Box::new(discriminator), ..config(LossDetection::SACK) },
+        1 << 20,
+    );
     half.data = losing(&[(2, 1)]);
     half.write(40);
     half.run_until(101);

@@ -71,7 +71,7 @@ impl Model {
             Event::Report(at, len) => {
                 let range = clip(at, len);
                 let mut told = 0;
-                board.report(range.start, range.end, |start, record| told += record.end - start);
+                board.sack(range.start, range.end, |start, record| told += record.end - start);
                 let mut news = 0;
                 for byte in &mut bytes[range.start as usize..range.end as usize] {
                     news += u64::from(!byte.sacked);
@@ -100,7 +100,7 @@ impl Model {
                 );
             }
             Event::ForgetReports => {
-                board.forget_reports();
+                board.forget_sacked();
                 bytes.iter_mut().for_each(|byte| byte.sacked = false);
             }
         }

@@ -1,7 +1,7 @@
 //! Whatever the link does, the stream arrives whole and in order, and both ends reach CLOSED.
 use crate::pair::{Dice, Link, Pair};
 use proptest::prelude::*;
-use shorthaul_tcp::{AckPolicy, ConnectionConfig, KeepAlive, Profile, Recovery, State};
+use shorthaul_tcp::{AckPolicy, ConnectionConfig, KeepAlive, LossDetection, Profile, State};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::Payload;
 use std::time::Duration;
@@ -99,7 +99,7 @@ fn draw(seed: u64) -> (Link, [ConnectionConfig; 2], [u64; 2], [usize; 2]) {
         ConnectionConfig {
             profile: Profile {
                 control: controls[dice.below(controls.len() as u64) as usize].parse().unwrap(),
-                recovery: Recovery::ALL[dice.below(5) as usize],
+                recovery: LossDetection::ALL[dice.below(LossDetection::ALL.len() as u64) as usize],
                 f_rto: dice.happens(500),
                 finds_black_holes: dice.happens(500),
                 sack: dice.happens(700),

@@ -1,7 +1,7 @@
 //! A sender watched from outside, in virtual time: what it sends, and when. Segments are counted
 //! from zero; each has [`MSS`] bytes.
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{Ack, Governor, Outgoing, Sender, SenderConfig};
+use shorthaul_tcp::{Ack, CongestionManager, Outgoing, Sender, SenderConfig};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::Payload;
 use std::ops::Range;
@@ -26,45 +26,45 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// To a receiver that reports what it holds.
+    /// To a receiver with SACK.
     pub fn with_sack(control: Algorithm) -> Self {
         Trace::new(control, true)
     }
 
-    /// To a receiver that reports nothing.
+    /// To a receiver without SACK.
     pub fn without_sack(control: Algorithm) -> Self {
         Trace::new(control, false)
     }
 
-    /// To a receiver that reports nothing, with a governor that gives credit for so many segments.
-    pub fn governed_without_sack(credit: u64) -> Self {
-        let mut trace = Trace::governed_by(Governor::shared(), WIDE, false);
-        trace.sender.share_mut().unwrap().credit = credit * MSS;
+    /// To a receiver without SACK, with a congestion manager that grants so many segments.
+    pub fn managed_without_sack(credit: u64) -> Self {
+        let mut trace = Trace::managed_by(CongestionManager::shared(), WIDE, false);
+        trace.sender.grant_mut().unwrap().bytes = credit * MSS;
         trace
     }
 
-    /// To a receiver that reports what it holds, with a governor that gives credit for so many segments.
-    pub fn governed_with_sack(credit: u64) -> Self {
-        let mut trace = Trace::governed_by(Governor::shared(), WIDE, true);
-        trace.sender.share_mut().unwrap().credit = credit * MSS;
+    /// To a receiver with SACK, with a congestion manager that grants so many segments.
+    pub fn managed_with_sack(credit: u64) -> Self {
+        let mut trace = Trace::managed_by(CongestionManager::shared(), WIDE, true);
+        trace.sender.grant_mut().unwrap().bytes = credit * MSS;
         trace
     }
 
-    /// The governor's timer expires at `ms`; returns what leaves.
-    pub fn governor_expires(&mut self, ms: u64) -> Vec<Range<u64>> {
+    /// The manager's timer expires at `ms`; returns what leaves.
+    pub fn manager_expires(&mut self, ms: u64) -> Vec<Range<u64>> {
         assert_eq!(self.run_until(ms), [], "sent by a timer before {ms} ms");
-        self.sender.on_governor_timeout(self.now);
+        self.sender.on_manager_timeout(self.now);
         self.send()
     }
 
     fn new(control: Algorithm, sack: bool) -> Self {
-        Trace::governed_by(Governor::Solo, control, sack)
+        Trace::managed_by(CongestionManager::Own, control, sack)
     }
 
-    fn governed_by(governor: Governor, control: Algorithm, sack: bool) -> Self {
+    fn managed_by(manager: CongestionManager, control: Algorithm, sack: bool) -> Self {
         let mss = MSS as u32;
         let control = control.build(ControlParams { paced: false, ..ControlParams::new(mss, Time::ZERO) });
-        let config = SenderConfig { governor, sack, pacing: false, ..SenderConfig::new(mss, control) };
+        let config = SenderConfig { manager, sack, pacing: false, ..SenderConfig::new(mss, control) };
         let window = 1_000 * MSS;
         let mut sender = Sender::new(Time::ZERO, 1, 1 + window, config);
         sender.on_rtt_sample(Time::ZERO, Duration::from_millis(100));
@@ -97,7 +97,7 @@ impl Trace {
         sent
     }
 
-    /// At `ms` everything before segment `next` is acknowledged, and `sack` reported; returns what
+    /// At `ms` everything before segment `next` is acknowledged, and `sack` SACKed; returns what
     /// leaves. No timer may have sent anything until then.
     pub fn ack(&mut self, ms: u64, next: u64, sack: &[Range<u64>]) -> Vec<Range<u64>> {
         assert_eq!(self.run_until(ms), [], "sent by a timer before {ms} ms");

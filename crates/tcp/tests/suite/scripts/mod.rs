@@ -17,7 +17,7 @@ mod window;
 
 use script::Script;
 use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_tcp::{AckPolicy, Arbitration, ConnectionConfig, Profile, Recovery};
+use shorthaul_tcp::{AckPolicy, ConnectionConfig, Discrimination, LossDetection, Profile};
 use std::time::Duration;
 
 /// A host that offers no option but its segment size, acknowledges every second segment or after
@@ -28,8 +28,8 @@ fn plain() -> ConnectionConfig {
         profile: Profile {
             name: "plain",
             control: Algorithm::Reno,
-            recovery: Recovery::RackTlp,
-            arbiter: Arbitration::EveryLoss,
+            recovery: LossDetection::RACK_TLP,
+            arbiter: Discrimination::EveryLoss,
             f_rto: false,
             finds_black_holes: false,
             pacing: false,

@@ -1,18 +1,14 @@
-use crate::Record;
+use super::DUP_THRESH;
+use crate::loss_detector::{Delivered, Detection, Flight, Phase};
 use core::time::Duration;
-use shorthaul_congestion::RttEstimator;
 use shorthaul_types::Time;
-
-/// Duplicate-ACK threshold (RFC 5681 §3.2).
-pub const DUP_THRESH: u64 = 3;
 
 /// Recent acknowledgment (RFC 8985 §6): what was sent sufficiently long before something that has
 /// been delivered is lost.
 #[derive(Debug)]
-pub struct Rack {
+pub(super) struct Rack {
     /// The latest-sent range that was delivered: its transmission and its end.
     newest: (u64, u64),
-    newest_sent: Time,
     rtt: Duration,
     /// The highest offset delivered.
     highest: u64,
@@ -22,26 +18,29 @@ pub struct Rack {
     raised_until: u64,
     /// Recoveries left until the factor falls back to one.
     persist: u32,
+    /// When the oldest range that is not yet lost has waited long enough.
+    reordering_at: Option<Time>,
 }
 
 impl Default for Rack {
     fn default() -> Self {
         Rack {
             newest: (0, 0),
-            newest_sent: Time::ZERO,
             rtt: Duration::ZERO,
             highest: 0,
             reordering_seen: false,
             window_factor: 1,
             raised_until: 0,
             persist: 0,
+            reordering_at: None,
         }
     }
 }
 
 impl Rack {
-    /// A range was delivered (§6.2 steps 2 and 3), where it is known by what transmission of several: by that `of_original`.
-    pub fn on_delivered(&mut self, now: Time, record: &Record, min_rtt: Option<Duration>, of_original: bool) {
+    /// A range was delivered (§6.2 steps 2 and 3).
+    pub fn on_delivered(&mut self, delivered: &Delivered<'_>) {
+        let Delivered { now, record, of_original, min_rtt } = *delivered;
         let rtt = now.saturating_since(record.sent.sent_at());
         if of_original || (record.retransmitted && min_rtt.is_some_and(|min| rtt < min)) {
             // It was the original that arrived, after what was sent behind it.
@@ -54,15 +53,14 @@ impl Rack {
         self.highest = self.highest.max(record.end);
         if (record.transmission, record.end) >= self.newest {
             self.newest = (record.transmission, record.end);
-            self.newest_sent = record.sent.sent_at();
             self.rtt = rtt;
         }
     }
 
     /// A D-SACK said that a retransmission was not needed: wait longer for reordering (§6.2 step 4).
     pub fn on_duplicate(&mut self, una: u64, nxt: u64) {
-        // What was sent again in vain was late, not lost. Its arrival shows the reordering only to a
-        // sender that had not sent it again yet (§6.2 step 3); without this, each late segment of a path
+        // What was retransmitted in vain was late, not lost. Its arrival shows the reordering only to a
+        // sender that had not retransmitted it yet (§6.2 step 3); without this, each late segment of a path
         // that reorders would be taken for lost anew.
         self.reordering_seen = true;
         if una >= self.raised_until {
@@ -80,20 +78,35 @@ impl Rack {
         }
     }
 
-    /// The transmission and the end of the latest-sent range that was delivered.
-    pub fn newest(&self) -> (u64, u64) {
-        self.newest
+    /// Everything outstanding is retransmitted.
+    pub fn on_restart(&mut self) {
+        self.reordering_at = None;
     }
 
-    /// How long after its sending a range is lost, if something sent later was delivered
-    /// (§6.2 steps 4 and 5). `sacked` is in bytes.
-    pub fn patience(&self, rtt: &RttEstimator, sacked: u64, mss: u32, recovering: bool) -> Duration {
-        let reordering = if !self.reordering_seen && (recovering || sacked >= DUP_THRESH * u64::from(mss)) {
+    /// Marks what was sent long enough before something that was delivered (§6.2 step 5).
+    pub fn detect(&mut self, detection: &mut Detection<'_>) {
+        let now = detection.flight.now;
+        let timeout = self.rack_rtt_and_reo_wnd(&detection.flight, detection.board().sacked());
+        let waiting =
+            detection.mark_lost_before(self.newest, |record| record.sent.sent_at() + timeout <= now);
+        self.reordering_at = waiting.map(|sent| sent + timeout);
+    }
+
+    /// When to look again (§6.2 step 5, RACK_arm_timer).
+    pub fn reordering_at(&self) -> Option<Time> {
+        self.reordering_at
+    }
+
+    /// `rack_rtt + reo_wnd`: how long after its sending a range is lost, if something sent later was delivered (§6.2
+    /// steps 4 and 5). `sacked` is in bytes.
+    fn rack_rtt_and_reo_wnd(&self, flight: &Flight, sacked: u64) -> Duration {
+        let enough = flight.phase != Phase::Open || sacked >= DUP_THRESH * flight.mss;
+        let reo_wnd = if !self.reordering_seen && enough {
             Duration::ZERO
         } else {
-            let min = rtt.min_rtt().unwrap_or(self.rtt);
-            (min / 4 * self.window_factor).min(rtt.srtt().unwrap_or(min))
+            let min = flight.min_rtt.unwrap_or(self.rtt);
+            (min / 4 * self.window_factor).min(flight.srtt.unwrap_or(min))
         };
-        self.rtt + reordering
+        self.rtt + reo_wnd
     }
 }

@@ -1,18 +1,20 @@
-//! What a loss means. Recovery finds losses, an arbiter rules on them, congestion control answers.
+//! What a loss means. A detector finds losses, a discriminator says what they mean, congestion control answers.
+use crate::ByteQueue;
 use core::fmt::Debug;
+use core::ops::Range;
 use core::time::Duration;
 use shorthaul_types::{Deadline, Time};
 
 /// How a loss was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossSign {
-    /// Acknowledgments showed it: duplicates, reports, or the times of delivery.
+    /// Acknowledgments showed it: duplicate ACKs, SACK, or the times of delivery.
     Acknowledgments,
     /// The retransmission timer expired.
     Timeout,
 }
 
-/// What an arbiter is told of a loss.
+/// What a discriminator is told of a loss.
 #[derive(Clone, Copy, Debug)]
 pub struct LossEvidence {
     /// How it was noticed.
@@ -27,22 +29,22 @@ pub struct LossEvidence {
     pub srtt: Option<Duration>,
 }
 
-/// What is to be done about a loss. Whatever it is, what was lost is sent again.
+/// What is to be done about a loss. Whatever it is, what was lost is retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LossResponse {
     /// The link lost it: the window stays as it is.
     Transient,
     /// The link lost it, but the window was still growing exponentially: it stops at three quarters.
     Gentle,
-    /// Congestion: the window is reduced, as after duplicate acknowledgments.
+    /// Congestion: the window is reduced, as after duplicate ACKs.
     Mild,
-    /// Heavy congestion: the window falls to one segment, as after a timeout.
+    /// Heavy congestion: the window falls to one segment, as after an RTO.
     Severe,
     /// Not known yet: nothing but probes is sent until it is.
     Waiting,
 }
 
-/// A probe that an arbiter wants to be sent: a segment without new data that draws an answer.
+/// A probe that a discriminator wants to be sent: a segment without new data that draws an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
     /// Its number, for probes that carry one and whose answers name it.
@@ -51,7 +53,7 @@ pub struct Probe {
     pub stage: ProbeStage,
     /// What it looks like.
     pub form: ProbeForm,
-    /// The first unacknowledged segment leaves before it, as after a timeout.
+    /// The first unacknowledged segment leaves before it, as after an RTO.
     pub brings_head: bool,
 }
 
@@ -72,11 +74,20 @@ pub enum ProbeForm {
     /// (RFC 9293 §3.10.7.4).
     #[default]
     Empty,
-    /// One of the last acknowledged bytes once more, by the number which: answered like
-    /// [`ProbeForm::Empty`], and reported as a duplicate (RFC 2883), so that the answer names it.
-    Octet,
+    /// One of the last acknowledged bytes once more: answered like [`ProbeForm::Empty`] and by D-SACK (RFC 2883), so that
+    /// the answer names it.
+    Octet(Octet),
     /// A segment without payload that carries the probing option, for a peer that agreed to answer it.
     Numbered,
+}
+
+/// An acknowledged byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Octet {
+    /// Its offset in the stream.
+    pub offset: u64,
+    /// Its value.
+    pub byte: u8,
 }
 
 /// How many of the last acknowledged bytes take turns in probes.
@@ -85,22 +96,27 @@ pub const OCTETS: u32 = 64;
 /// The answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeAnswer {
-    /// The number that it names, for a reported [`ProbeForm::Octet`] the remainder by [`OCTETS`]; `None` where
-    /// it is an ordinary acknowledgment.
+    /// The number that it names, for a [`ProbeForm::Octet`] the remainder of its offset by [`OCTETS`]. `None` for an
+    /// ordinary acknowledgment.
     pub number: Option<u32>,
-    /// It is a duplicate acknowledgment: one more segment has left the network.
+    /// It is a duplicate ACK: one more segment has left the network.
     pub duplicate: bool,
 }
 
-/// Rules on losses, one at a time. While its verdict is [`Verdict::Waiting`], the sender sends its
-/// probes, hands it the answers, and asks again; data and the retransmission timer wait.
-pub trait Arbiter: Debug + Send {
+/// Says what losses mean, one at a time. While its response is [`LossResponse::Waiting`], the sender sends its probes, hands
+/// it the answers, and asks again; data and the retransmission timer wait.
+pub trait Discriminator: Debug + Send {
     /// A loss was noticed.
-    fn judge(&mut self, now: Time, evidence: &LossEvidence) -> Verdict;
+    fn respond(&mut self, now: Time, evidence: &LossEvidence) -> LossResponse;
 
     /// A round-trip time was measured with data.
     fn on_rtt_sample(&mut self, now: Time, rtt: Duration) {
         let _ = (now, rtt);
+    }
+
+    /// The bytes in this range were acknowledged, and are about to leave the queue.
+    fn on_acked(&mut self, acked: Range<u64>, queue: &ByteQueue) {
+        let _ = (acked, queue);
     }
 
     /// While waiting: the next probe to send, if one is due.
@@ -109,24 +125,19 @@ pub trait Arbiter: Debug + Send {
         None
     }
 
-    /// While waiting: an answer arrived. Returns the verdict by now.
-    fn on_probe_answer(&mut self, now: Time, answer: ProbeAnswer) -> Verdict {
+    /// While waiting: an answer arrived. Returns the response by now.
+    fn on_probe_answer(&mut self, now: Time, answer: ProbeAnswer) -> LossResponse {
         let _ = (now, answer);
-        Verdict::Waiting
+        LossResponse::Waiting
     }
 
-    /// While waiting: a deadline may have passed. Returns the verdict by now.
-    fn on_timeout(&mut self, now: Time) -> Verdict {
+    /// While waiting: a deadline may have passed. Returns the response by now.
+    fn on_timeout(&mut self, now: Time) -> LossResponse {
         let _ = now;
-        Verdict::Waiting
+        LossResponse::Waiting
     }
 
-    /// Whether it may ask for a [`ProbeForm::Octet`]: the sender then remembers the last acknowledged bytes.
-    fn wants_octets(&self) -> bool {
-        false
-    }
-
-    /// When to call [`Arbiter::on_timeout`] next, or to ask for a probe.
+    /// When to call [`Discriminator::on_timeout`] next, or to ask for a probe.
     fn poll_timeout(&self) -> Option<Deadline> {
         None
     }
@@ -137,11 +148,11 @@ pub trait Arbiter: Debug + Send {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EveryLossIsCongestion;
 
-impl Arbiter for EveryLossIsCongestion {
-    fn judge(&mut self, _now: Time, evidence: &LossEvidence) -> Verdict {
+impl Discriminator for EveryLossIsCongestion {
+    fn respond(&mut self, _now: Time, evidence: &LossEvidence) -> LossResponse {
         match evidence.sign {
-            LossSign::Acknowledgments => Verdict::Mild,
-            LossSign::Timeout => Verdict::Severe,
+            LossSign::Acknowledgments => LossResponse::Mild,
+            LossSign::Timeout => LossResponse::Severe,
         }
     }
 }

@@ -1,0 +1,123 @@
+//! Who manages congestion (RFC 3124): how much may leave, beyond what a connection's own window says.
+use core::time::Duration;
+use shorthaul_types::Time;
+
+/// Manages the congestion of a sender's path.
+///
+/// A connection that manages itself has all that its congestion window allows, and a retransmission timer. One that shares
+/// a path with others is managed from outside: it may send what it is granted, is told of losses that show in the
+/// deliveries of others, and leaves feedback of its own deliveries. It does not know who the others are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CongestionManager {
+    /// The sender manages itself.
+    #[default]
+    Own,
+    /// Whoever manages it writes into the grant, and reads from it.
+    Shared(Grant),
+}
+
+/// What a managed sender and its manager tell each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// Bytes that may leave now. Sending uses them up.
+    pub bytes: u64,
+    /// Transmissions that were sent before this are lost, by what others show.
+    pub lost_before: Option<Time>,
+    /// What was delivered since the manager last looked.
+    pub feedback: Feedback,
+}
+
+/// What a congestion manager learns from the acknowledgments of a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Feedback {
+    /// Acknowledgments that delivered something, cumulatively or selectively, or opened the window.
+    pub acknowledgments: u32,
+    /// Bytes that they delivered.
+    pub delivered: u64,
+    /// When the newest transmission was sent that certainly arrived.
+    pub newest: Option<Time>,
+    /// The last round-trip time that was measured.
+    pub rtt: Option<Duration>,
+    /// The peer has echoed a congestion mark (RFC 3168), at most once a round trip.
+    pub marked: bool,
+}
+
+impl CongestionManager {
+    /// A manager outside that has granted nothing yet.
+    pub fn shared() -> Self {
+        CongestionManager::Shared(Grant::default())
+    }
+
+    /// The grant of a manager outside.
+    pub(crate) fn grant_mut(&mut self) -> Option<&mut Grant> {
+        match self {
+            CongestionManager::Own => None,
+            CongestionManager::Shared(grant) => Some(grant),
+        }
+    }
+
+    /// How much may leave, where the sender's own window allows `own`.
+    pub(crate) fn credit(&self, own: u64) -> u64 {
+        match self {
+            CongestionManager::Own => own,
+            CongestionManager::Shared(grant) => own.min(grant.bytes),
+        }
+    }
+
+    /// What counts as in flight of a `pipe` of which `sacked_out` is known to have left.
+    ///
+    /// Duplicate ACKs say that others have left the network, and never the first segment. With nothing in flight a manager
+    /// outside would stop its timer, and a retransmission that is lost would never be repeated.
+    pub(crate) fn in_flight(&self, pipe: u64, sacked_out: u64, mss: u64) -> u64 {
+        let left = pipe.saturating_sub(sacked_out);
+        match self {
+            CongestionManager::Own => left,
+            CongestionManager::Shared(_) => left.max(pipe.min(mss)),
+        }
+    }
+
+    /// The retransmission timer that runs: none of the sender's where the manager has one.
+    pub(crate) fn own_timer(&self, at: Option<Time>) -> Option<Time> {
+        match self {
+            CongestionManager::Own => at,
+            CongestionManager::Shared(_) => None,
+        }
+    }
+
+    /// The retransmission timer only asks whether the path carries anything: it repeats its question with the first segment
+    /// until that is answered, and knows itself when to give up.
+    pub(crate) fn timer_probes(&self) -> bool {
+        match self {
+            CongestionManager::Own => false,
+            CongestionManager::Shared(_) => true,
+        }
+    }
+
+    pub(crate) fn on_send(&mut self, bytes: u64) {
+        if let Some(grant) = self.grant_mut() {
+            grant.bytes = grant.bytes.saturating_sub(bytes);
+        }
+    }
+
+    pub(crate) fn on_delivered(&mut self, bytes: u64, newest: Option<Time>, rtt: Option<Duration>) {
+        if let Some(Grant { feedback, .. }) = self.grant_mut() {
+            feedback.acknowledgments += 1;
+            feedback.delivered += bytes;
+            feedback.newest = feedback.newest.max(newest);
+            feedback.rtt = rtt.or(feedback.rtt);
+        }
+    }
+
+    pub(crate) fn on_marked(&mut self) {
+        if let Some(grant) = self.grant_mut() {
+            grant.feedback.marked = true;
+        }
+    }
+
+    pub(crate) fn lost_before(&self) -> Option<Time> {
+        match self {
+            CongestionManager::Own => None,
+            CongestionManager::Shared(grant) => grant.lost_before,
+        }
+    }
+}

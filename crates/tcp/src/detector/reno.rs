@@ -1,0 +1,40 @@
+use super::duplicate_acks::DuplicateAcks;
+use crate::Scoreboard;
+use crate::loss_detector::{AckEvent, Detection, Event, Flight, LossDetector, Phase, Repair};
+
+/// Reno (RFC 2001): fast retransmit, and fast recovery until the first new ACK.
+#[derive(Debug, Default)]
+pub(super) struct Reno {
+    duplicates: DuplicateAcks,
+}
+
+impl LossDetector for Reno {
+    fn on_ack(&mut self, detection: &mut Detection<'_>, ack: &AckEvent) {
+        if ack.advanced > 0 {
+            self.duplicates.on_advance(&detection.flight);
+            self.duplicates.forget_sacked_out();
+        } else if ack.duplicate {
+            self.duplicates.on_duplicate(detection);
+        }
+    }
+
+    fn on_event(&mut self, flight: &Flight, _board: &Scoreboard, event: Event) {
+        self.duplicates.on_event(flight, event);
+    }
+
+    fn credit(&self, flight: &Flight, board: &Scoreboard, room: u64) -> u64 {
+        self.duplicates.credit(flight, board, room)
+    }
+
+    fn sacked_out(&self, phase: Phase) -> u64 {
+        match phase {
+            // Before RFC 3042, the first duplicates let nothing leave.
+            Phase::Open | Phase::Loss { .. } => 0,
+            Phase::Recovery { .. } | Phase::Waiting => self.duplicates.sacked_out(),
+        }
+    }
+
+    fn repair(&self) -> Repair {
+        Repair::UntilFirstAck
+    }
+}

@@ -1,0 +1,206 @@
+//! What an acknowledgment does to a sender.
+use super::{Ack, Sender, State};
+use crate::Record;
+use crate::discriminator::{OCTETS, ProbeAnswer};
+use crate::loss_detector::{AckEvent, Delivered, Duplicate, Event};
+use core::time::Duration;
+use shorthaul_congestion::{AckSample, CongestionEvent};
+use shorthaul_types::Time;
+
+/// What an acknowledgment covers.
+struct Account {
+    /// Bytes that were delivered.
+    delivered: u64,
+    /// When the newest transmission was sent that certainly arrived.
+    newest: Option<Time>,
+    /// A round trip, by our own clock.
+    rtt: Option<Duration>,
+    /// Bytes that were retransmitted, and of which the original was delivered (Eifel detection, RFC 3522):
+    /// the answer came sooner after the repair than a round trip takes, or echoes an older timestamp.
+    of_originals: u64,
+}
+
+impl Sender {
+    /// An acknowledgment arrived. One beyond what was sent is ignored: the caller answers it.
+    pub fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        if ack.ack > self.snd.nxt || ack.ack < self.snd.una {
+            return;
+        }
+        if self.board.is_empty() || ack.window == 0 {
+            self.timers.timeouts = 0;
+        }
+        let window_changed = self.update_window(ack);
+        let (in_flight_before, una_before) = (self.in_flight(), self.snd.una);
+        let advanced = ack.ack - una_before;
+        let Account { delivered, newest, rtt, of_originals } = self.account(now, ack);
+        // A window that opens shows as well that the path carries something.
+        if delivered > 0 || window_changed {
+            self.manager.on_delivered(delivered, newest, rtt);
+        }
+        // Our own times are finer, but say nothing of what was retransmitted (Karn's algorithm). An echo
+        // counts only where SND.UNA moves: any other may be of the last segment in order (RFC 7323 §4.1).
+        if let Some(rtt) = rtt.or(ack.echo.filter(|_| advanced > 0)) {
+            self.rtt.on_sample(now, rtt);
+            self.discriminator.on_rtt_sample(now, rtt);
+        }
+        if advanced > 0 {
+            // The RTO stays doubled until there is a sample (RFC 6298 §5): what was retransmitted gives none, and a path that
+            // has become slower than the old RTO would look lost for ever.
+            self.timers.timeouts = 0;
+            self.timers.rto_at = (!self.board.is_empty()).then(|| self.rto_deadline(now));
+        }
+        let (dsack, octet) = self.take_dsack(ack);
+        // A response is undone before anything else is made of the acknowledgment.
+        if let (Duplicate::Data, Some(&(left, right))) = (dsack, ack.sack.first()) {
+            self.undo.on_dsack(right - left);
+            self.undo_if_in_vain(now);
+        }
+        self.undo.on_originals(of_originals);
+        self.undo_if_in_vain(now);
+        let pure = advanced == 0 && !ack.has_data && !window_changed;
+        let event = AckEvent {
+            ack: ack.ack,
+            advanced,
+            delivered,
+            has_sack: self.options.sack && !ack.sack.is_empty(),
+            duplicate: pure && !self.board.is_empty(),
+            plain: pure && ack.sack.is_empty(),
+            dsack,
+            phase: self.phase(),
+        };
+        if let State::Waiting { sign, .. } = self.state {
+            self.timers.rto_at = None;
+            let answer = ProbeAnswer { number: octet, duplicate: event.duplicate };
+            let response = self.discriminator.on_probe_answer(now, answer);
+            self.answer_loss(now, sign, response, self.flight_size());
+        }
+        let sent_before = ack.sent_before(now).filter(|_| advanced > 0);
+        self.settle_f_rto(now, &event, newest, sent_before);
+        self.find_losses(now, Some(&event));
+        self.leave_recovery(now, advanced);
+        if ack.ecn_echo && self.snd.una >= self.ecn.end && matches!(self.state, State::Open) {
+            self.control.on_congestion(now, CongestionEvent::EcnEcho, self.flight_size());
+            self.ecn.end = self.snd.nxt;
+            self.ecn.send_cwr = true;
+            self.manager.on_marked();
+        }
+        if delivered > 0 || advanced > 0 {
+            let rate = self.rate.take_sample(now, self.rtt.min_rtt());
+            self.control.on_ack(&AckSample {
+                now,
+                delivered,
+                newly_acked: advanced,
+                in_flight_before,
+                in_flight: self.in_flight(),
+                rtt,
+                rate,
+                cwnd_limited: una_before <= self.snd.window_limited_until,
+                in_recovery: matches!(self.state, State::Recovery { .. } | State::Waiting { .. }),
+            });
+            if self.control.holds_back() {
+                self.rate.on_app_limited(self.in_flight());
+            }
+            self.set_pace();
+            self.tell_detector(now, Event::Acknowledged);
+        }
+        let pipe = self.in_flight();
+        if let State::Recovery { prr: Some(prr), .. } = &mut self.state
+            && delivered > 0
+        {
+            prr.on_ack(delivered, pipe, &*self.control, self.segment.mss());
+        }
+        if self.board.is_empty() {
+            self.timers.rto_at = None;
+        }
+    }
+
+    /// An answer to one of the discriminator's probes that names its number.
+    pub fn on_probe_answer(&mut self, now: Time, number: u32) {
+        if let State::Waiting { sign, .. } = self.state {
+            let answer = ProbeAnswer { number: Some(number), duplicate: false };
+            let response = self.discriminator.on_probe_answer(now, answer);
+            self.answer_loss(now, sign, response, self.flight_size());
+        }
+    }
+
+    /// Takes the window. Returns whether the right edge moved.
+    fn update_window(&mut self, ack: &Ack<'_>) -> bool {
+        let Some(changed) = self.peer.update(ack) else { return false };
+        if self.peer.edge > self.snd.nxt {
+            self.persist.stop();
+        }
+        changed
+    }
+
+    /// What arrived twice, by D-SACK; and the number of the probe that it names, where it was one with an acknowledged byte.
+    fn take_dsack(&self, ack: &Ack<'_>) -> (Duplicate, Option<u32>) {
+        let first = ack.sack.first().filter(|&&(left, right)| is_dsack(left, right, ack));
+        match first.filter(|_| self.options.sack) {
+            None => (Duplicate::None, None),
+            Some(&(left, right)) if self.undo.is_octet(left, right) => {
+                (Duplicate::Probe, Some((left % u64::from(OCTETS)) as u32))
+            }
+            Some(_) => (Duplicate::Data, None),
+        }
+    }
+
+    /// Books what the acknowledgment covers.
+    fn account(&mut self, now: Time, ack: &Ack<'_>) -> Account {
+        let Sender { board, rate, detector, rtt, snd, options, .. } = self;
+        let (una, min_rtt) = (snd.una, rtt.min_rtt());
+        let (mut delivered, mut of_originals) = (0, 0);
+        let mut newest: Option<Time> = None;
+        let mut newest_once: Option<Time> = None;
+        let mut ambiguous = false;
+        let is_of_original = |start: u64, record: &Record| {
+            let age = now.saturating_since(record.sent.sent_at());
+            // A path can become a little faster.
+            let sooner_than_possible = min_rtt.is_some_and(|min| age < min * 3 / 4);
+            // The timestamp is that of the segment which filled the hole (RFC 7323 §4.3).
+            let echoes_older =
+                start == una && ack.sent_before(now).is_some_and(|before| before <= record.sent.sent_at());
+            sooner_than_possible || echoes_older
+        };
+        let mut on_delivered = |start: u64, record: &Record| {
+            delivered += record.end - start;
+            rate.on_delivered(now, record.end - start, &record.sent);
+            // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
+            ambiguous |= record.retransmitted;
+            let of_original = record.retransmitted && is_of_original(start, record);
+            detector.on_delivered(&Delivered { now, record, of_original, min_rtt });
+            if of_original {
+                of_originals += record.end - start;
+                return; // when it was sent, nobody knows any more
+            }
+            let sent = record.sent.sent_at();
+            if !record.retransmitted {
+                newest_once = newest_once.max(Some(sent));
+            }
+            // What arrived within the shortest round trip was an earlier transmission.
+            if !record.retransmitted || min_rtt.is_some_and(|min| now.saturating_since(sent) >= min) {
+                newest = newest.max(Some(sent));
+            }
+        };
+        board.acknowledge(ack.ack, &mut on_delivered);
+        if options.sack {
+            for &(left, right) in ack.sack {
+                if left >= ack.ack && right <= snd.nxt {
+                    board.sack(left, right, &mut on_delivered);
+                }
+            }
+        }
+        if ack.ack > una {
+            self.discriminator.on_acked(una..ack.ack, &self.queue);
+        }
+        self.snd.una = ack.ack;
+        self.queue.release(ack.ack);
+        let rtt = newest_once.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
+        Account { delivered, newest, rtt, of_originals }
+    }
+}
+
+/// Whether the first block of an option is a D-SACK (RFC 2883 §4): it lies below the acknowledgment or within the second
+/// block.
+fn is_dsack(left: u64, right: u64, ack: &Ack<'_>) -> bool {
+    right <= ack.ack || ack.sack.get(1).is_some_and(|&(l, r)| l <= left && right <= r)
+}
