@@ -68,7 +68,7 @@ pub struct ProbingConfig {
     pub rule: ProbingRule,
     /// By how much, in percent, a good round trip may exceed the best one.
     pub tolerance: u32,
-    /// When an unanswered PROBE1 is sent again.
+    /// When an unanswered PROBE1 is repeated.
     pub timer: ProbeTimer,
     /// How long a cycle lasts at most. Then the loss is answered as without probes, and no other cycle
     /// begins before a round trip was measured with data.

@@ -46,7 +46,7 @@ pub struct Segment {
 }
 
 /// The receiving half: takes segments in any order, hands bytes on in order, and says what to
-/// acknowledge and how much to invite (RFC 9293 §3.10.7.4, RFC 2018, RFC 2883, RFC 7323).
+/// acknowledge and what window to advertise (RFC 9293 §3.10.7.4, RFC 2018, RFC 2883, RFC 7323).
 ///
 /// A FIN is *not* acknowledged when it arrives, but when its owner says so with
 /// [`Receiver::confirm_fin`]: the gateway does when the far end has acknowledged it.
@@ -312,7 +312,7 @@ impl Receiver {
         self.edge.saturating_sub(self.ack())
     }
 
-    /// The SACK blocks to report: a duplicate first (RFC 2883), then what grew last.
+    /// The SACK blocks to send: a D-SACK first (RFC 2883), then what grew last.
     pub fn sack_ranges(&self) -> ArrayVec<(u64, u64), 4> {
         let mut ranges = ArrayVec::new();
         if let Some(duplicate) = self.duplicate {

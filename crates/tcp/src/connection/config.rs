@@ -90,7 +90,7 @@ pub struct ConnectionConfig {
     /// How long TIME-WAIT lasts: twice the longest life of a segment. RFC 9293 §3.4.2 says four
     /// minutes; one, as in Linux, is the default.
     pub time_wait: Duration,
-    /// How often a SYN is sent again before the peer is given up. A SYN-ACK: once less.
+    /// How often a SYN is retransmitted before the peer is given up. A SYN-ACK: once less.
     pub syn_retries: u32,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Opening {
     /// It is to leave.
     pub due: bool,
     pub sent_at: Time,
-    /// How often it was sent again.
+    /// How often it was retransmitted.
     pub resent: u32,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`config`] (what it may be told), [`state`] (what it can be in and say),
 //! [`handshake`] (the SYNs), [`arrival`] (every other segment), [`output`] (what leaves),
-//! [`timers`], [`icmp`] (what the network says), [`receive_window`] (how much to invite), [`challenge`] (how often to answer back).
+//! [`timers`], [`icmp`] (what the network says), [`receive_window`] (how much to advertise), [`challenge`] (how often to answer back).
 mod arrival;
 mod challenge;
 mod config;

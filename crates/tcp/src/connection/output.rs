@@ -75,7 +75,7 @@ impl Connection {
         self.put(out, TcpSegment { header, ..TcpSegment::default() }, 0);
     }
 
-    /// The SACK blocks to report, as many as fit beside the timestamps (RFC 2018 §3).
+    /// The SACK blocks to send, as many as fit beside the timestamps (RFC 2018 §3).
     fn sack_blocks(&self) -> SackBlocks {
         if !self.agreed.sack {
             return SackBlocks::new();

@@ -5,7 +5,7 @@ use shorthaul_types::{Deadline, Time};
 /// The timers of a connection that are not those of its halves.
 #[derive(Debug)]
 pub(super) struct Timers {
-    /// When our SYN or SYN-ACK is sent again; none before it was sent.
+    /// When our SYN or SYN-ACK is retransmitted; none before it was sent.
     pub syn_at: Option<Time>,
     time_wait_until: Option<Time>,
     /// When something of the peer arrived last.

@@ -105,7 +105,7 @@ impl Sender {
         if len < pending && len > mss {
             len = whole(len);
         }
-        if self.options.nagle && len == pending && len % mss != 0 && !self.fin {
+        if self.options.nagle && len == pending && !len.is_multiple_of(mss) && !self.fin {
             if len > mss {
                 len = whole(len); // the small one follows when these are acknowledged
             } else if !self.board.is_empty() {

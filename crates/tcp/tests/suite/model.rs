@@ -45,7 +45,7 @@ impl Chance {
     }
 }
 
-/// Rules by chance, and probes before some of its rulings.
+/// Responds by chance, and probes before some of its responses.
 #[derive(Debug)]
 struct ByChance {
     chance: Chance,
@@ -97,7 +97,7 @@ impl Discriminator for ByChance {
     }
 }
 
-/// Rules on the losses of a run.
+/// Says what the losses of a run mean.
 #[derive(Clone, Copy, Debug)]
 enum Judge {
     Real(Discrimination),

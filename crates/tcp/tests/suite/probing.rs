@@ -1,4 +1,4 @@
-//! Probe cycles: what begins one, what leaves while it lasts, what ends it, and what it rules (PRB §2 to §4).
+//! Probe cycles: what begins one, what leaves while it lasts, what ends it, and what it says (PRB §2 to §4).
 use crate::half::{Fate, Half, MSS};
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_tcp::{
@@ -33,8 +33,8 @@ fn named(number: u32) -> ProbeAnswer {
 /// An acknowledgment that names no probe.
 const PLAIN: ProbeAnswer = ProbeAnswer { number: None, duplicate: true };
 
-/// What the discriminator rules when its two probes take so many milliseconds.
-fn ruling(rule: ProbingRule, evidence: LossEvidence, first: u64, second: u64) -> LossResponse {
+/// What the discriminator says when its two probes take so many milliseconds.
+fn response(rule: ProbingRule, evidence: LossEvidence, first: u64, second: u64) -> LossResponse {
     let mut discriminator = discriminator(rule, ProbedPeer::Willing);
     assert_eq!(discriminator.respond(at(1_000), &evidence), LossResponse::Waiting);
     let probe = discriminator.poll_probe(at(1_000)).expect("PROBE1");
@@ -72,12 +72,12 @@ fn the_rules_are_those_of_figures_1_8_and_11() {
         (often, Acknowledgments, 99, 99, Transient),
         (often, Timeout, 150, 99, Mild),
     ] {
-        let got = ruling(rule, evidence(sign), first, second);
+        let got = response(rule, evidence(sign), first, second);
         assert_eq!(got, verdict, "{rule:?}, {sign:?}, {first} ms, {second} ms");
     }
     let starting = LossEvidence { in_slow_start: true, ..evidence(Timeout) };
-    assert_eq!(ruling(adaptive, starting, 90, 90), Gentle, "three quarters in slow start");
-    assert_eq!(ruling(reno, starting, 90, 90), Transient, "which the simple rules do not know");
+    assert_eq!(response(adaptive, starting, 90, 90), Gentle, "three quarters in slow start");
+    assert_eq!(response(reno, starting, 90, 90), Transient, "which the simple rules do not know");
 }
 
 #[test]
@@ -96,10 +96,10 @@ fn a_lost_probe_is_retried_and_a_lost_second_begins_the_cycle_anew() {
     let probe = discriminator.poll_probe(at(1_400)).unwrap();
     assert_eq!(probe.stage, ProbeStage::Second);
     // Twice what the first one took, which is more than usual.
-    let patience = discriminator.poll_timeout().unwrap().at;
-    assert_eq!(patience, at(2_200));
-    assert_eq!(discriminator.on_timeout(patience), LossResponse::Waiting);
-    assert_eq!(discriminator.poll_probe(patience).unwrap().stage, ProbeStage::First);
+    let given_up = discriminator.poll_timeout().unwrap().at;
+    assert_eq!(given_up, at(2_200));
+    assert_eq!(discriminator.on_timeout(given_up), LossResponse::Waiting);
+    assert_eq!(discriminator.poll_probe(given_up).unwrap().stage, ProbeStage::First);
     assert_eq!(
         discriminator.on_probe_answer(at(2_201), named(probe.number)),
         LossResponse::Waiting,
@@ -159,7 +159,7 @@ fn a_selective_discriminator_probes_after_duplicates_only_now_and_then() {
 }
 
 #[test]
-fn a_peer_that_reports_duplicates_is_asked_by_bytes_that_name_themselves() {
+fn a_peer_with_d_sack_is_asked_by_bytes_that_name_themselves() {
     let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
     discriminator.on_rtt_sample(at(100), BEST);
     for sign in [LossSign::Timeout, LossSign::Acknowledgments] {
@@ -205,7 +205,7 @@ fn a_queue_is_seen_however_many_probes_were_sent_into_it() {
 }
 
 #[test]
-fn a_peer_that_reports_nothing_is_asked_after_timeouts_only_by_empty_segments() {
+fn a_peer_without_d_sack_is_asked_after_timeouts_only_by_empty_segments() {
     let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Plain);
     discriminator.on_rtt_sample(at(100), BEST);
     let duplicates = evidence(LossSign::Acknowledgments);
@@ -228,7 +228,7 @@ fn a_peer_that_reports_nothing_is_asked_after_timeouts_only_by_empty_segments() 
 }
 
 #[test]
-fn a_peer_that_never_reports_is_not_asked_after_duplicates_again() {
+fn a_peer_that_never_sends_d_sack_is_not_asked_after_duplicates_again() {
     let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
     discriminator.on_rtt_sample(at(100), BEST);
     let duplicates = evidence(LossSign::Acknowledgments);
@@ -288,7 +288,7 @@ fn delivery_resumes_within_two_round_trips_of_the_links_return() {
             assert!(waited > Duration::from_secs(1), "without probes it takes {waited:?}");
             let (waited, mut half) =
                 resumed_after(half(Discrimination::ONE_SIDED_PROBING, detection, sack), outage);
-            // Without reports, a probe leaves only every three round trips.
+            // Without D-SACK, a probe leaves only every three round trips.
             let most = Duration::from_millis(if sack { 200 } else { 450 });
             assert!(waited <= most, "{waited:?} after {seconds} s, SACK {sack}");
             let probes = half.sent.iter().filter(|sent| sent.probe).count() as u64;

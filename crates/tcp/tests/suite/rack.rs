@@ -21,7 +21,7 @@ fn a_gap_that_closes_in_time_was_no_loss() {
 }
 
 #[test]
-fn three_reported_segments_end_the_patience_where_nothing_was_ever_reordered() {
+fn three_sacked_segments_end_the_wait_where_nothing_was_ever_reordered() {
     let mut t = Trace::with_sack(WIDE);
     t.write(10);
     assert_eq!(t.ack(100, 0, &[1..2]), []);
@@ -30,7 +30,7 @@ fn three_reported_segments_end_the_patience_where_nothing_was_ever_reordered() {
 }
 
 #[test]
-fn once_reordering_was_seen_three_reported_segments_are_not_enough() {
+fn once_reordering_was_seen_three_sacked_segments_are_not_enough() {
     let mut t = Trace::with_sack(WIDE);
     t.write(5);
     t.ack(100, 0, &[1..2]);
@@ -52,7 +52,7 @@ fn with_one_needless_retransmission() -> Trace {
 }
 
 #[test]
-fn a_needless_retransmission_doubles_the_patience() {
+fn a_needless_retransmission_doubles_reo_wnd() {
     let mut t = with_one_needless_retransmission();
     assert_eq!(t.write(10), [10..20]);
     assert_eq!(t.ack(300, 10, &[11..12]), []);
@@ -71,7 +71,7 @@ fn several_duplicates_in_a_round_trip_count_once() {
 }
 
 #[test]
-fn the_patience_is_a_round_trip_at_most() {
+fn reo_wnd_is_a_round_trip_at_most() {
     let mut t = with_one_needless_retransmission();
     for round in 1..8 {
         let first = 10 * round;

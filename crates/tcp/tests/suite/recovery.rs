@@ -1,4 +1,4 @@
-//! What each loss recovery does with the same losses: one behaviour a test. The round trip is 100 ms,
+//! What each loss detector does with the same losses: one behaviour a test. The round trip is 100 ms,
 //! the window twelve segments and fixed but where congestion control shrinks it.
 use crate::half::{DELAY, DataPath, Fate, Half, MSS, losing};
 use shorthaul_congestion::{Algorithm, Control, ControlParams, RtoFloor, RttConfig};
@@ -97,7 +97,7 @@ fn a_partial_acknowledgment_lets_one_new_segment_leave() {
 }
 
 #[test]
-fn reports_repair_all_holes_in_one_round_trip() {
+fn sack_repairs_all_holes_in_one_round_trip() {
     for detection in [LossDetection::SACK, LossDetection::RACK_TLP] {
         let mut half = half(detection, &[(2, 1), (5, 1), (8, 1)]);
         half.run_to_the_end(Duration::from_secs(5));
@@ -109,26 +109,26 @@ fn reports_repair_all_holes_in_one_round_trip() {
 }
 
 #[test]
-fn two_reports_are_not_yet_a_loss() {
+fn two_sacked_segments_are_not_yet_a_loss() {
     let mut half = half(LossDetection::SACK, &[(2, 1)]);
     half.write(0);
     half.acks = Box::new(|n| if n < 4 { Fate::Pass } else { Fate::Drop });
     half.run_until(101);
-    assert_eq!(half.resent(), [] as [u64; 0], "0 and 1 acknowledged, 3 and 4 reported");
+    assert_eq!(half.resent(), [] as [u64; 0], "0 and 1 acknowledged, 3 and 4 SACKed");
 }
 
 #[test]
-fn a_retransmission_that_is_lost_is_found_by_time_but_not_by_reports() {
+fn a_retransmission_that_is_lost_is_found_by_time_but_not_by_sack() {
     let mut by_time = half(LossDetection::RACK_TLP, &[(2, 2)]);
     by_time.run_to_the_end(Duration::from_secs(5));
     assert_eq!(by_time.sender.stats().timeouts, 0, "{:?}", by_time.resent());
-    let mut by_reports = half(LossDetection::SACK, &[(2, 2)]);
-    by_reports.run_to_the_end(Duration::from_secs(5));
-    assert_eq!(by_reports.sender.stats().timeouts, 1, "{:?}", by_reports.resent());
+    let mut by_sack = half(LossDetection::SACK, &[(2, 2)]);
+    by_sack.run_to_the_end(Duration::from_secs(5));
+    assert_eq!(by_sack.sender.stats().timeouts, 1, "{:?}", by_sack.resent());
 }
 
 #[test]
-fn without_reports_the_schemes_that_need_them_are_newreno() {
+fn without_sack_the_detectors_that_need_them_are_newreno() {
     for detection in [LossDetection::SACK, LossDetection::RACK_TLP] {
         let config = SenderConfig { sack: false, ..config(detection) };
         let mut half = Half::new(config, 1 << 20);
@@ -185,7 +185,7 @@ fn a_timeout_that_was_none_is_not_undone() {
 }
 
 #[test]
-fn a_reduction_that_reordering_caused_is_undone_when_the_duplicate_is_reported() {
+fn a_reduction_that_reordering_caused_is_undone_by_d_sack() {
     // Segment 2 comes 60 ms late: long enough to be sent again.
     let mut half = half(LossDetection::SACK, &[]);
     half.data = Box::new(|n, _| if n == 2 { Fate::Late(Duration::from_millis(60)) } else { Fate::Pass });
@@ -225,12 +225,12 @@ fn a_reduction_is_undone_when_the_original_arrives() {
     assert_eq!(half.sender.stats().undone, 1, "the repair is answered at 200 ms");
     assert!(half.sender.control().ssthresh() > reduced);
     half.run_to_the_end(Duration::from_secs(5));
-    assert_eq!(half.sender.stats().undone, 1, "its report changes nothing any more");
+    assert_eq!(half.sender.stats().undone, 1, "its D-SACK changes nothing any more");
 }
 
 #[test]
-fn a_report_of_the_same_duplicate_does_not_excuse_another_loss() {
-    // Segment 2 is late, segment 4 is lost. The former is seen twice, by its acknowledgment and by a report.
+fn a_d_sack_of_the_same_duplicate_does_not_excuse_another_loss() {
+    // Segment 2 is late, segment 4 is lost. The former is seen twice, by its acknowledgment and by D-SACK.
     let mut half = half(LossDetection::SACK, &[(4, 1)]);
     let mut lost = half.data;
     half.data = Box::new(move |n, sent| match n {

@@ -75,7 +75,7 @@ fn probed() -> Trace {
 }
 
 #[test]
-fn a_duplicate_report_says_that_nothing_was_lost() {
+fn a_d_sack_says_that_nothing_was_lost() {
     let mut t = probed();
     t.ack(300, 10, &[9..10]);
     assert_eq!(t.sender.control().ssthresh(), u64::MAX);
@@ -93,7 +93,7 @@ fn an_acknowledgment_up_to_the_probe_alone_says_nothing_yet() {
 }
 
 #[test]
-fn a_duplicate_acknowledgment_without_a_report_is_the_probes_too() {
+fn a_duplicate_acknowledgment_without_a_d_sack_is_the_probes_too() {
     let mut t = probed();
     t.ack(290, 10, &[]);
     t.ack(300, 10, &[]);
@@ -103,7 +103,7 @@ fn a_duplicate_acknowledgment_without_a_report_is_the_probes_too() {
 }
 
 #[test]
-fn an_acknowledgment_beyond_the_probe_without_a_report_says_that_it_repaired_a_loss() {
+fn an_acknowledgment_beyond_the_probe_without_a_d_sack_says_that_it_repaired_a_loss() {
     let mut t = probed();
     t.ack(300, 10, &[]);
     t.write(1);
