@@ -89,7 +89,8 @@ impl Served<'_> {
         let received = flow.received_to_govern();
         let class = aggregate.config.class_of(flow.ports(), flow.dscp_to_govern());
         let Some(sender) = flow.governed_mut() else { return false };
-        let feedback = sender.grant_mut().map(|grant| core::mem::take(&mut grant.feedback)).unwrap_or_default();
+        let feedback =
+            sender.grant_mut().map(|grant| core::mem::take(&mut grant.feedback)).unwrap_or_default();
         if feedback.acknowledgments > 0 {
             member.unanswered = None;
             member.silence = None;
