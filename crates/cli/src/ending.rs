@@ -1,6 +1,7 @@
 //! How a command ends: what it says when it could not do what was asked, and its exit status.
 use shorthaul_dataplane::{ConfigError, DaemonError};
 use shorthaul_lab::LabError;
+use shorthaul_papers::PaperError;
 use shorthaul_planner::PlanError;
 use shorthaul_relay::discovery::KeyError;
 use shorthaul_relay::{LinkError, NodeError, SecretError, SettingsError};
@@ -57,6 +58,9 @@ fn is_asked(error: &anyhow::Error) -> bool {
 
 fn is_of_who_asked(error: &(dyn Error + 'static)) -> bool {
     if let Some(error) = error.downcast_ref::<TrialError>() {
+        return error.is_asked();
+    }
+    if let Some(error) = error.downcast_ref::<PaperError>() {
         return error.is_asked();
     }
     if let Some(error) = error.downcast_ref::<LabError>() {

@@ -8,7 +8,6 @@ use shorthaul_trials::Trials;
 use std::process::ExitCode;
 use tracing_subscriber::filter::LevelFilter;
 
-mod cascade;
 mod connect;
 mod console;
 mod discover;
@@ -42,7 +41,6 @@ struct Cli {
 // One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand, and a place in `groups`.
 #[derive(Subcommand)]
 enum Command {
-    Cascade(cascade::Args),
     Connect(connect::Args),
     Discover(discover::Args),
     Flows(flows::Args),
@@ -66,7 +64,6 @@ enum Command {
 impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
-            Command::Cascade(args) => cascade::run(&args),
             Command::Connect(args) => connect::run(&args),
             Command::Discover(args) => discover::run(&args),
             Command::Flows(args) => flows::run(&args),

@@ -1,10 +1,11 @@
 use super::cell::Cell;
+use crate::error::Result;
 use serde::Serialize;
 use shorthaul_observe::Ledger;
 use shorthaul_observe::Summary;
 use shorthaul_planner::chain::Ends;
 use shorthaul_planner::{kalim, model};
-use shorthaul_report::{Csv, Field, Manifest};
+use shorthaul_report::{Console, Csv, Field, Manifest, ReportError};
 use shorthaul_sim::slowest_transfer;
 use std::collections::BTreeMap;
 
@@ -57,14 +58,20 @@ impl Measured {
 
 impl Matrix {
     /// Simulates and forecasts `cells`.
-    pub fn run(cells: Vec<Cell>, ends: Ends, repeats: u64, ledger: &Ledger) -> anyhow::Result<Matrix> {
+    pub fn run(
+        cells: Vec<Cell>,
+        ends: Ends,
+        repeats: u64,
+        ledger: &Ledger,
+        console: &dyn Console,
+    ) -> Result<Matrix> {
         let jobs = cells.iter().flat_map(|cell| {
             let scenario = cell.chain(ends).scenario();
             (SEED..SEED + repeats).map(move |seed| (scenario.clone(), seed))
         });
-        ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer, &crate::console::Screen::new())?;
+        ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer, console)?;
         let model = model::by_name(ends.model)?;
-        let measured = |cell: Cell| -> anyhow::Result<(Cell, Measured)> {
+        let measured = |cell: Cell| -> Result<(Cell, Measured)> {
             let (size, steady) = cell.size();
             let chain = cell.chain(ends);
             let bits = size.0 as f64 * 8.0;
@@ -84,7 +91,7 @@ impl Matrix {
                 },
             ))
         };
-        Ok(Matrix { results: cells.into_iter().map(measured).collect::<anyhow::Result<_>>()? })
+        Ok(Matrix { results: cells.into_iter().map(measured).collect::<Result<_>>()? })
     }
 
     /// What came of a cell, if it was run.
@@ -118,7 +125,7 @@ impl Matrix {
     }
 
     /// A row for each cell.
-    pub fn csv(&self, manifest: &Manifest) -> anyhow::Result<Csv> {
+    pub fn csv(&self, manifest: &Manifest) -> Result<Csv, ReportError> {
         let columns = [
             "rtt [ms]",
             "rate [kbit/s]",

@@ -1,18 +1,13 @@
 //! What the mobile link itself allows: the straight line of Figure 3, with the delays that were drawn.
-use anyhow::Context as _;
+use crate::error::{Result, While};
 use shorthaul_link::{Direction, Link, QueueLimit, Verdict};
 use shorthaul_scenario::Scenario;
 use shorthaul_types::{Bytes, Seed, Time};
 
 /// When how many bytes have come over a link, if it never waits for a packet: seconds and bytes of
 /// payload. The packets meet the delays that the same link draws in a run with `seed`.
-pub(super) fn curve(
-    scenario: &Scenario,
-    link: &str,
-    seed: u64,
-    packets: Packets,
-) -> anyhow::Result<Vec<(f64, f64)>> {
-    let description = scenario.links.iter().find(|known| known.name == link).context("the link is gone")?;
+pub(super) fn curve(scenario: &Scenario, link: &str, seed: u64, packets: Packets) -> Result<Vec<(f64, f64)>> {
+    let description = scenario.links.iter().find(|known| known.name == link).doing("the link is gone")?;
     let mut config = description.config(Direction::Up, Seed(seed));
     config.queue = QueueLimit::Unlimited;
     let mut link = Link::new(config, description.seed(Seed(seed)).derive("up"));

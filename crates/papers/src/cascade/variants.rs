@@ -1,10 +1,12 @@
 use super::cell::{Cell, with_queue};
 use super::matrix::SEED;
+use crate::error::Result;
 use serde::Serialize;
 use shorthaul_observe::Ledger;
 use shorthaul_observe::Summary;
 use shorthaul_planner::chain::{Chain, Ends};
 use shorthaul_planner::{Forwarding, Leg, Path, Relay, SetUp, Transfer, model};
+use shorthaul_report::Console;
 use shorthaul_sim::slowest_transfer;
 use shorthaul_types::{BitRate, Bytes};
 use std::time::Duration;
@@ -70,15 +72,15 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
 }
 
 /// Simulates and forecasts them.
-pub(super) fn run(ends: Ends, repeats: u64, ledger: &Ledger) -> anyhow::Result<Vec<Variant>> {
+pub(super) fn run(ends: Ends, repeats: u64, ledger: &Ledger, console: &dyn Console) -> Result<Vec<Variant>> {
     let chains = chains(ends);
     let jobs = chains.iter().flat_map(|(_, chain, _)| {
         let scenario = chain.scenario();
         (SEED..SEED + repeats).map(move |seed| (scenario.clone(), seed))
     });
-    ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer, &crate::console::Screen::new())?;
+    ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer, console)?;
     let model = model::by_name(ends.model)?;
-    let variant = |(name, chain, paper): (&'static str, Chain, Option<f64>)| -> anyhow::Result<Variant> {
+    let variant = |(name, chain, paper): (&'static str, Chain, Option<f64>)| -> Result<Variant> {
         let bits = chain.transfer.size.0 as f64 * 8.0;
         let times = ledger.all(&chain.scenario(), SEED, repeats)?;
         let rates = Summary::of(times.into_iter().map(|time| bits / time));

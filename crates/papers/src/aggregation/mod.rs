@@ -8,21 +8,21 @@ mod findings;
 mod measures;
 mod modern;
 
-use anyhow::Context as _;
-use indicatif::ProgressBar;
+use crate::error::{Result, While, make_directory, write};
+use crate::experiment::{all_sound, records, study};
+use crate::{Paper, PaperError};
+use serde::Serialize;
 use serde_json::json;
 use shorthaul_live::{Bounds, Live};
-use shorthaul_observe::EngineName;
-use shorthaul_observe::{RunRecord, Store, run_all, runs_of};
-use shorthaul_report::{Column, Manifest, Page, Stated, Table, Terminal};
-use shorthaul_scenario::Study;
+use shorthaul_observe::{EngineName, Finding, RunRecord, Store};
+use shorthaul_report::{Console, Manifest, Page, Stated};
 use shorthaul_sim::Simulator;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// How often, and where the results go.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub struct Aggregation {
     /// The directory for results and figures
     #[arg(long, default_value = "reproduce-aggregation")]
     out: PathBuf,
@@ -71,130 +71,148 @@ struct Kept {
 /// The runs of the scenarios, by name.
 type Runs = BTreeMap<&'static str, Vec<RunRecord>>;
 
-/// Runs the scenarios, prints the findings, draws the figures.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let wanted =
-        |name: &str| args.only.is_empty() || args.only.iter().any(|part| name.contains(part.as_str()));
-    let store = args.live.then(|| Store::open(&args.out.join("live"))).transpose()?;
-    let live = Kept { live: Live { bounds: args.bounds.clone(), jobs: args.jobs }, store };
-    let mut runs = BTreeMap::from([("sim", Runs::new()), ("live", Runs::new())]);
-    for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| wanted(name)) {
-        let cannot = || format!("{name} cannot be run");
-        runs.entry("sim").or_default().insert(name, simulate(name, text, args.repeats).with_context(cannot)?);
-        if args.live && LIVE.contains(&name) {
-            let records = run_live(name, text, args.repeats, &live).with_context(cannot)?;
-            runs.entry("live").or_default().insert(name, records);
-        }
-    }
-    let mut modern = Vec::new();
-    let engines = if args.live { &[EngineName::Sim, EngineName::Live][..] } else { &[EngineName::Sim] };
-    for &engine in engines {
-        for link in
-            modern::links(args.traces.as_deref(), &args.out)?.into_iter().filter(|link| wanted(link.name()))
-        {
-            if engine == EngineName::Live && link.is_tuning() {
-                continue; // what the simulator is for
+/// A finding, and the engine that it is of.
+#[derive(Serialize)]
+struct Found {
+    engine: &'static str,
+    #[serde(flatten)]
+    finding: Finding,
+}
+
+impl Paper for Aggregation {
+    fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError> {
+        let store = self.live.then(|| Store::open(&self.out.join("live"))).transpose()?;
+        let live = Kept { live: Live { bounds: self.bounds.clone(), jobs: self.jobs }, store };
+        let mut runs = BTreeMap::from([("sim", Runs::new()), ("live", Runs::new())]);
+        for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| self.wants(name)) {
+            let cannot = || format!("{name} cannot be run");
+            let simulated = simulate(name, text, self.repeats, console).doing(cannot())?;
+            runs.entry("sim").or_default().insert(name, simulated);
+            if self.live && LIVE.contains(&name) {
+                let records = run_live(name, text, self.repeats, &live, console).doing(cannot())?;
+                runs.entry("live").or_default().insert(name, records);
             }
-            let name = link.name().to_owned();
-            let run = link.run(engine, args.repeats, &live);
-            modern.push(run.with_context(|| format!("{name} cannot be run"))?);
         }
+        let modern = self.run_modern(&live, console)?;
+        make_directory(&self.out)?;
+        self.report(&runs, &modern, console)
     }
-    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
-    report(args, &runs, &modern)
 }
 
-/// Says what came of it, and writes it down.
-fn report(args: &Args, runs: &BTreeMap<&str, Runs>, modern: &[modern::Run]) -> anyhow::Result<()> {
-    let manifest =
-        Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1)).seed(1);
-    let mut page = Page::new("TCP flow aggregation for mobile hosts", &manifest);
-    let mut rows = Vec::new();
-    for (engine, caption) in [
-        ("sim", "What the paper states, beside ours (in the simulator)"),
-        ("live", "What the paper states, beside ours (live, between kernels)"),
-    ] {
-        let findings = findings::all(&runs[engine]);
-        if findings.is_empty() {
-            continue;
-        }
-        println!("\n{caption}:");
-        print!("{}", findings_table(&findings).render(Terminal::stdout()));
-        page.stated(caption, &findings);
-        rows.extend(findings.iter().map(|f| {
-            json!({ "engine": engine, "what": f.what, "paper": f.paper, "ours": f.ours, "remark": f.remark })
-        }));
+impl Aggregation {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
     }
-    let doubts = doubts(&runs["live"]);
-    doubts.iter().for_each(|doubt| println!("{doubt}"));
-    page.remarks(&doubts);
-    if !modern.is_empty() {
-        let (table, doubts) = (modern::table(modern), modern::doubts(modern));
-        println!("\nLinks of today:");
-        print!("{}", table.render(Terminal::stdout()));
-        doubts.iter().for_each(|doubt| println!("{doubt}"));
-        page.table("Links of today: a bulk transfer, and six parallel downloads of 30 kB beside it", &table);
+
+    fn run_modern(&self, live: &Kept, console: &dyn Console) -> Result<Vec<modern::Run>> {
+        let mut modern = Vec::new();
+        let engines = if self.live { &[EngineName::Sim, EngineName::Live][..] } else { &[EngineName::Sim] };
+        for &engine in engines {
+            for link in modern::links(self.traces.as_deref(), &self.out)? {
+                // Tuning is what the simulator is for.
+                if !self.wants(link.name()) || (engine == EngineName::Live && link.is_tuning()) {
+                    continue;
+                }
+                let name = link.name().to_owned();
+                let run = link.run(engine, self.repeats, live, console);
+                modern.push(run.doing(format!("{name} cannot be run"))?);
+            }
+        }
+        Ok(modern)
+    }
+
+    /// Says what came of it, and writes it down.
+    fn report(
+        &self,
+        runs: &BTreeMap<&str, Runs>,
+        modern: &[modern::Run],
+        console: &dyn Console,
+    ) -> Result<()> {
+        let manifest = Manifest::of_this_command().seed(1);
+        let mut page = Page::new("TCP flow aggregation for mobile hosts", &manifest);
+        let mut found = Vec::new();
+        for (engine, caption) in [
+            ("sim", "What the paper states, beside ours (in the simulator)"),
+            ("live", "What the paper states, beside ours (live, between kernels)"),
+        ] {
+            let findings = findings::all(&runs[engine]);
+            if findings.is_empty() {
+                continue;
+            }
+            console.say(&format!("\n{caption}:"));
+            console.table(&Finding::table(&findings));
+            page.stated(caption, &findings.iter().map(Stated::from).collect::<Vec<_>>());
+            found.extend(findings.into_iter().map(|finding| Found { engine, finding }));
+        }
+        let doubts = doubts(&runs["live"]);
+        doubts.iter().for_each(|doubt| console.say(doubt));
         page.remarks(&doubts);
+        if !modern.is_empty() {
+            let (table, doubts) = (modern::table(modern), modern::doubts(modern));
+            console.say("\nLinks of today:");
+            console.table(&table);
+            doubts.iter().for_each(|doubt| console.say(doubt));
+            page.table(
+                "Links of today: a bulk transfer, and six parallel downloads of 30 kB beside it",
+                &table,
+            );
+            page.remarks(&doubts);
+        }
+        self.draw(runs, modern, &manifest, &mut page)?;
+        for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| runs["sim"].contains_key(name)) {
+            page.heading(name).source(text);
+        }
+        for run in modern.iter().filter(|run| run.engine == "sim") {
+            page.heading(&run.name).source(&run.text);
+        }
+        let results = json!({ "manifest": manifest, "findings": found, "runs": runs, "modern": modern });
+        write(&self.out.join("results.json"), &serde_json::to_string(&results)?)?;
+        page.save(&self.out.join("report.html"))?;
+        console.say(&format!("Results and figures are in {}.", self.out.display()));
+        Ok(())
     }
-    for (name, figure) in figures::all(&runs["sim"]) {
-        page.figure(&figure);
-        figure.save(&args.out.join(name), &manifest)?;
+
+    fn draw(
+        &self,
+        runs: &BTreeMap<&str, Runs>,
+        modern: &[modern::Run],
+        manifest: &Manifest,
+        page: &mut Page,
+    ) -> Result<()> {
+        for (name, figure) in figures::all(&runs["sim"]) {
+            page.figure(&figure);
+            figure.save(&self.out.join(name), manifest)?;
+        }
+        for (name, figure) in figures::all(&runs["live"]) {
+            let figure = figure.caption("Live, between kernels.");
+            page.figure(&figure);
+            figure.save(&self.out.join(format!("{name}-live")), manifest)?;
+        }
+        for (name, figure) in modern::figures(modern) {
+            page.figure(&figure);
+            figure.save(&self.out.join(name), manifest)?;
+        }
+        Ok(())
     }
-    for (name, figure) in figures::all(&runs["live"]) {
-        let figure = figure.caption("Live, between kernels.");
-        page.figure(&figure);
-        figure.save(&args.out.join(format!("{name}-live")), &manifest)?;
-    }
-    for (name, figure) in modern::figures(modern) {
-        page.figure(&figure);
-        figure.save(&args.out.join(name), &manifest)?;
-    }
-    for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| runs["sim"].contains_key(name)) {
-        page.heading(name).source(text);
-    }
-    for run in modern.iter().filter(|run| run.engine == "sim") {
-        page.heading(&run.name).source(&run.text);
-    }
-    let results = json!({ "manifest": manifest, "findings": rows, "runs": runs, "modern": modern });
-    let write = |file: &str, text: String| {
-        let path = args.out.join(file);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write("results.json", serde_json::to_string(&results)?)?;
-    write("report.html", page.to_html())?;
-    println!("Results and figures are in {}.", args.out.display());
-    Ok(())
 }
 
-fn simulate(name: &str, text: &str, repeats: Option<u32>) -> anyhow::Result<Vec<RunRecord>> {
-    let mut study = Study::from_toml(&format!("{name}.toml"), text)?;
-    if let Some(repeats) = repeats {
-        let seed = study.seeds().next().unwrap_or(1);
-        study = study.with_seeds(seed, repeats);
-    }
-    println!("{name}: {}", study.about());
-    let runs = runs_of(&study);
-    let progress = ProgressBar::new(runs.len() as u64); // on a terminal only: it draws to standard error
-    let records = run_all(&Simulator::default(), &study, &runs, None, |_, _| progress.inc(1))?;
-    progress.finish_and_clear();
-    if let Some(record) = records.iter().find(|record| record.failure.is_some()) {
-        let failure = record.failure.as_deref().unwrap_or_default();
-        anyhow::bail!("point {}, seed {}: {failure}", record.point, record.seed);
-    }
-    Ok(records)
+fn simulate(name: &str, text: &str, repeats: Option<u32>, console: &dyn Console) -> Result<Vec<RunRecord>> {
+    let study = study(name, text, repeats)?;
+    console.say(&format!("{name}: {}", study.about()));
+    all_sound(records(&Simulator::default(), &study, None, console)?)
 }
 
 /// Between kernels, which decide themselves when to acknowledge; one seed unless told otherwise.
-fn run_live(name: &str, text: &str, repeats: Option<u32>, live: &Kept) -> anyhow::Result<Vec<RunRecord>> {
-    let study = Study::from_toml(&format!("{name}.toml"), &of_kernels(text))?;
-    let seed = study.seeds().next().unwrap_or(1);
-    let study = study.with_seeds(seed, repeats.unwrap_or(1));
-    println!("{name}, live: {}", study.about());
-    let runs = runs_of(&study);
-    let progress = ProgressBar::new(runs.len() as u64);
-    let records = run_all(&live.live, &study, &runs, live.store.as_ref(), |_, _| progress.inc(1))?;
-    progress.finish_and_clear();
-    Ok(records)
+fn run_live(
+    name: &str,
+    text: &str,
+    repeats: Option<u32>,
+    live: &Kept,
+    console: &dyn Console,
+) -> Result<Vec<RunRecord>> {
+    let study = study(name, &of_kernels(text), Some(repeats.unwrap_or(1)))?;
+    console.say(&format!("{name}, live: {}", study.about()));
+    records(&live.live, &study, live.store.as_ref(), console)
 }
 
 /// The scenario with hosts that kernels can be.
@@ -214,27 +232,16 @@ fn doubts(runs: &Runs) -> Vec<String> {
     runs.iter().flat_map(of).collect()
 }
 
-fn findings_table(findings: &[Stated]) -> Table {
-    let mut table = Table::new([
-        Column::left("what"),
-        Column::right("paper"),
-        Column::right("ours"),
-        Column::left("remark"),
-    ]);
-    for Stated { what, paper, ours, remark } in findings {
-        table.row([what, paper, ours, remark].map(String::as_str));
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::measures::*;
     use super::*;
+    use shorthaul_report::Silence;
+    use shorthaul_scenario::Study;
 
     fn runs(name: &'static str, repeats: u32) -> Vec<RunRecord> {
         let (_, text) = SCENARIOS.into_iter().find(|(known, _)| *known == name).unwrap();
-        simulate(name, text, Some(repeats)).unwrap()
+        simulate(name, text, Some(repeats), &Silence).unwrap()
     }
 
     #[test]

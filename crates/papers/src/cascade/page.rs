@@ -1,6 +1,6 @@
 //! All of it on one HTML page.
 use super::cell::Cell;
-use super::findings::Finding;
+use super::findings::Beside;
 use super::live::Live;
 use super::matrix::Matrix;
 use shorthaul_report::plot::Figure;
@@ -12,7 +12,7 @@ const LOSS_IN_TABLE: u64 = 100;
 pub(super) fn page(
     manifest: &Manifest,
     matrix: &Matrix,
-    findings: &[Finding],
+    findings: &[Beside],
     figures: &[(&'static str, Figure)],
     live: &Live,
 ) -> Page {
@@ -22,8 +22,9 @@ pub(super) fn page(
          Wide-Area Networks. Simulated: mean of the samples with its 95 % confidence interval. Model: the planner's.",
     );
     page.text(&matrix.summary());
-    let (stated, others): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| !finding.paper.is_empty());
-    page.heading("What the paper states").stated("", &stated.into_iter().map(beside).collect::<Vec<_>>());
+    let (stated, others): (Vec<_>, Vec<_>) =
+        findings.iter().partition(|beside| !beside.finding.stated.is_empty());
+    page.heading("What the paper states").stated("", &stated.into_iter().map(stated_of).collect::<Vec<_>>());
     page.heading("Figures");
     for (_, figure) in figures {
         page.figure(figure);
@@ -37,8 +38,8 @@ pub(super) fn page(
     if !others.is_empty() {
         let mut table =
             Table::new([Column::left("what"), Column::right("simulated"), Column::right("model")]);
-        for finding in others {
-            table.row([finding.what.as_str(), &finding.simulated, &finding.model]);
+        for Beside { finding, model } in others {
+            table.row([finding.what.as_str(), &finding.ours, model]);
         }
         page.heading("Variants").table("", &table);
     }
@@ -58,13 +59,8 @@ pub(super) fn page(
     page
 }
 
-fn beside(finding: &Finding) -> Stated {
-    Stated {
-        what: finding.what.clone(),
-        paper: finding.paper.clone(),
-        ours: format!("{}; model {}", finding.simulated, finding.model),
-        remark: finding.remark.to_owned(),
-    }
+fn stated_of(Beside { finding, model }: &Beside) -> Stated {
+    Stated { ours: format!("{}; model {model}", finding.ours), ..Stated::from(finding) }
 }
 
 /// Gains live, simulated and by the model.

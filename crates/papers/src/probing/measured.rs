@@ -1,8 +1,7 @@
 //! The simulated tables.
 use super::paper::{Cell, PROTOCOLS, Stated};
-use anyhow::{Context as _, bail};
-use shorthaul_observe::RunRecord;
-use shorthaul_observe::Summary;
+use crate::error::{Result, While};
+use shorthaul_observe::{RunRecord, Summary};
 use shorthaul_report::{Csv, Field, Manifest, ReportError};
 use shorthaul_scenario::Metric;
 use std::collections::BTreeMap;
@@ -30,7 +29,7 @@ impl Tables {
     ///
     /// # Errors
     /// If a cell has no successful run.
-    pub fn of(records: &[RunRecord], paper: &BTreeMap<Cell, Stated>) -> anyhow::Result<Tables> {
+    pub fn of(records: &[RunRecord], paper: &BTreeMap<Cell, Stated>) -> Result<Tables> {
         let mut runs: BTreeMap<Cell, Vec<&RunRecord>> = BTreeMap::new();
         let mut failures = Vec::new();
         for record in records {
@@ -42,10 +41,10 @@ impl Tables {
         }
         let mut cells = BTreeMap::new();
         for (cell, stated) in paper {
-            let Some(runs) = runs.get(cell) else { bail!("no run of {} succeeded", cell.name()) };
+            let runs = runs.get(cell).doing(format!("no run of {} succeeded", cell.name()))?;
             let summary = |metric| {
                 let values = runs.iter().filter_map(|record| record.outcome.as_ref()?.metrics.get(&metric));
-                Summary::of(values.copied()).with_context(|| format!("{}: no {metric}", cell.name()))
+                Summary::of(values.copied()).doing(format!("{}: no {metric}", cell.name()))
             };
             let measured = Measured {
                 time: summary(Metric::Completion)?,
@@ -130,15 +129,18 @@ impl Tables {
 }
 
 /// Which cell a run belongs to.
-fn cell_of(record: &RunRecord) -> anyhow::Result<Cell> {
+fn cell_of(record: &RunRecord) -> Result<Cell> {
     let value = |key: &str| {
         let found = record.values.iter().find(|(path, _)| path.ends_with(key)).map(|(_, value)| value);
-        found.with_context(|| format!("a run without `{key}`"))
+        found.doing(format!("a run without `{key}`"))
     };
     let case = record.case.as_deref().unwrap_or_default();
-    let protocol = PROTOCOLS.iter().position(|known| *known == case).context("a run of no protocol")?;
-    let on = value(".on")?.trim_matches('"').trim_end_matches(" s").parse()?;
-    let rate: f64 = value(".rate")?.parse()?;
+    let protocol = PROTOCOLS.iter().position(|known| *known == case).doing("a run of no protocol")?;
+    let number = |key: &str| {
+        let text = value(key)?.trim_matches('"').trim_end_matches(" s");
+        text.parse::<f64>().ok().doing(format!("a run whose `{key}` is `{text}`"))
+    };
+    let (on, rate) = (number(".on")? as u32, number(".rate")?);
     Ok(Cell { on, protocol, rate: (rate * 100.0).round() as u32 })
 }
 

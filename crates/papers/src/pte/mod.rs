@@ -10,23 +10,21 @@ mod findings;
 mod manners;
 mod matrix;
 
-use anyhow::{Context as _, ensure};
-use findings::Finding;
-use indicatif::ProgressBar;
+use crate::Paper;
+use crate::error::{PaperError, Result, While};
+use crate::experiment;
 use shorthaul_lab::Privilege;
 use shorthaul_live::{Bounds, Live};
-use shorthaul_observe::EngineName;
-use shorthaul_observe::results;
-use shorthaul_observe::{RunRecord, run_all, runs_of};
+use shorthaul_observe::{EngineName, Finding, RunRecord, results};
 use shorthaul_report::plot::Figure;
-use shorthaul_report::{Manifest, Page, Stated, Terminal};
+use shorthaul_report::{Console, Manifest, Page, Stated};
 use shorthaul_scenario::Study;
 use shorthaul_sim::Simulator;
 use std::path::PathBuf;
 
 /// What is run, and where the results go.
 #[derive(clap::Args)]
-pub(super) struct Args {
+pub struct Pte {
     /// The directory for results and figures
     #[arg(long, default_value = "reproduce-pte")]
     out: PathBuf,
@@ -47,7 +45,7 @@ pub(super) struct Args {
 }
 
 /// Draws the figures of a study from its runs, each with its name.
-type Draw = fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<(String, Figure)>>;
+type Draw = fn(&Study, &[RunRecord]) -> Result<Vec<(String, Figure)>>;
 
 /// A scenario file and what is drawn from its runs.
 struct Experiment {
@@ -55,7 +53,7 @@ struct Experiment {
     text: &'static str,
     engine: EngineName,
     figures: Draw,
-    findings: fn(&Study, &[RunRecord]) -> anyhow::Result<Vec<Finding>>,
+    findings: fn(&Study, &[RunRecord]) -> Result<Vec<Finding>>,
 }
 
 macro_rules! scenario {
@@ -183,7 +181,7 @@ struct Done {
     name: &'static str,
     study: Study,
     figures: Vec<Figure>,
-    stated: Vec<Stated>,
+    findings: Vec<Finding>,
     records: Vec<RunRecord>,
 }
 
@@ -192,103 +190,102 @@ fn names() -> String {
     EXPERIMENTS.iter().map(|experiment| experiment.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs the experiments, prints what was found, draws the figures, and writes it all on one page.
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let is_wanted = |experiment: &&Experiment| match args.only.as_slice() {
-        [] => experiment.engine == EngineName::Sim || args.live,
-        only => only.iter().any(|name| name == experiment.name),
-    };
-    let wanted: Vec<&Experiment> = EXPERIMENTS.iter().filter(is_wanted).collect();
-    ensure!(!wanted.is_empty(), "there is no such study; there are {}", names());
-    if wanted.iter().any(|experiment| experiment.engine == EngineName::Live) {
-        // First of all, while the process has a single thread: the kernel asks for that.
-        Privilege::obtain()?;
+impl Paper for Pte {
+    fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError> {
+        let is_wanted = |experiment: &&Experiment| match self.only.as_slice() {
+            [] => experiment.engine == EngineName::Sim || self.live,
+            only => only.iter().any(|name| name == experiment.name),
+        };
+        let wanted: Vec<&Experiment> = EXPERIMENTS.iter().filter(is_wanted).collect();
+        if wanted.is_empty() {
+            return Err(PaperError::asked(format!("there is no such study; there are {}", names())));
+        }
+        if wanted.iter().any(|experiment| experiment.engine == EngineName::Live) {
+            // First of all, while the process has a single thread: the kernel asks for that.
+            Privilege::obtain()?;
+        }
+        let mut all: Vec<Done> = Vec::new();
+        for experiment in wanted {
+            let done = self.run(experiment, console);
+            all.push(done.doing(format!("{} cannot be reproduced", experiment.name))?);
+        }
+        let findings: Vec<Finding> = all.iter().flat_map(|done| done.findings.iter().cloned()).collect();
+        self.write_page(&all, &findings, console)?;
+        console.table(&Finding::table(&findings));
+        console.say(&format!("\nData, figures and index.html are in {}.", self.out.display()));
+        Ok(())
     }
-    let manifest =
-        Manifest::new("shorthaul", env!("CARGO_PKG_VERSION")).arguments(std::env::args().skip(1)).seed(1);
-    let mut page = Page::new("Path tail emulation: Figure 3, and the comparison", &manifest);
-    let mut all: Vec<Done> = Vec::new();
-    for experiment in wanted {
-        let done = one(experiment, args);
-        all.push(done.with_context(|| format!("{} cannot be reproduced", experiment.name))?);
-    }
-    let stated: Vec<Stated> = all.iter().flat_map(|done| done.stated.iter().cloned()).collect();
-    page.heading("What the paper states, and what was measured").stated("", &stated);
-    let parts = all.iter().filter(|done| COMPARISON.contains(&done.name));
-    let parts: Vec<_> =
-        parts.map(|done| matrix::Part { study: &done.study, records: &done.records }).collect();
-    if let Some((table, figure)) = matrix::overview(&parts) {
-        print!("{}", table.render(Terminal::stdout()));
-        figure.save(&args.out.join("comparison"), &manifest)?;
-        page.heading("Every policy over all cells of the comparison").table("", &table).figure(&figure);
-    }
-    for Done { name, figures, records, .. } in &all {
-        page.heading(name);
-        figures.iter().for_each(|figure| {
-            page.figure(figure);
-        });
-        page.table("", &manners::table(records));
-        page.remarks([format!("Every metric of every case, and what each run came to: {name}/report.html")]);
-    }
-    page.heading("Which policy for which network");
-    page.table("", &advice::table()).remarks(advice::REMARKS);
-    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
-    page.save(&args.out.join("index.html"))?;
-    print!("{}", findings::table(&stated).render(Terminal::stdout()));
-    println!("\nData, figures and index.html are in {}.", args.out.display());
-    Ok(())
 }
 
-fn one(experiment: &Experiment, args: &Args) -> anyhow::Result<Done> {
-    let mut study = Study::from_toml(&format!("{}.toml", experiment.name), experiment.text)?;
-    if let Some(repeats) = args.repeats {
-        study = study.with_seeds(1, repeats);
+impl Pte {
+    fn run(&self, experiment: &Experiment, console: &dyn Console) -> Result<Done> {
+        let study = experiment::study(experiment.name, experiment.text, self.repeats)?;
+        console.say(&format!("\n{}: {}", study.name(), study.about()));
+        // What runs between kernels is simulated too, to stand beside it.
+        let mut records = experiment::records(&Simulator::default(), &study, None, console)?;
+        if experiment.engine == EngineName::Live {
+            let live = Live { bounds: self.bounds.clone(), jobs: self.jobs.into() };
+            records.extend(experiment::records(&live, &study, None, console)?);
+        }
+        console.table(&manners::table(&records));
+        for failure in records.iter().filter_map(|record| record.failure.as_ref()) {
+            console.say(failure);
+        }
+        let about =
+            results::About { title: study.name(), about: study.about(), text: study.text(), remarks: &[] };
+        let manifest = experiment::manifest(&study);
+        results::write(&self.out.join(experiment.name), &manifest, &about, &records)?;
+        let mut figures = Vec::new();
+        for (name, figure) in (experiment.figures)(&study, &records)? {
+            figure.save(&self.out.join(name), &manifest)?;
+            figures.push(figure);
+        }
+        let findings = found(experiment, &study, &records)?;
+        Ok(Done { name: experiment.name, study, figures, findings, records })
     }
-    println!("\n{}: {}", study.name(), study.about());
-    let runs = runs_of(&study);
-    let progress = ProgressBar::new(runs.len() as u64);
-    // what runs between kernels is simulated too, to stand beside it
-    let mut records = run_all(&Simulator::default(), &study, &runs, None, |_, _| progress.inc(1))?;
-    if experiment.engine == EngineName::Live {
-        progress.reset();
-        let live = Live { bounds: args.bounds.clone(), jobs: args.jobs.into() };
-        records.extend(run_all(&live, &study, &runs, None, |_, _| progress.inc(1))?);
+
+    fn write_page(&self, all: &[Done], findings: &[Finding], console: &dyn Console) -> Result<()> {
+        let manifest = Manifest::of_this_command().seed(1);
+        let mut page = Page::new("Path tail emulation: Figure 3, and the comparison", &manifest);
+        let stated: Vec<Stated> = findings.iter().map(Stated::from).collect();
+        page.heading("What the paper states, and what was measured").stated("", &stated);
+        let parts = all.iter().filter(|done| COMPARISON.contains(&done.name));
+        let parts: Vec<_> =
+            parts.map(|done| matrix::Part { study: &done.study, records: &done.records }).collect();
+        if let Some((table, figure)) = matrix::overview(&parts) {
+            console.table(&table);
+            figure.save(&self.out.join("comparison"), &manifest)?;
+            page.heading("Every policy over all cells of the comparison").table("", &table).figure(&figure);
+        }
+        for Done { name, figures, records, .. } in all {
+            page.heading(name);
+            for figure in figures {
+                page.figure(figure);
+            }
+            page.table("", &manners::table(records));
+            page.remarks([format!(
+                "Every metric of every case, and what each run came to: {name}/report.html"
+            )]);
+        }
+        page.heading("Which policy for which network");
+        page.table("", &advice::table()).remarks(advice::REMARKS);
+        Ok(page.save(&self.out.join("index.html"))?)
     }
-    progress.finish_and_clear();
-    print!("{}", manners::table(&records).render(Terminal::stdout()));
-    for failure in records.iter().filter_map(|record| record.failure.as_ref()) {
-        println!("{failure}");
-    }
-    let directory = args.out.join(experiment.name);
-    let manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
-        .arguments(std::env::args().skip(1))
-        .seed(study.seeds().next().unwrap_or(0))
-        .scenario(study.name(), study.text());
-    let about =
-        results::About { title: study.name(), about: study.about(), text: study.text(), remarks: &[] };
-    results::write(&directory, &manifest, &about, &records)?;
-    let mut figures = Vec::new();
-    for (name, figure) in (experiment.figures)(&study, &records)? {
-        figure.save(&args.out.join(name), &manifest)?;
-        figures.push(figure);
-    }
-    let stated = stated(experiment, &study, &records)?;
-    Ok(Done { name: experiment.name, study, figures, stated, records })
 }
 
 /// What was found by the experiment's own engine; beside what is live, what the simulator says.
-fn stated(experiment: &Experiment, study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<Stated>> {
-    let of = |engine: EngineName| -> anyhow::Result<Vec<Stated>> {
+fn found(experiment: &Experiment, study: &Study, records: &[RunRecord]) -> Result<Vec<Finding>> {
+    let of = |engine: EngineName| -> Result<Vec<Finding>> {
         let own: Vec<RunRecord> = records.iter().filter(|record| record.engine == engine).cloned().collect();
-        Ok((experiment.findings)(study, &own)?.into_iter().map(Stated::from).collect())
+        (experiment.findings)(study, &own)
     };
     let mut found = of(experiment.engine)?;
     if experiment.engine == EngineName::Live {
         let simulated = of(EngineName::Sim)?;
-        for stated in &mut found {
-            let Some(same) = simulated.iter().find(|same| same.what == stated.what) else { continue };
-            let separator = if stated.remark.is_empty() { "" } else { "; " };
-            stated.remark = format!("simulated: {}{separator}{}", same.ours, stated.remark);
+        for finding in &mut found {
+            let Some(same) = simulated.iter().find(|same| same.what == finding.what) else { continue };
+            let separator = if finding.reason.is_empty() { "" } else { "; " };
+            finding.reason = format!("simulated: {}{separator}{}", same.ours, finding.reason);
         }
     }
     Ok(found)

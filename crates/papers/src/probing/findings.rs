@@ -1,42 +1,10 @@
 //! What must hold, and whether it does.
 use super::measured::Tables;
 use super::paper::{PROTOCOLS, RATES};
-use serde::Serialize;
-use shorthaul_report::Stated;
+use shorthaul_observe::Finding;
 
 /// A probing protocol and what it is built upon, by their places in [`PROTOCOLS`].
 const BASES: [(usize, usize); 4] = [(1, 0), (3, 2), (4, 2), (5, 2)];
-
-/// One promise.
-#[derive(Clone, Debug, Serialize)]
-pub struct Finding {
-    /// What is looked at.
-    pub what: String,
-    /// What the paper has, or what is asked.
-    pub asked: String,
-    /// What came out.
-    pub ours: String,
-    /// Whether it holds.
-    pub holds: bool,
-    /// Why not, or where.
-    pub remark: String,
-}
-
-impl From<&Finding> for Stated {
-    fn from(finding: &Finding) -> Stated {
-        Stated {
-            what: finding.what.clone(),
-            paper: finding.asked.clone(),
-            ours: finding.ours.clone(),
-            remark: format!(
-                "{}{}{}",
-                if finding.holds { "holds" } else { "does not hold" },
-                if finding.remark.is_empty() { "" } else { ": " },
-                finding.remark
-            ),
-        }
-    }
-}
 
 /// All of them.
 pub fn all(tables: &Tables) -> Vec<Finding> {
@@ -50,24 +18,22 @@ pub fn all(tables: &Tables) -> Vec<Finding> {
 
 fn agreement(tables: &Tables) -> Finding {
     let median = tables.median_difference();
-    Finding {
-        what: "median difference of completion time over 168 cells".into(),
-        asked: "at most 25 %".into(),
-        ours: format!("{:.1} %", 100.0 * median),
-        holds: median <= 0.25,
-        remark: String::new(),
-    }
+    Finding::judged(
+        "median difference of completion time over 168 cells",
+        "at most 25 %",
+        format!("{:.1} %", 100.0 * median),
+        median <= 0.25,
+    )
 }
 
 fn ranks(tables: &Tables) -> Finding {
     let correlation = tables.rank_correlation();
-    Finding {
-        what: "rank correlation of completion time over 168 cells".into(),
-        asked: "at least 0.9".into(),
-        ours: format!("{correlation:.3}"),
-        holds: correlation >= 0.9,
-        remark: String::new(),
-    }
+    Finding::judged(
+        "rank correlation of completion time over 168 cells",
+        "at least 0.9",
+        format!("{correlation:.3}"),
+        correlation >= 0.9,
+    )
 }
 
 /// Cells that are off by more than half, which docs/probing.md discusses.
@@ -77,13 +43,8 @@ fn far_off(tables: &Tables) -> Finding {
         .filter(|(_, share)| share.abs() > 0.5)
         .map(|(cell, share)| format!("{} ({:+.0} %)", cell.name(), 100.0 * share))
         .collect();
-    Finding {
-        what: "cells off by more than 50 %".into(),
-        asked: "each discussed".into(),
-        ours: far.len().to_string(),
-        holds: true,
-        remark: far.join("; "),
-    }
+    Finding::judged("cells off by more than 50 %", "each discussed", far.len().to_string(), true)
+        .because(far.join("; "))
 }
 
 fn beats_its_base(tables: &Tables) -> Finding {
@@ -103,24 +64,24 @@ fn beats_its_base(tables: &Tables) -> Finding {
             }
         }
     }
-    Finding {
-        what: "from 33 % errors on, each probing variant is faster than its base".into(),
-        asked: format!("{pairs} of {pairs}"),
-        ours: format!("{} of {pairs}", pairs - slower.len()),
-        holds: slower.is_empty(),
-        remark: slower.join("; "),
-    }
+    Finding::judged(
+        "from 33 % errors on, each probing variant is faster than its base",
+        format!("{pairs} of {pairs}"),
+        format!("{} of {pairs}", pairs - slower.len()),
+        slower.is_empty(),
+    )
+    .because(slower.join("; "))
 }
 
 fn at_the_worst(tables: &Tables, probing: usize, base: usize) -> Finding {
     let (ours, bases) = (tables.time(4, probing, 99), tables.time(4, base, 99));
-    Finding {
-        what: format!("{} against {} at 99 %, 4/5 s", PROTOCOLS[probing], PROTOCOLS[base]),
-        asked: "at least 4 times as fast".into(),
-        ours: format!("{:.1} times", bases / ours),
-        holds: bases >= 4.0 * ours,
-        remark: format!("{bases:.0} s and {ours:.1} s"),
-    }
+    Finding::judged(
+        format!("{} against {} at 99 %, 4/5 s", PROTOCOLS[probing], PROTOCOLS[base]),
+        "at least 4 times as fast",
+        format!("{:.1} times", bases / ours),
+        bases >= 4.0 * ours,
+    )
+    .because(format!("{bases:.0} s and {ours:.1} s"))
 }
 
 fn costs_little(tables: &Tables) -> Finding {
@@ -140,13 +101,13 @@ fn costs_little(tables: &Tables) -> Finding {
             }
         }
     }
-    Finding {
-        what: "the cost of probing at 0 and 1 % errors".into(),
-        asked: "at most 5 %".into(),
-        ours: format!("{:+.1} % at most", 100.0 * worst.0),
-        holds: costly.is_empty(),
-        remark: if costly.is_empty() { worst.1 } else { costly.join("; ") },
-    }
+    Finding::judged(
+        "the cost of probing at 0 and 1 % errors",
+        "at most 5 %",
+        format!("{:+.1} % at most", 100.0 * worst.0),
+        costly.is_empty(),
+    )
+    .because(if costly.is_empty() { worst.1 } else { costly.join("; ") })
 }
 
 fn selective(tables: &Tables) -> Finding {
@@ -164,11 +125,11 @@ fn selective(tables: &Tables) -> Finding {
             }
         }
     }
-    Finding {
-        what: "Selective no slower than Adaptive, 1 to 33 %, on phases of 1 and 2 s".into(),
-        asked: "on average".into(),
-        ours: format!("{:+.1} %", 100.0 * (all / adaptive - 1.0)),
-        holds: all <= adaptive,
-        remark: format!("by more than 1 % slower in {} of {cells} cells {}", worse.len(), worse.join("; ")),
-    }
+    Finding::judged(
+        "Selective no slower than Adaptive, 1 to 33 %, on phases of 1 and 2 s",
+        "on average",
+        format!("{:+.1} %", 100.0 * (all / adaptive - 1.0)),
+        all <= adaptive,
+    )
+    .because(format!("by more than 1 % slower in {} of {cells} cells {}", worse.len(), worse.join("; ")))
 }

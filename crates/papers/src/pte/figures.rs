@@ -1,5 +1,6 @@
 //! The figures.
 use super::bound::{self, Packets};
+use crate::error::Result;
 use shorthaul_observe::RunRecord;
 use shorthaul_observe::{EngineName, Summary};
 use shorthaul_report::Unit;
@@ -30,12 +31,12 @@ fn delivered(records: &[RunRecord], case: &str, seed: u64) -> Vec<(f64, f64)> {
 }
 
 /// Figure 3: what the application has received, over time, and the mobile link's bound.
-pub(super) fn fig3(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<(String, Figure)>> {
+pub(super) fn fig3(study: &Study, records: &[RunRecord]) -> Result<Vec<(String, Figure)>> {
     received(study, records, "figure-3", ["with", "without"], Packets::of(Bytes(2_000_000), Bytes(1000)))
 }
 
 /// The same between kernels, and what the simulator makes of the same file.
-pub(super) fn fig3_live(study: &Study, records: &[RunRecord]) -> anyhow::Result<Vec<(String, Figure)>> {
+pub(super) fn fig3_live(study: &Study, records: &[RunRecord]) -> Result<Vec<(String, Figure)>> {
     let mut figures = Vec::new();
     for (engine, name) in [(EngineName::Live, "figure-3-live"), (EngineName::Sim, "figure-3-live-simulated")]
     {
@@ -56,7 +57,7 @@ fn received(
     name: &str,
     [with, without]: [&str; 2],
     packets: Packets,
-) -> anyhow::Result<Vec<(String, Figure)>> {
+) -> Result<Vec<(String, Figure)>> {
     // the run in the middle: by the time without path tail emulation
     let mut times: Vec<(f64, u64)> = records
         .iter()

@@ -1,13 +1,13 @@
 //! What the paper's Tables 1 to 4 say.
-use anyhow::{Context as _, ensure};
+use crate::error::{PaperError, Result, While};
 use serde::Serialize;
 
 /// The tables, by the mean length of the on phase in seconds.
 const TABLES: [(u32, &str); 4] = [
-    (1, include_str!("../../../../../papers/probing/prb-on1-off5.csv")),
-    (2, include_str!("../../../../../papers/probing/prb-on2-off5.csv")),
-    (3, include_str!("../../../../../papers/probing/prb-on3-off5.csv")),
-    (4, include_str!("../../../../../papers/probing/prb-on4-off5.csv")),
+    (1, include_str!("../../../../papers/probing/prb-on1-off5.csv")),
+    (2, include_str!("../../../../papers/probing/prb-on2-off5.csv")),
+    (3, include_str!("../../../../papers/probing/prb-on3-off5.csv")),
+    (4, include_str!("../../../../papers/probing/prb-on4-off5.csv")),
 ];
 
 /// The protocols, as the tables call them.
@@ -47,22 +47,25 @@ pub struct Stated {
 ///
 /// # Errors
 /// If a table is not what it was.
-pub fn tables() -> anyhow::Result<std::collections::BTreeMap<Cell, Stated>> {
+pub fn tables() -> Result<std::collections::BTreeMap<Cell, Stated>> {
     let mut cells = std::collections::BTreeMap::new();
     for (on, text) in TABLES {
         for line in text.lines().skip(1) {
             let fields: Vec<&str> = line.split(',').collect();
             let [name, rate, time, overhead] = fields[..] else {
-                anyhow::bail!("`{line}` has no four fields")
+                return Err(PaperError::failed(format!("`{line}` has no four fields")));
             };
             let protocol = PROTOCOLS.iter().position(|known| *known == name);
-            let protocol = protocol.with_context(|| format!("`{name}` is no protocol of the paper"))?;
-            let stated = Stated { time: time.parse()?, overhead: overhead.parse()? };
-            cells.insert(Cell { on, protocol, rate: rate.parse()? }, stated);
+            let protocol = protocol.doing(format!("`{name}` is no protocol of the paper"))?;
+            let number = |text: &str| text.parse::<f64>().ok().doing(format!("`{text}` is no number"));
+            let stated = Stated { time: number(time)?, overhead: number(overhead)? };
+            cells.insert(Cell { on, protocol, rate: number(rate)? as u32 }, stated);
         }
     }
-    ensure!(cells.len() == 168, "there are {} cells instead of 168", cells.len());
-    Ok(cells)
+    match cells.len() {
+        168 => Ok(cells),
+        count => Err(PaperError::failed(format!("there are {count} cells instead of 168"))),
+    }
 }
 
 #[cfg(test)]

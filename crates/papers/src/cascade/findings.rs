@@ -2,18 +2,26 @@ use super::cell::Cell;
 use super::matrix::Matrix;
 use super::variants::{Variant, WINDOW_DIRECT, WINDOW_RELAYED};
 use serde::Serialize;
+use shorthaul_observe::Finding;
 use shorthaul_report::{Column, Table, Unit};
 
 /// What the paper states, beside what simulation and model say.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Finding {
-    pub what: String,
-    /// In the paper's words or numbers.
-    pub paper: String,
-    pub simulated: String,
+pub(super) struct Beside {
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// What the planner's model says.
     pub model: String,
-    /// Why they differ, where they do.
-    pub remark: &'static str,
+}
+
+impl Beside {
+    fn new(what: impl Into<String>, paper: impl Into<String>, simulated: String, model: String) -> Self {
+        Beside { finding: Finding::shown(what, paper, simulated), model }
+    }
+
+    fn because(self, reason: &str) -> Self {
+        Beside { finding: self.finding.because(reason), ..self }
+    }
 }
 
 /// A gain that is worth a relay.
@@ -28,7 +36,7 @@ fn times(gain: f64) -> String {
 }
 
 /// All that was run has something to say about.
-pub(super) fn all(matrix: &Matrix, variants: &[Variant]) -> Vec<Finding> {
+pub(super) fn all(matrix: &Matrix, variants: &[Variant]) -> Vec<Beside> {
     let cell =
         |mbit: u64, rtt_ms, loss_per_100k, relays| Cell { kbit: mbit * 1000, rtt_ms, loss_per_100k, relays };
     let mut found = Vec::new();
@@ -47,12 +55,13 @@ pub(super) fn all(matrix: &Matrix, variants: &[Variant]) -> Vec<Finding> {
     found.extend(ceiling(matrix));
     found.extend(worthwhile(matrix));
     found.extend(table_2(variants));
-    let beside = variants.iter().filter(|variant| variant.paper.is_none()).map(|variant| Finding {
-        what: format!("32 Mbit/s, 64 ms, 0.1 %: {}", variant.name),
-        paper: String::new(),
-        simulated: Unit::BitsPerSecond.format(variant.throughput),
-        model: Unit::BitsPerSecond.format(variant.forecast),
-        remark: "",
+    let beside = variants.iter().filter(|variant| variant.paper.is_none()).map(|variant| {
+        Beside::new(
+            format!("32 Mbit/s, 64 ms, 0.1 %: {}", variant.name),
+            "",
+            Unit::BitsPerSecond.format(variant.throughput),
+            Unit::BitsPerSecond.format(variant.forecast),
+        )
     });
     found.extend(beside);
     found
@@ -67,56 +76,61 @@ fn relays(cell: Cell) -> &'static str {
     ["long-haul", "one relay", "two relays"].get(cell.relays).copied().unwrap_or("relays")
 }
 
-fn gain(matrix: &Matrix, cell: Cell, paper: &str, remark: &'static str) -> Option<Finding> {
+fn gain(matrix: &Matrix, cell: Cell, paper: &str, remark: &'static str) -> Option<Beside> {
     let long_haul = matrix.get(Cell { relays: 0, ..cell })?;
-    Some(Finding {
-        what: format!("{}: gain of {}", name(cell), relays(cell)),
-        paper: paper.to_owned(),
-        simulated: times(matrix.gain(cell)?),
-        model: times(matrix.get(cell)?.forecast / long_haul.forecast),
-        remark,
-    })
+    Some(
+        Beside::new(
+            format!("{}: gain of {}", name(cell), relays(cell)),
+            paper,
+            times(matrix.gain(cell)?),
+            times(matrix.get(cell)?.forecast / long_haul.forecast),
+        )
+        .because(remark),
+    )
 }
 
-fn utilization(matrix: &Matrix, cell: Cell, paper: &str, remark: &'static str) -> Option<Finding> {
+fn utilization(matrix: &Matrix, cell: Cell, paper: &str, remark: &'static str) -> Option<Beside> {
     let measured = matrix.get(cell)?;
     let half = measured.utilization_confidence();
-    Some(Finding {
-        what: format!("{}: utilization with {}", name(cell), relays(cell)),
-        paper: paper.to_owned(),
-        simulated: format!("{} ± {}", percent(measured.utilization()), percent(half)),
-        model: percent(measured.forecast_utilization()),
-        remark,
-    })
+    Some(
+        Beside::new(
+            format!("{}: utilization with {}", name(cell), relays(cell)),
+            paper,
+            format!("{} ± {}", percent(measured.utilization()), percent(half)),
+            percent(measured.forecast_utilization()),
+        )
+        .because(remark),
+    )
 }
 
 /// How much of the link the second relay adds, as a part of what the first adds.
-fn second_relay(matrix: &Matrix, loss_per_100k: u64) -> Option<Finding> {
+fn second_relay(matrix: &Matrix, loss_per_100k: u64) -> Option<Beside> {
     let cell = |relays| Cell { kbit: 32_000, rtt_ms: 64, loss_per_100k, relays };
     let measured = [matrix.get(cell(0))?, matrix.get(cell(1))?, matrix.get(cell(2))?];
     let added = |rate: [f64; 3]| percent((rate[2] - rate[1]) / (rate[1] - rate[0]));
-    Some(Finding {
-        what: format!("{}: the second relay adds, of what the first did", name(cell(2))),
-        paper: if loss_per_100k >= 1_000 { "similar" } else { "less" }.to_owned(),
-        simulated: added(measured.map(|m| m.throughput)),
-        model: added(measured.map(|m| m.forecast)),
-        remark: "",
-    })
+    Some(Beside::new(
+        format!("{}: the second relay adds, of what the first did", name(cell(2))),
+        if loss_per_100k >= 1_000 { "similar" } else { "less" },
+        added(measured.map(|m| m.throughput)),
+        added(measured.map(|m| m.forecast)),
+    ))
 }
 
-fn ceiling(matrix: &Matrix) -> Option<Finding> {
+fn ceiling(matrix: &Matrix) -> Option<Beside> {
     let most = |share: fn(&super::matrix::Measured) -> f64| matrix.cells().map(share).reduce(f64::max);
-    Some(Finding {
-        what: "the largest utilization of all cells".to_owned(),
-        paper: "about 94 %".to_owned(),
-        simulated: percent(most(super::matrix::Measured::utilization)?),
-        model: percent(most(super::matrix::Measured::forecast_utilization)?),
-        remark: "1448 of 1538 bytes; above 100 % in the paper where Dummynet is coarse",
-    })
+    Some(
+        Beside::new(
+            "the largest utilization of all cells",
+            "about 94 %",
+            percent(most(super::matrix::Measured::utilization)?),
+            percent(most(super::matrix::Measured::forecast_utilization)?),
+        )
+        .because("1448 of 1538 bytes; above 100 % in the paper where Dummynet is coarse"),
+    )
 }
 
 /// From which bandwidth-delay product on one relay is worth it, at 0.1 % of loss.
-fn worthwhile(matrix: &Matrix) -> Option<Finding> {
+fn worthwhile(matrix: &Matrix) -> Option<Beside> {
     let relayed: Vec<_> =
         matrix.cells().filter(|m| m.cell.relays == 1 && m.cell.loss_per_100k == 100).collect();
     let bounds = |gain: &dyn Fn(Cell) -> Option<f64>| {
@@ -129,31 +143,30 @@ fn worthwhile(matrix: &Matrix) -> Option<Finding> {
     if relayed.is_empty() {
         return None;
     }
-    Some(Finding {
-        what: "0.1 %: one relay gains a tenth, by bandwidth-delay product".to_owned(),
-        paper: "from 32 KB".to_owned(),
-        simulated: bounds(&|cell| matrix.gain(cell)),
-        model: bounds(&|cell| {
-            Some(matrix.get(cell)?.forecast / matrix.get(Cell { relays: 0, ..cell })?.forecast)
-        }),
-        remark: "",
-    })
+    Some(Beside::new(
+        "0.1 %: one relay gains a tenth, by bandwidth-delay product",
+        "from 32 KB",
+        bounds(&|cell| matrix.gain(cell)),
+        bounds(&|cell| Some(matrix.get(cell)?.forecast / matrix.get(Cell { relays: 0, ..cell })?.forecast)),
+    ))
 }
 
-fn table_2(variants: &[Variant]) -> Option<Finding> {
+fn table_2(variants: &[Variant]) -> Option<Beside> {
     let find = |name| variants.iter().find(|variant| variant.name == name);
     let (direct, relayed) = (find(WINDOW_DIRECT)?, find(WINDOW_RELAYED)?);
-    Some(Finding {
-        what: "Table II, hosts with a window of 328 kB: gain of one relay".to_owned(),
-        paper: times(relayed.paper? / direct.paper?),
-        simulated: times(relayed.throughput / direct.throughput),
-        model: times(relayed.forecast / direct.forecast),
-        remark: "windows alone give 448/295 = 1.52; the paper's path had cross traffic",
-    })
+    Some(
+        Beside::new(
+            "Table II, hosts with a window of 328 kB: gain of one relay",
+            times(relayed.paper? / direct.paper?),
+            times(relayed.throughput / direct.throughput),
+            times(relayed.forecast / direct.forecast),
+        )
+        .because("windows alone give 448/295 = 1.52; the paper's path had cross traffic"),
+    )
 }
 
 /// For people.
-pub(super) fn table(findings: &[Finding]) -> Table {
+pub(super) fn table(findings: &[Beside]) -> Table {
     let mut table = Table::new([
         Column::left("what"),
         Column::right("paper"),
@@ -161,14 +174,9 @@ pub(super) fn table(findings: &[Finding]) -> Table {
         Column::right("model"),
         Column::left("remark"),
     ]);
-    for finding in findings {
-        table.row([
-            finding.what.as_str(),
-            &finding.paper,
-            &finding.simulated,
-            &finding.model,
-            finding.remark,
-        ]);
+    for Beside { finding, model } in findings {
+        table
+            .row([&finding.what, &finding.stated, &finding.ours, model, &finding.reason].map(String::as_str));
     }
     table
 }

@@ -1,26 +1,28 @@
+//! What was measured: a table, a figure, rows, JSON.
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use serde_json::{Value, json};
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series};
-use shorthaul_report::{Column, Csv, Field, Manifest, Table, Unit};
+use shorthaul_report::{Column, Csv, Field, Manifest, ReportError, Table, Unit};
 use shorthaul_types::BitRate;
 
-use super::cell::{Cell, Setting};
-use super::chain::Way;
+use super::super::cell::Cell;
+use super::transfer::Way;
+use super::{Measurement, loss_percent, mbit};
+use crate::error::Result;
 
 /// What was measured of a cell.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub cell: Cell,
-    setting: Setting,
+    measurement: Measurement,
     rates: BTreeMap<Way, Vec<BitRate>>,
     failures: usize,
 }
 
 impl Measured {
-    pub fn new(cell: Cell, setting: &Setting) -> Measured {
-        Measured { cell, setting: setting.clone(), rates: BTreeMap::new(), failures: 0 }
+    pub fn new(cell: Cell, measurement: &Measurement) -> Measured {
+        Measured { cell, measurement: measurement.clone(), rates: BTreeMap::new(), failures: 0 }
     }
 
     pub fn add(&mut self, way: Way, result: Result<BitRate>) {
@@ -49,7 +51,7 @@ impl Measured {
     }
 
     fn forecast(&self, way: Way) -> Option<f64> {
-        Some(self.cell.forecast(way.relays(), &self.setting)?.bits_per_sec() as f64)
+        Some(self.measurement.forecast(self.cell, way.relays())?.bits_per_sec() as f64)
     }
 
     fn forecast_gain(&self, way: Way) -> Option<f64> {
@@ -58,7 +60,7 @@ impl Measured {
 
     /// The share of the links' rate that the payload takes.
     fn share(&self, way: Way) -> Option<f64> {
-        Some(self.rate(way)? / self.cell.rate().bits_per_sec() as f64)
+        Some(self.rate(way)? / (self.cell.kbit * 1_000) as f64)
     }
 }
 
@@ -83,8 +85,8 @@ pub fn table(measured: &[Measured]) -> Table {
         let gains = |way| format!("{} × ({})", times(one.gain(way)), times(one.forecast_gain(way)));
         table.row([
             format!("{} ms", one.cell.rtt_ms),
-            format!("{} Mbit/s", one.cell.mbit),
-            format!("{} %", one.cell.loss_percent),
+            format!("{} Mbit/s", mbit(one.cell)),
+            format!("{} %", loss_percent(one.cell)),
             both(Way::Direct),
             both(Way::OneRelay),
             gains(Way::OneRelay),
@@ -137,8 +139,8 @@ pub fn json(measured: &[Measured], manifest: &Manifest) -> Value {
                         "forecast_bit_s": one.forecast(way), "runs": one.rates.get(&way).map(Vec::len) })
             };
             json!({
-                "rtt_ms": one.cell.rtt_ms, "mbit_s": one.cell.mbit, "loss_percent": one.cell.loss_percent,
-                "bytes": one.cell.size(one.setting.aim).0, "congestion": one.setting.congestion,
+                "rtt_ms": one.cell.rtt_ms, "mbit_s": mbit(one.cell), "loss_percent": loss_percent(one.cell),
+                "bytes": one.measurement.size(one.cell).0, "congestion": one.measurement.congestion,
                 "direct": of(Way::Direct), "one_relay": of(Way::OneRelay),
                 "two_relays": of(Way::TwoRelays), "netcat": of(Way::Netcat),
             })
@@ -148,7 +150,7 @@ pub fn json(measured: &[Measured], manifest: &Manifest) -> Value {
     json!({ "manifest": manifest, "cells": cells })
 }
 
-pub fn csv(measured: &[Measured], manifest: &Manifest) -> Result<Csv> {
+pub fn csv(measured: &[Measured], manifest: &Manifest) -> Result<Csv, ReportError> {
     let mut csv =
         Csv::new(manifest, &["rtt_ms", "mbit_s", "loss_percent", "way", "run", "bit_s", "forecast_bit_s"]);
     for one in measured {
@@ -156,8 +158,8 @@ pub fn csv(measured: &[Measured], manifest: &Manifest) -> Result<Csv> {
             for (run, rate) in rates.iter().enumerate() {
                 csv.row([
                     Field::from(one.cell.rtt_ms as f64),
-                    Field::from(one.cell.mbit as f64),
-                    Field::from(one.cell.loss_percent),
+                    Field::from(mbit(one.cell) as f64),
+                    Field::from(loss_percent(one.cell)),
                     Field::from(way.name()),
                     Field::from(run as f64),
                     Field::from(rate.bits_per_sec() as f64),
@@ -185,9 +187,9 @@ pub fn figure(measured: &[Measured], congestion: &str) -> Figure {
     for trip in trips {
         let mut cells: Vec<&Measured> = measured.iter().filter(|one| one.cell.rtt_ms == trip).collect();
         cells.sort_by(|a, b| {
-            a.cell.mbit.cmp(&b.cell.mbit).then(a.cell.loss_percent.total_cmp(&b.cell.loss_percent))
+            a.cell.kbit.cmp(&b.cell.kbit).then(a.cell.loss_per_100k.cmp(&b.cell.loss_per_100k))
         });
-        let names = cells.iter().map(|one| format!("{}, {} %", one.cell.mbit, one.cell.loss_percent));
+        let names = cells.iter().map(|one| format!("{}, {} %", mbit(one.cell), loss_percent(one.cell)));
         let mut panel = Panel::new(&format!("round trip {trip} ms"))
             .y(Axis::new("gain", Unit::Times).from(0.0))
             .x(Axis::categories("", names))

@@ -2,16 +2,15 @@
 //! transfer, and how two flows of different age and round-trip time shared.
 use super::Kept;
 use super::measures::*;
-use anyhow::{Context as _, ensure};
-use indicatif::ProgressBar;
+use crate::error::{PaperError, Result, While, make_directory, write};
+use crate::experiment;
 use serde::Serialize;
 use shorthaul_link::{Direction, Rate, Trace};
 use shorthaul_live::Live;
-use shorthaul_observe::EngineName;
-use shorthaul_observe::{RunRecord, run_all, runs_of};
+use shorthaul_observe::{EngineName, RunRecord};
 use shorthaul_proxy::AggregateConfig;
 use shorthaul_report::plot::{Axis, Figure, Hue, Mark, Marker, Panel, Point, Series};
-use shorthaul_report::{Column, Table, Unit};
+use shorthaul_report::{Column, Console, Table, Unit};
 use shorthaul_scenario::{Series as Measured, Study};
 use shorthaul_sim::Simulator;
 use shorthaul_types::Seed;
@@ -28,24 +27,24 @@ const CONTROLS: [(&str, Marker); 2] = [("cubic", Marker::Circle), ("bbr", Marker
 
 /// Scenario files that need no recorded trace.
 const SCENARIOS: [(&str, &str); 9] = [
-    ("modern-5g", include_str!("../../../../../papers/aggregation/modern-5g.toml")),
-    ("modern-geo", include_str!("../../../../../papers/aggregation/modern-geo.toml")),
+    ("modern-5g", include_str!("../../../../papers/aggregation/modern-5g.toml")),
+    ("modern-geo", include_str!("../../../../papers/aggregation/modern-geo.toml")),
     ("modern-lte", LTE),
-    ("modern-fair", include_str!("../../../../../papers/aggregation/modern-fair.toml")),
+    ("modern-fair", include_str!("../../../../papers/aggregation/modern-fair.toml")),
     ("headroom", HEADROOM),
-    (UPLINK, include_str!("../../../../../papers/aggregation/uplink.toml")),
-    ("uplink-lte", include_str!("../../../../../papers/aggregation/uplink-lte.toml")),
-    ("uplink-geo", include_str!("../../../../../papers/aggregation/uplink-geo.toml")),
-    ("uplink-gprs", include_str!("../../../../../papers/aggregation/uplink-gprs.toml")),
+    (UPLINK, include_str!("../../../../papers/aggregation/uplink.toml")),
+    ("uplink-lte", include_str!("../../../../papers/aggregation/uplink-lte.toml")),
+    ("uplink-geo", include_str!("../../../../papers/aggregation/uplink-geo.toml")),
+    ("uplink-gprs", include_str!("../../../../papers/aggregation/uplink-gprs.toml")),
 ];
 /// Those in which the phone sends begin so.
 const UPLINK: &str = "uplink";
 /// How the names of those begin that choose a parameter.
 const TUNING: &str = "headroom";
 /// These have a recorded trace in the place of the generated one too.
-const LTE: &str = include_str!("../../../../../papers/aggregation/modern-lte.toml");
+const LTE: &str = include_str!("../../../../papers/aggregation/modern-lte.toml");
 
-const HEADROOM: &str = include_str!("../../../../../papers/aggregation/headroom.toml");
+const HEADROOM: &str = include_str!("../../../../papers/aggregation/headroom.toml");
 
 /// A scenario to be run.
 pub(super) struct Link {
@@ -55,29 +54,32 @@ pub(super) struct Link {
 
 /// All scenarios, the recorded traces of a directory among them: each pair of NAME.down and NAME.up in mahimahi's format
 /// becomes one, which is written to `out` beside the results.
-pub(super) fn links(traces: Option<&Path>, out: &Path) -> anyhow::Result<Vec<Link>> {
+pub(super) fn links(traces: Option<&Path>, out: &Path) -> Result<Vec<Link>> {
     let mut links = Vec::new();
     for (name, text) in SCENARIOS {
         links.push(Link { name: name.into(), study: Study::from_toml(&format!("{name}.toml"), text)? });
     }
     let Some(directory) = traces else { return Ok(links) };
     let cannot_read = || format!("cannot read the traces in {}", directory.display());
-    let directory = directory.canonicalize().with_context(cannot_read)?;
+    let directory = directory.canonicalize().doing(cannot_read())?;
     let mut down: Vec<PathBuf> = std::fs::read_dir(&directory)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
-        .with_context(cannot_read)?;
+        .doing(cannot_read())?;
     down.retain(|path| {
         path.extension().is_some_and(|end| end == "down") && path.with_extension("up").exists()
     });
     down.sort();
-    ensure!(!down.is_empty(), "{} has no pair of NAME.down and NAME.up", directory.display());
-    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    if down.is_empty() {
+        let directory = directory.display();
+        return Err(PaperError::asked(format!("{directory} has no pair of NAME.down and NAME.up")));
+    }
+    make_directory(out)?;
     for path in down {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         for (name, text) in [(format!("trace-{stem}"), LTE), (format!("headroom-{stem}"), HEADROOM)] {
             let file = out.join(format!("{name}.toml"));
             let text = on_trace(text, &stem, &path)?;
-            std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            write(&file, &text)?;
             links.push(Link { name, study: Study::from_file(&file)? });
         }
     }
@@ -85,11 +87,10 @@ pub(super) fn links(traces: Option<&Path>, out: &Path) -> anyhow::Result<Vec<Lin
 }
 
 /// The scenario of the generated trace with a recorded one in its place.
-fn on_trace(text: &str, stem: &str, down: &Path) -> anyhow::Result<String> {
+fn on_trace(text: &str, stem: &str, down: &Path) -> Result<String> {
     let quoted = |path: &Path| {
-        let text =
-            path.to_str().with_context(|| format!("{} is not a name that TOML can hold", path.display()))?;
-        Ok::<_, anyhow::Error>(format!("{text:?}"))
+        let text = path.to_str().doing(format!("{} is not a name that TOML can hold", path.display()))?;
+        Ok::<_, PaperError>(format!("{text:?}"))
     };
     let (trace, up) = (quoted(down)?, quoted(&down.with_extension("up"))?);
     let link = format!(
@@ -142,24 +143,27 @@ impl Link {
     }
 
     /// Runs it in the simulator, or live: one run after the other, one seed, in real time.
-    pub fn run(self, engine: EngineName, repeats: Option<u32>, live: &Kept) -> anyhow::Result<Run> {
+    pub fn run(
+        self,
+        engine: EngineName,
+        repeats: Option<u32>,
+        live: &Kept,
+        console: &dyn Console,
+    ) -> Result<Run> {
         let Link { name, mut study } = self;
         let seed = study.seeds().next().unwrap_or(1);
         if let Some(repeats) = repeats.or((engine == EngineName::Live).then_some(1)) {
             study = study.with_seeds(seed, repeats);
         }
         let engine_name = if engine == EngineName::Live { "live" } else { "sim" };
-        println!("{name}, {engine_name}: {}", study.about());
-        let runs = runs_of(&study);
-        let progress = ProgressBar::new(runs.len() as u64); // on a terminal only: it draws to standard error
+        console.say(&format!("{name}, {engine_name}: {}", study.about()));
         let records = match engine {
             EngineName::Live => {
                 let one_by_one = Live { jobs: 1, ..live.live.clone() };
-                run_all(&one_by_one, &study, &runs, live.store.as_ref(), |_, _| progress.inc(1))?
+                experiment::records(&one_by_one, &study, live.store.as_ref(), console)?
             }
-            _ => run_all(&Simulator::default(), &study, &runs, None, |_, _| progress.inc(1))?,
+            _ => experiment::records(&Simulator::default(), &study, None, console)?,
         };
-        progress.finish_and_clear();
         let mut rows = Vec::new();
         for case in study.points().iter().filter_map(|point| point.case.clone()) {
             rows.push(row(&study, &records, case, name.starts_with(UPLINK))?);
@@ -168,7 +172,7 @@ impl Link {
     }
 }
 
-fn row(study: &Study, records: &[RunRecord], case: String, uplink: bool) -> anyhow::Result<Row> {
+fn row(study: &Study, records: &[RunRecord], case: String, uplink: bool) -> Result<Row> {
     let (direction, queue) =
         if uplink { (Direction::Up, "phone>proxy") } else { (Direction::Down, "proxy>phone") };
     let mut used = Vec::new();

@@ -1,13 +1,13 @@
 //! What the paper states, beside ours.
 use super::Runs;
 use super::measures::*;
-use shorthaul_observe::RunRecord;
-use shorthaul_report::{Stated, Unit};
+use shorthaul_observe::{Finding, RunRecord};
+use shorthaul_report::Unit;
 
 /// All that was run has something to say about.
-pub(super) fn all(runs: &Runs) -> Vec<Stated> {
+pub(super) fn all(runs: &Runs) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut of = |name: &str, say: fn(&[RunRecord]) -> Option<Vec<Stated>>| {
+    let mut of = |name: &str, say: fn(&[RunRecord]) -> Option<Vec<Finding>>| {
         found.extend(runs.get(name).and_then(|records| say(records)).unwrap_or_default());
     };
     of("fig1", single_packets);
@@ -20,8 +20,8 @@ pub(super) fn all(runs: &Runs) -> Vec<Stated> {
     found
 }
 
-fn stated(what: &str, paper: &str, ours: String, remark: &str) -> Stated {
-    Stated { what: what.into(), paper: paper.into(), ours, remark: remark.into() }
+fn stated(what: &str, paper: &str, ours: String, reason: &str) -> Finding {
+    Finding::shown(what, paper, ours).because(reason)
 }
 
 fn seconds(value: f64) -> String {
@@ -32,7 +32,7 @@ fn percent(share: f64) -> String {
     Unit::Percent.format(share)
 }
 
-fn single_packets(records: &[RunRecord]) -> Option<Vec<Stated>> {
+fn single_packets(records: &[RunRecord]) -> Option<Vec<Finding>> {
     let all = transfers(records, "", None);
     let of = |share| percentile(all.clone(), share);
     let ours = format!("{} to {}, median {}", seconds(of(0.01)?), seconds(of(0.99)?), seconds(of(0.5)?));
@@ -44,7 +44,7 @@ fn single_packets(records: &[RunRecord]) -> Option<Vec<Stated>> {
     )])
 }
 
-fn stall_without_proxy(records: &[RunRecord]) -> Option<Vec<Stated>> {
+fn stall_without_proxy(records: &[RunRecord]) -> Option<Vec<Finding>> {
     Some(vec![stated(
         "Fig. 3: round-trip time of a direct transfer of 600 kB",
         "tens of seconds",
@@ -53,7 +53,7 @@ fn stall_without_proxy(records: &[RunRecord]) -> Option<Vec<Stated>> {
     )])
 }
 
-fn joining_without_proxy(records: &[RunRecord]) -> Option<Vec<Stated>> {
+fn joining_without_proxy(records: &[RunRecord]) -> Option<Vec<Finding>> {
     Some(vec![
         stated(
             "Fig. 4: the second flow's connection, direct",
@@ -70,7 +70,7 @@ fn joining_without_proxy(records: &[RunRecord]) -> Option<Vec<Stated>> {
     ])
 }
 
-fn short_downloads(records: &[RunRecord]) -> Option<Vec<Stated>> {
+fn short_downloads(records: &[RunRecord]) -> Option<Vec<Finding>> {
     let gain = |case: &str, kb| {
         let time = |case| mean(&transfers(records, case, Some(kb)));
         Some(1.0 - time(case)? / time("direct")?)
@@ -93,7 +93,7 @@ fn short_downloads(records: &[RunRecord]) -> Option<Vec<Stated>> {
     Some(found)
 }
 
-fn joining(records: &[RunRecord]) -> Option<Vec<Stated>> {
+fn joining(records: &[RunRecord]) -> Option<Vec<Finding>> {
     let both = |of: &dyn Fn(&str) -> Option<String>| {
         Some(format!("{} instead of {}", of("aggregate")?, of("direct")?))
     };
@@ -128,7 +128,7 @@ fn joining(records: &[RunRecord]) -> Option<Vec<Stated>> {
     Some(found)
 }
 
-fn windows(records: &[RunRecord]) -> Option<Vec<Stated>> {
+fn windows(records: &[RunRecord]) -> Option<Vec<Finding>> {
     let time = |case: &str| mean(&transfers(records, case, None));
     let mut found = Vec::new();
     for (case, paper) in [
@@ -154,11 +154,12 @@ fn windows(records: &[RunRecord]) -> Option<Vec<Stated>> {
         found.push(stated(&format!("Fig. 11: 600 kB, {case}"), paper, ours, remark));
     }
     let best = ["14kB", "16kB", "20kB", "32kB"].into_iter().filter_map(time).reduce(f64::min)?;
-    found.push(stated(
+    let share = best / time("auto")?;
+    found.push(Finding::judged(
         "auto: throughput of the best fixed window",
         "≥ 0.97 is asked for",
-        format!("{:.3}", best / time("auto")?),
-        "",
+        format!("{share:.3}"),
+        share >= 0.97,
     ));
     for (window, name, remark) in [
         (
@@ -174,13 +175,15 @@ fn windows(records: &[RunRecord]) -> Option<Vec<Stated>> {
     ] {
         if let (Some(unloaded), Some(auto)) = (rtt(records, window), rtt(records, "auto")) {
             let what = format!("auto: round trip of that of {name}");
-            found.push(stated(&what, "≤ 1.5 is asked for", format!("{:.2}", auto / unloaded), remark));
+            let times = auto / unloaded;
+            let asked = "≤ 1.5 is asked for";
+            found.push(Finding::judged(what, asked, format!("{times:.2}"), times <= 1.5).because(remark));
         }
     }
     Some(found)
 }
 
-fn stalls(records: &[RunRecord]) -> Option<Vec<Stated>> {
+fn stalls(records: &[RunRecord]) -> Option<Vec<Finding>> {
     let mut found = Vec::new();
     for (case, back, what) in [
         ("aggregate-held", 98.0, "a stall of 8 s that delays"),

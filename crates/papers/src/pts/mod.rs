@@ -1,25 +1,96 @@
 //! The figures of "proxy transport service" (PTS §3).
-mod stated;
+mod findings;
 
-use super::Experiment;
-use shorthaul_observe::RunRecord;
-use shorthaul_observe::Summary;
-use shorthaul_report::Unit;
+use crate::error::{Result, While};
+use crate::experiment::{all_sound, manifest, records, study};
+use crate::{Paper, PaperError};
+use shorthaul_observe::{Finding, RunRecord, Summary, results};
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Panel, Point, Series};
+use shorthaul_report::{Console, Manifest, Page, Stated, Unit};
 use shorthaul_scenario::{Metric, Series as Measured};
+use shorthaul_sim::Simulator;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// How often, and where the results go.
+#[derive(clap::Args)]
+pub struct Pts {
+    /// The directory for data and figures
+    #[arg(long, default_value = "reproduce-pts")]
+    out: PathBuf,
+    /// How many seeds each point is run with, instead of the scenarios' own numbers
+    #[arg(long)]
+    repeats: Option<u32>,
+}
+
+/// A scenario of the paper, and the figures that are drawn from its runs.
+struct Experiment {
+    /// Name of the scenario, its data and its directory.
+    name: &'static str,
+    /// The scenario file.
+    text: &'static str,
+    /// File name and description of each figure.
+    figures: fn(&[RunRecord]) -> Vec<(&'static str, Figure)>,
+    /// What the paper states, beside ours.
+    findings: fn(&[RunRecord]) -> Vec<Finding>,
+    /// How ours compares, and why.
+    remark: &'static str,
+}
+
+impl Paper for Pts {
+    fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError> {
+        let mut page = Page::new("Proxy transport service, reproduced", &Manifest::of_this_command());
+        for experiment in EXPERIMENTS {
+            let done = self.run(experiment, &mut page, console);
+            done.doing(format!("{} cannot be reproduced", experiment.name))?;
+        }
+        page.save(&self.out.join("report.html"))?;
+        console.say(&format!("\nData, figures and report.html are in {}.", self.out.display()));
+        Ok(())
+    }
+}
+
+impl Pts {
+    fn run(&self, experiment: &Experiment, page: &mut Page, console: &dyn Console) -> Result<()> {
+        let study = study(experiment.name, experiment.text, self.repeats)?;
+        console.say(&format!("\n{}: {}", study.name(), study.about()));
+        let records = all_sound(records(&Simulator::default(), &study, None, console)?)?;
+        console.table(&results::table(&records));
+        console.say(experiment.remark);
+        let manifest = manifest(&study);
+        let about = results::About {
+            title: study.name(),
+            about: study.about(),
+            text: study.text(),
+            remarks: &[experiment.remark.to_owned()],
+        };
+        results::write(&self.out.join(experiment.name), &manifest, &about, &records)?;
+        page.heading(&format!("{}: {}", study.name(), study.about()));
+        for (name, figure) in (experiment.figures)(&records) {
+            let figure = figure.caption(experiment.remark);
+            figure.save(&self.out.join(name), &manifest)?;
+            page.figure(&figure);
+        }
+        let findings: Vec<Stated> = (experiment.findings)(&records).iter().map(Stated::from).collect();
+        page.stated("What the paper states", &findings);
+        page.text(experiment.remark);
+        page.table("Means with half the width of their 95 % confidence interval", &results::table(&records));
+        page.source(study.text());
+        Ok(())
+    }
+}
 
 /// A packet of the paper, in bytes.
 const PACKET: f64 = 1000.0;
 
-pub(super) const EXPERIMENTS: &[Experiment] = &[
+const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "fig2",
         text: include_str!("../../../../papers/pts/fig2.toml"),
         figures: |records| {
             vec![("figure-2", over_time(records, "Figure 2: congestion window without loss", Measured::Cwnd))]
         },
-        stated: stated::fig2,
+        findings: findings::fig2,
         remark: "Paper: slow start lasts longer and the window grows more slowly for TCP than for the two connections of PTS. Ours: the same.",
     },
     Experiment {
@@ -35,7 +106,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
                 ),
             )]
         },
-        stated: stated::fig3,
+        findings: findings::fig3,
         remark: "Paper: the second connection keeps its window. Ours: the same. The source notices the loss earlier with a node, by the round trip that is saved and as much again; for Figure 4 that is not enough.",
     },
     Experiment {
@@ -51,7 +122,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
                 ),
             )]
         },
-        stated: stated::fig4,
+        findings: findings::fig4,
         remark: "Paper: PTS notices the first loss almost 1 s earlier. Ours: 0.7 s, if windows are so large that slow start overruns the source's queue; with a node it does so earlier, after half as long round trips. With the congestion of Figure 3 and the small windows there it is 0.16 s.",
     },
     Experiment {
@@ -68,21 +139,21 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
                 ),
             )]
         },
-        stated: stated::fig5,
+        findings: findings::fig5,
         remark: "Paper: best in the middle, a node that is fixed at hop 6 stays below. Ours: the same, and symmetric: the longer leg's round trip decides.",
     },
     Experiment {
         name: "fig6",
         text: include_str!("../../../../papers/pts/fig6.toml"),
         figures: |records| vec![("figure-6", service_time(records))],
-        stated: stated::fig6,
+        findings: findings::fig6,
         remark: "Paper: PTS is better while the service time is far below the second leg's round trip. Ours: with one packet served after the other it falls to the direct connection between 8 and 9 ms already, because one server passes one packet a service time. If all are served at once, and acknowledged after that, the service time adds to the first leg's round trip, and the gain is lost at about 35 ms: packets leave in order, so the longest of several exponential draws counts.",
     },
     Experiment {
         name: "fig7",
         text: include_str!("../../../../papers/pts/fig7.toml"),
         figures: |records| vec![("figure-7", nodes(records))],
-        stated: stated::fig7,
+        findings: findings::fig7,
         remark: "Paper: one and two nodes about equal, more are worse because of their service times. Ours: with a window of 20 packets every node that shortens the longest leg helps; 100 us a packet are little beside a round trip of 20 ms a hop. With 220 packets and queues of 110 one node fills the link as two do, and from three on the windows overrun the queues of the short legs: three are worst, more win part of it back.",
     },
     Experiment {
@@ -99,7 +170,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
                 ),
             )]
         },
-        stated: stated::buffer,
+        findings: findings::buffer,
         remark: "Paper: the abstract names the effect of the buffer, and no figure shows it. Ours: throughput grows with the buffer until it holds the windows of both legs.",
     },
 ];

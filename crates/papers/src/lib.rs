@@ -1,0 +1,63 @@
+//! What the papers measured, run again. A paper is one module and one row below.
+//!
+//! Reading order: `experiment` (a scenario file of a paper, and its runs), then the papers: [`Pts`](pts::Pts) (proxy transport
+//! service), [`Cascade`](cascade::Cascade) (Cascaded TCP), [`Aggregation`](aggregation::Aggregation) (TCP flow aggregation),
+//! [`Probing`](probing::Probing) (probing devices), [`Pte`](pte::Pte) (path tail emulation). Each has its scenarios, its figures
+//! and its [findings](shorthaul_observe::Finding): what it states, beside ours.
+//!
+//! A paper tells a [`Console`] what it finds, and writes pages and data; it prints nothing itself.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod aggregation;
+pub mod cascade;
+mod error;
+mod experiment;
+pub mod probing;
+pub mod pte;
+pub mod pts;
+
+pub use error::PaperError;
+
+use shorthaul_report::Console;
+
+/// A paper whose experiments are run again. Its fields are the options that they are run with.
+pub trait Paper {
+    /// Runs the experiments, tells the console what came of them, and writes pages, figures and data.
+    ///
+    /// # Errors
+    /// If an experiment could not be run, or its results not be written.
+    fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError>;
+}
+
+/// The papers as commands: a row for each, with its name and its options.
+macro_rules! papers {
+    ($($(#[$about:meta])* $name:ident($options:ty)),+ $(,)?) => {
+        /// Every paper.
+        #[derive(clap::Subcommand)]
+        pub enum Papers {
+            $($(#[$about])* $name($options)),+
+        }
+
+        impl Paper for Papers {
+            fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError> {
+                match self {
+                    $(Papers::$name(paper) => paper.reproduce(console)),+
+                }
+            }
+        }
+    };
+}
+
+papers! {
+    /// TCP flow aggregation for mobile hosts: Figures 1 to 4 and 9 to 12, and links of today
+    Aggregation(aggregation::Aggregation),
+    /// Cascaded TCP: Table I's matrix, Figures 2 to 5, and the window-limited hosts of Table II
+    Cascade(cascade::Cascade),
+    /// Probing devices: Tables 1 to 4 and their figures, beside the paper's values
+    Probing(probing::Probing),
+    /// Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow edge
+    Pte(pte::Pte),
+    /// Proxy transport service: Figures 2 to 7, and throughput against the buffer of a session
+    Pts(pts::Pts),
+}

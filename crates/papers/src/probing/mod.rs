@@ -1,0 +1,148 @@
+//! Tables 1 to 4 of "probing devices" (Lahanas and Tsaoussidis), and the figures that are plots of them.
+//!
+//! Reading order: `paper` (what it says), `measured` (what the simulator says), `findings` (what must hold),
+//! `figures`.
+mod figures;
+mod findings;
+mod measured;
+mod paper;
+
+use crate::Paper;
+use crate::error::{PaperError, Result, write};
+use crate::experiment;
+use measured::Tables;
+use serde_json::json;
+use shorthaul_observe::Finding;
+use shorthaul_report::{Column, Console, Manifest, Page, Stated, Table};
+use shorthaul_scenario::Study;
+use shorthaul_sim::Simulator;
+use std::path::PathBuf;
+
+/// The scenario of all 168 cells.
+const TEXT: &str = include_str!("../../../../papers/probing/tables.toml");
+
+/// How often, and under which assumptions.
+#[derive(clap::Args)]
+pub struct Probing {
+    /// Runs of each cell, instead of the scenario's 20
+    #[arg(long)]
+    repeats: Option<u32>,
+    /// The directory for results and figures
+    #[arg(long, default_value = "reproduce-probing")]
+    out: PathBuf,
+    /// Replace a part of the scenario file, such as "delay = \"2 ms\"=>delay = \"5 ms\"", to see what an
+    /// assumption does (repeat for several)
+    #[arg(long, value_name = "OLD=>NEW")]
+    assume: Vec<String>,
+    /// Only say how well the tables agree
+    #[arg(long)]
+    score: bool,
+}
+
+impl Paper for Probing {
+    fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError> {
+        let mut study = Study::from_toml("probing", &self.text()?)?;
+        if let Some(repeats) = self.repeats {
+            study = study.with_seeds(1, repeats);
+        }
+        let records = experiment::records(&Simulator::default(), &study, None, console)?;
+        let tables = Tables::of(&records, &paper::tables()?)?;
+        let findings = findings::all(&tables);
+        console.table(&Finding::table(&findings));
+        if self.score {
+            return Ok(());
+        }
+        let manifest = Manifest::of_this_command().seed(1).scenario(study.name(), study.text());
+        tables.csv(&manifest)?.save(&self.out.join("tables.csv"))?;
+        self.write_page(&study, &tables, &findings, &manifest)?;
+        self.write_json(&tables, &findings, &manifest)?;
+        console.say(&format!("Tables, figures and the page report.html are in {}.", self.out.display()));
+        Ok(())
+    }
+}
+
+impl Probing {
+    /// The scenario under the assumptions that were asked for.
+    fn text(&self) -> Result<String> {
+        let mut text = TEXT.to_owned();
+        for change in &self.assume {
+            let (old, new) =
+                change.split_once("=>").ok_or_else(|| PaperError::asked("write --assume OLD=>NEW"))?;
+            if !text.contains(old) {
+                return Err(PaperError::asked(format!("there is no `{old}` in the scenario")));
+            }
+            text = text.replace(old, new);
+        }
+        Ok(text)
+    }
+
+    fn write_page(
+        &self,
+        study: &Study,
+        tables: &Tables,
+        findings: &[Finding],
+        manifest: &Manifest,
+    ) -> Result<()> {
+        let mut page = Page::new("TCP with probing devices: Tables 1 to 4", manifest);
+        let stated: Vec<Stated> = findings.iter().map(Stated::from).collect();
+        page.text(study.about()).stated("What must hold", &stated);
+        for on in 1..=4 {
+            page.table(
+                &format!(
+                    "On/off phases of {on}/5 s: seconds and overhead in percent; the paper's in brackets"
+                ),
+                &beside(tables, on),
+            );
+        }
+        for (name, figure) in figures::all(tables) {
+            figure.save(&self.out.join(name), manifest)?;
+            page.figure(&figure);
+        }
+        if !tables.failures.is_empty() {
+            page.heading("Runs whose connection failed, left out").remarks(&tables.failures);
+        }
+        page.heading("Scenario").source(study.text());
+        Ok(page.save(&self.out.join("report.html"))?)
+    }
+
+    fn write_json(&self, tables: &Tables, findings: &[Finding], manifest: &Manifest) -> Result<()> {
+        let cells: Vec<_> = tables
+            .iter()
+            .map(|(cell, measured, stated)| {
+                json!({
+                    "cell": cell, "protocol": paper::PROTOCOLS[cell.protocol], "paper": stated,
+                    "runs": measured.time.count(), "time": measured.time.mean,
+                    "time_confidence_95": measured.time.confidence(), "overhead": measured.overhead.mean,
+                    "wire_bytes": measured.wire.mean,
+                })
+            })
+            .collect();
+        let json = json!({ "manifest": manifest, "findings": findings, "cells": cells, "failures": tables.failures });
+        write(&self.out.join("results.json"), &serde_json::to_string_pretty(&json)?)
+    }
+}
+
+/// One of the paper's tables with ours beside each number.
+fn beside(tables: &Tables, on: u32) -> Table {
+    let rates = paper::RATES.map(|rate| Column::right(&format!("{rate} %")));
+    let mut table = Table::new([Column::left("protocol")].into_iter().chain(rates));
+    for overhead in [false, true] {
+        for (protocol, name) in paper::PROTOCOLS.iter().enumerate() {
+            let cell = |rate| {
+                let Some((ours, paper)) = tables.get(paper::Cell { on, protocol, rate }) else {
+                    return String::new();
+                };
+                if overhead {
+                    format!("{:.2} % ({:.2})", ours.overhead.mean, paper.overhead)
+                } else {
+                    format!("{:.1} s ({:.1})", ours.time.mean, paper.time)
+                }
+            };
+            let row: Vec<String> =
+                std::iter::once((*name).to_owned()).chain(paper::RATES.map(cell)).collect();
+            table.row(row.iter().map(String::as_str));
+        }
+        table.rule();
+    }
+    table
+}
