@@ -7,9 +7,8 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use folder::Folder;
 use shorthaul_lab::accuracy::{self, Accuracy};
-use shorthaul_lab::{
-    DirectionReport, Lab, LinkHandle, Plan, Privilege, Topology, leave_interrupts_to_children,
-};
+use shorthaul_lab::{DirectionReport, Lab, LinkHandle, Plan, Privilege, Topology};
+use shorthaul_os::signals::leave_interrupts_to_children;
 use shorthaul_report::{Column, Table, Terminal};
 use shorthaul_types::format_duration;
 use std::ffi::OsString;

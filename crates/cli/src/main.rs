@@ -3,6 +3,8 @@
 //! What a command does is in the crates below; here are its options, and how its results are printed. Reading order: this file,
 //! `groups` (the help), `console` (where results and progress go), `ending` (errors and exit status), then a file for each command.
 
+#![forbid(unsafe_code)]
+
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use shorthaul_trials::Trials;
 use std::process::ExitCode;

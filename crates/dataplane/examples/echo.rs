@@ -10,7 +10,7 @@
 //! argument names another profile than `cubic`.
 
 use shorthaul_dataplane::HostLoop;
-use shorthaul_dataplane::sys::{Tun, sharpen_timers};
+use shorthaul_os::{Tun, clock::sharpen_timers};
 use shorthaul_tcp::{Connection, ConnectionConfig, Event, Host, HostConfig, Profile};
 use shorthaul_types::{Seed, Time};
 use std::error::Error;

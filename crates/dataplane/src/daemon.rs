@@ -1,10 +1,11 @@
 use crate::bandwidth::{BandwidthFile, BandwidthReport, ParseBandwidthError};
 use crate::control::{ControlSocket, Controlled, control_path};
 use crate::routes::{RouteError, is_forwarding};
-use crate::sys::{
-    RulePriority, Signals, Tun, interface_index, interface_mtu, interface_names, monotonic, sharpen_timers,
-};
 use crate::{Config, ConfigError, EventLoop, Forwarder, Interception, Journal, Recorder, Routes, Session};
+use shorthaul_os::clock::sharpen_timers;
+use shorthaul_os::netlink::{RulePriority, interfaces};
+use shorthaul_os::signals::Signals;
+use shorthaul_os::{Errno, Tun, monotonic};
 use shorthaul_proxy::Gateway;
 use shorthaul_types::Time;
 use std::fmt;
@@ -70,14 +71,14 @@ pub enum DaemonError {
 }
 
 fn device_remedy(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => {
             " (/dev/net/tun is missing: run `modprobe tun`, or let the container have the device)"
         }
-        Some(libc::EPERM | libc::EACCES) => {
+        Some(Errno::PERM | Errno::ACCESS) => {
             " (it takes the capability CAP_NET_ADMIN: run as root, or in a user and network namespace of your own)"
         }
-        Some(libc::EBUSY) => " (another gateway has it: give this one another name with --name)",
+        Some(Errno::BUSY) => " (another gateway has it: give this one another name with --name)",
         _ => "",
     }
 }
@@ -139,7 +140,7 @@ impl fmt::Display for Notice {
 /// Says what is missing and what to do.
 pub fn run_gateway(config: &Config, notify: impl FnMut(Notice)) -> Result<(), DaemonError> {
     let hash_seed = RandomState::new().hash_one(0);
-    let config = &with_mtus(config);
+    let config = &with_mtus(config)?;
     let session = Session::gateway(config, hash_seed)?;
     run(&session, Gateway::new(config.gateway(hash_seed)?), notify)
 }
@@ -264,24 +265,23 @@ fn work<M: Controlled>(
 
 /// The configuration with the MTU of each leg filled in: the least of its interfaces'. The kernel
 /// splits super-segments as we say, and drops what does not fit without our hearing of it.
-fn with_mtus(config: &Config) -> Config {
+fn with_mtus(config: &Config) -> Result<Config, DaemonError> {
+    let present = interfaces().map_err(system("asking for the interfaces"))?;
     let mut config = config.clone();
-    for (leg, interfaces) in [(&mut config.to_edge, &config.edge), (&mut config.to_wan, &config.wan)] {
+    for (leg, names) in [(&mut config.to_edge, &config.edge), (&mut config.to_wan, &config.wan)] {
         // An interface that is not there is complained of later, with the names of those that are.
-        let least = interfaces.iter().filter_map(|name| interface_mtu(name).ok()).min();
+        let least =
+            present.iter().filter(|interface| names.contains(&interface.0)).map(|(_, mtu)| *mtu).min();
         leg.mtu = leg.mtu.or(least.map(|mtu| mtu.clamp(576, 65_535)));
     }
-    config
+    Ok(config)
 }
 
 fn check_host(config: &Config) -> Result<(), DaemonError> {
-    for name in config.edge.iter().chain(&config.wan) {
-        if interface_index(name).is_err() {
-            return Err(DaemonError::NoInterface {
-                name: name.clone(),
-                present: interface_names().join(", "),
-            });
-        }
+    let present = interfaces().map_err(system("asking for the interfaces"))?;
+    let present: Vec<String> = present.into_iter().map(|(name, _)| name).collect();
+    if let Some(name) = config.edge.iter().chain(&config.wan).find(|name| !present.contains(name)) {
+        return Err(DaemonError::NoInterface { name: name.clone(), present: present.join(", ") });
     }
     if is_forwarding() { Ok(()) } else { Err(DaemonError::NotForwarding) }
 }

@@ -1,7 +1,8 @@
 use crate::driver::{Driven, Driver, Outlet};
 use crate::record::{Mark, Recorder};
-use crate::sys::{Tun, monotonic, wait_readable};
-use crate::{BandwidthReport, BufferPool, Journal};
+use crate::{BandwidthReport, Journal};
+use shorthaul_os::poll::wait_readable;
+use shorthaul_os::{BufferPool, Errno, Tun, monotonic};
 use shorthaul_proxy::CustodyRecord;
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{Datagram, Offload, Payload};
@@ -50,11 +51,11 @@ loop_stats! {
 
 impl LoopStats {
     fn count_written(&mut self, result: &io::Result<()>) {
-        let counter = match result.as_ref().map_err(io::Error::raw_os_error) {
+        let counter = match result.as_ref().map_err(Errno::from_io_error) {
             Ok(()) => &mut self.packets_written,
-            Err(Some(libc::EAGAIN)) => &mut self.dropped_queue_full,
-            Err(Some(libc::ENOBUFS | libc::ENOMEM)) => &mut self.dropped_no_memory,
-            Err(Some(libc::EIO | libc::ENETDOWN)) => &mut self.dropped_device_down,
+            Err(Some(Errno::AGAIN)) => &mut self.dropped_queue_full,
+            Err(Some(Errno::NOBUFS | Errno::NOMEM)) => &mut self.dropped_no_memory,
+            Err(Some(Errno::IO | Errno::NETDOWN)) => &mut self.dropped_device_down,
             Err(_) => &mut self.dropped_refused,
         };
         *counter += 1;

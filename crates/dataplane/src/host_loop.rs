@@ -1,5 +1,5 @@
-use crate::BufferPool;
-use crate::sys::{Tun, monotonic, wait_readable};
+use shorthaul_os::poll::wait_readable;
+use shorthaul_os::{BufferPool, Tun, monotonic};
 use shorthaul_tcp::Host;
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{ChecksumMode, Datagram, HEADERS_MAX, Machine, TxBatch, headers, parse, payload_slices};

@@ -1,4 +1,4 @@
-use crate::sys::JournalMap;
+use shorthaul_os::JournalMap;
 use shorthaul_proxy::CustodyRecord;
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,7 +26,7 @@ impl Journal {
         let (records, _) = left.as_chunks::<SIZE>();
         let records = records.iter().filter_map(CustodyRecord::decode).collect();
         file.set_len(0)?;
-        Ok((Journal { map: JournalMap::new(&file, slots.max(1) * SIZE)? }, records))
+        Ok((Journal { map: JournalMap::new(&mut file, slots.max(1) * SIZE)? }, records))
     }
 
     /// Stores the record of a slot, or frees it.

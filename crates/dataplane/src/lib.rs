@@ -1,9 +1,11 @@
 //! The live loop: the gateway's machine between two TUN devices, and an endpoint behind one.
 //!
-//! Reading order: [`sys`] (devices, netlink, signals), [`BufferPool`], [`Driver`] (bytes into a machine
+//! Reading order: [`Driver`] (bytes into a machine
 //! and out of it), [`EventLoop`] (one `now` a round), [`Routes`] (what is sent into the devices),
 //! [`Journal`] (what survives a crash), [`Recorder`] and [`replay()`] (a live run, again), [`Config`],
 //! [`run_gateway`]. [`HostLoop`] is for the other kind of machine: an endpoint behind one device.
+
+#![forbid(unsafe_code)]
 
 mod bandwidth;
 mod config;
@@ -14,11 +16,9 @@ mod event_loop;
 mod forwarder;
 mod host_loop;
 mod journal;
-mod pool;
 mod record;
 mod replay;
 mod routes;
-pub mod sys;
 
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
 pub use config::{Config, ConfigError, Leg, Memory, Name};
@@ -29,7 +29,6 @@ pub use event_loop::{EventLoop, LoopStats};
 pub use forwarder::Forwarder;
 pub use host_loop::HostLoop;
 pub use journal::Journal;
-pub use pool::BufferPool;
 pub use record::{Mark, Recorder, Session};
 pub use replay::{Difference, Output, Replay, ReplayError, replay};
 pub use routes::{Interception, RouteError, Routes};

@@ -1,6 +1,7 @@
 use crate::driver::{Driven, Driver, Outlet};
 use crate::record::{CLOCK, FIRST_OUT, INTERFACES, Mark, Session, TITLE};
-use crate::{BufferPool, ConfigError, Forwarder};
+use crate::{ConfigError, Forwarder};
+use shorthaul_os::BufferPool;
 use shorthaul_proxy::{CustodyRecord, Gateway};
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::pcapng::{ReadError, ReadErrorKind, Reader, Record};

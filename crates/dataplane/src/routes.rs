@@ -1,4 +1,5 @@
-use crate::sys::{Family, Netlink, Rule, RulePriority, interface_index};
+use shorthaul_os::Netlink;
+use shorthaul_os::netlink::{Action, Family, NextHop, Route, Rule, RulePriority, interface_index};
 use std::io;
 use std::path::Path;
 
@@ -74,7 +75,7 @@ impl Routes {
         let routes = Routes { netlink, interception };
         routes.remove_rules();
         for rule in routes.rules() {
-            let step = format!("adding a routing rule for {}", rule.interface);
+            let step = format!("adding a routing rule for {}", rule.interface.as_deref().unwrap_or_default());
             routes.netlink.add_rule(&rule).map_err(refused(step))?;
         }
         Ok(routes)
@@ -89,10 +90,11 @@ impl Routes {
                 for (family, protocols) in protocols.into_iter().filter(|(family, _)| exists(*family)) {
                     rules.extend(protocols.map(|protocol| Rule {
                         family,
-                        interface: interface.clone(),
-                        protocol,
-                        table,
                         priority: *priority,
+                        interface: Some(interface.clone()),
+                        protocol: Some(protocol),
+                        mark: None,
+                        action: Action::Table(table),
                     }));
                 }
             }
@@ -118,8 +120,7 @@ impl Drop for Routes {
 
 fn set_up_device(netlink: &Netlink, device: &str) -> io::Result<()> {
     let index = interface_index(device)?;
-    netlink.set_mtu(index, MTU)?;
-    netlink.set_queue_length(index, QUEUE)?;
+    netlink.configure(index, MTU, QUEUE)?;
     if exists(Family::V6) {
         netlink.set_no_automatic_address(index)?;
     }
@@ -136,9 +137,12 @@ fn add_routes(netlink: &Netlink, device: &str, table: u32) -> Result<(), RouteEr
         if family == Family::V6 && !has_v6(device) {
             continue;
         }
-        netlink.add_default_route(family, table, index).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => RouteError::TableInUse { table },
-            _ => refused(format!("adding a route to table {table}"))(error),
+        let everything = Route::new(family.everything(), NextHop::Interface(index));
+        netlink.add_route(&Route { table: Some(table), ..everything }).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => RouteError::TableInUse { table },
+                _ => refused(format!("adding a route to table {table}"))(error),
+            }
         })?;
     }
     Ok(())

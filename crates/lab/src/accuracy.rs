@@ -2,11 +2,11 @@
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::lateness::LatenessStats;
-use crate::sys::{clock, socket};
 use crate::topology::{LinkDescription, LinkKind, Topology};
 use crate::workload::{Amount, Transfer, TransferError};
-use shorthaul_dataplane::sys::sharpen_timers;
 use shorthaul_link::{LinkConfig, QueueLimit, Rate};
+use shorthaul_os::clock::{self, sharpen_timers};
+use shorthaul_os::{datagram, socket};
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 use std::io;
 use std::net::UdpSocket;
@@ -164,8 +164,10 @@ fn receive_all(receiver: &UdpSocket) -> io::Result<Vec<(usize, Time)>> {
     let mut buffer = vec![0; PACKET.0 as usize];
     let mut arrivals = Vec::new();
     loop {
-        match socket::receive_stamped(receiver, &mut buffer) {
-            Ok((_, at)) => {
+        match datagram::receive(receiver, &mut buffer) {
+            Ok(datagram) => {
+                let unstamped = || io::Error::other("the kernel did not stamp a datagram");
+                let at = datagram.stamp.ok_or_else(unstamped)?;
                 let number = buffer.first_chunk().map_or(0, |number| u32::from_le_bytes(*number));
                 arrivals.push((number as usize, at));
             }

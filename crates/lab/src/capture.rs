@@ -1,7 +1,6 @@
 //! Recording what passes a link, off the thread that moves the packets.
-use crate::sys::clock;
-use shorthaul_dataplane::sys::monotonic;
 use shorthaul_link::DropReason;
+use shorthaul_os::clock::{monotonic, wall};
 use shorthaul_types::Time;
 use shorthaul_wire::pcapng::{PacketInfo, Writer};
 use shorthaul_wire::{ChecksumMode, Cut, cut};
@@ -71,8 +70,7 @@ fn write(
     interface: u32,
     sightings: &Receiver<Sighting>,
 ) -> io::Result<()> {
-    let wall = clock::wall().saturating_since(monotonic());
-    let epoch = Time::ZERO + wall;
+    let epoch = Time::ZERO + wall().saturating_since(monotonic());
     while let Ok(first) = sightings.recv() {
         let mut next = Some(first);
         while let Some(sighting) = next {

@@ -1,7 +1,7 @@
 //! Programs that run in a host of a lab, are waited for until they are ready, and end with their owner.
 use crate::host::Host;
-use crate::sys::process::{Signal, signal_group};
-use crate::sys::schedule::waited_of;
+use shorthaul_os::process::{kill_group, terminate_group};
+use shorthaul_os::schedule::waited_of;
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::os::unix::process::CommandExt as _;
@@ -180,7 +180,7 @@ impl Child {
 
     /// Asks it to stop (SIGTERM), without waiting for it.
     pub fn ask_to_stop(&self) {
-        signal_group(self.process.id(), Signal::Terminate);
+        terminate_group(self.process.id());
     }
 
     /// Waits until it has ended by itself.
@@ -203,7 +203,7 @@ impl Child {
     /// Kills it and all that it has started (SIGKILL): no chance to tidy up.
     pub fn kill(&mut self) {
         if self.is_running() {
-            signal_group(self.process.id(), Signal::Kill);
+            kill_group(self.process.id());
             let _ = self.process.wait();
         }
     }

@@ -10,11 +10,10 @@
 //! which it would send the packets that it stands for.
 use crate::capture::Tap;
 use crate::lateness::{Lateness, LatenessStats};
-use crate::sys::schedule;
-use crate::sys::waker::Waker;
-use shorthaul_dataplane::BufferPool;
-use shorthaul_dataplane::sys::{Tun, monotonic, sharpen_timers, wait_readable};
 use shorthaul_link::{Direction, Link, LinkConfig, LinkStats, Verdict};
+use shorthaul_os::clock::{monotonic, sharpen_timers};
+use shorthaul_os::poll::{Waker, wait_readable};
+use shorthaul_os::{BufferPool, Tun, schedule};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::{ChecksumMode, Cut, Datagram, cut};
 use std::io;
@@ -141,7 +140,7 @@ impl Emulator {
             let [first, second] = &self.ends;
             let timeout = self.time_to_next();
             let [from_first, from_second, asked] =
-                wait_readable([first.as_fd(), second.as_fd(), self.waker.descriptor()], timeout)?;
+                wait_readable([first.as_fd(), second.as_fd(), self.waker.as_fd()], timeout)?;
             if asked && !self.answer() {
                 return Ok(());
             }

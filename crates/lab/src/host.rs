@@ -1,11 +1,12 @@
 use crate::error::LabError;
-use crate::plan::{HostPlan, InterfacePlan, RoutePlan};
+use crate::plan::{HostPlan, InterfacePlan};
 use crate::privilege;
-use crate::sys::namespace::{self, Kind};
-use crate::sys::netlink::Netlink;
-use crate::sys::process::{self, FirstProcess};
 use crate::topology::HostDescription;
-use shorthaul_dataplane::sys::{Tun, interface_index};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use shorthaul_os::namespace::{self, Kind};
+use shorthaul_os::netlink::{LOOPBACK, NextHop, Route, interface_index};
+use shorthaul_os::process::{self, FirstProcess};
+use shorthaul_os::{Netlink, Tun};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
@@ -69,7 +70,7 @@ impl Host {
             set_up_files(hosts_file).map_err(LabError::host(name, "mounting its /etc/hosts"))?;
             set_up_kernel(plan, description)?;
             let held = || -> io::Result<_> {
-                Netlink::open()?.set_up(interface_index("lo")?)?;
+                Netlink::open()?.set_up(LOOPBACK)?;
                 Ok((namespace::current(Kind::Net)?, namespace::current(Kind::Mount)?))
             };
             held().map_err(LabError::host(name, "switching its loopback on"))
@@ -102,12 +103,12 @@ impl Host {
 
     /// The IPv4 address of its first interface; that of the loopback if it has none.
     pub fn address_v4(&self) -> Ipv4Addr {
-        self.interfaces().first().map_or(Ipv4Addr::LOCALHOST, |interface| interface.v4.address)
+        self.interfaces().first().map_or(Ipv4Addr::LOCALHOST, |interface| interface.v4.addr())
     }
 
     /// The IPv6 address of its first interface; that of the loopback if it has none.
     pub fn address_v6(&self) -> Ipv6Addr {
-        self.interfaces().first().map_or(Ipv6Addr::LOCALHOST, |interface| interface.v6.address)
+        self.interfaces().first().map_or(Ipv6Addr::LOCALHOST, |interface| interface.v6.addr())
     }
 
     /// Runs `task` in the host, on a thread of its own, and waits for it: sockets that it makes belong to
@@ -170,12 +171,13 @@ impl Host {
         let netlink = Netlink::open()?;
         let index = interface_index(&interface.name)?;
         netlink.configure(index, mtu, TRANSMIT_QUEUE)?;
+        netlink.set_no_automatic_address(index)?;
         netlink.set_up(index)?;
-        netlink.add_address(index, interface.v4.address.into(), interface.v4.prefix_len)?;
-        netlink.add_address(index, interface.v6.address.into(), interface.v6.prefix_len)?;
+        netlink.add_address(index, interface.v4.into())?;
+        netlink.add_address(index, interface.v6.into())?;
         // A router asks for its neighbours' hardware addresses with this as the sender.
         let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, end as u16 + 1);
-        netlink.add_address(index, IpAddr::V6(link_local), 64)
+        netlink.add_address(index, Ipv6Net::new_assert(link_local, 64).into())
     }
 
     /// Makes a TUN device in the host for a TCP/IP stack of a program's own, which then answers at
@@ -197,11 +199,14 @@ impl Host {
             let netlink = Netlink::open()?;
             let index = interface_index(DEVICE)?;
             netlink.configure(index, mtu, TRANSMIT_QUEUE)?;
+            netlink.set_no_automatic_address(index)?;
             netlink.set_up(index)?;
-            netlink.add_address(index, V4[0].into(), 30)?;
-            netlink.add_address(index, V6[0].into(), 64)?;
-            netlink.add_route(guest.v4.into(), 32, V4[1].into(), None)?;
-            netlink.add_route(guest.v6.into(), 128, V6[1].into(), None)?;
+            netlink.add_address(index, Ipv4Net::new_assert(V4[0], 30).into())?;
+            netlink.add_address(index, Ipv6Net::new_assert(V6[0], 64).into())?;
+            for (guest, inner) in [(IpAddr::V4(guest.v4), IpAddr::V4(V4[1])), (guest.v6.into(), V6[1].into())]
+            {
+                netlink.add_route(&Route::new(IpNet::from(guest), NextHop::Router(inner)))?;
+            }
             Ok(tun)
         };
         self.run(make).map_err(LabError::host(self.name(), "attaching a TUN device"))
@@ -212,8 +217,10 @@ impl Host {
         let add = || {
             let netlink = Netlink::open()?;
             let plan = &self.0.plan;
-            let add = |r: &RoutePlan| netlink.add_route(r.network, r.prefix_len, r.via, plan.initial_window);
-            plan.routes.iter().try_for_each(add)
+            plan.routes.iter().try_for_each(|route| {
+                let through = Route::new(route.network, NextHop::Router(route.via));
+                netlink.add_route(&Route { initial_window: plan.initial_window, ..through })
+            })
         };
         self.run(add).map_err(LabError::host(self.name(), "adding its routes"))
     }

@@ -5,8 +5,8 @@ use crate::link_handle::LinkHandle;
 use crate::plan::Plan;
 use crate::privilege::{self, Privilege};
 use crate::service::Service;
-use crate::sys::process::{self, FirstProcess};
 use crate::topology::{HostDescription, LinkKind, Topology};
+use shorthaul_os::process::FirstProcess;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -143,10 +143,10 @@ impl Drop for Processes {
         // The first process of a PID namespace ends only when all others have been waited for. Programs
         // that the owner of the lab started and has not waited for yet must not make us wait for ever.
         const PATIENCE: Duration = Duration::from_millis(500);
-        let pid = self.0.end();
+        let wait = self.0.end();
         let (done, waiting) = mpsc::channel();
         std::thread::spawn(move || {
-            process::reap(pid);
+            wait();
             done.send(())
         });
         let _ = waiting.recv_timeout(PATIENCE);

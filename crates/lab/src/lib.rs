@@ -9,6 +9,8 @@
 //! Nothing here shells out or leaves anything behind: namespaces, devices and processes vanish with the
 //! process that made them, however it ends.
 
+#![forbid(unsafe_code)]
+
 pub mod accuracy;
 mod capture;
 mod child;
@@ -26,7 +28,6 @@ mod privilege;
 mod relay_process;
 mod service;
 mod summary;
-mod sys;
 mod topology;
 mod topology_file;
 mod watch;
@@ -45,10 +46,6 @@ pub use plan::{HostPlan, InterfacePlan, LinkPlan, Part, Plan, PlanError, RoutePl
 pub use privilege::Privilege;
 pub use relay_process::{RelayChain, RelayProcess, RelaySettings};
 pub use service::Service;
-pub use sys::process::leave_interrupts_to_children;
-pub use sys::schedule::waited_of;
-pub use topology::{
-    HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Suggestion, Topology,
-};
+pub use topology::{HostDescription, LinkDescription, LinkKind, Suggestion, Topology};
 pub use topology_file::TopologyError;
 pub use watch::{Look, watch};

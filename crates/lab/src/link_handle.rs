@@ -3,11 +3,10 @@ use crate::emulator::{DirectionReport, Emulator, Report, Request, number};
 use crate::error::LabError;
 use crate::host::Host;
 use crate::plan::{InterfacePlan, LinkPlan};
-use crate::sys::netlink;
-use crate::sys::waker::Waker;
 use crate::topology::LinkKind;
-use shorthaul_dataplane::sys::{Tun, monotonic};
 use shorthaul_link::{Direction, Link, LinkConfig};
+use shorthaul_os::poll::Waker;
+use shorthaul_os::{Netlink, Tun, monotonic};
 use shorthaul_types::Seed;
 use std::io;
 use std::path::Path;
@@ -69,7 +68,7 @@ impl LinkHandle {
         let names = [interfaces[0].name.clone(), interfaces[1].name.clone()];
         let emulation = match &plan.description.kind {
             LinkKind::Direct => {
-                let make = || netlink::Netlink::open()?.add_veth(&names[0], &names[1], hosts[1].network());
+                let make = || Netlink::open()?.add_veth(&names[0], &names[1], hosts[1].network());
                 hosts[0].run(make).map_err(failed("making a veth pair"))?;
                 None
             }

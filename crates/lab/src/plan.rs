@@ -1,4 +1,5 @@
-use crate::topology::{Interface4, Interface6, LinkDescription, LinkKind, Topology};
+use crate::topology::{LinkDescription, LinkKind, Topology};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -44,18 +45,16 @@ pub struct InterfacePlan {
     /// The number of the host at the other end.
     pub peer: usize,
     /// Its IPv4 address.
-    pub v4: Interface4,
+    pub v4: Ipv4Net,
     /// Its IPv6 address.
-    pub v6: Interface6,
+    pub v6: Ipv6Net,
 }
 
 /// A route through a neighbour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoutePlan {
     /// The destination network.
-    pub network: IpAddr,
-    /// The length of its prefix.
-    pub prefix_len: u8,
+    pub network: IpNet,
     /// The neighbour's address.
     pub via: IpAddr,
 }
@@ -172,7 +171,7 @@ impl Plan {
             let facing = interface_toward(&self.hosts, other, host).or(plan.interfaces.first());
             if let Some(interface) = facing {
                 let name = &plan.name;
-                text += &format!("{} {name}\n{} {name}\n", interface.v4.address, interface.v6.address);
+                text += &format!("{} {name}\n{} {name}\n", interface.v4.addr(), interface.v6.addr());
             }
         }
         text
@@ -243,26 +242,21 @@ fn check_link(
 }
 
 /// The addresses of a link's ends.
-fn addresses(index: usize, link: &LinkDescription) -> Result<([Interface4; 2], [Interface6; 2]), PlanError> {
+fn addresses(index: usize, link: &LinkDescription) -> Result<([Ipv4Net; 2], [Ipv6Net; 2]), PlanError> {
     let number = (index + 1) as u8; // at most LINKS_MAX
-    let v4 = link.v4.unwrap_or(
-        [1, 2].map(|end| Interface4 { address: Ipv4Addr::new(10, number, 0, end), prefix_len: 24 }),
-    );
+    let v4 = [1, 2].map(|end| Ipv4Net::new_assert(Ipv4Addr::new(10, number, 0, end), 24));
+    let v4 = link.v4.unwrap_or(v4);
     let decimal = number.to_string().chars().fold(0, |n, digit| n << 4 | digit as u16 & 0xf);
-    let v6 = link.v6.unwrap_or([1, 2].map(|end| Interface6 {
-        address: Ipv6Addr::new(0xfd00, decimal, 0, 0, 0, 0, 0, end),
-        prefix_len: 64,
-    }));
+    let v6 = [1, 2].map(|end| Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, decimal, 0, 0, 0, 0, 0, end), 64));
+    let v6 = link.v6.unwrap_or(v6);
     let error = |key, a: &dyn fmt::Display, b: &dyn fmt::Display| {
         let problem = format!("{a} and {b} have to be two addresses of one network");
         Err(PlanError { part: Part::Link(index), key, problem })
     };
-    let same4 = v4[0].network() == v4[1].network() && v4[0].prefix_len == v4[1].prefix_len;
-    if !same4 || v4[0].address == v4[1].address {
+    if v4[0].trunc() != v4[1].trunc() || v4[0].addr() == v4[1].addr() {
         return error("v4", &v4[0], &v4[1]);
     }
-    let same6 = v6[0].network() == v6[1].network() && v6[0].prefix_len == v6[1].prefix_len;
-    if !same6 || v6[0].address == v6[1].address {
+    if v6[0].trunc() != v6[1].trunc() || v6[0].addr() == v6[1].addr() {
         return error("v6", &v6[0], &v6[1]);
     }
     Ok((v4, v6))
@@ -275,12 +269,8 @@ fn check_networks(hosts: &[HostPlan], links: usize) -> Result<(), PlanError> {
         for other in 0..link {
             let Some(a) = ends.iter().find(|end| end.link == link) else { continue };
             let Some(b) = ends.iter().find(|end| end.link == other) else { continue };
-            let shorter4 = a.v4.prefix_len.min(b.v4.prefix_len);
-            let shorter6 = a.v6.prefix_len.min(b.v6.prefix_len);
-            let overlap4 = Interface4 { prefix_len: shorter4, ..a.v4 }.network()
-                == Interface4 { prefix_len: shorter4, ..b.v4 }.network();
-            let overlap6 = Interface6 { prefix_len: shorter6, ..a.v6 }.network()
-                == Interface6 { prefix_len: shorter6, ..b.v6 }.network();
+            let overlap4 = a.v4.contains(&b.v4.trunc()) || b.v4.contains(&a.v4.trunc());
+            let overlap6 = a.v6.contains(&b.v6.trunc()) || b.v6.contains(&a.v6.trunc());
             let key = match (overlap4, overlap6) {
                 (true, _) => "v4",
                 (_, true) => "v6",
@@ -331,16 +321,8 @@ fn routes(hosts: &[HostPlan], from: usize) -> Vec<RoutePlan> {
                 continue;
             }
             known.push(interface.link);
-            routes.push(RoutePlan {
-                network: interface.v4.network().into(),
-                prefix_len: interface.v4.prefix_len,
-                via: gateway.v4.address.into(),
-            });
-            routes.push(RoutePlan {
-                network: interface.v6.network().into(),
-                prefix_len: interface.v6.prefix_len,
-                via: gateway.v6.address.into(),
-            });
+            routes.push(RoutePlan { network: interface.v4.trunc().into(), via: gateway.v4.addr().into() });
+            routes.push(RoutePlan { network: interface.v6.trunc().into(), via: gateway.v6.addr().into() });
         }
     }
     routes
@@ -351,10 +333,10 @@ impl fmt::Display for Plan {
         for host in &self.hosts {
             writeln!(f, "{}{}", host.name, if host.forwards { " (forwards)" } else { "" })?;
             for interface in &host.interfaces {
-                writeln!(f, "    {:<15} {:<18} {}", interface.name, interface.v4, interface.v6)?;
+                writeln!(f, "    {:<15} {:<18} {}", interface.name, interface.v4.to_string(), interface.v6)?;
             }
             for route in &host.routes {
-                writeln!(f, "    route {}/{} via {}", route.network, route.prefix_len, route.via)?;
+                writeln!(f, "    route {} via {}", route.network, route.via)?;
             }
         }
         for link in &self.links {
@@ -400,7 +382,7 @@ mod tests {
             plan.hosts[host]
                 .interfaces
                 .iter()
-                .any(|i| [IpAddr::V4(i.v4.address), i.v6.address.into()].contains(&address))
+                .any(|i| [IpAddr::V4(i.v4.addr()), i.v6.addr().into()].contains(&address))
         };
         while !has(host, to) {
             assert!(path.len() <= plan.hosts.len(), "a loop: {path:?}");
@@ -409,7 +391,8 @@ mod tests {
             let next = match direct {
                 Some(interface) => interface.peer,
                 None => {
-                    let route = here.routes.iter().find(|route| covers(route, to)).expect("a route");
+                    let route =
+                        here.routes.iter().find(|route| route.network.contains(&to)).expect("a route");
                     let hop = here.interfaces.iter().find(|i| has(i.peer, route.via));
                     hop.expect("the gateway of a route is a neighbour").peer
                 }
@@ -422,20 +405,8 @@ mod tests {
 
     fn same_network(interface: &InterfacePlan, to: IpAddr) -> bool {
         match to {
-            IpAddr::V4(to) => Interface4 { address: to, ..interface.v4 }.network() == interface.v4.network(),
-            IpAddr::V6(to) => Interface6 { address: to, ..interface.v6 }.network() == interface.v6.network(),
-        }
-    }
-
-    fn covers(route: &RoutePlan, to: IpAddr) -> bool {
-        match (route.network, to) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                Interface4 { address, prefix_len: route.prefix_len }.network() == network
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                Interface6 { address, prefix_len: route.prefix_len }.network() == network
-            }
-            _ => false,
+            IpAddr::V4(to) => interface.v4.contains(&to),
+            IpAddr::V6(to) => interface.v6.contains(&to),
         }
     }
 
@@ -446,7 +417,7 @@ mod tests {
         for family in [0, 1] {
             let address = |host: &str| {
                 let interface = &plan.hosts[plan.host(host).expect("a host")].interfaces[0];
-                if family == 0 { IpAddr::V4(interface.v4.address) } else { interface.v6.address.into() }
+                if family == 0 { IpAddr::V4(interface.v4.addr()) } else { interface.v6.addr().into() }
             };
             assert_eq!(path(&plan, "a", address("d")), ["a", "b", "c", "d"]);
             assert_eq!(path(&plan, "d", address("a")), ["d", "c", "b", "a"]);
@@ -497,14 +468,14 @@ mod tests {
             let plan = Plan::of(topology).expect("a sound topology");
             let routes = plan.hosts[plan.host("a").expect("a host")].routes.iter();
             routes
-                .filter(|route| route.network.is_ipv4())
+                .filter(|route| route.via.is_ipv4())
                 .map(|route| route.network.to_string())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(routes(&topology), ["10.2.0.0", "10.3.0.0"]);
+        assert_eq!(routes(&topology), ["10.2.0.0/24", "10.3.0.0/24"]);
         topology.hosts.insert("b".into(), HostDescription { forward: Some(false), ..Default::default() });
         // It still answers to its own address in the network behind it.
-        assert_eq!(routes(&topology), ["10.2.0.0"]);
+        assert_eq!(routes(&topology), ["10.2.0.0/24"]);
     }
 
     #[test]
@@ -517,8 +488,8 @@ mod tests {
         refused(&topology(&[["a", "b"], ["b", "a"]]), "second link");
         refused(&topology(&[["a", "a-name-too-long"]]), "a-name-too-long");
         let mut overlapping = topology(&[["a", "b"], ["b", "c"]]);
-        let address = |text: &str| Interface4 { address: text.parse().expect("an address"), prefix_len: 8 };
-        overlapping.links[1].v4 = Some([address("10.1.7.1"), address("10.1.7.2")]);
+        overlapping.links[1].v4 =
+            Some(["10.1.7.1/8", "10.1.7.2/8"].map(|text| text.parse().expect("a network")));
         refused(&overlapping, "links, number 2, v4: the network of this link overlaps that of link number 1");
     }
 }

@@ -1,5 +1,6 @@
 use crate::error::LabError;
-use crate::sys::namespace::{self, Kind};
+use shorthaul_os::Errno;
+use shorthaul_os::namespace::{self, Kind};
 use std::fs;
 use std::io;
 
@@ -87,7 +88,7 @@ const SWITCHES: [(&str, &str, &str); 3] = [
 fn why_no_user_namespace(error: &io::Error) -> LabError {
     const NEED: &str = "to be root, or root in a user namespace";
     let missing = |problem, remedy: String| LabError::Missing { need: NEED, problem, remedy };
-    if error.raw_os_error() == Some(libc::EINVAL) {
+    if Errno::from_io_error(error) == Some(Errno::INVAL) {
         return missing(
             "this program is not root and already has several threads, so that it cannot move into one"
                 .into(),
@@ -108,11 +109,11 @@ fn why_no_user_namespace(error: &io::Error) -> LabError {
 /// Says why a namespace could not be made although this process seemed to have the right.
 pub(crate) fn why_no_namespace(error: &io::Error) -> LabError {
     let restricted = fs::read_to_string(SWITCHES[0].0).is_ok_and(|value| value.trim() == SWITCHES[0].1);
-    let (problem, remedy) = match error.raw_os_error() {
-        Some(libc::EPERM) if restricted => {
+    let (problem, remedy) = match Errno::from_io_error(error) {
+        Some(Errno::PERM) if restricted => {
             (format!("{} is 1", SWITCHES[0].0), format!("run as root, or as root do `{}`", SWITCHES[0].2))
         }
-        Some(libc::ENOSPC) => (
+        Some(Errno::NOSPC) => (
             "the limit of network or mount namespaces is reached".into(),
             "raise user.max_net_namespaces and user.max_mnt_namespaces (sysctl)".into(),
         ),

@@ -1,9 +1,8 @@
+use ipnet::{Ipv4Net, Ipv6Net};
 use shorthaul_link::{Direction, LinkConfig};
 use shorthaul_types::Seed;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Hosts and the links between them: what [`Lab::start`](crate::Lab::start) makes.
 ///
@@ -73,9 +72,9 @@ pub struct LinkDescription {
     /// The longest IP packet that passes, in bytes (1280 to 65,535).
     pub mtu: u32,
     /// The addresses of the ends; `None` means the `n`th link has `10.n.0.1/24` and `10.n.0.2/24`.
-    pub v4: Option<[Interface4; 2]>,
+    pub v4: Option<[Ipv4Net; 2]>,
     /// The same for IPv6; `None` means `fd00:n::1/64` and `fd00:n::2/64`, with `n` in decimal digits.
-    pub v6: Option<[Interface6; 2]>,
+    pub v6: Option<[Ipv6Net; 2]>,
 }
 
 /// How packets cross a link.
@@ -91,52 +90,6 @@ pub enum LinkKind {
     },
     /// Inside the kernel, as fast as it can (a veth pair).
     Direct,
-}
-
-/// An IPv4 address and the length of its network's prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interface4 {
-    /// The address.
-    pub address: Ipv4Addr,
-    /// The prefix length, 0 to 32.
-    pub prefix_len: u8,
-}
-
-/// An IPv6 address and the length of its network's prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interface6 {
-    /// The address.
-    pub address: Ipv6Addr,
-    /// The prefix length, 0 to 128.
-    pub prefix_len: u8,
-}
-
-impl Interface4 {
-    /// The network: the address without its host part.
-    pub fn network(self) -> Ipv4Addr {
-        let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix_len)).unwrap_or(0);
-        Ipv4Addr::from_bits(self.address.to_bits() & mask)
-    }
-}
-
-impl Interface6 {
-    /// The network: the address without its host part.
-    pub fn network(self) -> Ipv6Addr {
-        let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix_len)).unwrap_or(0);
-        Ipv6Addr::from_bits(self.address.to_bits() & mask)
-    }
-}
-
-impl fmt::Display for Interface4 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{}/{}", self.address, self.prefix_len))
-    }
-}
-
-impl fmt::Display for Interface6 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{}/{}", self.address, self.prefix_len))
-    }
 }
 
 impl Topology {

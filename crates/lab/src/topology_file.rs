@@ -1,14 +1,11 @@
 //! Topologies as people write them, in TOML.
 use crate::plan::{Part, Plan, PlanError};
-use crate::topology::{
-    HostDescription, Interface4, Interface6, LinkDescription, LinkKind, Suggestion, Topology,
-};
+use crate::topology::{HostDescription, LinkDescription, LinkKind, Suggestion, Topology};
 use serde::Deserialize;
 use shorthaul_link::{Direction, LinkSpec, Trace};
 use shorthaul_types::Seed;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -325,47 +322,24 @@ fn link(source: &Source<'_>, section: LinkSection, seed: Seed) -> Result<LinkDes
             LinkKind::Emulated { up: resolve(Direction::Up)?, down: resolve(Direction::Down)? }
         }
     };
-    let v4 = section.v4.map(|pair| interfaces(source, pair, interface4)).transpose()?;
-    let v6 = section.v6.map(|pair| interfaces(source, pair, interface6)).transpose()?;
+    let v4 = section.v4.map(|pair| interfaces(source, pair)).transpose()?;
+    let v6 = section.v6.map(|pair| interfaces(source, pair)).transpose()?;
     let mtu = section.mtu.map_or(LinkDescription::DEFAULT_MTU, Spanned::into_inner);
     Ok(LinkDescription { between: section.between.into_inner(), kind, mtu, v4, v6 })
 }
 
-fn interfaces<T: Copy>(
-    source: &Source<'_>,
-    pair: Spanned<[String; 2]>,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Result<[T; 2], TopologyError> {
+fn interfaces<T: FromStr>(source: &Source<'_>, pair: Spanned<[String; 2]>) -> Result<[T; 2], TopologyError> {
     let [first, second] = pair.get_ref();
-    match (parse(first), parse(second)) {
-        (Some(a), Some(b)) => Ok([a, b]),
+    match (first.parse(), second.parse()) {
+        (Ok(a), Ok(b)) => Ok([a, b]),
         (a, _) => {
-            let wrong = if a.is_none() { first } else { second };
+            let wrong = if a.is_err() { first } else { second };
             let problem = format!(
                 "`{wrong}` is not an address of this family with a prefix length, such as \"10.1.0.1/24\" or \"fd00:1::1/64\""
             );
             Err(source.error(Some(pair.span()), problem))
         }
     }
-}
-
-fn interface4(text: &str) -> Option<Interface4> {
-    match address_and_prefix(text)? {
-        (IpAddr::V4(address), prefix_len @ ..=32) => Some(Interface4 { address, prefix_len }),
-        _ => None,
-    }
-}
-
-fn interface6(text: &str) -> Option<Interface6> {
-    match address_and_prefix(text)? {
-        (IpAddr::V6(address), prefix_len @ ..=128) => Some(Interface6 { address, prefix_len }),
-        _ => None,
-    }
-}
-
-fn address_and_prefix(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, prefix_len) = text.split_once('/')?;
-    Some((IpAddr::from_str(address).ok()?, prefix_len.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -195,7 +195,7 @@ impl Run<'_> {
                 ]),
                 Metric::SmallestWindow => {
                     let sending = self.samples().filter(|sample| sample.unacked > 0);
-                    sending.map(|sample| sample.window.0 as f64).reduce(f64::min)
+                    sending.map(|sample| sample.peer_window.unwrap_or_default().0 as f64).reduce(f64::min)
                 }
                 Metric::Held => mean(self.held()),
                 Metric::HeldMost => self.held().reduce(f64::max),

@@ -6,8 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use shorthaul_dataplane::HostLoop;
+use shorthaul_lab::Guest;
 use shorthaul_lab::workload::{TcpSample, TransferReport};
-use shorthaul_lab::{Guest, waited_of};
+use shorthaul_os::TcpInfo;
+use shorthaul_os::schedule::waited_of;
 use shorthaul_scenario::{Flow, NodeIndex, Role, Scenario, Stack, Workload};
 use shorthaul_sim::{EndReport, ScenarioHost, Transfer};
 use shorthaul_tcp::Connection;
@@ -131,8 +133,7 @@ fn sample(connection: &Connection, at: Duration) -> TcpSample {
     let mss = u64::from(sender.mss()).max(1);
     let segments = |bytes: u64| u32::try_from(bytes / mss).unwrap_or(u32::MAX).min(u32::MAX >> 1);
     let stats = sender.stats();
-    TcpSample {
-        at,
+    let info = TcpInfo {
         rtt: sender.rtt().srtt().unwrap_or_default(),
         min_rtt: sender.rtt().min_rtt().unwrap_or(Duration::MAX),
         cwnd: segments(sender.control().window()),
@@ -143,8 +144,9 @@ fn sample(connection: &Connection, at: Duration) -> TcpSample {
         retransmitted: Bytes(stats.retransmitted),
         timeouts: Some(u16::try_from(stats.timeouts).unwrap_or(u16::MAX)),
         acked: Bytes(sender.una().saturating_sub(1)),
-        ..TcpSample::default()
-    }
+        ..TcpInfo::default()
+    };
+    TcpSample { at, info }
 }
 
 /// What became of a flow, from what its two ends have seen.

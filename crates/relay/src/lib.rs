@@ -6,6 +6,9 @@
 //! what it says), `sign`, `secret`, `policy` and `account` (who may do what), `socket` and `pump` (legs,
 //! and bytes between them), `links` (connecting onward), [`Node`] (accepting), [`Client`]; [`Echo`] and
 //! [`measure()`]; [`discovery`] (finding nodes).
+
+#![forbid(unsafe_code)]
+
 mod account;
 pub mod answer;
 mod client;
@@ -23,7 +26,6 @@ mod secret;
 mod sign;
 mod socket;
 mod status;
-mod sys;
 
 pub use account::{Account, Limits};
 pub use answer::{Answer, Failure, HopStatus, Refusal};
@@ -32,14 +34,14 @@ pub use echo::Echo;
 pub use links::{Credentials, LinkError, LinkOptions, Links, Protection};
 pub use measure::{MeasureError, MeasureOptions, Measurement, measure};
 pub use node::{
-    ConfineError, Confined, Confinement, Node, NodeConfig, NodeError, NodeHandle, RelayConfig, Settings,
-    SettingsError, Snapshot, User, UserSnapshot,
+    Node, NodeConfig, NodeError, NodeHandle, RelayConfig, Settings, SettingsError, Snapshot, User,
+    UserSnapshot,
 };
 pub use policy::DestinationPolicy;
 pub use proxy_header::{ProxyHeader, ProxyVersion};
 pub use pump::Forwarding;
 pub use route::{Endpoint, EndpointError, FixedRoute, MAX_HOPS, Route, RouteForecast, RouteProvider};
 pub use secret::{Identity, NetworkSecret, SecretError};
+pub use shorthaul_os::confine::{ConfineError, Confined, Confinement};
 pub use sign::{Seen, Signature};
 pub use status::NodeStatus;
-pub use sys::window::offered_window;

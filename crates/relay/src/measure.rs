@@ -1,4 +1,5 @@
-use crate::sys::{self, TcpInfo};
+use shorthaul_os::TcpInfo;
+use shorthaul_os::socket::abort;
 use shorthaul_types::{BitRate, Bytes};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
@@ -147,16 +148,16 @@ pub fn measure(peer: &str, options: &MeasureOptions) -> Result<Measurement, Meas
     match received {
         Ok(_) => {}
         Err(Heard::Nothing { error, received }) => {
-            let _ = sys::abort(&socket); // the sender is not to wait for ever
+            let _ = abort(&socket); // the sender is not to wait for ever
             return Err(broken(error, received));
         }
         Err(Heard::Different { at }) => {
-            let _ = sys::abort(&socket);
+            let _ = abort(&socket);
             return Err(MeasureError::NoEcho { address, at });
         }
     }
-    let info: TcpInfo = sys::tcp_info(&socket).map_err(|e| broken(e, options.amount.0))?;
-    let lost = info.retransmits.saturating_sub(info.needless);
+    let info = TcpInfo::of(&socket).map_err(|e| broken(e, options.amount.0))?;
+    let lost = info.retransmits.saturating_sub(info.dsack_duplicates);
     let sent = info.data_segments_out.max(1);
     let smallest = [Some(trips[0]), Some(info.min_rtt).filter(|rtt| !rtt.is_zero())];
     Ok(Measurement {
@@ -177,7 +178,7 @@ fn shake_hands(address: SocketAddr, options: &MeasureOptions) -> Result<Duration
         .map_err(|error| MeasureError::Connect { address, error })?;
     let trip = start.elapsed();
     // Nothing was said, so nothing is lost; and no TIME-WAIT stays behind.
-    let _ = sys::abort(&socket);
+    let _ = abort(&socket);
     Ok(trip)
 }
 
@@ -230,8 +231,8 @@ fn receive(mut socket: &TcpStream, amount: u64) -> Result<u64, Heard> {
 fn watch(socket: &TcpStream, over: &AtomicBool) -> u64 {
     let mut fastest = 0;
     while !over.load(Ordering::Acquire) {
-        if let Ok(info) = sys::tcp_info(socket) {
-            fastest = fastest.max(info.delivery_rate);
+        if let Ok(info) = TcpInfo::of(socket) {
+            fastest = fastest.max(info.delivery_rate.bytes_per_sec());
         }
         thread::sleep(Duration::from_millis(5));
     }

@@ -2,14 +2,12 @@
 mod accepting;
 mod admission;
 mod config;
-mod confine;
 mod metrics;
 mod prepared;
 mod processors;
 mod session;
 
 pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User};
-pub use confine::{ConfineError, Confined, Confinement};
 pub use metrics::{Counters, Snapshot, UserSnapshot};
 pub(crate) use session::{new_session, tell_others};
 
@@ -20,11 +18,12 @@ use crate::pump::pipe;
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::sign::Seen;
 use crate::status::NodeStatus;
-use crate::sys;
 use admission::{Admission, Strangers};
 use prepared::Prepared;
 use processors::Processors;
 use ring::hmac;
+use shorthaul_os::confine::{ConfineError, Confined};
+use shorthaul_os::limits;
 use shorthaul_types::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
@@ -153,7 +152,7 @@ impl Node {
     pub fn bind(mut config: NodeConfig) -> Result<Node, NodeError> {
         // While that is still allowed. Two sockets for each session, two ends of each pipe, and what names need.
         let wanted = config.most_sessions.saturating_mul(2).saturating_add(2 * pipe::MOST as u64 + 1024);
-        let descriptors = sys::raise_descriptor_limit(wanted).unwrap_or(0);
+        let descriptors = limits::raise_descriptor_limit(wanted);
         if descriptors < wanted {
             tracing::info!(
                 descriptors,
@@ -186,7 +185,7 @@ impl Node {
         }
         let processors = Processors::for_listeners(&listeners);
         for descriptor in std::mem::take(&mut config.adopted) {
-            let adopted = TcpListener::from(sys::adopt(descriptor));
+            let adopted = TcpListener::from(limits::adopt(descriptor));
             adopted.set_nonblocking(true)?;
             let address = adopted.local_addr()?;
             if !admission.knows_somebody() && !trusts_certificates && !address.ip().is_loopback() {

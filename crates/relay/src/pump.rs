@@ -7,9 +7,11 @@ mod plain;
 use crate::account::Account;
 use crate::socket::{Sink, Socket, Source};
 use crate::status::NodeStatus;
-use crate::sys;
+use shorthaul_os::TcpInfo;
+use shorthaul_os::poll::has_ended;
+use shorthaul_os::socket::readable;
+use shorthaul_types::Bytes;
 use std::cell::RefCell;
-use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::pin::Pin;
@@ -170,7 +172,7 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), 
 
 /// Takes everything first, into a file that has no name.
 async fn store(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), Broken> {
-    let mut file = spool().map_err(Broken::Sink)?;
+    let mut file = tempfile::tempfile().map_err(Broken::Sink)?;
     let mut buffer = vec![0; COPY];
     loop {
         let got = from.read(&mut buffer).await.map_err(Broken::Source)?;
@@ -191,25 +193,21 @@ async fn store(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(),
     }
 }
 
-fn spool() -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).open(std::env::temp_dir())
-}
-
 /// Waits so many round-trip times of the connection that data come by, or until it has closed or
 /// nothing more fits into its buffer: there is nothing more to wait for then.
 async fn wait(from: &Socket, windows: u32) -> io::Result<()> {
     let buffer = socket2::SockRef::from(&*from.0).recv_buffer_size()?;
     let mut data_since = None;
     loop {
-        let rtt = sys::tcp_info(from)?.rtt.max(Duration::from_millis(1));
-        let held = sys::readable(from)?;
-        if held > 0 {
+        let rtt = TcpInfo::of(from)?.rtt.max(Duration::from_millis(1));
+        let held = readable(from)?;
+        if held > Bytes(0) {
             data_since.get_or_insert_with(Instant::now);
         }
         // The kernel charges a buffer with more than the bytes in it: half full is full.
-        let over = data_since.is_some_and(|since| since.elapsed() >= rtt * windows) || held >= buffer / 2;
-        if over || sys::has_ended(from)? {
+        let over = data_since.is_some_and(|since| since.elapsed() >= rtt * windows)
+            || held >= Bytes(buffer as u64 / 2);
+        if over || has_ended(from)? {
             return Ok(());
         }
         tokio::time::sleep(rtt / 4).await;

@@ -8,6 +8,7 @@
 //! A trial tells a [`Console`](shorthaul_report::Console) what it finds and prints nothing itself; its [`Judgement`] says
 //! whether what it tried out holds.
 #![deny(missing_docs)]
+#![forbid(unsafe_code)]
 
 mod agreement;
 mod bench;

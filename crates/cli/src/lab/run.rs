@@ -73,7 +73,7 @@ fn hosts(lab: &mut Lab) -> Table {
     }
     for host in lab.hosts() {
         let addresses: Vec<String> =
-            host.interfaces().iter().map(|interface| interface.v4.address.to_string()).collect();
+            host.interfaces().iter().map(|interface| interface.v4.addr().to_string()).collect();
         let mut first = [host.name().to_owned(), addresses.join(", ")];
         let mut programs = running.iter().filter(|(on, ..)| on == host.name()).peekable();
         if programs.peek().is_none() {

@@ -52,7 +52,7 @@ fn lead_marked_packets(lab: &Lab) {
             let name = format!("to-{switch}");
             let port = lab.host(gateway).interfaces().iter().find(|port| port.name == name).unwrap();
             let table = (100 + number).to_string();
-            for (family, via) in [("-4", port.v4.address.to_string()), ("-6", port.v6.address.to_string())] {
+            for (family, via) in [("-4", port.v4.addr().to_string()), ("-6", port.v6.addr().to_string())] {
                 let ip =
                     |arguments: &[&str]| in_host(lab, switch, "ip", &[&[family], arguments].concat(), "");
                 ip(&["route", "add", "default", "via", &via, "table", &table]);

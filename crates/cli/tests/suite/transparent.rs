@@ -90,7 +90,7 @@ fn a_redirected_connection_goes_by_the_node_to_where_it_was_going() {
         near.shutdown(Shutdown::Write).unwrap();
         let (mut far, from) = server.accept().unwrap();
         let own = lab.host("node").interfaces().iter().any(|interface| {
-            [IpAddr::from(interface.v4.address), interface.v6.address.into()]
+            [IpAddr::from(interface.v4.addr()), interface.v6.addr().into()]
                 .contains(&from.ip().to_canonical())
         });
         assert!(own, "it comes from {from}, which is not the node");

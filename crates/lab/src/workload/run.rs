@@ -1,7 +1,7 @@
 //! The two ends of a running transfer.
 use super::transfer::{Requests, Sender, Transfer, TransferError, TransferReport, check_congestion, failed};
 use super::{Content, TcpSample};
-use crate::sys::{schedule, socket as options};
+use shorthaul_os::{schedule, socket as options};
 use shorthaul_types::Bytes;
 use socket2::{SockAddr, Socket};
 use std::io::{self, Read, Write};
@@ -205,7 +205,8 @@ impl<'a> Run<'a> {
     /// every acknowledged segment is made up for at once, but an eighth of the buffer.
     fn room(&self, socket: &Socket, wanted: usize) -> Result<usize, TransferError> {
         let Some(Bytes(buffer)) = self.transfer.send_buffer else { return Ok(wanted) };
-        let held = options::unacknowledged(socket).map_err(failed("asking for what is unacknowledged"))?;
+        let Bytes(held) =
+            options::unacknowledged(socket).map_err(failed("asking for what is unacknowledged"))?;
         let room = usize::try_from(buffer.saturating_sub(held)).unwrap_or(usize::MAX).min(wanted);
         Ok(if room as u64 >= (buffer / 8).min(wanted as u64) { room } else { 0 })
     }

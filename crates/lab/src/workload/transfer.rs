@@ -1,7 +1,7 @@
 use super::run::{Part, Run};
 use super::{Pace, TcpSample};
 use crate::host::Host;
-use crate::sys::socket;
+use shorthaul_os::socket;
 use shorthaul_types::{BitRate, Bytes, Seed, format_duration};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;

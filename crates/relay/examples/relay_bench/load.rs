@@ -4,7 +4,6 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
-use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -108,11 +107,9 @@ impl Servers {
     }
 }
 
-/// Takes what comes, without looking at it: the kernel does not even copy it (tcp(7), MSG_TRUNC).
+/// Takes what comes, without looking at it.
 fn discard(socket: TcpStream) {
-    let mut buffer = vec![MaybeUninit::uninit(); 1 << 20];
-    let socket = SockRef::from(&socket);
-    while matches!(socket.recv_with_flags(&mut buffer, libc::MSG_TRUNC), Ok(1..)) {}
+    while matches!(shorthaul_os::socket::discard(&socket, 1 << 20), Ok(1..)) {}
 }
 
 /// One thread for all: a thread for each would cost more than the relay.

@@ -5,7 +5,6 @@ use crate::pump::Forwarding;
 use crate::request::{self, Method};
 use crate::route::Endpoint;
 use crate::socket::{Leg, Socket};
-use crate::sys;
 use ipnet::IpNet;
 use socket2::SockRef;
 use std::io;
@@ -202,7 +201,7 @@ impl Local {
     }
 
     fn redirected(&self) -> io::Result<Endpoint> {
-        let target = sys::original_destination(&self.socket)?;
+        let target = shorthaul_os::socket::original_destination(&self.socket)?;
         // Whoever connects to the port itself would be led in a circle.
         if Some(target) == self.socket.0.local_addr().ok() {
             return Err(io::ErrorKind::InvalidInput.into());

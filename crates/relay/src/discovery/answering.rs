@@ -1,11 +1,15 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use shorthaul_os::poll::wait_any_readable;
+use shorthaul_os::signals::without_signals;
+use shorthaul_os::{Tap, datagram, netlink};
 use shorthaul_types::Time;
 
 use super::key::Keyring;
@@ -13,8 +17,6 @@ use super::message::PORT;
 use super::probing::{Way, way_to};
 use super::responder::{Arrival, Bound, Counters, Load, Responder, ResponderConfig};
 use crate::policy::DestinationPolicy;
-use crate::sys::packets::{self, Tap};
-use crate::sys::signals::without_signals;
 
 /// How often the list of this host's own addresses is asked for.
 const ADDRESSES_AGE: Duration = Duration::from_secs(5);
@@ -127,7 +129,7 @@ impl AnsweringSockets {
     pub fn bind(config: AnsweringConfig) -> Result<Self, AnsweringError> {
         let listen = |error| AnsweringError::Listen { address: config.listen, error };
         let socket = bind(config.listen).map_err(listen)?;
-        packets::ask_for_details(&socket).map_err(listen)?;
+        datagram::ask_for_details(&socket).map_err(listen)?;
         socket.set_nonblocking(true).map_err(listen)?;
         let address = socket.local_addr().map_err(listen)?;
         let mut taps = Vec::new();
@@ -229,13 +231,14 @@ struct Service {
 impl Service {
     fn run(mut self, load: impl Fn() -> Load) {
         while !self.shared.stop.load(Ordering::Acquire) {
-            if packets::wait(&self.socket, &self.taps, NAP).is_err() {
+            let taps = self.taps.iter().map(AsFd::as_fd);
+            if wait_any_readable(taps.chain([self.socket.as_fd()]), NAP).is_err() {
                 return;
             }
             let mut buffer = [0; PACKET];
             // What else fails is about one datagram, and the next is another.
             for _ in 0..TURN {
-                let Ok(received) = packets::receive(&self.socket, &mut buffer) else { break };
+                let Ok(received) = datagram::receive(&self.socket, &mut buffer) else { break };
                 let arrival = Arrival {
                     from: received.from,
                     bytes: &buffer[..received.len],
@@ -301,7 +304,7 @@ impl Service {
 
 fn is_own(own: &mut Vec<IpAddr>, since: &mut Option<Instant>, address: IpAddr) -> bool {
     if since.is_none_or(|since| since.elapsed() > ADDRESSES_AGE)
-        && let Ok(addresses) = packets::local_addresses()
+        && let Ok(addresses) = netlink::local_addresses()
     {
         (*own, *since) = (addresses, Some(Instant::now()));
     }

@@ -2,13 +2,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use shorthaul_os::socket::{abort, set_hop_limit};
 use shorthaul_types::{Seed, Time};
 
 use super::key::Keyring;
 use super::message::{HOP_LIMIT, PORT};
 use super::prober::{Findings, Found, Patience, Prober, Question};
-use crate::sys;
-use crate::sys::packets;
 
 /// How long a target may take to answer a node that measures the way to it.
 const WAY_PATIENCE: Duration = Duration::from_secs(2);
@@ -83,7 +82,7 @@ fn is_passing(error: &io::Error) -> bool {
 fn socket() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))
         .or_else(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
-    packets::set_hop_limit(&socket, HOP_LIMIT)?;
+    set_hop_limit(&socket, HOP_LIMIT)?;
     Ok(socket)
 }
 
@@ -126,6 +125,6 @@ pub(crate) fn shake_hands(target: SocketAddr, patience: Duration) -> Option<Dura
     let start = Instant::now();
     let socket = TcpStream::connect_timeout(&target, patience).ok()?;
     let rtt = start.elapsed();
-    let _ = sys::abort(&socket);
+    let _ = abort(&socket);
     Some(rtt)
 }

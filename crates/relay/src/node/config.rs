@@ -1,4 +1,3 @@
-use super::confine::Confinement;
 use crate::account::Limits;
 use crate::links::Protection;
 use crate::policy::DestinationPolicy;
@@ -7,6 +6,7 @@ use crate::pump::Forwarding;
 use crate::route::Endpoint;
 use ipnet::IpNet;
 use serde::Deserialize;
+use shorthaul_os::confine::Confinement;
 use shorthaul_types::Bytes;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

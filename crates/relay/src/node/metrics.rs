@@ -150,7 +150,7 @@ impl Shared {
             let sessions = self.status.sessions();
             most = most.max(sessions);
             if most > FEW && sessions <= most / 2 {
-                crate::sys::give_back_memory();
+                shorthaul_os::limits::give_back_memory();
                 most = sessions;
             }
         }

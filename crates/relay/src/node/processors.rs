@@ -5,7 +5,7 @@
 //! machine tens of microseconds. On a real interface this would be right only if its queues spread over all
 //! processors; as one cannot rely on that, the kernel spreads those connections by their addresses.
 use super::Purpose;
-use crate::sys::processors;
+use shorthaul_os::schedule;
 use std::net::TcpListener;
 
 /// The processors of a node's threads.
@@ -19,7 +19,7 @@ impl Processors {
     /// One for each thread that has these listeners, if there are as many of both and any of the listeners is on
     /// loopback. From now on such a listener gets what comes in on the processor of its thread.
     pub fn for_listeners(listeners: &[Vec<(Purpose, TcpListener)>]) -> Processors {
-        let of_threads = processors::allowed().unwrap_or_default();
+        let of_threads = schedule::allowed_processors().unwrap_or_default();
         if listeners.len() < 2 || of_threads.len() != listeners.len() {
             return Processors::default();
         }
@@ -41,7 +41,7 @@ impl Processors {
     /// Keeps the calling thread on its processor. Where it may not stay there, it is only slower.
     pub fn stay(&self, thread: usize) {
         if let Some(processor) = self.of_threads.get(thread)
-            && let Err(error) = processors::stay_on(*processor)
+            && let Err(error) = schedule::stay_on(*processor)
         {
             tracing::debug!(thread, processor, %error, "a thread has no processor of its own");
         }

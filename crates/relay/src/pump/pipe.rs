@@ -1,5 +1,4 @@
 //! Pipes that are had only while something is in them, so that silent sessions have none.
-use crate::sys;
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsFd;
@@ -23,13 +22,13 @@ static THERE_ARE: AtomicUsize = AtomicUsize::new(0);
 
 /// One of those that there are, until it is dropped.
 #[derive(Debug)]
-struct Counted(sys::Pipe);
+struct Counted(shorthaul_os::Pipe);
 
 impl Counted {
     fn new() -> Option<Counted> {
         let one_more = |count: usize| (count < MOST).then_some(count + 1);
         THERE_ARE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
-        let Ok(pipe) = sys::Pipe::new(SIZE) else {
+        let Ok(pipe) = shorthaul_os::Pipe::new(SIZE) else {
             THERE_ARE.fetch_sub(1, Ordering::Relaxed);
             return None;
         };

@@ -76,8 +76,7 @@ fn hosts_on_the_way_answer_what_they_forward_and_overloaded_ones_do_not() {
         assert!(near.rtt >= Duration::from_millis(10) && near.rtt < rtt && near.on_path);
         assert_eq!(near.offer.session.port(), 7001);
         let own = lab.host("near").interfaces().iter().any(|interface| {
-            [IpAddr::from(interface.v4.address), interface.v6.address.into()]
-                .contains(&near.offer.session.ip())
+            [IpAddr::from(interface.v4.addr()), interface.v6.addr().into()].contains(&near.offer.session.ip())
         });
         assert!(own, "{} is an address of the node's", near.offer.session);
         assert_eq!((near.offer.service_time, near.offer.buffer), (CALM.service_time, CALM.buffer));

@@ -1,6 +1,7 @@
 use crate::conformance::failure::{Failure, While, ensure, name_of};
 use crate::conformance::pattern::{CHUNK, Pattern, Tape};
-use crate::conformance::sys;
+use shorthaul_os::socket::{self, send_without_waiting};
+use shorthaul_os::{Errno, TcpInfo, TcpState};
 use socket2::{SockFilter, Socket, TcpKeepalive};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -103,8 +104,8 @@ impl End {
     }
 
     /// The state of the connection at this end.
-    pub(crate) fn state(&self) -> Result<sys::TcpState, Failure> {
-        sys::tcp_state(self.socket()).doing(format!("{}: TCP_INFO", self.who()))
+    pub(crate) fn state(&self) -> Result<TcpState, Failure> {
+        TcpInfo::of(self.socket()).map(|info| info.state).doing(format!("{}: TCP_INFO", self.who()))
     }
 
     /// Turns keepalives on: after a second of silence, every second, and after `KEEPALIVES` without
@@ -149,7 +150,7 @@ impl End {
                 }
                 // After the peer's FIN, reading says nothing any more; only writing does.
                 Found::End | Found::Nothing => {
-                    match self.tx.socket.send_with_flags(b"?", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) {
+                    match send_without_waiting(&*self.tx.socket, b"?") {
                         Err(error) if is_reset(&error) => return Ok(()),
                         _ => std::thread::sleep(Duration::from_millis(20).min(self.rx.remaining())),
                     }
@@ -180,7 +181,7 @@ pub(crate) enum Prod {
 
 /// ECONNRESET, or EPIPE: what Linux makes of a RST when the peer had closed its direction before.
 pub(crate) fn is_reset(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE))
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
 fn unexpected(who: &str, wanted: &str, error: &io::Error) -> Failure {
@@ -292,7 +293,7 @@ impl Outgoing {
     /// Waits until everything sent has been acknowledged.
     pub fn settle(&self) -> Result<(), Failure> {
         loop {
-            let left = sys::unacknowledged(&*self.socket).doing("SIOCOUTQ")?;
+            let left = socket::unacknowledged(&*self.socket).doing("SIOCOUTQ")?.0;
             if left == 0 {
                 return Ok(());
             }
@@ -442,10 +443,10 @@ impl Incoming {
     /// Waits for the urgent byte and takes it out of band.
     pub(crate) fn urgent_byte(&self) -> Result<u8, Failure> {
         loop {
-            match sys::receive_urgent_byte(&*self.socket) {
+            match socket::receive_urgent_byte(&*self.socket) {
                 Ok(Some(byte)) => return Ok(byte),
                 // "No urgent mark has arrived", or the mark has and its byte has not.
-                Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EAGAIN)) => {}
+                Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::AGAIN)) => {}
                 Err(error) => return Err(unexpected(self.who, "an urgent byte", &error)),
                 Ok(None) => {
                     return Err(Failure::new(format!("{}: the end instead of an urgent byte", self.who)));
@@ -458,7 +459,7 @@ impl Incoming {
 
     /// How many bytes wait in the kernel to be read.
     pub(crate) fn queued(&self) -> Result<u64, Failure> {
-        sys::queued(&*self.socket).map(|n| n as u64).doing("FIONREAD")
+        socket::readable(&*self.socket).map(|bytes| bytes.0).doing("FIONREAD")
     }
 
     /// Accepts a byte that reached the reader out of band as the next one of the stream.

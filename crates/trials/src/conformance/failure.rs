@@ -1,3 +1,4 @@
+use shorthaul_os::Errno;
 use std::fmt;
 use std::io;
 
@@ -45,15 +46,15 @@ impl<T> While<T> for io::Result<T> {
 
 /// The error as programmers know it, `ECONNRESET (connection reset by peer)`.
 pub(crate) fn name_of(error: &io::Error) -> String {
-    let name = match error.raw_os_error() {
-        Some(libc::ECONNRESET) => "ECONNRESET",
-        Some(libc::ECONNREFUSED) => "ECONNREFUSED",
-        Some(libc::EPIPE) => "EPIPE",
-        Some(libc::ETIMEDOUT) => "ETIMEDOUT",
-        Some(libc::EHOSTUNREACH) => "EHOSTUNREACH",
-        Some(libc::ENETUNREACH) => "ENETUNREACH",
-        Some(libc::EAGAIN) => "EAGAIN",
-        Some(libc::EINPROGRESS) => "EINPROGRESS",
+    let name = match Errno::from_io_error(error) {
+        Some(Errno::CONNRESET) => "ECONNRESET",
+        Some(Errno::CONNREFUSED) => "ECONNREFUSED",
+        Some(Errno::PIPE) => "EPIPE",
+        Some(Errno::TIMEDOUT) => "ETIMEDOUT",
+        Some(Errno::HOSTUNREACH) => "EHOSTUNREACH",
+        Some(Errno::NETUNREACH) => "ENETUNREACH",
+        Some(Errno::AGAIN) => "EAGAIN",
+        Some(Errno::INPROGRESS) => "EINPROGRESS",
         _ => return error.to_string(),
     };
     let text = error.to_string();

@@ -19,13 +19,11 @@ mod context;
 mod end;
 mod failure;
 mod gateway;
-mod netlink;
 mod outcome;
 mod pattern;
 mod place;
 mod site;
 mod suite;
-mod sys;
 mod trial;
 
 pub use case::{Case, Family, Fault};

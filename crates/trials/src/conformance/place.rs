@@ -85,17 +85,3 @@ pub(crate) fn silent(family: Family) -> IpAddr {
         Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 1).into(),
     }
 }
-
-/// The network of a dead end: all but its last byte (IPv4) or its last ten (IPv6).
-pub(crate) fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => {
-            let [a, b, c, _] = v4.octets();
-            Ipv4Addr::new(a, b, c, 0).into()
-        }
-        IpAddr::V6(v6) => {
-            let [a, b, c, ..] = v6.segments();
-            Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0).into()
-        }
-    }
-}

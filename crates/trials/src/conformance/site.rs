@@ -1,16 +1,18 @@
 use crate::conformance::case::{Family, Fault, Tuning};
 use crate::conformance::failure::{Failure, While};
 use crate::conformance::gateway::Gateway;
-use crate::conformance::netlink::{self, Route};
 use crate::conformance::place::{
-    ACCESS, CLIENT, GATEWAY, LINKS, NARROW_MTU, Place, SERVER, network, next_hop, silent, unreachable,
+    ACCESS, CLIENT, GATEWAY, LINKS, NARROW_MTU, Place, SERVER, next_hop, silent, unreachable,
 };
+use ipnet::IpNet;
 use shorthaul_lab::{Child, Host, Lab, LinkDescription, Topology};
 use shorthaul_link::{LinkConfig, LossModel, Reordering};
+use shorthaul_os::Netlink;
+use shorthaul_os::netlink::{self, Action, LOOPBACK, NextHop, Route, Rule, RulePriority};
 use shorthaul_types::Seed;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -105,21 +107,26 @@ impl Site {
 
     /// Adds the routes that lead to dead ends and through narrow places.
     fn add_routes(&self, family: Family) -> io::Result<()> {
-        let networks = if family == Family::V4 { 24 } else { 48 };
-        let hosts = if family == Family::V4 { 32 } else { 128 };
+        let prefix_len = if family == Family::V4 { 24 } else { 48 };
         // Toward the server, and then no further.
-        let dead_ends = [(unreachable(family), Route::Unreachable), (silent(family), Route::Blackhole)];
+        let dead_ends = [(unreachable(family), NextHop::Unreachable), (silent(family), NextHop::Blackhole)];
         for (dead_end, end) in dead_ends {
-            let dead_end = network(dead_end);
-            self.lead(&[CLIENT, ACCESS, GATEWAY, SERVER], family, dead_end, networks, None)?;
-            self.host_named(SERVER).run(|| netlink::add_route(dead_end, networks, end))?;
+            let network = IpNet::new_assert(dead_end, prefix_len).trunc();
+            self.lead(&[CLIENT, ACCESS, GATEWAY, SERVER], family, network, None)?;
+            self.add_route(SERVER, &Route::new(network, end))?;
         }
         // Narrow behind the gateway, in both directions.
         let (client, server) = (Place::Client.narrow_address(family), Place::Server.narrow_address(family));
-        self.lead(&[CLIENT, ACCESS, GATEWAY, SERVER], family, server, hosts, Some(GATEWAY))?;
-        self.lead(&[SERVER, GATEWAY, ACCESS, CLIENT], family, client, hosts, Some(ACCESS))?;
-        self.host_named(SERVER).run(|| netlink::add_address(server))?;
-        self.host_named(CLIENT).run(|| netlink::add_address(client))
+        self.lead(&[CLIENT, ACCESS, GATEWAY, SERVER], family, server.into(), Some(GATEWAY))?;
+        self.lead(&[SERVER, GATEWAY, ACCESS, CLIENT], family, client.into(), Some(ACCESS))?;
+        for (host, address) in [(SERVER, server), (CLIENT, client)] {
+            self.host_named(host).run(|| Netlink::open()?.add_address(LOOPBACK, address.into()))?;
+        }
+        Ok(())
+    }
+
+    fn add_route(&self, host: &str, route: &Route) -> io::Result<()> {
+        self.host_named(host).run(|| Netlink::open()?.add_route(route))
     }
 
     /// Routes `destination` along `path`, from each host to the next; narrow after `narrow_after`.
@@ -127,15 +134,13 @@ impl Site {
         &self,
         path: &[&str],
         family: Family,
-        destination: IpAddr,
-        prefix_len: u8,
+        destination: IpNet,
         narrow_after: Option<&str>,
     ) -> io::Result<()> {
         for hop in path.windows(2) {
             let next = next_hop(hop[1], hop[0], family);
-            let route =
-                if narrow_after == Some(hop[0]) { Route::Narrow(next, NARROW_MTU) } else { Route::Via(next) };
-            self.host_named(hop[0]).run(|| netlink::add_route(destination, prefix_len, route))?;
+            let mtu = (narrow_after == Some(hop[0])).then_some(NARROW_MTU);
+            self.add_route(hop[0], &Route { mtu, ..Route::new(destination, NextHop::Router(next)) })?;
         }
         Ok(())
     }
@@ -246,5 +251,16 @@ fn tune(tuning: &Tuning) -> std::io::Result<()> {
     for (name, value) in EVERYWHERE.iter().chain(tuning.sysctls) {
         std::fs::write(format!("/proc/sys/net/{name}"), value)?;
     }
-    netlink::blackhole_mark(SILENCED)
+    let netlink = Netlink::open()?;
+    for family in [netlink::Family::V4, netlink::Family::V6] {
+        netlink.add_rule(&Rule {
+            family,
+            priority: RulePriority(1),
+            interface: None,
+            protocol: None,
+            mark: Some(SILENCED),
+            action: Action::Blackhole,
+        })?;
+    }
+    Ok(())
 }

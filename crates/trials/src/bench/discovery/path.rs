@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use shorthaul_lab::{Lab, LinkDescription, Topology};
 use shorthaul_link::{LinkConfig, QueueLimit, Rate};
+use shorthaul_os::TcpInfo;
 use shorthaul_planner::{Leg, Path, Policy, Relay, Transfer, model};
 use shorthaul_relay::discovery::{
     Answering, AnsweringConfig, Choice, Facts, Finder, FinderConfig, Identity, Key, Keyring, Load, Patience,
     ResponderConfig, Selection, Survey, median,
 };
-use shorthaul_relay::offered_window;
 use shorthaul_types::{BitRate, Bytes, Seed};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -112,7 +112,7 @@ impl Line {
     pub fn hop_of(&self, address: IpAddr) -> Result<usize> {
         let has = |hop: &usize| {
             let host = self.lab.host(&name(*hop));
-            host.interfaces().iter().any(|interface| IpAddr::from(interface.v4.address) == address)
+            host.interfaces().iter().any(|interface| IpAddr::from(interface.v4.addr()) == address)
         };
         (0..=HOPS).find(has).doing(format!("no host of the path has the address {address}"))
     }
@@ -139,7 +139,7 @@ impl Line {
         Ok((began, self.send_on(socket, size)?.0))
     }
 
-    /// Sends `size` on a connection; what the sink saw, and the largest window that the sender was offered.
+    /// Sends `size` on a connection; what the sink saw, and the largest window that the peer advertised.
     pub fn send_on(&self, mut socket: TcpStream, size: Bytes) -> Result<(Arrival, Bytes)> {
         let chunk = [7; 16 << 10];
         let mut left = size.0 as usize;
@@ -148,7 +148,8 @@ impl Line {
             let len = left.min(chunk.len());
             socket.write_all(&chunk[..len]).doing("sending")?;
             left -= len;
-            offered = offered.max(offered_window(&socket)?);
+            let window = TcpInfo::of(&socket)?.peer_window.doing("this kernel does not tell windows")?;
+            offered = offered.max(window);
         }
         socket.shutdown(Shutdown::Write)?;
         // Until the sink has closed, too: the next transfer is to find an empty path.

@@ -128,7 +128,7 @@ fn port_unreachable(ctx: &Context) -> Result<(), Failure> {
     // A host may send few of these errors a second, hence the many tries.
     for _ in 0..30 {
         let error = client.send(b"anybody?").err().or_else(|| (&mut &client).read(&mut [0; 16]).err());
-        if error.is_some_and(|e| e.raw_os_error() == Some(libc::ECONNREFUSED)) {
+        if error.is_some_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
             return Ok(());
         }
     }

@@ -4,6 +4,7 @@ use crate::conformance::context::{Context, both};
 use crate::conformance::end::deafen;
 use crate::conformance::failure::{Failure, While, ensure, name_of};
 use crate::conformance::place::{Place, silent, unreachable};
+use shorthaul_os::Errno;
 use socket2::{Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -73,9 +74,9 @@ fn attempt(
 }
 
 /// The connection must fail with the error number `wanted`; without faults, promptly.
-fn expect_error(ctx: &Context, address: SocketAddr, wanted: i32) -> Result<(), Failure> {
+fn expect_error(ctx: &Context, address: SocketAddr, wanted: Errno) -> Result<(), Failure> {
     let (result, took) = attempt(ctx, address, ctx.remaining())?;
-    let wanted = io::Error::from_raw_os_error(wanted);
+    let wanted = io::Error::from(wanted);
     match result {
         Ok(()) => {
             return Err(Failure::new(format!("the connection was accepted; expected {}", name_of(&wanted))));
@@ -115,14 +116,14 @@ fn closed_port(ctx: &Context) -> Result<(), Failure> {
     let bound = ctx.socket(Place::Server, Type::STREAM, Protocol::TCP)?;
     bound.bind(&SockAddr::from(ctx.address(Place::Server, 0))).doing("bind")?;
     for _ in 0..10 {
-        expect_error(ctx, local(&bound)?, libc::ECONNREFUSED)?;
+        expect_error(ctx, local(&bound)?, Errno::CONNREFUSED)?;
     }
     Ok(())
 }
 
 fn unreachable_host(ctx: &Context) -> Result<(), Failure> {
     // What Linux as a router sends for an unreachable route is another code in ICMPv6.
-    let error = if ctx.family == Family::V4 { libc::EHOSTUNREACH } else { libc::ENETUNREACH };
+    let error = if ctx.family == Family::V4 { Errno::HOSTUNREACH } else { Errno::NETUNREACH };
     expect_error(ctx, SocketAddr::new(unreachable(ctx.family), 80), error)
 }
 

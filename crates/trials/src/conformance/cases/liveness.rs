@@ -75,7 +75,7 @@ fn dead_peer(mut survivor: End, mut dead: End) -> Result<(), Failure> {
     let error = survivor.rx.failure()?;
     let took = start.elapsed();
     ensure!(
-        error.raw_os_error() == Some(libc::ETIMEDOUT),
+        error.kind() == std::io::ErrorKind::TimedOut,
         "{}: expected ETIMEDOUT, found {} after {took:.1?}",
         survivor.who(),
         name_of(&error)

@@ -4,7 +4,7 @@ use crate::conformance::case::{Case, Setting, Tuning};
 use crate::conformance::context::{Context, Dial, both, each};
 use crate::conformance::failure::{Failure, While};
 use crate::conformance::place::Place;
-use crate::conformance::sys;
+use shorthaul_os::socket;
 use socket2::{Protocol, SockAddr, Type};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -119,12 +119,12 @@ fn core(ctx: &Context) -> Result<(), Failure> {
 }
 
 fn fast_open(ctx: &Context) -> Result<(), Failure> {
-    let enabled = |socket: &socket2::Socket| sys::set_tcp_option(socket, libc::TCP_FASTOPEN, 16);
+    let enabled = |socket: &socket2::Socket| socket::accept_fast_open(socket, 16);
     let (listener, address) = ctx.listen(Place::Server, Protocol::TCP, &enabled)?;
     // The first connection fetches the cookie, the others send data with the SYN.
     for round in 0..5 {
         let socket = ctx.socket(Place::Client, Type::STREAM, Protocol::TCP)?;
-        sys::set_tcp_option(&socket, libc::TCP_FASTOPEN_CONNECT, 1).doing("TCP_FASTOPEN_CONNECT")?;
+        socket::connect_with_fast_open(&socket).doing("TCP_FASTOPEN_CONNECT")?;
         ctx.connect(&socket, address).doing("client: connecting")?;
         socket.set_nonblocking(false).doing("blocking mode")?;
         let flow = ctx.next_flow();
@@ -150,8 +150,8 @@ fn md5_signed(ctx: &Context) -> Result<(), Failure> {
     const KEY: &[u8] = b"between the two ends";
     let (client, server) = (ctx.address(Place::Client, 0).ip(), ctx.address(Place::Server, 0).ip());
     let dial = Dial {
-        client: &|socket| sys::set_md5_key(socket, server, KEY),
-        server: &|socket| sys::set_md5_key(socket, client, KEY),
+        client: &|socket| socket::set_md5_key(socket, server, KEY),
+        server: &|socket| socket::set_md5_key(socket, client, KEY),
         ..Dial::default()
     };
     let (client, server) = ctx.pair_with(&dial)?;

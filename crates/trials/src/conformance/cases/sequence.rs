@@ -5,7 +5,7 @@ use crate::conformance::context::{Context, Dial, both, each};
 use crate::conformance::end::End;
 use crate::conformance::failure::{Failure, ensure};
 use crate::conformance::place::Place;
-use crate::conformance::sys;
+use shorthaul_os::socket::set_initial_sequence_number;
 use std::time::Duration;
 
 pub(super) const CASES: &[Case] = &[
@@ -59,7 +59,7 @@ fn wrap(ctx: &Context, opener: Place, isn: u32) -> Result<(), Failure> {
     let dial = Dial {
         from: opener,
         to: other,
-        client: &|socket| sys::set_initial_sequence_number(socket, isn),
+        client: &|socket| set_initial_sequence_number(socket, isn),
         ..Dial::default()
     };
     let (opened, accepted) = ctx.pair_with(&dial)?;
@@ -69,7 +69,7 @@ fn wrap(ctx: &Context, opener: Place, isn: u32) -> Result<(), Failure> {
 fn wrap_both_ways(ctx: &Context) -> Result<(), Failure> {
     let isn = u32::MAX - (512 << 10);
     let (client, server) = loop {
-        let sockets = handshake::open_at_once(ctx, |socket| sys::set_initial_sequence_number(socket, isn))?;
+        let sockets = handshake::open_at_once(ctx, |socket| set_initial_sequence_number(socket, isn))?;
         match sockets {
             Some(sockets) => break sockets,
             None => ensure!(!ctx.remaining().is_zero(), "never a connection"),

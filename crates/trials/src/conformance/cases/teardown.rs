@@ -4,7 +4,7 @@ use crate::conformance::case::Case;
 use crate::conformance::context::{Context, both};
 use crate::conformance::end::{End, Prod};
 use crate::conformance::failure::{Failure, ensure};
-use crate::conformance::sys::TcpState;
+use shorthaul_os::TcpState;
 use std::time::Duration;
 
 pub(super) const CASES: &[Case] = &[
@@ -192,13 +192,13 @@ fn fin_acknowledged_when_delivered(ctx: &Context) -> Result<(), Failure> {
         std::thread::sleep(Duration::from_millis(1000));
         let state = closing.state()?;
         ensure!(
-            state == TcpState::FinWait1,
+            state == TcpState::FIN_WAIT_1,
             "{}: in state {state:?} although the other end has heard nothing; expected FIN-WAIT-1",
             closing.who()
         );
         other.deafen(false)?;
         other.rx.receive_rest(20_000)?;
-        while closing.state()? != TcpState::FinWait2 {
+        while closing.state()? != TcpState::FIN_WAIT_2 {
             let state = closing.state()?;
             ensure!(!ctx.remaining().is_zero(), "{}: still in {state:?}, not FIN-WAIT-2", closing.who());
             std::thread::sleep(Duration::from_millis(5));

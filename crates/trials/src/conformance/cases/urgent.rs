@@ -4,7 +4,7 @@ use crate::conformance::case::Case;
 use crate::conformance::context::{Context, Dial, both};
 use crate::conformance::end::End;
 use crate::conformance::failure::{Failure, While, ensure};
-use crate::conformance::sys;
+use shorthaul_os::socket::at_urgent_mark;
 
 pub(super) const CASES: &[Case] = &[
     Case::new(
@@ -49,7 +49,7 @@ fn marks_inline(sender: &mut End, reader: &mut End) -> Result<(), Failure> {
         reader.wait_queued(21)?;
         let before = reader.rx.receive_some(100)?;
         ensure!(before == 10, "round {round}: a read went {before} bytes far; the mark is after 10");
-        let at_mark = sys::at_urgent_mark(reader.socket()).doing("SIOCATMARK")?;
+        let at_mark = at_urgent_mark(reader.socket()).doing("SIOCATMARK")?;
         ensure!(at_mark, "round {round}: no urgent mark after 10 bytes");
         reader.rx.receive(11)?;
         // A new mark would replace one that is still on its way.
@@ -64,7 +64,7 @@ fn marks_out_of_band(sender: &mut End, reader: &mut End) -> Result<(), Failure> 
         sender.tx.send(10)?;
         let urgent = reader.rx.urgent_byte().map_err(|f| f.within(format!("round {round}")))?;
         reader.rx.receive(10)?;
-        let at_mark = sys::at_urgent_mark(reader.socket()).doing("SIOCATMARK")?;
+        let at_mark = at_urgent_mark(reader.socket()).doing("SIOCATMARK")?;
         ensure!(at_mark, "round {round}: no urgent mark after 10 bytes");
         // Its place in the stream is here, although reading skips it.
         reader.rx.check(&[urgent])?;

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use serde_json::json;
-use shorthaul_dataplane::sys::sharpen_timers;
 use shorthaul_lab::Privilege;
+use shorthaul_os::clock::sharpen_timers;
 use shorthaul_report::{Console, Progress};
 use shorthaul_types::{Bytes, Seed, format_duration};
 

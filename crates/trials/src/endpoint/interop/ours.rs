@@ -172,7 +172,7 @@ impl OurEnd {
             sender.control().window(),
             sender.stats(),
             shorthaul_wire::Machine::poll_timeout(connection),
-            shorthaul_dataplane::sys::monotonic(),
+            shorthaul_os::monotonic(),
         )
     }
 }

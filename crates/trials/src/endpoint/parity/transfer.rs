@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use shorthaul_dataplane::HostLoop;
-use shorthaul_dataplane::sys::sharpen_timers;
 use shorthaul_lab::workload::{Amount, Content, Ends, Sender, Transfer, TransferReport};
 use shorthaul_lab::{Lab, LinkReport};
+use shorthaul_os::clock::sharpen_timers;
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Event, Profile, State};
 use shorthaul_types::{Bytes, Seed};
 use shorthaul_wire::Payload;

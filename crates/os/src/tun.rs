@@ -1,11 +1,14 @@
 //! A TUN device with virtio headers: super-segments and unfinished checksums pass as they are.
-use super::{check, check_len};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, readv, writev};
+use rustix::ioctl::{IntegerSetter, Opcode, Updater, ioctl};
 use shorthaul_wire::{Chunk, Gso, Offload, PartialChecksum, Payload, PayloadList};
-use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU16;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+const SET_INTERFACE: Opcode = libc::TUNSETIFF as Opcode;
+const SET_OFFLOAD: Opcode = libc::TUNSETOFFLOAD as Opcode;
 
 /// Length of `struct virtio_net_hdr`, in front of every packet.
 const VNET_HEADER: usize = 10;
@@ -24,10 +27,9 @@ pub struct Tun(OwnedFd);
 impl Tun {
     /// Makes a device `name` in the calling thread's network namespace, to be read without blocking.
     ///
-    /// It takes TCP super-segments and unfinished checksums from the host's kernel as they are.
+    /// The device takes TCP super-segments and unfinished checksums from the host's kernel as they are.
     pub fn create(name: &str) -> io::Result<Self> {
-        let fd =
-            File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+        let fd = open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
         // SAFETY: all zeros is a valid ifreq.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         if name.len() >= request.ifr_name.len() {
@@ -37,51 +39,45 @@ impl Tun {
             *to = from as libc::c_char;
         }
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
-        // SAFETY: TUNSETIFF reads and writes one ifreq through the pointer.
-        check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
+        // SAFETY: TUNSETIFF reads and writes one ifreq.
+        unsafe { ioctl(&fd, Updater::<SET_INTERFACE, _>::new(&mut request)) }?;
         let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
         // SAFETY: TUNSETOFFLOAD takes its argument by value.
-        check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })?;
-        Ok(Tun(fd.into()))
+        unsafe { ioctl(&fd, IntegerSetter::<SET_OFFLOAD>::new_usize(offloads as usize)) }?;
+        Ok(Tun(fd))
     }
 
     /// Reads a packet that the host sends into the empty `chunk`; `None` if there is none. The chunk has
     /// to have room for 65,535 bytes.
+    #[inline]
     pub fn receive(&self, chunk: &mut Chunk) -> io::Result<Option<Offload>> {
         let mut header = [0u8; VNET_HEADER];
-        let space = chunk.spare_mut();
-        let parts = [
-            libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: header.len() },
-            libc::iovec { iov_base: space.as_mut_ptr().cast(), iov_len: space.len() },
-        ];
-        // SAFETY: both parts describe memory that is valid for writing until the call returns.
-        match check_len(unsafe { libc::readv(self.0.as_raw_fd(), parts.as_ptr(), 2) }) {
+        let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(chunk.spare_mut())];
+        match readv(&self.0, &mut parts) {
             Ok(len) => {
                 chunk.advance(len.saturating_sub(VNET_HEADER));
                 Ok(Some(read_header(&header)))
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Hands the host a packet, as if it came in by the device: `headers`, then `slices`, of which
     /// there may be as many as a segment can gather.
+    #[inline]
     pub fn send(&self, headers: &[u8], slices: &[Payload], offload: &Offload) -> io::Result<()> {
         let first = headers.first().or_else(|| slices.first()?.as_slice().first());
         let header = write_header(offload, first.is_some_and(|byte| byte >> 4 == 6));
-        let part =
-            |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let mut parts = [part(&[]); PayloadList::MAX_SLICES + 2];
-        parts[0] = part(&header);
-        parts[1] = part(headers);
+        let mut parts = [IoSlice::new(&[]); PayloadList::MAX_SLICES + 2];
+        parts[0] = IoSlice::new(&header);
+        parts[1] = IoSlice::new(headers);
         for (to, slice) in parts[2..].iter_mut().zip(slices) {
-            *to = part(slice.as_slice());
+            *to = IoSlice::new(slice.as_slice());
         }
         let count = 2 + slices.len().min(PayloadList::MAX_SLICES);
-        // SAFETY: the first `count` parts describe memory that is valid until the call returns, and
-        // that the kernel only reads.
-        check_len(unsafe { libc::writev(self.0.as_raw_fd(), parts.as_ptr(), count as libc::c_int) }).map(drop)
+        writev(&self.0, &parts[..count])?;
+        Ok(())
     }
 }
 
@@ -122,4 +118,25 @@ fn write_header(offload: &Offload, is_v6: bool) -> [u8; VNET_HEADER] {
         header[4..6].copy_from_slice(&gso.size.get().to_ne_bytes());
     }
     header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offloads_survive_the_virtio_header() {
+        let gso = Some(Gso { size: NonZeroU16::new(1448).unwrap(), header_len: 66 });
+        let partial = Some(PartialChecksum { start: 20, offset: 16 });
+        for (partial_checksum, gso, checksum_verified) in
+            [(partial, gso, false), (partial, None, false), (None, None, true), (None, None, false)]
+        {
+            let offload = Offload { partial_checksum, gso, checksum_verified };
+            for is_v6 in [false, true] {
+                assert_eq!(read_header(&write_header(&offload, is_v6)), offload);
+            }
+        }
+        let ecn = [NEEDS_CHECKSUM, GSO_TCPV4 | GSO_ECN, 54, 0, 0xa8, 5, 20, 0, 16, 0];
+        assert_eq!(read_header(&ecn).gso.map(|gso| gso.size.get()), Some(u16::from_ne_bytes([0xa8, 5])));
+    }
 }

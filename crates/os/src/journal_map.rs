@@ -1,7 +1,9 @@
 //! A file in memory: what is stored into it outlives the process, without a system call a store.
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
+use std::io::{self, Read as _, Seek as _};
 use std::ptr::NonNull;
 
 /// A file mapped shared and writable, at its length when it was mapped.
@@ -12,31 +14,17 @@ pub struct JournalMap {
 }
 
 impl JournalMap {
-    /// Maps the first `len` bytes of `file`, growing it to that length with zeros.
+    /// Maps the first `len` bytes of `file`, which is empty, growing it to that length with zeros.
     ///
     /// # Errors
     /// There is no room for so many bytes, now: later stores cannot fail.
-    pub fn new(file: &File, len: usize) -> io::Result<Self> {
-        // Room is reserved, since a store without it would end the process (SIGBUS).
-        // SAFETY: posix_fallocate takes a descriptor and numbers.
-        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as libc::off_t) } {
-            0 => {}
-            error => return Err(io::Error::from_raw_os_error(error)),
-        }
-        // SAFETY: a fresh mapping of a file that is at least `len` bytes long; the result is checked.
+    pub fn new(file: &mut File, len: usize) -> io::Result<Self> {
+        reserve(file, len as u64)?;
+        // SAFETY: a fresh mapping of a file that is at least `len` bytes long.
         let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+            let prot = ProtFlags::READ | ProtFlags::WRITE;
+            mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, file, 0)
+        }?;
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned null"))?;
         Ok(JournalMap { start, len })
     }
@@ -54,9 +42,21 @@ impl JournalMap {
     }
 }
 
+/// Reserves room, since a store without it would end the process (SIGBUS).
+fn reserve(file: &mut File, len: u64) -> io::Result<()> {
+    match fallocate(&mut *file, FallocateFlags::empty(), 0, len) {
+        // The file system cannot reserve: zeros that are written have room, too.
+        Err(Errno::OPNOTSUPP) => {
+            file.rewind()?;
+            io::copy(&mut io::repeat(0).take(len), file).map(drop)
+        }
+        done => Ok(done?),
+    }
+}
+
 impl Drop for JournalMap {
     fn drop(&mut self) {
         // SAFETY: the mapping was made in `new` and nothing refers to it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -1,10 +1,12 @@
 //! What a process that talks to strangers gives up: a user, capabilities, files, system calls.
-use crate::sys;
+use crate::socket::check;
 use landlock::{
     ABI, Access as _, AccessFs, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetStatus,
 };
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a process gives up once its sockets listen. Threads that it starts later have given it up too.
@@ -96,19 +98,38 @@ impl Confinement {
         let mut confined = Confined { user: false, capabilities: false, files: false, calls: false };
         if let Some(name) = &self.user {
             let ids = user_ids(name).ok_or_else(|| ConfineError::NoUser(name.clone()))?;
-            sys::become_user(ids).map_err(|error| refused("being root")(error.to_string()))?;
+            become_user(ids).map_err(|error| refused("being root")(error.to_string()))?;
             confined.user = true;
         }
         if self.keep_everything {
             return Ok(confined);
         }
-        sys::drop_capabilities().map_err(|error| refused("capabilities")(error.to_string()))?;
+        drop_capabilities().map_err(|error| refused("capabilities")(error.to_string()))?;
         confined.capabilities = true;
         confined.files = restrict_files(readable).map_err(|error| refused("files")(error.to_string()))?;
         let filter = refusals().map_err(|error| refused("system calls")(error.to_string()))?;
         confined.calls = seccompiler::apply_filter(&filter).is_ok();
         Ok(confined)
     }
+}
+
+/// Becomes another user, without root's or any other groups.
+fn become_user((user, group): (u32, u32)) -> io::Result<()> {
+    // rustix changes the calling thread alone, the C library all of them.
+    // SAFETY: no groups are given, so none are read.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
+    // SAFETY: these take integers.
+    check(unsafe { libc::setresgid(group, group, group) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::setresuid(user, user, user) }).map(drop)
+}
+
+/// Gives up all capabilities of this thread, for good.
+fn drop_capabilities() -> io::Result<()> {
+    // So that no program could give them back either.
+    set_no_new_privs(true)?;
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
 fn restrict_files(readable: &[PathBuf]) -> Result<bool, landlock::RulesetError> {

@@ -1,0 +1,39 @@
+//! Linux behind safe functions. All unsafe code of the project is here; every other crate forbids it.
+//!
+//! System calls are rustix's. `libc` stands only where rustix has nothing, which is said there.
+//!
+//! Reading order: [`clock`], [`poll`] and [`signals`] (what an event loop waits for), [`Tun`] and [`BufferPool`] (packets of the host),
+//! [`netlink`] (interfaces, addresses, routes, rules), [`JournalMap`] (a file as memory); [`namespace`] and
+//! [`process`] (hosts on one machine, and what runs in them), [`schedule`] (who runs when and where); [`socket`]
+//! and [`TcpInfo`] (options and state of sockets), [`datagram`] (with what the kernel knows of it), [`Tap`] (copies of
+//! what is forwarded), [`Pipe`] (bytes moved within the kernel); [`limits`] and [`confine`] (what a process may use,
+//! and what it gives up).
+
+pub mod clock;
+pub mod confine;
+pub mod datagram;
+mod journal_map;
+pub mod limits;
+pub mod namespace;
+pub mod netlink;
+mod pipe;
+pub mod poll;
+mod pool;
+pub mod process;
+pub mod schedule;
+pub mod signals;
+pub mod socket;
+mod tap;
+mod tcp_info;
+mod tun;
+
+pub use clock::monotonic;
+pub use journal_map::JournalMap;
+pub use netlink::Netlink;
+pub use pipe::Pipe;
+pub use pool::BufferPool;
+/// An error number of the kernel, to be compared with the constants of its type.
+pub use rustix::io::Errno;
+pub use tap::{Seen, Tap};
+pub use tcp_info::{TcpInfo, TcpState};
+pub use tun::Tun;

@@ -1,0 +1,363 @@
+//! `rtnetlink(7)` in the calling thread's network namespace: interfaces, addresses, routes and rules.
+//!
+//! Messages are those of `netlink-packet-route`. Each request awaits its answer, for all of this is set-up.
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
+    LinkInfo, LinkMessage,
+};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteType,
+};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
+use rustix::net::{AddressFamily as SocketFamily, SocketFlags, SocketType, netdevice, socket_with};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// The index of the loopback interface, the first of every namespace.
+pub const LOOPBACK: u32 = 1;
+
+/// IPv4 or IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// That of an address.
+    pub fn of(address: IpAddr) -> Family {
+        if address.is_ipv4() { Family::V4 } else { Family::V6 }
+    }
+
+    /// All of its addresses.
+    pub fn everything(self) -> IpNet {
+        match self {
+            Family::V4 => Ipv4Net::default().into(),
+            Family::V6 => Ipv6Net::default().into(),
+        }
+    }
+}
+
+impl From<Family> for AddressFamily {
+    fn from(family: Family) -> Self {
+        match family {
+            Family::V4 => AddressFamily::Inet,
+            Family::V6 => AddressFamily::Inet6,
+        }
+    }
+}
+
+/// Where packets to a network go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The network.
+    pub network: IpNet,
+    /// How.
+    pub to: NextHop,
+    /// The routing table; the main one if not given.
+    pub table: Option<u32>,
+    /// The largest packets that go this way; the interface's MTU if not given.
+    pub mtu: Option<u32>,
+    /// The segments that TCP begins with this way; the kernel's number if not given.
+    pub initial_window: Option<u32>,
+}
+
+impl Route {
+    /// A route in the main table, of no particular properties.
+    pub fn new(network: IpNet, to: NextHop) -> Self {
+        Route { network, to, table: None, mtu: None, initial_window: None }
+    }
+}
+
+/// How packets go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextHop {
+    /// By way of a neighbour.
+    Router(IpAddr),
+    /// Out by an interface, given by its index.
+    Interface(u32),
+    /// Nowhere, and the sender is told "host unreachable" by ICMP.
+    Unreachable,
+    /// Nowhere, without a word.
+    Blackhole,
+}
+
+/// A rule of policy routing. It is about packets that have all that it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The address family.
+    pub family: Family,
+    /// When it is asked.
+    pub priority: RulePriority,
+    /// The interface that a packet came in by.
+    pub interface: Option<String>,
+    /// The IP protocol number.
+    pub protocol: Option<u8>,
+    /// The firewall mark.
+    pub mark: Option<u32>,
+    /// What becomes of such packets.
+    pub action: Action,
+}
+
+/// What becomes of the packets of a [`Rule`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// They look into a routing table.
+    Table(u32),
+    /// They go nowhere.
+    Blackhole,
+}
+
+/// The priority of a rule: those with smaller numbers are asked first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RulePriority(pub u32);
+
+/// A connection to the kernel's routing tables and interfaces.
+pub struct Netlink(Socket);
+
+impl Netlink {
+    /// A connection to those of the calling thread's network namespace.
+    pub fn open() -> io::Result<Self> {
+        Socket::new(NETLINK_ROUTE).map(Netlink)
+    }
+
+    /// Makes a pair of interfaces that are one cable: `name` here, `peer_name` in `peer_namespace`.
+    pub fn add_veth(&self, name: &str, peer_name: &str, peer_namespace: &OwnedFd) -> io::Result<()> {
+        let mut peer = LinkMessage::default();
+        peer.attributes = vec![
+            LinkAttribute::IfName(peer_name.to_owned()),
+            LinkAttribute::NetNsFd(peer_namespace.as_raw_fd()),
+        ];
+        let data = InfoData::Veth(InfoVeth::Peer(peer));
+        let info = vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(data)];
+        let mut link = LinkMessage::default();
+        link.attributes = vec![LinkAttribute::IfName(name.to_owned()), LinkAttribute::LinkInfo(info)];
+        self.create(RouteNetlinkMessage::NewLink(link))
+    }
+
+    /// Switches an interface on.
+    pub fn set_up(&self, index: u32) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        (link.header.flags, link.header.change_mask) = (LinkFlags::Up, LinkFlags::Up);
+        self.ask(RouteNetlinkMessage::NewLink(link))
+    }
+
+    /// Sets the MTU in bytes, and how many packets may wait to be sent.
+    pub fn configure(&self, index: u32, mtu: u32, queue_length: u32) -> io::Result<()> {
+        self.change(index, vec![LinkAttribute::Mtu(mtu), LinkAttribute::TxQueueLen(queue_length)])
+    }
+
+    /// Wants no IPv6 address to come of itself. Fails where the kernel has no IPv6.
+    pub fn set_no_automatic_address(&self, index: u32) -> io::Result<()> {
+        let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
+        self.change(index, vec![LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])])])
+    }
+
+    fn change(&self, index: u32, attributes: Vec<LinkAttribute>) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        link.attributes = attributes;
+        self.ask(RouteNetlinkMessage::NewLink(link))
+    }
+
+    /// Gives an interface an address within its network. It works at once: without duplicate address detection.
+    pub fn add_address(&self, index: u32, address: IpNet) -> io::Result<()> {
+        let family = Family::of(address.addr());
+        let mut message = AddressMessage::default();
+        message.header.family = family.into();
+        message.header.prefix_len = address.prefix_len();
+        message.header.index = index;
+        if family == Family::V6 {
+            message.header.flags = AddressHeaderFlags::Nodad;
+        }
+        message.attributes =
+            vec![AddressAttribute::Local(address.addr()), AddressAttribute::Address(address.addr())];
+        self.create(RouteNetlinkMessage::NewAddress(message))
+    }
+
+    /// Adds a route.
+    pub fn add_route(&self, route: &Route) -> io::Result<()> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = Family::of(route.network.addr()).into();
+        message.header.destination_prefix_length = route.network.prefix_len();
+        message.header.protocol = RouteProtocol::Static;
+        message.header.kind = match route.to {
+            NextHop::Router(_) | NextHop::Interface(_) => RouteType::Unicast,
+            NextHop::Unreachable => RouteType::Unreachable,
+            NextHop::Blackhole => RouteType::BlackHole,
+        };
+        if route.network.prefix_len() > 0 {
+            message.attributes.push(RouteAttribute::Destination(route.network.network().into()));
+        }
+        match route.to {
+            NextHop::Router(router) => message.attributes.push(RouteAttribute::Gateway(router.into())),
+            NextHop::Interface(index) => message.attributes.push(RouteAttribute::Oif(index)),
+            NextHop::Unreachable | NextHop::Blackhole => {}
+        }
+        match route.table {
+            Some(table) => message.attributes.push(RouteAttribute::Table(table)),
+            None => message.header.table = RouteHeader::RT_TABLE_MAIN,
+        }
+        let initial_window = route.initial_window.map(RouteMetric::InitCwnd);
+        let metrics: Vec<_> = route.mtu.map(RouteMetric::Mtu).into_iter().chain(initial_window).collect();
+        if !metrics.is_empty() {
+            message.attributes.push(RouteAttribute::Metrics(metrics));
+        }
+        self.create(RouteNetlinkMessage::NewRoute(message))
+    }
+
+    /// Adds a rule.
+    pub fn add_rule(&self, rule: &Rule) -> io::Result<()> {
+        let action = match rule.action {
+            Action::Table(_) => RuleAction::ToTable,
+            Action::Blackhole => RuleAction::Blackhole,
+        };
+        let mut message = rule_message(rule.family, rule.priority, action);
+        if let Action::Table(table) = rule.action {
+            message.attributes.push(RuleAttribute::Table(table));
+        }
+        message.attributes.extend(rule.interface.clone().map(RuleAttribute::Iifname));
+        message.attributes.extend(rule.protocol.map(|p| RuleAttribute::IpProtocol(i32::from(p).into())));
+        message.attributes.extend(rule.mark.map(RuleAttribute::FwMark));
+        self.create(RouteNetlinkMessage::NewRule(message))
+    }
+
+    /// Takes back all rules of this priority that look into `table`, whoever made them.
+    pub fn remove_rules(&self, family: Family, priority: RulePriority, table: u32) {
+        let mut any = rule_message(family, priority, RuleAction::ToTable);
+        any.attributes.push(RuleAttribute::Table(table));
+        // Each request removes one; after the last one, there is none to be found.
+        while self.ask(RouteNetlinkMessage::DelRule(any.clone())).is_ok() {}
+    }
+
+    /// Makes something that must not be there yet.
+    fn create(&self, message: RouteNetlinkMessage) -> io::Result<()> {
+        self.send(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL)?;
+        self.answers().map(drop)
+    }
+
+    fn ask(&self, message: RouteNetlinkMessage) -> io::Result<()> {
+        self.send(message, NLM_F_ACK)?;
+        self.answers().map(drop)
+    }
+
+    fn dump(&self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.send(message, NLM_F_DUMP)?;
+        self.answers()
+    }
+
+    fn send(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.0.send(&bytes, 0).map(drop)
+    }
+
+    /// What the kernel says to one request, up to its acknowledgment or the end of its list.
+    fn answers(&self) -> io::Result<Vec<RouteNetlinkMessage>> {
+        let mut answers = Vec::new();
+        loop {
+            let (bytes, _) = self.0.recv_from_full()?;
+            let mut rest = bytes.as_slice();
+            while !rest.is_empty() {
+                let len = NetlinkBuffer::new_checked(rest).map_err(io::Error::other)?.length() as usize;
+                match NetlinkMessage::deserialize(rest).map(|message| message.payload) {
+                    Ok(NetlinkPayload::Done(_)) => return Ok(answers),
+                    Ok(NetlinkPayload::Error(error)) if error.code.is_some() => return Err(error.to_io()),
+                    Ok(NetlinkPayload::Error(_)) => return Ok(answers),
+                    Ok(NetlinkPayload::InnerMessage(message)) => answers.push(message),
+                    // Of a list, what this program does not understand is no concern of it.
+                    Ok(_) | Err(_) => {}
+                }
+                rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+            }
+        }
+    }
+}
+
+fn rule_message(family: Family, RulePriority(priority): RulePriority, action: RuleAction) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = family.into();
+    message.header.action = action;
+    message.attributes = vec![RuleAttribute::Priority(priority)];
+    message
+}
+
+/// The index of an interface in the calling thread's network namespace.
+pub fn interface_index(name: &str) -> io::Result<u32> {
+    let any = socket_with(SocketFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    Ok(netdevice::name_to_index(&any, name)?)
+}
+
+/// The interfaces in the calling thread's network namespace: their names, and the largest packet in bytes that
+/// each takes.
+pub fn interfaces() -> io::Result<Vec<(String, u32)>> {
+    let links = Netlink::open()?.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
+    let describe = |answer| {
+        let RouteNetlinkMessage::NewLink(link) = answer else { return None };
+        let (mut name, mut mtu) = (None, None);
+        for attribute in link.attributes {
+            match attribute {
+                LinkAttribute::IfName(found) => name = Some(found),
+                LinkAttribute::Mtu(found) => mtu = Some(found),
+                _ => {}
+            }
+        }
+        name.zip(mtu)
+    };
+    Ok(links.into_iter().filter_map(describe).collect())
+}
+
+/// The addresses of the interfaces in the calling thread's network namespace.
+pub fn local_addresses() -> io::Result<Vec<IpAddr>> {
+    let found = Netlink::open()?.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+    let own = |answer| {
+        let RouteNetlinkMessage::NewAddress(message) = answer else { return None };
+        let mut own = None;
+        for attribute in message.attributes {
+            match attribute {
+                AddressAttribute::Local(address) => own = Some(address),
+                // On a link of two, this is the other's, if there is a local one beside it.
+                AddressAttribute::Address(address) => own = own.or(Some(address)),
+                _ => {}
+            }
+        }
+        own
+    };
+    Ok(found.into_iter().filter_map(own).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_is_ours() {
+        assert!(local_addresses().unwrap().contains(&std::net::Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(interface_index("lo").unwrap(), LOOPBACK);
+        assert!(interfaces().unwrap().iter().any(|(name, mtu)| name == "lo" && *mtu >= 1500));
+    }
+
+    #[test]
+    fn the_kernels_refusal_is_an_error_of_its_number() {
+        let refused = Netlink::open().unwrap().set_up(u32::MAX >> 1).unwrap_err();
+        let known = [libc::ENODEV, libc::EPERM];
+        assert!(refused.raw_os_error().is_some_and(|number| known.contains(&number)), "{refused}");
+        assert_eq!(interface_index("no such thing").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+}
