@@ -1,6 +1,7 @@
 //! How a command ends: what it says when it could not do what was asked, and its exit status.
-use shorthaul_dataplane::{ConfigError, DaemonError};
-use shorthaul_lab::LabError;
+use shorthaul_dataplane::{ConfigError, DaemonError, ReplayError};
+use shorthaul_lab::{LabError, TopologyError};
+use shorthaul_observe::ResultsError;
 use shorthaul_papers::PaperError;
 use shorthaul_planner::PlanError;
 use shorthaul_relay::discovery::KeyError;
@@ -66,6 +67,9 @@ fn is_of_who_asked(error: &(dyn Error + 'static)) -> bool {
     if let Some(error) = error.downcast_ref::<LabError>() {
         return matches!(error, LabError::Topology(_) | LabError::Plan(_));
     }
+    if let Some(error) = error.downcast_ref::<ResultsError>() {
+        return matches!(error, ResultsError::NoRun { .. } | ResultsError::File { what: "read", .. });
+    }
     if let Some(error) = error.downcast_ref::<DaemonError>() {
         return matches!(error, DaemonError::Config(_) | DaemonError::NoInterface { .. });
     }
@@ -82,6 +86,9 @@ fn is_of_who_asked(error: &(dyn Error + 'static)) -> bool {
         || error.is::<KeyError>()
         || error.is::<PlanError>()
         || error.is::<SitesError>()
+        || error.is::<TopologyError>()
+        || error.is::<shorthaul_lab::PlanError>()
+        || error.is::<ReplayError>()
 }
 
 /// What clap says, without its blank lines; the exit status. Help and version are no errors.

@@ -4,7 +4,6 @@ use shorthaul_observe::{LedgerError, ResultsError, StoreError};
 use shorthaul_report::ReportError;
 use shorthaul_scenario::ScenarioError;
 use std::io;
-use std::path::Path;
 
 /// What an experiment comes to, or why it could not be run.
 pub(crate) type Result<T, E = PaperError> = std::result::Result<T, E>;
@@ -99,14 +98,4 @@ impl<T> While<T> for Option<T> {
     fn doing(self, missing: impl Into<String>) -> Result<T> {
         self.ok_or_else(|| PaperError::failed(missing))
     }
-}
-
-/// Makes a directory for results.
-pub(crate) fn make_directory(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).doing(format!("cannot make {}", path.display()))
-}
-
-/// Writes a file of results.
-pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).doing(format!("cannot write {}", path.display()))
 }

@@ -37,10 +37,20 @@ pub enum ReportError {
 }
 
 /// Writes a file, making the directories above it.
-pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
-    let error = |source| ReportError::Write { path: path.to_path_buf(), source };
+///
+/// # Errors
+/// [`ReportError::Write`] with the path.
+pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ReportError> {
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(error)?;
+        make_directory(parent)?;
     }
-    std::fs::write(path, bytes).map_err(error)
+    std::fs::write(path, bytes).map_err(|source| ReportError::Write { path: path.to_path_buf(), source })
+}
+
+/// Makes a directory for results, and those above it: before an hour is spent on what could not be written.
+///
+/// # Errors
+/// [`ReportError::Write`] with the path.
+pub fn make_directory(path: &Path) -> Result<(), ReportError> {
+    std::fs::create_dir_all(path).map_err(|source| ReportError::Write { path: path.to_path_buf(), source })
 }

@@ -20,7 +20,7 @@ mod terminal;
 
 pub use console::{Console, Progress, Silence};
 pub use csv::{Csv, Field};
-pub use error::ReportError;
+pub use error::{ReportError, make_directory, write_file};
 pub use manifest::{Manifest, Scenario};
 pub use page::{Page, Stated};
 pub use quantity::Unit;

@@ -3,7 +3,6 @@ use shorthaul_lab::workload::TransferError;
 use shorthaul_report::ReportError;
 use shorthaul_scenario::ScenarioError;
 use std::io;
-use std::path::Path;
 
 /// What a trial comes to, or why it could not be done.
 pub type Result<T, E = TrialError> = std::result::Result<T, E>;
@@ -103,14 +102,4 @@ impl<T> While<T> for Option<T> {
     fn doing(self, missing: impl Into<String>) -> Result<T> {
         self.ok_or_else(|| TrialError::failed(missing))
     }
-}
-
-/// Makes a directory for results, before an hour is spent on what could not be written.
-pub(crate) fn make_directory(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).doing(format!("cannot make {}", path.display()))
-}
-
-/// Writes a file of results.
-pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).doing(format!("cannot write {}", path.display()))
 }

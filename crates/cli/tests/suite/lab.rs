@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 fn lab(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shorthaul"));
-    command.arg("lab").args(arguments).env_remove("RUST_BACKTRACE").stdin(Stdio::null());
+    command.arg("lab").args(arguments).stdin(Stdio::null());
     command
 }
 

@@ -5,6 +5,7 @@ mod conformance;
 mod demo;
 mod discover;
 mod endpoint;
+mod errors;
 mod lab;
 mod live;
 mod node_process;

@@ -16,7 +16,7 @@ impl Drop for Scratch {
 
 fn shorthaul() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shorthaul"));
-    command.env_remove("RUST_BACKTRACE").stdin(Stdio::null());
+    command.stdin(Stdio::null());
     command
 }
 

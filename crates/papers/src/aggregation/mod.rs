@@ -8,14 +8,14 @@ mod findings;
 mod measures;
 mod modern;
 
-use crate::error::{Result, While, make_directory, write};
+use crate::error::{Result, While};
 use crate::experiment::{all_sound, records, study};
 use crate::{Paper, PaperError};
 use serde::Serialize;
 use serde_json::json;
 use shorthaul_live::{Bounds, Live};
 use shorthaul_observe::{EngineName, Finding, RunRecord, Store};
-use shorthaul_report::{Console, Manifest, Page, Stated};
+use shorthaul_report::{Console, Manifest, Page, Stated, make_directory, write_file};
 use shorthaul_sim::Simulator;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -166,7 +166,7 @@ impl Aggregation {
             page.heading(&run.name).source(&run.text);
         }
         let results = json!({ "manifest": manifest, "findings": found, "runs": runs, "modern": modern });
-        write(&self.out.join("results.json"), &serde_json::to_string(&results)?)?;
+        write_file(&self.out.join("results.json"), serde_json::to_string(&results)?)?;
         page.save(&self.out.join("report.html"))?;
         console.say(&format!("Results and figures are in {}.", self.out.display()));
         Ok(())

@@ -2,7 +2,7 @@
 //! transfer, and how two flows of different age and round-trip time shared.
 use super::Kept;
 use super::measures::*;
-use crate::error::{PaperError, Result, While, make_directory, write};
+use crate::error::{PaperError, Result, While};
 use crate::experiment;
 use serde::Serialize;
 use shorthaul_link::{Direction, Rate, Trace};
@@ -10,7 +10,7 @@ use shorthaul_live::Live;
 use shorthaul_observe::{EngineName, RunRecord};
 use shorthaul_proxy::AggregateConfig;
 use shorthaul_report::plot::{Axis, Figure, Hue, Mark, Marker, Panel, Point, Series};
-use shorthaul_report::{Column, Console, Table, Unit};
+use shorthaul_report::{Column, Console, Table, Unit, make_directory, write_file};
 use shorthaul_scenario::{Series as Measured, Study};
 use shorthaul_sim::Simulator;
 use shorthaul_types::Seed;
@@ -79,7 +79,7 @@ pub(super) fn links(traces: Option<&Path>, out: &Path) -> Result<Vec<Link>> {
         for (name, text) in [(format!("trace-{stem}"), LTE), (format!("headroom-{stem}"), HEADROOM)] {
             let file = out.join(format!("{name}.toml"));
             let text = on_trace(text, &stem, &path)?;
-            write(&file, &text)?;
+            write_file(&file, &text)?;
             links.push(Link { name, study: Study::from_file(&file)? });
         }
     }

@@ -12,14 +12,14 @@ mod page;
 mod variants;
 
 use crate::Paper;
-use crate::error::{PaperError, Result, While, make_directory, write};
+use crate::error::{PaperError, Result, While};
 use cell::Cell;
 use live::{Buffers, Live, Measurement};
 use matrix::Matrix;
 use serde_json::json;
 use shorthaul_observe::{EngineName, Ledger};
 use shorthaul_planner::chain::Ends;
-use shorthaul_report::{Console, Manifest};
+use shorthaul_report::{Console, Manifest, make_directory, write_file};
 use shorthaul_sim::ENGINE;
 use shorthaul_types::Seed;
 use std::path::PathBuf;
@@ -135,7 +135,7 @@ impl Cascade {
             "variants": variants,
         });
         make_directory(&self.out)?;
-        write(&self.out.join("results.json"), &serde_json::to_string_pretty(&json)?)?;
+        write_file(&self.out.join("results.json"), serde_json::to_string_pretty(&json)?)?;
         console.say(&format!("Results, figures and report.html are in {}.", self.out.display()));
         Ok(())
     }

@@ -8,12 +8,12 @@ mod measured;
 mod paper;
 
 use crate::Paper;
-use crate::error::{PaperError, Result, write};
+use crate::error::{PaperError, Result};
 use crate::experiment;
 use measured::Tables;
 use serde_json::json;
 use shorthaul_observe::Finding;
-use shorthaul_report::{Column, Console, Manifest, Page, Stated, Table};
+use shorthaul_report::{Column, Console, Manifest, Page, Stated, Table, write_file};
 use shorthaul_scenario::Study;
 use shorthaul_sim::Simulator;
 use std::path::PathBuf;
@@ -118,7 +118,7 @@ impl Probing {
             })
             .collect();
         let json = json!({ "manifest": manifest, "findings": findings, "cells": cells, "failures": tables.failures });
-        write(&self.out.join("results.json"), &serde_json::to_string_pretty(&json)?)
+        Ok(write_file(&self.out.join("results.json"), serde_json::to_string_pretty(&json)?)?)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The suite as a trial: which cases, against which gateway.
 use super::{Case, Fault, Gateway, Suite, cases};
-use crate::error::{Result, While, write};
+use crate::error::{Result, While};
 use crate::trial::{Judgement, Trial, select};
 use clap::ValueEnum;
-use shorthaul_report::Console;
+use shorthaul_report::{Console, write_file};
 use shorthaul_types::Seed;
 use std::path::PathBuf;
 
@@ -99,7 +99,7 @@ impl Trial for Conformance {
         };
         let report = suite.run(console)?;
         if let Some(file) = &self.json {
-            write(file, &report.to_json())?;
+            write_file(file, report.to_json())?;
         }
         console.say(&report.to_string());
         let failure = (report.failed() > 0)

@@ -15,10 +15,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use shorthaul_lab::Privilege;
-use shorthaul_report::{Console, Manifest, Progress, Terminal};
+use shorthaul_report::{Console, Manifest, Progress, Terminal, make_directory, write_file};
 use shorthaul_types::{BitRate, Seed, format_duration};
 
-use crate::error::{Result, make_directory, write};
+use crate::error::Result;
 use crate::kernel;
 use crate::trial::{Judgement, Trial};
 use facts::PathFacts;
@@ -104,8 +104,8 @@ impl Demo {
 
         let table = table.render(Terminal::PLAIN);
         let text = format!("{}\n\n{plan}\n{table}{seen}", manifest.lines().join("\n"));
-        write(&self.out.join("demo.txt"), &text)?;
-        write(&self.out.join("demo.json"), &format!("{:#}\n", show::json(pairs, paths, &manifest)))?;
+        write_file(&self.out.join("demo.txt"), &text)?;
+        write_file(&self.out.join("demo.json"), format!("{:#}\n", show::json(pairs, paths, &manifest)))?;
         show::csv(pairs, &manifest)?.save(&self.out.join("demo.csv"))?;
         figures::overview(pairs).save(&self.out.join("demo"), &manifest)?;
         figures::details(pairs).save(&self.out.join("details"), &manifest)?;

@@ -6,11 +6,11 @@ mod show;
 mod transfer;
 
 use super::cell::Cell;
-use crate::error::{PaperError, Result, While, make_directory, write};
+use crate::error::{PaperError, Result};
 use serde::Deserialize;
 use shorthaul_lab::Privilege;
 use shorthaul_observe::in_parallel;
-use shorthaul_report::{Console, Manifest, Progress};
+use shorthaul_report::{Console, Manifest, Progress, make_directory, write_file};
 use shorthaul_types::{Bytes, Seed};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -160,7 +160,7 @@ impl Measurement {
         console.say("");
         show::sentences(measured).iter().for_each(|sentence| console.say(sentence));
         let json = show::json(measured, &manifest);
-        write(&out.join("cascade.json"), &format!("{json:#}\n"))?;
+        write_file(&out.join("cascade.json"), format!("{json:#}\n"))?;
         show::csv(measured, &manifest)?.save(&out.join("cascade.csv"))?;
         show::figure(measured, &self.congestion).save(&out.join("cascade"), &manifest)?;
         let directory = out.display();
@@ -207,7 +207,8 @@ impl Live {
     /// # Errors
     /// If it cannot be read, or is something else.
     pub fn read(path: &Path) -> Result<Live> {
-        let text = std::fs::read_to_string(path).doing(format!("cannot read {}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| PaperError::asked(format!("cannot read {}: {error}", path.display())))?;
         serde_json::from_str(&text).map(Live::of).map_err(|error| {
             PaperError::asked(format!(
                 "{}: {error}: give the cascade.json that `shorthaul reproduce cascade --engine live` has written",

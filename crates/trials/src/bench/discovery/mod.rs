@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use shorthaul_lab::Privilege;
-use shorthaul_report::{Console, Manifest, Progress};
+use shorthaul_report::{Console, Manifest, Progress, make_directory};
 use shorthaul_types::{Bytes, Seed, format_duration};
 
-use crate::error::{Result, TrialError, While, make_directory};
+use crate::error::{Result, TrialError, While};
 use crate::trial::{Judgement, Trial};
 use path::{HOPS, Line};
 use verdict::{Placement, Recheck, Results};

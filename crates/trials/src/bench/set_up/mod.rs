@@ -11,9 +11,9 @@ use std::time::Duration;
 use shorthaul_lab::Privilege;
 use shorthaul_relay::Protection;
 use shorthaul_relay::request;
-use shorthaul_report::{Console, Manifest, Progress};
+use shorthaul_report::{Console, Manifest, Progress, make_directory};
 
-use crate::error::{Result, TrialError, While, make_directory};
+use crate::error::{Result, TrialError, While};
 use crate::trial::{Judgement, Trial};
 use chain::{Line, Ready, Way};
 use verdict::{Measured, Results};

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use shorthaul_lab::Privilege;
-use shorthaul_report::{Console, Manifest, Progress, Unit};
+use shorthaul_report::{Console, Manifest, Progress, Unit, make_directory, write_file};
 use shorthaul_types::{Bytes, Seed, format_duration};
 
-use crate::error::{Result, While, make_directory, write};
+use crate::error::{Result, While};
 use crate::trial::{Judgement, Ran, Trial, run_all, select};
 use cell::Cell;
 use machine::ProcessorTime;
@@ -108,8 +108,8 @@ impl Parity {
 
     /// Writes the results in every form.
     fn write(&self, rows: &[Row], manifest: &Manifest) -> Result<()> {
-        write(&self.out.join("parity.md"), &show::markdown(rows, manifest))?;
-        write(&self.out.join("parity.json"), &format!("{:#}\n", show::json(rows, manifest)))?;
+        write_file(&self.out.join("parity.md"), show::markdown(rows, manifest))?;
+        write_file(&self.out.join("parity.json"), format!("{:#}\n", show::json(rows, manifest)))?;
         show::csv(rows, manifest)?.save(&self.out.join("parity.csv"))?;
         show::trace(rows, manifest)?.save(&self.out.join("trace.csv"))?;
         show::figure(rows).save(&self.out.join("parity"), manifest)?;

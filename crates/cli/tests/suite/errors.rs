@@ -1,0 +1,121 @@
+//! What a user reads when something is wrong, with `RUST_BACKTRACE=1` in the environment.
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A file that is removed at the end, also of a failed test.
+struct Written(PathBuf);
+
+impl Written {
+    fn new(name: &str, text: &str) -> Written {
+        let path = std::env::temp_dir().join(format!("shorthaul-errors-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).expect("writing");
+        Written(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path in UTF-8")
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The exit status and what is on standard error: one paragraph, that of the error, and no backtrace.
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let run = Command::new(env!("CARGO_BIN_EXE_shorthaul"))
+        .args(arguments)
+        .env("RUST_BACKTRACE", "1")
+        .stdin(Stdio::null())
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(said.starts_with("error: "), "{arguments:?}: {said}");
+    assert!(!said.contains("\n\n") && said.ends_with('\n'), "{arguments:?}: {said}");
+    assert!(!said.to_lowercase().contains("backtrace"), "{arguments:?}: {said}");
+    (run.status.code(), said)
+}
+
+#[test]
+fn a_typo_in_a_scenario_names_file_line_key_and_remedy() {
+    let scenario = Written::new("typo.toml", "[hosts.a]\n[hosts.b]\nschem = \"reno\"\n");
+    let file = scenario.path().rsplit('/').next().unwrap_or_default();
+    for arguments in [&["run", scenario.path()][..], &["scenario", "explain", scenario.path()]] {
+        let (status, said) = refused(arguments);
+        assert_eq!(status, Some(2), "{said}");
+        for part in [file, "line 3", "schem", "scheme"] {
+            assert!(said.contains(part), "`{part}` is missing: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_typo_in_a_configuration_names_file_line_key_and_remedy() {
+    let config = Written::new("gateway.toml", "edge = [\"a\"]\nwan = [\"b\"]\ndrain_timeot = \"1s\"\n");
+    let (status, said) = refused(&["gateway", "--config", config.path()]);
+    assert_eq!(status, Some(2), "{said}");
+    for part in [config.path(), "line 3", "drain_timeot", "drain_timeout"] {
+        assert!(said.contains(part), "`{part}` is missing: {said}");
+    }
+    let settings = Written::new("node.toml", "alow = [\"10.0.0.0/8\"]\n");
+    let (status, said) = refused(&["node", "--listen", "127.0.0.1:0", "--settings", settings.path()]);
+    assert_eq!(status, Some(2), "{said}");
+    for part in [settings.path(), "line 1", "alow", "allow"] {
+        assert!(said.contains(part), "`{part}` is missing: {said}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_has_status_2() {
+    let one_site = Written::new("sites.toml", "[[site]]\nname = \"a\"\n");
+    for arguments in [
+        &["run"][..],
+        &["run", "no-such-file.toml"],
+        &["reproduce", "pte", "--only", "no-such-study"],
+        &["reproduce", "cascade", "--repeats", "0"],
+        &["reproduce", "cascade", "--live", "no-such-file.json"],
+        &["bench", "plan", "--paths", "0"],
+        &["conformance", "--filter", "no-such-case"],
+        &["endpoint", "parity", "--cells", "no-such-cell"],
+        &["agreement", "no-such-file.toml"],
+        &["plan", "--rtt", "128ms"],
+        &["plan", "--size", "1MB", "--sites", one_site.path()],
+        &["lab", "check", "no-such-topology"],
+        &["node", "--listen", "0.0.0.0:0"],
+        &["secret", "--authority", "no-such-file"],
+        &["merge", "no-such-file.jsonl"],
+        &["gatway"],
+    ] {
+        let (status, said) = refused(arguments);
+        assert_eq!(status, Some(2), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn what_fails_when_it_runs_has_status_1() {
+    for arguments in [&["flows", "--run-dir", "/nonexistent"][..], &["measure", "a=127.0.0.1:1"]] {
+        let run = Command::new(env!("CARGO_BIN_EXE_shorthaul"))
+            .args(arguments)
+            .env("RUST_BACKTRACE", "1")
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.lines().any(|line| line.starts_with("error: ")), "{arguments:?}: {said}");
+        assert!(!said.to_lowercase().contains("backtrace"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn the_help_has_the_commands_in_groups() {
+    let help = Command::new(env!("CARGO_BIN_EXE_shorthaul")).arg("--help").output().expect("it runs");
+    let text = String::from_utf8_lossy(&help.stdout);
+    assert_eq!(help.status.code(), Some(0), "{text}");
+    let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("`{part}` is missing in\n{text}"));
+    let order =
+        ["Serve", "  gateway ", "Use", "  connect ", "Study", "  run ", "Prove", "  conformance ", "Options"];
+    assert!(order.windows(2).all(|pair| place(pair[0]) < place(pair[1])), "{text}");
+    assert!(!text.contains('\x1b'), "no colour into a pipe: {text}");
+}
