@@ -33,6 +33,23 @@ const SENSELESS: u8 = 2;
 /// The exit status when everything was run, and something live is not to be trusted.
 pub const DOUBTFUL: u8 = 3;
 
+/// The exit status when nobody reads the output any more: that of a program that SIGPIPE ended.
+const UNREAD: i32 = 128 + 13;
+
+/// From now on, output that nobody reads any more, as of `shorthaul ... | head`, ends the program without a word.
+pub fn end_when_unread() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        // This is how `println!` fails.
+        let said = panic.payload().downcast_ref::<String>();
+        if said.is_some_and(|said| said.starts_with("failed printing to std") && said.contains("Broken pipe"))
+        {
+            std::process::exit(UNREAD);
+        }
+        usual(panic);
+    }));
+}
+
 /// Says why, in one paragraph; the exit status.
 pub fn failed(error: &anyhow::Error) -> ExitCode {
     eprintln!("{}", paragraph(error));

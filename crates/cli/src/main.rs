@@ -102,6 +102,7 @@ fn tell_what_happens() {
 }
 
 fn main() -> ExitCode {
+    ending::end_when_unread();
     tell_what_happens();
     let parsed = groups::grouped(Cli::command()).try_get_matches();
     match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {

@@ -334,19 +334,10 @@ pub fn read(path: &Path) -> Result<Vec<RunRecord>, ResultsError> {
 
 /// What produced the records, with what matters to live runs if there are any.
 pub fn manifest(study: &Study, records: &[RunRecord]) -> Manifest {
-    let mut manifest = Manifest::new("shorthaul", env!("CARGO_PKG_VERSION"))
-        .arguments(std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()))
-        .seed(study.seeds().next().unwrap_or(0))
-        .scenario(study.name(), study.text());
-    if records.iter().any(|record| record.engine == EngineName::Live) {
-        if let Ok(kernel) = std::fs::read_to_string("/proc/sys/kernel/osrelease") {
-            manifest = manifest.fact("kernel", kernel.trim());
-        }
-        if let Ok(cores) = std::thread::available_parallelism() {
-            manifest = manifest.fact("cores", &cores.to_string());
-        }
-    }
-    manifest
+    let first = study.seeds().next().unwrap_or(0);
+    let manifest = Manifest::of_this_command().seed(first).scenario(study.name(), study.text());
+    let is_live = records.iter().any(|record| record.engine == EngineName::Live);
+    if is_live { manifest.with_machine() } else { manifest }
 }
 
 /// What is to be thought of all the runs together.

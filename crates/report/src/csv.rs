@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::path::Path;
 
 use crate::error::write_file;
@@ -16,9 +17,9 @@ use crate::{Manifest, ReportError};
 /// assert!(csv.text().ends_with("path,goodput_bit_per_s\r\ngeo,1500000\r\n"));
 /// # Ok::<(), shorthaul_report::ReportError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Csv {
-    text: String,
+    writer: ::csv::Writer<Vec<u8>>,
     columns: Vec<String>,
 }
 
@@ -38,14 +39,14 @@ pub enum Field {
 impl Csv {
     /// Starts with the manifest and the names of the columns; put the unit into the name.
     pub fn new(manifest: &Manifest, columns: &[&str]) -> Self {
-        let mut csv =
-            Csv { text: String::new(), columns: columns.iter().map(|c| (*c).to_string()).collect() };
-        for line in manifest.lines() {
-            csv.text.push_str("# ");
-            csv.text.push_str(&line);
-            csv.text.push_str("\r\n");
-        }
-        csv.push_record(columns.iter().map(|column| Field::from(*column)));
+        let comments: String = manifest.lines().iter().map(|line| format!("# {line}\r\n")).collect();
+        let writer = ::csv::WriterBuilder::new()
+            .terminator(::csv::Terminator::CRLF)
+            // A field that begins like a comment is quoted.
+            .comment(Some(b'#'))
+            .from_writer(comments.into_bytes());
+        let mut csv = Csv { writer, columns: columns.iter().map(|column| (*column).to_owned()).collect() };
+        csv.push(columns).expect("memory takes everything");
         csv
     }
 
@@ -54,7 +55,7 @@ impl Csv {
     /// # Errors
     /// [`ReportError::RowWidth`] where the row has not as many fields as there are columns.
     pub fn row(&mut self, fields: impl IntoIterator<Item = Field>) -> Result<(), ReportError> {
-        let fields: Vec<Field> = fields.into_iter().collect();
+        let fields: Vec<String> = fields.into_iter().map(Field::written).collect();
         if fields.len() != self.columns.len() {
             return Err(ReportError::RowWidth {
                 found: fields.len(),
@@ -62,13 +63,17 @@ impl Csv {
                 columns: self.columns.join(", "),
             });
         }
-        self.push_record(fields);
-        Ok(())
+        Ok(self.push(&fields)?)
+    }
+
+    fn push<S: AsRef<[u8]>>(&mut self, record: &[S]) -> Result<(), ::csv::Error> {
+        self.writer.write_record(record)?;
+        Ok(self.writer.flush()?)
     }
 
     /// The whole text so far.
-    pub fn text(&self) -> &str {
-        &self.text
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.writer.get_ref())
     }
 
     /// Writes the text to a file, making the directories above it.
@@ -76,40 +81,18 @@ impl Csv {
     /// # Errors
     /// [`ReportError::Write`] with the path.
     pub fn save(&self, path: &Path) -> Result<(), ReportError> {
-        write_file(path, self.text.as_bytes())
+        write_file(path, self.writer.get_ref())
     }
+}
 
-    fn push_record(&mut self, fields: impl IntoIterator<Item = Field>) {
-        let alone = self.columns.len() == 1;
-        for (i, field) in fields.into_iter().enumerate() {
-            if i > 0 {
-                self.text.push(',');
-            }
-            match field {
-                Field::Text(text) => self.push_text(&text, i == 0, alone),
-                Field::Number(number) if number.is_finite() => self.text.push_str(&number.to_string()),
-                Field::Integer(number) => self.text.push_str(&number.to_string()),
-                // A record of one empty field would be an empty line, which readers skip.
-                Field::Number(_) | Field::Missing if alone => self.text.push_str("\"\""),
-                Field::Number(_) | Field::Missing => {}
-            }
-        }
-        self.text.push_str("\r\n");
-    }
-
-    fn push_text(&mut self, text: &str, first: bool, alone: bool) {
-        // A first field that begins with `#` would be read as a comment.
-        let quote = text.contains([',', '"', '\n', '\r'])
-            || text.starts_with([' ', '\t'])
-            || text.ends_with([' ', '\t'])
-            || (first && text.starts_with('#'))
-            || (alone && text.is_empty());
-        if quote {
-            self.text.push('"');
-            self.text.push_str(&text.replace('"', "\"\""));
-            self.text.push('"');
-        } else {
-            self.text.push_str(text);
+impl Field {
+    /// As it is written, before it is quoted.
+    fn written(self) -> String {
+        match self {
+            Field::Text(text) => text,
+            Field::Number(number) if number.is_finite() => number.to_string(),
+            Field::Integer(number) => number.to_string(),
+            Field::Number(_) | Field::Missing => String::new(),
         }
     }
 }
@@ -182,7 +165,7 @@ mod tests {
             for row in &rows {
                 csv.row(row.iter().map(|text| Field::from(text.as_str()))).unwrap();
             }
-            let read = read_back(csv.text());
+            let read = read_back(&csv.text());
             prop_assert_eq!(&read[0], &columns);
             prop_assert_eq!(&read[1..], &rows[..]);
         }
@@ -191,7 +174,7 @@ mod tests {
         fn a_number_is_written_in_full_precision(number: f64) {
             let mut csv = Csv::new(&Manifest::new("shorthaul", "0"), &["x", "y"]);
             csv.row([number.into(), 1u64.into()]).unwrap();
-            let read = read_back(csv.text());
+            let read = read_back(&csv.text());
             match read[1][0].parse::<f64>() {
                 Ok(back) => prop_assert_eq!(back, number),
                 Err(_) => prop_assert!(!number.is_finite() && read[1][0].is_empty()),

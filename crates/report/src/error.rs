@@ -21,6 +21,9 @@ pub enum ReportError {
         /// The names of the columns, separated by commas.
         columns: String,
     },
+    /// A row could not be put into a table of data.
+    #[error("cannot write a row: {0}")]
+    Csv(#[from] csv::Error),
     /// A figure too large to be drawn as pixels.
     #[error(
         "a figure of {width} × {height} pixels is too large for a PNG: choose fewer dots per inch or fewer panels"

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How long the programs of a topology have to begin to listen.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(5);
 /// How often it is looked whether they still run.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -68,7 +68,7 @@ fn hosts(lab: &mut Lab) -> Table {
     ]);
     let mut running: Vec<(String, String, bool)> = Vec::new();
     for service in lab.services() {
-        let listens = service.await_listening(PATIENCE);
+        let listens = service.await_listening(LIMIT);
         running.push((service.host().name().to_owned(), service.command().to_owned(), listens));
     }
     for host in lab.hosts() {

@@ -109,6 +109,19 @@ fn what_fails_when_it_runs_has_status_1() {
 }
 
 #[test]
+fn output_that_nobody_reads_ends_without_a_word() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let run = Command::new(env!("CARGO_BIN_EXE_shorthaul"))
+        .args(["conformance", "--list"])
+        .env("RUST_BACKTRACE", "1")
+        .stdout(writer)
+        .output()
+        .expect("it runs");
+    assert_eq!((run.status.code(), run.stderr.as_slice()), (Some(141), &[][..]));
+}
+
+#[test]
 fn the_help_has_the_commands_in_groups() {
     let help = Command::new(env!("CARGO_BIN_EXE_shorthaul")).arg("--help").output().expect("it runs");
     let text = String::from_utf8_lossy(&help.stdout);

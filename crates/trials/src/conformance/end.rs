@@ -132,11 +132,11 @@ impl End {
     pub(crate) fn expect_reset(&mut self, prod: Prod) -> Result<(), Failure> {
         let who = self.who();
         loop {
-            let patience = match prod {
+            let limit = match prod {
                 Prod::No => self.rx.remaining(),
                 Prod::EverySecond | Prod::AfterEnd => self.rx.remaining().min(Duration::from_secs(1)),
             };
-            match self.rx.look(patience) {
+            match self.rx.look(limit) {
                 Found::Bytes(_) => {}
                 Found::Error(error) if is_reset(&error) => return Ok(()),
                 Found::Error(error) => return Err(unexpected(who, "a reset", &error)),
@@ -247,12 +247,12 @@ impl Outgoing {
         Ok(self.tape.position() - start)
     }
 
-    /// One `write` of at most `len` bytes; false if nothing was taken within `patience`.
-    fn send_some(&mut self, len: usize, patience: Duration) -> Result<bool, Failure> {
-        if patience.is_zero() {
+    /// One `write` of at most `len` bytes; false if nothing was taken within `limit`.
+    fn send_some(&mut self, len: usize, limit: Duration) -> Result<bool, Failure> {
+        if limit.is_zero() {
             return Ok(false);
         }
-        self.socket.set_write_timeout(Some(patience)).doing("SO_SNDTIMEO")?;
+        self.socket.set_write_timeout(Some(limit)).doing("SO_SNDTIMEO")?;
         match (&*self.socket).write(self.tape.upcoming(len)) {
             Ok(taken) => {
                 self.tape.advance(taken);
@@ -469,15 +469,15 @@ impl Incoming {
         })
     }
 
-    fn look(&self, patience: Duration) -> Found {
-        self.read(&mut [0; 4096], patience)
+    fn look(&self, limit: Duration) -> Found {
+        self.read(&mut [0; 4096], limit)
     }
 
-    fn read(&self, buffer: &mut [u8], patience: Duration) -> Found {
-        if patience.is_zero() {
+    fn read(&self, buffer: &mut [u8], limit: Duration) -> Found {
+        if limit.is_zero() {
             return Found::Nothing;
         }
-        if let Err(error) = self.socket.set_read_timeout(Some(patience.max(Duration::from_millis(1)))) {
+        if let Err(error) = self.socket.set_read_timeout(Some(limit.max(Duration::from_millis(1)))) {
             return Found::Error(error);
         }
         match (&*self.socket).read(buffer) {

@@ -65,7 +65,7 @@ impl Site {
     /// Waits until a datagram passes from `place` to the server and back. After that the addresses
     /// of all neighbours on the path are known, too.
     fn wait_for_path(&self, place: Place, family: Family) -> Result<(), Failure> {
-        const PATIENCE: Duration = Duration::from_secs(10);
+        const LIMIT: Duration = Duration::from_secs(10);
         let bind = |place| {
             let socket = self.at(place, || UdpSocket::bind((place.address(family), 0)))?;
             socket.set_read_timeout(Some(Duration::from_millis(20)))?;
@@ -74,7 +74,7 @@ impl Site {
         let client = bind(place).doing("a datagram socket")?;
         let server = bind(Place::Server).doing("a datagram socket")?;
         let server_address = server.local_addr().doing("getsockname")?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LIMIT;
         let passes = || {
             client.send_to(b"there?", server_address)?;
             let (_, from) = server.recv_from(&mut [0; 16])?;

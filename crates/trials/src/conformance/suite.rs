@@ -162,7 +162,7 @@ fn shared(case: &Case) -> Option<&'static str> {
 }
 
 /// Runs a case in a thread that is left behind if it does not come back in time.
-fn run_within(case: Case, context: Context, patience: Duration) -> (Result<(), Failure>, Vec<String>) {
+fn run_within(case: Case, context: Context, limit: Duration) -> (Result<(), Failure>, Vec<String>) {
     let (tell, hear) = mpsc::channel();
     std::thread::spawn(move || {
         let result = (case.run)(&context);
@@ -180,7 +180,7 @@ fn run_within(case: Case, context: Context, patience: Duration) -> (Result<(), F
         drop(context);
         let _ = tell.send((result, notes));
     });
-    match hear.recv_timeout(patience) {
+    match hear.recv_timeout(limit) {
         Ok(outcome) => outcome,
         Err(RecvTimeoutError::Timeout) => (Err(Failure::new("the case did not come to an end")), Vec::new()),
         Err(RecvTimeoutError::Disconnected) => (Err(Failure::new("the case panicked")), Vec::new()),

@@ -25,7 +25,7 @@ pub struct Outcome {
     pub lost: u64,
     /// Packets toward the client that found the queue full.
     pub overflowed: u64,
-    /// Segments that the server's kernel sent again.
+    /// Segments that the server's kernel retransmitted.
     pub retransmitted: u64,
     /// The shortest round trip that the server's kernel measured, in seconds.
     pub server_round_trip_s: f64,

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The port that relays listen at.
 const PORT: u16 = 7001;
 /// How long a relay may take to begin.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// How a transfer gets from the client to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,7 +105,7 @@ impl Chain {
         // It has no way to say that it listens; and a connection to find out would be its only one.
         let asked = std::time::Instant::now();
         while !host.run(|| listens(listen.port())) {
-            if asked.elapsed() > PATIENCE {
+            if asked.elapsed() > LIMIT {
                 return Err(io::Error::other("netcat did not begin to listen"));
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -35,7 +35,7 @@ const SINK_PORT: u16 = 5201;
 const RELAY_PORT: u16 = 7001;
 const CONGESTION: &str = "reno";
 /// Far more than any transfer takes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// The hosts of the path, a sink at its end, and a relay at every hop.
 pub struct Line {
@@ -155,7 +155,7 @@ impl Line {
         // Until the sink has closed, too: the next transfer is to find an empty path.
         socket.read_to_end(&mut Vec::new()).doing("waiting for the end")?;
         let arrivals = self.arrivals.lock().map_err(|_| TrialError::failed("a transfer panicked"))?;
-        let arrival = arrivals.recv_timeout(PATIENCE).ok().doing("the sink heard of no transfer")?;
+        let arrival = arrivals.recv_timeout(LIMIT).ok().doing("the sink heard of no transfer")?;
         if arrival.bytes != size.0 {
             return Err(TrialError::failed(format!("{} of {size} arrived", Bytes(arrival.bytes))));
         }
@@ -232,7 +232,7 @@ fn socket() -> Result<Socket> {
 /// Opens a connection from the host that the thread is in.
 pub fn connect(to: SocketAddr) -> Result<TcpStream> {
     let socket = socket()?;
-    socket.connect_timeout(&to.into(), PATIENCE).doing("connecting")?;
+    socket.connect_timeout(&to.into(), LIMIT).doing("connecting")?;
     Ok(socket.into())
 }
 
@@ -280,7 +280,7 @@ fn start_relay(lab: &Lab, hop: usize, sink: SocketAddr) -> Result<()> {
 fn carry(near: &TcpStream, sink: SocketAddr) -> Result<()> {
     let far = socket()?;
     far.set_send_buffer_size(BUFFER.0 as usize / 2)?;
-    far.connect_timeout(&sink.into(), PATIENCE)?;
+    far.connect_timeout(&sink.into(), LIMIT)?;
     let far = TcpStream::from(far);
     std::io::copy(&mut &*near, &mut &far)?;
     far.shutdown(Shutdown::Write)?;

@@ -24,7 +24,7 @@ const PORT: u16 = 7080;
 const SINK_PORT: u16 = 5201;
 const CONGESTION: &str = "reno";
 /// Far more than any session takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(30);
 /// Round trips after which every connection that is to be ready is: a handshake of TCP and one of TLS, and room.
 const SETTLED: u32 = 5;
 
@@ -119,7 +119,7 @@ impl Line {
     pub fn round_trip(&self, times: u32) -> Result<Duration> {
         let handshake = || -> Result<Duration> {
             let began = Instant::now();
-            TcpStream::connect_timeout(&self.server, PATIENCE)?;
+            TcpStream::connect_timeout(&self.server, LIMIT)?;
             Ok(began.elapsed())
         };
         let took: Result<Vec<Duration>> =
@@ -168,7 +168,7 @@ impl Line {
                         return Err(TrialError::failed(format!("it went by {}", session.route)));
                     }
                     let mut arrivals = arrivals.lock().await;
-                    let arrived = tokio::time::timeout(PATIENCE, arrivals.recv()).await.ok().flatten();
+                    let arrived = tokio::time::timeout(LIMIT, arrivals.recv()).await.ok().flatten();
                     took.push(arrived.doing("the server has gone")? - began);
                     drop(session);
                     if count > 1 {
@@ -188,7 +188,7 @@ impl Line {
             identity: secret.identity(&[]).map_err(TrialError::of)?,
             credentials: Credentials::Secret(secret),
             congestion: Some(CONGESTION.into()),
-            patience: PATIENCE,
+            patience: LIMIT,
             ready,
         })
         .map_err(TrialError::of)?;

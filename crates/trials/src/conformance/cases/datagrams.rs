@@ -36,7 +36,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Tries until an answer comes: datagrams may be lost.
-const PATIENCE: Duration = Duration::from_millis(300);
+const LIMIT: Duration = Duration::from_millis(300);
 
 fn tries(ctx: &Context) -> usize {
     if ctx.lossy() { 30 } else { 3 }
@@ -49,7 +49,7 @@ fn udp_echo(ctx: &Context, sizes: &[usize]) -> Result<(), Failure> {
     client.connect(&server.local_addr().doing("getsockname")?).doing("connect")?;
     let mine = client.local_addr().doing("getsockname")?;
     for socket in [&client, &server] {
-        socket.set_read_timeout(Some(PATIENCE)).doing("SO_RCVTIMEO")?;
+        socket.set_read_timeout(Some(LIMIT)).doing("SO_RCVTIMEO")?;
     }
     for (i, &size) in sizes.iter().enumerate() {
         let mut datagram = vec![0; size];
@@ -80,7 +80,7 @@ fn ping(ctx: &Context) -> Result<(), Failure> {
         Family::V6 => (Protocol::ICMPV6, 128, 129),
     };
     let socket = ctx.socket(Place::Client, Type::RAW, protocol)?;
-    socket.set_read_timeout(Some(PATIENCE)).doing("SO_RCVTIMEO")?;
+    socket.set_read_timeout(Some(LIMIT)).doing("SO_RCVTIMEO")?;
     let server = SockAddr::from(ctx.address(Place::Server, 0));
     for (sequence, size) in [(1, 56), (2, 1400), (3, 4000)] {
         let message = echo_request(request, IDENTIFIER, sequence, size);
@@ -124,7 +124,7 @@ fn port_unreachable(ctx: &Context) -> Result<(), Failure> {
     drop(closed);
     let client = ctx.socket(Place::Client, Type::DGRAM, Protocol::UDP)?;
     client.connect(&address).doing("connect")?;
-    client.set_read_timeout(Some(PATIENCE)).doing("SO_RCVTIMEO")?;
+    client.set_read_timeout(Some(LIMIT)).doing("SO_RCVTIMEO")?;
     // A host may send few of these errors a second, hence the many tries.
     for _ in 0..30 {
         let error = client.send(b"anybody?").err().or_else(|| (&mut &client).read(&mut [0; 16]).err());

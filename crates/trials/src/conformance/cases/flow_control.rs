@@ -70,7 +70,7 @@ fn swapped((a, b): (End, End)) -> (End, End) {
     (b, a)
 }
 
-/// A connection whose ends both invite little, so that windows close soon.
+/// A connection whose ends both advertise little, so that windows close soon.
 fn pair_with_small_window(ctx: &Context) -> Result<(End, End), Failure> {
     ctx.pair_with(&Dial {
         client: &|socket| socket.set_recv_buffer_size(32 * 1024),

@@ -65,11 +65,11 @@ pub(super) const CASES: &[Case] = &[
 fn attempt(
     ctx: &Context,
     address: SocketAddr,
-    patience: Duration,
+    limit: Duration,
 ) -> Result<(io::Result<()>, Duration), Failure> {
     let socket = ctx.socket(Place::Client, Type::STREAM, Protocol::TCP)?;
     let start = Instant::now();
-    let result = socket.connect_timeout(&SockAddr::from(address), patience);
+    let result = socket.connect_timeout(&SockAddr::from(address), limit);
     Ok((result, start.elapsed()))
 }
 
@@ -98,9 +98,9 @@ fn expect_error(ctx: &Context, address: SocketAddr, wanted: Errno) -> Result<(),
     Ok(())
 }
 
-/// The connection must still be neither accepted nor refused after `patience`.
-fn expect_no_answer(ctx: &Context, address: SocketAddr, patience: Duration) -> Result<(), Failure> {
-    match attempt(ctx, address, patience)? {
+/// The connection must still be neither accepted nor refused after `limit`.
+fn expect_no_answer(ctx: &Context, address: SocketAddr, limit: Duration) -> Result<(), Failure> {
+    match attempt(ctx, address, limit)? {
         (Err(error), _) if error.kind() == io::ErrorKind::TimedOut => Ok(()),
         (Err(error), took) => {
             Err(Failure::new(format!("expected no answer, found {} after {took:.1?}", name_of(&error))))
@@ -189,7 +189,7 @@ pub(super) fn open_at_once(
     ctx: &Context,
     options: impl Fn(&Socket) -> io::Result<()>,
 ) -> Result<Option<(Socket, Socket)>, Failure> {
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const LIMIT: Duration = Duration::from_secs(5);
     let make = |place| {
         let socket = ctx.socket(place, Type::STREAM, Protocol::TCP)?;
         options(&socket).doing("socket options")?;
@@ -202,7 +202,7 @@ pub(super) fn open_at_once(
     let start = Barrier::new(2);
     let connect = |socket: &Socket, address: SocketAddr| {
         start.wait();
-        Ok(socket.connect_timeout(&SockAddr::from(address), PATIENCE.min(ctx.remaining())))
+        Ok(socket.connect_timeout(&SockAddr::from(address), LIMIT.min(ctx.remaining())))
     };
     let (a, b) = both(|| connect(&client, server_address), || connect(&server, client_address))?;
     match (a, b) {

@@ -97,13 +97,13 @@ fn tcp_round_trips(ctx: &Context, response: usize) -> Result<Vec<Duration>, Fail
 
 /// The round trips of datagrams, those that were lost left out.
 fn datagram_round_trips(ctx: &Context) -> Result<Vec<Duration>, Failure> {
-    const PATIENCE: Duration = Duration::from_millis(200);
+    const LIMIT: Duration = Duration::from_millis(200);
     let client = ctx.socket(Place::Client, Type::DGRAM, Protocol::UDP)?;
     let server = ctx.socket(Place::Server, Type::DGRAM, Protocol::UDP)?;
     server.bind(&SockAddr::from(ctx.address(Place::Server, 0))).doing("bind")?;
     client.connect(&server.local_addr().doing("getsockname")?).doing("connect")?;
     for socket in [&client, &server] {
-        socket.set_read_timeout(Some(PATIENCE)).doing("SO_RCVTIMEO")?;
+        socket.set_read_timeout(Some(LIMIT)).doing("SO_RCVTIMEO")?;
     }
     let mut times = Vec::with_capacity(EXCHANGES);
     let mut buffer = [MaybeUninit::uninit(); 16];

@@ -146,10 +146,10 @@ fn response(ctx: &Context, number: usize) -> [u8; RESPONSE] {
 
 /// The gateway must soon hold no more than before, but for a little memory.
 fn nothing_left(ctx: &Context, before: Usage, flows_before: &BTreeSet<String>) -> Result<(), Failure> {
-    const PATIENCE: Duration = Duration::from_secs(15);
+    const LIMIT: Duration = Duration::from_secs(15);
     const DESCRIPTORS: usize = 16;
     const RESIDENT_KIB: u64 = 32 * 1024;
-    let until = Instant::now() + PATIENCE.min(ctx.remaining());
+    let until = Instant::now() + LIMIT.min(ctx.remaining());
     loop {
         let after = ctx.site.with_gateway(|gateway| gateway.usage()).unwrap_or_default();
         let flows = ctx.site.flows()?.unwrap_or_default();
@@ -176,7 +176,7 @@ fn nothing_left(ctx: &Context, before: Usage, flows_before: &BTreeSet<String>) -
             Ok(())
         };
         if verdict.is_ok() || Instant::now() >= until {
-            return verdict.map_err(|f| f.within(format!("{PATIENCE:?} after the last connection")));
+            return verdict.map_err(|f| f.within(format!("{LIMIT:?} after the last connection")));
         }
         std::thread::sleep(Duration::from_millis(100));
     }

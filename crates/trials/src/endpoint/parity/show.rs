@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(markdown.matches("| 0.97 |").count(), rows.len(), "{markdown}");
         let lines = markdown.lines().take_while(|line| line.starts_with('|'));
         assert_eq!(lines.count(), 2 + rows.len() / 2, "{markdown}");
-        let csv = csv(&rows, &manifest).unwrap().text().to_owned();
+        let csv = csv(&rows, &manifest).unwrap().text().into_owned();
         assert_eq!(csv.lines().filter(|line| !line.starts_with('#')).count(), 1 + rows.len() * 3 * 2);
         let json = json(&rows, &manifest);
         assert_eq!(json["cells"].as_array().unwrap().len(), rows.len());

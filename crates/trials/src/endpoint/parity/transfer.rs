@@ -59,7 +59,7 @@ pub struct Sample {
 pub struct Measured {
     pub goodput_bit_per_s: f64,
     pub seconds: f64,
-    /// Bytes that were sent again.
+    /// Bytes that were retransmitted.
     pub retransmitted_bytes: u64,
     /// Data packets that the link lost at random, and that found its queue full.
     pub lost: u64,
