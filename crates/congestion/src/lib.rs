@@ -10,7 +10,7 @@
 //!    RFC 9406), [`WestwoodPlus`] and [`Hybla`]; [`Vegas`], which answers delay;
 //!    [`Bbr`] and [`Bbr3`], which measure bandwidth and delay; and [`Fixed`];
 //! 4. what a sender measures and keeps beside it: [`RttEstimator`] (RFC 6298),
-//!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation) and [`Pacer`];
+//!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation), [`Pacer`], and how late it is woken ([`Lateness`]);
 //! 5. what a path carries, from deliveries alone: [`PathEstimate`], and a window that follows
 //!    it: [`AutoClamp`].
 //!
@@ -58,6 +58,7 @@ mod fixed;
 mod full_pipe;
 mod hybla;
 mod hystart;
+mod lateness;
 mod min_filter;
 mod pacer;
 mod path_estimate;
@@ -80,6 +81,7 @@ pub use cubic::Cubic;
 pub use delivery_rate::{DeliveryRate, RateSample, SendState};
 pub use fixed::Fixed;
 pub use hybla::Hybla;
+pub use lateness::Lateness;
 pub use pacer::Pacer;
 pub use path_estimate::{Delivery, PathEstimate};
 pub use reno::Reno;

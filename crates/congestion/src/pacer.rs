@@ -1,5 +1,9 @@
 //! Spreading a window over its round trip.
+use core::time::Duration;
 use shorthaul_types::{BitRate, Time};
+
+/// The time whose credit the bucket holds of a machine that serves its timers in time.
+const PUNCTUAL: Duration = Duration::from_millis(1);
 
 /// Credit is counted in billionths of a bit, the unit in which rate times nanoseconds is whole:
 /// no rounding, so the long-run rate is exact.
@@ -10,6 +14,10 @@ const CREDIT_PER_BYTE: i128 = 8 * 1_000_000_000;
 /// The bucket holds one quantum: a millisecond's worth of the rate, but at least two segments. So a
 /// sender that was idle bursts by no more than that, and one that is woken up to a millisecond late,
 /// because others had their turn, loses nothing of its rate.
+///
+/// On a machine that serves timers later than that the bucket holds what that time earns
+/// ([`Pacer::set_lateness`]): a bucket of a millisecond that is emptied every ten loses nine tenths of the rate. A sender
+/// that was idle has no claim to it ([`Pacer::on_transmit_start`]).
 #[derive(Clone, Debug)]
 pub struct Pacer {
     rate: Option<BitRate>,
@@ -17,12 +25,14 @@ pub struct Pacer {
     /// Credit at `updated`; negative after more was sent than there was budget for.
     credit: i128,
     updated: Time,
+    /// The time whose credit the bucket holds.
+    depth: Duration,
 }
 
 impl Pacer {
     /// An unlimited pacer for segments of `mss` bytes.
     pub fn new(mss: u32) -> Self {
-        Pacer { rate: None, mss: u64::from(mss.max(1)), credit: i128::MAX, updated: Time::ZERO }
+        Pacer { rate: None, mss: u64::from(mss.max(1)), credit: i128::MAX, updated: Time::ZERO, depth: PUNCTUAL }
     }
 
     /// Sets the rate; `None` is unlimited. What was sent keeps counting against the new rate.
@@ -35,6 +45,20 @@ impl Pacer {
         self.mss = u64::from(mss.max(1));
     }
 
+    /// Timers are served up to `late` after they are due: the bucket holds what that time earns. The caller bounds it by
+    /// the burst that the path takes.
+    pub fn set_lateness(&mut self, late: Duration) {
+        self.depth = late.max(PUNCTUAL);
+    }
+
+    /// Something is sent again after nothing was in flight: the credit that lateness lets gather is of the time before.
+    pub fn on_transmit_start(&mut self, now: Time) {
+        let Some(rate) = self.rate else { return };
+        let full = i128::from(self.quantum_of(rate, PUNCTUAL)) * CREDIT_PER_BYTE;
+        self.credit = self.credit_at(now, rate).min(full);
+        self.updated = self.updated.max(now);
+    }
+
     /// The rate; `None` is unlimited.
     pub fn rate(&self) -> Option<BitRate> {
         self.rate
@@ -42,8 +66,12 @@ impl Pacer {
 
     /// The largest burst, in bytes; `u64::MAX` if unlimited.
     pub fn quantum(&self) -> u64 {
-        let Some(rate) = self.rate else { return u64::MAX };
-        (rate.bytes_per_sec() / 1000).max(2 * self.mss)
+        self.rate.map_or(u64::MAX, |rate| self.quantum_of(rate, self.depth))
+    }
+
+    fn quantum_of(&self, rate: BitRate, depth: Duration) -> u64 {
+        let earned = u128::from(rate.bytes_per_sec()) * depth.as_nanos() / 1_000_000_000;
+        u64::try_from(earned).unwrap_or(u64::MAX).max(2 * self.mss)
     }
 
     /// How many bytes may leave now; `u64::MAX` if unlimited.

@@ -57,6 +57,33 @@ fn a_late_timer_loses_nothing() {
 }
 
 #[test]
+fn a_timer_that_is_served_later_loses_nothing_where_that_is_known() {
+    let late = Duration::from_millis(10);
+    let send = |known: Option<Duration>| {
+        let mut pacer = pacer(100_000_000);
+        pacer.set_lateness(known.unwrap_or_default());
+        let quantum = pacer.quantum();
+        send_for(&mut pacer, Time::from_secs(1), Duration::from_secs(10), late).saturating_sub(quantum)
+    };
+    // A segment takes 116 us to earn, so a bucket of 10 ms and one segment is as deep as it has to be.
+    let known = send(Some(late + Duration::from_micros(120)));
+    assert!(known.abs_diff(125_000_000) <= 150_000, "{known}");
+    assert!(send(None) < 15_000_000, "a bucket of a millisecond loses nine tenths");
+}
+
+#[test]
+fn an_idle_sender_has_no_claim_to_what_lateness_allows() {
+    let mut pacer = pacer(80_000_000);
+    pacer.on_send(Time::from_secs(1), 10_000);
+    pacer.set_lateness(Duration::from_millis(10));
+    let later = Time::from_secs(100);
+    assert_eq!((pacer.quantum(), pacer.budget(later)), (100_000, 100_000));
+    pacer.on_transmit_start(later);
+    assert_eq!(pacer.budget(later), 10_000);
+    assert_eq!(pacer.budget(later + Duration::from_millis(9)), 100_000, "what follows counts");
+}
+
+#[test]
 fn the_quantum_is_a_millisecond_but_two_segments_at_least() {
     assert_eq!(pacer(1_000_000).quantum(), 2 * MSS);
     assert_eq!(pacer(80_000_000).quantum(), 10_000);
