@@ -32,7 +32,13 @@ pub struct Pacer {
 impl Pacer {
     /// An unlimited pacer for segments of `mss` bytes.
     pub fn new(mss: u32) -> Self {
-        Pacer { rate: None, mss: u64::from(mss.max(1)), credit: i128::MAX, updated: Time::ZERO, depth: PUNCTUAL }
+        Pacer {
+            rate: None,
+            mss: u64::from(mss.max(1)),
+            credit: i128::MAX,
+            updated: Time::ZERO,
+            depth: PUNCTUAL,
+        }
     }
 
     /// Sets the rate; `None` is unlimited. What was sent keeps counting against the new rate.

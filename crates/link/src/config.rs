@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use shorthaul_types::{BitRate, Bytes, Seed};
 
-use crate::{Distribution, Trace};
+use crate::{Distribution, LossModel, Trace};
 
 /// What a link is like, in one direction.
 ///
@@ -86,45 +86,6 @@ pub struct Jitter {
     /// True: a packet whose draw is small waits for those before it, as on a radio link that delivers
     /// in sequence. False: it overtakes them, as on a path with parallel routes.
     pub keeps_order: bool,
-}
-
-/// Which packets are lost at random.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum LossModel {
-    /// None.
-    #[default]
-    None,
-    /// Every packet with the same probability, independently.
-    Bernoulli {
-        /// The loss probability, 0 to 1.
-        probability: f64,
-    },
-    /// The classical Gilbert–Elliott chain, which moves once per packet offered. A burst in the bad state
-    /// lasts `1 / to_good` packets on average; the share of packets that meet the bad state is
-    /// `to_bad / (to_bad + to_good)`.
-    GilbertElliott {
-        /// The probability of going from good to bad between two packets.
-        to_bad: f64,
-        /// The probability of going from bad to good between two packets.
-        to_good: f64,
-        /// The loss probability in the good state (Gilbert's model: 0).
-        loss_good: f64,
-        /// The loss probability in the bad state.
-        loss_bad: f64,
-    },
-    /// A two-state Markov chain in continuous time (VDELDROP, PRB §3): errors happen in the on phase
-    /// only. The phase that counts is the one in which the packet's serialization ends.
-    OnOff {
-        /// The mean length of the phase with errors; exponentially distributed.
-        on: Duration,
-        /// The mean length of the phase without errors; exponentially distributed.
-        off: Duration,
-        /// The loss probability during the on phase (the paper's error rate), 0 to 1.
-        rate: f64,
-        /// Packets share their fate within slots of this length: the rate is then that of lossy time. Zero
-        /// decides about every packet anew.
-        slot: Duration,
-    },
 }
 
 /// What the link layer's own error recovery costs, in time at the head of the queue.

@@ -83,12 +83,13 @@ pub use cell::{Cell, CellConfig, CellUser, Departure, Scheduler};
 pub use cell::{CellNetwork, CellSpec};
 pub use cellular::{CellularModel, CellularOutages};
 pub use config::{
-    Bunching, Jitter, LinkConfig, LossModel, Outage, OutageTimes, Outages, QueueLimit, Rate, Recovery,
-    Reordering, Wakeup,
+    Bunching, Jitter, LinkConfig, Outage, OutageTimes, Outages, QueueLimit, Rate, Recovery, Reordering,
+    Wakeup,
 };
 pub use distribution::Distribution;
 pub use gprs::{GprsPhone, GprsRadio};
 pub use link::{Link, Verdict};
+pub use loss::LossModel;
 pub use notation::{NotationError, parse_probability};
 pub use radio::RadioNetwork;
 #[cfg(feature = "serde")]

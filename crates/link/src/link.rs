@@ -127,7 +127,7 @@ impl<T> Link<T> {
         let index = self.stats.offered;
         self.stats.offered += 1;
         self.stats.offered_bytes.0 += size.0;
-        let loss_probability = self.loss.step(index);
+        let loss_probability = self.loss.step(index, self.on_link(size));
 
         let key = original_key(index);
         let Some(slot) = self.enter_queue(key, size) else {
@@ -169,9 +169,13 @@ impl<T> Link<T> {
         Some(slot)
     }
 
+    /// What a packet of `size` bytes takes of the link.
+    fn on_link(&self, size: Bytes) -> Bytes {
+        Bytes(size.0.saturating_add(self.config.overhead.0))
+    }
+
     fn serialize(&mut self, key: u64, size: Bytes, ready: Ready) -> Slot {
-        let on_link = Bytes(size.0.saturating_add(self.config.overhead.0));
-        let mut slot = self.server.serve(ready, on_link, &mut self.outages);
+        let mut slot = self.server.serve(ready, self.on_link(size), &mut self.outages);
         let repair = self.recovery.repair(key, size, slot.start);
         slot.departure += repair.takes;
         slot.is_given_up = repair.fails;

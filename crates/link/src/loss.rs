@@ -1,10 +1,114 @@
+//! Random loss: the models, how they are written, and which packets they lose.
 use core::time::Duration;
 
-use shorthaul_types::{Seed, Time};
+#[cfg(feature = "serde")]
+use shorthaul_types::serde_duration;
+use shorthaul_types::{Bytes, Seed, Time};
 
-use crate::LossModel;
+use crate::ConfigError;
 use crate::distribution::seconds;
 use crate::draw::Draw;
+#[cfg(feature = "serde")]
+use crate::spec_parts::{Scalar, probability, probability_from, scalar_or_table};
+use crate::validate::{positive, probability as is_probability};
+
+/// Which packets are lost at random.
+///
+/// In files a model is a table such as `{ model = "on-off", on = "1 s", off = "5 s", rate = 0.33 }`; a plain probability
+/// is [`LossModel::Bernoulli`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)
+)]
+pub enum LossModel {
+    /// None.
+    #[default]
+    None,
+    /// Every packet with the same probability, independently.
+    Bernoulli {
+        /// The loss probability, 0 to 1.
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "probability"))]
+        probability: f64,
+    },
+    /// The classical Gilbert–Elliott chain, which moves once per packet offered. A burst in the bad state
+    /// lasts `1 / to_good` packets on average; the share of packets that meet the bad state is
+    /// `to_bad / (to_bad + to_good)`.
+    GilbertElliott {
+        /// The probability of going from good to bad between two packets.
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "probability"))]
+        to_bad: f64,
+        /// The probability of going from bad to good between two packets.
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "probability"))]
+        to_good: f64,
+        /// The loss probability in the good state (Gilbert's model: 0).
+        #[cfg_attr(feature = "serde", serde(default, deserialize_with = "probability"))]
+        loss_good: f64,
+        /// The loss probability in the bad state.
+        #[cfg_attr(feature = "serde", serde(default = "certain", deserialize_with = "probability"))]
+        loss_bad: f64,
+    },
+    /// A two-state Markov chain in continuous time (VDELDROP, PRB §3): errors happen in the on phase
+    /// only. The phase that counts is the one in which the packet's serialization ends.
+    OnOff {
+        /// The mean length of the phase with errors; exponentially distributed.
+        #[cfg_attr(feature = "serde", serde(with = "serde_duration"))]
+        on: Duration,
+        /// The mean length of the phase without errors; exponentially distributed.
+        #[cfg_attr(feature = "serde", serde(with = "serde_duration"))]
+        off: Duration,
+        /// The loss probability during the on phase (the paper's error rate), 0 to 1.
+        #[cfg_attr(feature = "serde", serde(default = "certain", deserialize_with = "probability"))]
+        rate: f64,
+        /// Packets share their fate within slots of this length: the rate is then that of lossy time. Zero
+        /// decides about every packet anew.
+        #[cfg_attr(feature = "serde", serde(default, with = "serde_duration"))]
+        slot: Duration,
+    },
+}
+
+impl LossModel {
+    /// Checks what the types leave open.
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        match *self {
+            LossModel::None => Ok(()),
+            LossModel::Bernoulli { probability: p } => is_probability("loss", p),
+            LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+                is_probability("loss.to_bad", to_bad)?;
+                is_probability("loss.to_good", to_good)?;
+                is_probability("loss.loss_good", loss_good)?;
+                is_probability("loss.loss_bad", loss_bad)
+            }
+            LossModel::OnOff { on, off, rate, .. } => {
+                positive("loss.on", on)?;
+                positive("loss.off", off)?;
+                is_probability("loss.rate", rate)
+            }
+        }
+    }
+}
+
+/// The share of a table that leaves it out.
+#[cfg(feature = "serde")]
+fn certain() -> f64 {
+    1.0
+}
+
+/// How a file's `loss` is read: a probability, or a table.
+#[cfg(feature = "serde")]
+pub(crate) fn read<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<LossModel>, D::Error> {
+    scalar_or_table(
+        d,
+        "a loss probability such as 0.001 or \"0.1 %\", or a table such as \
+         { model = \"on-off\", on = \"1 s\", off = \"5 s\", rate = 0.33 }",
+        |scalar| match scalar {
+            Scalar::Text("none") => Ok(Some(LossModel::None)),
+            scalar => Ok(Some(LossModel::Bernoulli { probability: probability_from(scalar)? })),
+        },
+        |model| Ok(Some(model)),
+    )
+}
 
 /// A two-state Markov chain in continuous time, as a function of time. It starts in its stationary
 /// distribution, so that a short run is not biased.
@@ -83,9 +187,10 @@ impl Loss {
         Loss { model, draw: Draw::of(seed, "loss"), transitions, is_bad: None, phases }
     }
 
-    /// The loss probability of packet `index` where the model counts packets. Called once for every
-    /// packet offered, in order, so that the chain does not depend on what the queue accepts.
-    pub(crate) fn step(&mut self, index: u64) -> f64 {
+    /// The loss probability of packet `index`, which takes `on_link` bytes of the link, where the model does not go by time.
+    /// Called once for every packet offered, in order, so that the chain does not depend on what the queue accepts.
+    pub(crate) fn step(&mut self, index: u64, on_link: Bytes) -> f64 {
+        let _ = on_link;
         match self.model {
             LossModel::None | LossModel::OnOff { .. } => 0.0,
             LossModel::Bernoulli { probability } => probability,
@@ -128,7 +233,7 @@ mod tests {
     fn losses(model: LossModel, n: u64, spacing: Duration) -> impl Iterator<Item = bool> {
         let mut loss = Loss::new(model, Seed(11), Time::ZERO);
         (0..n).map(move |i| {
-            let p = loss.step(i);
+            let p = loss.step(i, Bytes(1500));
             loss.loses(i, p, Time::from_nanos(i * spacing.as_nanos() as u64))
         })
     }

@@ -63,7 +63,7 @@ pub struct LinkSpec {
     #[serde(deserialize_with = "spec_parts::jitter")]
     pub jitter: Option<Option<Jitter>>,
     /// See [`LinkConfig::loss`].
-    #[serde(deserialize_with = "spec_parts::loss")]
+    #[serde(deserialize_with = "crate::loss::read")]
     pub loss: Option<LossModel>,
     /// See [`LinkConfig::duplicate`].
     #[serde(deserialize_with = "spec_parts::optional_probability")]

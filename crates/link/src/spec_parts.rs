@@ -12,8 +12,8 @@ use shorthaul_types::{BitRate, Bytes, serde_duration};
 
 use crate::spec::one_of;
 use crate::{
-    Bunching, CellularModel, CellularOutages, Distribution, Jitter, LossModel, Outage, OutageTimes,
-    QueueLimit, Rate, Recovery, Reordering, Wakeup, parse_probability,
+    Bunching, CellularModel, CellularOutages, Distribution, Jitter, Outage, OutageTimes, QueueLimit, Rate,
+    Recovery, Reordering, Wakeup, parse_probability,
 };
 
 /// How a rate is written.
@@ -37,7 +37,7 @@ pub struct OutagesSpec {
 }
 
 /// A single value of a part that may also be a table.
-enum Scalar<'a> {
+pub(crate) enum Scalar<'a> {
     Text(&'a str),
     Number(f64),
 }
@@ -50,7 +50,7 @@ struct ScalarOr<Table, V> {
     marker: PhantomData<Table>,
 }
 
-fn scalar_or_table<'de, D: Deserializer<'de>, Table: DeserializeOwned, V>(
+pub(crate) fn scalar_or_table<'de, D: Deserializer<'de>, Table: DeserializeOwned, V>(
     deserializer: D,
     expected: &'static str,
     scalar: fn(Scalar<'_>) -> Result<V, String>,
@@ -192,7 +192,7 @@ fn rate_from_table(table: RateTable) -> Result<RateSpec, String> {
     }
 }
 
-// --- queue, probabilities and loss --------------------------------------------------------------------
+// --- queue and probabilities --------------------------------------------------------------------------
 
 pub(crate) fn queue<'de, D: Deserializer<'de>>(d: D) -> Result<Option<QueueLimit>, D::Error> {
     String::deserialize(d)?.parse().map(Some).map_err(D::Error::custom)
@@ -205,14 +205,14 @@ const PROBABILITY: &str = "a probability such as 0.001 or \"0.1 %\"";
 #[serde(deny_unknown_fields)]
 struct NoTable {}
 
-fn probability_from(scalar: Scalar<'_>) -> Result<f64, String> {
+pub(crate) fn probability_from(scalar: Scalar<'_>) -> Result<f64, String> {
     match scalar {
         Scalar::Text(text) => parse_probability(text).map_err(error_text),
         Scalar::Number(number) => parse_probability(&number.to_string()).map_err(error_text),
     }
 }
 
-fn probability<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+pub(crate) fn probability<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
     scalar_or_table(d, PROBABILITY, probability_from, |_: NoTable| {
         Err(alloc::format!("a table is not {PROBABILITY}"))
     })
@@ -224,56 +224,6 @@ pub(crate) fn optional_probability<'de, D: Deserializer<'de>>(d: D) -> Result<Op
 
 fn certain() -> f64 {
     1.0
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
-enum LossTable {
-    Bernoulli {
-        #[serde(deserialize_with = "probability")]
-        probability: f64,
-    },
-    GilbertElliott {
-        #[serde(deserialize_with = "probability")]
-        to_bad: f64,
-        #[serde(deserialize_with = "probability")]
-        to_good: f64,
-        #[serde(default, deserialize_with = "probability")]
-        loss_good: f64,
-        #[serde(default = "certain", deserialize_with = "probability")]
-        loss_bad: f64,
-    },
-    OnOff {
-        #[serde(with = "serde_duration")]
-        on: Duration,
-        #[serde(with = "serde_duration")]
-        off: Duration,
-        #[serde(default = "certain", deserialize_with = "probability")]
-        rate: f64,
-        #[serde(default, with = "serde_duration")]
-        slot: Duration,
-    },
-}
-
-pub(crate) fn loss<'de, D: Deserializer<'de>>(d: D) -> Result<Option<LossModel>, D::Error> {
-    scalar_or_table(
-        d,
-        "a loss probability such as 0.001 or \"0.1 %\", or a table such as \
-         { model = \"on-off\", on = \"1 s\", off = \"5 s\", rate = 0.33 }",
-        |scalar| match scalar {
-            Scalar::Text("none") => Ok(Some(LossModel::None)),
-            scalar => Ok(Some(LossModel::Bernoulli { probability: probability_from(scalar)? })),
-        },
-        |table| {
-            Ok(Some(match table {
-                LossTable::Bernoulli { probability } => LossModel::Bernoulli { probability },
-                LossTable::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
-                    LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad }
-                }
-                LossTable::OnOff { on, off, rate, slot } => LossModel::OnOff { on, off, rate, slot },
-            }))
-        },
-    )
 }
 
 // --- jitter and recovery ------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
-use crate::{LinkConfig, LossModel, OutageTimes, QueueLimit, Rate, Recovery};
+use crate::{LinkConfig, OutageTimes, QueueLimit, Rate, Recovery};
 
 /// Why a [`LinkConfig`] makes no sense: which part, what is wrong with it, what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {}
 
 /// A probability must lie in 0..=1 (which also refuses NaN).
-fn probability(part: &'static str, value: f64) -> Result<(), ConfigError> {
+pub(crate) fn probability(part: &'static str, value: f64) -> Result<(), ConfigError> {
     if (0.0..=1.0).contains(&value) {
         return Ok(());
     }
@@ -66,7 +66,7 @@ impl LinkConfig {
         if let Some(jitter) = &self.jitter {
             distribution("jitter", &jitter.distribution)?;
         }
-        self.validate_loss()?;
+        self.loss.validate()?;
         probability("duplicate", self.duplicate)?;
         self.validate_recovery()?;
         self.validate_outages()?;
@@ -80,24 +80,6 @@ impl LinkConfig {
             distribution("wakeup.penalty", &wakeup.penalty)?;
         }
         Ok(())
-    }
-
-    fn validate_loss(&self) -> Result<(), ConfigError> {
-        match self.loss {
-            LossModel::None => Ok(()),
-            LossModel::Bernoulli { probability: p } => probability("loss", p),
-            LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
-                probability("loss.to_bad", to_bad)?;
-                probability("loss.to_good", to_good)?;
-                probability("loss.loss_good", loss_good)?;
-                probability("loss.loss_bad", loss_bad)
-            }
-            LossModel::OnOff { on, off, rate, .. } => {
-                positive("loss.on", on)?;
-                positive("loss.off", off)?;
-                probability("loss.rate", rate)
-            }
-        }
     }
 
     fn validate_recovery(&self) -> Result<(), ConfigError> {
@@ -153,6 +135,7 @@ impl LinkConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LossModel;
     use crate::{Distribution, Jitter, Outage, Outages, Reordering};
     use alloc::string::ToString;
     use alloc::vec;
