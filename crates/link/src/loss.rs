@@ -49,6 +49,13 @@ pub enum LossModel {
         #[cfg_attr(feature = "serde", serde(default = "certain", deserialize_with = "probability"))]
         loss_bad: f64,
     },
+    /// Every bit of a packet is wrong with the same probability, independently, and one wrong bit loses the packet: long
+    /// packets are lost more often. All bits count that the packet takes of the link, the link layer's own included.
+    BitErrors {
+        /// The bit error rate, 0 to 1.
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "probability"))]
+        rate: f64,
+    },
     /// A two-state Markov chain in continuous time (VDELDROP, PRB §3): errors happen in the on phase
     /// only. The phase that counts is the one in which the packet's serialization ends.
     OnOff {
@@ -74,6 +81,7 @@ impl LossModel {
         match *self {
             LossModel::None => Ok(()),
             LossModel::Bernoulli { probability: p } => is_probability("loss", p),
+            LossModel::BitErrors { rate } => is_probability("loss.rate", rate),
             LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
                 is_probability("loss.to_bad", to_bad)?;
                 is_probability("loss.to_good", to_good)?;
@@ -190,10 +198,14 @@ impl Loss {
     /// The loss probability of packet `index`, which takes `on_link` bytes of the link, where the model does not go by time.
     /// Called once for every packet offered, in order, so that the chain does not depend on what the queue accepts.
     pub(crate) fn step(&mut self, index: u64, on_link: Bytes) -> f64 {
-        let _ = on_link;
         match self.model {
             LossModel::None | LossModel::OnOff { .. } => 0.0,
             LossModel::Bernoulli { probability } => probability,
+            // 1 - (1 - rate)^bits, exact for rates that are tiny beside 1.
+            LossModel::BitErrors { rate } => {
+                let bits = 8.0 * on_link.0 as f64;
+                if bits > 0.0 { -libm::expm1(bits * libm::log1p(-rate)) } else { 0.0 }
+            }
             LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
                 let turn_bad = match self.is_bad {
                     // the first packet meets the stationary distribution
@@ -264,6 +276,30 @@ mod tests {
         }
         let burst = mean_burst(losses(LossModel::Bernoulli { probability: 0.2 }, 500_000, Duration::ZERO));
         assert!((burst - 1.0 / 0.8).abs() < 0.02, "{burst}");
+    }
+
+    #[test]
+    fn long_packets_meet_more_bit_errors_than_short_ones() {
+        // One bit in 64 KiB: 1 - (1 - rate)^11200 and 1 - (1 - rate)^320.
+        let rate = 1.0 / (65_536.0 * 8.0);
+        let lost = |bytes, rate| {
+            let mut loss = Loss::new(LossModel::BitErrors { rate }, Seed(3), Time::ZERO);
+            let n = 400_000;
+            (0..n)
+                .filter(|&i| {
+                    let p = loss.step(i, Bytes(bytes));
+                    loss.loses(i, p, Time::ZERO)
+                })
+                .count() as f64
+                / n as f64
+        };
+        let within =
+            |got: f64, expected: f64| assert!((got - expected).abs() < 0.001, "{got} for {expected}");
+        within(lost(1400, rate), 0.02114);
+        within(lost(40, rate), 0.00061);
+        within(lost(0, rate), 0.0);
+        within(lost(1, 1.0), 1.0);
+        within(lost(1, 0.5), 1.0 - 1.0 / 256.0);
     }
 
     #[test]

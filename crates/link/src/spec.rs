@@ -29,7 +29,8 @@ use crate::{
 /// delay = "64 ms"
 /// jitter = "5 ms"                    # 0 to 5 ms, order kept; or { delay = "normal 20 ms +- 5 ms", order = "free" }
 /// loss = 0.001                       # or "0.1 %", or { model = "on-off", on = "1 s", off = "5 s", rate = 0.33 },
-///                                    # { model = "gilbert-elliott", to_bad = 0.01, to_good = 0.2, loss_bad = 0.5 }
+///                                    # { model = "gilbert-elliott", to_bad = 0.01, to_good = 0.2, loss_bad = 0.5 },
+///                                    # { model = "bit-errors", rate = 1e-6 }
 /// duplicate = 0.0001
 /// recovery = "pareto 500 ms"         # or { model = "delay", delay = "pareto 500 ms", share = 0.05 },
 ///                                    # { model = "radio-blocks", block = "50 B", retry = "20 ms", … }

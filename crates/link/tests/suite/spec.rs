@@ -41,6 +41,18 @@ fn nothing_written_is_a_link_that_does_nothing() {
 }
 
 #[test]
+fn a_loss_model_is_written_by_its_name() {
+    for (text, loss) in [
+        ("0.001", LossModel::Bernoulli { probability: 0.001 }),
+        ("\"none\"", LossModel::None),
+        ("{ model = \"bernoulli\", probability = \"2 %\" }", LossModel::Bernoulli { probability: 0.02 }),
+        ("{ model = \"bit-errors\", rate = 1e-6 }", LossModel::BitErrors { rate: 1e-6 }),
+    ] {
+        assert_eq!(down(&format!("loss = {text}")).loss, loss, "{text}");
+    }
+}
+
+#[test]
 fn every_key_reaches_its_part() {
     let text = r#"
         rate = "32 Mbit/s"

@@ -44,6 +44,7 @@ fn link(dice: &mut Dice) -> String {
         "0.02",
         "{ model = \"gilbert-elliott\", to_bad = 0.005, to_good = 0.3, loss_bad = 0.6 }",
         "{ model = \"on-off\", on = \"200 ms\", off = \"3 s\", rate = 0.5 }",
+        "{ model = \"bit-errors\", rate = 2e-6 }",
     ]);
     maybe(dice, 2, &format!("loss = {loss}"));
     maybe(dice, 5, "duplicate = 0.02");
