@@ -1,5 +1,6 @@
 //! The loss detectors: a file for each, and a row here.
 mod duplicate_acks;
+mod ncr;
 mod newreno;
 mod rack;
 mod rack_tlp;
@@ -43,6 +44,12 @@ impl LossDetection {
     /// window shrinks by proportional rate reduction (RFC 6937).
     pub const RACK_TLP: LossDetection =
         LossDetection::by_sack("rack", || Box::new(rack_tlp::RackTlp::default()));
+    /// A hole is lost when about a window is SACKed above it, for paths that reorder (RFC 4653). Until then, a segment leaves
+    /// for every second that is SACKed.
+    pub const NCR: LossDetection = LossDetection::by_sack("ncr", || Box::new(ncr::Ncr::careful()));
+    /// As [`LossDetection::NCR`], with a segment for each that is SACKed.
+    pub const NCR_AGGRESSIVE: LossDetection =
+        LossDetection::by_sack("ncr-aggressive", || Box::new(ncr::Ncr::aggressive()));
 
     /// All of them. A row here is all that a detector needs to be found by name, and to be tested with the others.
     pub const ALL: &'static [LossDetection] = &[
@@ -51,6 +58,8 @@ impl LossDetection {
         LossDetection::NEW_RENO,
         LossDetection::SACK,
         LossDetection::RACK_TLP,
+        LossDetection::NCR,
+        LossDetection::NCR_AGGRESSIVE,
     ];
 
     /// A detector for any peer.

@@ -7,6 +7,7 @@ mod half;
 mod host;
 mod hostile;
 mod model;
+mod ncr;
 mod newreno;
 mod pair;
 mod probing;

@@ -1,7 +1,7 @@
 //! A sender watched from outside, in virtual time: what it sends, and when. Segments are counted
 //! from zero; each has [`MSS`] bytes.
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{Ack, CongestionManager, Outgoing, Sender, SenderConfig};
+use shorthaul_tcp::{Ack, CongestionManager, LossDetection, Outgoing, Sender, SenderConfig};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::Payload;
 use std::ops::Range;
@@ -57,14 +57,23 @@ impl Trace {
         self.send()
     }
 
+    /// To a receiver with SACK, with this loss detection.
+    pub fn with_detection(loss_detection: LossDetection, control: Algorithm) -> Self {
+        Trace::start(control, |config| SenderConfig { loss_detection, ..config })
+    }
+
     fn new(control: Algorithm, sack: bool) -> Self {
         Trace::managed_by(CongestionManager::Own, control, sack)
     }
 
     fn managed_by(manager: CongestionManager, control: Algorithm, sack: bool) -> Self {
+        Trace::start(control, |config| SenderConfig { manager, sack, ..config })
+    }
+
+    fn start(control: Algorithm, change: impl FnOnce(SenderConfig) -> SenderConfig) -> Self {
         let mss = MSS as u32;
         let control = control.build(ControlParams { paced: false, ..ControlParams::new(mss, Time::ZERO) });
-        let config = SenderConfig { manager, sack, pacing: false, ..SenderConfig::new(mss, control) };
+        let config = change(SenderConfig { pacing: false, ..SenderConfig::new(mss, control) });
         let window = 1_000 * MSS;
         let mut sender = Sender::new(Time::ZERO, 1, 1 + window, config);
         sender.on_rtt_sample(Time::ZERO, Duration::from_millis(100));
