@@ -1,13 +1,19 @@
 .PHONY: all test demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build bench-tcp bench-plan
+# One step after the other: each is cargo's, which uses all processors itself.
+.NOTPARALLEL:
 
 all: test
 
 # The main job: kernel TCP across emulated bad paths, directly and through the gateway.
 demo:
+	@scripts/needs.sh demo
 	cargo run --release --quiet --bin shorthaul -- demo
 
 # Everything that must hold: format, lints, documentation, tests, and the protocol crates without std.
-test: check no-std
+# What the tests start, `scripts/needs.sh` installs first, or says how to.
+test:
+	@scripts/needs.sh test
+	@$(MAKE) --no-print-directory check no-std
 	cargo test --workspace
 
 check:
@@ -17,6 +23,11 @@ check:
 
 no-std:
 	cargo build --quiet --manifest-path tests/no-std/Cargo.toml --target-dir target/no-std
+
+# The fuzz targets. Running one needs a nightly compiler: cargo +nightly fuzz run split_flow
+fuzz-build:
+	@scripts/needs.sh fuzz-build
+	cargo build --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
 
 # The simulator against kernels on six scenarios, with the ratios as a table: a quarter of an hour.
 # docs/agreement.md explains the difference that is excused.

@@ -1,24 +1,26 @@
 #!/bin/sh
-# Sees to it, before anything is compiled, that `make test` or `make demo` finds what it starts.
+# Sees to it, before anything is compiled, that `make test`, `make demo` or `make fuzz-build` finds what it
+# starts.
 # Missing programs are installed where that is allowed: by apt-get, as root or by sudo without a password.
 # Elsewhere this prints the line that installs them, and fails.
 set -eu
-goal=${1:?demo or test}
+goal=${1:?demo, test or fuzz-build}
 
 # program | goals that need it | Debian, Ubuntu | Fedora | Arch | what for
 table='
-cc      | demo test | gcc libc6-dev   | gcc glibc-devel  | gcc        | linking, and the C parts of ring
-unshare | test      | util-linux      | util-linux       | util-linux | labs of ordinary users
-kill    | test      | procps          | util-linux       | util-linux | signals to gateways and nodes
-ip      | test      | iproute2        | iproute          | iproute2   | routes inside labs
-nft     | test      | nftables        | nftables         | nftables   | redirected connections, clusters of gateways
-etcd    | test      | etcd-server     | etcd             | etcd       | the relay directory
-curl    | test      | curl            | curl             | curl       | fetches through relays
-git     | test      | git             | git              | git        | clones through relays
-rsync   | test      | rsync           | rsync            | rsync      | copies through relays
-ssh     | test      | openssh-client  | openssh-clients  | openssh    | what git and rsync run over
-sshd    | test      | openssh-server  | openssh-server   | openssh    | the other end of ssh
-iperf3  | test      | iperf3          | iperf3           | iperf3     | streams through relays
+cc      | demo test fuzz-build | gcc libc6-dev  | gcc glibc-devel | gcc        | linking, and the C parts of ring
+c++     | fuzz-build           | g++            | gcc-c++         | gcc        | libFuzzer
+unshare | test                 | util-linux     | util-linux      | util-linux | labs of ordinary users
+kill    | test                 | procps         | util-linux      | util-linux | signals to gateways and nodes
+ip      | test                 | iproute2       | iproute         | iproute2   | routes inside labs
+nft     | test                 | nftables       | nftables        | nftables   | redirected connections, clusters of gateways
+etcd    | test                 | etcd-server    | etcd            | etcd       | the relay directory
+curl    | test                 | curl           | curl            | curl       | fetches through relays
+git     | test                 | git            | git             | git        | clones through relays
+rsync   | test                 | rsync          | rsync           | rsync      | copies through relays
+ssh     | test                 | openssh-client | openssh-clients | openssh    | what git and rsync run over
+sshd    | test                 | openssh-server | openssh-server  | openssh    | the other end of ssh
+iperf3  | test                 | iperf3         | iperf3          | iperf3     | streams through relays
 '
 
 say() {
@@ -95,6 +97,8 @@ if [ -n "$(missing)" ]; then
 		fail "Install them with this system's package manager."
 	fi
 fi
+
+[ "$goal" != fuzz-build ] || exit 0
 
 # Emulated networks are namespaces with TUN devices between them.
 (: <>/dev/net/tun) 2>/dev/null || fail "\`make $goal\` emulates networks: it must open /dev/net/tun. This line allows it:

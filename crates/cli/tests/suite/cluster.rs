@@ -1,5 +1,6 @@
 //! Several gateways behind a switch that leads each mobile host through one of them (AGG-11), as the documentation sets
 //! them up: `docs/gateway.md`. Needs root, or user namespaces, and `nft`.
+use crate::program::program;
 use crate::relays::{Running, SHORTHAUL};
 use shorthaul_lab::{Lab, LinkDescription, Topology};
 use shorthaul_link::LinkConfig;
@@ -35,14 +36,11 @@ fn lab() -> Lab {
     Lab::start(&topology).unwrap_or_else(|error| panic!("this test needs a lab: {error}"))
 }
 
-fn in_host(lab: &Lab, host: &str, program: &str, arguments: &[&str], input: &str) {
-    let mut command = Command::new(program);
-    let mut child =
-        lab.host(host).spawn(command.args(arguments).stdin(Stdio::piped())).unwrap_or_else(|error| {
-            panic!("`{program}` does not start ({error}): `.ci/run` installs what is needed")
-        });
+fn in_host(lab: &Lab, host: &str, name: &str, arguments: &[&str], input: &str) {
+    let mut command = Command::new(program(name));
+    let mut child = lab.host(host).spawn(command.args(arguments).stdin(Stdio::piped())).expect("it starts");
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    assert!(child.wait().unwrap().success(), "{program} {arguments:?}\n{input}");
+    assert!(child.wait().unwrap().success(), "{name} {arguments:?}\n{input}");
 }
 
 /// A table for each gateway, by which whatever has its mark goes to it.

@@ -10,6 +10,7 @@ mod lab;
 mod live;
 mod node_process;
 mod plan;
+mod program;
 mod relay_faults;
 mod relay_tools;
 mod relays;

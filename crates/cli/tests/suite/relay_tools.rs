@@ -1,21 +1,15 @@
 //! Programs that people use, through one, two and three nodes: as without any.
+use crate::program::program;
 use crate::relays::{Network, Running, SHORTHAUL};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Where a program is. One that is not there is no reason to test less.
-fn program(name: &str) -> PathBuf {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&paths).chain(["/usr/sbin".into()]);
-    let found = folders.map(|folder| folder.join(name)).find(|path| path.exists());
-    found.unwrap_or_else(|| panic!("`{name}` is not installed: `.ci/run` installs what the tests need"))
-}
 
 fn succeeds(command: &mut Command) -> Output {
     let output = command.output().expect("it starts");
@@ -148,8 +142,10 @@ impl Ssh {
             );
         }
         std::fs::copy(folder.join("user.pub"), folder.join("authorized")).unwrap();
-        // Where it gives up its privileges; Debian's unit makes it.
-        std::fs::create_dir_all("/run/sshd").unwrap();
+        // Where root's gives up its privileges; Debian's unit makes it.
+        if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+            std::fs::create_dir_all("/run/sshd").unwrap();
+        }
         let port = free_port();
         let server = Command::new(sshd)
             .args(["-D", "-e", "-f", "/dev/null", "-p", &port.to_string(), "-o", "ListenAddress=127.0.0.1"])

@@ -1,5 +1,6 @@
 //! `shorthaul proxy --transparent`: connections that the firewall of an emulated host redirects. Needs root, or
 //! user namespaces, and `nft`.
+use crate::program::program;
 use crate::relays::SHORTHAUL;
 use shorthaul_lab::{Lab, LinkDescription, Topology};
 use shorthaul_link::LinkConfig;
@@ -57,9 +58,9 @@ fn redirect(lab: &Lab) {
         lab.host("server").address_v4(),
         lab.host("server").address_v6()
     );
-    let mut nft = Command::new("nft");
+    let mut nft = Command::new(program("nft"));
     nft.args(["-f", "-"]).stdin(Stdio::piped());
-    let mut nft = lab.host("client").spawn(&mut nft).expect("`nft` is not installed: `.ci/run` installs it");
+    let mut nft = lab.host("client").spawn(&mut nft).expect("it starts");
     nft.stdin.take().unwrap().write_all(rules.as_bytes()).unwrap();
     assert!(nft.wait().unwrap().success(), "{rules}");
 }
