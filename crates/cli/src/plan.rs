@@ -1,12 +1,12 @@
 //! `shorthaul plan`: whether a transfer should use relays, how many, which, and what comes of it.
 //!
-//! Reading order: `line` (relays anywhere on one path), `scenario` (a scenario file's path and relays), `sites` (the file of
+//! Reading order: `line` (relays anywhere on one path), `flow` (a scenario file's path and relays), `sites` (the file of
 //! measured sites), `network` (relays at those sites); each makes a table, a figure, rows for programs and the sentence that a
 //! person would say.
+mod flow;
 mod line;
 mod network;
 mod row;
-mod scenario;
 mod sites;
 
 use crate::ending::asked;
@@ -170,7 +170,7 @@ pub fn run(args: &Args) -> Result<()> {
     let model = model::by_name(args.model.as_deref().unwrap_or("cubic"))?;
     let answer = match (&args.sites, &args.scenario) {
         (Some(file), _) => network::answer(args, file, &*model)?,
-        (None, Some(file)) => scenario::answer(args, file)?,
+        (None, Some(file)) => flow::answer(args, file)?,
         (None, None) => line::answer(args, &*model)?,
     };
     let manifest = args.manifest(&answer, &*model);

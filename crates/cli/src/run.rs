@@ -5,7 +5,10 @@ use anyhow::{Context as _, bail};
 use shorthaul_lab::Privilege;
 use shorthaul_live::{Bounds, Live};
 use shorthaul_observe::results::{self, Soundness};
-use shorthaul_observe::{Engine, EngineName, Run, RunRecord, Shard, Store, Summary, run_all, runs_of};
+use shorthaul_observe::{
+    Engine, EngineName, Run, RunRecord, Shard, Store, Summary, run_all, runs_of, telling_runs,
+};
+use shorthaul_planner::ModelEngine;
 use shorthaul_report::{Console as _, Progress};
 use shorthaul_scenario::Study;
 use shorthaul_sim::{Recording, Simulator, simulate};
@@ -25,8 +28,8 @@ use std::sync::{Mutex, MutexGuard};
 pub struct Args {
     /// The scenario file
     file: PathBuf,
-    /// What runs it: sim, the deterministic simulator, or live, the kernel's TCP across emulated links in
-    /// namespaces; both, separated by a comma, are shown side by side
+    /// What runs it: model, closed-form models of TCP; sim, the deterministic simulator; live, the kernel's TCP
+    /// across emulated links in namespaces. Several, such as model,sim,live, are shown side by side
     #[arg(long, value_name = "ENGINES", value_delimiter = ',', default_value = "sim")]
     engine: Vec<EngineName>,
     /// The first seed, instead of the file's
@@ -120,12 +123,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // What runs in real time is run anew each time.
         let store = store.as_ref().filter(|_| name != EngineName::Live);
         let mut records = Vec::new();
-        let mut next = runs.clone();
+        let mut next = telling_runs(&*engine, &runs);
         while !next.is_empty() {
             records.extend(run_all(&*engine, &study, &next, store, |record, _| done(record))?);
             next = match args.confidence {
-                Some(share) => more_runs(&study, &records, share, args.at_most)?,
-                None => Vec::new(),
+                Some(share) if engine.draws() => more_runs(&study, &records, share, args.at_most)?,
+                _ => Vec::new(),
             };
             progress.extend(next.len());
         }
@@ -141,7 +144,8 @@ fn engine_of(args: &Args, name: EngineName) -> Box<dyn Engine> {
     let jobs = args.jobs.map(usize::from);
     match name {
         EngineName::Live => Box::new(Live { bounds: args.bounds.clone(), jobs: jobs.unwrap_or(1) }),
-        _ => Box::new(Simulator { jobs }),
+        EngineName::Model => Box::new(ModelEngine),
+        EngineName::Sim => Box::new(Simulator { jobs }),
     }
 }
 

@@ -18,7 +18,7 @@ mod scheme;
 mod unsupported;
 
 use shorthaul_lab::{Look, TcpCounters, watch};
-use shorthaul_observe::{Engine, EngineError, EngineName, Outcome};
+use shorthaul_observe::{Engine, EngineError, EngineName, Observations};
 use shorthaul_scenario::{Metric, Scenario, Series};
 use shorthaul_types::Seed;
 use std::sync::mpsc;
@@ -48,9 +48,9 @@ impl Engine for Live {
         EngineName::Live
     }
 
-    fn version(&self) -> String {
+    fn version(&self) -> Option<String> {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        format!("{} on {}", env!("CARGO_PKG_VERSION"), kernel.trim())
+        Some(format!("{} on {}", env!("CARGO_PKG_VERSION"), kernel.trim()))
     }
 
     fn at_once(&self) -> usize {
@@ -68,19 +68,24 @@ impl Engine for Live {
         unsupported::unmeasured(scenario)
     }
 
-    fn run(&self, scenario: &Scenario, seed: u64, reached: &dyn Fn(f64)) -> Result<Outcome, EngineError> {
+    fn run(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        reached: &dyn Fn(f64),
+    ) -> Result<Observations, EngineError> {
         let reasons = self.refusals(scenario);
         if !reasons.is_empty() {
             return Err(EngineError::Refused { engine: self.name(), reasons });
         }
-        let outcome = run(scenario, seed, &self.bounds).map_err(|error| EngineError::failed(&error));
+        let seen = run(scenario, seed, &self.bounds).map_err(|error| EngineError::failed(&error));
         reached(1.0);
-        outcome
+        seen
     }
 }
 
 /// Runs a scenario once, in real time, and judges the run by `bounds`.
-fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome, LiveError> {
+fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Observations, LiveError> {
     let mut network = Network::start(scenario, Seed(seed))?;
     let own = OwnHosts::attach(scenario, &network, seed)?;
     let cross = CrossTraffic::prepare(scenario, &network, Seed(seed))?;
@@ -132,10 +137,10 @@ fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Outcome, LiveE
         busy,
         gateways_waited,
     };
-    let mut outcome = run.outcome();
-    outcome.problems.extend(network.problems());
-    outcome.problems.extend(outcome.fidelity.iter().flat_map(|fidelity| bounds.judge(fidelity)));
-    Ok(outcome)
+    let mut seen = run.observations();
+    seen.problems.extend(network.problems());
+    seen.problems.extend(seen.fidelity.iter().flat_map(|fidelity| bounds.judge(fidelity)));
+    Ok(seen)
 }
 
 /// What the kernels of the hosts that give data have counted so far.

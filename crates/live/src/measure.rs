@@ -1,12 +1,13 @@
-//! From what was seen in a live run to the outcome that every engine has.
-use std::collections::BTreeMap;
+//! From what was seen in a live run to what every engine observes.
 use std::time::Duration;
 
 use shorthaul_lab::workload::{TcpSample, TransferReport};
 use shorthaul_lab::{DirectionReport, LinkReport, Look, TcpCounters};
 use shorthaul_link::{Direction, Rate};
-use shorthaul_observe::{Fidelity, FlowOutcome, LinkOutcome, Outcome, Summary, TimeSeries, fairness};
-use shorthaul_scenario::{Flow, Metric, NodeIndex, Role, Scenario, Series, Workload};
+use shorthaul_observe::{
+    Fidelity, FlowOutcome, LinkObservation, LinkOutcome, Observations, Sent, TimeSeries,
+};
+use shorthaul_scenario::{Flow, NodeIndex, Role, Scenario, Series, Workload};
 use shorthaul_types::Seed;
 
 use crate::flow::{Flown, interval};
@@ -51,16 +52,22 @@ fn direction_of(report: &LinkReport, direction: Direction) -> &DirectionReport {
 }
 
 impl Run<'_> {
-    pub fn outcome(&self) -> Outcome {
+    pub fn observations(&self) -> Observations {
         let ways = self.ways();
-        let flows: Vec<FlowOutcome> =
-            self.scenario.flows.iter().zip(&self.flows).map(|(flow, flown)| self.flow(flow, flown)).collect();
-        Outcome {
-            seed: self.seed,
-            metrics: self.metrics(&ways, &flows),
-            flows,
-            links: ways.iter().map(Way::outcome).collect(),
+        let flows = self.scenario.flows.iter().zip(&self.flows);
+        let last = || self.flows.iter().flat_map(Flown::last_samples);
+        let window =
+            |sample: &TcpSample| sample.peer_window.filter(|_| sample.unacked > 0).map(|window| window.0);
+        Observations {
+            flows: flows.map(|(flow, flown)| self.flow(flow, flown)).collect(),
+            links: ways.iter().map(|way| self.link(way)).collect(),
             series: self.series(&ways),
+            sent: self.sent(&ways),
+            rtt: self.samples().map(|sample| sample.rtt.as_secs_f64()).collect(),
+            window_limited: Some(last().map(|sample| sample.window_limited.as_secs_f64()).sum()),
+            smallest_window: self.samples().filter_map(window).min(),
+            held: self.held().collect(),
+            held_most: self.held().reduce(f64::max),
             ended_at: self.ended_at,
             events: 0,
             trace_hash: 0,
@@ -144,75 +151,53 @@ impl Run<'_> {
     }
 
     /// What the kernels of the hosts that give data counted under these names.
-    fn counted(&self, names: &[&str]) -> Option<f64> {
+    fn counted(&self, names: &[&str]) -> Option<u64> {
         let grown = |[before, after]: &[TcpCounters; 2]| -> Option<u64> {
             names.iter().map(|name| after.grown(before, name)).sum()
         };
-        self.counted.iter().map(grown).sum::<Option<u64>>().map(|sum| sum as f64)
+        self.counted.iter().map(grown).sum()
     }
 
-    fn metrics(&self, ways: &[Way], flows: &[FlowOutcome]) -> BTreeMap<Metric, f64> {
-        let is_host = |node: NodeIndex| matches!(self.scenario.nodes[node.0].role, Role::Host(_));
-        let wire: u64 = ways.iter().filter(|way| is_host(way.from)).map(Way::offered_bytes).sum();
-        let delivered: u64 = flows.iter().map(|flow| flow.delivered).sum();
+    fn sent(&self, ways: &[Way]) -> Sent {
         let last = || self.flows.iter().flat_map(Flown::last_samples);
-        let queue = |of: fn(&DirectionReport) -> f64| {
-            let means = ways.iter().filter_map(|way| {
-                let looks = self.looks.iter().filter(|look| look.seconds >= self.warm_up());
-                mean(looks.map(|look| of(direction_of(&look.links[way.link], way.direction))))
-            });
-            means.max_by(f64::total_cmp)
+        let by = |sends: &dyn Fn(NodeIndex) -> bool, of: fn(&Way) -> u64| -> Option<u64> {
+            Some(ways.iter().filter(|way| sends(way.from)).map(of).sum())
         };
-        let value = |metric| -> Option<f64> {
-            match metric {
-                Metric::Goodput => Some(flows.iter().map(|flow| flow.goodput).sum()),
-                Metric::Completion => mean(flows.iter().flat_map(|flow| flow.transfers.iter().copied())),
-                Metric::SetUp => mean(flows.iter().flat_map(|flow| flow.set_ups.iter().copied())),
-                Metric::WireBytes => Some(wire as f64),
-                Metric::Overhead => {
-                    (delivered > 0).then(|| (wire as f64 - delivered as f64) / delivered as f64 * 100.0)
-                }
-                Metric::SenderOverhead => {
-                    let gives = |way: &&Way| self.scenario.flows.iter().any(|flow| flow.from == way.from);
-                    let tcp: u64 = ways.iter().filter(gives).map(Way::offered_tcp_bytes).sum();
-                    (delivered > 0).then(|| (tcp as f64 / delivered as f64 - 1.0) * 100.0)
-                }
-                Metric::Retransmitted => Some(last().map(|sample| sample.retransmitted.0 as f64).sum()),
-                Metric::Timeouts => last().map(|sample| sample.timeouts.map(f64::from)).sum(),
-                Metric::Rtt => mean(self.samples().map(|sample| sample.rtt.as_secs_f64())),
-                Metric::QueueLength => queue(|way| way.queue_packets as f64),
-                Metric::QueueDelay => queue(|way| way.queue_delay.as_secs_f64()),
-                Metric::Fairness => fairness(flows),
-                Metric::Utilization => self.utilization(ways),
-                Metric::Unfinished => Some(flows.iter().filter(|flow| !flow.ended).count() as f64),
-                Metric::WindowLimited => Some(last().map(|sample| sample.window_limited.as_secs_f64()).sum()),
-                Metric::SpuriousTimeouts => self.counted(&["TcpExt.TCPLossUndo"]),
-                Metric::Undone => self.counted(&[
-                    "TcpExt.TCPLossUndo",
-                    "TcpExt.TCPFullUndo",
-                    "TcpExt.TCPPartialUndo",
-                    "TcpExt.TCPDSACKUndo",
-                ]),
-                Metric::SmallestWindow => {
-                    let sending = self.samples().filter(|sample| sample.unacked > 0);
-                    sending.map(|sample| sample.peer_window.unwrap_or_default().0 as f64).reduce(f64::min)
-                }
-                Metric::Held => mean(self.held()),
-                Metric::HeldMost => self.held().reduce(f64::max),
-            }
-        };
-        let wanted = self.scenario.measure.metrics.iter();
-        wanted.filter_map(|&metric| Some((metric, value(metric)?))).collect()
+        let role = |node: NodeIndex| &self.scenario.nodes[node.0].role;
+        Sent {
+            by_hosts: by(&|node| matches!(role(node), Role::Host(_)), Way::offered_bytes),
+            by_relays: by(&|node| matches!(role(node), Role::Relay(_)), Way::offered_bytes),
+            tcp_by_senders: by(
+                &|node| self.scenario.flows.iter().any(|flow| flow.from == node),
+                Way::offered_tcp_bytes,
+            ),
+            retransmitted: Some(last().map(|sample| sample.retransmitted.0).sum()),
+            timeouts: last().map(|sample| sample.timeouts.map(u64::from)).sum(),
+            spurious_timeouts: self.counted(&["TcpExt.TCPLossUndo"]),
+            undone: self.counted(&[
+                "TcpExt.TCPLossUndo",
+                "TcpExt.TCPFullUndo",
+                "TcpExt.TCPPartialUndo",
+                "TcpExt.TCPDSACKUndo",
+            ]),
+        }
     }
 
-    fn utilization(&self, ways: &[Way]) -> Option<f64> {
-        let share = |way: &Way| {
-            let config = self.scenario.links[way.link].config(way.direction, Seed(self.seed));
-            let Rate::Fixed(rate) = config.rate else { return None };
-            let carried = way.after.link.delivered_bytes.0 - way.before.link.delivered_bytes.0;
-            Some(carried as f64 * 8.0 / (rate.bits_per_sec() as f64 * self.ended_at) * 100.0)
+    fn link(&self, way: &Way) -> LinkObservation {
+        let looks = || {
+            let looks = self.looks.iter().filter(|look| look.seconds >= self.warm_up());
+            looks.map(|look| direction_of(&look.links[way.link], way.direction))
         };
-        ways.iter().filter_map(share).max_by(f64::total_cmp)
+        let rate = match self.scenario.links[way.link].config(way.direction, Seed(self.seed)).rate {
+            Rate::Fixed(rate) => Some(rate),
+            _ => None,
+        };
+        LinkObservation {
+            outcome: way.outcome(),
+            rate,
+            queue_packets: looks().map(|way| way.queue_packets as f64).collect(),
+            queue_delay: looks().map(|way| way.queue_delay.as_secs_f64()).collect(),
+        }
     }
 
     fn series(&self, ways: &[Way]) -> Vec<TimeSeries> {
@@ -347,10 +332,6 @@ impl Way {
             max_queue: after.max_queue as u64,
         }
     }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    Summary::of(values).map(|summary| summary.mean)
 }
 
 /// A value of the sender's TCP over time.

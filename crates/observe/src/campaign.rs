@@ -94,6 +94,16 @@ impl RunRecord {
     }
 }
 
+/// Those of the runs that tell something: of an engine that gives expected values, the first of each point.
+pub fn telling_runs(engine: &dyn Engine, runs: &[Run]) -> Vec<Run> {
+    let mut telling = runs.to_vec();
+    if !engine.draws() {
+        let mut points = std::collections::BTreeSet::new();
+        telling.retain(|run| points.insert(run.point));
+    }
+    telling
+}
+
 /// Does the runs, as many at once as the engine says, and calls `done` after each with whether its outcome was
 /// known already. The records come in the order of `runs`.
 ///
@@ -157,10 +167,11 @@ fn do_run(
 ) -> Result<(RunRecord, bool), ScenarioError> {
     let point = &study.points()[run.point];
     let name = engine.name();
-    let key = match store {
-        Some(_) => Some(Key::of([
+    let kept = store.zip(engine.version());
+    let key = match &kept {
+        Some((_, version)) => Some(Key::of([
             name.name().as_bytes(),
-            engine.version().as_bytes(),
+            version.as_bytes(),
             study.fingerprint(point)?.as_bytes(),
             &run.seed.to_le_bytes(),
         ])),
@@ -173,7 +184,7 @@ fn do_run(
     // A mistake in the program ends this run, not the others.
     let result = catch_unwind(AssertUnwindSafe(|| engine.run(&scenario, run.seed, &|_| ())));
     let result = match result {
-        Ok(Ok(outcome)) => Ok(outcome),
+        Ok(Ok(seen)) => Ok(seen.outcome(run.seed, &scenario.measure.metrics)),
         Ok(Err(error)) => Err(error.to_string()),
         Err(panic) => Err(message_of(name, &*panic)),
     };

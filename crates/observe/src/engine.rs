@@ -1,4 +1,4 @@
-use crate::Outcome;
+use crate::Observations;
 use serde::{Deserialize, Serialize};
 use shorthaul_scenario::Scenario;
 use std::fmt;
@@ -53,8 +53,9 @@ pub trait Engine: Sync {
     /// Which engine it is.
     fn name(&self) -> EngineName;
 
-    /// What an outcome depends on besides scenario and seed: another version gives another outcome.
-    fn version(&self) -> String;
+    /// What an outcome depends on besides scenario and seed: another version gives another outcome. `None` if outcomes
+    /// are not worth keeping.
+    fn version(&self) -> Option<String>;
 
     /// How many runs it does at the same time.
     fn at_once(&self) -> usize {
@@ -78,7 +79,8 @@ pub trait Engine: Sync {
     ///
     /// # Errors
     /// If the scenario is one that it [refuses](Engine::refusals), or the run fails.
-    fn run(&self, scenario: &Scenario, seed: u64, reached: &dyn Fn(f64)) -> Result<Outcome, EngineError>;
+    fn run(&self, scenario: &Scenario, seed: u64, reached: &dyn Fn(f64))
+    -> Result<Observations, EngineError>;
 }
 
 /// Why a run has no outcome.

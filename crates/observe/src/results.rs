@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use page::About;
-pub use table::{ratio, table};
+pub use table::{ratio, ratio_between, table};
 
 /// Why results could not be written or read.
 #[derive(Debug, thiserror::Error)]

@@ -28,6 +28,17 @@ pub enum PlanError {
         /// How many relays were given.
         relays: usize,
     },
+    /// A flow of a scenario that has no forecast.
+    #[error("flow `{flow}`: {problem}")]
+    Flow {
+        /// The flow.
+        flow: String,
+        /// Why not.
+        problem: String,
+    },
+    /// A scheme names a profile that there is not.
+    #[error("{0}")]
+    Profile(String),
     /// A site that does not exist.
     #[error("there is no site number {site}: the network has {sites}")]
     NoSite {

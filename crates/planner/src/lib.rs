@@ -3,7 +3,7 @@
 //! Reading order: [`Leg`] (one connection's way), [`model`] (how fast TCP goes on it), [`kalim`] (equations 1 to 9 of
 //! "Cascaded TCP" as printed), [`buffer`] (what a relay's buffer does), [`Path`] (a chain of legs), [`Forecast`] (what
 //! comes of it), [`Advice`] (relay or direct), [`Network`] and [`placement`] (which relays), [`chain`] (the same path for
-//! other engines).
+//! other engines), [`scenario`] (a flow of a scenario in these terms), [`ModelEngine`] (all of it as an engine).
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,6 +24,7 @@
 mod advice;
 pub mod buffer;
 pub mod chain;
+mod engine;
 mod error;
 mod forecast;
 pub mod kalim;
@@ -32,8 +33,10 @@ pub mod model;
 mod network;
 mod path;
 pub mod placement;
+pub mod scenario;
 
 pub use advice::{Advice, Policy};
+pub use engine::ModelEngine;
 pub use error::PlanError;
 pub use forecast::{Bottleneck, Estimate, Forecast, RelayForecast, TOLERANCE};
 pub use leg::{Framing, Leg};

@@ -4,7 +4,7 @@ use crate::host::flow_of_port;
 use crate::network::{Network, NodeState, WayState};
 use crate::station::Station;
 use shorthaul_link::{LinkStats, QueueLimit, Rate};
-use shorthaul_observe::{FlowOutcome, LinkOutcome, Outcome, TimeSeries, fairness};
+use shorthaul_observe::{FlowOutcome, LinkObservation, LinkOutcome, Mean, Observations, Sent, TimeSeries};
 use shorthaul_proxy::{FlowInfo, Gateway, LegInfo};
 use shorthaul_scenario::{Flow, Metric, Role, Scenario, Series, Workload};
 use shorthaul_tcp::{Connection, SenderStats};
@@ -34,23 +34,6 @@ pub(crate) struct Probe<'a> {
 
 /// The simulator's hosts speak IPv4 without options.
 const IPV4_HEADER: u64 = 20;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Mean {
-    sum: f64,
-    count: u64,
-}
-
-impl Mean {
-    fn add(&mut self, value: f64) {
-        self.sum += value;
-        self.count += 1;
-    }
-
-    fn value(self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / self.count as f64)
-    }
-}
 
 impl<'a> Probe<'a> {
     pub fn new(scenario: &'a Scenario) -> Self {
@@ -165,20 +148,34 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// The outcome of the run, which has ended.
-    pub fn outcome(self, scenario: &Scenario, seed: u64, network: &mut Network) -> Outcome {
+    /// What was seen of the run, which has ended.
+    pub fn observations(self, scenario: &Scenario, network: &mut Network) -> Observations {
         let flows = flow_outcomes(scenario, network);
-        let metrics = self.metrics(network, &flows);
         check(scenario, network);
+        let total = total_sent(network);
+        let sent = Sent {
+            by_hosts: Some(sum_of(network, |station| matches!(station, Station::Host(_)))),
+            by_relays: Some(sum_of(network, |station| matches!(station, Station::Relay(_)))),
+            tcp_by_senders: Some(tcp_bytes_of_senders(scenario, network)),
+            retransmitted: Some(total.retransmitted),
+            timeouts: Some(total.timeouts),
+            spurious_timeouts: Some(total.spurious_timeouts),
+            undone: Some(total.undone),
+        };
+        let links = network.ways.iter().zip(self.queues);
         let series = self.series.into_iter();
-        Outcome {
-            seed,
-            metrics,
+        Observations {
             flows,
-            links: network.ways.iter().map(|way| link_outcome(network, way)).collect(),
+            links: links.map(|(way, queue)| link_observation(network, way, queue)).collect(),
             series: series
                 .map(|((series, subject), points)| TimeSeries { series, subject, points })
                 .collect(),
+            sent,
+            rtt: self.rtt,
+            window_limited: Some(self.limited),
+            smallest_window: self.smallest_window,
+            held: self.held,
+            held_most: Some(self.held_most),
             ended_at: network.now.as_secs_f64(),
             events: network.events,
             trace_hash: network.hash.value(),
@@ -186,52 +183,6 @@ impl<'a> Probe<'a> {
             fidelity: None,
         }
     }
-
-    fn metrics(&self, network: &Network, flows: &[FlowOutcome]) -> BTreeMap<Metric, f64> {
-        let sent = total_sent(network);
-        let host_bytes: u64 = sum_of(network, |station| matches!(station, Station::Host(_)));
-        let relay_bytes: u64 = sum_of(network, |station| matches!(station, Station::Relay(_)));
-        let delivered: u64 = flows.iter().map(|flow| flow.delivered).sum();
-        let busiest = self.queues.iter().max_by(|a, b| {
-            let mean = |queue: &(Mean, Mean)| queue.0.value().unwrap_or(0.0);
-            mean(a).total_cmp(&mean(b))
-        });
-        let value = |metric| -> Option<f64> {
-            match metric {
-                Metric::Goodput => Some(flows.iter().map(|flow| flow.goodput).sum()),
-                Metric::Completion => mean(flows.iter().flat_map(|flow| &flow.transfers)),
-                Metric::SetUp => mean(flows.iter().flat_map(|flow| &flow.set_ups)),
-                Metric::WireBytes => Some((host_bytes + relay_bytes) as f64),
-                Metric::Overhead => {
-                    (delivered > 0).then(|| (host_bytes as f64 - delivered as f64) / delivered as f64 * 100.0)
-                }
-                Metric::SenderOverhead => (delivered > 0)
-                    .then(|| (tcp_bytes_given(self.scenario, network) / delivered as f64 - 1.0) * 100.0),
-                Metric::Retransmitted => Some(sent.retransmitted as f64),
-                Metric::Timeouts => Some(sent.timeouts as f64),
-                Metric::Rtt => self.rtt.value(),
-                Metric::QueueLength => busiest.and_then(|(packets, _)| packets.value()),
-                Metric::QueueDelay => busiest.and_then(|(_, delay)| delay.value()),
-                Metric::Fairness => fairness(flows),
-                Metric::Utilization => utilization(network),
-                Metric::Unfinished => Some(flows.iter().filter(|flow| !flow.ended).count() as f64),
-                Metric::SpuriousTimeouts => Some(sent.spurious_timeouts as f64),
-                Metric::Undone => Some(sent.undone as f64),
-                Metric::WindowLimited => Some(self.limited),
-                Metric::SmallestWindow => self.smallest_window.map(|window| window as f64),
-                Metric::Held => self.held.value(),
-                Metric::HeldMost => Some(self.held_most),
-            }
-        };
-        let wanted = self.scenario.measure.metrics.iter();
-        wanted.filter_map(|&metric| Some((metric, value(metric)?))).collect()
-    }
-}
-
-fn mean<'a>(values: impl Iterator<Item = &'a f64>) -> Option<f64> {
-    let mut mean = Mean::default();
-    values.for_each(|value| mean.add(*value));
-    mean.value()
 }
 
 /// Payload that a gateway holds.
@@ -333,11 +284,11 @@ fn sum_of(network: &Network, which: impl Fn(&Station) -> bool) -> u64 {
     network.nodes.iter().filter(|node| which(&node.station)).map(|node| node.sent_bytes).sum()
 }
 
-/// What the hosts that give data have sent, IP headers left out.
-fn tcp_bytes_given(scenario: &Scenario, network: &Network) -> f64 {
-    let gives = |index: usize| scenario.flows.iter().any(|flow| flow.from.0 == index);
-    let givers = network.nodes.iter().enumerate().filter(|(index, _)| gives(*index));
-    givers.map(|(_, node)| (node.sent_bytes - IPV4_HEADER * node.sent_packets) as f64).sum()
+/// What the hosts that data comes from have sent, IP headers left out.
+fn tcp_bytes_of_senders(scenario: &Scenario, network: &Network) -> u64 {
+    let sends = |index: usize| scenario.flows.iter().any(|flow| flow.from.0 == index);
+    let senders = network.nodes.iter().enumerate().filter(|(index, _)| sends(*index));
+    senders.map(|(_, node)| node.sent_bytes - IPV4_HEADER * node.sent_packets).sum()
 }
 
 fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {
@@ -373,11 +324,11 @@ fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {
     scenario.flows.iter().zip(&reports).filter_map(outcome).collect()
 }
 
-fn link_outcome(network: &Network, way: &WayState) -> LinkOutcome {
+fn link_observation(network: &Network, way: &WayState, (packets, delay): (Mean, Mean)) -> LinkObservation {
     let stats = way.link.stats();
     // what the cell before it dropped never came to the link
     let cell = network.cell_stats(way).copied().unwrap_or_default();
-    LinkOutcome {
+    let outcome = LinkOutcome {
         name: way.name.clone(),
         offered: if way.cell.is_some() { cell.offered } else { stats.offered },
         delivered: stats.delivered,
@@ -386,16 +337,12 @@ fn link_outcome(network: &Network, way: &WayState) -> LinkOutcome {
         lost: stats.dropped.loss + cell.dropped.loss,
         outage: stats.dropped.outage,
         max_queue: stats.max_queue.max(cell.max_queue) as u64,
-    }
-}
-
-fn utilization(network: &Network) -> Option<f64> {
-    let share = |way: &WayState| {
-        let Rate::Fixed(rate) = way.link.config().rate else { return None };
-        let possible = rate.bits_per_sec() as f64 * network.now.as_secs_f64();
-        Some(way.link.stats().delivered_bytes.0 as f64 * 8.0 / possible * 100.0)
     };
-    network.ways.iter().filter_map(share).max_by(f64::total_cmp)
+    let rate = match way.link.config().rate {
+        Rate::Fixed(rate) => Some(rate),
+        _ => None,
+    };
+    LinkObservation { outcome, rate, queue_packets: packets, queue_delay: delay }
 }
 
 /// Whether more was in a queue than its limit allows.

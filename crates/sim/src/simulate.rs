@@ -4,7 +4,7 @@ use crate::measure::Probe;
 use crate::network::Network;
 use crate::recorder::Recorder;
 use crate::station::Station;
-use shorthaul_observe::Outcome;
+use shorthaul_observe::{Observations, Outcome};
 use shorthaul_scenario::Scenario;
 use shorthaul_types::{Seed, Time};
 use std::io::Write;
@@ -66,16 +66,18 @@ impl Recording {
 /// If a scheme names a profile that there is not, a recording cannot be written, or the run gets stuck at
 /// one point in time.
 pub fn simulate(scenario: &Scenario, seed: u64, recording: Recording) -> Result<Outcome, SimError> {
-    simulate_telling(scenario, seed, recording, &|_| ())
+    let seen = observe(scenario, seed, recording, &|_| ())?;
+    Ok(seen.outcome(seed, &scenario.measure.metrics))
 }
 
-/// The same, with `reached` told at every sample how much of the scenario's duration has passed, from 0 to 1.
-pub(crate) fn simulate_telling(
+/// What is seen of a run. `reached` is told at every sample how much of the scenario's duration has passed, from 0
+/// to 1.
+pub(crate) fn observe(
     scenario: &Scenario,
     seed: u64,
     recording: Recording,
     reached: &dyn Fn(f64),
-) -> Result<Outcome, SimError> {
+) -> Result<Observations, SimError> {
     let mut network = build(scenario, Seed(seed))?;
     network.recorder = recording.into_recorder(scenario, &network)?;
     let end = Time::ZERO + scenario.duration;
@@ -92,7 +94,7 @@ pub(crate) fn simulate_telling(
     if let Some(recorder) = network.recorder.take() {
         recorder.finish().map_err(SimError::Recording)?;
     }
-    Ok(probe.outcome(scenario, seed, &mut network))
+    Ok(probe.observations(scenario, &mut network))
 }
 
 /// Whether nothing more will come that anybody waits for.

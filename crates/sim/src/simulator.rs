@@ -1,6 +1,6 @@
 use crate::Recording;
-use crate::simulate::simulate_telling;
-use shorthaul_observe::{Engine, EngineError, EngineName, Outcome};
+use crate::simulate::observe;
+use shorthaul_observe::{Engine, EngineError, EngineName, Observations};
 use shorthaul_scenario::Scenario;
 
 /// The version of the engine: a hash of the sources that decide what comes of a run, of this crate and of those below.
@@ -21,8 +21,8 @@ impl Engine for Simulator {
         EngineName::Sim
     }
 
-    fn version(&self) -> String {
-        ENGINE.to_owned()
+    fn version(&self) -> Option<String> {
+        Some(ENGINE.to_owned())
     }
 
     fn at_once(&self) -> usize {
@@ -33,8 +33,12 @@ impl Engine for Simulator {
         Vec::new()
     }
 
-    fn run(&self, scenario: &Scenario, seed: u64, reached: &dyn Fn(f64)) -> Result<Outcome, EngineError> {
-        simulate_telling(scenario, seed, Recording::default(), reached)
-            .map_err(|error| EngineError::failed(&error))
+    fn run(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        reached: &dyn Fn(f64),
+    ) -> Result<Observations, EngineError> {
+        observe(scenario, seed, Recording::default(), reached).map_err(|error| EngineError::failed(&error))
     }
 }

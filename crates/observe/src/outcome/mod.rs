@@ -1,6 +1,11 @@
+//! What comes of one run: what an engine saw, and the metrics as formulas over it.
+mod observations;
+
 use serde::{Deserialize, Serialize};
 use shorthaul_scenario::{Metric, Series};
 use std::collections::BTreeMap;
+
+pub use observations::{LinkObservation, Mean, Observations, Sent, fairness};
 
 /// What came out of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,12 +97,4 @@ pub struct TimeSeries {
     pub subject: String,
     /// Time in seconds, and the value.
     pub points: Vec<(f64, f64)>,
-}
-
-/// Jain's fairness index: the square of the sum over the sum of the squares, by the number.
-pub fn fairness(flows: &[FlowOutcome]) -> Option<f64> {
-    let (sum, squares) = flows
-        .iter()
-        .fold((0.0, 0.0), |(sum, squares), flow| (sum + flow.goodput, squares + flow.goodput * flow.goodput));
-    (squares > 0.0).then(|| sum * sum / (flows.len() as f64 * squares))
 }

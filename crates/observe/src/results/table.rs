@@ -7,9 +7,21 @@ use super::{by_point, engines, failures, format_metric, metrics, paths, short, s
 
 /// How many times the simulator's mean the live mean is; `None` where either is missing or zero.
 pub fn ratio(runs: &[&RunRecord], metric: Metric) -> Option<f64> {
-    let mean = |engine| summary(runs, engine, metric).map(|summary| summary.mean);
-    let (sim, live) = (mean(EngineName::Sim)?, mean(EngineName::Live)?);
-    (sim > 0.0 && live > 0.0).then(|| live / sim)
+    ratio_between(runs, metric, [EngineName::Live, EngineName::Sim])
+}
+
+/// How many times the second engine's mean that of the first is; `None` where either is missing or zero.
+pub fn ratio_between(runs: &[&RunRecord], metric: Metric, engines: [EngineName; 2]) -> Option<f64> {
+    let [over, under] = engines.map(|engine| summary(runs, engine, metric).map(|summary| summary.mean));
+    let (over, under) = (over?, under?);
+    (over > 0.0 && under > 0.0).then(|| over / under)
+}
+
+/// The engine that the others are compared with: the simulator where it is one of several.
+fn reference(engines: &[EngineName]) -> Option<EngineName> {
+    let first =
+        engines.iter().copied().find(|engine| *engine == EngineName::Sim).or(engines.first().copied());
+    first.filter(|_| engines.len() > 1)
 }
 
 /// The table, with the engines below each other where there are several.
@@ -28,8 +40,11 @@ pub fn table(records: &[RunRecord]) -> Table {
         columns.push(Column::left("engine"));
     }
     columns.extend(["mean", "± 95 %", "sd", "5 %", "median", "95 %", "runs"].map(Column::right));
-    if several {
-        columns.push(Column::right("live / sim"));
+    let reference = reference(&engines);
+    if let Some(reference) = reference {
+        let others: Vec<&str> =
+            engines.iter().filter(|engine| **engine != reference).map(|engine| engine.name()).collect();
+        columns.push(Column::right(&format!("{} / {reference}", others.join(", "))));
     }
     let mut table = Table::new(columns);
     for ((_, case, values), runs) in by_point(records) {
@@ -51,9 +66,9 @@ pub fn table(records: &[RunRecord]) -> Table {
                     cells.push(engine.name().into());
                 }
                 cells.extend(numbers(&summary, metric));
-                if let (EngineName::Live, Some(ratio)) = (engine, ratio(&runs, metric)) {
-                    cells.push(Unit::Times.format(ratio).into());
-                }
+                let other = reference.filter(|reference| *reference != engine);
+                let times = other.and_then(|other| ratio_between(&runs, metric, [engine, other]));
+                cells.extend(times.map(|times| Unit::Times.format(times).into()));
                 table.row(cells);
             }
         }

@@ -1,0 +1,249 @@
+use super::{Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries};
+use shorthaul_scenario::Metric;
+use shorthaul_types::BitRate;
+
+/// Everything that an engine saw of a run. What it cannot see stays `None`, or empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observations {
+    /// What each flow got.
+    pub flows: Vec<FlowOutcome>,
+    /// What each direction of each link did.
+    pub links: Vec<LinkObservation>,
+    /// Values over time.
+    pub series: Vec<TimeSeries>,
+    /// What hosts and relays sent.
+    pub sent: Sent,
+    /// Smoothed round-trip times of the senders at hosts, in seconds, at the samples after the warm-up.
+    pub rtt: Mean,
+    /// How long senders were kept waiting by a closed window though they had data and credit, in seconds.
+    pub window_limited: Option<f64>,
+    /// The smallest window that a sender with data under way was offered after the warm-up, in bytes.
+    pub smallest_window: Option<u64>,
+    /// Payload held by gateways at the samples after the warm-up, in bytes.
+    pub held: Mean,
+    /// The most of it.
+    pub held_most: Option<f64>,
+    /// When the run ended, in seconds.
+    pub ended_at: f64,
+    /// How many events there were.
+    pub events: u64,
+    /// A hash over all events in order.
+    pub trace_hash: u64,
+    /// What must not happen and did, in sentences.
+    pub problems: Vec<String>,
+    /// How true the run was to what it emulates.
+    pub fidelity: Option<Fidelity>,
+}
+
+/// What was seen of one direction of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkObservation {
+    /// What it did.
+    pub outcome: LinkOutcome,
+    /// Its rate, where that does not change.
+    pub rate: Option<BitRate>,
+    /// Packets in its queue at the samples after the warm-up.
+    pub queue_packets: Mean,
+    /// Seconds that a packet would have waited in it at the same samples.
+    pub queue_delay: Mean,
+}
+
+/// What hosts and relays sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sent {
+    /// IP bytes of hosts.
+    pub by_hosts: Option<u64>,
+    /// IP bytes of relays.
+    pub by_relays: Option<u64>,
+    /// TCP bytes, headers included, of the hosts that data comes from.
+    pub tcp_by_senders: Option<u64>,
+    /// Payload that was retransmitted, by hosts and relays, in bytes.
+    pub retransmitted: Option<u64>,
+    /// Retransmission timeouts of hosts and relays.
+    pub timeouts: Option<u64>,
+    /// Those of them that their sender itself found to have been mistakes.
+    pub spurious_timeouts: Option<u64>,
+    /// Reductions of the window that their sender itself found to have been mistakes.
+    pub undone: Option<u64>,
+}
+
+/// A mean that is made value by value.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mean {
+    sum: f64,
+    count: u64,
+}
+
+impl Mean {
+    /// Adds a value.
+    pub fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.count += 1;
+    }
+
+    /// The mean of what was added; `None` if nothing was.
+    pub fn value(self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+}
+
+impl Extend<f64> for Mean {
+    fn extend<T: IntoIterator<Item = f64>>(&mut self, values: T) {
+        values.into_iter().for_each(|value| self.add(value));
+    }
+}
+
+impl FromIterator<f64> for Mean {
+    fn from_iter<T: IntoIterator<Item = f64>>(values: T) -> Self {
+        let mut mean = Mean::default();
+        mean.extend(values);
+        mean
+    }
+}
+
+impl Observations {
+    /// A metric of the run; `None` if the engine did not see what it takes, or nothing happened that it measures.
+    pub fn metric(&self, metric: Metric) -> Option<f64> {
+        let Sent { by_hosts, by_relays, tcp_by_senders, .. } = self.sent;
+        let delivered: u64 = self.flows.iter().map(|flow| flow.delivered).sum();
+        let count = |value: Option<u64>| value.map(|value| value as f64);
+        match metric {
+            Metric::Goodput => Some(self.flows.iter().map(|flow| flow.goodput).sum()),
+            Metric::Completion => mean(self.flows.iter().flat_map(|flow| &flow.transfers)),
+            Metric::SetUp => mean(self.flows.iter().flat_map(|flow| &flow.set_ups)),
+            Metric::WireBytes => Some((by_hosts? + by_relays?) as f64),
+            Metric::Overhead => {
+                let sent = by_hosts?;
+                (delivered > 0).then(|| (sent as f64 - delivered as f64) / delivered as f64 * 100.0)
+            }
+            Metric::SenderOverhead => {
+                let sent = tcp_by_senders?;
+                (delivered > 0).then(|| (sent as f64 / delivered as f64 - 1.0) * 100.0)
+            }
+            Metric::Retransmitted => count(self.sent.retransmitted),
+            Metric::Timeouts => count(self.sent.timeouts),
+            Metric::Rtt => self.rtt.value(),
+            Metric::QueueLength => self.fullest_queue()?.queue_packets.value(),
+            Metric::QueueDelay => self.fullest_queue()?.queue_delay.value(),
+            Metric::Fairness => fairness(&self.flows),
+            Metric::Utilization => self.utilization(),
+            Metric::Unfinished => Some(self.flows.iter().filter(|flow| !flow.ended).count() as f64),
+            Metric::SpuriousTimeouts => count(self.sent.spurious_timeouts),
+            Metric::Undone => count(self.sent.undone),
+            Metric::WindowLimited => self.window_limited,
+            Metric::SmallestWindow => count(self.smallest_window),
+            Metric::Held => self.held.value(),
+            Metric::HeldMost => self.held_most,
+        }
+    }
+
+    /// The direction of a link with the longest queue on average, in packets.
+    fn fullest_queue(&self) -> Option<&LinkObservation> {
+        let length = |link: &LinkObservation| link.queue_packets.value().unwrap_or(0.0);
+        self.links.iter().max_by(|a, b| length(a).total_cmp(&length(b)))
+    }
+
+    /// The largest share, in percent, of what a link of a fixed rate could have carried that it did.
+    fn utilization(&self) -> Option<f64> {
+        let share = |link: &LinkObservation| {
+            let possible = link.rate?.bits_per_sec() as f64 * self.ended_at;
+            Some(link.outcome.delivered_bytes as f64 * 8.0 / possible * 100.0)
+        };
+        self.links.iter().filter_map(share).max_by(f64::total_cmp)
+    }
+
+    /// The outcome with these metrics, of those that have a value.
+    pub fn outcome(self, seed: u64, wanted: &[Metric]) -> Outcome {
+        let metrics = wanted.iter().filter_map(|&metric| Some((metric, self.metric(metric)?))).collect();
+        Outcome {
+            seed,
+            metrics,
+            flows: self.flows,
+            links: self.links.into_iter().map(|link| link.outcome).collect(),
+            series: self.series,
+            ended_at: self.ended_at,
+            events: self.events,
+            trace_hash: self.trace_hash,
+            problems: self.problems,
+            fidelity: self.fidelity,
+        }
+    }
+}
+
+fn mean<'a>(values: impl Iterator<Item = &'a f64>) -> Option<f64> {
+    values.copied().collect::<Mean>().value()
+}
+
+/// Jain's fairness index: the square of the sum over the sum of the squares, by the number.
+pub fn fairness(flows: &[FlowOutcome]) -> Option<f64> {
+    let (sum, squares) = flows
+        .iter()
+        .fold((0.0, 0.0), |(sum, squares), flow| (sum + flow.goodput, squares + flow.goodput * flow.goodput));
+    (squares > 0.0).then(|| sum * sum / (flows.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(delivered: u64, goodput: f64, transfers: &[f64]) -> FlowOutcome {
+        FlowOutcome {
+            name: "flow".into(),
+            delivered,
+            goodput,
+            transfers: transfers.to_vec(),
+            set_ups: Vec::new(),
+            ended: true,
+        }
+    }
+
+    fn link(delivered_bytes: u64, packets: &[f64], delays: &[f64]) -> LinkObservation {
+        let outcome = LinkOutcome {
+            name: "a>b".into(),
+            offered: 0,
+            delivered: 0,
+            delivered_bytes,
+            queue_full: 0,
+            lost: 0,
+            outage: 0,
+            max_queue: 0,
+        };
+        LinkObservation {
+            outcome,
+            rate: Some(BitRate::from_bits_per_sec(8_000)),
+            queue_packets: packets.iter().copied().collect(),
+            queue_delay: delays.iter().copied().collect(),
+        }
+    }
+
+    #[test]
+    fn metrics_are_formulas_over_what_was_seen() {
+        let seen = Observations {
+            flows: vec![flow(1000, 8000.0, &[1.0, 3.0]), flow(1000, 8000.0, &[])],
+            links: vec![link(500, &[1.0, 3.0], &[0.5, 0.7]), link(250, &[1.0, 1.0], &[0.9, 0.9])],
+            sent: Sent { by_hosts: Some(2200), by_relays: Some(300), ..Sent::default() },
+            ended_at: 1.0,
+            ..Observations::default()
+        };
+        let value = |metric| seen.metric(metric);
+        assert_eq!(value(Metric::Goodput), Some(16_000.0));
+        assert_eq!(value(Metric::Completion), Some(2.0));
+        assert_eq!(value(Metric::WireBytes), Some(2500.0));
+        assert_eq!(value(Metric::Overhead), Some(10.0));
+        assert_eq!(value(Metric::Fairness), Some(1.0));
+        assert_eq!(value(Metric::Utilization), Some(50.0));
+        // The delay is that of the fullest queue, though another was slower.
+        assert_eq!(value(Metric::QueueLength), Some(2.0));
+        assert_eq!(value(Metric::QueueDelay), Some(0.6));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_no_metric() {
+        let seen = Observations::default();
+        for metric in [Metric::WireBytes, Metric::Retransmitted, Metric::Rtt, Metric::Held, Metric::SetUp] {
+            assert_eq!(seen.metric(metric), None, "{metric}");
+        }
+        let outcome = seen.outcome(1, &[Metric::Unfinished, Metric::Timeouts]);
+        assert_eq!(outcome.metrics.into_iter().collect::<Vec<_>>(), [(Metric::Unfinished, 0.0)]);
+    }
+}

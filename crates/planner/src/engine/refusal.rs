@@ -1,0 +1,137 @@
+//! What the models cannot forecast, each by its name.
+use super::FORECAST;
+use crate::scenario::{Planned, family, forecastable};
+use shorthaul_link::{Direction, LinkConfig, LossModel, Outages, Rate};
+use shorthaul_proxy::SenderSpec;
+use shorthaul_scenario::{Flow, NodeIndex, Role, Scenario, Scheme, Workload};
+use shorthaul_types::Seed;
+use std::collections::BTreeSet;
+
+/// Why a scenario has no forecast, a sentence each; empty if it has one.
+pub(super) fn refusals(scenario: &Scenario) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if scenario.flows.is_empty() {
+        reasons.push("there are no flows".to_owned());
+    }
+    for cross in &scenario.cross {
+        reasons.push(format!("competing traffic `{}`: no model knows it", cross.name));
+    }
+    for cell in &scenario.cells {
+        reasons.push(format!("cell `{}`: no model knows a channel that several links share", cell.name));
+    }
+    // One of each family, with what it passes.
+    let mut known = BTreeSet::new();
+    let flows: Vec<&Flow> = scenario.flows.iter().filter(|flow| known.insert(family(flow))).collect();
+    let (mut nodes, mut links) = (BTreeSet::new(), Vec::new());
+    for flow in &flows {
+        reasons.extend(of_flow(scenario, flow).map(|reason| format!("flow `{}`: {reason}", family(flow))));
+        nodes.extend([flow.from, flow.to].into_iter().chain(flow.via.iter().copied()));
+        for hop in way(scenario, flow) {
+            nodes.extend(scenario.links[hop.0].between);
+            if !links.contains(&hop) {
+                links.push(hop);
+            }
+        }
+    }
+    for (at, flow) in flows.iter().enumerate() {
+        for other in &flows[at + 1..] {
+            let (own, others) = (way(scenario, flow), way(scenario, other));
+            if let Some((link, _)) = own.iter().find(|hop| others.contains(hop)) {
+                let (one, other, link) = (family(flow), family(other), &scenario.links[*link].name);
+                reasons.push(format!(
+                    "flows `{one}` and `{other}` share the link `{link}`: the models know flows alike on one way"
+                ));
+            }
+        }
+    }
+    for node in nodes {
+        let name = &scenario.nodes[node.0].name;
+        reasons.extend(of_node(scenario, node).into_iter().map(|reason| format!("node `{name}`: {reason}")));
+    }
+    for (index, direction) in links {
+        let link = &scenario.links[index];
+        let config = link.config(direction, Seed(0));
+        reasons.extend(of_link(&config).into_iter().map(|what| format!("link `{}`: {what}", link.name)));
+    }
+    let wanted = &scenario.measure.metrics;
+    if !wanted.is_empty() && !wanted.iter().any(|metric| FORECAST.contains(metric)) {
+        let names: Vec<String> = wanted.iter().map(|metric| format!("`{metric}`")).collect();
+        reasons.push(format!("no model forecasts {}", names.join(", ")));
+    }
+    reasons
+}
+
+/// The links that a flow's data passes.
+fn way(scenario: &Scenario, flow: &Flow) -> Vec<(usize, Direction)> {
+    let stops = [&[flow.from], flow.via.as_slice(), &[flow.to]].concat();
+    stops.windows(2).filter_map(|pair| scenario.way(pair[0], pair[1])).flatten().collect()
+}
+
+fn of_flow(scenario: &Scenario, flow: &Flow) -> impl Iterator<Item = String> {
+    let application = match &flow.workload {
+        Workload::Bulk(_) | Workload::Unlimited(_) | Workload::Downloads { .. } => None,
+        Workload::Requests { .. } => Some("requests"),
+        Workload::OnOff { .. } => Some("on_off"),
+        Workload::Persistent { .. } => Some("persistent"),
+    };
+    let application = application.map(|name| format!("no model knows what `{name}` does between its bursts"));
+    let alike = Planned { scenario, flow, model: None }.alike();
+    let spaced = alike > 1 && !flow.spacing.mean().is_zero();
+    let spaced = spaced.then(|| "flows alike that start one after the other (`spacing`)".to_owned());
+    let repeated = alike > 1 && matches!(flow.workload, Workload::Downloads { .. });
+    let repeated = repeated.then(|| "downloads of several flows meet by chance (`count`)".to_owned());
+    application.into_iter().chain(spaced).chain(repeated)
+}
+
+fn of_node(scenario: &Scenario, node: NodeIndex) -> Vec<String> {
+    let sends = |scheme: &Scheme| forecastable(scheme).err().into_iter().collect::<Vec<_>>();
+    // A flow's own scheme takes the place of its hosts'.
+    let of_flows = || {
+        let flows = scenario.flows.iter().filter(|flow| flow.from == node || flow.via.contains(&node));
+        flows.collect::<Vec<_>>()
+    };
+    let schemes = |own: &Scheme| -> Vec<String> {
+        let reasons = of_flows().into_iter().flat_map(|flow| sends(flow.scheme.as_ref().unwrap_or(own)));
+        reasons.collect::<BTreeSet<_>>().into_iter().collect()
+    };
+    match &scenario.nodes[node.0].role {
+        Role::Router => Vec::new(),
+        Role::Host(scheme) => schemes(scheme),
+        Role::Relay(relay) => {
+            let mut reasons = schemes(&relay.scheme);
+            if !relay.service_time.mean().is_zero() {
+                reasons.push("the models know no `service_time`".to_owned());
+            }
+            reasons
+        }
+        Role::Gateway(gateway) => {
+            let mut reasons = Vec::new();
+            if gateway.aggregate.is_some() {
+                reasons.push("no model knows the policy `aggregate`".to_owned());
+            }
+            if gateway.senders_as_written != SenderSpec::default() {
+                let policy = gateway.senders_as_written.policy.as_deref().unwrap_or("senders");
+                reasons.push(format!("no model knows the policy `{policy}`"));
+            }
+            reasons
+        }
+    }
+}
+
+/// What of a link has no part in the models.
+fn of_link(config: &LinkConfig) -> Vec<&'static str> {
+    let unknown = [
+        (!matches!(config.rate, Rate::Fixed(_) | Rate::Unlimited), "a rate that changes"),
+        (config.outages != Outages::default(), "outages"),
+        (
+            matches!(config.loss, LossModel::GilbertElliott { .. } | LossModel::OnOff { .. }),
+            "losses that come in bursts",
+        ),
+        (config.duplicate > 0.0, "duplicates"),
+        (config.recovery.is_some(), "link-layer recovery"),
+        (config.reordering.is_some(), "reordering"),
+        (config.bunching.is_some(), "packets that come in groups"),
+        (config.wakeup.is_some(), "a penalty after idle times"),
+    ];
+    unknown.into_iter().filter(|(found, _)| *found).map(|(_, what)| what).collect()
+}
