@@ -29,6 +29,7 @@ pub(crate) fn of(config: &LinkConfig) -> String {
     match config.loss {
         LossModel::None => {}
         LossModel::Bernoulli { probability } => parts.push(format!("loss {}", percent(probability))),
+        LossModel::BitErrors { rate } => parts.push(format!("bit errors {rate:e}")),
         LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
             let bad = to_bad / (to_bad + to_good);
             let mean = bad * loss_bad + (1.0 - bad) * loss_good;

@@ -76,6 +76,28 @@ pub enum LossModel {
 }
 
 impl LossModel {
+    /// The share of packets that are lost in the long run, of those that take `on_link` bytes of the link each.
+    pub fn mean(&self, on_link: Bytes) -> f64 {
+        match *self {
+            LossModel::None => 0.0,
+            LossModel::Bernoulli { probability } => probability,
+            LossModel::BitErrors { rate } => any_bit(rate, on_link),
+            LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+                let bad = if to_bad > 0.0 { to_bad / (to_bad + to_good) } else { 0.0 };
+                bad * loss_bad + (1.0 - bad) * loss_good
+            }
+            LossModel::OnOff { on, off, rate, .. } => {
+                let (on, off) = (on.as_secs_f64(), off.as_secs_f64());
+                if on > 0.0 { rate * on / (on + off) } else { 0.0 }
+            }
+        }
+    }
+
+    /// Whether it decides about each packet by itself, so that losses do not come in bursts.
+    pub fn is_independent(&self) -> bool {
+        !matches!(self, LossModel::GilbertElliott { .. } | LossModel::OnOff { .. })
+    }
+
     /// Checks what the types leave open.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         match *self {
@@ -95,6 +117,12 @@ impl LossModel {
             }
         }
     }
+}
+
+/// The probability that any bit is wrong: 1 - (1 - rate)^bits, exact for rates that are tiny beside 1.
+fn any_bit(rate: f64, on_link: Bytes) -> f64 {
+    let bits = 8.0 * on_link.0 as f64;
+    if bits > 0.0 { -libm::expm1(bits * libm::log1p(-rate)) } else { 0.0 }
 }
 
 /// The share of a table that leaves it out.
@@ -201,11 +229,7 @@ impl Loss {
         match self.model {
             LossModel::None | LossModel::OnOff { .. } => 0.0,
             LossModel::Bernoulli { probability } => probability,
-            // 1 - (1 - rate)^bits, exact for rates that are tiny beside 1.
-            LossModel::BitErrors { rate } => {
-                let bits = 8.0 * on_link.0 as f64;
-                if bits > 0.0 { -libm::expm1(bits * libm::log1p(-rate)) } else { 0.0 }
-            }
+            LossModel::BitErrors { rate } => any_bit(rate, on_link),
             LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
                 let turn_bad = match self.is_bad {
                     // the first packet meets the stationary distribution

@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use shorthaul_congestion::{Algorithm, RtoFloor};
-use shorthaul_link::{Direction, LinkConfig, LossModel, QueueLimit, Rate};
+use shorthaul_link::{Direction, LinkConfig, QueueLimit, Rate};
 use shorthaul_scenario::{Flow, Forward, NodeIndex, Role, Scenario, Scheme, Workload};
 use shorthaul_tcp::{Discrimination, LossDetection, Profile};
 use shorthaul_types::{BitRate, Bytes, Seed};
@@ -226,7 +226,7 @@ impl Planned<'_> {
             for jitter in [&config.jitter, &back.jitter].into_iter().flatten() {
                 rtt += jitter.distribution.mean();
             }
-            arrives *= 1.0 - mean_loss(&config.loss, frame);
+            arrives *= 1.0 - config.loss.mean(frame);
             serialized += rate(&config).time_to_send(frame);
         }
         // The narrowest link's own time is in the models already.
@@ -283,9 +283,7 @@ impl Planned<'_> {
         );
         say(configs().any(|config| config.outages != Default::default()), "outages");
         say(
-            configs().any(|config| {
-                matches!(config.loss, LossModel::GilbertElliott { .. } | LossModel::OnOff { .. })
-            }),
+            configs().any(|config| !config.loss.is_independent()),
             "that losses come in bursts (their share is)",
         );
         let serves = |relay: &NodeIndex| {
@@ -365,22 +363,5 @@ fn rate(config: &LinkConfig) -> BitRate {
             BitRate::from_bits_per_sec((bits / whole.max(1e-9)) as u64)
         }
         Rate::Trace(trace) => trace.mean_rate(),
-    }
-}
-
-/// The share of packets of `frame` bytes that are lost in the long run.
-fn mean_loss(loss: &LossModel, frame: Bytes) -> f64 {
-    match *loss {
-        LossModel::None => 0.0,
-        LossModel::Bernoulli { probability } => probability,
-        LossModel::BitErrors { rate } => -(8.0 * frame.0 as f64 * (-rate).ln_1p()).exp_m1(),
-        LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
-            let bad = if to_bad > 0.0 { to_bad / (to_bad + to_good) } else { 0.0 };
-            bad * loss_bad + (1.0 - bad) * loss_good
-        }
-        LossModel::OnOff { on, off, rate, .. } => {
-            let (on, off) = (on.as_secs_f64(), off.as_secs_f64());
-            if on > 0.0 { rate * on / (on + off) } else { 0.0 }
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! What the models cannot forecast, each by its name.
 use super::FORECAST;
 use crate::scenario::{Planned, family, forecastable};
-use shorthaul_link::{Direction, LinkConfig, LossModel, Outages, Rate};
+use shorthaul_link::{Direction, LinkConfig, Outages, Rate};
 use shorthaul_proxy::SenderSpec;
 use shorthaul_scenario::{Flow, NodeIndex, Role, Scenario, Scheme, Workload};
 use shorthaul_types::Seed;
@@ -123,10 +123,7 @@ fn of_link(config: &LinkConfig) -> Vec<&'static str> {
     let unknown = [
         (!matches!(config.rate, Rate::Fixed(_) | Rate::Unlimited), "a rate that changes"),
         (config.outages != Outages::default(), "outages"),
-        (
-            matches!(config.loss, LossModel::GilbertElliott { .. } | LossModel::OnOff { .. }),
-            "losses that come in bursts",
-        ),
+        (!config.loss.is_independent(), "losses that come in bursts"),
         (config.duplicate > 0.0, "duplicates"),
         (config.recovery.is_some(), "link-layer recovery"),
         (config.reordering.is_some(), "reordering"),

@@ -3,9 +3,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 use shorthaul_lab::Topology;
-use shorthaul_link::{Direction, LinkConfig, LossModel, Rate};
+use shorthaul_link::{Direction, LinkConfig, Rate};
+
+use shorthaul_types::Bytes;
 
 use super::plan::Path;
+
+/// What a full packet takes of a link, where its length decides about its loss.
+const FULL_PACKET: Bytes = Bytes(1500);
 
 /// What matters of a path's links to what is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -51,7 +56,7 @@ impl PathFacts {
             facts.round_trip_s += round_trip.as_secs_f64();
             if let Some(config) = link.config(toward_client) {
                 facts.rate_bit_per_s = facts.rate_bit_per_s.min(rate(config));
-                facts.loss = 1.0 - (1.0 - facts.loss) * (1.0 - loss(config));
+                facts.loss = 1.0 - (1.0 - facts.loss) * (1.0 - config.loss.mean(FULL_PACKET));
             }
         }
         facts
@@ -74,22 +79,6 @@ fn rate(config: &LinkConfig) -> f64 {
             if total > 0.0 { bits / total } else { f64::INFINITY }
         }
         Rate::Trace(trace) => trace.mean_rate().bits_per_sec() as f64,
-    }
-}
-
-/// The mean probability of random loss.
-fn loss(config: &LinkConfig) -> f64 {
-    match config.loss {
-        LossModel::None => 0.0,
-        LossModel::Bernoulli { probability } => probability,
-        LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
-            let bad = to_bad / (to_bad + to_good);
-            bad * loss_bad + (1.0 - bad) * loss_good
-        }
-        LossModel::OnOff { on, off, rate, .. } => {
-            let share = on.as_secs_f64() / (on + off).as_secs_f64();
-            share * rate
-        }
     }
 }
 
