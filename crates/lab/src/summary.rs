@@ -26,19 +26,8 @@ pub(crate) fn of(config: &LinkConfig) -> String {
         QueueLimit::Packets(packets) => parts.push(format!("queue {packets} packets")),
         QueueLimit::Bytes(bytes) => parts.push(format!("queue {}", Bytes(bytes))),
     }
-    match config.loss {
-        LossModel::None => {}
-        LossModel::Bernoulli { probability } => parts.push(format!("loss {}", percent(probability))),
-        LossModel::BitErrors { rate } => parts.push(format!("bit errors {rate:e}")),
-        LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
-            let bad = to_bad / (to_bad + to_good);
-            let mean = bad * loss_bad + (1.0 - bad) * loss_good;
-            parts.push(format!("loss {} in bursts (Gilbert-Elliott)", percent(mean)));
-        }
-        LossModel::OnOff { on, off, rate, .. } => {
-            let (on, off) = (format_duration(on), format_duration(off));
-            parts.push(format!("loss {} in phases of {on}, none in phases of {off}", percent(rate)));
-        }
+    if config.loss != LossModel::None {
+        parts.push(config.loss.to_string());
     }
     if config.duplicate > 0.0 {
         parts.push(format!("duplicates {}", percent(config.duplicate)));

@@ -1,9 +1,10 @@
 //! Random loss: the models, how they are written, and which packets they lose.
+use core::fmt;
 use core::time::Duration;
 
 #[cfg(feature = "serde")]
 use shorthaul_types::serde_duration;
-use shorthaul_types::{Bytes, Seed, Time};
+use shorthaul_types::{Bytes, Seed, Time, format_duration};
 
 use crate::ConfigError;
 use crate::distribution::seconds;
@@ -114,6 +115,25 @@ impl LossModel {
                 positive("loss.on", on)?;
                 positive("loss.off", off)?;
                 is_probability("loss.rate", rate)
+            }
+        }
+    }
+}
+
+/// In words, such as `loss 0.1 %`; empty without loss.
+impl fmt::Display for LossModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: f64| libm::round(share * 1e6) / 1e4;
+        match *self {
+            LossModel::None => Ok(()),
+            LossModel::Bernoulli { probability } => write!(f, "loss {} %", percent(probability)),
+            LossModel::BitErrors { rate } => write!(f, "bit errors at a rate of {rate:e}"),
+            LossModel::GilbertElliott { .. } => {
+                write!(f, "loss {} % in bursts (Gilbert-Elliott)", percent(self.mean(Bytes(0))))
+            }
+            LossModel::OnOff { on, off, rate, .. } => {
+                let (on, off) = (format_duration(on), format_duration(off));
+                write!(f, "loss {} % in phases of {on}, none in phases of {off}", percent(rate))
             }
         }
     }
@@ -324,6 +344,30 @@ mod tests {
         within(lost(0, rate), 0.0);
         within(lost(1, 1.0), 1.0);
         within(lost(1, 0.5), 1.0 - 1.0 / 256.0);
+    }
+
+    #[test]
+    fn the_mean_share_is_what_is_lost_in_the_long_run() {
+        let secs = Duration::from_secs;
+        for (model, words) in [
+            (LossModel::None, ""),
+            (LossModel::Bernoulli { probability: 0.02 }, "loss 2 %"),
+            (LossModel::BitErrors { rate: 1e-6 }, "bit errors at a rate of 1e-6"),
+            (
+                LossModel::GilbertElliott { to_bad: 0.02, to_good: 0.08, loss_good: 0.01, loss_bad: 0.5 },
+                "loss 10.8 % in bursts (Gilbert-Elliott)",
+            ),
+            (
+                LossModel::OnOff { on: secs(1), off: secs(5), rate: 0.33, slot: Duration::ZERO },
+                "loss 33 % in phases of 1 s, none in phases of 5 s",
+            ),
+        ] {
+            let n = 2_000_000;
+            let got = share(losses(model, n, Duration::from_millis(20)), n);
+            let expected = model.mean(Bytes(1500));
+            assert!((got - expected).abs() < 0.002, "{model:?}: {got} for {expected}");
+            assert_eq!(alloc::string::ToString::to_string(&model), words);
+        }
     }
 
     #[test]
