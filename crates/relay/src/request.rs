@@ -3,8 +3,8 @@
 use crate::proxy_header::ProxyVersion;
 use crate::pump::Forwarding;
 use crate::route::{Endpoint, MAX_HOPS};
-use crate::sign::{Signature, SignatureError};
-use base64::prelude::{BASE64_STANDARD, Engine as _};
+use crate::sign::{Signature, SignatureError, from_hex};
+use data_encoding::BASE64;
 use shorthaul_types::Bytes;
 use std::fmt;
 use std::net::SocketAddr;
@@ -285,8 +285,8 @@ fn apply(read: &mut ReadRequest, name: &str, value: &str) -> Result<(), String> 
             };
         }
         "shorthaul-session" => {
-            let id = u128::from_str_radix(value, 16).ok().filter(|_| value.len() == 32);
-            request.session = Some(SessionId(id.ok_or("it is 32 hexadecimal digits")?));
+            let id = from_hex(value).ok_or("it is 32 hexadecimal digits")?;
+            request.session = Some(SessionId(u128::from_be_bytes(id)));
         }
         "shorthaul-send-proxy" => request.send_proxy = Some(value.parse()?),
         "shorthaul-client" => {
@@ -308,7 +308,7 @@ fn presented(value: &str) -> Result<Presented, String> {
     match scheme.to_ascii_lowercase().as_str() {
         "bearer" => Ok(Presented::Token(rest.to_owned())),
         "basic" => {
-            let text = BASE64_STANDARD.decode(rest).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let text = BASE64.decode(rest.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let (user, password) = text
                 .as_deref()
                 .and_then(|text| text.split_once(':'))

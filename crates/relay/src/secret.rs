@@ -5,12 +5,13 @@
 //! of that authority when it starts, and TLS is mutual. Networks with an authority of their own use
 //! their certificates instead.
 use crate::sign::from_hex;
+use data_encoding::HEXLOWER;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use ring::hmac;
 use ring::rand::SecureRandom as _;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,13 +72,7 @@ impl NetworkSecret {
 
     /// The text of a file that holds it.
     pub fn to_text(&self) -> String {
-        let mut text = String::new();
-        for byte in self.0 {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        text.push('\n');
-        text
+        HEXLOWER.encode(&self.0) + "\n"
     }
 
     /// Reads a file.

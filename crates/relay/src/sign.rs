@@ -4,6 +4,7 @@
 //! MAC is HMAC-SHA-256 (RFC 2104) with the user's token or the network's secret over the request line,
 //! every `Shorthaul-` header, and user, time and nonce. `Shorthaul-Node` is among the headers: a node
 //! refuses what was meant for another, so a request cannot be replayed there either.
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::hmac;
 use ring::rand::SecureRandom;
 use std::collections::{HashSet, VecDeque};
@@ -78,8 +79,8 @@ impl Signature {
 
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "user={}, time={}, nonce={:032x}, mac=", self.user, self.time, self.nonce)?;
-        self.mac.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        let mac = HEXLOWER.encode(&self.mac);
+        write!(f, "user={}, time={}, nonce={:032x}, mac={mac}", self.user, self.time, self.nonce)
     }
 }
 
@@ -93,23 +94,15 @@ impl FromStr for Signature {
         };
         let user = field("user")?.to_owned();
         let time = field("time")?.parse().map_err(|_| SignatureError)?;
-        let nonce = field("nonce")?;
-        let nonce = u128::from_str_radix(nonce, 16).ok().filter(|_| nonce.len() == 32);
+        let nonce = from_hex(field("nonce")?).map(u128::from_be_bytes).ok_or(SignatureError)?;
         let mac = from_hex(field("mac")?).ok_or(SignatureError)?;
-        Ok(Signature { user, time, nonce: nonce.ok_or(SignatureError)?, mac })
+        Ok(Signature { user, time, nonce, mac })
     }
 }
 
-/// 32 bytes from 64 hexadecimal digits.
-pub fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(bytes)
+/// So many bytes from twice as many hexadecimal digits.
+pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 /// What was signed and accepted lately.

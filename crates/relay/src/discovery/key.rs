@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
@@ -76,7 +77,7 @@ impl Key {
 
     /// As 64 hexadecimal digits, for a file.
     pub fn to_hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        HEXLOWER.encode(&self.0)
     }
 
     fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {

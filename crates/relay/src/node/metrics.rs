@@ -1,9 +1,14 @@
 //! What a node says of itself to those who run it.
 use super::Shared;
 use crate::answer::Failure;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::registry::Registry;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt;
 use std::io;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -169,94 +174,76 @@ impl Shared {
 }
 
 impl Snapshot {
-    /// In the text format of Prometheus.
-    pub fn to_prometheus(&self) -> String {
+    /// In the text format of OpenMetrics, which Prometheus reads.
+    ///
+    /// # Errors
+    /// None are known: a string takes everything.
+    pub fn to_openmetrics(&self) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix("shorthaul");
+        for (name, help, value) in [
+            ("sessions", "Sessions that are open", self.sessions),
+            ("overloaded", "Whether new sessions are turned away", u64::from(self.overloaded)),
+            ("buffer_free_bytes", "What sessions can still reserve", self.buffer_free_bytes),
+            ("bits_per_second", "Both directions, over the last seconds", self.bits_per_second),
+        ] {
+            registry.register(name, help, ConstGauge::new(value));
+        }
+        for (name, help, micros) in [
+            ("service_time_seconds", "Waiting and processing of an average packet", self.service_time_us),
+            ("waiting_time_seconds", "How long what is ready waits for its turn", self.waiting_time_us),
+        ] {
+            registry.register(name, help, ConstGauge::new(micros / 1e6));
+        }
+        for (name, help, value) in [
+            ("connections", "Connections that came", self.connections_accepted),
+            ("connections_abandoned", "Connections without a request", self.connections_abandoned),
+            (
+                "connections_of_strangers",
+                "Connections beyond the rate of their source",
+                self.connections_of_strangers,
+            ),
+            ("sessions_prepared", "Sessions whose way on had been prepared", self.sessions_prepared),
+            ("sessions_opened", "Sessions that were set up", self.sessions_opened),
+        ] {
+            registry.register(name, help, ConstCounter::new(value));
+        }
+        let ended = [("finished", self.sessions_finished), ("broken", self.sessions_broken)];
+        registry.register("sessions_ended", "Sessions that ended", by("how", ended));
+        let refused = self.sessions_refused.iter().map(|(error, count)| (*error, *count));
+        registry.register(
+            "sessions_refused",
+            "Sessions that could not be, by RFC 9209 error",
+            by("error", refused),
+        );
+        let bytes = [("up", self.bytes_up), ("down", self.bytes_down)];
+        registry.register("bytes", "Bytes moved toward targets and back", by("direction", bytes));
+        let users = |of: fn(&UserSnapshot) -> u64| {
+            self.users.iter().map(move |(name, user)| (name.as_str(), of(user)))
+        };
+        let open = Family::<Label, Gauge>::default();
+        for (user, sessions) in users(|user| user.sessions) {
+            open.get_or_create(&[("user", user.to_owned())]).set(sessions as i64);
+        }
+        registry.register("user_sessions", "Open sessions of a user", open);
+        let opened = by("user", users(|user| user.sessions_opened));
+        registry.register("user_sessions_opened", "Sessions of a user", opened);
+        registry.register("user_bytes", "Bytes of a user, both ways", by("user", users(|user| user.bytes)));
         let mut text = String::new();
-        let mut add = |name: &str, kind: &str, help: &str, rows: &[(String, f64)]| {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "# HELP shorthaul_{name} {help}\n# TYPE shorthaul_{name} {kind}");
-            for (labels, value) in rows {
-                let _ = writeln!(text, "shorthaul_{name}{labels} {value}");
-            }
-        };
-        let one = |value: f64| vec![(String::new(), value)];
-        let labelled =
-            |label: &str, name: &str, value: u64| (format!("{{{label}=\"{name}\"}}"), value as f64);
-        add("sessions", "gauge", "Sessions that are open.", &one(self.sessions as f64));
-        add(
-            "overloaded",
-            "gauge",
-            "Whether new sessions are turned away.",
-            &one(f64::from(u8::from(self.overloaded))),
-        );
-        add(
-            "service_time_seconds",
-            "gauge",
-            "Waiting and processing of an average packet.",
-            &one(self.service_time_us / 1e6),
-        );
-        add(
-            "waiting_time_seconds",
-            "gauge",
-            "How long what is ready waits for its turn.",
-            &one(self.waiting_time_us / 1e6),
-        );
-        add(
-            "buffer_free_bytes",
-            "gauge",
-            "What sessions can still reserve.",
-            &one(self.buffer_free_bytes as f64),
-        );
-        add(
-            "bits_per_second",
-            "gauge",
-            "Both directions, over the last seconds.",
-            &one(self.bits_per_second as f64),
-        );
-        add("connections_total", "counter", "Connections that came.", &one(self.connections_accepted as f64));
-        add(
-            "connections_abandoned_total",
-            "counter",
-            "Connections without a request.",
-            &one(self.connections_abandoned as f64),
-        );
-        add(
-            "connections_of_strangers_total",
-            "counter",
-            "Connections beyond the rate of their source.",
-            &one(self.connections_of_strangers as f64),
-        );
-        add(
-            "sessions_prepared_total",
-            "counter",
-            "Sessions whose way on had been prepared.",
-            &one(self.sessions_prepared as f64),
-        );
-        let ended = [
-            labelled("how", "finished", self.sessions_finished),
-            labelled("how", "broken", self.sessions_broken),
-        ];
-        add(
-            "sessions_opened_total",
-            "counter",
-            "Sessions that were set up.",
-            &one(self.sessions_opened as f64),
-        );
-        add("sessions_ended_total", "counter", "Sessions that ended.", &ended);
-        let refused: Vec<_> =
-            self.sessions_refused.iter().map(|(name, n)| labelled("error", name, *n)).collect();
-        add("sessions_refused_total", "counter", "Sessions that could not be, by RFC 9209 error.", &refused);
-        let bytes =
-            [labelled("direction", "up", self.bytes_up), labelled("direction", "down", self.bytes_down)];
-        add("bytes_total", "counter", "Bytes moved toward targets and back.", &bytes);
-        let users = |value: fn(&UserSnapshot) -> u64| -> Vec<_> {
-            self.users.iter().map(|(name, user)| labelled("user", name, value(user))).collect()
-        };
-        add("user_sessions", "gauge", "Open sessions of a user.", &users(|user| user.sessions));
-        add("user_sessions_total", "counter", "Sessions of a user.", &users(|user| user.sessions_opened));
-        add("user_bytes_total", "counter", "Bytes of a user, both ways.", &users(|user| user.bytes));
-        text
+        encode(&mut text, &registry)?;
+        Ok(text)
     }
+}
+
+/// The one label of a sample, and its value.
+type Label = [(&'static str, String); 1];
+
+/// A counter that there is several times.
+fn by<'a>(label: &'static str, counts: impl IntoIterator<Item = (&'a str, u64)>) -> Family<Label, Counter> {
+    let family = Family::<Label, Counter>::default();
+    for (value, count) in counts {
+        family.get_or_create(&[(label, value.to_owned())]).inc_by(count);
+    }
+    family
 }
 
 /// Answers `GET /metrics` and `GET /status.json`, for ever.
@@ -276,7 +263,8 @@ pub(super) async fn serve(shared: std::sync::Arc<Shared>, listener: TcpListener)
                     }
                 }
                 let (status, kind, body) = if bytes.starts_with(b"GET /metrics ") {
-                    ("200 OK", "text/plain; version=0.0.4", shared.snapshot().to_prometheus())
+                    let text = shared.snapshot().to_openmetrics().map_err(io::Error::other)?;
+                    ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
                 } else if bytes.starts_with(b"GET /status.json ") {
                     let json = serde_json::to_string_pretty(&shared.snapshot()).map_err(io::Error::other)?;
                     ("200 OK", "application/json", json)

@@ -511,10 +511,13 @@ fn metrics_say_what_happened() {
         "shorthaul_sessions_ended_total{how=\"finished\"} 1\n",
         "shorthaul_bytes_total{direction=\"up\"} 1000\n",
         "shorthaul_user_bytes_total{user=\"neighbours\"} 1000\n",
+        "shorthaul_user_sessions_opened_total{user=\"neighbours\"} 1\n",
         "# TYPE shorthaul_service_time_seconds gauge\n",
+        "# TYPE shorthaul_sessions_ended counter\n",
     ] {
         assert!(metrics.contains(line), "{line}{metrics}");
     }
+    assert!(metrics.contains("application/openmetrics-text") && metrics.ends_with("# EOF\n"), "{metrics}");
     assert!(get("/status.json").contains("\"bytes_up\": 1000"));
     assert!(get("/other").starts_with("HTTP/1.1 404"));
 }

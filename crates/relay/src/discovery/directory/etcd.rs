@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use ureq::Agent;
@@ -192,7 +191,7 @@ impl Directory for Etcd {
         let prefix = self.config.prefix.as_bytes();
         let request = json!({
             "key": BASE64.encode(prefix),
-            "range_end": BASE64.encode(end_of_prefix(prefix)),
+            "range_end": BASE64.encode(&end_of_prefix(prefix)),
             "limit": MOST,
         });
         let answer = self.call("/v3/kv/range", &request)?;
@@ -200,7 +199,7 @@ impl Directory for Etcd {
         // What somebody else wrote under the prefix is no relay.
         let mut relays: Vec<Listed> = entries
             .iter()
-            .filter_map(|entry| BASE64.decode(entry["value"].as_str()?).ok())
+            .filter_map(|entry| BASE64.decode(entry["value"].as_str()?.as_bytes()).ok())
             .filter_map(|value| serde_json::from_slice::<Entry>(&value).ok())
             .map(Listed::from)
             .collect();
@@ -319,7 +318,8 @@ fn write(
     };
     let value = serde_json::to_vec(&entry).map_err(|error| etcd.error(error))?;
     let key = format!("{}{}", etcd.config.prefix, registration.name);
-    let request = json!({ "key": BASE64.encode(key), "value": BASE64.encode(value), "lease": lease });
+    let request =
+        json!({ "key": BASE64.encode(key.as_bytes()), "value": BASE64.encode(&value), "lease": lease });
     etcd.call("/v3/kv/put", &request).map(drop)
 }
 
