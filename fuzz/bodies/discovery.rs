@@ -1,8 +1,8 @@
 //! What must hold for any datagram that comes to those who ask for relays and those who answer.
 
 use shorthaul_relay::discovery::{
-    Arrival, Bound, HOP_LIMIT, Identity, Key, Keyring, Load, Message, Patience, Prober, Question, Responder,
-    ResponderConfig,
+    Arrival, Bound, HOP_LIMIT, Identity, Key, Keyring, Load, Message, Prober, Question, Responder,
+    ResponderConfig, Retry,
 };
 use shorthaul_types::{Seed, Time};
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn ask(bytes: &[u8], keys: &Keyring) {
         target: Some(([10, 0, 0, 9], 443).into()),
         cookie: None,
     };
-    let mut prober = Prober::new(Time::ZERO, keys.clone(), question, Patience::default(), Seed(1));
+    let mut prober = Prober::new(Time::ZERO, keys.clone(), question, Retry::default(), Seed(1));
     let mut now = Time::from_secs(1_000);
     let mut sent = 0;
     while let Some(deadline) = prober.poll_timeout() {

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use shorthaul_planner::{Policy, Transfer};
 use shorthaul_relay::discovery::directory::{Directory, Etcd, EtcdConfig, List, Srv};
 use shorthaul_relay::discovery::{
-    Facts, Finder, FinderConfig, Key, Keyring, PORT, Patience, Ranking, Selection, Survey,
+    Facts, Finder, FinderConfig, Key, Keyring, PORT, Ranking, Retry, Selection, Survey,
 };
 use shorthaul_types::{BitRate, Bytes};
 
@@ -182,7 +182,7 @@ pub fn run(args: &Args) -> Result<()> {
     let finder = Finder::new(FinderConfig {
         port: args.port,
         directories: args.directories.open()?,
-        patience: Patience::default(),
+        retry: Retry::default(),
         facts: facts.clone(),
         ..FinderConfig::new(args.keys.read()?)
     })?;

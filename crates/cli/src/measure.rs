@@ -25,8 +25,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
     /// The longest that a peer may be silent
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = shorthaul_types::parse_duration)]
-    patience: Duration,
+    #[arg(long, alias = "patience", value_name = "TIME", default_value = "10s", value_parser = shorthaul_types::parse_duration)]
+    timeout: Duration,
 }
 
 /// Runs the command; an error if a peer could not be measured.
@@ -34,7 +34,7 @@ pub fn run(args: &Args) -> Result<()> {
     let options = MeasureOptions {
         amount: Bytes(args.amount.0.max(1)),
         congestion: args.congestion.clone(),
-        patience: args.patience,
+        timeout: args.timeout,
         ..MeasureOptions::default()
     };
     let mut table = Table::new([

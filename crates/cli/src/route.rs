@@ -106,7 +106,7 @@ impl RouteArgs {
             identity,
             credentials,
             congestion: self.congestion.clone(),
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             ready,
         })?);
         let route = Route::via(self.via.clone());

@@ -67,7 +67,7 @@ impl<M: Machine> HostLoop<M> {
             for (_, packet) in self.out.drain(..) {
                 let mut bytes = [0; HEADERS_MAX];
                 let (len, offload) = headers(&packet, ChecksumMode::Partial, &mut bytes);
-                // What the device does not take is lost as on any link, and will be sent again.
+                // What the device does not take is lost as on any link, and will be retransmitted.
                 let _ = self.device.send(&bytes[..len], payload_slices(&packet), &offload);
             }
             if !more {

@@ -20,7 +20,7 @@ pub enum Ready {
 }
 
 /// How long a program may take until it says that it is ready.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A program that runs in a host of a lab; it is killed, with all that it has started, when this is dropped.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub enum ChildError {
         said: String,
     },
     /// It did not become ready.
-    #[error("{name} did not print `{text}` within {} s: {said}", PATIENCE.as_secs())]
+    #[error("{name} did not print `{text}` within {} s: {said}", TIMEOUT.as_secs())]
     NotReady {
         /// The program.
         name: String,
@@ -109,15 +109,15 @@ impl Child {
         command.process_group(0);
         let mut process =
             host.spawn(command).map_err(|source| ChildError::Start { name: name.to_owned(), source })?;
-        let (wanted, patience) = match ready {
-            Ready::Says(text) => (Some(text), PATIENCE),
+        let (wanted, timeout) = match ready {
+            Ready::Says(text) => (Some(text), TIMEOUT),
             Ready::RunsFor(time) => (None, time),
         };
         let output = Arc::new(Output { wanted, ..Output::default() });
         follow(process.stdout.take(), &output);
         follow(process.stderr.take(), &output);
         let mut child = Child { process, name: name.to_owned(), output };
-        child.wait_until_ready(Instant::now() + patience)?;
+        child.wait_until_ready(Instant::now() + timeout)?;
         Ok(child)
     }
 

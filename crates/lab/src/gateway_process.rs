@@ -73,9 +73,9 @@ impl GatewayProcess {
     }
 
     fn ask(&self, request: &str) -> Option<String> {
-        const PATIENCE: Duration = Duration::from_secs(10);
+        const TIMEOUT: Duration = Duration::from_secs(10);
         let mut socket = UnixStream::connect(control_path(&self.directory, &self.name)).ok()?;
-        socket.set_read_timeout(Some(PATIENCE)).ok()?;
+        socket.set_read_timeout(Some(TIMEOUT)).ok()?;
         socket.write_all(request.as_bytes()).ok()?;
         let mut text = String::new();
         socket.read_to_string(&mut text).ok()?;

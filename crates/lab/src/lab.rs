@@ -142,13 +142,13 @@ impl Drop for Processes {
     fn drop(&mut self) {
         // The first process of a PID namespace ends only when all others have been waited for. Programs
         // that the owner of the lab started and has not waited for yet must not make us wait for ever.
-        const PATIENCE: Duration = Duration::from_millis(500);
+        const TIMEOUT: Duration = Duration::from_millis(500);
         let wait = self.0.end();
         let (done, waiting) = mpsc::channel();
         std::thread::spawn(move || {
             wait();
             done.send(())
         });
-        let _ = waiting.recv_timeout(PATIENCE);
+        let _ = waiting.recv_timeout(TIMEOUT);
     }
 }

@@ -48,7 +48,7 @@ pub struct LinkReport {
 
 const NOT_EMULATED: &str = "it is not emulated (`kind = \"veth\"`)";
 /// How long an emulator may take to answer. It answers in microseconds; after this it hangs.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl LinkHandle {
     /// Makes the interfaces of a link in its two hosts, and starts its emulator if it has one.
@@ -132,7 +132,7 @@ impl LinkHandle {
         let (reply, answer) = mpsc::sync_channel(1);
         self.ask(Request::Report(reply))?;
         let Report { ways, runs_first } =
-            answer.recv_timeout(PATIENCE).map_err(|_| self.gone("its emulator does not answer"))?;
+            answer.recv_timeout(TIMEOUT).map_err(|_| self.gone("its emulator does not answer"))?;
         let missed = (0..2).map(|end| self.missed(end)).sum();
         Ok(LinkReport {
             up: ways[number(Direction::Up)],

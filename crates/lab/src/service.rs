@@ -44,10 +44,10 @@ impl Service {
     }
 
     /// Waits until a program in its host listens on a TCP port, or is bound to a UDP port, that was free
-    /// before; gives up after `patience`, or when the command has ended. Says whether it came to that.
-    pub fn await_listening(&mut self, patience: Duration) -> bool {
+    /// before; gives up after `timeout`, or when the command has ended. Says whether it came to that.
+    pub fn await_listening(&mut self, timeout: Duration) -> bool {
         const PAUSE: Duration = Duration::from_millis(5);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             if listening(&self.host).difference(&self.before).next().is_some() {
                 return true;

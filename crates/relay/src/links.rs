@@ -74,7 +74,7 @@ pub struct LinkOptions {
     /// The kernel's congestion control.
     pub congestion: Option<String>,
     /// The longest that it may take to connect, name, TCP and TLS together, and to be answered.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Connections that are kept ready to each node that was asked lately.
     pub ready: usize,
 }
@@ -143,8 +143,8 @@ impl Links {
     }
 
     /// The longest that a step may take.
-    pub fn patience(&self) -> Duration {
-        self.options.patience
+    pub fn timeout(&self) -> Duration {
+        self.options.timeout
     }
 
     /// Only allowed addresses are connected to from now on.
@@ -166,10 +166,10 @@ impl Links {
         named: NamedBy,
     ) -> Result<Socket, Refusal> {
         let connecting = self.connect_without_limit(to, buffer, named);
-        match tokio::time::timeout(self.options.patience, connecting).await {
+        match tokio::time::timeout(self.options.timeout, connecting).await {
             Ok(connected) => connected,
             Err(_) => {
-                let waited = format!("no answer within {} s", self.options.patience.as_secs_f32());
+                let waited = format!("no answer within {} s", self.options.timeout.as_secs_f32());
                 Err(Refusal::at(self.name(), Failure::ConnectionTimeout, waited).toward(to))
             }
         }
@@ -201,8 +201,8 @@ impl Links {
                 last = refuse(Failure::DestinationProhibited, reason);
                 continue;
             }
-            let patience = if at + 1 < count { NEXT_ADDRESS } else { self.options.patience };
-            match tokio::time::timeout(patience, self.open(address, buffer)).await {
+            let timeout = if at + 1 < count { NEXT_ADDRESS } else { self.options.timeout };
+            match tokio::time::timeout(timeout, self.open(address, buffer)).await {
                 Ok(Ok(socket)) => return Ok(socket),
                 Ok(Err(error)) => last = refuse(failure_of(&error), error.to_string()),
                 Err(_) => last = refuse(Failure::ConnectionTimeout, format!("{address} does not answer")),
@@ -253,7 +253,7 @@ impl Links {
         let name =
             name.ok_or_else(|| refuse(Failure::Tls, "no certificate could be for this name".into()))?;
         let shaking = TlsConnector::from(Arc::clone(&self.tls.0)).connect(name, socket.clone());
-        match tokio::time::timeout(self.options.patience, shaking).await {
+        match tokio::time::timeout(self.options.timeout, shaking).await {
             Ok(Ok(tls)) => Ok(Leg::tls(socket, tls.into())),
             Ok(Err(error)) => {
                 let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -327,8 +327,8 @@ impl Links {
                 }
             }
         };
-        // A chain behind it has to connect as well, each part with the same patience.
-        match tokio::time::timeout(self.options.patience * 2, read).await {
+        // A chain behind it has to connect as well, each part with the same timeout.
+        match tokio::time::timeout(self.options.timeout * 2, read).await {
             Ok(read) => read,
             Err(_) => Err(refuse(Failure::ConnectionTimeout, "it did not answer".into())),
         }
@@ -511,7 +511,7 @@ mod tests {
             identity: Identity::from_files(None, None).unwrap(),
             credentials: Credentials::None,
             congestion: None,
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             ready: 1,
         });
         let links = Arc::new(links.unwrap());

@@ -15,7 +15,7 @@ pub struct MeasureOptions {
     /// Connections that are opened to see the round-trip time.
     pub handshakes: u32,
     /// The longest that a connection or a silence may take.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The kernel's congestion control for what is sent.
     pub congestion: Option<String>,
 }
@@ -25,7 +25,7 @@ impl Default for MeasureOptions {
         MeasureOptions {
             amount: Bytes(1_000_000),
             handshakes: 5,
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             congestion: None,
         }
     }
@@ -38,7 +38,7 @@ pub struct Measurement {
     pub min_rtt: Duration,
     /// The median round-trip time of the handshakes.
     pub median_rtt: Duration,
-    /// The share of the segments that were sent again and not in vain: of those that we sent.
+    /// The share of the segments that were retransmitted and not in vain: of those that we sent.
     pub loss: f64,
     /// Segments that we sent, which says how much the share of the loss is worth: with none lost in
     /// n, it is below 3/n with a probability of 95 %.
@@ -127,10 +127,10 @@ pub fn measure(peer: &str, options: &MeasureOptions) -> Result<Measurement, Meas
     trips.sort_unstable();
     let median_rtt = trips[trips.len() / 2];
 
-    let socket = TcpStream::connect_timeout(&address, options.patience).map_err(refused)?;
+    let socket = TcpStream::connect_timeout(&address, options.timeout).map_err(refused)?;
     let broken = |error, received| MeasureError::Broken { address, received, error };
-    socket.set_read_timeout(Some(options.patience)).map_err(|e| broken(e, 0))?;
-    socket.set_write_timeout(Some(options.patience)).map_err(|e| broken(e, 0))?;
+    socket.set_read_timeout(Some(options.timeout)).map_err(|e| broken(e, 0))?;
+    socket.set_write_timeout(Some(options.timeout)).map_err(|e| broken(e, 0))?;
     if let Some(name) = &options.congestion {
         let error = |error| MeasureError::Congestion { name: name.clone(), error };
         socket2::SockRef::from(&socket).set_tcp_congestion(name.as_bytes()).map_err(error)?;
@@ -174,7 +174,7 @@ pub fn measure(peer: &str, options: &MeasureOptions) -> Result<Measurement, Meas
 /// The round-trip time that a handshake takes.
 fn shake_hands(address: SocketAddr, options: &MeasureOptions) -> Result<Duration, MeasureError> {
     let start = Instant::now();
-    let socket = TcpStream::connect_timeout(&address, options.patience)
+    let socket = TcpStream::connect_timeout(&address, options.timeout)
         .map_err(|error| MeasureError::Connect { address, error })?;
     let trip = start.elapsed();
     // Nothing was said, so nothing is lost; and no TIME-WAIT stays behind.

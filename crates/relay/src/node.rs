@@ -353,7 +353,7 @@ fn connections(
         identity,
         credentials: secret.map_or(Credentials::None, Credentials::Secret),
         congestion: config.congestion.clone(),
-        patience: Duration::from_secs(10),
+        timeout: Duration::from_secs(10),
         ready: 2,
     })?;
     Ok((links, tls))

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const PORT: u16 = 8080;
 const PHONES: [&str; 4] = ["phone-1", "phone-2", "phone-3", "phone-4"];
 const GATEWAYS: [&str; 2] = ["gw-1", "gw-2"];
@@ -132,7 +132,7 @@ struct Download {
 impl Download {
     fn open(lab: &Lab, phone: &str, server: IpAddr) -> Download {
         let socket = lab.host(phone).run(|| TcpStream::connect((server, PORT))).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         Download { socket, taken: 0 }
     }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A folder that vanishes with its test.
 struct Scratch(PathBuf);
@@ -38,7 +38,7 @@ impl Drop for Scratch {
 /// What a node answers to a request for a session to `target`.
 fn ask(node: SocketAddr, target: &str) -> (TcpStream, String) {
     let mut socket = TcpStream::connect(node).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.write_all(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -64,7 +64,7 @@ fn signal(name: &str, process: u32) {
 fn sockets_of_systemd_are_used_and_it_is_told_how_things_stand() {
     let folder = Scratch::new("systemd");
     let notified = UnixDatagram::bind(folder.0.join("notify")).unwrap();
-    notified.set_read_timeout(Some(PATIENCE)).unwrap();
+    notified.set_read_timeout(Some(TIMEOUT)).unwrap();
     let hears = |wanted: &str| {
         let mut bytes = [0; 256];
         let said = notified.recv(&mut bytes).map(|len| String::from_utf8_lossy(&bytes[..len]).into_owned());

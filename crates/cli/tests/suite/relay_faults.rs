@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const SESSIONS: usize = 1000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Accepts connections, and hands over their sockets.
 fn server() -> (SocketAddr, mpsc::Receiver<TcpStream>) {
@@ -28,7 +28,7 @@ fn server() -> (SocketAddr, mpsc::Receiver<TcpStream>) {
 /// A session by way of some nodes, from the first of them on.
 fn open(by: &[SocketAddr], target: SocketAddr) -> TcpStream {
     let mut socket = TcpStream::connect(by[0]).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let via: Vec<String> = by[1..].iter().map(SocketAddr::to_string).collect();
     let via = if via.is_empty() { String::new() } else { format!("Shorthaul-Via: {}\r\n", via.join(", ")) };
     socket.write_all(format!("CONNECT {target} HTTP/1.1\r\n{via}\r\n").as_bytes()).unwrap();
@@ -93,7 +93,7 @@ fn whoever_is_affected_is_told_and_others_go_on() {
         // New ones are told where it fails.
         if killed > 0 {
             let mut socket = TcpStream::connect(by[0]).unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.set_read_timeout(Some(TIMEOUT)).unwrap();
             let head = format!("CONNECT {target} HTTP/1.1\r\nShorthaul-Via: {}, {}\r\n\r\n", by[1], by[2]);
             socket.write_all(head.as_bytes()).unwrap();
             let mut answer = String::new();
@@ -107,7 +107,7 @@ fn whoever_is_affected_is_told_and_others_go_on() {
             let since = Instant::now();
             while memory(&network, at) > before[at] + 8 * 1024 {
                 let now = memory(&network, at);
-                assert!(since.elapsed() < PATIENCE, "node{} had {} KiB and has {now}", at + 1, before[at]);
+                assert!(since.elapsed() < TIMEOUT, "node{} had {} KiB and has {now}", at + 1, before[at]);
                 thread::sleep(Duration::from_millis(50));
             }
         }

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const PORT: u16 = 8080;
 
 /// A process in a host that has said that it is ready.
@@ -67,7 +67,7 @@ fn redirect(lab: &Lab) {
 
 fn connect(lab: &Lab, to: IpAddr) -> TcpStream {
     let socket = lab.host("client").run(|| TcpStream::connect((to, PORT))).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket
 }
 

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Nobody waits longer than this without looking at the clock.
-const PATIENCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How long a sender waits for acknowledgments before it looks for room again.
 const FOR_ROOM: Duration = Duration::from_millis(1);
@@ -67,8 +67,8 @@ impl<'a> Run<'a> {
     ) -> Result<Part, TransferError> {
         let part = open().and_then(|socket| {
             check_congestion(&socket, self.transfer.congestion_of(end))?;
-            socket.set_read_timeout(Some(PATIENCE)).map_err(failed("setting SO_RCVTIMEO"))?;
-            socket.set_write_timeout(Some(PATIENCE)).map_err(failed("setting SO_SNDTIMEO"))?;
+            socket.set_read_timeout(Some(TIMEOUT)).map_err(failed("setting SO_RCVTIMEO"))?;
+            socket.set_write_timeout(Some(TIMEOUT)).map_err(failed("setting SO_SNDTIMEO"))?;
             let before = schedule::waited();
             let waited = || schedule::waited().saturating_sub(before);
             if end == self.transfer.sender {
@@ -94,7 +94,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn accept(&self, listener: &Socket) -> Result<Socket, TransferError> {
-        listener.set_read_timeout(Some(PATIENCE)).map_err(failed("setting SO_RCVTIMEO"))?;
+        listener.set_read_timeout(Some(TIMEOUT)).map_err(failed("setting SO_RCVTIMEO"))?;
         loop {
             match listener.accept() {
                 Ok((socket, _)) => {
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
                 let due = self.transfer.pace.due(began.elapsed(), sent, written);
                 if due.bytes <= sent {
                     let wait = due.next.unwrap_or(Duration::MAX).saturating_sub(began.elapsed());
-                    std::thread::sleep(wait.min(PATIENCE));
+                    std::thread::sleep(wait.min(TIMEOUT));
                     if self.satisfied.load(Ordering::Relaxed) {
                         abandon(socket)?;
                         return Ok(Bytes(sent));

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// How long a client may take to say where it wants to go.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long the first words of a client are waited for that is told nothing: most speak as soon as they are
 /// connected, and what they say by then goes right behind the request.
@@ -151,7 +151,7 @@ impl Local {
         let wanted = match service {
             Service::Forward(target) => Ok((target, Manner::Nothing, Vec::new())),
             Service::Transparent => self.redirected().map(|target| (target, Manner::Nothing, Vec::new())),
-            Service::Proxy => match tokio::time::timeout(PATIENCE, self.negotiate()).await {
+            Service::Proxy => match tokio::time::timeout(TIMEOUT, self.negotiate()).await {
                 Ok(wanted) => wanted,
                 Err(_) => return,
             },

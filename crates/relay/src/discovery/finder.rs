@@ -13,7 +13,7 @@ use shorthaul_types::{Bytes, Seed, Time};
 use super::directory::{Directory, DirectoryError};
 use super::key::{Keyring, MAC_LEN};
 use super::message::PORT;
-use super::prober::{Found, Patience, Question};
+use super::prober::{Found, Question, Retry};
 use super::probing::{probe, probe_and_tell, way_to};
 use super::ranking::{Facts, Ranking, Selection, is_worth_probing};
 use super::survey::Survey;
@@ -42,7 +42,7 @@ pub struct FinderConfig {
     /// What is kept.
     pub table: TableConfig,
     /// How patient a round is.
-    pub patience: Patience,
+    pub retry: Retry,
     /// What is known of ways beside their round trips.
     pub facts: Facts,
     /// When relays are used, and how many.
@@ -60,7 +60,7 @@ impl FinderConfig {
             port: PORT,
             directories: Vec::new(),
             table: TableConfig::default(),
-            patience: Patience { timeout: Duration::from_millis(500), tries: 2 },
+            retry: Retry { timeout: Duration::from_millis(500), tries: 2 },
             facts: Facts::default(),
             selection: Selection::default(),
             assumed_size: None,
@@ -188,7 +188,7 @@ impl Finder {
             target: Some(target),
             cookie,
         };
-        let findings = probe_and_tell(&self.config.keys, question, self.config.patience, early)?;
+        let findings = probe_and_tell(&self.config.keys, question, self.config.retry, early)?;
         if findings.cookie.is_some() {
             self.state().cookie = findings.cookie;
         }
@@ -206,7 +206,7 @@ impl Finder {
         let Some(way) = way_to(&self.config.keys, target) else { return Ok(()) };
         let cookie = self.state().cookie;
         let question = Question { destination: None, relays, target: Some(target), cookie };
-        let mut findings = probe(&self.config.keys, question, self.config.patience)?;
+        let mut findings = probe(&self.config.keys, question, self.config.retry)?;
         findings.rtt = Some(way.rtt);
         if findings.cookie.is_some() {
             self.state().cookie = findings.cookie;

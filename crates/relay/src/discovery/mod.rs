@@ -33,7 +33,7 @@ pub use message::{
     ANSWER_LEN, Body, Datagram, HOP_LIMIT, Message, NAME_MAX, Name, Offer, Onward, PORT, PROBE_LEN, Service,
     Unreadable,
 };
-pub use prober::{ASKED_MAX, Findings, Found, Ignored, Patience, Prober, Question};
+pub use prober::{ASKED_MAX, Findings, Found, Ignored, Prober, Question, Retry};
 pub use probing::{By, Way, probe, probe_and_tell, way_to};
 pub use ranking::{Facts, Ranked, Ranking, RankingError, Selection, View, is_worth_probing, rank};
 pub use responder::{Answer, Arrival, Bound, Counters, Identity, Load, Responder, ResponderConfig, Silence};

@@ -30,16 +30,16 @@ pub struct Question {
 
 /// How patient a round is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// The time-out of the first attempt (RFC 8961 §4: a second where nothing is known); each next has twice as much.
+pub struct Retry {
+    /// The timeout of the first attempt (RFC 8961 §4: a second where nothing is known); each next has twice as much.
     pub timeout: Duration,
     /// Attempts.
     pub tries: u32,
 }
 
-impl Default for Patience {
+impl Default for Retry {
     fn default() -> Self {
-        Patience { timeout: Duration::from_secs(1), tries: 3 }
+        Retry { timeout: Duration::from_secs(1), tries: 3 }
     }
 }
 
@@ -93,7 +93,7 @@ pub enum Ignored {
 /// Node Discovery").
 ///
 /// The round ends when the destination has acknowledged a probe and a moment has passed for those whose answers were
-/// overtaken. If it does not in time, what was collected is discarded and the probe sent again.
+/// overtaken. If it does not in time, what was collected is discarded and the probe retransmitted.
 ///
 /// A driver sends what [`poll_transmit`](Self::poll_transmit) gives, hands in what comes, and calls
 /// [`handle_timeout`](Self::handle_timeout) when [`poll_timeout`](Self::poll_timeout) has passed, until there are
@@ -102,7 +102,7 @@ pub enum Ignored {
 pub struct Prober {
     keys: Keyring,
     question: Question,
-    patience: Patience,
+    retry: Retry,
     seed: Seed,
     cookie: Option<[u8; MAC_LEN]>,
     challenged: u32,
@@ -135,7 +135,7 @@ struct Asked {
 
 impl Prober {
     /// Begins a round at `now`. `seed` must be another one each time.
-    pub fn new(now: Time, keys: Keyring, question: Question, patience: Patience, seed: Seed) -> Self {
+    pub fn new(now: Time, keys: Keyring, question: Question, retry: Retry, seed: Seed) -> Self {
         let asked = question.relays.iter().take(ASKED_MAX).map(|address| Asked {
             address: *address,
             tries: 0,
@@ -148,7 +148,7 @@ impl Prober {
             cookie: question.cookie,
             keys,
             question,
-            patience,
+            retry,
             seed,
             challenged: 0,
             tries: 0,
@@ -184,14 +184,13 @@ impl Prober {
         self.seed.nth(self.attempts).0
     }
 
-    /// Asks everybody (again), with a time-out of its own.
+    /// Asks everybody (again), with a timeout of its own.
     fn next_try(&mut self, now: Time) {
-        if self.tries == self.patience.tries || (self.question.destination.is_none() && self.asked.is_empty())
-        {
+        if self.tries == self.retry.tries || (self.question.destination.is_none() && self.asked.is_empty()) {
             self.done = true;
             return;
         }
-        self.deadline = now + self.patience.timeout * 2u32.saturating_pow(self.tries);
+        self.deadline = now + self.retry.timeout * 2u32.saturating_pow(self.tries);
         self.tries += 1;
         self.ask_all();
     }

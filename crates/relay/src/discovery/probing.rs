@@ -7,17 +7,17 @@ use shorthaul_types::{Seed, Time};
 
 use super::key::Keyring;
 use super::message::{HOP_LIMIT, PORT};
-use super::prober::{Findings, Found, Patience, Prober, Question};
+use super::prober::{Findings, Found, Prober, Question, Retry};
 
 /// How long a target may take to answer a node that measures the way to it.
-const WAY_PATIENCE: Duration = Duration::from_secs(2);
+const WAY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One round of probing on a socket of its own, in the network namespace of the calling thread.
 ///
 /// # Errors
 /// There is no socket to be had. That nobody answers is no error.
-pub fn probe(keys: &Keyring, question: Question, patience: Patience) -> io::Result<Findings> {
-    probe_and_tell(keys, question, patience, &mut |_| {})
+pub fn probe(keys: &Keyring, question: Question, retry: Retry) -> io::Result<Findings> {
+    probe_and_tell(keys, question, retry, &mut |_| {})
 }
 
 /// The same; relays are told to `early` as soon as they answer, so that a client can open a connection to one while the
@@ -28,7 +28,7 @@ pub fn probe(keys: &Keyring, question: Question, patience: Patience) -> io::Resu
 pub fn probe_and_tell(
     keys: &Keyring,
     question: Question,
-    patience: Patience,
+    retry: Retry,
     early: &mut dyn FnMut(&Found),
 ) -> io::Result<Findings> {
     let socket = socket()?;
@@ -37,7 +37,7 @@ pub fn probe_and_tell(
     getrandom::fill(&mut seed).map_err(io::Error::other)?;
     let start = Instant::now();
     let now = || Time::from_nanos(1) + start.elapsed();
-    let mut prober = Prober::new(now(), keys.clone(), question, patience, Seed(u64::from_ne_bytes(seed)));
+    let mut prober = Prober::new(now(), keys.clone(), question, retry, Seed(u64::from_ne_bytes(seed)));
     let mut buffer = [0; 512];
     loop {
         while let Some((mut to, datagram)) = prober.poll_transmit(now()) {
@@ -68,7 +68,7 @@ pub fn probe_and_tell(
     }
 }
 
-/// A time-out, or an ICMP error about an earlier probe.
+/// A timeout, or an ICMP error about an earlier probe.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock,
@@ -107,7 +107,7 @@ pub enum By {
 /// The way from here to a target: as a handshake at the port itself tells, which is given up right after; or else
 /// as the target's responder does.
 pub fn way_to(keys: &Keyring, target: SocketAddr) -> Option<Way> {
-    if let Some(rtt) = shake_hands(target, WAY_PATIENCE) {
+    if let Some(rtt) = shake_hands(target, WAY_TIMEOUT) {
         return Some(Way { rtt, by: By::Handshake });
     }
     let question = Question {
@@ -116,14 +116,14 @@ pub fn way_to(keys: &Keyring, target: SocketAddr) -> Option<Way> {
         target: None,
         cookie: None,
     };
-    let rtt = probe(keys, question, Patience { timeout: WAY_PATIENCE, tries: 1 }).ok()?.rtt?;
+    let rtt = probe(keys, question, Retry { timeout: WAY_TIMEOUT, tries: 1 }).ok()?.rtt?;
     Some(Way { rtt, by: By::Responder })
 }
 
 /// The round-trip time that a handshake takes; nothing was said, so nothing is lost when it is reset.
-pub(crate) fn shake_hands(target: SocketAddr, patience: Duration) -> Option<Duration> {
+pub(crate) fn shake_hands(target: SocketAddr, timeout: Duration) -> Option<Duration> {
     let start = Instant::now();
-    let socket = TcpStream::connect_timeout(&target, patience).ok()?;
+    let socket = TcpStream::connect_timeout(&target, timeout).ok()?;
     let rtt = start.elapsed();
     let _ = abort(&socket);
     Some(rtt)

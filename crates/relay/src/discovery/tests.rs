@@ -191,7 +191,7 @@ impl World {
     fn round(&mut self, question: Question) -> (Findings, Time) {
         let seed = Seed(self.trouble.seed).derive("prober");
         let mut now = Time::ZERO;
-        let mut prober = Prober::new(now, keys(), question, Patience::default(), seed);
+        let mut prober = Prober::new(now, keys(), question, Retry::default(), seed);
         loop {
             while let Some((to, datagram)) = prober.poll_transmit(now) {
                 self.send(now, to, datagram.as_slice());
@@ -347,8 +347,8 @@ fn however_bad_the_path_each_node_is_found_once_or_not_and_no_farther_than_it_ca
 #[test]
 fn forged_replayed_and_foreign_answers_change_nothing() {
     let question = known();
-    let mut prober = Prober::new(Time::ZERO, keys(), question.clone(), Patience::default(), Seed(1));
-    let mut former = Prober::new(Time::ZERO, keys(), question, Patience::default(), Seed(2));
+    let mut prober = Prober::new(Time::ZERO, keys(), question.clone(), Retry::default(), Seed(1));
+    let mut former = Prober::new(Time::ZERO, keys(), question, Retry::default(), Seed(2));
     let (_, probe) = prober.poll_transmit(Time::ZERO).unwrap();
     let (_, old) = former.poll_transmit(Time::ZERO).unwrap();
     let now = Time::from_millis(10);
@@ -394,7 +394,7 @@ fn forged_replayed_and_foreign_answers_change_nothing() {
 #[test]
 fn a_destination_that_only_challenges_is_not_asked_for_ever() {
     let mut prober =
-        Prober::new(Time::ZERO, keys(), Question { cookie: None, ..known() }, Patience::default(), Seed(1));
+        Prober::new(Time::ZERO, keys(), Question { cookie: None, ..known() }, Retry::default(), Seed(1));
     let mut probes = 0u8;
     for n in 1..100u8 {
         let now = Time::from_millis(n.into());
@@ -416,17 +416,13 @@ fn nobody_gets_back_more_than_was_sent_in_their_name() {
         Time::ZERO,
         keys(),
         Question { cookie: Some([1; 16]), ..known() },
-        Patience::default(),
+        Retry::default(),
         Seed(1),
     );
     let (to, probe) = prober.poll_transmit(Time::ZERO).unwrap();
     world.send(Time::ZERO, to, probe.as_slice());
     while let Some((at, event)) = world.events.pop_first() {
-        world.happen(
-            at.0,
-            event,
-            &mut Prober::new(Time::ZERO, keys(), known(), Patience::default(), Seed(3)),
-        );
+        world.happen(at.0, event, &mut Prober::new(Time::ZERO, keys(), known(), Retry::default(), Seed(3)));
     }
     assert!(world.returned < world.sent, "{} bytes for {}", world.returned, world.sent);
 }

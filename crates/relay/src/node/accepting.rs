@@ -55,7 +55,7 @@ impl Drop for Taken {
 
 impl Crew {
     /// Who takes a connection that one of them accepted.
-    fn taker(&self, accepted_by: usize) -> usize {
+    fn thread_for(&self, accepted_by: usize) -> usize {
         if !self.leads {
             return accepted_by;
         }
@@ -157,7 +157,7 @@ async fn accept(
             shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
             continue; // it is reset
         }
-        let by = crew.taker(number);
+        let by = crew.thread_for(number);
         let taken = crew.take(by);
         if by == number {
             begin(&shared, purpose, stream, peer, taken);
@@ -192,18 +192,18 @@ mod tests {
     fn no_thread_has_all_of_the_connections() {
         let crew = crew(true);
         // All of them come in at the first.
-        let mut taken: Vec<Taken> = (0..64).map(|_| crew.take(crew.taker(0))).collect();
+        let mut taken: Vec<Taken> = (0..64).map(|_| crew.take(crew.thread_for(0))).collect();
         let counts = || [0, 1].map(|at| crew.taken[at].load(Ordering::Relaxed));
         assert_eq!(counts(), [36, 28]);
         taken.clear();
         assert_eq!(counts(), [0, 0]);
-        assert_eq!((crew.taker(0), crew.taker(1)), (0, 1));
+        assert_eq!((crew.thread_for(0), crew.thread_for(1)), (0, 1));
     }
 
     #[test]
     fn what_the_kernel_spreads_stays_where_it_is() {
         let crew = crew(false);
-        let taken: Vec<Taken> = (0..64).map(|_| crew.take(crew.taker(0))).collect();
+        let taken: Vec<Taken> = (0..64).map(|_| crew.take(crew.thread_for(0))).collect();
         assert!(taken.iter().all(|taken| taken.by == 0));
     }
 }

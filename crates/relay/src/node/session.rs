@@ -185,12 +185,12 @@ async fn read_request(
         {
             return Ok(Some(read));
         }
-        let patience = match begun {
+        let wait = match begun {
             None => shared.config.silence,
             Some(since) => shared.config.request_deadline.saturating_sub(since.elapsed()),
         };
         bytes.reserve(1024);
-        match timeout(patience, leg.read_buf(bytes)).await {
+        match timeout(wait, leg.read_buf(bytes)).await {
             Ok(Ok(0)) if bytes.is_empty() => return Ok(None),
             Ok(Ok(1..)) => begun = begun.or_else(|| Some(Instant::now())),
             Ok(Ok(0) | Err(_)) | Err(_) => return Err(None),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const SESSIONS: usize = 1000;
 /// Longer than anything here takes, however busy the host is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
@@ -23,7 +23,7 @@ fn own_memory_kib() -> u64 {
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let since = Instant::now();
     while !is_so() {
-        assert!(since.elapsed() < PATIENCE, "never: {what}");
+        assert!(since.elapsed() < TIMEOUT, "never: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -36,8 +36,8 @@ fn sessions(relay: SocketAddr, server: &TcpListener, node: &NodeHandle) {
     for _ in 0..SESSIONS {
         let near = TcpStream::connect(relay).unwrap();
         let far = server.accept().unwrap().0;
-        near.set_read_timeout(Some(PATIENCE)).unwrap();
-        far.set_read_timeout(Some(PATIENCE)).unwrap();
+        near.set_read_timeout(Some(TIMEOUT)).unwrap();
+        far.set_read_timeout(Some(TIMEOUT)).unwrap();
         open.push([near, far]);
     }
     let mut heard = vec![0; 40_000];

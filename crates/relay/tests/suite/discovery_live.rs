@@ -5,7 +5,7 @@ use shorthaul_planner::Policy;
 use shorthaul_relay::discovery::directory::{Directory, DirectoryError, Listed};
 use shorthaul_relay::discovery::{
     Answering, AnsweringConfig, Facts, Finder, FinderConfig, Identity, Key, Keyring, Load, Name, PORT,
-    Patience, Question, Refreshing, ResponderConfig, Selection, Service, probe,
+    Question, Refreshing, ResponderConfig, Retry, Selection, Service, probe,
 };
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -63,7 +63,7 @@ fn hosts_on_the_way_answer_what_they_forward_and_overloaded_ones_do_not() {
     for address in [ip(&lab, "server"), lab.host("server").address_v6().into()] {
         let question = Question { destination: Some(SocketAddr::new(address, PORT)), ..question(&lab) };
         let findings =
-            lab.host("client").run(|| probe(&keys(), question, Patience::default())).expect("a socket");
+            lab.host("client").run(|| probe(&keys(), question, Retry::default())).expect("a socket");
         let rtt = findings.rtt.expect("the server answers");
         assert!(rtt >= Duration::from_millis(40), "{rtt:?}");
         let relays: Vec<(&str, Option<u8>, Service)> = findings
@@ -88,8 +88,8 @@ fn hosts_on_the_way_answer_what_they_forward_and_overloaded_ones_do_not() {
 fn without_a_responder_nothing_on_the_way_counts_and_without_relays_the_way_is_direct() {
     let lab = lab();
     let server = answering(&lab, "server", None, CALM);
-    let patience = Patience { timeout: Duration::from_millis(300), tries: 2 };
-    let probe = || lab.host("client").run(|| probe(&keys(), question(&lab), patience)).expect("a socket");
+    let timeout = Retry { timeout: Duration::from_millis(300), tries: 2 };
+    let probe = || lab.host("client").run(|| probe(&keys(), question(&lab), timeout)).expect("a socket");
     assert!(probe().is_direct_only());
     drop(server);
     let _near = answering(&lab, "near", relay("near"), CALM);

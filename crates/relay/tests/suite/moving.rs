@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes, however busy the host is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn relay_to(to: SocketAddr, change: impl Fn(&mut NodeConfig)) -> (SocketAddr, NodeHandle) {
     let relay = RelayConfig {
@@ -50,8 +50,8 @@ impl Way {
         let near = TcpStream::connect(self.relay).unwrap();
         let ends = [near, self.server.accept().unwrap().0];
         for end in &ends {
-            end.set_read_timeout(Some(PATIENCE)).unwrap();
-            end.set_write_timeout(Some(PATIENCE)).unwrap();
+            end.set_read_timeout(Some(TIMEOUT)).unwrap();
+            end.set_write_timeout(Some(TIMEOUT)).unwrap();
         }
         ends
     }
@@ -249,17 +249,17 @@ fn a_target_that_connects_late_hears_all_that_was_said() {
     near.shutdown(Shutdown::Write).unwrap();
     let since = Instant::now();
     while node.snapshot().sessions == 0 {
-        assert!(since.elapsed() < PATIENCE, "the relay took no session");
+        assert!(since.elapsed() < TIMEOUT, "the relay took no session");
         thread::yield_now();
     }
     let mut accepted = server.accept().unwrap().0;
     assert_eq!(accepted.peer_addr().unwrap(), first.local_addr().unwrap());
     accepted = server.accept().unwrap().0;
-    accepted.set_read_timeout(Some(PATIENCE)).unwrap();
+    accepted.set_read_timeout(Some(TIMEOUT)).unwrap();
     assert!(read_all(&accepted).unwrap() == sent);
     accepted.write_all(b"at last").unwrap();
     drop(accepted);
-    near.set_read_timeout(Some(PATIENCE)).unwrap();
+    near.set_read_timeout(Some(TIMEOUT)).unwrap();
     assert_eq!(read_all(&near).unwrap(), b"at last");
     node.stop();
 }
@@ -285,7 +285,7 @@ fn connections_of_one_sender_are_shared_by_all_threads() {
     }
     let since = Instant::now();
     while way.node.snapshot().sessions_finished < 64 {
-        assert!(since.elapsed() < PATIENCE, "{:?}", way.node.snapshot());
+        assert!(since.elapsed() < TIMEOUT, "{:?}", way.node.snapshot());
         thread::yield_now();
     }
 }

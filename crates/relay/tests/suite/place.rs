@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// Longer than anything here takes, however busy the host is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The secret of a test's network; another for another number.
 pub fn secret(number: u8) -> PathBuf {
@@ -38,7 +38,7 @@ pub fn signed(request: &Request, node: SocketAddr) -> String {
 
 /// All that comes until the end.
 pub fn read_all(mut socket: &TcpStream) -> io::Result<Vec<u8>> {
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut bytes = Vec::new();
     socket.read_to_end(&mut bytes).map(|_| bytes)
 }
@@ -106,7 +106,7 @@ impl Place {
             identity,
             credentials,
             congestion: None,
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             ready: 0,
         };
         Arc::new(Links::new(options).unwrap())
@@ -139,7 +139,7 @@ impl Place {
         let mut near = TcpStream::connect(address).unwrap();
         near.write_all(words.as_bytes()).unwrap();
         self.runtime.spawn(proxy.run());
-        near.set_read_timeout(Some(PATIENCE)).unwrap();
+        near.set_read_timeout(Some(TIMEOUT)).unwrap();
         near
     }
 
@@ -192,8 +192,8 @@ impl Place {
 
     pub fn connect(&self, node: usize) -> TcpStream {
         let socket = TcpStream::connect(self.addresses[node]).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+        socket.set_write_timeout(Some(TIMEOUT)).unwrap();
         socket
     }
 
@@ -204,7 +204,7 @@ impl Place {
 
     pub fn say_to(&self, node: usize, bytes: &str) -> String {
         let Ok(socket) = TcpStream::connect(self.addresses[node]) else { return String::new() };
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         // One that refuses may not read to the end.
         let _ = (&socket).write_all(bytes.as_bytes());
         head(&socket)
@@ -228,7 +228,7 @@ impl Place {
     pub fn until(&self, what: &str, is_so: impl Fn(&Snapshot) -> bool) {
         let since = Instant::now();
         while !is_so(&self.nodes[0].snapshot()) {
-            assert!(since.elapsed() < PATIENCE, "never: {what}: {:?}", self.nodes[0].snapshot());
+            assert!(since.elapsed() < TIMEOUT, "never: {what}: {:?}", self.nodes[0].snapshot());
             thread::sleep(Duration::from_millis(5));
         }
     }

@@ -168,7 +168,7 @@ fn whoever_is_no_echo_is_told_apart() {
             let _ = socket.unwrap().write_all(b"220 mail.example.org ready\r\n");
         }
     });
-    let options = MeasureOptions { patience: Duration::from_secs(5), ..MeasureOptions::default() };
+    let options = MeasureOptions { timeout: Duration::from_secs(5), ..MeasureOptions::default() };
     let error = measure(&address, &options).unwrap_err();
     assert!(matches!(error, MeasureError::NoEcho { at: 0, .. }), "{error}");
     let error = measure("127.0.0.1:1", &options).unwrap_err().to_string();

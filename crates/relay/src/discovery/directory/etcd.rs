@@ -16,7 +16,7 @@ use super::{Directory, DirectoryError, Listed, freest_first};
 use crate::discovery::responder::Load;
 
 /// The longest that one request may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Relays that are read at once.
 const MOST: u32 = 256;
 
@@ -99,7 +99,7 @@ impl Etcd {
             tls = tls.root_certs(RootCerts::new_with_certs(&[certificate]));
         }
         let agent = Agent::config_builder()
-            .timeout_global(Some(PATIENCE))
+            .timeout_global(Some(TIMEOUT))
             .http_status_as_error(false)
             .tls_config(tls.build())
             .build()

@@ -21,7 +21,7 @@ pub struct Srv {
 }
 
 /// The longest that all questions together may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Srv {
     /// The records of `name`, asked for as the host's configuration says.
@@ -95,7 +95,7 @@ impl Directory for Srv {
             .enable_all()
             .build()
             .map_err(|error| wrong(error.to_string()))?;
-        let asked = runtime.block_on(async { tokio::time::timeout(PATIENCE, self.ask()).await });
+        let asked = runtime.block_on(async { tokio::time::timeout(TIMEOUT, self.ask()).await });
         asked.map_err(|_| wrong("no answer in 10 s".into()))?.map_err(wrong)
     }
 }

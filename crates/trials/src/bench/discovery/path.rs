@@ -10,8 +10,8 @@ use shorthaul_link::{LinkConfig, QueueLimit, Rate};
 use shorthaul_os::TcpInfo;
 use shorthaul_planner::{Leg, Path, Policy, Relay, Transfer, model};
 use shorthaul_relay::discovery::{
-    Answering, AnsweringConfig, Choice, Facts, Finder, FinderConfig, Identity, Key, Keyring, Load, Patience,
-    ResponderConfig, Selection, Survey, median,
+    Answering, AnsweringConfig, Choice, Facts, Finder, FinderConfig, Identity, Key, Keyring, Load,
+    ResponderConfig, Retry, Selection, Survey, median,
 };
 use shorthaul_types::{BitRate, Bytes, Seed};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -185,7 +185,7 @@ impl Line {
             facts: self.facts(),
             // The paper's single node, also where it gains little: which one is what is asked here.
             selection: Selection { relays: 1, policy: Policy::Gain(1.0) },
-            patience: Patience::default(),
+            retry: Retry::default(),
             ..FinderConfig::new(keys())
         })?)
     }

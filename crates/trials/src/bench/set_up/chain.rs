@@ -188,7 +188,7 @@ impl Line {
             identity: secret.identity(&[]).map_err(TrialError::of)?,
             credentials: Credentials::Secret(secret),
             congestion: Some(CONGESTION.into()),
-            patience: LIMIT,
+            timeout: LIMIT,
             ready,
         })
         .map_err(TrialError::of)?;
