@@ -1,7 +1,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_congestion::{Algorithm, RtoFloor, RttConfig};
 use shorthaul_proxy::{
-    AggregateConfig, GatewayConfig, HostPrefix, LegConfig, Policy, PolicyError, SenderSpec,
+    AggregateConfig, GatewayConfig, HostPrefix, LegConfig, Policy, PolicyError, PolicySpec, SenderSpec,
 };
 use shorthaul_tcp::Discrimination;
 use shorthaul_types::Bytes;
@@ -29,6 +29,9 @@ pub struct Config {
     pub to_wan: Leg,
     /// How senders in the wide area network are kept to what the edge can carry.
     pub senders: SenderSpec,
+    /// What is done to flows of certain classes, the first that matches. What is outside of this list is for all others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policy: Vec<PolicySpec<LegPatch>>,
     /// A file from which the bandwidth of the emulated links is read, again whenever it changes.
     pub bandwidth_file: Option<PathBuf>,
     /// How the connections to one host at the edge are served together. Left out, each is by itself.
@@ -88,6 +91,41 @@ pub struct Leg {
     pub rto: Option<Duration>,
 }
 
+/// What is different in sending into a leg, in a policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LegPatch {
+    /// Congestion control.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<Algorithm>,
+    /// What rules on losses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arbiter: Option<Discrimination>,
+    /// Segments that a flow may send before it has heard anything back.
+    #[serde(deserialize_with = "some_initial_window", skip_serializing_if = "Option::is_none")]
+    pub initial_window: Option<u32>,
+    /// Spread bursts over the round trip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<bool>,
+    /// The shortest retransmission time-out.
+    #[serde(with = "shorthaul_types::serde_duration::option", skip_serializing_if = "Option::is_none")]
+    pub rto: Option<Duration>,
+}
+
+impl Leg {
+    /// The same with what a policy says.
+    fn patched(&self, patch: &LegPatch) -> Leg {
+        Leg {
+            congestion: patch.congestion.unwrap_or(self.congestion),
+            arbiter: patch.arbiter.unwrap_or(self.arbiter),
+            initial_window: patch.initial_window.unwrap_or(self.initial_window),
+            mtu: self.mtu,
+            pacing: patch.pacing.unwrap_or(self.pacing),
+            rto: patch.rto.or(self.rto),
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Config {
@@ -98,6 +136,7 @@ impl Default for Config {
             to_edge: Leg::default(),
             to_wan: Leg::default(),
             senders: SenderSpec::default(),
+            policy: Vec::new(),
             bandwidth_file: None,
             aggregate: None,
             idle_timeout: GatewayConfig::default().idle_timeout,
@@ -167,6 +206,10 @@ fn initial_window<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
     }
 }
 
+fn some_initial_window<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
+    initial_window(d).map(Some)
+}
+
 fn mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
     match Option::deserialize(d)? {
         None => Ok(None),
@@ -214,6 +257,9 @@ pub enum ConfigError {
         /// What is wrong and what to write instead.
         why: String,
     },
+    /// Policies cannot be worked with, or not together.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
 }
 
 impl Config {
@@ -253,14 +299,20 @@ impl Config {
             Ok(senders) => senders,
             Err(error) => return value("senders", error.to_string()),
         };
+        let (edge, wan) = (leg(&self.to_edge), leg(&self.to_wan));
+        let listed = self.policy.iter().enumerate().map(|(index, spec)| {
+            let patched = |own: &Leg, patch: &Option<LegPatch>| {
+                patch.as_ref().map_or(leg(own), |patch| leg(&own.patched(patch)))
+            };
+            let (edge, wan) = (patched(&self.to_edge, &spec.to_edge), patched(&self.to_wan, &spec.to_wan));
+            let parts = spec.parts().map_err(|error| PolicyError { policy: Some(index), ..error })?;
+            Ok(Policy { edge, wan, ..parts })
+        });
+        let listed = listed.collect::<Result<Vec<Policy>, PolicyError>>()?;
+        let is_written = self.aggregate.is_some() || self.senders != SenderSpec::default();
         let aggregate = self.aggregate.clone().map(Arc::new);
-        let policies = vec![Policy {
-            edge: leg(&self.to_edge),
-            wan: leg(&self.to_wan),
-            senders,
-            aggregate,
-            ..Policy::default()
-        }];
+        let rest = Policy { edge, wan, senders, aggregate, ..Policy::default() };
+        let policies = Policy::list(listed, rest, is_written)?;
         let config = GatewayConfig {
             flow_buffer: self.memory.per_flow,
             memory: self.memory.total,
@@ -272,7 +324,13 @@ impl Config {
         };
         match config.check() {
             Ok(()) => Ok(config),
-            Err(PolicyError { key, why, .. }) => value(key, why),
+            // What is outside of the list is known by its key alone.
+            Err(PolicyError { policy, key, why })
+                if policy.is_none_or(|policy| policy >= self.policy.len()) =>
+            {
+                value(key, why)
+            }
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -280,6 +338,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shorthaul_proxy::Mode;
 
     /// What a person is told about a file with this text.
     fn complaint(text: &str) -> String {
@@ -299,6 +358,17 @@ mod tests {
             ("[to_wan]\npacing = true\nmtu = 100\n", 3, ["mtu", "576 to 65535"]),
             ("edge = [\"a\"]\n[senders]\npolicy = \"clamp\"\nwindow = \"much\"\n", 2, ["window", "120 kB"]),
             ("\n[senders]\npolicy = \"clamp\"\nqueue = \"1 kB\"\n", 2, ["queue", "`window`"]),
+            ("[[policy]]\nmatch = { hosts = [\"ten\"] }\n", 2, ["match", "10.1.0.0/16"]),
+            ("[[policy]]\nmode = \"watch\"\n", 2, ["mode", "observe"]),
+            ("[[policy]]\n\nwindow = [{ kind = \"clamp\" }]\n", 3, ["window", "12 kB"]),
+            ("[[policy]]\nack = \"late\"\n", 2, ["ack", "path-tail"]),
+            ("[[policy]]\nack = { kind = \"ack-regulator\", que = \"1 kB\" }\n", 2, ["`que`", "`queue`"]),
+            (
+                "[[policy]]\nintercept = [{ kind = \"explicit-window\", window = \"x\" }]\n",
+                2,
+                ["window", "120 kB"],
+            ),
+            ("[[policy]]\nto_edge = { initial_window = 0 }\n", 2, ["initial_window", "1 to 1000"]),
             ("table = 254\n", 1, ["table", "7001"]),
             ("drain_timeout = \"soon\"\n", 1, ["drain_timeout", "1.5 s"]),
         ] {
@@ -323,9 +393,78 @@ mod tests {
         assert!(error.starts_with("wan: `b`"), "{error}");
     }
 
+    /// A configuration with this text behind its interfaces.
+    fn gateway(text: &str) -> Result<GatewayConfig, String> {
+        let text = format!("edge = [\"a\"]\nwan = [\"b\"]\n{text}");
+        let config: Config = toml::from_str(&text).map_err(|error| error.to_string())?;
+        config.gateway(0).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn policies_are_parts_for_classes_and_what_is_outside_of_the_list_is_for_the_rest() {
+        let config = gateway(
+            r#"
+            [to_edge]
+            initial_window = 20
+            [senders]
+            policy = "m-tcp"
+            after = "2 s"
+            [[policy]]
+            match = { ports = [443], servers = ["192.0.2.0/24"] }
+            to_edge = { congestion = "bbr" }
+            window = [{ kind = "clamp", window = "12 kB" }, { kind = "freeze", after = "1 s" }]
+            [[policy]]
+            match = { hosts = ["10.1.0.0/16"], dscp = [46] }
+            mode = "pass"
+            intercept = [{ kind = "explicit-window", window = "16 kB" }]
+            [[policy]]
+            match = { hosts = ["10.2.0.0/16"] }
+            mode = "observe"
+            "#,
+        );
+        let config = config.unwrap();
+        let [web, voice, watched, rest] = &config.policies[..] else { panic!("{config:?}") };
+        assert_eq!((web.edge.congestion, web.edge.initial_window), (Algorithm::Bbr, 20));
+        assert_eq!((web.senders.window.len(), rest.senders.window.len()), (2, 1));
+        assert!(web.senders.ack.is_none() && rest.senders.ack.is_some() && rest.matches.matches_all());
+        assert_eq!((voice.mode, voice.intercept.len(), watched.mode), (Mode::Pass, 1, Mode::Observe));
+    }
+
+    #[test]
+    fn a_combination_that_makes_no_sense_is_refused() {
+        for (text, words) in [
+            (
+                "[aggregate]\n[senders]\npolicy = \"path-tail\"\nbandwidth = \"1 Mbit/s\"\n",
+                ["aggregate:", "emulated link"],
+            ),
+            ("[memory]\nper_flow = \"4 MiB\"\ntotal = \"2 MiB\"\n", ["per_flow:", "`total`"]),
+            ("[[policy]]\n[aggregate]\n", ["policy 1: match:", "`aggregate`"]),
+            (
+                "[[policy]]\nmatch = { ports = [1] }\nintercept = [{ kind = \"explicit-window\", window = \"9 kB\" }]\n",
+                ["policy 1: intercept:", "mode = \"pass\""],
+            ),
+            ("[[policy]]\nmode = \"observe\"\nto_wan = { pacing = false }\n", ["policy 1: to_wan:", "split"]),
+            (
+                "[[policy]]\nack = \"early\"\nsenders = { policy = \"m-tcp\", after = \"1 s\" }\n",
+                ["policy 1: senders:", "`ack`"],
+            ),
+            (
+                "[[policy]]\nmatch = { ports = [1] }\naggregate = { clamp = \"10 kB\" }\n[aggregate]\n",
+                ["aggregate:", "policy 1"],
+            ),
+        ] {
+            let said = gateway(text).unwrap_err();
+            assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        }
+    }
+
     #[test]
     fn a_configuration_survives_being_written_into_a_recording() {
-        let config = Config { record: Some("x".into()), edge: vec!["eth0".into()], ..Config::default() };
+        let policy =
+            "match = { ports = [443] }\nack = \"delivered\"\nto_edge = { pacing = false }\nsenders = {}\n";
+        let policy = vec![toml::from_str(policy).unwrap()];
+        let config =
+            Config { record: Some("x".into()), edge: vec!["eth0".into()], policy, ..Config::default() };
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
     }

@@ -1,6 +1,6 @@
 use crate::{BandwidthReport, Driven, Forwarder, LoopStats};
 use serde_json::{Value, json};
-use shorthaul_proxy::{FlowInfo, Gateway, LegInfo};
+use shorthaul_proxy::{FlowInfo, Gateway, LegInfo, Observed, ObservedDirection};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -140,7 +140,21 @@ fn flow_json(flow: &FlowInfo) -> Value {
             "delivered": leg.delivered, "retransmitted": leg.retransmitted, "timeouts": leg.timeouts,
         })
     };
+    let micros = |time: Option<Duration>| time.map(|time| time.as_micros() as u64);
+    let direction = |seen: &ObservedDirection| {
+        json!({
+            "bytes": seen.bytes, "retransmitted": seen.retransmitted,
+            "srtt_us": micros(seen.srtt), "min_rtt_us": micros(seen.min_rtt),
+        })
+    };
+    let observed = |Observed { directions, first_byte, duration }: &Observed| {
+        json!({
+            "to_server": direction(&directions[0]), "to_client": direction(&directions[1]),
+            "first_byte_us": micros(*first_byte), "duration_us": duration.as_micros() as u64,
+        })
+    };
     json!({
+        "observed": flow.observed.as_ref().map(observed),
         "client": flow.key.src.to_string(), "server": flow.key.dst.to_string(), "state": flow.state,
         "age_ms": flow.age.as_millis() as u64,
         "to_server": flow.legs.as_ref().map(|legs| leg(&legs[0])),

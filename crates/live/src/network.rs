@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use shorthaul_congestion::RtoFloor;
-use shorthaul_dataplane::{Config, Leg};
+use shorthaul_dataplane::{Config, Leg, LegPatch};
 use shorthaul_lab::{GatewayProcess, Host, HostDescription, Lab, LinkDescription, LinkKind, Topology};
 use shorthaul_link::Direction;
 use shorthaul_scenario::{Gateway as GatewayRole, NodeIndex, Relay, Role, Scenario, Stack};
@@ -100,6 +100,16 @@ impl Network {
             });
             Leg { congestion, arbiter, pacing: leg.pacing.unwrap_or(usual.pacing), rto, ..usual }
         };
+        let patch = |leg: shorthaul_scenario::Leg| LegPatch {
+            congestion: leg.congestion,
+            arbiter: leg.arbiter,
+            pacing: leg.pacing,
+            rto: leg.rto.and_then(|rto| match rto.floor {
+                RtoFloor::Whole(least) => Some(least),
+                RtoFloor::Variance(_) => None,
+            }),
+            ..LegPatch::default()
+        };
         let mut config = Config {
             edge: interfaces(edge),
             wan: interfaces(wan),
@@ -107,6 +117,7 @@ impl Network {
             to_wan: leg(&gateway.to_wan),
             senders: gateway.senders_as_written.clone(),
             aggregate: gateway.aggregate.clone(),
+            policy: gateway.policy.iter().map(|spec| spec.clone().map_legs(patch)).collect(),
             ..Config::default()
         };
         config.memory.per_flow = gateway.flow_buffer.unwrap_or(config.memory.per_flow);

@@ -27,6 +27,16 @@ counters! {
     forwarded_untouched,
     /// Flows that were split.
     flows_split,
+    /// Flows that stayed whole and were observed, with interceptors or without.
+    flows_observed,
+    /// Of those, flows that ended with both FINs acknowledged, or with a reset.
+    observed_finished,
+    /// Bytes of the streams of observed flows.
+    observed_bytes,
+    /// Of those, bytes that were seen again, or after later ones.
+    observed_retransmitted,
+    /// Packets that an interceptor changed, dropped or kept back.
+    intercepted,
     /// Flows that ended with both FINs acknowledged.
     flows_finished,
     /// Flows that an end reset.
@@ -39,6 +49,8 @@ counters! {
     flows_lost_in_crash,
     /// Flows that were not split because the memory or the table was full.
     unsplit_overload,
+    /// Flows that were not observed because the table was full.
+    unobserved_overload,
     /// Flows that were not split because they use options that we do not know.
     unsplit_options,
     /// Segments dropped because they lay outside what the connection can hold.

@@ -1,3 +1,4 @@
+use crate::Observed;
 use core::fmt;
 use core::time::Duration;
 use shorthaul_types::{Bytes, FlowKey, format_duration};
@@ -34,17 +35,39 @@ pub struct LegInfo {
 pub struct FlowInfo {
     /// From the client to the server.
     pub key: FlowKey,
-    /// `opening`, `split`, `closing` or `draining`.
+    /// `opening`, `split`, `closing` or `draining`; `observed` or `passed` for a flow that stays whole; `inherited` for one that
+    /// a gateway left that crashed.
     pub state: &'static str,
     /// How long it has been known.
     pub age: Duration,
-    /// Toward the server, and toward the client; absent while the flow opens.
+    /// Toward the server, and toward the client; absent while the flow opens, and where it stays whole.
     pub legs: Option<[LegInfo; 2]>,
+    /// What was seen of a flow that stays whole.
+    pub observed: Option<Observed>,
 }
 
 impl fmt::Display for FlowInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<9} {}  age {}", self.state, self.key, format_duration(self.age))?;
+        if let Some(Observed { directions, first_byte, duration }) = &self.observed {
+            write!(f, "  seen for {}", format_duration(*duration))?;
+            if let Some(first_byte) = first_byte {
+                write!(f, "  first byte after {}", format_duration(*first_byte))?;
+            }
+            for (name, direction) in [("to server", &directions[0]), ("to client", &directions[1])] {
+                write!(
+                    f,
+                    "\n    {name}: bytes:{} retrans:{}",
+                    Bytes(direction.bytes),
+                    Bytes(direction.retransmitted)
+                )?;
+                for (name, time) in [("rtt", direction.srtt), ("minrtt", direction.min_rtt)] {
+                    if let Some(time) = time {
+                        write!(f, " {name}:{}", format_duration(time))?;
+                    }
+                }
+            }
+        }
         let Some(legs) = &self.legs else { return Ok(()) };
         for (name, leg) in [("to server", &legs[0]), ("to client", &legs[1])] {
             write!(f, "\n    {name}: {} cwnd:{}", leg.control, Bytes(leg.window))?;

@@ -4,6 +4,7 @@ mod links;
 mod places;
 mod table;
 mod uplink;
+mod whole;
 
 use crate::access_side::AccessSide;
 use crate::inherited::InheritedFlow;
@@ -103,11 +104,19 @@ impl Gateway {
     pub fn flows(&self) -> impl Iterator<Item = FlowInfo> + '_ {
         self.table.entries.iter().flatten().map(|entry| match &entry.phase {
             Phase::Split(flow) => self.with_group(flow.info(self.now), flow, entry),
+            Phase::Whole(flow) => FlowInfo {
+                key: entry.key,
+                state: if flow.is_untouched() { "observed" } else { "passed" },
+                age: self.now.saturating_since(entry.since),
+                legs: None,
+                observed: Some(flow.observed()),
+            },
             phase => FlowInfo {
                 key: entry.key,
                 state: if matches!(phase, Phase::Inherited(_)) { "inherited" } else { "opening" },
                 age: self.now.saturating_since(entry.since),
                 legs: None,
+                observed: None,
             },
         })
     }
@@ -136,6 +145,10 @@ impl Gateway {
                     flow.poll_transmit(now, 0, &mut self.passing).1
                 }
                 Some(Phase::Opening(_)) => Fate::SteppedOut,
+                Some(Phase::Whole(_)) => {
+                    self.step_out_of_whole(now, index);
+                    continue;
+                }
                 _ => continue,
             };
             self.settle(index, fate);
@@ -201,6 +214,7 @@ impl Machine for Gateway {
                     true => self.table.arm(index, now + INHERITED_INTERVAL),
                     false => self.remove(index),
                 },
+                Phase::Whole(_) => self.poll_whole(now, index),
                 Phase::Opening(_) | Phase::Closed => self.remove(index),
             }
         }

@@ -7,7 +7,7 @@
 //! Reading order: [`GatewayConfig`] and [`Policy`] (what is done to which flows); `End` (what we know of an end, to speak
 //! in its name); `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
 //! around one buffer); [`AckRelease`] and [`WindowLimit`] (when senders are acknowledged, and how much they are offered);
-//! `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
+//! `WholeFlow` and [`Interceptor`] (flows that we do not stand in); `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
 //! [`shorthaul_wire::Machine`]); [`CustodyRecord`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose
 //! connections are served together).
 #![no_std]
@@ -26,15 +26,16 @@ mod flow_info;
 mod gateway;
 mod handshake;
 mod inherited;
+mod interceptor;
 mod path_tail;
 mod policy;
 mod split_flow;
+mod whole_flow;
 mod window_limit;
 
 pub use access_side::HostInfo;
 pub use ack_release::{
-    AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress, QueueShare, Regulated,
-    SackRanges,
+    ACK_RELEASES, AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress, QueueShare, Regulated, SackRanges,
 };
 pub use aggregate::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
 pub use config::{GatewayConfig, LegConfig};
@@ -43,11 +44,13 @@ pub use custody::CustodyRecord;
 pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
 pub use gateway::Gateway;
+pub use interceptor::{ExplicitWindow, INTERCEPTORS, Interceptor, InterceptorKind};
 pub use path_tail::{Cell, PathTailConfig, TailScope};
-pub use policy::{
-    ACK_RELEASES, FlowMatch, HostPrefix, Policy, PolicyError, Row, SenderControl, WINDOW_LIMITS,
-};
+pub use policy::{FlowMatch, HostPrefix, Mode, Policy, PolicyError, Row, SenderControl};
 #[cfg(feature = "serde")]
-pub use policy::{Parameters, PartError, SenderSpec};
+pub use policy::{Parameters, PartError, PartSpec, PolicySpec, SenderSpec};
 pub use split_flow::SplitFlow;
-pub use window_limit::{ClampedWindow, ConstantQueue, Freeze, Occupancy, WindowLimit, WindowLimitKind};
+pub use whole_flow::{Observed, ObservedDirection};
+pub use window_limit::{
+    ClampedWindow, ConstantQueue, Freeze, Occupancy, WINDOW_LIMITS, WindowLimit, WindowLimitKind,
+};

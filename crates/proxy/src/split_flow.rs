@@ -240,3 +240,11 @@ impl SplitFlow {
         (more, fate)
     }
 }
+
+#[cfg(test)]
+impl SplitFlow {
+    /// What a direction takes beside its receiver and its sender.
+    pub(crate) fn bytes_of_parts() -> usize {
+        size_of::<Direction>() - size_of::<shorthaul_tcp::Receiver>() - size_of::<shorthaul_tcp::Sender>()
+    }
+}

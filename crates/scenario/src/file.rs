@@ -3,7 +3,7 @@ use crate::{Forward, Metric, Series, Served, Stack};
 use serde::{Deserialize, Deserializer};
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{CellSpec, Distribution, LinkSpec};
-use shorthaul_proxy::{AggregateConfig, Clamp};
+use shorthaul_proxy::{AggregateConfig, Clamp, PolicySpec};
 use shorthaul_tcp::Discrimination;
 use shorthaul_types::{BitRate, Bytes, serde_duration};
 use std::collections::BTreeMap;
@@ -280,6 +280,8 @@ pub(crate) struct GatewaySection {
     #[serde(default)]
     pub bandwidth_changes: Vec<BandwidthSection>,
     pub aggregate: Option<AggregateSection>,
+    #[serde(default)]
+    pub policy: Vec<Spanned<PolicySpec<LegSection>>>,
 }
 
 /// From a time on, what a radio controller says the edge carries.

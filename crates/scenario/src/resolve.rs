@@ -8,7 +8,7 @@ use crate::{
     Relay, Role, Scenario, ScenarioError, Scheme, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
-use shorthaul_proxy::AggregateConfig;
+use shorthaul_proxy::{AggregateConfig, GatewayConfig, HostPrefix, LegConfig, PolicyError};
 use shorthaul_types::{Bytes, Seed};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -215,7 +215,7 @@ impl Work<'_> {
         });
         let mut bandwidth_changes: Vec<_> = changes.collect();
         bandwidth_changes.sort_by_key(|change| change.at);
-        self.scenario.nodes[index.0].role = Role::Gateway(Box::new(Gateway {
+        let gateway = Gateway {
             senders,
             senders_as_written: section
                 .senders
@@ -234,8 +234,39 @@ impl Work<'_> {
                 }
                 AggregateSection::Whole(config) => Some((**config).clone()),
             }),
-        }));
+            policy: section
+                .policy
+                .iter()
+                .map(|spec| spec.get_ref().clone().map_legs(|own| leg(&own)))
+                .collect(),
+        };
+        self.check_policies(name, section, &gateway)?;
+        self.scenario.nodes[index.0].role = Role::Gateway(Box::new(gateway));
         Ok(())
+    }
+
+    /// Whether a gateway's policies can be worked with, and together.
+    fn check_policies(
+        &self,
+        name: &Spanned<String>,
+        section: &GatewaySection,
+        gateway: &Gateway,
+    ) -> Result<()> {
+        let leg = |_: &Leg| LegConfig::default();
+        let check = || {
+            let policies = gateway.policies(leg, leg)?;
+            let usual = GatewayConfig::default();
+            let flow_buffer = gateway.flow_buffer.unwrap_or(usual.flow_buffer);
+            let hosts = HostPrefix::of_policies(&policies);
+            GatewayConfig { flow_buffer, hosts, policies, ..usual }.check()
+        };
+        check().map_err(|error: PolicyError| {
+            // What is outside of the list is known by its key alone.
+            match error.policy.and_then(|policy| section.policy.get(policy)) {
+                Some(policy) => self.source.error(policy.span(), error.to_string()),
+                None => self.source.error(name.span(), format!("{}: {}", error.key, error.why)),
+            }
+        })
     }
 
     fn link(&mut self, section: &LinkSection) -> Result<()> {

@@ -1,6 +1,7 @@
 //! A scenario, worked out: every name is known, every link has an index.
 use crate::{Arrivals, Metric, Scheme, Series};
 use shorthaul_link::{CellConfig, Direction, Distribution, LinkConfig, LinkSpec, Trace};
+use shorthaul_proxy::{LegConfig, Policy, PolicyError, PolicySpec, SenderSpec};
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -127,6 +128,40 @@ pub struct Gateway {
     pub bandwidth_changes: Vec<BandwidthChange>,
     /// How the connections to one host at the edge are served together, if they are.
     pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
+    /// What it does to flows of certain classes, the first that matches; the rest is for all others.
+    pub policy: Vec<PolicySpec<Leg>>,
+}
+
+impl Gateway {
+    /// What it does to which flows, where `edge` and `wan` say how to send into a leg.
+    ///
+    /// # Errors
+    /// Says what cannot be combined, which the scenario's reader has ruled out.
+    pub fn policies(
+        &self,
+        edge: impl Fn(&Leg) -> LegConfig,
+        wan: impl Fn(&Leg) -> LegConfig,
+    ) -> Result<Vec<Policy>, PolicyError> {
+        let listed = self.policy.iter().enumerate().map(|(index, spec)| {
+            let parts = spec.parts().map_err(|error| PolicyError { policy: Some(index), ..error })?;
+            let patched = |own: &Leg, patch: &Option<Leg>| {
+                patch.as_ref().map_or(own.clone(), |patch| own.patched(patch))
+            };
+            let (edge, wan) =
+                (edge(&patched(&self.to_edge, &spec.to_edge)), wan(&patched(&self.to_wan, &spec.to_wan)));
+            Ok(Policy { edge, wan, ..parts })
+        });
+        let listed = listed.collect::<Result<Vec<Policy>, PolicyError>>()?;
+        let is_written = self.aggregate.is_some() || self.senders_as_written != SenderSpec::default();
+        let rest = Policy {
+            edge: edge(&self.to_edge),
+            wan: wan(&self.to_wan),
+            senders: self.senders.clone(),
+            aggregate: self.aggregate.clone().map(Arc::new),
+            ..Policy::default()
+        };
+        Policy::list(listed, rest, is_written)
+    }
 }
 
 /// From a time on, the bandwidth that a gateway emulates.
@@ -153,6 +188,19 @@ pub struct Leg {
     pub ack: Option<Ack>,
     /// The retransmission timer of what is sent to that side.
     pub rto: Option<shorthaul_congestion::RttConfig>,
+}
+
+impl Leg {
+    /// The same with what a policy says.
+    fn patched(&self, patch: &Leg) -> Leg {
+        Leg {
+            congestion: patch.congestion.or(self.congestion),
+            arbiter: patch.arbiter.or(self.arbiter),
+            pacing: patch.pacing.or(self.pacing),
+            ack: patch.ack.or(self.ack),
+            rto: patch.rto.or(self.rto),
+        }
+    }
 }
 
 /// When received data is acknowledged.

@@ -1,6 +1,7 @@
 //! Scenario files as people write them: what they mean, and what is said where they make no sense.
 use serde_json::Value;
 use shorthaul_link::{Direction, QueueLimit, Rate};
+use shorthaul_proxy::SenderSpec;
 use shorthaul_scenario::{Metric, Role, Study, Workload, schema};
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::collections::BTreeSet;
@@ -186,6 +187,14 @@ fn the_schema_knows_exactly_the_keys_that_are_read() {
         ("/properties", "x = 1".to_owned()),
         ("/properties/hosts/additionalProperties/properties", "[hosts.a]\nx = 1".to_owned()),
         ("/properties/gateways/additionalProperties/properties", "[gateways.a]\nx = 1".to_owned()),
+        (
+            "/properties/gateways/additionalProperties/properties/policy/items/properties",
+            "[gateways.a]\nedge = \"b\"\npolicy = [{ x = 1 }]".to_owned(),
+        ),
+        (
+            "/properties/gateways/additionalProperties/properties/policy/items/properties/match/properties",
+            "[gateways.a]\nedge = \"b\"\npolicy = [{ match = { x = 1 } }]".to_owned(),
+        ),
         ("/properties/links/items/properties", "[[links]]\nx = 1".to_owned()),
         ("/properties/chains/items/properties", "[[chains]]\nx = 1".to_owned()),
         ("/properties/cells/items/properties", "[[cells]]\nx = 1".to_owned()),
@@ -204,10 +213,6 @@ fn the_schema_knows_exactly_the_keys_that_are_read() {
         ("/$defs/relay/properties", "[relays.a]\nx = 1".to_owned()),
         ("/$defs/leg/properties", "[gateways.a]\nto_edge = { x = 1 }".to_owned()),
         (
-            "/properties/gateways/additionalProperties/properties/senders/properties",
-            "[gateways.a]\nedge = \"b\"\nsenders = { x = 1 }".to_owned(),
-        ),
-        (
             "/properties/gateways/additionalProperties/properties/bandwidth_changes/items/properties",
             "[gateways.a]\nedge = \"b\"\nbandwidth_changes = [{ x = 1 }]".to_owned(),
         ),
@@ -215,6 +220,16 @@ fn the_schema_knows_exactly_the_keys_that_are_read() {
     ] {
         assert_eq!(of(pointer), keys(&text), "{pointer}");
     }
+    let gateway = "/properties/gateways/additionalProperties/properties";
+    let policies: Vec<&str> = SenderSpec::policies().collect();
+    let named = schema.pointer(&format!("{gateway}/senders/properties/policy/enum"));
+    assert_eq!(named, Some(&serde_json::json!(policies)));
+    let of_policy = |name: &&str| {
+        let text = format!("[gateways.a]\nedge = \"b\"\nsenders = {{ policy = \"{name}\", x = 1 }}");
+        if error(&text).contains("expected") { keys(&text) } else { BTreeSet::new() }
+    };
+    let known: BTreeSet<String> = policies.iter().flat_map(of_policy).chain(["policy".to_owned()]).collect();
+    assert_eq!(of(&format!("{gateway}/senders/properties")), known);
     let metrics = schema.pointer("/properties/measure/properties/metrics/items/enum").unwrap();
     let names: Vec<&str> = Metric::ALL.iter().map(|(_, name, _)| *name).collect();
     assert_eq!(metrics, &serde_json::json!(names));
@@ -229,6 +244,25 @@ fn the_example_in_the_documentation_is_sound() {
     let scenario = study.scenario(&study.points()[0]).unwrap();
     assert_eq!(scenario.flows.len(), 4);
     assert_eq!(scenario.flows[0].via.len(), 1, "the relay of the chain is on the way, the other is not");
+}
+
+#[test]
+fn what_is_wrong_within_a_gateways_policies_is_said() {
+    let gateway = |rest: &str| {
+        error(&format!(
+            "duration = \"1 s\"\nrouters = [\"r\"]\nhosts = {{ h = {{}} }}\nlinks = [{{ between = [\"g\", \"h\"], link = {{}} }}]\n[gateways.g]\nedge = \"h\"\n{rest}\n"
+        ))
+    };
+    for (rest, line, part) in [
+        ("policy = [{ window = [{ kind = \"clamp\" }] }]", 7, "such as \"12 kB\""),
+        ("policy = [{ match = { hosts = [\"x\"] } }]", 7, "10.1.0.0/16"),
+        ("policy = [\n  { match = { ports = [1] }, mode = \"observe\", ack = \"delivered\" },\n]", 8, "policy 1: mode:"),
+        ("aggregate = \"auto\"\nsenders = { policy = \"path-tail\", bandwidth = \"1 Mbit/s\" }", 5, "aggregate: a host"),
+        ("senders = { policy = \"clamp\", window = \"much\" }", 7, "window: `much`"),
+    ] {
+        let error = gateway(rest);
+        assert!(error.contains(&format!("line {line}")) && error.contains(part), "{rest}: {error}");
+    }
 }
 
 #[test]

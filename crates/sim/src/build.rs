@@ -11,7 +11,7 @@ use crate::relay::{NextHop, RelayNode, Service};
 use crate::route::{Routes, address_of};
 use crate::station::Station;
 use shorthaul_link::{Cell, Direction, Link};
-use shorthaul_proxy::{Gateway, GatewayConfig, HostPrefix, LegConfig, Policy};
+use shorthaul_proxy::{Gateway, GatewayConfig, HostPrefix, LegConfig};
 use shorthaul_scenario::{CellDescription, Flow, Leg, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
 use shorthaul_tcp::{ConnectionConfig, Host, HostConfig};
 use shorthaul_types::{PortId, Seed, Time};
@@ -150,13 +150,12 @@ impl Builder<'_> {
             Role::Relay(relay) => Station::Relay(Box::new(self.relay(node, relay)?)),
             Role::Gateway(gateway) => {
                 let default = GatewayConfig::default();
-                let policies = vec![Policy {
-                    edge: leg(&gateway.to_edge, self.mtu_toward(node, |from| from == gateway.edge)),
-                    wan: leg(&gateway.to_wan, self.mtu_toward(node, |from| from != gateway.edge)),
-                    senders: gateway.senders.clone(),
-                    aggregate: gateway.aggregate.clone().map(Arc::new),
-                    ..Policy::default()
-                }];
+                let toward_edge = self.mtu_toward(node, |from| from == gateway.edge);
+                let toward_wan = self.mtu_toward(node, |from| from != gateway.edge);
+                let policies = gateway.policies(|own| leg(own, toward_edge), |own| leg(own, toward_wan));
+                let policies = policies.unwrap_or_else(|error| {
+                    panic!("the policies were checked and are wrong nevertheless: {error}")
+                });
                 let config = GatewayConfig {
                     flow_buffer: gateway.flow_buffer.unwrap_or(default.flow_buffer),
                     hosts: HostPrefix::of_policies(&policies),

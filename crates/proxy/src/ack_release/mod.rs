@@ -11,10 +11,11 @@ pub use delivered::Delivered;
 pub use regulated::Regulated;
 
 use crate::PathTailConfig;
+use crate::policy::{Row, row};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::fmt::Debug;
-use shorthaul_types::{Bytes, Deadline, Time};
+use shorthaul_types::{BitRate, Bytes, Deadline, Time};
 
 /// Ranges of a stream for a SACK option, start and end, the newest first.
 pub type SackRanges = ArrayVec<(u64, u64), 4>;
@@ -156,3 +157,26 @@ pub trait AckReleaseKind: Debug + Send + Sync {
         Ok(())
     }
 }
+
+/// When senders are acknowledged, where not as what they send arrives.
+pub const ACK_RELEASES: &[Row<dyn AckReleaseKind>] = &[
+    row!(
+        PathTailConfig as AckReleaseKind,
+        "path-tail",
+        "after queueing and serialization on an emulated link",
+        [("bandwidth", "the access link's average throughput, such as \"1 Mbit/s\"")],
+        PathTailConfig {
+            queue: Bytes(12_000),
+            buffer: Bytes(25_000),
+            ..PathTailConfig::of(BitRate::from_bits_per_sec(2_000_000))
+        }
+    ),
+    row!(
+        Regulated as AckReleaseKind,
+        "ack-regulator",
+        "when delivered, and the queue has room for what that brings",
+        [("queue", "from where on acknowledgments wait, such as \"60 kB\"")],
+        Regulated { queue: Bytes(10_000) }
+    ),
+    row!(Delivered as AckReleaseKind, "delivered", "when delivered, but for the last byte", [], Delivered {}),
+];

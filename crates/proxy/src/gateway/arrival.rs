@@ -1,12 +1,13 @@
 //! What arrives at a gateway: which flow it is of, and what becomes of it.
 use super::Gateway;
 use super::table::Phase;
-use crate::SplitFlow;
 use crate::end::Side;
 use crate::handshake::{Handshake, Step};
 use crate::inherited::Ruling;
 use crate::policy::Subject;
 use crate::split_flow::Rejected;
+use crate::whole_flow::WholeFlow;
+use crate::{Mode, SplitFlow};
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_types::{FlowKey, PortId, Time};
@@ -32,10 +33,7 @@ impl Gateway {
         let flags = segment.header.flags;
         let opens = flags.contains(TcpFlags::SYN) && !flags.intersects(TcpFlags::ACK | TcpFlags::RST);
         let Some(index) = self.table.find(key) else {
-            if opens {
-                self.begin(now, port, key, &packet);
-            }
-            return self.forward(port, packet);
+            return if opens { self.begin(now, port, key, packet) } else { self.forward(port, packet) };
         };
         let Some(entry) = self.table.get_mut(index) else {
             return self.forward(port, packet);
@@ -52,18 +50,19 @@ impl Gateway {
                 Step::Forget(reason) => {
                     self.counters.unsplit_options += u64::from(reason == "unknown option");
                     self.remove(index);
-                    if opens {
-                        self.begin(now, port, key, &packet);
-                    }
-                    self.forward(port, packet);
+                    if opens { self.begin(now, port, key, packet) } else { self.forward(port, packet) }
                 }
             },
             Phase::Split(_) => self.handle_split(now, index, side, packet),
+            Phase::Whole(flow) if opens && !flow.is_opened_by(segment.header.seq) => {
+                self.remove(index);
+                self.begin(now, port, key, packet);
+            }
+            Phase::Whole(_) => self.handle_whole(now, index, (side, opposite(port)), packet),
             Phase::Closed => self.forward(port, packet),
             Phase::Inherited(_) if opens => {
                 self.remove(index);
-                self.begin(now, port, key, &packet);
-                self.forward(port, packet);
+                self.begin(now, port, key, packet);
             }
             Phase::Inherited(flow) => match flow.on_segment(side, segment) {
                 Ruling::Unknown => self.forward(port, packet),
@@ -79,28 +78,51 @@ impl Gateway {
         }
     }
 
-    /// A SYN: begins to listen, where there is room and nothing speaks against it.
-    fn begin(&mut self, now: Time, port: PortId, key: FlowKey, packet: &Packet) {
-        let Some(segment) = packet.as_tcp() else { return };
+    /// A SYN passes. Its flow is listened to, or observed, where there is room and nothing speaks against it.
+    fn begin(&mut self, now: Time, port: PortId, key: FlowKey, packet: Packet) {
+        match self.enter(now, port, key, &packet) {
+            Some(whole) => self.handle_whole(now, whole, (Side::Client, opposite(port)), packet),
+            None => self.forward(port, packet),
+        }
+    }
+
+    /// Enters the flow of a SYN into the table, if its policy asks for that; returns where, if it stays whole.
+    fn enter(&mut self, now: Time, port: PortId, key: FlowKey, packet: &Packet) -> Option<u32> {
+        let segment = packet.as_tcp()?;
         if self.draining {
-            return;
+            return None;
         }
         let subject = subject(port, key, &packet.ip);
-        let policy = self.config.policies.iter().position(|policy| policy.matches.holds(&subject));
-        let Some(policy) = policy else { return };
+        let number = self.config.policies.iter().position(|policy| policy.matches.holds(&subject))?;
+        let policy = &self.config.policies[number];
+        let (mode, intercept) = (policy.mode, policy.intercept.clone());
+        if mode == Mode::Pass && intercept.is_empty() {
+            return None;
+        }
         let full =
             self.table.len() >= self.config.max_flows && !self.step_out_of_idle(now, DISPENSABLE, SEARCH);
+        if mode != Mode::Split {
+            if full {
+                self.counters.unobserved_overload += 1;
+                return None;
+            }
+            let access = if port == Gateway::EDGE { Side::Client } else { Side::Server };
+            let flow = WholeFlow::new(now, [port, opposite(port)], access, &intercept);
+            self.counters.flows_observed += 1;
+            return Some(self.insert(now, key, number as u16, Phase::Whole(Box::new(flow))));
+        }
         if full || self.is_short_of_memory() {
             self.counters.unsplit_overload += 1;
-            return;
+            return None;
         }
         match Handshake::begin(now, port, packet.ip, segment) {
             Ok(handshake) => {
-                let index = self.insert(now, key, policy as u16, Phase::Opening(Box::new(handshake)));
+                let index = self.insert(now, key, number as u16, Phase::Opening(Box::new(handshake)));
                 self.table.arm(index, now + HANDSHAKE_TIMEOUT);
             }
             Err(_) => self.counters.unsplit_options += 1,
         }
+        None
     }
 
     /// The third segment of a handshake: passes on its acknowledgment and steps in.

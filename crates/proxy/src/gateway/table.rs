@@ -6,6 +6,7 @@ use crate::aggregate::Member;
 use crate::handshake::Handshake;
 use crate::inherited::InheritedFlow;
 use crate::split_flow::{Budget, Fate, SplitFlow};
+use crate::whole_flow::WholeFlow;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -25,6 +26,8 @@ const SHORT_OFFER: u64 = 64 * 1024;
 pub(super) enum Phase {
     Opening(Box<Handshake>),
     Split(Box<SplitFlow>),
+    /// It stays whole.
+    Whole(Box<WholeFlow>),
     /// Between two phases.
     Closed,
     /// A predecessor crashed while it held bytes of it.
@@ -180,13 +183,17 @@ impl Gateway {
         for _ in 0..among.min(self.table.entries.len()) {
             let index = self.sweep_next % self.table.entries.len();
             self.sweep_next = index + 1;
-            if let Some(entry) = &mut self.table.entries[index]
-                && let Phase::Split(flow) = &mut entry.phase
-                && now.saturating_since(entry.last_active) >= idle
-                && flow.is_idle()
-            {
-                let fate = flow.drain();
-                self.settle(index as u32, fate);
+            let Some(entry) = &mut self.table.entries[index] else { continue };
+            if now.saturating_since(entry.last_active) < idle {
+                continue;
+            }
+            match &mut entry.phase {
+                Phase::Split(flow) if flow.is_idle() => {
+                    let fate = flow.drain();
+                    self.settle(index as u32, fate);
+                }
+                Phase::Whole(_) => self.step_out_of_whole(now, index as u32),
+                _ => {}
             }
         }
         self.table.len() < before
@@ -273,4 +280,18 @@ impl Gateway {
 /// The same key for both directions of a connection.
 fn canonical(key: FlowKey) -> (SocketAddr, SocketAddr) {
     if key.src <= key.dst { (key.src, key.dst) } else { (key.dst, key.src) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gateways hold tens of thousands of idle flows.
+    #[test]
+    fn an_idle_flow_is_small() {
+        assert!(size_of::<Entry>() <= 144, "{} bytes in the table", size_of::<Entry>());
+        let parts = SplitFlow::bytes_of_parts();
+        assert!(parts <= 80, "{parts} bytes of each direction beside its halves");
+        assert!(size_of::<WholeFlow>() <= 640, "{} bytes to observe a flow", size_of::<WholeFlow>());
+    }
 }

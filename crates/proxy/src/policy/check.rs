@@ -1,8 +1,10 @@
-use super::{HostPrefix, Policy};
-use crate::GatewayConfig;
+use super::{HostPrefix, Mode, Policy};
+use crate::{Clamp, GatewayConfig};
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
+use shorthaul_types::Bytes;
 
 /// What cannot be worked with in a gateway's policies, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,9 @@ pub struct PolicyError {
 
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(policy) = self.policy {
+            write!(f, "policy {}: ", policy + 1)?;
+        }
         write!(f, "{}: {}", self.key, self.why)
     }
 }
@@ -94,10 +99,48 @@ impl GatewayConfig {
 }
 
 impl Policy {
+    /// The policies of a gateway: those of a list, and then `rest`, for the flows that none of these is for. Whether somebody
+    /// wrote what is in it, `rest_is_written` says.
+    ///
+    /// # Errors
+    /// If there would be two for all flows.
+    pub fn list(
+        mut listed: Vec<Policy>,
+        rest: Policy,
+        rest_is_written: bool,
+    ) -> Result<Vec<Policy>, PolicyError> {
+        match listed.last() {
+            Some(last) if last.matches.matches_all() && rest_is_written => {
+                let why = "this policy is for all flows, and so are `senders` and `aggregate` outside of the list; give it a `match`, or leave these out";
+                return Err(PolicyError { policy: Some(listed.len() - 1), key: "match", why: why.into() });
+            }
+            Some(last) if last.matches.matches_all() => {}
+            _ => listed.push(rest),
+        }
+        Ok(listed)
+    }
+
     /// What of its own parts cannot be combined: the key, and why.
     fn check(&self, config: &GatewayConfig) -> Result<(), (&'static str, String)> {
         if let Some(ack) = &self.senders.ack {
             ack.check(config.flow_buffer).map_err(|why| ("senders", why.to_string()))?;
+        }
+        if self.mode == Mode::Split {
+            if !self.intercept.is_empty() {
+                let why =
+                    "interceptors are for flows that stay whole; write mode = \"pass\", or leave them out";
+                return Err(("intercept", why.into()));
+            }
+        } else if self.senders.ack.is_some() || !self.senders.window.is_empty() {
+            let why = "a flow that stays whole is acknowledged by its ends alone; leave `ack`, `window` and `senders` out, or write mode = \"split\"";
+            return Err(("mode", why.into()));
+        } else if self.aggregate.is_some() {
+            let why = "only flows that are split are served together; leave `aggregate` out, or write mode = \"split\"";
+            return Err(("mode", why.into()));
+        }
+        if self.mode == Mode::Observe && !self.intercept.is_empty() {
+            let why = "what is observed passes as it comes; write mode = \"pass\" for interceptors";
+            return Err(("intercept", why.into()));
         }
         let Some(aggregate) = &self.aggregate else { return Ok(()) };
         if self.senders.ack.as_ref().is_some_and(|ack| ack.emulated_link().is_some()) {
@@ -108,11 +151,149 @@ impl Policy {
             let why = "the aggregate and this bound on the window both steer the queue of a host; leave out one of them";
             return Err(("aggregate", why.into()));
         }
-        if aggregate.window_share.is_some() && self.senders.window.iter().any(|limit| limit.fixed().is_some())
+        let fixed = self.senders.window.iter().filter_map(|limit| limit.fixed()).min();
+        if let (Clamp::Fixed(shared), Some(own)) = (aggregate.clamp, fixed)
+            && own < shared.0
         {
-            let why = "a fixed window for each flow contradicts the shares that the aggregate gives them; leave it out, or write `window_share = \"buffer\"`";
-            return Err(("aggregate", why.into()));
+            let why = format!(
+                "one connection that may hold at most {} cannot fill the window of {shared} that its host's connections share; write `clamp = \"auto\"`, or a window for each flow that is no smaller",
+                Bytes(own)
+            );
+            return Err(("aggregate", why));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ACK_RELEASES, AggregateConfig, ClampedWindow, ConstantQueue, FlowMatch, INTERCEPTORS, PathTailConfig,
+        SenderControl,
+    };
+    use alloc::sync::Arc;
+    use alloc::vec;
+    use shorthaul_types::BitRate;
+
+    fn class(prefix: &str) -> FlowMatch {
+        FlowMatch { hosts: vec![prefix.parse().unwrap()], ..FlowMatch::default() }
+    }
+
+    fn aggregate() -> Option<Arc<AggregateConfig>> {
+        Some(Arc::new(AggregateConfig::default()))
+    }
+
+    fn refused(policies: Vec<Policy>) -> Option<(Option<usize>, &'static str)> {
+        let config = GatewayConfig { policies, ..GatewayConfig::default() };
+        config.check().err().map(|error| (error.policy, error.key))
+    }
+
+    #[test]
+    fn what_cannot_be_combined_is_refused_by_its_key() {
+        let plain = Policy::default;
+        let tail = PathTailConfig::of(BitRate::from_bits_per_sec(1_000_000));
+        let clamp = ClampedWindow { window: Bytes(20_000) };
+        let keeping = |senders: SenderControl| Policy { senders, aggregate: aggregate(), ..plain() };
+        let intercept: Vec<_> = INTERCEPTORS.iter().map(|row| (row.example)()).collect();
+        for (policy, key) in [
+            (plain(), None),
+            (keeping(SenderControl::default()), None),
+            (keeping(SenderControl::acknowledging(tail.clone())), Some("aggregate")),
+            (
+                keeping(SenderControl::default().limited_by(ConstantQueue { queue: Bytes(9000) })),
+                Some("aggregate"),
+            ),
+            (keeping(SenderControl::default().limited_by(clamp)), None),
+            (Policy { intercept: intercept.clone(), ..plain() }, Some("intercept")),
+            (Policy { intercept: intercept.clone(), mode: Mode::Observe, ..plain() }, Some("intercept")),
+            (Policy { intercept, mode: Mode::Pass, ..plain() }, None),
+            (Policy { mode: Mode::Observe, aggregate: aggregate(), ..plain() }, Some("mode")),
+            (
+                Policy { mode: Mode::Pass, senders: SenderControl::default().limited_by(clamp), ..plain() },
+                Some("mode"),
+            ),
+            (
+                Policy {
+                    senders: SenderControl::acknowledging(PathTailConfig { buffer: Bytes(3 << 20), ..tail }),
+                    ..plain()
+                },
+                Some("senders"),
+            ),
+        ] {
+            let said = refused(vec![policy.clone()]);
+            assert_eq!(said, key.map(|key| (Some(0), key)), "{policy:?}");
+        }
+        for row in ACK_RELEASES {
+            let policy =
+                Policy { senders: SenderControl { ack: Some((row.example)()), window: vec![] }, ..plain() };
+            assert_eq!(refused(vec![policy.clone()]), None, "{}", row.name);
+            let observing = refused(vec![Policy { mode: Mode::Observe, ..policy }]);
+            assert_eq!(observing, Some((Some(0), "mode")), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn a_fixed_window_for_each_flow_is_no_smaller_than_the_one_they_share() {
+        let with = |own, shared| {
+            let config = AggregateConfig { clamp: Clamp::Fixed(Bytes(shared)), ..AggregateConfig::default() };
+            let senders = SenderControl::default().limited_by(ClampedWindow { window: Bytes(own) });
+            refused(vec![Policy { senders, aggregate: Some(Arc::new(config)), ..Policy::default() }])
+        };
+        assert_eq!(with(20_000, 30_000), Some((Some(0), "aggregate")));
+        assert_eq!(with(30_000, 30_000), None);
+    }
+
+    #[test]
+    fn the_last_policy_and_no_other_is_for_all_flows() {
+        let one = || Policy { matches: class("10.0.0.0/8"), ..Policy::default() };
+        assert_eq!(refused(vec![one(), Policy::default()]), None);
+        assert_eq!(refused(vec![one()]), Some((Some(0), "match")));
+        assert_eq!(refused(vec![Policy::default(), one(), Policy::default()]), Some((Some(0), "match")));
+        assert_eq!(refused(vec![]), Some((None, "policy")));
+        let list = |listed, is_written| Policy::list(listed, Policy::default(), is_written);
+        assert_eq!(list(vec![one()], true).unwrap().len(), 2);
+        assert_eq!(list(vec![one(), Policy::default()], false).unwrap().len(), 2);
+        assert_eq!(list(vec![one(), Policy::default()], true).unwrap_err().policy, Some(1));
+    }
+
+    #[test]
+    fn one_host_has_one_aggregate() {
+        let with = |matches, host_buffer| {
+            let config = AggregateConfig { host_buffer: Bytes(host_buffer), ..AggregateConfig::default() };
+            Policy { matches, aggregate: Some(Arc::new(config)), ..Policy::default() }
+        };
+        let web = || FlowMatch { ports: vec![443], ..FlowMatch::default() };
+        assert_eq!(refused(vec![with(web(), 1 << 20), with(FlowMatch::default(), 1 << 20)]), None);
+        let two = vec![with(web(), 1 << 20), with(FlowMatch::default(), 2 << 20)];
+        assert_eq!(refused(two), Some((Some(1), "aggregate")));
+        let apart =
+            vec![with(class("10.1.0.0/16"), 1 << 20), with(class("10.2.0.0/16"), 2 << 20), Policy::default()];
+        assert_eq!(refused(apart), None);
+    }
+
+    #[test]
+    fn a_gateway_has_one_answer_to_what_a_host_is() {
+        let with = |matches, prefix_v4| {
+            let config = AggregateConfig { prefix_v4, ..AggregateConfig::default() };
+            Policy { matches, aggregate: Some(Arc::new(config)), ..Policy::default() }
+        };
+        let policies = vec![
+            with(class("10.1.0.0/16"), Some(24)),
+            with(class("10.2.0.0/16"), Some(28)),
+            Policy::default(),
+        ];
+        let config =
+            GatewayConfig { hosts: HostPrefix::of_policies(&policies), policies, ..GatewayConfig::default() };
+        assert_eq!(config.hosts.v4, 24);
+        let error = config.check().unwrap_err();
+        assert_eq!((error.policy, error.key), (Some(1), "prefix_v4"));
+    }
+
+    #[test]
+    fn a_flow_has_no_more_than_there_is_in_all() {
+        let config =
+            GatewayConfig { flow_buffer: Bytes(2 << 20), memory: Bytes(1 << 20), ..GatewayConfig::default() };
+        assert_eq!(config.check().unwrap_err().key, "per_flow");
     }
 }

@@ -11,13 +11,17 @@ mod written;
 pub use check::PolicyError;
 pub(crate) use flow_match::Subject;
 pub use flow_match::{FlowMatch, HostPrefix};
-pub use registry::{ACK_RELEASES, Row, WINDOW_LIMITS};
+pub use registry::Row;
+pub(crate) use registry::row;
+#[cfg(feature = "serde")]
+pub(crate) use registry::read;
 #[cfg(feature = "serde")]
 pub use registry::{Parameters, PartError};
 #[cfg(feature = "serde")]
-pub use written::SenderSpec;
+pub use written::{PartSpec, PolicySpec, SenderSpec};
 
 use crate::ack_release::AckReleaseKind;
+use crate::interceptor::InterceptorKind;
 use crate::window_limit::WindowLimitKind;
 use crate::{AggregateConfig, LegConfig};
 use alloc::sync::Arc;
@@ -28,6 +32,8 @@ use alloc::vec::Vec;
 pub struct Policy {
     /// The class.
     pub matches: FlowMatch,
+    /// Whether we stand in them.
+    pub mode: Mode,
     /// How we send toward the access side, and acknowledge what comes from there.
     pub edge: LegConfig,
     /// The same for the rest of the world.
@@ -37,6 +43,21 @@ pub struct Policy {
     /// How the connections to one host are served together; `None` leaves each to itself, with the congestion control
     /// of its leg.
     pub aggregate: Option<Arc<AggregateConfig>>,
+    /// What looks into flows that stay whole; the first is the nearest to the access side.
+    pub intercept: Vec<Arc<dyn InterceptorKind>>,
+}
+
+/// Whether a gateway stands in a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
+pub enum Mode {
+    /// It does: the flow is split.
+    #[default]
+    Split,
+    /// The flow stays whole; what passes may go through interceptors.
+    Pass,
+    /// The flow stays whole; what passes is counted and timed.
+    Observe,
 }
 
 /// How senders in the wide area network are kept to the rate of the access link: by parts that do not know each other.

@@ -1,13 +1,9 @@
-//! The kinds of parts there are, by name. Tests, fuzzing and random scenarios go through these lists, so that a new row is
+//! How the kinds of parts are listed by name: [`ACK_RELEASES`](crate::ACK_RELEASES), [`WINDOW_LIMITS`](crate::WINDOW_LIMITS),
+//! [`INTERCEPTORS`](crate::INTERCEPTORS). Tests, fuzzing and random scenarios go through these lists, so that a new row is
 //! tested without being listed again.
-use crate::ack_release::{AckReleaseKind, Delivered, Regulated};
-use crate::path_tail::PathTailConfig;
-use crate::window_limit::{ClampedWindow, ConstantQueue, Freeze, WindowLimitKind};
 use alloc::sync::Arc;
-use core::time::Duration;
 #[cfg(feature = "serde")]
 pub use reading::{Parameters, PartError};
-use shorthaul_types::{BitRate, Bytes};
 
 /// A kind of part.
 pub struct Row<K: ?Sized> {
@@ -21,7 +17,7 @@ pub struct Row<K: ?Sized> {
     pub example: fn() -> Arc<K>,
     /// Makes one from its parameters.
     #[cfg(feature = "serde")]
-    pub(super) read: fn(Parameters) -> Result<Arc<K>, PartError>,
+    pub(crate) read: fn(Parameters) -> Result<Arc<K>, PartError>,
 }
 
 impl<K: ?Sized> core::fmt::Debug for Row<K> {
@@ -33,72 +29,26 @@ impl<K: ?Sized> core::fmt::Debug for Row<K> {
 /// A row for a kind, which is read by its own `Deserialize`.
 macro_rules! row {
     ($kind:ident as $part:ident, $name:literal, $about:literal, $wants:expr, $example:expr) => {
-        Row {
+        $crate::policy::Row {
             name: $name,
             about: $about,
             wants: &$wants,
-            example: || Arc::new($example),
+            example: || ::alloc::sync::Arc::new($example),
             #[cfg(feature = "serde")]
             read: |parameters| {
-                reading::read::<$kind>(parameters).map(|kind| Arc::new(kind) as Arc<dyn $part>)
+                let kind: $kind = $crate::policy::read(parameters)?;
+                Ok(::alloc::sync::Arc::new(kind) as ::alloc::sync::Arc<dyn $part>)
             },
         }
     };
 }
-
-/// When senders are acknowledged, where not as what they send arrives.
-pub const ACK_RELEASES: &[Row<dyn AckReleaseKind>] = &[
-    row!(
-        PathTailConfig as AckReleaseKind,
-        "path-tail",
-        "after queueing and serialization on an emulated link",
-        [("bandwidth", "the access link's average throughput, such as \"1 Mbit/s\"")],
-        PathTailConfig {
-            queue: Bytes(12_000),
-            buffer: Bytes(25_000),
-            ..PathTailConfig::of(BitRate::from_bits_per_sec(2_000_000))
-        }
-    ),
-    row!(
-        Regulated as AckReleaseKind,
-        "ack-regulator",
-        "when delivered, and the queue has room for what that brings",
-        [("queue", "from where on acknowledgments wait, such as \"60 kB\"")],
-        Regulated { queue: Bytes(10_000) }
-    ),
-    row!(Delivered as AckReleaseKind, "delivered", "when delivered, but for the last byte", [], Delivered {}),
-];
-
-/// How much senders are offered, besides what there is memory for.
-pub const WINDOW_LIMITS: &[Row<dyn WindowLimitKind>] = &[
-    row!(
-        ClampedWindow as WindowLimitKind,
-        "clamp",
-        "what is missing to a fixed amount held and under way",
-        [("window", "the product of the access link's bandwidth and round trip, such as \"12 kB\"")],
-        ClampedWindow { window: Bytes(10_000) }
-    ),
-    row!(
-        ConstantQueue as WindowLimitKind,
-        "constant-queue",
-        "more while the host's queue is shorter, less while it is longer (CLAMP)",
-        [("queue", "the queue to keep, such as \"30 kB\"")],
-        ConstantQueue { queue: Bytes(10_000) }
-    ),
-    row!(
-        Freeze as WindowLimitKind,
-        "freeze",
-        "nothing while the receiver is silent",
-        [("after", "how long a silence means disconnection, such as \"1 s\"")],
-        Freeze { after: Duration::from_millis(80) }
-    ),
-];
+pub(crate) use row;
 
 /// How the parameters of parts are read.
 #[cfg(feature = "serde")]
 mod reading {
-    use super::{ACK_RELEASES, Row, WINDOW_LIMITS};
-    use crate::SenderControl;
+    use super::Row;
+    use crate::{ACK_RELEASES, SenderControl, WINDOW_LIMITS};
     use alloc::format;
     use alloc::string::{String, ToString};
     use alloc::sync::Arc;
@@ -128,7 +78,7 @@ mod reading {
     impl core::error::Error for PartError {}
 
     /// A kind of part from its parameters. What is wrong is said with its key.
-    pub(super) fn read<T: DeserializeOwned>(parameters: Parameters) -> Result<T, PartError> {
+    pub(crate) fn read<T: DeserializeOwned>(parameters: Parameters) -> Result<T, PartError> {
         serde_path_to_error::deserialize(Value::Object(parameters)).map_err(|error| {
             let path = error.path().to_string();
             let why = error.inner().to_string();
@@ -181,8 +131,8 @@ mod reading {
         Combination {
             name: "m-tcp",
             parts: |parameters| {
-                let window = row(WINDOW_LIMITS, "freeze")?.part(parameters)?;
-                let ack = row(ACK_RELEASES, "delivered")?.part(&Parameters::new())?;
+                let window = find(WINDOW_LIMITS, "freeze")?.part(parameters)?;
+                let ack = find(ACK_RELEASES, "delivered")?.part(&Parameters::new())?;
                 Ok(SenderControl { ack: Some(ack), window: [window].into() })
             },
         },
@@ -192,7 +142,7 @@ mod reading {
     ///
     /// # Errors
     /// Says which names there are.
-    pub(in crate::policy) fn row<'a, K: ?Sized>(
+    pub(in crate::policy) fn find<'a, K: ?Sized>(
         rows: &'a [Row<K>],
         name: &str,
     ) -> Result<&'a Row<K>, PartError> {
@@ -220,10 +170,10 @@ mod reading {
         if let Some(combination) = COMBINATIONS.iter().find(|combination| combination.name == name) {
             return (combination.parts)(parameters);
         }
-        if let Ok(row) = row(ACK_RELEASES, name) {
+        if let Ok(row) = find(ACK_RELEASES, name) {
             return Ok(SenderControl { ack: Some(row.part(parameters)?), window: Vec::new() });
         }
-        if let Ok(row) = row(WINDOW_LIMITS, name) {
+        if let Ok(row) = find(WINDOW_LIMITS, name) {
             return Ok(SenderControl { ack: None, window: [row.part(parameters)?].into() });
         }
         let names: Vec<&str> = sender_controls().collect();
@@ -231,4 +181,6 @@ mod reading {
     }
 }
 #[cfg(feature = "serde")]
-pub(super) use reading::{sender_control, sender_controls};
+pub(crate) use reading::read;
+#[cfg(feature = "serde")]
+pub(super) use reading::{find, sender_control, sender_controls};

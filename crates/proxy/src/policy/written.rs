@@ -1,7 +1,12 @@
 //! The form in which people write policies, in TOML.
+use super::registry::find;
 use super::registry::{sender_control, sender_controls};
-use super::{Parameters, PartError, SenderControl};
+use super::{FlowMatch, Mode, Parameters, PartError, Policy, PolicyError, Row, SenderControl};
+use crate::{ACK_RELEASES, INTERCEPTORS, WINDOW_LIMITS};
+use crate::AggregateConfig;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_types::Bytes;
 
@@ -66,6 +71,185 @@ impl SenderSpec {
             ack.check(flow_buffer).map_err(|why| PartError::Wrong(why.to_string()))?;
         }
         Ok(control)
+    }
+}
+
+/// A part as it is written: its kind by name, or a table with that and its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartSpec {
+    /// The name of its kind.
+    pub kind: String,
+    /// Its parameters.
+    pub parameters: Parameters,
+}
+
+impl Serialize for PartSpec {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut table = self.parameters.clone();
+        table.insert("kind".into(), self.kind.clone().into());
+        table.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for PartSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        use serde_json::Value;
+        match Value::deserialize(deserializer)? {
+            Value::String(kind) => Ok(PartSpec { kind, parameters: Parameters::new() }),
+            Value::Object(mut parameters) => match parameters.remove("kind") {
+                Some(Value::String(kind)) => Ok(PartSpec { kind, parameters }),
+                _ => Err(D::Error::custom("kind: a part is picked by its name: write kind = \"...\"")),
+            },
+            other => Err(D::Error::custom(alloc::format!(
+                "`{other}` is no part: write a name, or a table such as {{ kind = \"clamp\", window = \"12 kB\" }}"
+            ))),
+        }
+    }
+}
+
+impl PartSpec {
+    fn part<K: ?Sized>(&self, rows: &[Row<K>]) -> Result<Arc<K>, PartError> {
+        find(rows, &self.kind)?.part(&self.parameters)
+    }
+
+    /// Reads parts of one registry, so that what is wrong is said where it stands.
+    fn checked<'de, K: ?Sized, T: Deserialize<'de> + AsRef<[PartSpec]>, D: Deserializer<'de>>(
+        deserializer: D,
+        rows: &[Row<K>],
+    ) -> Result<T, D::Error> {
+        let parts = T::deserialize(deserializer)?;
+        for part in parts.as_ref() {
+            part.part(rows).map_err(serde::de::Error::custom)?;
+        }
+        Ok(parts)
+    }
+}
+
+/// `"early"`, or a release.
+fn ack<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PartSpec>, D::Error> {
+    let part = PartSpec::deserialize(deserializer)?;
+    if part.kind != EARLY {
+        part.part(ACK_RELEASES).map_err(serde::de::Error::custom)?;
+    }
+    Ok(Some(part))
+}
+
+fn window<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartSpec>, D::Error> {
+    PartSpec::checked(deserializer, WINDOW_LIMITS)
+}
+
+fn intercept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartSpec>, D::Error> {
+    PartSpec::checked(deserializer, INTERCEPTORS)
+}
+
+/// What acknowledging as bytes arrive is called.
+const EARLY: &str = "early";
+
+/// A policy as it is written: `Leg` says what is different in sending to one side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicySpec<Leg: Default> {
+    /// For which flows it is.
+    #[serde(rename = "match")]
+    pub matches: FlowMatch,
+    /// Whether we stand in them.
+    pub mode: Mode,
+    /// What is different in sending toward the access side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_edge: Option<Leg>,
+    /// What is different in sending toward the rest of the world.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_wan: Option<Leg>,
+    /// When senders in the wide area network are acknowledged, and how much they are offered, by one name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub senders: Option<SenderSpec>,
+    /// When they are acknowledged.
+    #[serde(deserialize_with = "ack", skip_serializing_if = "Option::is_none")]
+    pub ack: Option<PartSpec>,
+    /// How much they are offered.
+    #[serde(deserialize_with = "window", skip_serializing_if = "Vec::is_empty")]
+    pub window: Vec<PartSpec>,
+    /// How the connections to one host are served together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<AggregateConfig>,
+    /// What looks into flows that stay whole.
+    #[serde(deserialize_with = "intercept", skip_serializing_if = "Vec::is_empty")]
+    pub intercept: Vec<PartSpec>,
+}
+
+impl<Leg: Default> Default for PolicySpec<Leg> {
+    fn default() -> Self {
+        PolicySpec {
+            matches: FlowMatch::default(),
+            mode: Mode::default(),
+            to_edge: None,
+            to_wan: None,
+            senders: None,
+            ack: None,
+            window: Vec::new(),
+            aggregate: None,
+            intercept: Vec::new(),
+        }
+    }
+}
+
+impl<Leg: Default> PolicySpec<Leg> {
+    /// The same with legs that are written in another way.
+    pub fn map_legs<Other: Default>(self, other: impl Fn(Leg) -> Other) -> PolicySpec<Other> {
+        PolicySpec {
+            matches: self.matches,
+            mode: self.mode,
+            to_edge: self.to_edge.map(&other),
+            to_wan: self.to_wan.map(&other),
+            senders: self.senders,
+            ack: self.ack,
+            window: self.window,
+            aggregate: self.aggregate,
+            intercept: self.intercept,
+        }
+    }
+
+    /// The parts that it picks. How we send is left as it usually is.
+    ///
+    /// # Errors
+    /// Names the key and the remedy.
+    pub fn parts(&self) -> Result<Policy, PolicyError> {
+        let refuse = |key, why: String| PolicyError { policy: None, key, why };
+        if self.mode != Mode::Split && (self.to_edge.is_some() || self.to_wan.is_some()) {
+            let key = if self.to_edge.is_some() { "to_edge" } else { "to_wan" };
+            let why = "nothing is sent in the name of the ends of a flow that stays whole; leave it out, or write mode = \"split\"";
+            return Err(refuse(key, why.into()));
+        }
+        let senders = match &self.senders {
+            Some(_) if self.ack.is_some() || !self.window.is_empty() => {
+                let why = "it picks what `ack` and `window` say one by one; leave it out, or these";
+                return Err(refuse("senders", why.into()));
+            }
+            Some(spec) => spec.parts().map_err(|error| refuse("senders", error.to_string()))?,
+            None => {
+                let ack = self.ack.as_ref().filter(|part| part.kind != EARLY);
+                let ack = ack.map(|part| part.part(ACK_RELEASES)).transpose();
+                let window = self.window.iter().map(|part| part.part(WINDOW_LIMITS)).collect();
+                SenderControl {
+                    ack: ack.map_err(|error| refuse("ack", error.to_string()))?,
+                    window: Result::<_, PartError>::map_err(window, |error| {
+                        refuse("window", error.to_string())
+                    })?,
+                }
+            }
+        };
+        let intercept = self.intercept.iter().map(|part| part.part(INTERCEPTORS)).collect();
+        Ok(Policy {
+            matches: self.matches.clone(),
+            mode: self.mode,
+            senders,
+            aggregate: self.aggregate.clone().map(Arc::new),
+            intercept: Result::<_, PartError>::map_err(intercept, |error| {
+                refuse("intercept", error.to_string())
+            })?,
+            ..Policy::default()
+        })
     }
 }
 

@@ -40,6 +40,12 @@ impl SplitFlow {
                 timeouts: stats.timeouts,
             }
         });
-        FlowInfo { key: self.key, state, age: now.saturating_since(self.opened), legs: Some(legs) }
+        FlowInfo {
+            key: self.key,
+            state,
+            age: now.saturating_since(self.opened),
+            legs: Some(legs),
+            observed: None,
+        }
     }
 }

@@ -11,9 +11,11 @@ pub use constant_queue::ConstantQueue;
 pub use freeze::Freeze;
 
 use crate::ack_release::{Event, Opening};
+use crate::policy::{Row, row};
 use alloc::boxed::Box;
 use core::fmt::Debug;
-use shorthaul_types::{Deadline, Time};
+use core::time::Duration;
+use shorthaul_types::{Bytes, Deadline, Time};
 
 /// What of a direction is here, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,3 +77,28 @@ impl WindowLimit for Buffer {
         room.min(self.size.saturating_sub(occupancy.held))
     }
 }
+
+/// How much senders are offered, besides what there is memory for.
+pub const WINDOW_LIMITS: &[Row<dyn WindowLimitKind>] = &[
+    row!(
+        ClampedWindow as WindowLimitKind,
+        "clamp",
+        "what is missing to a fixed amount held and under way",
+        [("window", "the product of the access link's bandwidth and round trip, such as \"12 kB\"")],
+        ClampedWindow { window: Bytes(10_000) }
+    ),
+    row!(
+        ConstantQueue as WindowLimitKind,
+        "constant-queue",
+        "more while the host's queue is shorter, less while it is longer (CLAMP)",
+        [("queue", "the queue to keep, such as \"30 kB\"")],
+        ConstantQueue { queue: Bytes(10_000) }
+    ),
+    row!(
+        Freeze as WindowLimitKind,
+        "freeze",
+        "nothing while the receiver is silent",
+        [("after", "how long a silence means disconnection, such as \"1 s\"")],
+        Freeze { after: Duration::from_millis(80) }
+    ),
+];

@@ -1,10 +1,11 @@
 //! Which flows a gateway takes, how long it keeps one that is silent, and how large the segments are
 //! that it sends.
-use shorthaul_proxy::{Gateway, GatewayConfig, LegConfig, Policy};
-use shorthaul_types::{SeqNum, Time};
+use shorthaul_proxy::{ExplicitWindow, FlowMatch, Gateway, GatewayConfig, InterceptorKind, LegConfig, Mode, Policy};
+use shorthaul_types::{Bytes, SeqNum, Time};
 use shorthaul_wire::{
     IpHeader, Ipv4Header, Machine, Packet, Payload, TcpFlags, TcpHeader, TcpOptions, TcpSegment, TxBatch,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 const CLIENT: u8 = 1;
@@ -172,4 +173,66 @@ fn data_that_overtakes_the_handshake_is_not_passed_on() {
     // Sent again, it goes the way of all data.
     let again = pass(&mut gateway, secs(1), segment(CLIENT, 5000, 501, TcpFlags::ACK, 500));
     assert_eq!(payload_to_server(&again), 500);
+}
+
+/// Connections to port 80 are treated by `mode`; those of the client's port 6000 not at all, and all others are split.
+fn classes(mode: Mode) -> GatewayConfig {
+    let class = |ports: &[u16]| FlowMatch { ports: ports.into(), ..FlowMatch::default() };
+    let intercept: Vec<Arc<dyn InterceptorKind>> = match mode {
+        Mode::Pass => vec![Arc::new(ExplicitWindow { window: Bytes(20_000) })],
+        _ => Vec::new(),
+    };
+    let untouched = Policy { matches: class(&[6000]), mode: Mode::Pass, ..Policy::default() };
+    let policies = vec![untouched, Policy { matches: class(&[80]), mode, intercept, ..Policy::default() }, Policy::default()];
+    let config = GatewayConfig { policies, idle_timeout: Duration::from_secs(640), ..GatewayConfig::default() };
+    config.check().unwrap();
+    config
+}
+
+#[test]
+fn the_first_policy_that_matches_holds() {
+    for (mode, state) in [(Mode::Split, "split"), (Mode::Observe, "observed"), (Mode::Pass, "passed")] {
+        let mut gateway = Gateway::new(classes(mode));
+        open(&mut gateway, secs(0), 5000);
+        open(&mut gateway, secs(0), 6000);
+        let states: Vec<_> = gateway.flows().map(|flow| (flow.key.src.port(), flow.state)).collect();
+        assert_eq!(states, [(5000, state)], "nothing is known of what is not to be touched");
+        let out = pass(&mut gateway, secs(1), segment(CLIENT, 6000, 1, TcpFlags::ACK, 10));
+        assert_eq!(out, [(Gateway::WAN, segment(CLIENT, 6000, 1, TcpFlags::ACK, 10))]);
+    }
+}
+
+#[test]
+fn a_flow_that_stays_whole_is_forgotten_when_it_is_silent_and_goes_on() {
+    let mut gateway = Gateway::new(classes(Mode::Pass));
+    open(&mut gateway, secs(0), 5000);
+    let window = |out: &TxBatch| out[0].1.as_tcp().unwrap().header.window;
+    let ack = || segment(CLIENT, 5000, 1, TcpFlags::ACK, 0);
+    assert_eq!(window(&pass(&mut gateway, secs(300), ack())), 20_000, "an interceptor lowers it");
+    run(&mut gateway, secs(900));
+    assert_eq!(gateway.flows().count(), 1, "it was heard of less than 640 s ago");
+    run(&mut gateway, secs(1200));
+    assert_eq!(gateway.flows().count(), 0);
+    assert!(gateway.poll_timeout().is_none(), "nothing is left to wait for");
+    assert_eq!(window(&pass(&mut gateway, secs(1201), ack())), 60_000, "it passes as it comes");
+}
+
+#[test]
+fn a_whole_flow_makes_room_in_a_full_table_and_ends_with_another_on_its_ports() {
+    let mut gateway = Gateway::new(GatewayConfig { max_flows: 1, ..classes(Mode::Observe) });
+    open(&mut gateway, secs(0), 5000);
+    open(&mut gateway, secs(10), 5001);
+    assert_eq!(gateway.counters().unobserved_overload, 1);
+    open(&mut gateway, secs(100), 5002);
+    assert_eq!(gateway.counters().flows_observed, 2, "the first was silent for a minute");
+    // A connection between the same ends, with other sequence numbers: what ended the first was not seen.
+    let mut again = segment(CLIENT, 5002, 0, TcpFlags::SYN, 0);
+    if let shorthaul_wire::Transport::Tcp(tcp) = &mut again.transport {
+        tcp.header.seq = SeqNum(5);
+    }
+    pass(&mut gateway, secs(101), again.clone());
+    assert_eq!(gateway.counters().flows_observed, 3);
+    pass(&mut gateway, secs(102), again);
+    assert_eq!(gateway.counters().flows_observed, 3, "a SYN that comes twice is one connection");
+    assert_eq!(gateway.flows().next().unwrap().age, Duration::from_secs(1));
 }

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_proxy::{
-    ACK_RELEASES, AggregateConfig, Clamp, Delivered, Freeze, Gateway, GatewayConfig, PathTailConfig, Policy,
+    ACK_RELEASES, AggregateConfig, Clamp, Delivered, ExplicitWindow, Freeze, Gateway, GatewayConfig, INTERCEPTORS, Mode, PathTailConfig, Policy,
     Regulated, SenderControl, TailScope, WINDOW_LIMITS,
 };
 use shorthaul_tcp::{Ack, AckPolicy, ByteQueue, Receiver, Segment, Sender, SenderConfig};
@@ -243,7 +243,8 @@ impl World {
             gateway.handle_packet(Time::ZERO, PortId(from as u8), packet);
             while gateway.poll_transmit(Time::ZERO, &mut out) {}
         }
-        assert_eq!(gateway.counters().flows_split, 1);
+        let entered = gateway.counters().flows_split + gateway.counters().flows_observed;
+        assert_eq!(entered, 1, "the gateway knows the flow");
         World { now: Time::ZERO, ends, gateway, wire: BTreeMap::new(), count: 0, faults }
     }
 
@@ -476,6 +477,98 @@ proptest! {
         prop_assert!(finished, "stuck at {}: {:#?}", world.now, world.gateway.flows().collect::<Vec<_>>());
         world.check_bytes();
     }
+}
+
+/// A flow that stays whole passes these kinds of interceptors, by their places in the registry, or is observed.
+fn whole(intercept: &[usize]) -> Policy {
+    let mode = if intercept.is_empty() { Mode::Observe } else { Mode::Pass };
+    let intercept = intercept.iter().map(|row| (INTERCEPTORS[*row].example)()).collect();
+    Policy { mode, intercept, ..Policy::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn a_flow_that_stays_whole_arrives_whole_and_is_seen(
+        seed: u64, isn: [u32; 2], up in 0u64..50_000, down in 0u64..200_000,
+        loss in 0u64..60, reorder in 0u64..100, duplicate in 0u64..50, drain in prop::option::of(0u64..3000),
+        intercept in prop::collection::vec(0..INTERCEPTORS.len(), 0..3),
+    ) {
+        let faults = Faults { state: seed, loss, reorder, duplicate };
+        let mut world = World::with(isn, [up, down], faults, whole(&intercept));
+        let state = if intercept.is_empty() { "observed" } else { "passed" };
+        let mut drained = false;
+        let mut seen = [0, 0];
+        let finished = world.run(|world| {
+            for flow in world.gateway.flows() {
+                assert_eq!((flow.state, flow.legs.is_none()), (state, true));
+                let [to_server, to_client] = flow.observed.unwrap().directions;
+                seen = [to_server.bytes, to_client.bytes];
+            }
+            if !drained && drain.is_some_and(|at| world.now >= Time::from_millis(at)) {
+                drained = true;
+                world.gateway.drain(world.now);
+                assert_eq!(world.gateway.flows().count(), 0);
+            }
+        });
+        prop_assert!(finished, "stuck at {}: {:#?}", world.now, world.gateway.flows().collect::<Vec<_>>());
+        world.check_bytes();
+        let counters = world.gateway.counters();
+        prop_assert_eq!((counters.flows_split, world.gateway.allocated()), (0, 0));
+        if !drained {
+            // The last acknowledgments may be on their way still, or lost.
+            prop_assert!(counters.observed_finished == 1 || seen == [up, down], "{seen:?} of {up} and {down}");
+            prop_assert_eq!(counters.observed_bytes, up + down);
+        }
+    }
+}
+
+#[test]
+fn a_flow_that_stays_whole_is_measured_on_both_sides() {
+    let faults = Faults { state: 1, loss: 0, reorder: 0, duplicate: 0 };
+    let mut world = World::with([1, 2], [20_000, 300_000], faults, whole(&[]));
+    let mut seen = None;
+    assert!(world.run(|world| {
+        seen = world.gateway.flows().next().and_then(|flow| flow.observed).or(seen.take());
+    }));
+    let seen = seen.unwrap();
+    for direction in &seen.directions {
+        assert_eq!(direction.retransmitted, 0);
+        assert_eq!(direction.min_rtt, Some(2 * DELAY), "to the end and back");
+    }
+    // The server's first byte is at the gateway when it has sent it: one way.
+    assert_eq!(seen.first_byte, Some(DELAY));
+    assert!(seen.duration > 4 * DELAY, "{seen:?}");
+}
+
+#[test]
+fn what_is_lost_behind_the_gateway_is_seen_again() {
+    let faults = Faults { state: 3, loss: 20, reorder: 0, duplicate: 0 };
+    let mut world = World::with([1, 2], [0, 500_000], faults, whole(&[]));
+    assert!(world.run(|_| ()));
+    let counters = world.gateway.counters();
+    let sent_again = world.ends[1].sender.stats().retransmitted;
+    assert!(counters.observed_retransmitted > 0 && counters.observed_retransmitted <= sent_again);
+}
+
+#[test]
+fn an_explicit_window_bounds_what_a_sender_has_under_way() {
+    let faults = Faults { state: 1, loss: 0, reorder: 0, duplicate: 0 };
+    let kind = ExplicitWindow { window: Bytes(5_000) };
+    let policy = Policy { mode: Mode::Pass, intercept: vec![Arc::new(kind)], ..Policy::default() };
+    let mut world = World::with([1, 2], [50_000, 500_000], faults, policy);
+    let (mut most, mut other) = (0, 0);
+    assert!(world.run(|world| {
+        let [client, server] = &world.ends;
+        // At first the ends of this test know of the window that was offered in the handshake.
+        if server.sender.una() > 61_000 {
+            most = most.max(server.sender.in_flight());
+        }
+        other = other.max(client.sender.in_flight());
+    }));
+    world.check_bytes();
+    assert!((4_000..=5_000).contains(&most), "{most} bytes toward the access side");
+    assert!(other > 5_000, "{other} bytes from there, whose windows pass as they come");
 }
 
 #[test]

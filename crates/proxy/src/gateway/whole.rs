@@ -1,0 +1,47 @@
+//! Flows that stay whole.
+use super::Gateway;
+use super::table::{Entry, Phase};
+use crate::end::Side;
+use crate::whole_flow::Seen;
+use shorthaul_types::{Deadline, PortId, Time};
+use shorthaul_wire::Packet;
+
+impl Gateway {
+    /// A packet of a flow that stays whole, which goes on to that port.
+    pub(super) fn handle_whole(&mut self, now: Time, index: u32, (side, to): (Side, PortId), packet: Packet) {
+        let Some(entry) = self.table.get_mut(index) else { return };
+        entry.last_active = now;
+        let Phase::Whole(flow) = &mut entry.phase else { return };
+        if flow.is_untouched() {
+            self.counters.forwarded_untouched += 1;
+        } else {
+            self.counters.intercepted += 1;
+        }
+        let Seen { bytes, retransmitted } = flow.on_packet(now, side, (to, packet), &mut self.passing);
+        self.counters.observed_bytes += bytes;
+        self.counters.observed_retransmitted += retransmitted;
+        if flow.is_over() {
+            self.counters.observed_finished += 1;
+            self.step_out_of_whole(now, index);
+        } else if let Some(Deadline { at, .. }) = flow.poll_timeout() {
+            self.table.arm(index, at);
+        }
+    }
+
+    /// An interceptor may have something to put in.
+    pub(super) fn poll_whole(&mut self, now: Time, index: u32) {
+        let Some(Entry { phase: Phase::Whole(flow), .. }) = self.table.get_mut(index) else { return };
+        flow.poll(now, &mut self.passing);
+        if let Some(Deadline { at, .. }) = flow.poll_timeout() {
+            self.table.arm(index, at);
+        }
+    }
+
+    /// Forgets a flow that stays whole; what interceptors kept back of it goes on.
+    pub(super) fn step_out_of_whole(&mut self, now: Time, index: u32) {
+        if let Some(Entry { phase: Phase::Whole(flow), .. }) = self.table.get_mut(index) {
+            flow.step_out(now, &mut self.passing);
+            self.remove(index);
+        }
+    }
+}

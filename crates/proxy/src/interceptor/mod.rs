@@ -1,0 +1,51 @@
+//! What looks into flows that stay whole: packets of both directions pass an interceptor, which may change them, keep
+//! them back, drop them, or put in others.
+//!
+//! A new kind is a file here and a row in [`INTERCEPTORS`](crate::INTERCEPTORS).
+mod explicit_window;
+
+pub use explicit_window::ExplicitWindow;
+
+use crate::end::Side;
+use crate::policy::{Row, row};
+use alloc::boxed::Box;
+use core::fmt::Debug;
+use shorthaul_types::{Bytes, Deadline, Time};
+use shorthaul_wire::Packet;
+
+/// Stands in the way of one flow that stays whole. It is there from the SYN on.
+///
+/// Of several, the first is the nearest to the access side. What one puts in does not pass the others.
+pub trait Interceptor: Debug + Send {
+    /// A packet comes from `side`. Returns what goes on: the packet as it came, or changed (then without
+    /// [`Packet::original`]); `None` if it is dropped, or kept to be put in again.
+    fn on_packet(&mut self, now: Time, side: Side, packet: Packet) -> Option<Packet>;
+
+    /// The next packet that it puts in now, with the side that it goes to.
+    fn poll_packet(&mut self, _now: Time) -> Option<(Side, Packet)> {
+        None
+    }
+
+    /// When it has to be asked again what it puts in.
+    fn poll_timeout(&self) -> Option<Deadline> {
+        None
+    }
+
+    /// The gateway steps out of the flow: what is kept back is to be put in now.
+    fn step_out(&mut self) {}
+}
+
+/// A kind of interceptor with its parameters: makes one for each flow.
+pub trait InterceptorKind: Debug + Send + Sync {
+    /// The interceptor of a flow that begins, of which the end at `access` is at the access side.
+    fn open(&self, access: Side) -> Box<dyn Interceptor>;
+}
+
+/// What looks into flows that stay whole.
+pub const INTERCEPTORS: &[Row<dyn InterceptorKind>] = &[row!(
+    ExplicitWindow as InterceptorKind,
+    "explicit-window",
+    "lowers the windows that the access side advertises to a fixed amount",
+    [("window", "what a sender may have under way, such as \"32 kB\"")],
+    ExplicitWindow { window: Bytes(12_000) }
+)];
