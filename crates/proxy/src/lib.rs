@@ -35,7 +35,8 @@ mod window_limit;
 
 pub use access_side::HostInfo;
 pub use ack_release::{
-    ACK_RELEASES, AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress, QueueShare, Regulated, SackRanges,
+    ACK_RELEASES, AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress, QueueShare,
+    Regulated, SackRanges,
 };
 pub use aggregate::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
 pub use config::{GatewayConfig, LegConfig};

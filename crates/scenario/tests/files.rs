@@ -256,8 +256,16 @@ fn what_is_wrong_within_a_gateways_policies_is_said() {
     for (rest, line, part) in [
         ("policy = [{ window = [{ kind = \"clamp\" }] }]", 7, "such as \"12 kB\""),
         ("policy = [{ match = { hosts = [\"x\"] } }]", 7, "10.1.0.0/16"),
-        ("policy = [\n  { match = { ports = [1] }, mode = \"observe\", ack = \"delivered\" },\n]", 8, "policy 1: mode:"),
-        ("aggregate = \"auto\"\nsenders = { policy = \"path-tail\", bandwidth = \"1 Mbit/s\" }", 5, "aggregate: a host"),
+        (
+            "policy = [\n  { match = { ports = [1] }, mode = \"observe\", ack = \"delivered\" },\n]",
+            8,
+            "policy 1: mode:",
+        ),
+        (
+            "aggregate = \"auto\"\nsenders = { policy = \"path-tail\", bandwidth = \"1 Mbit/s\" }",
+            5,
+            "aggregate: a host",
+        ),
         ("senders = { policy = \"clamp\", window = \"much\" }", 7, "window: `much`"),
     ] {
         let error = gateway(rest);

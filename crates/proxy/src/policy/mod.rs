@@ -12,9 +12,9 @@ pub use check::PolicyError;
 pub(crate) use flow_match::Subject;
 pub use flow_match::{FlowMatch, HostPrefix};
 pub use registry::Row;
-pub(crate) use registry::row;
 #[cfg(feature = "serde")]
 pub(crate) use registry::read;
+pub(crate) use registry::row;
 #[cfg(feature = "serde")]
 pub use registry::{Parameters, PartError};
 #[cfg(feature = "serde")]

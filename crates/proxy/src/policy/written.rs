@@ -2,8 +2,8 @@
 use super::registry::find;
 use super::registry::{sender_control, sender_controls};
 use super::{FlowMatch, Mode, Parameters, PartError, Policy, PolicyError, Row, SenderControl};
-use crate::{ACK_RELEASES, INTERCEPTORS, WINDOW_LIMITS};
 use crate::AggregateConfig;
+use crate::{ACK_RELEASES, INTERCEPTORS, WINDOW_LIMITS};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;

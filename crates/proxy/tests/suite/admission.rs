@@ -1,6 +1,8 @@
 //! Which flows a gateway takes, how long it keeps one that is silent, and how large the segments are
 //! that it sends.
-use shorthaul_proxy::{ExplicitWindow, FlowMatch, Gateway, GatewayConfig, InterceptorKind, LegConfig, Mode, Policy};
+use shorthaul_proxy::{
+    ExplicitWindow, FlowMatch, Gateway, GatewayConfig, InterceptorKind, LegConfig, Mode, Policy,
+};
 use shorthaul_types::{Bytes, SeqNum, Time};
 use shorthaul_wire::{
     IpHeader, Ipv4Header, Machine, Packet, Payload, TcpFlags, TcpHeader, TcpOptions, TcpSegment, TxBatch,
@@ -183,8 +185,13 @@ fn classes(mode: Mode) -> GatewayConfig {
         _ => Vec::new(),
     };
     let untouched = Policy { matches: class(&[6000]), mode: Mode::Pass, ..Policy::default() };
-    let policies = vec![untouched, Policy { matches: class(&[80]), mode, intercept, ..Policy::default() }, Policy::default()];
-    let config = GatewayConfig { policies, idle_timeout: Duration::from_secs(640), ..GatewayConfig::default() };
+    let policies = vec![
+        untouched,
+        Policy { matches: class(&[80]), mode, intercept, ..Policy::default() },
+        Policy::default(),
+    ];
+    let config =
+        GatewayConfig { policies, idle_timeout: Duration::from_secs(640), ..GatewayConfig::default() };
     config.check().unwrap();
     config
 }

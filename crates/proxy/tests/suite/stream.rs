@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_proxy::{
-    ACK_RELEASES, AggregateConfig, Clamp, Delivered, ExplicitWindow, Freeze, Gateway, GatewayConfig, INTERCEPTORS, Mode, PathTailConfig, Policy,
-    Regulated, SenderControl, TailScope, WINDOW_LIMITS,
+    ACK_RELEASES, AggregateConfig, Clamp, Delivered, ExplicitWindow, Freeze, Gateway, GatewayConfig,
+    INTERCEPTORS, Mode, PathTailConfig, Policy, Regulated, SenderControl, TailScope, WINDOW_LIMITS,
 };
 use shorthaul_tcp::{Ack, AckPolicy, ByteQueue, Receiver, Segment, Sender, SenderConfig};
 use shorthaul_types::{BitRate, Bytes, PortId, SeqNum, SeqSpace, Time};
