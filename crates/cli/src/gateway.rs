@@ -30,10 +30,10 @@ pub struct Args {
     /// Congestion control for both legs: reno, cubic, or a fixed window such as `fixed:64kB`
     #[arg(long, value_name = "NAME")]
     congestion: Option<Algorithm>,
-    /// What rules on losses of what is sent toward the edge: none or one-sided-probing, which waits a bad
+    /// What tells the meaning of losses toward the edge: none or one-sided-probing, which waits a bad
     /// phase out and resumes when the link is back
-    #[arg(long, value_name = "NAME")]
-    arbiter: Option<Discrimination>,
+    #[arg(long, value_name = "NAME", alias = "arbiter")]
+    discriminator: Option<Discrimination>,
     /// Segments that a flow may send toward the edge before it has heard anything back. The default
     /// of 10 suits unknown paths; a link of your own may take more
     #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -86,15 +86,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.wan = args.wan;
     }
     if let Some(congestion) = args.congestion {
-        config.to_edge.congestion = congestion;
-        config.to_wan.congestion = congestion;
+        config.to_edge.sender.congestion = Some(congestion);
+        config.to_wan.sender.congestion = Some(congestion);
     }
-    config.to_edge.arbiter = args.arbiter.unwrap_or(config.to_edge.arbiter);
+    let to_edge = &mut config.to_edge.sender;
+    to_edge.discriminator = args.discriminator.or(to_edge.discriminator);
+    to_edge.initial_window = args.initial_window.or(to_edge.initial_window);
     if let Some(clamp) = args.aggregate {
         let usual = config.aggregate.take().unwrap_or_else(AggregateConfig::default);
         config.aggregate = Some(AggregateConfig { clamp, ..usual });
     }
-    config.to_edge.initial_window = args.initial_window.unwrap_or(config.to_edge.initial_window);
     config.senders.policy = args.senders.or(config.senders.policy);
     if let Some(bandwidth) = args.bandwidth {
         config.senders.set("bandwidth", bandwidth);

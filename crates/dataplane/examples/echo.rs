@@ -11,7 +11,7 @@
 
 use shorthaul_dataplane::HostLoop;
 use shorthaul_os::{Tun, clock::sharpen_timers};
-use shorthaul_tcp::{Connection, ConnectionConfig, Event, Host, HostConfig, Profile};
+use shorthaul_tcp::{Connection, ConnectionConfig, Event, Host, HostConfig, SenderProfile};
 use shorthaul_types::{Seed, Time};
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
@@ -28,8 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let address: IpAddr = address.parse()?;
     let profile = match arguments.get(3) {
-        Some(name) => Profile::named(name)?,
-        None => Profile::default(),
+        Some(name) => SenderProfile::named(name)?,
+        None => SenderProfile::default(),
     };
 
     // Sequence numbers must not be guessed: std's hasher is keyed by the system's random source.

@@ -1,14 +1,11 @@
 use serde::{Deserialize, Deserializer, Serialize};
-use shorthaul_congestion::{Algorithm, RtoFloor, RttConfig};
 use shorthaul_proxy::{
-    AggregateConfig, GatewayConfig, HostPrefix, LegConfig, Policy, PolicyError, PolicySpec, SenderSpec,
+    AggregateConfig, GatewayConfig, HostPrefix, LegSpec, PolicyError, PolicySpec, SenderSpec, WrittenPolicies,
 };
-use shorthaul_tcp::Discrimination;
 use shorthaul_types::Bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A gateway's configuration file, all of it.
@@ -24,14 +21,14 @@ pub struct Config {
     /// Bounds on what is held.
     pub memory: Memory,
     /// How to send toward the edge.
-    pub to_edge: Leg,
+    pub to_edge: LegSpec,
     /// How to send toward the rest of the world.
-    pub to_wan: Leg,
+    pub to_wan: LegSpec,
     /// How senders in the wide area network are kept to what the edge can carry.
     pub senders: SenderSpec,
     /// What is done to flows of certain classes, the first that matches. What is outside of this list is for all others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub policy: Vec<PolicySpec<LegPatch>>,
+    pub policy: Vec<PolicySpec>,
     /// A file from which the bandwidth of the emulated links is read, again whenever it changes.
     pub bandwidth_file: Option<PathBuf>,
     /// How the connections to one host at the edge are served together. Left out, each is by itself.
@@ -69,63 +66,6 @@ pub struct Memory {
     pub max_flows: usize,
 }
 
-/// How to send into a leg.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Leg {
-    /// `reno`, `cubic` or `fixed:<size>`.
-    pub congestion: Algorithm,
-    /// What rules on losses: `none` or `one-sided-probing`.
-    pub arbiter: Discrimination,
-    /// Segments that a flow may send before it has heard anything back.
-    #[serde(deserialize_with = "initial_window")]
-    pub initial_window: u32,
-    /// The largest IP packet, in bytes; by default what the interfaces take.
-    #[serde(deserialize_with = "mtu")]
-    pub mtu: Option<u32>,
-    /// Spread bursts over the round trip.
-    pub pacing: bool,
-    /// The shortest retransmission time-out. A link that repairs its own losses, and takes its time over it,
-    /// is better waited for than sent everything again.
-    #[serde(with = "shorthaul_types::serde_duration::option", skip_serializing_if = "Option::is_none")]
-    pub rto: Option<Duration>,
-}
-
-/// What is different in sending into a leg, in a policy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LegPatch {
-    /// Congestion control.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub congestion: Option<Algorithm>,
-    /// What rules on losses.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub arbiter: Option<Discrimination>,
-    /// Segments that a flow may send before it has heard anything back.
-    #[serde(deserialize_with = "some_initial_window", skip_serializing_if = "Option::is_none")]
-    pub initial_window: Option<u32>,
-    /// Spread bursts over the round trip.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pacing: Option<bool>,
-    /// The shortest retransmission time-out.
-    #[serde(with = "shorthaul_types::serde_duration::option", skip_serializing_if = "Option::is_none")]
-    pub rto: Option<Duration>,
-}
-
-impl Leg {
-    /// The same with what a policy says.
-    fn patched(&self, patch: &LegPatch) -> Leg {
-        Leg {
-            congestion: patch.congestion.unwrap_or(self.congestion),
-            arbiter: patch.arbiter.unwrap_or(self.arbiter),
-            initial_window: patch.initial_window.unwrap_or(self.initial_window),
-            mtu: self.mtu,
-            pacing: patch.pacing.unwrap_or(self.pacing),
-            rto: patch.rto.or(self.rto),
-        }
-    }
-}
-
 impl Default for Config {
     fn default() -> Self {
         Config {
@@ -133,8 +73,8 @@ impl Default for Config {
             edge: Vec::new(),
             wan: Vec::new(),
             memory: Memory::default(),
-            to_edge: Leg::default(),
-            to_wan: Leg::default(),
+            to_edge: LegSpec::default(),
+            to_wan: LegSpec::default(),
             senders: SenderSpec::default(),
             policy: Vec::new(),
             bandwidth_file: None,
@@ -152,13 +92,6 @@ impl Default for Memory {
     fn default() -> Self {
         let GatewayConfig { flow_buffer, memory, max_flows, .. } = GatewayConfig::default();
         Memory { per_flow: flow_buffer, total: memory, max_flows }
-    }
-}
-
-impl Default for Leg {
-    fn default() -> Self {
-        let LegConfig { congestion, arbiter, initial_window, pacing, .. } = LegConfig::default();
-        Leg { congestion, arbiter, initial_window, mtu: None, pacing, rto: None }
     }
 }
 
@@ -194,29 +127,6 @@ fn per_flow<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
             "less than 16 KiB for each direction of a flow holds no window: write a size such as \"4 MiB\"",
         )),
         size => Ok(size),
-    }
-}
-
-fn initial_window<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
-    match u32::deserialize(d)? {
-        segments @ 1..=1000 => Ok(segments),
-        other => Err(serde::de::Error::custom(format!(
-            "an initial window of {other} segments: write a number from 1 to 1000, such as 10"
-        ))),
-    }
-}
-
-fn some_initial_window<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
-    initial_window(d).map(Some)
-}
-
-fn mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
-    match Option::deserialize(d)? {
-        None => Ok(None),
-        Some(mtu @ 576..=65_535) => Ok(Some(mtu)),
-        Some(other) => Err(serde::de::Error::custom(format!(
-            "packets of {other} bytes: write a number from 576 to 65535, such as 1500, or leave it out"
-        ))),
     }
 }
 
@@ -288,31 +198,19 @@ impl Config {
         if let Some(both) = self.edge.iter().find(|name| self.wan.contains(name)) {
             return value("wan", format!("`{both}` is named as edge too; an interface leads to one side"));
         }
-        let leg = |leg: &Leg| {
-            let Leg { congestion, arbiter, initial_window, mtu, pacing, rto } = *leg;
-            let usual = LegConfig::default();
-            let at_least = |rto| RttConfig { floor: RtoFloor::Whole(rto), ..usual.rtt };
-            let (mtu, rtt) = (mtu.unwrap_or(usual.mtu), rto.map_or(usual.rtt, at_least));
-            LegConfig { congestion, arbiter, initial_window, mtu, pacing, rtt, ..usual }
-        };
         let senders = match self.senders.resolve(self.memory.per_flow) {
             Ok(senders) => senders,
             Err(error) => return value("senders", error.to_string()),
         };
-        let (edge, wan) = (leg(&self.to_edge), leg(&self.to_wan));
-        let listed = self.policy.iter().enumerate().map(|(index, spec)| {
-            let patched = |own: &Leg, patch: &Option<LegPatch>| {
-                patch.as_ref().map_or(leg(own), |patch| leg(&own.patched(patch)))
-            };
-            let (edge, wan) = (patched(&self.to_edge, &spec.to_edge), patched(&self.to_wan, &spec.to_wan));
-            let parts = spec.parts().map_err(|error| PolicyError { policy: Some(index), ..error })?;
-            Ok(Policy { edge, wan, ..parts })
-        });
-        let listed = listed.collect::<Result<Vec<Policy>, PolicyError>>()?;
-        let is_written = self.aggregate.is_some() || self.senders != SenderSpec::default();
-        let aggregate = self.aggregate.clone().map(Arc::new);
-        let rest = Policy { edge, wan, senders, aggregate, ..Policy::default() };
-        let policies = Policy::list(listed, rest, is_written)?;
+        let policies = WrittenPolicies {
+            listed: &self.policy,
+            to_edge: &self.to_edge,
+            to_wan: &self.to_wan,
+            senders,
+            aggregate: self.aggregate.clone(),
+            is_written: self.aggregate.is_some() || self.senders != SenderSpec::default(),
+        };
+        let policies = policies.resolve([None; 2])?;
         let config = GatewayConfig {
             flow_buffer: self.memory.per_flow,
             memory: self.memory.total,
@@ -338,7 +236,9 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shorthaul_congestion::Algorithm;
     use shorthaul_proxy::Mode;
+    use shorthaul_tcp::{AckPolicy, LossDetection};
 
     /// What a person is told about a file with this text.
     fn complaint(text: &str) -> String {
@@ -355,6 +255,8 @@ mod tests {
             ("[to_edge]\ncongestion = \"tornado\"\n", 2, ["congestion", "\"cubic\""]),
             ("\nname = \"my gateway\"\n", 2, ["name", "letters or digits"]),
             ("[to_edge]\ninitial_window = 0\n", 2, ["initial_window", "1 to 1000"]),
+            ("[to_edge]\npacing = true\nsack = false\n", 3, ["sack", "leave it out"]),
+            ("[to_wan]\npaceing = true\n", 2, ["paceing", "`pacing`"]),
             ("[to_wan]\npacing = true\nmtu = 100\n", 3, ["mtu", "576 to 65535"]),
             ("edge = [\"a\"]\n[senders]\npolicy = \"clamp\"\nwindow = \"much\"\n", 2, ["window", "120 kB"]),
             ("\n[senders]\npolicy = \"clamp\"\nqueue = \"1 kB\"\n", 2, ["queue", "`window`"]),
@@ -424,7 +326,7 @@ mod tests {
         );
         let config = config.unwrap();
         let [web, voice, watched, rest] = &config.policies[..] else { panic!("{config:?}") };
-        assert_eq!((web.edge.congestion, web.edge.initial_window), (Algorithm::Bbr, 20));
+        assert_eq!((web.edge.sender.congestion, web.edge.sender.initial_window), (Algorithm::Bbr, 20));
         assert_eq!((web.senders.window.len(), rest.senders.window.len()), (2, 1));
         assert!(web.senders.ack.is_none() && rest.senders.ack.is_some() && rest.matches.matches_all());
         assert_eq!((voice.mode, voice.intercept.len(), watched.mode), (Mode::Pass, 1, Mode::Observe));
@@ -459,12 +361,33 @@ mod tests {
     }
 
     #[test]
+    fn a_leg_picks_every_part_of_its_sender() {
+        let text =
+            "edge = [\"a\"]\nwan = [\"b\"]\n[to_wan]\nloss_detection = \"newreno\"\nack = \"immediate\"\n";
+        let gateway = toml::from_str::<Config>(text).unwrap().gateway(0).unwrap();
+        let policy = &gateway.policies[0];
+        assert_eq!(policy.wan.sender.loss_detection, LossDetection::NEW_RENO);
+        assert_eq!(
+            (policy.wan.sender.ack, policy.edge.sender.ack),
+            (AckPolicy::Immediate, AckPolicy::default())
+        );
+    }
+
+    #[test]
+    fn an_aggregate_finds_its_own_losses() {
+        let text = "edge = [\"a\"]\nwan = [\"b\"]\n[to_edge]\nloss_detection = \"reno\"\n[aggregate]\n";
+        let error = toml::from_str::<Config>(text).unwrap().gateway(0).unwrap_err().to_string();
+        assert!(error.starts_with("to_edge: ") && error.contains("`loss_detection`"), "{error}");
+    }
+
+    #[test]
     fn a_configuration_survives_being_written_into_a_recording() {
         let policy =
             "match = { ports = [443] }\nack = \"delivered\"\nto_edge = { pacing = false }\nsenders = {}\n";
         let policy = vec![toml::from_str(policy).unwrap()];
-        let config =
+        let mut config =
             Config { record: Some("x".into()), edge: vec!["eth0".into()], policy, ..Config::default() };
+        config.to_edge.sender.initial_window = Some(64);
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
     }

@@ -21,7 +21,7 @@ mod replay;
 mod routes;
 
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
-pub use config::{Config, ConfigError, Leg, LegPatch, Memory, Name};
+pub use config::{Config, ConfigError, Memory, Name};
 pub use control::{Controlled, control_path};
 pub use daemon::{DaemonError, Notice, run_forwarder, run_gateway};
 pub use driver::{Driven, Driver, Outlet};

@@ -182,6 +182,7 @@ impl FlowRun<'_> {
             requests: self.requests(),
             congestion: Ends { client: ends.client.congestion.into(), server: ends.server.congestion.into() },
             paced: Ends { client: ends.client.paced, server: ends.server.paced },
+            nodelay: Ends { client: ends.client.nodelay, server: ends.server.nodelay },
             send_buffer,
             // The amount has its time; this only ends a run that hangs.
             limit: left + Duration::from_secs(10),

@@ -1,8 +1,7 @@
 //! The lab of a scenario, and its gateways.
 use std::time::Duration;
 
-use shorthaul_congestion::RtoFloor;
-use shorthaul_dataplane::{Config, Leg, LegPatch};
+use shorthaul_dataplane::Config;
 use shorthaul_lab::{GatewayProcess, Host, HostDescription, Lab, LinkDescription, LinkKind, Topology};
 use shorthaul_link::Direction;
 use shorthaul_scenario::{Gateway as GatewayRole, NodeIndex, Relay, Role, Scenario, Stack};
@@ -90,34 +89,14 @@ impl Network {
         let interfaces = |nodes: Vec<NodeIndex>| {
             nodes.into_iter().map(|NodeIndex(index)| format!("to-{}", self.names[index])).collect()
         };
-        let leg = |leg: &shorthaul_scenario::Leg| {
-            let usual = Leg::default();
-            let congestion = leg.congestion.unwrap_or(usual.congestion);
-            let arbiter = leg.arbiter.unwrap_or(usual.arbiter);
-            let rto = leg.rto.and_then(|rto| match rto.floor {
-                RtoFloor::Whole(least) => Some(least),
-                RtoFloor::Variance(_) => None,
-            });
-            Leg { congestion, arbiter, pacing: leg.pacing.unwrap_or(usual.pacing), rto, ..usual }
-        };
-        let patch = |leg: shorthaul_scenario::Leg| LegPatch {
-            congestion: leg.congestion,
-            arbiter: leg.arbiter,
-            pacing: leg.pacing,
-            rto: leg.rto.and_then(|rto| match rto.floor {
-                RtoFloor::Whole(least) => Some(least),
-                RtoFloor::Variance(_) => None,
-            }),
-            ..LegPatch::default()
-        };
         let mut config = Config {
             edge: interfaces(edge),
             wan: interfaces(wan),
-            to_edge: leg(&gateway.to_edge),
-            to_wan: leg(&gateway.to_wan),
+            to_edge: gateway.to_edge.clone(),
+            to_wan: gateway.to_wan.clone(),
             senders: gateway.senders_as_written.clone(),
             aggregate: gateway.aggregate.clone(),
-            policy: gateway.policy.iter().map(|spec| spec.clone().map_legs(patch)).collect(),
+            policy: gateway.policy.clone(),
             ..Config::default()
         };
         config.memory.per_flow = gateway.flow_buffer.unwrap_or(config.memory.per_flow);

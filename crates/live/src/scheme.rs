@@ -2,9 +2,9 @@
 use std::collections::BTreeMap;
 
 use crate::error::LiveError;
-use shorthaul_congestion::{Algorithm, RttConfig};
+use shorthaul_congestion::Algorithm;
 use shorthaul_scenario::{Scheme, Stack};
-use shorthaul_tcp::{Discrimination, LossDetection, Profile};
+use shorthaul_tcp::SenderProfile;
 
 /// How a kernel's TCP is told to work like a scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct KernelScheme {
     pub congestion: &'static str,
     /// Whether bursts are spread over the round trip.
     pub paced: bool,
+    /// Whether small segments leave at once.
+    pub nodelay: bool,
     /// What is set for the whole host.
     pub settings: BTreeMap<String, String>,
     /// The initial window of the whole host, in segments.
@@ -30,20 +32,51 @@ impl KernelScheme {
     /// # Errors
     /// What of the scheme a kernel with these congestion controls does not have, in sentences.
     pub fn of(scheme: &Scheme, available: &[String]) -> Result<KernelScheme, Vec<String>> {
-        let profile = Profile::named(&scheme.profile).map_err(|error| vec![error.to_string()])?;
+        // Without `..`: what a kernel is not asked about would be dropped.
+        let SenderProfile {
+            name,
+            congestion,
+            loss_detection,
+            discriminator,
+            f_rto,
+            black_hole_probing,
+            pacing,
+            ack,
+            rto,
+            sack,
+            timestamps,
+            window_scaling,
+            ecn,
+            initial_window,
+            idle_restart,
+            nagle,
+        } = scheme.profile;
         let mut lacking = Vec::new();
         if scheme.stack == Some(Stack::Own) {
             lacking.push("only hosts, and both hosts of a flow, can have `stack = \"own\"`".to_owned());
         }
-        if profile.recovery != LossDetection::RACK_TLP {
+        let linux = SenderProfile::default();
+        if loss_detection != linux.loss_detection {
             lacking.push(format!(
-                "there is no `{}` in Linux, which always repairs losses with selective acknowledgments and RACK; \
-                 `sack-reno` exists in both engines",
-                profile.name
+                "the profile `{name}` has `loss_detection = \"{loss_detection}\"`, but Linux always finds losses by selective \
+                 acknowledgments and RACK; `sack-reno` exists in both engines"
             ));
+        } else {
+            // A profile of other times has these, too; one reason is enough there.
+            if ack != linux.ack {
+                lacking.push(format!(
+                    "Linux itself decides when to acknowledge: leave `ack` out, or write `ack = \"{}\"`",
+                    linux.ack
+                ));
+            }
+            if rto != linux.rto {
+                lacking.push(format!(
+                    "the kernel's retransmission timer is \"{}\" and no other: leave `rto` out, or write that",
+                    linux.rto
+                ));
+            }
         }
-        let control = scheme.congestion.unwrap_or(profile.control);
-        let congestion = match control {
+        let control = match congestion {
             Algorithm::Bbr3 => {
                 lacking.push("the kernel's `bbr` is version 1, and there is no bbr3: write `bbr`".into());
                 ""
@@ -54,20 +87,14 @@ impl KernelScheme {
             }
             named => named.name(),
         };
-        if !congestion.is_empty() && !available.iter().any(|name| name == congestion) {
+        if !control.is_empty() && !available.iter().any(|name| name == control) {
             let available = available.join(", ");
             lacking.push(format!(
-                "this kernel has no congestion control `{congestion}` (it has {available}); try `modprobe tcp_{congestion}`"
+                "this kernel has no congestion control `{control}` (it has {available}); try `modprobe tcp_{control}`"
             ));
         }
-        if scheme.arbiter.unwrap_or(profile.arbiter) != Discrimination::EveryLoss {
-            lacking.push("to Linux every loss is congestion: leave `arbiter` out".into());
-        }
-        if scheme.ack.is_some() {
-            lacking.push("Linux itself decides when to acknowledge: leave `ack` out".into());
-        }
-        if scheme.rto.is_some_and(|rto| rto != RttConfig::LINUX) {
-            lacking.push("the kernel's retransmission timer is \"linux\" and no other".into());
+        if discriminator != linux.discriminator {
+            lacking.push("to Linux every loss is congestion: leave `discriminator` out".into());
         }
         if scheme.mss.is_some() {
             lacking.push("segments are as long as the links' `mtu` allows: leave `mss` out".into());
@@ -82,20 +109,22 @@ impl KernelScheme {
         };
         let switch = |on: bool| String::from(if on { "1" } else { "0" });
         let settings = [
-            ("tcp_sack", switch(scheme.sack.unwrap_or(profile.sack))),
-            ("tcp_timestamps", switch(scheme.timestamps.unwrap_or(profile.timestamps))),
-            ("tcp_window_scaling", switch(scheme.window_scaling.unwrap_or(profile.window_scaling))),
-            ("tcp_ecn", switch(scheme.ecn.unwrap_or(profile.ecn))),
+            ("tcp_sack", switch(sack)),
+            ("tcp_timestamps", switch(timestamps)),
+            ("tcp_window_scaling", switch(window_scaling)),
+            ("tcp_ecn", switch(ecn)),
             // 2 is the kernel's own value for "on"
-            ("tcp_frto", String::from(if scheme.f_rto.unwrap_or(profile.f_rto) { "2" } else { "0" })),
-            ("tcp_slow_start_after_idle", switch(scheme.idle_restart.unwrap_or(profile.idle_restart))),
+            ("tcp_frto", String::from(if f_rto { "2" } else { "0" })),
+            ("tcp_slow_start_after_idle", switch(idle_restart)),
+            ("tcp_mtu_probing", switch(black_hole_probing)),
             ("tcp_wmem", buffer(scheme.send_buffer.0, 16_384)),
             ("tcp_rmem", buffer(scheme.receive_buffer.0, 131_072)),
         ];
         Ok(KernelScheme {
-            congestion,
-            paced: scheme.pacing.unwrap_or(profile.pacing),
-            initial_window: scheme.initial_window.unwrap_or(profile.initial_window),
+            congestion: control,
+            paced: pacing,
+            nodelay: !nagle,
+            initial_window,
             settings: settings.map(|(key, value)| (format!("net.ipv4.{key}"), value)).into(),
         })
     }
@@ -104,43 +133,78 @@ impl KernelScheme {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shorthaul_congestion::RttConfig;
+    use shorthaul_tcp::{AckPolicy, Discrimination, LossDetection, ProfilePatch};
     use shorthaul_types::Bytes;
+    use std::time::Duration;
 
     fn kernel() -> Vec<String> {
         ["reno", "cubic"].map(str::to_owned).to_vec()
     }
 
+    fn scheme(name: &str, patch: ProfilePatch) -> Scheme {
+        Scheme { profile: SenderProfile::named(name).unwrap().patched(&patch), ..Scheme::default() }
+    }
+
     fn profile(name: &str) -> Scheme {
-        Scheme { profile: name.into(), ..Scheme::default() }
+        scheme(name, ProfilePatch::default())
     }
 
     #[test]
     fn a_profile_is_set_in_the_kernels_words() {
-        let scheme = Scheme {
+        let patch = ProfilePatch {
             pacing: Some(false),
             sack: Some(false),
             f_rto: Some(false),
+            black_hole_probing: Some(false),
+            nagle: Some(true),
             initial_window: Some(2),
-            receive_buffer: Bytes(50_000),
-            ..profile("sack-reno")
+            ..ProfilePatch::default()
         };
-        let made = KernelScheme::of(&scheme, &kernel()).unwrap();
+        let made = Scheme { receive_buffer: Bytes(50_000), ..scheme("sack-reno", patch) };
+        let made = KernelScheme::of(&made, &kernel()).unwrap();
         assert_eq!((made.congestion, made.paced, made.initial_window), ("reno", false, 2));
+        assert!(!made.nodelay);
         assert_eq!(made.settings["net.ipv4.tcp_sack"], "0");
         assert_eq!(made.settings["net.ipv4.tcp_timestamps"], "1");
         assert_eq!(made.settings["net.ipv4.tcp_frto"], "0");
+        assert_eq!(made.settings["net.ipv4.tcp_mtu_probing"], "0");
         assert_eq!(made.settings["net.ipv4.tcp_rmem"], "4096 100000 100000");
-        assert!(KernelScheme::of(&profile("cubic"), &kernel()).unwrap().paced);
+        let made = KernelScheme::of(&profile("cubic"), &kernel()).unwrap();
+        assert!(made.paced && made.nodelay);
+        assert_eq!(made.settings["net.ipv4.tcp_mtu_probing"], "1");
     }
 
     #[test]
     fn what_linux_lacks_is_said_all_at_once() {
-        let scheme = Scheme { mss: Some(1000), rto: Some(RttConfig::RFC6298), ..profile("newreno") };
-        let lacking = KernelScheme::of(&scheme, &kernel()).unwrap_err().join("\n");
-        for word in ["`newreno`", "`sack-reno`", "`mss`", "retransmission timer"] {
-            assert!(lacking.contains(word), "{word}: {lacking}");
+        let lacking = |scheme: &Scheme| KernelScheme::of(scheme, &kernel()).unwrap_err().join("\n");
+        let said = lacking(&Scheme { mss: Some(1000), ..profile("newreno") });
+        for word in ["`newreno`", "`sack-reno`", "`mss`"] {
+            assert!(said.contains(word), "{word}: {said}");
         }
-        let lacking = KernelScheme::of(&profile("vegas"), &kernel()).unwrap_err().join("\n");
-        assert!(lacking.contains("`vegas`") && lacking.contains("reno, cubic"), "{lacking}");
+        assert!(!said.contains("`ack`"), "what belongs to such a profile is not listed: {said}");
+        let said = lacking(&profile("vegas"));
+        assert!(said.contains("`vegas`") && said.contains("reno, cubic"), "{said}");
+    }
+
+    #[test]
+    fn every_part_that_no_kernel_has_is_refused_by_its_key() {
+        let ack = Some(AckPolicy::Immediate);
+        let tahoe = Some(LossDetection::TAHOE);
+        let discriminator = Some(Discrimination::RENO_PROBING);
+        let rto = Some(RttConfig::at_least(Duration::from_secs(2)));
+        for (key, patch) in [
+            ("`ack`", ProfilePatch { ack, ..ProfilePatch::default() }),
+            ("`loss_detection =", ProfilePatch { loss_detection: tahoe, ..ProfilePatch::default() }),
+            ("`discriminator`", ProfilePatch { discriminator, ..ProfilePatch::default() }),
+            ("`rto`", ProfilePatch { rto, ..ProfilePatch::default() }),
+        ] {
+            let lacking = KernelScheme::of(&scheme("cubic", patch), &kernel()).unwrap_err();
+            assert!(lacking.len() == 1 && lacking[0].contains(key), "{key}: {lacking:?}");
+        }
+        // Written out, what Linux does is no reason.
+        let linux = SenderProfile::default();
+        let patch = ProfilePatch { ack: Some(linux.ack), rto: Some(linux.rto), ..ProfilePatch::default() };
+        assert!(KernelScheme::of(&scheme("cubic", patch), &kernel()).is_ok());
     }
 }

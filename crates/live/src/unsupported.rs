@@ -13,7 +13,7 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
     let mut reasons = Vec::new();
     for node in &scenario.nodes {
         match &node.role {
-            Role::Router => {}
+            Role::Router | Role::Gateway(_) => {}
             Role::Host(scheme) if scheme.stack == Some(Stack::Own) => {}
             Role::Host(scheme) => {
                 let lacking = KernelScheme::of(scheme, available).err().unwrap_or_default();
@@ -22,15 +22,13 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
             Role::Relay(relay) => {
                 let lacking = KernelScheme::of(&relay.scheme, available).err().unwrap_or_default();
                 reasons.extend(lacking.into_iter().map(|lack| format!("relay `{}`: {lack}", node.name)));
+                if relay.scheme.profile.nagle {
+                    let why = "a live relay sends small segments at once: leave `nagle` out, or write `nagle = false`";
+                    reasons.push(format!("relay `{}`: {why}", node.name));
+                }
                 if !relay.service_time.mean().is_zero() {
                     let why = "a live relay takes the time that it takes: leave `service_time` out";
                     reasons.push(format!("relay `{}`: {why}", node.name));
-                }
-            }
-            Role::Gateway(gateway) => {
-                if gateway.to_edge.ack.is_some() || gateway.to_wan.ack.is_some() {
-                    let why = "the gateway's configuration has no `ack`: leave it out";
-                    reasons.push(format!("gateway `{}`: {why}", node.name));
                 }
             }
         }

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use shorthaul_types::{BitRate, Bytes};
+use shorthaul_congestion::{ControlParams, RtoFloor};
+use shorthaul_tcp::SenderProfile;
+use shorthaul_types::{BitRate, Bytes, Time};
 
 use crate::PlanError;
 
@@ -100,6 +102,17 @@ impl Leg {
         }
     }
 
+    /// The same with a sender of this profile: its initial window and its least retransmission timeout.
+    #[must_use]
+    pub fn sent_by(self, sender: &SenderProfile) -> Leg {
+        let mss = self.framing.mss().max(1);
+        let params = ControlParams::new(mss, Time::ZERO).with_initial_segments(sender.initial_window);
+        let min_rto = match sender.rto.floor {
+            RtoFloor::Whole(least) | RtoFloor::Variance(least) => least,
+        };
+        Leg { initial_window: (params.initial_window / u64::from(mss)) as u32, min_rto, ..self }
+    }
+
     /// The `part` (0 to 1) of this leg that is left when relays stand on it: that share of the round trip and of
     /// the loss, as equation 8 of Kalim et al. assumes for equal parts (RTT/(N+1), p/(N+1)).
     #[must_use]
@@ -134,7 +147,7 @@ impl Leg {
         if !(1.0..=64.0).contains(&self.segments_per_ack) {
             return wrong("segments per ACK", self.segments_per_ack.to_string(), "1 to 64");
         }
-        if !(1..=1000).contains(&self.initial_window) {
+        if !SenderProfile::INITIAL_WINDOWS.contains(&self.initial_window) {
             return wrong("initial window", self.initial_window.to_string(), "1 to 1000 segments");
         }
         if self.framing.mss() < 100 {
@@ -203,6 +216,17 @@ mod tests {
         assert!((Framing::ETHERNET.ceiling() - 0.9415).abs() < 1e-4);
         assert_eq!((Framing::IPV4.mss(), Framing::IPV6.mss()), (1448, 1428));
         assert_eq!(Framing::IPV4.without_timestamps().mss(), 1460);
+    }
+
+    #[test]
+    fn a_leg_begins_with_the_window_of_its_sender() {
+        let plain = Leg::new(Duration::from_millis(64), 0.0, BitRate::from_bits_per_sec(32_000_000));
+        let sender = SenderProfile { initial_window: 64, ..SenderProfile::default() };
+        assert_eq!(plain.sent_by(&sender).initial_window, 64);
+        assert_eq!(plain.sent_by(&SenderProfile::NEWRENO).min_rto, Duration::from_secs(1));
+        // RFC 6928: ten segments, but no more than 14,600 bytes unless two segments are.
+        let jumbo = Leg { framing: Framing { mtu: 9000, ..Framing::IPV4 }, ..plain };
+        assert_eq!(jumbo.sent_by(&SenderProfile::default()).initial_window, 2);
     }
 
     #[test]

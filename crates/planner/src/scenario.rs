@@ -1,10 +1,10 @@
 //! A flow of a scenario in the planner's terms: its connections as legs, its relays and gateways.
 use std::time::Duration;
 
-use shorthaul_congestion::{Algorithm, RtoFloor};
 use shorthaul_link::{Direction, LinkConfig, QueueLimit, Rate};
+use shorthaul_proxy::GatewayConfig;
 use shorthaul_scenario::{Flow, Forward, NodeIndex, Role, Scenario, Scheme, Workload};
-use shorthaul_tcp::{Discrimination, LossDetection, Profile};
+use shorthaul_tcp::{LossDetection, SenderProfile};
 use shorthaul_types::{BitRate, Bytes, Seed};
 
 use crate::{
@@ -53,10 +53,29 @@ pub struct PlannedChain {
     pub relays: Vec<Relay>,
 }
 
-/// Who ends a connection, and how it speaks TCP there.
-struct Stop<'s> {
-    node: NodeIndex,
-    scheme: &'s Scheme,
+/// One end of a leg.
+struct End {
+    /// How it sends.
+    sender: SenderProfile,
+    /// What it holds of what it sends, and of what it receives.
+    buffers: [Bytes; 2],
+    /// The longest packet that it sends.
+    mtu: Option<u32>,
+}
+
+impl End {
+    fn of(scheme: &Scheme) -> End {
+        let buffers = [scheme.send_buffer, scheme.receive_buffer];
+        End { sender: scheme.profile.clone(), buffers, mtu: scheme.mss.map(|mss| mss + 40) }
+    }
+}
+
+/// What the ends of a connection agree on, and gateways on its way keep to.
+#[derive(Clone, Copy)]
+struct Agreed {
+    sack: bool,
+    timestamps: bool,
+    window_scaling: bool,
 }
 
 impl Planned<'_> {
@@ -142,44 +161,47 @@ impl Planned<'_> {
     /// models are not defined.
     pub fn chain(&self, relays: &[NodeIndex]) -> Result<PlannedChain, PlanError> {
         let flow = self.flow;
-        let stop = |node: NodeIndex| -> Result<Stop<'_>, PlanError> {
-            let scheme = match &self.scenario.nodes[node.0].role {
-                Role::Host(scheme) => flow.scheme.as_ref().unwrap_or(scheme),
-                Role::Relay(relay) => flow.scheme.as_ref().unwrap_or(&relay.scheme),
-                Role::Router | Role::Gateway(_) => {
-                    let name = &self.scenario.nodes[node.0].name;
-                    return Err(
-                        self.cannot(format!("a connection ends at a host or at a relay, not at `{name}`"))
-                    );
-                }
-            };
-            Ok(Stop { node, scheme })
+        let scheme = |node: NodeIndex| match &self.scenario.nodes[node.0].role {
+            Role::Host(scheme) => Ok(flow.scheme.as_ref().unwrap_or(scheme)),
+            Role::Relay(relay) => Ok(flow.scheme.as_ref().unwrap_or(&relay.scheme)),
+            Role::Router | Role::Gateway(_) => {
+                let name = &self.scenario.nodes[node.0].name;
+                Err(self.cannot(format!("a connection ends at a host or at a relay, not at `{name}`")))
+            }
         };
         let stops = [&[flow.from], relays, &[flow.to]].concat();
         let mut chain = PlannedChain { legs: Vec::new(), relays: Vec::new() };
         for pair in stops.windows(2) {
-            let (from, to) = (stop(pair[0])?, stop(pair[1])?);
-            chain.relays.extend(self.relay(from.node));
-            let way = self.scenario.way(from.node, to.node);
+            let (from, to) = (scheme(pair[0])?, scheme(pair[1])?);
+            chain.relays.extend(self.relay(pair[0]));
+            let way = self.scenario.way(pair[0], pair[1]);
             let way =
                 way.ok_or_else(|| self.cannot("no links lead from one end of a connection to the other"))?;
+            let agreed = Agreed {
+                sack: from.profile.sack,
+                timestamps: from.profile.timestamps,
+                window_scaling: from.profile.window_scaling && to.profile.window_scaling,
+            };
             // Up to each gateway on the way, and from the last of them on.
-            let mut sender = model_of(from.scheme)?;
+            let mut sender = End::of(from);
             let mut part: Vec<(usize, Direction)> = Vec::new();
             for (number, hop) in way.iter().enumerate() {
                 part.push(*hop);
                 let at = self.end_of(*hop);
                 if let Role::Gateway(gateway) = &self.scenario.nodes[at.0].role {
-                    chain.legs.push(self.leg(&part, &from, &to, sender)?);
                     let next = way.get(number + 1).map(|hop| self.end_of(*hop));
                     let onward = if next == Some(gateway.edge) { &gateway.to_edge } else { &gateway.to_wan };
-                    sender = name_of(onward.congestion.unwrap_or(Algorithm::Cubic), true);
-                    let buffer = gateway.flow_buffer;
-                    chain.relays.push(Relay { buffer: buffer.or(Some(Bytes(4 << 20))) });
+                    let buffer = gateway.flow_buffer.unwrap_or(GatewayConfig::default().flow_buffer);
+                    // It sends segments no longer than the end does that they come from.
+                    let mtu = [from.mss.map(|mss| mss + 40), onward.mtu].into_iter().flatten().min();
+                    let between = End { sender: onward.resolve(None).sender, buffers: [buffer; 2], mtu };
+                    chain.legs.push(self.leg(&part, &sender, &between, agreed)?);
+                    chain.relays.push(Relay { buffer: Some(buffer) });
+                    sender = between;
                     part.clear();
                 }
             }
-            chain.legs.push(self.leg(&part, &from, &to, sender)?);
+            chain.legs.push(self.leg(&part, &sender, &End::of(to), agreed)?);
         }
         Ok(chain)
     }
@@ -194,12 +216,11 @@ impl Planned<'_> {
     fn leg(
         &self,
         way: &[(usize, Direction)],
-        from: &Stop<'_>,
-        to: &Stop<'_>,
-        model: &'static str,
+        from: &End,
+        to: &End,
+        agreed: Agreed,
     ) -> Result<PlannedLeg, PlanError> {
         let seed = Seed(0); // no fate is drawn: only what the link is like
-        let profile = profile(from.scheme)?;
         let links = || {
             way.iter().map(|(link, direction)| {
                 let link = &self.scenario.links[*link];
@@ -208,13 +229,13 @@ impl Planned<'_> {
             })
         };
         let mtu = links().map(|(link, ..)| link.mtu).min().unwrap_or(1500);
-        let mtu = from.scheme.mss.map_or(mtu, |mss| mtu.min(mss + 40));
+        let mtu = from.mtu.map_or(mtu, |longest| mtu.min(longest));
         let narrowest = links().map(|(_, config, _)| config).min_by_key(|config| rate(config).bits_per_sec());
         let narrowest = narrowest.ok_or_else(|| self.cannot("a connection needs a link"))?;
         let framing = Framing {
             link: narrowest.overhead.0 as u32,
             ip: 20,
-            tcp: if profile.timestamps { 32 } else { 20 },
+            tcp: if agreed.timestamps { 32 } else { 20 },
             mtu,
         };
         let frame = Bytes(u64::from(framing.frame()));
@@ -242,22 +263,42 @@ impl Planned<'_> {
             QueueLimit::Packets(packets) => packets as f64,
             QueueLimit::Bytes(bytes) => bytes as f64 / f64::from(mtu),
         };
-        let window = from.scheme.send_buffer.min(to.scheme.receive_buffer);
-        let scales = profile.window_scaling && self::profile(to.scheme)?.window_scaling;
-        let min_rto = match from.scheme.rto.unwrap_or(profile.rtt).floor {
-            RtoFloor::Whole(least) | RtoFloor::Variance(least) => least,
-        };
+        let window = from.buffers[0].min(to.buffers[1]);
         let leg = Leg {
             queue_bdp: (queue / product).min(1000.0),
             framing,
-            window_limit: Some(if scales { window } else { window.min(UNSCALED) }),
-            min_rto,
-            initial_window: from.scheme.initial_window.unwrap_or(profile.initial_window),
+            window_limit: Some(if agreed.window_scaling { window } else { window.min(UNSCALED) }),
             ..Leg::new(rtt.max(Duration::from_micros(1)), 1.0 - arrives, capacity)
         };
-        let from = &self.scenario.nodes[from.node.0].name;
-        leg.check().map_err(|error| self.cannot(format!("the way from `{from}`: {error}")))?;
-        Ok(PlannedLeg { leg, model })
+        let leg = leg.sent_by(&from.sender);
+        leg.check().map_err(|error| {
+            let first = way.first().map(|(link, _)| self.scenario.links[*link].name.as_str());
+            self.cannot(format!("the way over `{}`: {error}", first.unwrap_or_default()))
+        })?;
+        Ok(PlannedLeg { leg, model: model::name_for(&from.sender, agreed.sack) })
+    }
+
+    /// Everybody who sends data of the flow.
+    fn senders_on(&self, way: &[(usize, Direction)]) -> Vec<SenderProfile> {
+        let own = self.flow.scheme.as_ref().map(|scheme| scheme.profile.clone());
+        let mut senders = Vec::new();
+        let nodes = std::iter::once(self.flow.from).chain(way.iter().map(|hop| self.end_of(*hop)));
+        let nodes: Vec<NodeIndex> = nodes.collect();
+        for (at, node) in nodes[..nodes.len() - 1].iter().enumerate() {
+            match &self.scenario.nodes[node.0].role {
+                Role::Host(scheme) => senders.push(own.clone().unwrap_or(scheme.profile.clone())),
+                Role::Relay(relay) if self.flow.via.contains(node) => {
+                    senders.push(own.clone().unwrap_or(relay.scheme.profile.clone()));
+                }
+                Role::Gateway(gateway) => {
+                    let onward = nodes[at + 1] == gateway.edge;
+                    let leg = if onward { &gateway.to_edge } else { &gateway.to_wan };
+                    senders.push(leg.resolve(None).sender);
+                }
+                Role::Relay(_) | Role::Router => {}
+            }
+        }
+        senders
     }
 
     fn cannot(&self, problem: impl Into<String>) -> PlanError {
@@ -290,62 +331,39 @@ impl Planned<'_> {
             self.relay_role(*relay).is_some_and(|relay| !relay.service_time.mean().is_zero())
         };
         say(self.flow.via.iter().any(serves), "the relays' service times");
+        let senders = self.senders_on(&way);
+        say(
+            senders.iter().any(|sender| sender.discriminator != SenderProfile::default().discriminator),
+            "loss discriminators (every loss is taken for congestion)",
+        );
+        say(
+            senders.iter().any(|sender| model::by_name(sender.congestion.name()).is_err()),
+            "congestion controls without a model (they are taken for Reno)",
+        );
+        say(
+            senders
+                .iter()
+                .any(|sender| [LossDetection::TAHOE, LossDetection::RENO].contains(&sender.loss_detection)),
+            "the loss detection of Tahoe and Reno (it is taken for NewReno's)",
+        );
         left_out
     }
 }
 
-fn profile(scheme: &Scheme) -> Result<Profile, PlanError> {
-    let mut profile =
-        Profile::named(&scheme.profile).map_err(|error| PlanError::Profile(error.to_string()))?;
-    profile.control = scheme.congestion.unwrap_or(profile.control);
-    profile.sack = scheme.sack.unwrap_or(profile.sack);
-    profile.timestamps = scheme.timestamps.unwrap_or(profile.timestamps);
-    profile.window_scaling = scheme.window_scaling.unwrap_or(profile.window_scaling);
-    Ok(profile)
-}
-
-/// The model that goes with how a sender speaks TCP.
-fn model_of(scheme: &Scheme) -> Result<&'static str, PlanError> {
-    let profile = profile(scheme)?;
-    Ok(name_of(profile.control, detection(&profile).uses_sack()))
-}
-
-/// What finds losses when both ends speak TCP as the profile says.
-fn detection(profile: &Profile) -> LossDetection {
-    profile.recovery.for_peer(profile.sack)
-}
-
-/// Those without a model of their own are taken for Reno: all of them halve about their window.
-fn name_of(control: Algorithm, sack: bool) -> &'static str {
-    match own_model(control) {
-        Some(name) => name,
-        None if sack => "reno",
-        None => "newreno",
-    }
-}
-
-/// The model of a congestion control, if it has one of its own; Reno's depends on how losses are repaired.
-fn own_model(control: Algorithm) -> Option<&'static str> {
-    const MODELS: [(Algorithm, &str); 3] =
-        [(Algorithm::Cubic, "cubic"), (Algorithm::Bbr, "bbr1"), (Algorithm::Bbr3, "bbr")];
-    MODELS.iter().find(|(other, _)| *other == control).map(|(_, name)| *name)
-}
-
-/// Whether there is a model of just how a sender of this scheme behaves.
+/// Whether there is a model of just how such a sender behaves.
 ///
 /// # Errors
 /// Names what no model knows.
-pub(crate) fn forecastable(scheme: &Scheme) -> Result<(), String> {
-    let profile = profile(scheme).map_err(|error| error.to_string())?;
-    let control = profile.control;
-    if own_model(control).is_none() && control != Algorithm::Reno {
+pub(crate) fn forecastable(sender: &SenderProfile) -> Result<(), String> {
+    let control = sender.congestion;
+    if model::by_name(control.name()).is_err() {
         return Err(format!("there is no model of `{control}`"));
     }
-    let detection = detection(&profile);
+    let detection = sender.loss_detection.for_peer(sender.sack);
     if !detection.uses_sack() && detection != LossDetection::NEW_RENO {
         return Err(format!("there is no model of `{detection}`"));
     }
-    if scheme.arbiter.unwrap_or(profile.arbiter) != Discrimination::EveryLoss {
+    if sender.discriminator != SenderProfile::default().discriminator {
         return Err("the models take every loss for congestion".to_owned());
     }
     Ok(())

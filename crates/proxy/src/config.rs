@@ -2,44 +2,7 @@ use crate::{HostPrefix, Policy};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
-use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_tcp::{AckPolicy, Discrimination};
 use shorthaul_types::Bytes;
-
-/// How we send into one leg, and acknowledge what comes from it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LegConfig {
-    /// Congestion control of what we send into the leg.
-    pub congestion: Algorithm,
-    /// What rules on the losses of what we send into the leg.
-    pub arbiter: Discrimination,
-    /// Segments that a flow may send into the leg before it has heard anything back (RFC 6928 allows
-    /// ten; whoever knows that the leg takes more can say so).
-    pub initial_window: u32,
-    /// The largest IP packet that the leg's interface takes, in bytes. What ends beyond it cannot take
-    /// either, path MTU discovery tells.
-    pub mtu: u32,
-    /// Spread bursts over the round trip.
-    pub pacing: bool,
-    /// When we acknowledge what arrives from the leg.
-    pub ack: AckPolicy,
-    /// The retransmission timer of what we send into the leg.
-    pub rtt: RttConfig,
-}
-
-impl Default for LegConfig {
-    fn default() -> Self {
-        LegConfig {
-            congestion: Algorithm::Cubic,
-            arbiter: Discrimination::EveryLoss,
-            initial_window: 10,
-            mtu: 65_535,
-            pacing: true,
-            ack: AckPolicy::default(),
-            rtt: RttConfig::LINUX,
-        }
-    }
-}
 
 /// How a gateway works.
 #[derive(Clone, Debug)]

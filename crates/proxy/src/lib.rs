@@ -4,8 +4,8 @@
 //! end we speak with the other end's sequence numbers, so nothing is renumbered, and a flow of
 //! which we hold no bytes needs us no longer.
 //!
-//! Reading order: [`GatewayConfig`] and [`Policy`] (what is done to which flows); `End` (what we know of an end, to speak
-//! in its name); `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
+//! Reading order: [`GatewayConfig`], [`Policy`] (what is done to which flows) and [`LegConfig`]; `End` (what we know of an
+//! end, to speak in its name); `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
 //! around one buffer); [`AckRelease`] and [`WindowLimit`] (when senders are acknowledged, and how much they are offered);
 //! `WholeFlow` and [`Interceptor`] (flows that we do not stand in); `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
 //! [`shorthaul_wire::Machine`]); [`CustodyRecord`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose
@@ -27,6 +27,7 @@ mod gateway;
 mod handshake;
 mod inherited;
 mod interceptor;
+mod leg;
 mod path_tail;
 mod policy;
 mod split_flow;
@@ -39,17 +40,18 @@ pub use ack_release::{
     Regulated, SackRanges,
 };
 pub use aggregate::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
-pub use config::{GatewayConfig, LegConfig};
+pub use config::GatewayConfig;
 pub use counters::Counters;
 pub use custody::CustodyRecord;
 pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
 pub use gateway::Gateway;
 pub use interceptor::{ExplicitWindow, INTERCEPTORS, Interceptor, InterceptorKind};
+pub use leg::{LegConfig, LegSpec};
 pub use path_tail::{Cell, PathTailConfig, TailScope};
 pub use policy::{FlowMatch, HostPrefix, Mode, Policy, PolicyError, Row, SenderControl};
 #[cfg(feature = "serde")]
-pub use policy::{Parameters, PartError, PartSpec, PolicySpec, SenderSpec};
+pub use policy::{Parameters, PartError, PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
 pub use split_flow::SplitFlow;
 pub use whole_flow::{Observed, ObservedDirection};
 pub use window_limit::{

@@ -44,11 +44,11 @@ impl Scenario {
         for node in &self.nodes {
             match &node.role {
                 Role::Router => writeln!(out, "  {}: router", node.name)?,
-                Role::Host(scheme) => writeln!(out, "  {}: host, {}", node.name, scheme.profile)?,
+                Role::Host(scheme) => writeln!(out, "  {}: host, {}", node.name, scheme.profile.name)?,
                 Role::Relay(relay) => writeln!(
                     out,
                     "  {}: relay, {}, {} a session, service time {:?} for {}",
-                    node.name, relay.scheme.profile, relay.buffer, relay.service_time, relay.packet
+                    node.name, relay.scheme.profile.name, relay.buffer, relay.service_time, relay.packet
                 )?,
                 Role::Gateway(gateway) => writeln!(
                     out,

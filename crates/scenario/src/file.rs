@@ -1,10 +1,8 @@
 //! The sections of a scenario file as they are written. What they mean is worked out in `resolve`.
-use crate::{Forward, Metric, Series, Served, Stack};
+use crate::{Forward, Metric, Scheme, Series, Served};
 use serde::{Deserialize, Deserializer};
-use shorthaul_congestion::Algorithm;
 use shorthaul_link::{CellSpec, Distribution, LinkSpec};
-use shorthaul_proxy::{AggregateConfig, Clamp, PolicySpec};
-use shorthaul_tcp::Discrimination;
+use shorthaul_proxy::{AggregateConfig, Clamp, LegSpec, PolicySpec};
 use shorthaul_types::{BitRate, Bytes, serde_duration};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,117 +56,13 @@ const fn one() -> u32 {
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HostSection {
-    pub scheme: Option<Spanned<SchemeSection>>,
-}
-
-/// `"newreno"` or `{ profile = "newreno", ack = "immediate" }`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SchemeSection(pub SchemeTable);
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct SchemeTable {
-    pub profile: Option<String>,
-    pub stack: Option<Stack>,
-    pub congestion: Option<Algorithm>,
-    pub arbiter: Option<Discrimination>,
-    pub pacing: Option<bool>,
-    pub ack: Option<AckSection>,
-    pub sack: Option<bool>,
-    pub timestamps: Option<bool>,
-    pub window_scaling: Option<bool>,
-    pub ecn: Option<bool>,
-    pub f_rto: Option<bool>,
-    pub idle_restart: Option<bool>,
-    pub nagle: Option<bool>,
-    pub initial_window: Option<u32>,
-    pub rto: Option<RtoSection>,
-    pub send_buffer: Option<Bytes>,
-    pub receive_buffer: Option<Bytes>,
-    pub mss: Option<u32>,
-}
-
-impl<'de> Deserialize<'de> for SchemeSection {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = SchemeSection;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a scheme such as \"newreno\" or { profile = \"newreno\", ack = \"immediate\" }")
-            }
-            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<SchemeSection, E> {
-                Ok(SchemeSection(SchemeTable { profile: Some(name.to_owned()), ..SchemeTable::default() }))
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<SchemeSection, A::Error> {
-                let table = serde::de::value::MapAccessDeserializer::new(map);
-                SchemeTable::deserialize(table).map(SchemeSection)
-            }
-        }
-        d.deserialize_any(Visitor)
-    }
-}
-
-/// `"immediate"` or `"delayed 40 ms"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AckSection {
-    Immediate,
-    Delayed(Duration),
-}
-
-impl<'de> Deserialize<'de> for AckSection {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        let wrong = || {
-            serde::de::Error::custom(format!(
-                "`{text}` is no way to acknowledge: write \"immediate\" or \"delayed 40 ms\""
-            ))
-        };
-        match text.trim().split_once(' ') {
-            None if text.trim() == "immediate" => Ok(AckSection::Immediate),
-            Some(("delayed", wait)) => {
-                shorthaul_types::parse_duration(wait).map(AckSection::Delayed).map_err(|_| wrong())
-            }
-            _ => Err(wrong()),
-        }
-    }
-}
-
-/// `"linux"`, `"rfc6298"`, `"coarse"` or the smallest time-out, such as `"200 ms"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RtoSection {
-    Linux,
-    Rfc6298,
-    Coarse,
-    AtLeast(Duration),
-    Ticks(Duration),
-}
-
-impl<'de> Deserialize<'de> for RtoSection {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        match text.trim() {
-            "linux" => Ok(RtoSection::Linux),
-            "rfc6298" => Ok(RtoSection::Rfc6298),
-            "coarse" => Ok(RtoSection::Coarse),
-            other => {
-                let (of, time): (fn(Duration) -> RtoSection, &str) = match other.strip_prefix("ticks of ") {
-                    Some(tick) => (RtoSection::Ticks, tick),
-                    None => (RtoSection::AtLeast, other),
-                };
-                shorthaul_types::parse_duration(time).map(of).map_err(|_| {
-                    serde::de::Error::custom(format!(
-                        "`{other}` is no retransmission time-out: write \"linux\", \"rfc6298\", \"coarse\", \"ticks of 500 ms\" or the smallest one, such as \"200 ms\""
-                    ))
-                })
-            }
-        }
-    }
+    pub scheme: Option<Scheme>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RelaySection {
-    pub scheme: Option<Spanned<SchemeSection>>,
+    pub scheme: Option<Scheme>,
     pub buffer: BufferSection,
     #[serde(deserialize_with = "distribution")]
     pub service_time: Distribution,
@@ -271,17 +165,16 @@ pub(crate) struct GatewaySection {
     pub edge: Spanned<String>,
     #[serde(default = "yes")]
     pub split: bool,
+    pub to_edge: Option<Spanned<LegSpec>>,
     #[serde(default)]
-    pub to_edge: LegSection,
-    #[serde(default)]
-    pub to_wan: LegSection,
+    pub to_wan: LegSpec,
     pub flow_buffer: Option<Bytes>,
     pub senders: Option<Spanned<shorthaul_proxy::SenderSpec>>,
     #[serde(default)]
     pub bandwidth_changes: Vec<BandwidthSection>,
     pub aggregate: Option<AggregateSection>,
     #[serde(default)]
-    pub policy: Vec<Spanned<PolicySpec<LegSection>>>,
+    pub policy: Vec<Spanned<PolicySpec>>,
 }
 
 /// From a time on, what a radio controller says the edge carries.
@@ -333,16 +226,6 @@ impl<'de> serde::de::Visitor<'de> for AggregateWritten {
         let table = serde::de::value::MapAccessDeserializer::new(map);
         Ok(AggregateSection::Whole(Box::new(AggregateConfig::deserialize(table)?)))
     }
-}
-
-#[derive(Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct LegSection {
-    pub congestion: Option<Algorithm>,
-    pub arbiter: Option<Discrimination>,
-    pub pacing: Option<bool>,
-    pub ack: Option<AckSection>,
-    pub rto: Option<RtoSection>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -400,7 +283,7 @@ pub(crate) struct FlowSection {
     pub count: u32,
     #[serde(default = "zero_time", deserialize_with = "distribution")]
     pub spacing: Distribution,
-    pub scheme: Option<Spanned<SchemeSection>>,
+    pub scheme: Option<Scheme>,
     pub bulk: Option<Bytes>,
     #[serde(default, with = "serde_duration::option")]
     pub unlimited: Option<Duration>,

@@ -21,8 +21,8 @@ pub use error::ScenarioError;
 pub use file::Arrivals;
 pub use metric::{Metric, Series};
 pub use scenario::{
-    Ack, BandwidthChange, CellDescription, Cross, Flow, Forward, Gateway, Leg, LinkDescription, Measure,
-    Node, NodeIndex, Relay, Role, Scenario, Served, SetUp, Workload,
+    BandwidthChange, CellDescription, Cross, Flow, Forward, Gateway, LinkDescription, Measure, Node,
+    NodeIndex, Relay, Role, Scenario, Served, SetUp, Workload,
 };
 pub use schema::schema;
 pub use scheme::{Scheme, Stack};

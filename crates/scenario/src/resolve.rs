@@ -1,14 +1,14 @@
 //! From the sections of a file to a [`Scenario`]: names become places, short forms are spelled out.
 use crate::file::{
     AggregateSection, BufferSection, CellSection, ChainSection, CrossSection, File, FlowSection,
-    GatewaySection, LegSection, LinkSection, RelaySection, SchemeSection, SetUpSection, ViaSection,
+    GatewaySection, LinkSection, RelaySection, SetUpSection, ViaSection,
 };
 use crate::{
-    BandwidthChange, CellDescription, Cross, Flow, Gateway, Leg, LinkDescription, Measure, Node, NodeIndex,
-    Relay, Role, Scenario, ScenarioError, Scheme, SetUp, Workload,
+    BandwidthChange, CellDescription, Cross, Flow, Gateway, LinkDescription, Measure, Node, NodeIndex, Relay,
+    Role, Scenario, ScenarioError, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
-use shorthaul_proxy::{AggregateConfig, GatewayConfig, HostPrefix, LegConfig, PolicyError};
+use shorthaul_proxy::{AggregateConfig, GatewayConfig, HostPrefix, PolicyError};
 use shorthaul_types::{Bytes, Seed};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -82,14 +82,13 @@ pub(crate) fn resolve(source: &Source<'_>, file: File) -> Result<Scenario, Scena
     };
     let mut work = Work { source, scenario };
     for (name, section) in &file.hosts {
-        let scheme = work.scheme(section.scheme.as_ref())?;
-        work.add_node(name, Role::Host(scheme))?;
+        work.add_node(name, Role::Host(section.scheme.clone().unwrap_or_default()))?;
     }
     for name in &file.routers {
         work.add_node(name, Role::Router)?;
     }
     for (name, section) in &file.relays {
-        let relay = work.relay(section)?;
+        let relay = Work::relay(section);
         work.add_node(name, Role::Relay(relay))?;
     }
     for name in file.gateways.keys() {
@@ -159,17 +158,10 @@ impl Work<'_> {
         }
     }
 
-    fn scheme(&self, section: Option<&Spanned<SchemeSection>>) -> Result<Scheme> {
-        let Some(section) = section else { return Ok(Scheme::default()) };
-        let scheme = Scheme::from(section.get_ref());
-        scheme.check().map_err(|problem| self.source.error(section.span(), problem))?;
-        Ok(scheme)
-    }
-
-    fn relay(&self, section: &RelaySection) -> Result<Relay> {
+    fn relay(section: &RelaySection) -> Relay {
         let packet = Bytes(section.packet.0.max(1));
-        Ok(Relay {
-            scheme: self.scheme(section.scheme.as_ref())?,
+        Relay {
+            scheme: section.scheme.clone().unwrap_or_default(),
             buffer: match section.buffer {
                 BufferSection::Packets(count) => Bytes(count.saturating_mul(packet.0)),
                 BufferSection::Bytes(bytes) => bytes,
@@ -178,7 +170,7 @@ impl Work<'_> {
             packet,
             served: section.served.0,
             forward: section.forward.0,
-        })
+        }
     }
 
     fn gateway(&mut self, name: &Spanned<String>, section: &GatewaySection) -> Result<()> {
@@ -192,22 +184,26 @@ impl Work<'_> {
         if !section.split {
             return Ok(()); // a router, as which it was added
         }
-        let leg = |leg: &LegSection| Leg {
-            congestion: leg.congestion,
-            arbiter: leg.arbiter,
-            pacing: leg.pacing,
-            ack: leg.ack.map(crate::Ack::from),
-            rto: leg.rto.map(shorthaul_congestion::RttConfig::from),
-        };
+        let aggregate = section.aggregate.as_ref().and_then(|aggregate| match aggregate {
+            AggregateSection::Off => None,
+            AggregateSection::Clamp(clamp) => {
+                Some(AggregateConfig { clamp: *clamp, ..AggregateConfig::default() })
+            }
+            AggregateSection::Whole(config) => Some((**config).clone()),
+        });
+        let held = section.flow_buffer.unwrap_or(GatewayConfig::default().flow_buffer);
         let senders = match &section.senders {
             None => shorthaul_proxy::SenderControl::default(),
             Some(spec) => {
-                let held =
-                    section.flow_buffer.unwrap_or(shorthaul_proxy::GatewayConfig::default().flow_buffer);
                 let resolved = spec.get_ref().resolve(held);
                 resolved.map_err(|error| self.source.error(spec.span(), error.to_string()))?
             }
         };
+        let to_edge = section.to_edge.as_ref().map(|leg| leg.get_ref().clone()).unwrap_or_default();
+        if aggregate.is_some() {
+            let span = section.to_edge.as_ref().map_or(name.span(), |leg| leg.span());
+            to_edge.resolve(None).check_aggregated().map_err(|why| self.source.error(span, why))?;
+        }
         let changes = section.bandwidth_changes.iter().map(|change| BandwidthChange {
             at: change.at,
             cell: change.cell.clone(),
@@ -224,21 +220,11 @@ impl Work<'_> {
                 .unwrap_or_default(),
             bandwidth_changes,
             edge,
-            to_edge: leg(&section.to_edge),
-            to_wan: leg(&section.to_wan),
+            to_edge,
+            to_wan: section.to_wan.clone(),
             flow_buffer: section.flow_buffer,
-            aggregate: section.aggregate.as_ref().and_then(|aggregate| match aggregate {
-                AggregateSection::Off => None,
-                AggregateSection::Clamp(clamp) => {
-                    Some(AggregateConfig { clamp: *clamp, ..AggregateConfig::default() })
-                }
-                AggregateSection::Whole(config) => Some((**config).clone()),
-            }),
-            policy: section
-                .policy
-                .iter()
-                .map(|spec| spec.get_ref().clone().map_legs(|own| leg(&own)))
-                .collect(),
+            aggregate,
+            policy: section.policy.iter().map(|spec| spec.get_ref().clone()).collect(),
         };
         self.check_policies(name, section, &gateway)?;
         self.scenario.nodes[index.0].role = Role::Gateway(Box::new(gateway));
@@ -252,9 +238,8 @@ impl Work<'_> {
         section: &GatewaySection,
         gateway: &Gateway,
     ) -> Result<()> {
-        let leg = |_: &Leg| LegConfig::default();
         let check = || {
-            let policies = gateway.policies(leg, leg)?;
+            let policies = gateway.policies([None; 2])?;
             let usual = GatewayConfig::default();
             let flow_buffer = gateway.flow_buffer.unwrap_or(usual.flow_buffer);
             let hosts = HostPrefix::of_policies(&policies);
@@ -376,7 +361,7 @@ impl Work<'_> {
             } else {
                 let name = Spanned::new(chain.between.span(), format!("{a}-{b}.{hop}"));
                 let is_relay = chain.relays.iter().any(|at| *at.get_ref() == hop);
-                let role = if is_relay { Role::Relay(self.relay(&chain.relay)?) } else { Role::Router };
+                let role = if is_relay { Role::Relay(Self::relay(&chain.relay)) } else { Role::Router };
                 self.add_node(&name, role)?;
                 NodeIndex(self.scenario.nodes.len() - 1)
             };
@@ -434,10 +419,6 @@ impl Work<'_> {
                     .collect::<Result<_>>()?,
             },
         };
-        let scheme = match &flow.scheme {
-            Some(_) => Some(self.scheme(flow.scheme.as_ref())?),
-            None => None,
-        };
         if flow.count == 0 || self.scenario.flows.len() as u64 + u64::from(flow.count) > u64::from(MOST_FLOWS)
         {
             let problem = format!("`count` is 1 to {MOST_FLOWS}, all flows together");
@@ -462,7 +443,7 @@ impl Work<'_> {
                 start: flow.start,
                 spacing: flow.spacing,
                 number,
-                scheme: scheme.clone(),
+                scheme: flow.scheme.clone(),
                 workload: workload.clone(),
             });
         }

@@ -1,7 +1,7 @@
 //! A scenario, worked out: every name is known, every link has an index.
 use crate::{Arrivals, Metric, Scheme, Series};
 use shorthaul_link::{CellConfig, Direction, Distribution, LinkConfig, LinkSpec, Trace};
-use shorthaul_proxy::{LegConfig, Policy, PolicyError, PolicySpec, SenderSpec};
+use shorthaul_proxy::{Policy, PolicyError, PolicySpec, SenderSpec, WrittenPolicies};
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -115,9 +115,9 @@ pub struct Gateway {
     /// The neighbour on the side of the edge; everything else is the wide area network.
     pub edge: NodeIndex,
     /// How it sends toward the edge.
-    pub to_edge: Leg,
+    pub to_edge: shorthaul_proxy::LegSpec,
     /// How it sends toward the wide area network.
-    pub to_wan: Leg,
+    pub to_wan: shorthaul_proxy::LegSpec,
     /// What it holds of each direction of a flow at most; `None` for the gateway's own default.
     pub flow_buffer: Option<Bytes>,
     /// How it keeps senders in the wide area network to what the edge can carry.
@@ -129,38 +129,24 @@ pub struct Gateway {
     /// How the connections to one host at the edge are served together, if they are.
     pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
     /// What it does to flows of certain classes, the first that matches; the rest is for all others.
-    pub policy: Vec<PolicySpec<Leg>>,
+    pub policy: Vec<PolicySpec>,
 }
 
 impl Gateway {
-    /// What it does to which flows, where `edge` and `wan` say how to send into a leg.
+    /// What it does to which flows, on links that take packets of `mtus` bytes: toward the edge, and elsewhere.
     ///
     /// # Errors
     /// Says what cannot be combined, which the scenario's reader has ruled out.
-    pub fn policies(
-        &self,
-        edge: impl Fn(&Leg) -> LegConfig,
-        wan: impl Fn(&Leg) -> LegConfig,
-    ) -> Result<Vec<Policy>, PolicyError> {
-        let listed = self.policy.iter().enumerate().map(|(index, spec)| {
-            let parts = spec.parts().map_err(|error| PolicyError { policy: Some(index), ..error })?;
-            let patched = |own: &Leg, patch: &Option<Leg>| {
-                patch.as_ref().map_or(own.clone(), |patch| own.patched(patch))
-            };
-            let (edge, wan) =
-                (edge(&patched(&self.to_edge, &spec.to_edge)), wan(&patched(&self.to_wan, &spec.to_wan)));
-            Ok(Policy { edge, wan, ..parts })
-        });
-        let listed = listed.collect::<Result<Vec<Policy>, PolicyError>>()?;
-        let is_written = self.aggregate.is_some() || self.senders_as_written != SenderSpec::default();
-        let rest = Policy {
-            edge: edge(&self.to_edge),
-            wan: wan(&self.to_wan),
+    pub fn policies(&self, mtus: [Option<u32>; 2]) -> Result<Vec<Policy>, PolicyError> {
+        let written = WrittenPolicies {
+            listed: &self.policy,
+            to_edge: &self.to_edge,
+            to_wan: &self.to_wan,
             senders: self.senders.clone(),
-            aggregate: self.aggregate.clone().map(Arc::new),
-            ..Policy::default()
+            aggregate: self.aggregate.clone(),
+            is_written: self.aggregate.is_some() || self.senders_as_written != SenderSpec::default(),
         };
-        Policy::list(listed, rest, is_written)
+        written.resolve(mtus)
     }
 }
 
@@ -173,43 +159,6 @@ pub struct BandwidthChange {
     pub cell: Option<String>,
     /// The bandwidth.
     pub bandwidth: BitRate,
-}
-
-/// What a scenario changes of a gateway's leg; `None` leaves the gateway's default.
-#[derive(Clone, Debug, Default)]
-pub struct Leg {
-    /// Congestion control.
-    pub congestion: Option<shorthaul_congestion::Algorithm>,
-    /// What rules on losses.
-    pub arbiter: Option<shorthaul_tcp::Discrimination>,
-    /// Whether bursts are spread over the round trip.
-    pub pacing: Option<bool>,
-    /// How what comes from that side is acknowledged.
-    pub ack: Option<Ack>,
-    /// The retransmission timer of what is sent to that side.
-    pub rto: Option<shorthaul_congestion::RttConfig>,
-}
-
-impl Leg {
-    /// The same with what a policy says.
-    fn patched(&self, patch: &Leg) -> Leg {
-        Leg {
-            congestion: patch.congestion.or(self.congestion),
-            arbiter: patch.arbiter.or(self.arbiter),
-            pacing: patch.pacing.or(self.pacing),
-            ack: patch.ack.or(self.ack),
-            rto: patch.rto.or(self.rto),
-        }
-    }
-}
-
-/// When received data is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ack {
-    /// Every segment.
-    Immediate,
-    /// Every second segment, or after so long.
-    Delayed(Duration),
 }
 
 /// A link between two nodes. [`Direction::Up`] goes from the first to the second.

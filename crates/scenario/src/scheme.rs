@@ -1,11 +1,12 @@
-use crate::Ack;
-use crate::file::{AckSection, RtoSection, SchemeSection};
-use shorthaul_congestion::{Algorithm, RtoFloor, RttConfig};
-use shorthaul_tcp::Discrimination;
+//! How a host or relay speaks TCP.
+use serde::{Deserialize, Deserializer, de};
+use shorthaul_tcp::{ProfilePatch, SenderProfile};
 use shorthaul_types::Bytes;
+use shorthaul_types::serde_beside::{self, OtherKeys};
+use std::fmt;
 
 /// Whose TCP a live host speaks; in simulations it is always our own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stack {
     /// The kernel's.
@@ -15,39 +16,14 @@ pub enum Stack {
     Own,
 }
 
-/// How a host or relay speaks TCP: a named profile, and what is different from it.
+/// How a host or relay speaks TCP, and what it has for it: `"newreno"`, or
+/// `{ profile = "newreno", ack = "immediate", receive_buffer = "64 kB" }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scheme {
-    /// The profile that everything else is taken from.
-    pub profile: String,
+    /// The named profile with what is different from it.
+    pub profile: SenderProfile,
     /// Whose TCP live runs use; `None` for the kernel's, or for that of the host where this is a flow's scheme.
     pub stack: Option<Stack>,
-    /// Another congestion control.
-    pub congestion: Option<Algorithm>,
-    /// Another arbiter of what losses mean.
-    pub arbiter: Option<Discrimination>,
-    /// Spread bursts over the round trip, or do not.
-    pub pacing: Option<bool>,
-    /// Another way to acknowledge.
-    pub ack: Option<Ack>,
-    /// Offer selective acknowledgments, or do not.
-    pub sack: Option<bool>,
-    /// Offer timestamps, or do not.
-    pub timestamps: Option<bool>,
-    /// Offer window scaling, or do not: without, at most 65,535 bytes are on the way.
-    pub window_scaling: Option<bool>,
-    /// Offer explicit congestion notification, or do not.
-    pub ecn: Option<bool>,
-    /// After a time-out, look whether it was a mistake before everything is sent again (F-RTO, RFC 5682), or do not.
-    pub f_rto: Option<bool>,
-    /// Start from the initial window again after an idle time, or do not.
-    pub idle_restart: Option<bool>,
-    /// Hold small segments back while data is unacknowledged, or do not.
-    pub nagle: Option<bool>,
-    /// Another initial window, in segments.
-    pub initial_window: Option<u32>,
-    /// Another retransmission timer.
-    pub rto: Option<RttConfig>,
     /// What the application may write ahead.
     pub send_buffer: Bytes,
     /// What is received ahead of the application's reading.
@@ -60,21 +36,8 @@ impl Default for Scheme {
     /// NewReno as the profile has it, with buffers that bound nothing on ordinary paths.
     fn default() -> Self {
         Scheme {
-            profile: "newreno".to_owned(),
+            profile: SenderProfile::NEWRENO,
             stack: None,
-            congestion: None,
-            arbiter: None,
-            pacing: None,
-            ack: None,
-            sack: None,
-            timestamps: None,
-            window_scaling: None,
-            ecn: None,
-            f_rto: None,
-            idle_restart: None,
-            nagle: None,
-            initial_window: None,
-            rto: None,
             send_buffer: Bytes(16 << 20),
             receive_buffer: Bytes(16 << 20),
             mss: None,
@@ -82,66 +45,74 @@ impl Default for Scheme {
     }
 }
 
-impl Scheme {
-    /// What is wrong with it, if anything.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        shorthaul_tcp::Profile::named(&self.profile).map_err(|error| error.to_string())?;
-        if self.send_buffer == Bytes(0) || self.receive_buffer == Bytes(0) {
-            return Err("a buffer of nothing lets nothing through: write a size such as \"1 MB\"".into());
+impl<'de> Deserialize<'de> for Scheme {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Scheme;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a scheme such as \"newreno\" or { profile = \"newreno\", ack = \"immediate\" }")
+            }
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Scheme, E> {
+                let profile = SenderProfile::named(name).map_err(E::custom)?;
+                Ok(Scheme { profile, ..Scheme::default() })
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Scheme, A::Error> {
+                let mut scheme = Scheme::default();
+                let patch: ProfilePatch = serde_beside::from_map(map, &mut scheme)?;
+                scheme.profile = scheme.profile.patched(&patch);
+                Ok(scheme)
+            }
         }
-        if self.mss.is_some_and(|mss| !(88..=65_495).contains(&mss)) {
-            return Err("`mss` is a number of bytes from 88 to 65495, such as 1460".into());
-        }
-        if self.initial_window.is_some_and(|segments| !(1..=100).contains(&segments)) {
-            return Err("`initial_window` is a number of segments from 1 to 100, such as 10".into());
+        d.deserialize_any(Visitor)
+    }
+}
+
+/// What stands in a scheme beside the keys of a profile.
+impl<'de> OtherKeys<'de> for Scheme {
+    const KEYS: &'static [&'static str] = &["profile", "stack", "send_buffer", "receive_buffer", "mss"];
+
+    fn take<A: de::MapAccess<'de>>(&mut self, key: &'static str, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            "profile" => self.profile = map.next_value::<Named>()?.0,
+            "stack" => self.stack = Some(map.next_value()?),
+            "send_buffer" => self.send_buffer = map.next_value::<Buffer>()?.0,
+            "receive_buffer" => self.receive_buffer = map.next_value::<Buffer>()?.0,
+            _ => self.mss = Some(map.next_value::<SegmentSize>()?.0),
         }
         Ok(())
     }
 }
 
-impl From<AckSection> for Ack {
-    fn from(section: AckSection) -> Ack {
-        match section {
-            AckSection::Immediate => Ack::Immediate,
-            AckSection::Delayed(wait) => Ack::Delayed(wait),
+/// A profile by its name.
+struct Named(SenderProfile);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        SenderProfile::named(&String::deserialize(d)?).map(Named).map_err(de::Error::custom)
+    }
+}
+
+struct Buffer(Bytes);
+
+impl<'de> Deserialize<'de> for Buffer {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        match Bytes::deserialize(d)? {
+            Bytes(0) => Err(de::Error::custom(
+                "a buffer of nothing lets nothing through: write a size such as \"1 MB\"",
+            )),
+            size => Ok(Buffer(size)),
         }
     }
 }
 
-impl From<RtoSection> for RttConfig {
-    fn from(section: RtoSection) -> RttConfig {
-        match section {
-            RtoSection::Linux => RttConfig::LINUX,
-            RtoSection::Rfc6298 => RttConfig::RFC6298,
-            RtoSection::Ticks(tick) => RttConfig { tick, ..RttConfig::RFC6298 },
-            RtoSection::Coarse => RttConfig::COARSE,
-            RtoSection::AtLeast(least) => RttConfig { floor: RtoFloor::Whole(least), ..RttConfig::RFC6298 },
-        }
-    }
-}
+struct SegmentSize(u32);
 
-impl From<&SchemeSection> for Scheme {
-    fn from(SchemeSection(table): &SchemeSection) -> Scheme {
-        let default = Scheme::default();
-        Scheme {
-            profile: table.profile.clone().unwrap_or(default.profile),
-            stack: table.stack,
-            congestion: table.congestion,
-            arbiter: table.arbiter,
-            pacing: table.pacing,
-            ack: table.ack.map(Ack::from),
-            sack: table.sack,
-            timestamps: table.timestamps,
-            window_scaling: table.window_scaling,
-            ecn: table.ecn,
-            f_rto: table.f_rto,
-            idle_restart: table.idle_restart,
-            nagle: table.nagle,
-            initial_window: table.initial_window,
-            rto: table.rto.map(RttConfig::from),
-            send_buffer: table.send_buffer.unwrap_or(default.send_buffer),
-            receive_buffer: table.receive_buffer.unwrap_or(default.receive_buffer),
-            mss: table.mss,
+impl<'de> Deserialize<'de> for SegmentSize {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        match u32::deserialize(d)? {
+            size @ 88..=65_495 => Ok(SegmentSize(size)),
+            _ => Err(de::Error::custom("`mss` is a number of bytes from 88 to 65495, such as 1460")),
         }
     }
 }

@@ -2,7 +2,7 @@
 use crate::SimError;
 use crate::application::{EndReport, FlowEnd};
 use crate::cross::CrossSource;
-use crate::endpoint::{Buffers, ack_policy, connection_config};
+use crate::endpoint::{Buffers, connection_config};
 use crate::gateway_node::GatewayNode;
 use crate::host::{AppHost, port_of};
 use crate::network::{CellState, Network, NodeState, WayState};
@@ -11,8 +11,8 @@ use crate::relay::{NextHop, RelayNode, Service};
 use crate::route::{Routes, address_of};
 use crate::station::Station;
 use shorthaul_link::{Cell, Direction, Link};
-use shorthaul_proxy::{Gateway, GatewayConfig, HostPrefix, LegConfig};
-use shorthaul_scenario::{CellDescription, Flow, Leg, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
+use shorthaul_proxy::{Gateway, GatewayConfig, HostPrefix};
+use shorthaul_scenario::{CellDescription, Flow, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
 use shorthaul_tcp::{ConnectionConfig, Host, HostConfig};
 use shorthaul_types::{PortId, Seed, Time};
 use std::collections::BTreeMap;
@@ -21,18 +21,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Puts the network of a scenario together.
-pub(crate) fn build(scenario: &Scenario, seed: Seed) -> Result<Network, SimError> {
+pub(crate) fn build(scenario: &Scenario, seed: Seed) -> Network {
     let builder = Builder { scenario, seed, starts: scenario.starts(seed), address: &address_of };
     let mut ways = builder.ways();
     let cells = builder.cells(&mut ways);
     let mut patterns = BTreeMap::new();
     let mut nodes = Vec::with_capacity(scenario.nodes.len());
     for (index, routes) in Routes::of(scenario).into_iter().enumerate() {
-        let station = builder.station(NodeIndex(index), &mut patterns)?;
+        let station = builder.station(NodeIndex(index), &mut patterns);
         nodes.push(NodeState { station, routes, sent_bytes: 0, sent_packets: 0 });
     }
     let cross = scenario.cross.iter().map(|cross| CrossSource::new(cross, seed)).collect();
-    Ok(Network::new(ways, nodes, cross, cells))
+    Network::new(ways, nodes, cross, cells)
 }
 
 /// The rings of bytes that applications send, by the length of their pieces.
@@ -47,7 +47,7 @@ pub(crate) fn build_host(
 ) -> Result<AppHost, SimError> {
     let builder = Builder { scenario, seed, starts: scenario.starts(seed), address };
     match &scenario.nodes[node.0].role {
-        Role::Host(scheme) => builder.app_host(node, scheme, &mut BTreeMap::new()),
+        Role::Host(scheme) => Ok(builder.app_host(node, scheme, &mut BTreeMap::new())),
         _ => Err(SimError::NoHost { name: scenario.nodes[node.0].name.clone() }),
     }
 }
@@ -134,25 +134,20 @@ impl Builder<'_> {
         Host::new(config)
     }
 
-    fn config(
-        &self,
-        node: NodeIndex,
-        scheme: &Scheme,
-        buffers: Buffers,
-    ) -> Result<Arc<ConnectionConfig>, SimError> {
-        Ok(connection_config(scheme, self.mtu(node), buffers)?)
+    fn config(&self, node: NodeIndex, scheme: &Scheme, buffers: Buffers) -> Arc<ConnectionConfig> {
+        connection_config(scheme, self.mtu(node), buffers)
     }
 
-    fn station(&self, node: NodeIndex, patterns: &mut Patterns) -> Result<Station, SimError> {
-        Ok(match &self.scenario.nodes[node.0].role {
+    fn station(&self, node: NodeIndex, patterns: &mut Patterns) -> Station {
+        match &self.scenario.nodes[node.0].role {
             Role::Router => Station::Router,
-            Role::Host(scheme) => Station::Host(Box::new(self.app_host(node, scheme, patterns)?)),
-            Role::Relay(relay) => Station::Relay(Box::new(self.relay(node, relay)?)),
+            Role::Host(scheme) => Station::Host(Box::new(self.app_host(node, scheme, patterns))),
+            Role::Relay(relay) => Station::Relay(Box::new(self.relay(node, relay))),
             Role::Gateway(gateway) => {
                 let default = GatewayConfig::default();
                 let toward_edge = self.mtu_toward(node, |from| from == gateway.edge);
                 let toward_wan = self.mtu_toward(node, |from| from != gateway.edge);
-                let policies = gateway.policies(|own| leg(own, toward_edge), |own| leg(own, toward_wan));
+                let policies = gateway.policies([Some(toward_edge), Some(toward_wan)]);
                 let policies = policies.unwrap_or_else(|error| {
                     panic!("the policies were checked and are wrong nevertheless: {error}")
                 });
@@ -167,28 +162,23 @@ impl Builder<'_> {
                 let changes = gateway.bandwidth_changes.clone();
                 Station::Gateway(Box::new(GatewayNode::new(Gateway::new(config), changes)))
             }
-        })
+        }
     }
 
-    fn app_host(
-        &self,
-        node: NodeIndex,
-        scheme: &Scheme,
-        patterns: &mut Patterns,
-    ) -> Result<AppHost, SimError> {
+    fn app_host(&self, node: NodeIndex, scheme: &Scheme, patterns: &mut Patterns) -> AppHost {
         let mut ends = Vec::new();
         // flows mostly have the scheme of their host: one configuration for all of them
-        let shared = self.config(node, scheme, Buffers::of(scheme))?;
+        let shared = self.config(node, scheme, Buffers::of(scheme));
         for (number, flow) in self.scenario.flows.iter().enumerate() {
             for gives in [true, false] {
                 if node != if gives { flow.from } else { flow.to } {
                     continue;
                 }
                 let config = match &flow.scheme {
-                    Some(scheme) => self.config(node, scheme, Buffers::of(scheme))?,
+                    Some(scheme) => self.config(node, scheme, Buffers::of(scheme)),
                     None => shared.clone(),
                 };
-                let unit = self.segment(flow)?;
+                let unit = self.segment(flow);
                 let pattern = patterns.entry(unit).or_insert_with(|| Arc::new(Pattern::new(unit))).clone();
                 ends.push(FlowEnd {
                     flow: number as u32,
@@ -205,18 +195,18 @@ impl Builder<'_> {
                 });
             }
         }
-        Ok(AppHost::new(self.host(node), (self.address)(node), ends))
+        AppHost::new(self.host(node), (self.address)(node), ends)
     }
 
     /// The payload of a flow's full segments, as its giver sends them: both ends must know the same bytes.
-    fn segment(&self, flow: &Flow) -> Result<u32, SimError> {
+    fn segment(&self, flow: &Flow) -> u32 {
         let scheme = match (&flow.scheme, &self.scenario.nodes[flow.from.0].role) {
             (Some(scheme), _) | (None, Role::Host(scheme)) => scheme,
-            _ => return Ok(1460),
+            _ => return 1460,
         };
-        let config = self.config(flow.from, scheme, Buffers::of(scheme))?;
+        let config = self.config(flow.from, scheme, Buffers::of(scheme));
         let timestamps = if config.profile.timestamps { 12 } else { 0 };
-        Ok(config.mss.min(config.mtu.saturating_sub(40)).saturating_sub(timestamps))
+        config.mss.min(config.mtu.saturating_sub(40)).saturating_sub(timestamps)
     }
 
     /// The nodes that end the connections of a flow, in the order in which they are opened.
@@ -251,11 +241,11 @@ impl Builder<'_> {
         SocketAddr::new((self.address)(Self::stops(flow)[1]), port_of(number as u32))
     }
 
-    fn relay(&self, node: NodeIndex, relay: &Relay) -> Result<RelayNode, SimError> {
+    fn relay(&self, node: NodeIndex, relay: &Relay) -> RelayNode {
         // both legs' buffers are bounded by Cmax: the first by the window that the relay sets, the
         // second because nothing else gets in; the scheme may bound the window further
         let buffers = Buffers { send: relay.buffer, receive: relay.buffer.min(relay.scheme.receive_buffer) };
-        let shared = self.config(node, &relay.scheme, buffers)?;
+        let shared = self.config(node, &relay.scheme, buffers);
         let mut hops = Vec::new();
         for (number, flow) in self.scenario.flows.iter().enumerate() {
             let stops = Self::stops(flow);
@@ -263,7 +253,7 @@ impl Builder<'_> {
                 continue;
             };
             let config = match &flow.scheme {
-                Some(scheme) => self.config(node, scheme, buffers)?,
+                Some(scheme) => self.config(node, scheme, buffers),
                 None => shared.clone(),
             };
             let hop =
@@ -272,19 +262,6 @@ impl Builder<'_> {
         }
         let seed = self.seed.derive("service").derive(&self.scenario.nodes[node.0].name);
         let service = Service::new(relay.service_time, relay.packet, seed);
-        Ok(RelayNode::new(self.host(node), (self.address)(node), hops, relay, service))
-    }
-}
-
-fn leg(leg: &Leg, mtu: u32) -> LegConfig {
-    let default = LegConfig::default();
-    LegConfig {
-        congestion: leg.congestion.unwrap_or(default.congestion),
-        arbiter: leg.arbiter.unwrap_or(default.arbiter),
-        pacing: leg.pacing.unwrap_or(default.pacing),
-        ack: leg.ack.map_or(default.ack, ack_policy),
-        rtt: leg.rto.unwrap_or(default.rtt),
-        mtu,
-        ..default
+        RelayNode::new(self.host(node), (self.address)(node), hops, relay, service)
     }
 }

@@ -1,13 +1,9 @@
-use shorthaul_tcp::UnknownProfile;
 use shorthaul_types::Time;
 use std::io;
 
 /// Why a run did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// A scheme names a profile that there is not.
-    #[error(transparent)]
-    Profile(#[from] UnknownProfile),
     /// A node is asked for as a host, and is none.
     #[error("`{name}` is no host")]
     NoHost {

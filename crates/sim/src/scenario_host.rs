@@ -19,7 +19,7 @@ impl ScenarioHost {
     /// The host at `node`, where the scenario's nodes have the addresses that `address` gives.
     ///
     /// # Errors
-    /// If there is no host at `node`, or a scheme names a profile that there is not.
+    /// If there is no host at `node`.
     pub fn new(
         scenario: &Scenario,
         seed: Seed,

@@ -63,8 +63,7 @@ impl Recording {
 /// when all flows have, or at the scenario's duration.
 ///
 /// # Errors
-/// If a scheme names a profile that there is not, a recording cannot be written, or the run gets stuck at
-/// one point in time.
+/// If a recording cannot be written, or the run gets stuck at one point in time.
 pub fn simulate(scenario: &Scenario, seed: u64, recording: Recording) -> Result<Outcome, SimError> {
     let seen = observe(scenario, seed, recording, &|_| ())?;
     Ok(seen.outcome(seed, &scenario.measure.metrics))
@@ -78,7 +77,7 @@ pub(crate) fn observe(
     recording: Recording,
     reached: &dyn Fn(f64),
 ) -> Result<Observations, SimError> {
-    let mut network = build(scenario, Seed(seed))?;
+    let mut network = build(scenario, Seed(seed));
     network.recorder = recording.into_recorder(scenario, &network)?;
     let end = Time::ZERO + scenario.duration;
     let mut probe = Probe::new(scenario);

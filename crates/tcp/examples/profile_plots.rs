@@ -4,7 +4,7 @@
 //! `docs/schemes`; a second directory takes the same as PNG. The same program writes the same files.
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Series, Share};
 use shorthaul_report::{Manifest, Unit};
-use shorthaul_tcp::{Addresses, ConnectionConfig, ConnectionId, Host, HostConfig, Profile};
+use shorthaul_tcp::{Addresses, ConnectionConfig, ConnectionId, Host, HostConfig, SenderProfile};
 use shorthaul_types::{PortId, Seed, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{Machine, Packet, Payload, TcpFlags, Transport, TxBatch};
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ fn address(side: usize) -> IpAddr {
 }
 
 impl Transfer {
-    fn new(profile: Profile) -> Transfer {
+    fn new(profile: SenderProfile) -> Transfer {
         let marks = profile.ecn;
         let config = ConnectionConfig { profile, ..ConnectionConfig::default() };
         let mut hosts = [0, 1].map(|side| Host::new(HostConfig::new(address(side), Seed(side as u64))));
@@ -217,7 +217,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("| profile | acknowledged after 3 s | sent again |");
     println!("|---|---:|---:|");
     for (profile, page) in PAGES {
-        let seen = Transfer::new(Profile::named(profile)?).run();
+        let seen = Transfer::new(SenderProfile::named(profile)?).run();
         let kilobytes = seen.acknowledged.last().map_or(0.0, |last| last.1) / 1e3;
         println!("| [{profile}]({page}.md) | {kilobytes:.0} kB | {} |", seen.sent_again.len());
         let figure = draw(profile, seen);

@@ -6,7 +6,7 @@
 //! Reading order: [`ByteQueue`] (bytes held), [`Reassembly`] (bytes that came too early),
 //! [`Receiver`] (what to acknowledge and what window to advertise), [`Scoreboard`] (what became of each
 //! transmission), [`LossDetector`] (which transmissions are lost), [`Discriminator`] (what that means),
-//! [`Sender`] (what to send next, and when to give up waiting), [`Profile`] (which parts an endpoint
+//! [`Sender`] (what to send next, and when to give up waiting), [`SenderProfile`] (which parts an endpoint
 //! is made of), [`Connection`], [`Host`].
 //!
 //! Everything is counted in `u64` stream offsets (see [`shorthaul_types::SeqSpace`]): 0 is the
@@ -25,6 +25,7 @@ mod discriminator;
 mod host;
 mod isn;
 mod loss_detector;
+mod notation;
 mod probing;
 mod profile;
 mod prr;
@@ -50,8 +51,9 @@ pub use loss_detector::{
     AckEvent, Delivered, Detection, Duplicate, Event as SenderEvent, Flight, LossDetector, Phase, Repair,
     Transmission,
 };
+pub use notation::UnknownAckPolicy;
 pub use probing::{ProbeTimer, ProbedPeer, Probing, ProbingConfig, ProbingRule};
-pub use profile::{Profile, UnknownProfile};
+pub use profile::{ProfilePatch, SenderProfile, SenderStart, UnknownProfile};
 pub use reassembly::Reassembly;
 pub use receiver::{AckPolicy, Receiver, Segment};
 pub use scoreboard::{Record, Scoreboard};

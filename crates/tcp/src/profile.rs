@@ -1,34 +1,41 @@
-//! Schemes by name: each is a row of data that picks its parts.
-use crate::{AckPolicy, Discrimination, LossDetection};
+//! Senders by name: each is a row of data that picks its parts.
+mod patch;
+
+use crate::{AckPolicy, Discrimination, LossDetection, ProbedPeer, SenderConfig};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 use shorthaul_congestion::{Algorithm, ControlParams, RttConfig};
-use shorthaul_types::Time;
+use shorthaul_types::{Seed, SeqNum, Time};
 
-/// How an endpoint works: which parts it is made of, and what it offers its peer.
+pub use patch::ProfilePatch;
+
+/// How a sender works, and the receiver beside it: which parts they are made of, and what they offer the peer.
+///
+/// It is the one description of a sender. Endpoints, the legs of gateways, simulated and live hosts and forecasts
+/// start from a row of it and change it by a [`ProfilePatch`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct SenderProfile {
     /// The name in configurations.
     pub name: &'static str,
     /// Sizes the congestion window.
-    pub control: Algorithm,
+    pub congestion: Algorithm,
     /// Finds losses and repairs them.
-    pub recovery: LossDetection,
-    /// Says what losses mean.
-    pub arbiter: Discrimination,
-    /// After a timeout, first looks whether it was spurious (F-RTO, RFC 5682).
+    pub loss_detection: LossDetection,
+    /// Tells what losses mean.
+    pub discriminator: Discrimination,
+    /// After an RTO, first looks whether it was spurious (F-RTO, RFC 5682).
     pub f_rto: bool,
-    /// After several timeouts in a row, tries smaller segments (RFC 4821).
-    pub finds_black_holes: bool,
+    /// After several RTOs in a row, tries smaller segments (RFC 4821).
+    pub black_hole_probing: bool,
     /// Spreads bursts over the round trip.
     pub pacing: bool,
     /// When received data is acknowledged.
     pub ack: AckPolicy,
     /// Parameters of the retransmission timer.
-    pub rtt: RttConfig,
-    /// Offers selective acknowledgments (RFC 2018, with RFC 2883's reports of duplicates).
+    pub rto: RttConfig,
+    /// Offers selective acknowledgments (RFC 2018, with D-SACK, RFC 2883).
     pub sack: bool,
     /// Offers timestamps (RFC 7323 §3).
     pub timestamps: bool,
@@ -36,7 +43,8 @@ pub struct Profile {
     pub window_scaling: bool,
     /// Offers explicit congestion notification (RFC 3168).
     pub ecn: bool,
-    /// Segments that may be sent before the first acknowledgment, 1…10 (RFC 5681 §3.1, RFC 6928).
+    /// Segments that may be sent before the first acknowledgment (RFC 5681 §3.1). RFC 6928 allows ten on a path that
+    /// nobody knows; more is for whoever knows the path. See [`SenderProfile::INITIAL_WINDOWS`].
     pub initial_window: u32,
     /// Starts from the initial window again after an idle time (RFC 5681 §4.1).
     pub idle_restart: bool,
@@ -45,16 +53,16 @@ pub struct Profile {
 }
 
 /// What most rows share: a host of today.
-const MODERN: Profile = Profile {
+const MODERN: SenderProfile = SenderProfile {
     name: "cubic",
-    control: Algorithm::Cubic,
-    recovery: LossDetection::RACK_TLP,
-    arbiter: Discrimination::EveryLoss,
+    congestion: Algorithm::Cubic,
+    loss_detection: LossDetection::RACK_TLP,
+    discriminator: Discrimination::EveryLoss,
     f_rto: true,
-    finds_black_holes: true,
+    black_hole_probing: true,
     pacing: true,
     ack: AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 16 },
-    rtt: RttConfig::LINUX,
+    rto: RttConfig::LINUX,
     sack: true,
     timestamps: true,
     window_scaling: true,
@@ -66,15 +74,15 @@ const MODERN: Profile = Profile {
 
 /// What the textbook's hosts share: a window of 64 KiB at most, no pacing, two segments first, and
 /// the timers of the RFCs.
-const CLASSIC: Profile = Profile {
+const CLASSIC: SenderProfile = SenderProfile {
     name: "newreno",
-    control: Algorithm::Reno,
-    recovery: LossDetection::NEW_RENO,
+    congestion: Algorithm::Reno,
+    loss_detection: LossDetection::NEW_RENO,
     f_rto: false,
-    finds_black_holes: false,
+    black_hole_probing: false,
     pacing: false,
     ack: AckPolicy::Delayed { wait: Duration::from_millis(200), quick: 0 },
-    rtt: RttConfig::RFC6298,
+    rto: RttConfig::RFC6298,
     sack: false,
     timestamps: false,
     window_scaling: false,
@@ -84,50 +92,50 @@ const CLASSIC: Profile = Profile {
 };
 
 /// The registry, in the order in which it is listed.
-const PROFILES: &[Profile] = &[
-    Profile { name: "tahoe", recovery: LossDetection::TAHOE, ..CLASSIC },
-    Profile { name: "reno", recovery: LossDetection::RENO, ..CLASSIC },
+const PROFILES: &[SenderProfile] = &[
+    SenderProfile { name: "tahoe", loss_detection: LossDetection::TAHOE, ..CLASSIC },
+    SenderProfile { name: "reno", loss_detection: LossDetection::RENO, ..CLASSIC },
     CLASSIC,
-    Profile {
+    SenderProfile {
         name: "tahoe-probing",
-        recovery: LossDetection::TAHOE,
-        arbiter: Discrimination::TAHOE_PROBING,
+        loss_detection: LossDetection::TAHOE,
+        discriminator: Discrimination::TAHOE_PROBING,
         ..CLASSIC
     },
-    Profile {
+    SenderProfile {
         name: "reno-probing",
-        recovery: LossDetection::RENO,
-        arbiter: Discrimination::RENO_PROBING,
+        loss_detection: LossDetection::RENO,
+        discriminator: Discrimination::RENO_PROBING,
         ..CLASSIC
     },
-    Profile {
+    SenderProfile {
         name: "adaptive-probing",
-        recovery: LossDetection::RENO,
-        arbiter: Discrimination::ADAPTIVE_PROBING,
+        loss_detection: LossDetection::RENO,
+        discriminator: Discrimination::ADAPTIVE_PROBING,
         ..CLASSIC
     },
-    Profile {
+    SenderProfile {
         name: "selective-probing",
-        recovery: LossDetection::RENO,
-        arbiter: Discrimination::SELECTIVE_PROBING,
+        loss_detection: LossDetection::RENO,
+        discriminator: Discrimination::SELECTIVE_PROBING,
         ..CLASSIC
     },
-    Profile { name: "sack-reno", control: Algorithm::Reno, ..MODERN },
+    SenderProfile { name: "sack-reno", congestion: Algorithm::Reno, ..MODERN },
     MODERN,
-    Profile { name: "cubic-ecn", ecn: true, ..MODERN },
-    Profile { name: "bbr", control: Algorithm::Bbr, ..MODERN },
-    Profile { name: "bbr3", control: Algorithm::Bbr3, ..MODERN },
-    Profile { name: "westwood", control: Algorithm::Westwood, ..MODERN },
-    Profile { name: "vegas", control: Algorithm::Vegas, ..MODERN },
-    Profile { name: "hybla", control: Algorithm::Hybla, ..MODERN },
+    SenderProfile { name: "cubic-ecn", ecn: true, ..MODERN },
+    SenderProfile { name: "bbr", congestion: Algorithm::Bbr, ..MODERN },
+    SenderProfile { name: "bbr3", congestion: Algorithm::Bbr3, ..MODERN },
+    SenderProfile { name: "westwood", congestion: Algorithm::Westwood, ..MODERN },
+    SenderProfile { name: "vegas", congestion: Algorithm::Vegas, ..MODERN },
+    SenderProfile { name: "hybla", congestion: Algorithm::Hybla, ..MODERN },
 ];
 
-impl Profile {
+impl SenderProfile {
     /// The profile of a name, such as `cubic`.
     ///
     /// # Errors
     /// [`UnknownProfile`] if there is none; it lists those that there are.
-    pub fn named(name: &str) -> Result<Profile, UnknownProfile> {
+    pub fn named(name: &str) -> Result<SenderProfile, UnknownProfile> {
         let found = PROFILES.iter().find(|profile| profile.name == name.trim());
         found.cloned().ok_or_else(|| UnknownProfile { name: name.to_string() })
     }
@@ -137,18 +145,64 @@ impl Profile {
         PROFILES.iter().map(|profile| profile.name)
     }
 
-    /// What the congestion control starts from, with segments of `mss` payload bytes. `syn_resent`
-    /// is how often the SYN or SYN-ACK was sent again: more than once, and the window is one
-    /// segment (RFC 6928 §2).
-    pub(crate) fn control_params(&self, now: Time, mss: u32, syn_resent: u32) -> ControlParams {
-        let segments = if syn_resent > 1 { 1 } else { self.initial_window.clamp(1, 10) };
-        let params =
-            ControlParams { paced: self.pacing, selective_acks: self.sack, ..ControlParams::new(mss, now) };
+    /// The initial windows that can be asked for, in segments. The upper end is what the planner's models are defined
+    /// for, and several bandwidth-delay products of any path that is split.
+    pub const INITIAL_WINDOWS: core::ops::RangeInclusive<u32> = 1..=1000;
+
+    /// What the congestion control of a connection starts from.
+    pub fn control_params(&self, start: &SenderStart) -> ControlParams {
+        // A SYN that was lost twice tells of congestion (RFC 6928 §2).
+        let segments = if start.syn_resent > 1 { 1 } else { self.initial_window };
+        let params = ControlParams {
+            paced: self.pacing,
+            selective_acks: start.sack,
+            // Connections that share a bottleneck are not to probe it in step.
+            seed: Seed(u64::from(start.isn.0)).derive("congestion control"),
+            ..ControlParams::new(start.mss, start.now)
+        };
         params.with_initial_segments(segments)
+    }
+
+    /// A sender of this profile, in a connection that starts so.
+    pub fn sender(&self, start: &SenderStart) -> SenderConfig {
+        SenderConfig {
+            loss_detection: self.loss_detection,
+            discriminator: self.discriminator.build(start.now, start.peer),
+            sack: start.sack,
+            f_rto: self.f_rto,
+            finds_black_holes: self.black_hole_probing,
+            pacing: self.pacing,
+            nagle: self.nagle,
+            idle_restart: self.idle_restart,
+            rtt: self.rto,
+            ..SenderConfig::new(start.mss, self.congestion.build(self.control_params(start)))
+        }
     }
 }
 
-impl Default for Profile {
+/// What a connection starts from, as far as a sender depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderStart {
+    /// The time.
+    pub now: Time,
+    /// Payload bytes of a full segment, options deducted.
+    pub mss: u32,
+    /// Both ends agreed on selective acknowledgments.
+    pub sack: bool,
+    /// What the peer tells of losses.
+    pub peer: ProbedPeer,
+    /// How often the SYN or SYN-ACK was retransmitted. After more than once, the window is one segment (RFC 6928 §2).
+    pub syn_resent: u32,
+    /// The initial sequence number, from which random choices are drawn.
+    pub isn: SeqNum,
+}
+
+impl SenderProfile {
+    /// What the textbook's hosts do; written `newreno`.
+    pub const NEWRENO: SenderProfile = CLASSIC;
+}
+
+impl Default for SenderProfile {
     /// `cubic`.
     fn default() -> Self {
         MODERN
@@ -163,7 +217,7 @@ pub struct UnknownProfile {
 
 impl fmt::Display for UnknownProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = Profile::names().collect();
+        let names: Vec<&str> = SenderProfile::names().collect();
         write!(f, "`{}` is not a profile: write one of {}", self.name, names.join(", "))
     }
 }
@@ -176,28 +230,42 @@ mod tests {
 
     #[test]
     fn every_name_leads_to_its_profile_and_no_two_are_alike() {
-        for name in Profile::names() {
-            assert_eq!(Profile::named(name).unwrap().name, name);
+        for name in SenderProfile::names() {
+            assert_eq!(SenderProfile::named(name).unwrap().name, name);
             assert_eq!(PROFILES.iter().filter(|profile| profile.name == name).count(), 1, "{name}");
         }
-        assert_eq!(Profile::named(" cubic "), Ok(Profile::default()));
+        assert_eq!(SenderProfile::named(" cubic "), Ok(SenderProfile::default()));
     }
 
     #[test]
     fn a_wrong_name_is_answered_with_the_right_ones() {
-        let error = Profile::named("cubik").unwrap_err().to_string();
+        let error = SenderProfile::named("cubik").unwrap_err().to_string();
         assert!(error.contains("`cubik`") && error.contains("sack-reno"), "{error}");
+    }
+
+    fn start(mss: u32, syn_resent: u32) -> SenderStart {
+        let peer = ProbedPeer::Reporting;
+        SenderStart { now: Time::ZERO, mss, sack: true, peer, syn_resent, isn: SeqNum(7) }
     }
 
     #[test]
     fn the_initial_window_is_that_of_rfc_6928() {
         let window = |mss, segments, resent| {
-            let profile = Profile { initial_window: segments, ..Profile::default() };
-            profile.control_params(Time::ZERO, mss, resent).initial_window
+            let profile = SenderProfile { initial_window: segments, ..SenderProfile::default() };
+            profile.control_params(&start(mss, resent)).initial_window
         };
         assert_eq!(window(1460, 10, 0), 14_600);
         assert_eq!(window(1448, 3, 1), 3 * 1448);
         assert_eq!(window(8948, 10, 0), 2 * 8948);
-        assert_eq!(window(1448, 10, 2), 1448, "the SYN was sent again twice");
+        assert_eq!(window(1448, 10, 2), 1448, "the SYN was retransmitted twice");
+    }
+
+    #[test]
+    fn a_larger_initial_window_is_what_was_asked_for() {
+        for segments in [11, 64, 100, 1000] {
+            let profile = SenderProfile { initial_window: segments, ..SenderProfile::default() };
+            let sender = profile.sender(&start(1448, 0));
+            assert_eq!(sender.control.window(), u64::from(segments) * 1448);
+        }
     }
 }

@@ -6,7 +6,7 @@
 mod pair;
 
 use pair::{Link, PORT, Pair, address};
-use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Event, Profile, State};
+use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Event, SenderProfile, State};
 use shorthaul_wire::Payload;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
@@ -43,8 +43,8 @@ const LIMIT: usize = 2048;
 /// The only test of this file, so that nobody else allocates meanwhile.
 #[test]
 fn an_idle_connection_holds_less_than_two_kibibytes() {
-    for name in Profile::names() {
-        let profile = Profile::named(name).unwrap();
+    for name in SenderProfile::names() {
+        let profile = SenderProfile::named(name).unwrap();
         let config = Arc::new(ConnectionConfig { profile, ..ConnectionConfig::default() });
         let mut pair = Pair::new(1, Link::default(), [0, 0]);
         pair.manual = true;

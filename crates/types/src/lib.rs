@@ -23,7 +23,9 @@ pub use flow::{FlowKey, PortId};
 pub use seed::Seed;
 pub use seq::{SeqNum, SeqSpace};
 pub use time::Time;
-pub use units::{BitRate, Bytes, ParseUnitError, format_duration, parse_duration};
+pub use units::{BitRate, Bytes, ParseUnitError, exact_duration, format_duration, parse_duration};
 
+#[cfg(feature = "serde")]
+pub mod serde_beside;
 #[cfg(feature = "serde")]
 pub mod serde_duration;

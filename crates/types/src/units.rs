@@ -150,6 +150,12 @@ pub fn format_duration(d: Duration) -> String {
     scaled(value, unit)
 }
 
+/// Writes a duration so that [`parse_duration`] reads back the very same: rounded only where that loses nothing.
+pub fn exact_duration(d: Duration) -> String {
+    let rounded = format_duration(d);
+    if parse_duration(&rounded) == Ok(d) { rounded } else { format!("{} ns", d.as_nanos()) }
+}
+
 /// `value unit` with as many decimals as three significant digits need, without trailing zeros.
 fn scaled(value: f64, unit: &str) -> String {
     let decimals = if value >= 100.0 {

@@ -22,8 +22,8 @@ use peer::{LONGEST_STREAM, Peer, Terms};
 use script::Step;
 use shape::{Place, Script, Shape, Stamp};
 use shorthaul_tcp::{
-    Addresses, Connection, ConnectionConfig, ConnectionId, Failure, Host, HostConfig, KeepAlive, Profile,
-    State,
+    Addresses, Connection, ConnectionConfig, ConnectionId, Failure, Host, HostConfig, KeepAlive,
+    SenderProfile, State,
 };
 use shorthaul_types::{Bytes, FlowKey, PortId, Seed, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{
@@ -86,8 +86,8 @@ impl World {
     fn open(script: &mut Script) -> Option<World> {
         let (profile, terms, sizes, times) = (script.byte()?, script.byte()?, script.byte()?, script.byte()?);
         let isn = SeqNum(script.isn()?);
-        let names: Vec<&str> = Profile::names().collect();
-        let profile = Profile::named(names[usize::from(profile) % names.len()]).expect("a listed name");
+        let names: Vec<&str> = SenderProfile::names().collect();
+        let profile = SenderProfile::named(names[usize::from(profile) % names.len()]).expect("a listed name");
         let size = |bits: u8| Bytes([4_000, 60_000, 300_000, 1 << 20][usize::from(bits & 3)]);
         let config = ConnectionConfig {
             profile,

@@ -87,11 +87,11 @@ impl World {
         };
         let row = &mut config.policies[0];
         for (leg, bits) in [(&mut row.edge, policy & 15), (&mut row.wan, policy >> 4)] {
-            leg.congestion =
+            leg.sender.congestion =
                 [Algorithm::Cubic, Algorithm::Reno, Algorithm::Fixed(Bytes(50_000)), Algorithm::Cubic]
                     [usize::from(bits & 3)];
-            leg.pacing = bits & 4 == 0;
-            leg.ack = if bits & 8 == 0 { AckPolicy::default() } else { AckPolicy::Immediate };
+            leg.sender.pacing = bits & 4 == 0;
+            leg.sender.ack = if bits & 8 == 0 { AckPolicy::default() } else { AckPolicy::Immediate };
         }
         // Uploads are not limited: that would lower the window of the handshake, which the ends here know.
         let usual = AggregateConfig { uplink: UplinkWindow::None, ..AggregateConfig::default() };

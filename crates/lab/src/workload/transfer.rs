@@ -27,6 +27,8 @@ pub struct Transfer {
     pub congestion: Ends<String>,
     /// Whether an end spreads its bursts over the round trip, as the kernel does for `bbr` in any case.
     pub paced: Ends<bool>,
+    /// Whether an end sends small segments at once (`TCP_NODELAY`), without Nagle's algorithm.
+    pub nodelay: Ends<bool>,
     /// How much the sender writes ahead of the receiver's acknowledgments; `None` for as much as its kernel takes.
     ///
     /// A kernel's own limit (`tcp_wmem`) is none for a writer that does not wait for `POLLOUT`: as long as the last
@@ -216,6 +218,7 @@ impl Default for Transfer {
             requests: None,
             congestion: Ends { client: "cubic".into(), server: "cubic".into() },
             paced: Ends::default(),
+            nodelay: Ends::default(),
             send_buffer: None,
             family: Family::V4,
             limit: Duration::from_secs(60),
@@ -330,13 +333,14 @@ impl Transfer {
         let made = made.map_err(failed("making a socket"))?;
         let congestion = self.congestion_of(end);
         socket::set_congestion(&made, congestion).map_err(|error| congestion_error(congestion, error))?;
-        let paced = match end {
-            Sender::Client => self.paced.client,
-            Sender::Server => self.paced.server,
+        let of = |both: &Ends<bool>| match end {
+            Sender::Client => both.client,
+            Sender::Server => both.server,
         };
-        if paced {
+        if of(&self.paced) {
             socket::set_paced(&made).map_err(failed("switching pacing on"))?;
         }
+        made.set_tcp_nodelay(of(&self.nodelay)).map_err(failed("setting TCP_NODELAY"))?;
         Ok(made)
     }
 

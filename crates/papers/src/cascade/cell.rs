@@ -46,7 +46,7 @@ pub(super) fn ends(name: &str, streams: u32) -> Option<Ends> {
         "reno" => ("sack-reno", FREEBSD, "reno"),
         "cubic" => ("cubic", FREEBSD, "cubic"),
         // BBR without pacing is not BBR.
-        "bbr" => ("bbr", ", ack = \"delayed 100 ms\", initial_window = 3", "bbr1"),
+        "bbr" => ("bbr", ", ack = \"delayed 100 ms\", initial_window = 3", "bbr"),
         _ => return None,
     };
     Some(Ends { profile, differences, model, streams })

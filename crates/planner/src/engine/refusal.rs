@@ -84,7 +84,7 @@ fn of_flow(scenario: &Scenario, flow: &Flow) -> impl Iterator<Item = String> {
 }
 
 fn of_node(scenario: &Scenario, node: NodeIndex) -> Vec<String> {
-    let sends = |scheme: &Scheme| forecastable(scheme).err().into_iter().collect::<Vec<_>>();
+    let sends = |scheme: &Scheme| forecastable(&scheme.profile).err().into_iter().collect::<Vec<_>>();
     // A flow's own scheme takes the place of its hosts'.
     let of_flows = || {
         let flows = scenario.flows.iter().filter(|flow| flow.from == node || flow.via.contains(&node));
@@ -105,7 +105,13 @@ fn of_node(scenario: &Scenario, node: NodeIndex) -> Vec<String> {
             reasons
         }
         Role::Gateway(gateway) => {
-            let mut reasons = Vec::new();
+            let legs = [("to_edge", &gateway.to_edge), ("to_wan", &gateway.to_wan)];
+            let senders = legs.map(|(key, leg)| (key, forecastable(&leg.resolve(None).sender)));
+            let unknown = senders.into_iter().filter_map(|(key, known)| Some((key, known.err()?)));
+            let mut reasons: Vec<String> = unknown.map(|(key, why)| format!("`{key}`: {why}")).collect();
+            if !gateway.policy.is_empty() {
+                reasons.push("no model knows policies for classes of flows (`policy`)".to_owned());
+            }
             if gateway.aggregate.is_some() {
                 reasons.push("no model knows the policy `aggregate`".to_owned());
             }

@@ -34,8 +34,8 @@ const LEAST_WINDOW: f64 = 4.0;
 impl ThroughputModel for Bbr {
     fn name(&self) -> &'static str {
         match self.version {
-            BbrVersion::V1 => "bbr1",
-            BbrVersion::V3 => "bbr",
+            BbrVersion::V1 => "bbr",
+            BbrVersion::V3 => "bbr3",
         }
     }
 

@@ -10,6 +10,8 @@ mod start;
 
 use std::fmt;
 
+use shorthaul_congestion::Algorithm;
+use shorthaul_tcp::SenderProfile;
 use shorthaul_types::BitRate;
 
 pub use bbr::{Bbr, BbrVersion};
@@ -161,6 +163,19 @@ pub fn by_name(name: &str) -> Result<Box<dyn ThroughputModel>, PlanError> {
     })
 }
 
+/// The name of the model that goes with such a sender, whose connections have selective acknowledgments or not.
+///
+/// Congestion controls without a model of their own are taken for Reno: all of them halve about their window.
+pub fn name_for(sender: &SenderProfile, sack: bool) -> &'static str {
+    match sender.congestion {
+        Algorithm::Cubic => "cubic",
+        Algorithm::Bbr => "bbr",
+        Algorithm::Bbr3 => "bbr3",
+        _ if sender.loss_detection.for_peer(sack).uses_sack() => "reno",
+        _ => "newreno",
+    }
+}
+
 /// The least of a rate, the window limit and the link's rate.
 fn limited(leg: &Leg, rate: f64, limit: Limit) -> Rate {
     let window = leg.window_segments() / leg.round_trip();
@@ -173,4 +188,29 @@ fn limited(leg: &Leg, rate: f64, limit: Limit) -> Rate {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_has_a_model_and_a_name_means_the_same_everywhere() {
+        for name in SenderProfile::names() {
+            let profile = SenderProfile::named(name).unwrap();
+            let model = by_name(name_for(&profile, profile.sack)).unwrap();
+            // A model that is called like a congestion control is the one of that control.
+            if by_name(profile.congestion.name()).is_ok() && profile.sack {
+                assert_eq!(model.name(), profile.congestion.name(), "{name}");
+            }
+        }
+        let version = |name: &str| by_name(name).unwrap().source();
+        assert_eq!(version("bbr"), version("bbr3"));
+        let lossy = Leg {
+            loss: 0.1,
+            ..Leg::new(std::time::Duration::from_millis(50), 0.0, BitRate::from_bits_per_sec(10_000_000))
+        };
+        let rate = |name: &str| by_name(name).unwrap().rate(&lossy).segments_per_sec;
+        assert!(rate("bbr") > 5.0 * rate("bbr3"), "version 1 does not mind a loss of 10 %, version 3 does");
+    }
 }

@@ -143,6 +143,7 @@ impl Policy {
             return Err(("intercept", why.into()));
         }
         let Some(aggregate) = &self.aggregate else { return Ok(()) };
+        self.edge.check_aggregated().map_err(|why| ("to_edge", why))?;
         if self.senders.ack.as_ref().is_some_and(|ack| ack.emulated_link().is_some()) {
             let why = "a host that is served by an aggregate cannot be behind an emulated link too: both set the pace of its senders; leave out one of them";
             return Err(("aggregate", why.into()));

@@ -18,7 +18,7 @@ pub(crate) use registry::row;
 #[cfg(feature = "serde")]
 pub use registry::{Parameters, PartError};
 #[cfg(feature = "serde")]
-pub use written::{PartSpec, PolicySpec, SenderSpec};
+pub use written::{PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
 
 use crate::ack_release::AckReleaseKind;
 use crate::interceptor::InterceptorKind;

@@ -2,8 +2,7 @@
 use super::registry::find;
 use super::registry::{sender_control, sender_controls};
 use super::{FlowMatch, Mode, Parameters, PartError, Policy, PolicyError, Row, SenderControl};
-use crate::AggregateConfig;
-use crate::{ACK_RELEASES, INTERCEPTORS, WINDOW_LIMITS};
+use crate::{ACK_RELEASES, AggregateConfig, INTERCEPTORS, LegConfig, LegSpec, WINDOW_LIMITS};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -146,10 +145,10 @@ fn intercept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartSpec>
 /// What acknowledging as bytes arrive is called.
 const EARLY: &str = "early";
 
-/// A policy as it is written: `Leg` says what is different in sending to one side.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A policy as it is written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct PolicySpec<Leg: Default> {
+pub struct PolicySpec {
     /// For which flows it is.
     #[serde(rename = "match")]
     pub matches: FlowMatch,
@@ -157,10 +156,10 @@ pub struct PolicySpec<Leg: Default> {
     pub mode: Mode,
     /// What is different in sending toward the access side.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub to_edge: Option<Leg>,
+    pub to_edge: Option<LegSpec>,
     /// What is different in sending toward the rest of the world.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub to_wan: Option<Leg>,
+    pub to_wan: Option<LegSpec>,
     /// When senders in the wide area network are acknowledged, and how much they are offered, by one name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub senders: Option<SenderSpec>,
@@ -178,38 +177,7 @@ pub struct PolicySpec<Leg: Default> {
     pub intercept: Vec<PartSpec>,
 }
 
-impl<Leg: Default> Default for PolicySpec<Leg> {
-    fn default() -> Self {
-        PolicySpec {
-            matches: FlowMatch::default(),
-            mode: Mode::default(),
-            to_edge: None,
-            to_wan: None,
-            senders: None,
-            ack: None,
-            window: Vec::new(),
-            aggregate: None,
-            intercept: Vec::new(),
-        }
-    }
-}
-
-impl<Leg: Default> PolicySpec<Leg> {
-    /// The same with legs that are written in another way.
-    pub fn map_legs<Other: Default>(self, other: impl Fn(Leg) -> Other) -> PolicySpec<Other> {
-        PolicySpec {
-            matches: self.matches,
-            mode: self.mode,
-            to_edge: self.to_edge.map(&other),
-            to_wan: self.to_wan.map(&other),
-            senders: self.senders,
-            ack: self.ack,
-            window: self.window,
-            aggregate: self.aggregate,
-            intercept: self.intercept,
-        }
-    }
-
+impl PolicySpec {
     /// The parts that it picks. How we send is left as it usually is.
     ///
     /// # Errors
@@ -267,6 +235,45 @@ pub(super) mod prefixes {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
         texts.iter().map(|text| crate::path_tail::prefix(text).map_err(serde::de::Error::custom)).collect()
+    }
+}
+
+/// What is written of policies: a list for classes of flows, and what stands outside of the list for all others.
+#[derive(Debug)]
+pub struct WrittenPolicies<'a> {
+    /// The list.
+    pub listed: &'a [PolicySpec],
+    /// How to send toward the access side; a policy of the list says what is different.
+    pub to_edge: &'a LegSpec,
+    /// The same for the rest of the world.
+    pub to_wan: &'a LegSpec,
+    /// How senders are kept to what the access link can carry, outside of the list.
+    pub senders: SenderControl,
+    /// How the connections to one host are served together, outside of the list.
+    pub aggregate: Option<AggregateConfig>,
+    /// Whether senders or aggregate are written, and not left as they usually are.
+    pub is_written: bool,
+}
+
+impl WrittenPolicies<'_> {
+    /// The policies, in the order in which they are tried, where the interfaces toward the access side and toward the rest
+    /// of the world take packets of `mtus` bytes.
+    ///
+    /// # Errors
+    /// Names the policy, the key and the remedy.
+    pub fn resolve(self, mtus: [Option<u32>; 2]) -> Result<Vec<Policy>, PolicyError> {
+        let (edge, wan) = (self.to_edge.resolve(mtus[0]), self.to_wan.resolve(mtus[1]));
+        let listed = self.listed.iter().enumerate().map(|(index, spec)| {
+            let patched = |leg: &LegConfig, patch: &Option<LegSpec>| {
+                patch.as_ref().map_or(leg.clone(), |patch| leg.patched(patch))
+            };
+            let parts = spec.parts().map_err(|error| PolicyError { policy: Some(index), ..error })?;
+            Ok(Policy { edge: patched(&edge, &spec.to_edge), wan: patched(&wan, &spec.to_wan), ..parts })
+        });
+        let listed = listed.collect::<Result<Vec<Policy>, PolicyError>>()?;
+        let aggregate = self.aggregate.map(Arc::new);
+        let rest = Policy { edge, wan, senders: self.senders, aggregate, ..Policy::default() };
+        Policy::list(listed, rest, self.is_written)
     }
 }
 

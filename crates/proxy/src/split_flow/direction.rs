@@ -7,9 +7,8 @@ use crate::handshake::Agreed;
 use crate::window_limit::{Buffer, Occupancy, WindowLimit};
 use crate::{LegConfig, Policy, SenderControl};
 use alloc::boxed::Box;
-use shorthaul_congestion::ControlParams;
-use shorthaul_tcp::{AckPolicy, ProbedPeer, Receiver, Sender, SenderConfig};
-use shorthaul_types::{Deadline, PortId, Seed, Time};
+use shorthaul_tcp::{AckPolicy, ProbedPeer, Receiver, Sender, SenderStart};
+use shorthaul_types::{Deadline, PortId, Time};
 
 /// A [`Receiver`] toward the one end and a [`Sender`] toward the other around one buffer, with the parts that say when
 /// the one end is acknowledged and how much it is offered.
@@ -51,30 +50,24 @@ impl Direction {
         let out = leg(to);
         let room = out.mtu.saturating_sub(to.ip.len() as u32 + 20).max(88);
         let mss = u32::from(from.mss.min(to.mss)).min(room) - options;
-        // Differs from flow to flow, and is the same when a recording is replayed.
-        let seed = Seed(u64::from(from.space.seq(0).0)).derive("congestion control");
-        let params = ControlParams {
-            paced: out.pacing,
-            selective_acks: agreed.sack,
-            seed,
-            ..ControlParams::new(mss, now)
-        };
-        let control = out.congestion.build(params.with_initial_segments(out.initial_window));
-        // We stand in for an end that has agreed to nothing.
-        let peer = if agreed.sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
-        let sender = SenderConfig {
+        let start = SenderStart {
+            now,
+            mss,
             sack: agreed.sack,
-            discriminator: out.arbiter.build(now, peer),
-            pacing: out.pacing,
-            rtt: out.rtt,
-            ..SenderConfig::new(mss, control)
+            // We stand in for an end that has agreed to nothing.
+            peer: if agreed.sack { ProbedPeer::Reporting } else { ProbedPeer::Plain },
+            syn_resent: 0,
+            // Differs from flow to flow, and is the same when a recording is replayed.
+            isn: from.space.seq(0),
         };
+        let sender = out.sender.sender(&start);
+        let params = out.sender.control_params(&start);
         let sender = if governed { governed_by_aggregate(sender, params) } else { sender };
         // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
         let edge = 1 + u64::from(to.window);
         let plain = SenderControl::default();
         let control = if to.attachment == PortId(0) { &policy.senders } else { &plain };
-        let ack = if control.ack.is_none() { leg(from).ack } else { AckPolicy::ByOwner };
+        let ack = if control.ack.is_none() { leg(from).sender.ack } else { AckPolicy::ByOwner };
         let mut receiver = Receiver::new(1, edge, mss, ack);
         if let Some(val) = from.ts_val.filter(|_| agreed.timestamps) {
             receiver.set_ts_recent(val);

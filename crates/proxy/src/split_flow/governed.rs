@@ -5,7 +5,7 @@ use crate::aggregate::{AllottedWindow, LinkLost};
 use crate::end::{End, Side};
 use alloc::boxed::Box;
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{CongestionManager, Sender, SenderConfig};
+use shorthaul_tcp::{CongestionManager, LossDetection, Sender, SenderConfig};
 use shorthaul_types::{Bytes, PortId, Time};
 use shorthaul_wire::{IpHeader, TxBatch};
 
@@ -97,6 +97,8 @@ pub(super) fn is_governed(ends: &[End; 2], side: Side, policy: &Policy) -> bool 
 pub(super) fn governed_by_aggregate(sender: SenderConfig, params: ControlParams) -> SenderConfig {
     SenderConfig {
         control: Algorithm::Fixed(Bytes(u64::MAX)).build(params),
+        // Losses are found among the connections of the host together.
+        loss_detection: LossDetection::RACK_TLP,
         discriminator: Box::new(LinkLost),
         manager: CongestionManager::shared(),
         pacing: false,

@@ -3,6 +3,7 @@
 mod aggregation;
 mod agreement;
 mod probing;
+mod profiles;
 mod pts;
 mod runs;
 mod swarm;

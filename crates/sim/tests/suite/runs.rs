@@ -2,7 +2,7 @@
 use shorthaul_observe::Outcome;
 use shorthaul_scenario::{Metric, Series, Study};
 use shorthaul_sim::{Recording, simulate};
-use shorthaul_tcp::Profile;
+use shorthaul_tcp::SenderProfile;
 use std::sync::{Arc, Mutex};
 
 /// Runs the first point of a scenario, and wants nothing to have gone wrong.
@@ -245,7 +245,7 @@ fn a_queue_is_exactly_what_the_scenario_says() {
 fn nothing_times_out_where_nothing_is_lost() {
     // Small writes, delayed acknowledgments and a round trip of 2 ms: without a floor under the margin of the
     // time-out, every acknowledgment would come too late.
-    for profile in Profile::names() {
+    for profile in SenderProfile::names() {
         let text = chain(
             1,
             "{ rate = \"10 Mbit/s\", delay = \"1 ms\" }",

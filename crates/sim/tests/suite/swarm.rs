@@ -2,7 +2,7 @@
 //! Whatever happens on the way, everything must arrive, in order, and nothing may be left over.
 use shorthaul_scenario::Study;
 use shorthaul_sim::{Recording, simulate};
-use shorthaul_tcp::Profile;
+use shorthaul_tcp::SenderProfile;
 use shorthaul_types::Seed;
 use std::fmt::Write as _;
 
@@ -63,7 +63,7 @@ fn link(dice: &mut Dice) -> String {
 }
 
 fn scheme(dice: &mut Dice) -> String {
-    let profile = dice.pick(&Profile::names().collect::<Vec<_>>());
+    let profile = dice.pick(&SenderProfile::names().collect::<Vec<_>>());
     // what an unlimited source has written when it stops must still be delivered
     let send_buffer = dice.pick(&["20 kB", "100 kB"]);
     let other = dice.pick(&["", ", receive_buffer = \"12 kB\"", ", mss = 536"]);

@@ -1,4 +1,4 @@
-use crate::Profile;
+use crate::SenderProfile;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use shorthaul_types::{Bytes, FlowKey};
@@ -64,7 +64,7 @@ impl Default for KeepAlive {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionConfig {
     /// The parts that it is made of.
-    pub profile: Profile,
+    pub profile: SenderProfile,
     /// Bytes written that it holds until they are acknowledged.
     pub send_buffer: Bytes,
     /// Bytes received that it holds until they are read: the largest window. At least four units
@@ -97,7 +97,7 @@ pub struct ConnectionConfig {
 impl Default for ConnectionConfig {
     fn default() -> Self {
         ConnectionConfig {
-            profile: Profile::default(),
+            profile: SenderProfile::default(),
             send_buffer: Bytes(4 << 20),
             receive_buffer: Bytes(6 << 20),
             autotuning: true,

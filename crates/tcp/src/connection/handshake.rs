@@ -3,11 +3,10 @@ use super::receive_window::ReceiveWindow;
 use super::state::Events;
 use super::timers::Timers;
 use super::{Addresses, Connection, ConnectionConfig, Event, Failure, State};
-use crate::{ByteQueue, ProbedPeer, Receiver, Sender, SenderConfig};
+use crate::{ByteQueue, ProbedPeer, Receiver, Sender, SenderConfig, SenderStart};
 use alloc::sync::Arc;
 use core::time::Duration;
-use shorthaul_congestion::ControlParams;
-use shorthaul_types::{Seed, SeqNum, SeqSpace, Time};
+use shorthaul_types::{SeqNum, SeqSpace, Time};
 use shorthaul_wire::{
     IpHeader, ProbeOption, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, UnknownOptions,
 };
@@ -139,7 +138,7 @@ impl Connection {
             ecn: profile.ecn && ecn,
             // Whoever offers it is answered: that costs nothing, whatever we do ourselves.
             probes: ProbeOption::find(&options.unknown) == Some(ProbeOption::Offered)
-                && (self.passive || profile.arbiter.probes()),
+                && (self.passive || profile.discriminator.probes()),
         };
         if !self.agreed.window_scaling {
             self.own_shift = 0;
@@ -195,7 +194,7 @@ impl Connection {
             (false, 0) if profile.ecn => flags |= TcpFlags::ECE | TcpFlags::CWR,
             _ => {}
         }
-        let probes = offer(profile.arbiter.probes(), agreed.probes);
+        let probes = offer(profile.discriminator.probes(), agreed.probes);
         let unknown = if probes { ProbeOption::Offered.to_options() } else { UnknownOptions::new() };
         TcpHeader {
             src_port: self.path.local.port(),
@@ -301,21 +300,7 @@ fn sender_config(
     opening: &Opening,
     isn: SeqNum,
 ) -> SenderConfig {
-    let profile = &config.profile;
-    let params = profile.control_params(now, mss, opening.resent);
-    // So that connections which share a bottleneck do not probe it in step.
-    let seed = Seed(u64::from(isn.0)).derive("congestion control");
-    let control = profile.control.build(ControlParams { selective_acks: agreed.sack, seed, ..params });
-    SenderConfig {
-        loss_detection: profile.recovery,
-        discriminator: profile.arbiter.build(now, ProbedPeer::of(agreed.probes, agreed.sack)),
-        sack: agreed.sack,
-        f_rto: profile.f_rto,
-        finds_black_holes: profile.finds_black_holes,
-        pacing: profile.pacing,
-        nagle: profile.nagle,
-        idle_restart: profile.idle_restart,
-        rtt: profile.rtt,
-        ..SenderConfig::new(mss, control)
-    }
+    let peer = ProbedPeer::of(agreed.probes, agreed.sack);
+    let start = SenderStart { now, mss, sack: agreed.sack, peer, syn_resent: opening.resent, isn };
+    config.profile.sender(&start)
 }

@@ -39,7 +39,7 @@ impl Timers {
 
     /// The SYN left for the `resent`th time again: it waits twice as long each time (RFC 6298 §5).
     pub(super) fn start_syn(&mut self, now: Time, config: &ConnectionConfig, resent: u32) {
-        let rtt = &config.profile.rtt;
+        let rtt = &config.profile.rto;
         let wait = rtt.initial_rto.saturating_mul(1 << resent.min(16)).min(rtt.max_rto);
         self.syn_at = Some(now + wait);
     }

@@ -1,6 +1,6 @@
 //! Whatever comes from the network, a host does not panic, comes to rest, and keeps its books.
 use crate::pair::{Dice, Link, PORT, Pair, address};
-use shorthaul_tcp::{Addresses, ConnectionConfig, Event, Profile};
+use shorthaul_tcp::{Addresses, ConnectionConfig, Event, SenderProfile};
 use shorthaul_types::{FlowKey, PortId, SeqNum};
 use shorthaul_wire::{
     IcmpError, IcmpErrorKind, Machine, Packet, Payload, SackBlock, TcpFlags, TcpSegment, Timestamps,
@@ -68,9 +68,9 @@ fn forge_icmp(dice: &mut Dice, overheard: &Packet) -> Option<Packet> {
 /// Says whether the connection failed.
 fn siege(seed: u64) -> bool {
     let mut dice = Dice(seed);
-    let names: Vec<&str> = Profile::names().collect();
+    let names: Vec<&str> = SenderProfile::names().collect();
     let config = |dice: &mut Dice| ConnectionConfig {
-        profile: Profile::named(names[dice.below(names.len() as u64) as usize]).unwrap(),
+        profile: SenderProfile::named(names[dice.below(names.len() as u64) as usize]).unwrap(),
         syn_retries: 3,
         time_wait: Duration::from_secs(1),
         user_timeout: Some(Duration::from_secs(20)),

@@ -1,7 +1,7 @@
 //! Whatever the link does, the stream arrives whole and in order, and both ends reach CLOSED.
 use crate::pair::{Dice, Link, Pair};
 use proptest::prelude::*;
-use shorthaul_tcp::{AckPolicy, ConnectionConfig, KeepAlive, LossDetection, Profile, State};
+use shorthaul_tcp::{AckPolicy, ConnectionConfig, KeepAlive, LossDetection, SenderProfile, State};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::Payload;
 use std::time::Duration;
@@ -17,8 +17,8 @@ fn a_clean_transfer_in_both_directions_ends_in_closed() {
 
 #[test]
 fn every_profile_gets_through_a_bad_link() {
-    for name in Profile::names() {
-        let config = ConnectionConfig { profile: Profile::named(name).unwrap(), ..Default::default() };
+    for name in SenderProfile::names() {
+        let config = ConnectionConfig { profile: SenderProfile::named(name).unwrap(), ..Default::default() };
         let link = Link { loss: 50, reorder: 50, duplicate: 20, ..Link::default() };
         let mut pair = Pair::new(7, link, [500_000, 200_000]);
         pair.open(config.clone(), config);
@@ -29,7 +29,7 @@ fn every_profile_gets_through_a_bad_link() {
 
 /// How long 20 MB take over a round trip of 100 ms, and how far the window was opened.
 fn long_haul(autotuning: bool, timestamps: bool) -> (Duration, u64) {
-    let profile = Profile { timestamps, ..Profile::default() };
+    let profile = SenderProfile { timestamps, ..SenderProfile::default() };
     let config = ConnectionConfig {
         profile,
         send_buffer: Bytes(8 << 20),
@@ -91,17 +91,17 @@ fn draw(seed: u64) -> (Link, [ConnectionConfig; 2], [u64; 2], [usize; 2]) {
         duplicate: [0, 0, 20, 200][dice.below(4) as usize],
         lag: Duration::from_micros(1 + dice.below(60_000)),
     };
-    let names: Vec<&str> = Profile::names().collect();
+    let names: Vec<&str> = SenderProfile::names().collect();
     let controls = ["reno", "cubic", "bbr", "bbr3", "westwood", "vegas", "hybla", "fixed:30 kB"];
     let configs = [0, 1].map(|_| {
-        let profile = Profile::named(names[dice.below(names.len() as u64) as usize]).unwrap();
+        let profile = SenderProfile::named(names[dice.below(names.len() as u64) as usize]).unwrap();
         let mtu = [576, 1280, 1500, 1500, 9000][dice.below(5) as usize];
         ConnectionConfig {
-            profile: Profile {
-                control: controls[dice.below(controls.len() as u64) as usize].parse().unwrap(),
-                recovery: LossDetection::ALL[dice.below(LossDetection::ALL.len() as u64) as usize],
+            profile: SenderProfile {
+                congestion: controls[dice.below(controls.len() as u64) as usize].parse().unwrap(),
+                loss_detection: LossDetection::ALL[dice.below(LossDetection::ALL.len() as u64) as usize],
                 f_rto: dice.happens(500),
-                finds_black_holes: dice.happens(500),
+                black_hole_probing: dice.happens(500),
                 sack: dice.happens(700),
                 timestamps: dice.happens(600),
                 window_scaling: dice.happens(700),

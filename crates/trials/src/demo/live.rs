@@ -4,10 +4,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use shorthaul_dataplane::{Config, Leg};
+use shorthaul_dataplane::Config;
 use shorthaul_lab::workload::{Amount, Ends, Sender, Transfer as Workload, TransferError, TransferReport};
 use shorthaul_lab::{GatewayProcess, Lab, LinkReport, Look, Topology, watch};
+use shorthaul_proxy::LegSpec;
 use shorthaul_report::{Progress, Unit};
+use shorthaul_tcp::ProfilePatch;
 use shorthaul_types::Seed;
 
 use super::facts::PathFacts;
@@ -46,12 +48,13 @@ pub fn topology(path: &Path, seed: Seed) -> Result<Topology> {
 /// Between client and server, with the congestion control of the ends and a first window toward the client
 /// that the path takes.
 fn gateway(path: &Path, ends: Congestion) -> Config {
-    let leg = Leg { congestion: ends.algorithm(), ..Leg::default() };
+    let sender = ProfilePatch { congestion: Some(ends.algorithm()), ..ProfilePatch::default() };
+    let leg = |sender| LegSpec { sender, mtu: None };
     Config {
         edge: vec!["to-client".into()],
         wan: vec!["to-server".into()],
-        to_edge: Leg { initial_window: path.initial_window, ..leg.clone() },
-        to_wan: leg,
+        to_edge: leg(ProfilePatch { initial_window: Some(path.initial_window), ..sender.clone() }),
+        to_wan: leg(sender),
         ..Config::default()
     }
 }

@@ -4,7 +4,7 @@ mod world;
 
 use shorthaul_link::{GprsPhone, GprsRadio, LinkConfig, LossModel, Rate};
 use shorthaul_proxy::UplinkWindow::{self, Auto, None};
-use shorthaul_tcp::{ConnectionConfig, Profile};
+use shorthaul_tcp::{ConnectionConfig, SenderProfile};
 use shorthaul_types::{BitRate, Bytes, Time};
 use std::time::Duration;
 use world::{World, bbr, cubic, link, mbit};
@@ -12,7 +12,7 @@ use world::{World, bbr, cubic, link, mbit};
 const FOREVER: u64 = u64::MAX / 4;
 
 fn plain() -> ConnectionConfig {
-    let profile = Profile { timestamps: false, ..Profile::default() };
+    let profile = SenderProfile { timestamps: false, ..SenderProfile::default() };
     ConnectionConfig { profile, ..ConnectionConfig::default() }
 }
 

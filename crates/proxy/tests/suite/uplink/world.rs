@@ -2,7 +2,7 @@
 use shorthaul_congestion::Algorithm;
 use shorthaul_link::{Link, LinkConfig, QueueLimit, Rate, Verdict};
 use shorthaul_proxy::{AggregateConfig, Gateway, GatewayConfig, Policy, UplinkWindow};
-use shorthaul_tcp::{Addresses, ConnectionConfig, ConnectionId, Event, Host, HostConfig, Profile};
+use shorthaul_tcp::{Addresses, ConnectionConfig, ConnectionId, Event, Host, HostConfig, SenderProfile};
 use shorthaul_types::{BitRate, Bytes, Deadline, PortId, Seed, Time};
 use shorthaul_wire::{Machine, Packet, Payload, TcpFlags, TxBatch};
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ pub fn cubic() -> ConnectionConfig {
 }
 
 pub fn bbr() -> ConnectionConfig {
-    let profile = Profile { control: Algorithm::Bbr, ..Profile::default() };
+    let profile = SenderProfile { congestion: Algorithm::Bbr, ..SenderProfile::default() };
     ConnectionConfig { profile, ..ConnectionConfig::default() }
 }
 

@@ -17,7 +17,7 @@ mod window;
 
 use script::Script;
 use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_tcp::{AckPolicy, ConnectionConfig, Discrimination, LossDetection, Profile};
+use shorthaul_tcp::{AckPolicy, ConnectionConfig, Discrimination, LossDetection, SenderProfile};
 use std::time::Duration;
 
 /// A host that offers no option but its segment size, acknowledges every second segment or after
@@ -25,16 +25,16 @@ use std::time::Duration;
 /// retransmission timer waits for a second at least.
 fn plain() -> ConnectionConfig {
     ConnectionConfig {
-        profile: Profile {
+        profile: SenderProfile {
             name: "plain",
-            control: Algorithm::Reno,
-            recovery: LossDetection::RACK_TLP,
-            arbiter: Discrimination::EveryLoss,
+            congestion: Algorithm::Reno,
+            loss_detection: LossDetection::RACK_TLP,
+            discriminator: Discrimination::EveryLoss,
             f_rto: false,
-            finds_black_holes: false,
+            black_hole_probing: false,
             pacing: false,
             ack: AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 0 },
-            rtt: RttConfig::RFC6298,
+            rto: RttConfig::RFC6298,
             sack: false,
             timestamps: false,
             window_scaling: false,
@@ -48,7 +48,7 @@ fn plain() -> ConnectionConfig {
 }
 
 /// The same with one thing changed.
-fn plain_but(change: impl FnOnce(&mut Profile)) -> ConnectionConfig {
+fn plain_but(change: impl FnOnce(&mut SenderProfile)) -> ConnectionConfig {
     let mut config = plain();
     change(&mut config.profile);
     config

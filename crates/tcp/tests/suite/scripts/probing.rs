@@ -4,8 +4,8 @@ use shorthaul_tcp::{Discrimination, LossDetection};
 
 fn probing() -> Script {
     let mut s = Script::listening(plain_but(|p| {
-        p.arbiter = Discrimination::RENO_PROBING;
-        p.recovery = LossDetection::NEW_RENO;
+        p.discriminator = Discrimination::RENO_PROBING;
+        p.loss_detection = LossDetection::NEW_RENO;
     }));
     s.inject("S 0:0(0) win 65535 <mss 1000,probes>").expect("S. 0:0(0) ack 1 <mss 1460,probes>");
     s.at(20).inject(". 1:1(0) ack 1 win 65535");
@@ -25,7 +25,7 @@ fn whoever_offers_probes_is_answered_whatever_our_own_profile() {
 
 #[test]
 fn who_offers_none_is_answered_none_and_asked_without() {
-    let mut s = Script::listening(plain_but(|p| p.arbiter = Discrimination::RENO_PROBING));
+    let mut s = Script::listening(plain_but(|p| p.discriminator = Discrimination::RENO_PROBING));
     s.inject("S 0:0(0) win 65535 <mss 1000>").expect("S. 0:0(0) ack 1 <mss 1460>");
     s.at(20).inject(". 1:1(0) ack 1 win 65535");
     s.drain_events();

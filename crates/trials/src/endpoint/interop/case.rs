@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use shorthaul_link::{Bunching, LinkConfig, LossModel, QueueLimit, Rate, Reordering};
-use shorthaul_tcp::{ConnectionConfig, Profile};
+use shorthaul_tcp::{ConnectionConfig, SenderProfile};
 use shorthaul_types::{BitRate, Bytes, Seed, format_duration};
 
 use super::script::{Exchange, HalfClose, Stream};
@@ -168,7 +168,7 @@ impl Case {
             2 => Some(14),
             _ => Some(draw.within(&format!("{name} between"), 1, 13) as u8),
         };
-        let profiles: Vec<&'static str> = Profile::names().collect();
+        let profiles: Vec<&'static str> = SenderProfile::names().collect();
         let trouble = trouble(&draw);
         let mss = match draw.happens("mss known", 0.6) {
             true => draw.one_of("mss", &[536, 1220, 1400, 1460, 4016, 8960]),
@@ -228,11 +228,11 @@ impl Case {
 
     /// How our endpoint works.
     pub fn config(&self) -> ConnectionConfig {
-        let profile = Profile::named(self.profile).expect("it was drawn from the list of them");
+        let profile = SenderProfile::named(self.profile).expect("it was drawn from the list of them");
         let receive_buffer =
             Draw(self.seed).one_of("receive buffer", &[64 << 10, 256 << 10, 1 << 20, 6 << 20]);
         ConnectionConfig {
-            profile: Profile {
+            profile: SenderProfile {
                 sack: self.sack.by_endpoint(),
                 timestamps: self.timestamps.by_endpoint(),
                 window_scaling: self.shift.is_some(),
@@ -389,7 +389,7 @@ mod tests {
     fn five_hundred_draws_meet_every_value_that_matters() {
         let cases = cases();
         let any = |what: &str, holds: &dyn Fn(&Case) -> bool| assert!(cases.iter().any(holds), "{what}");
-        for name in Profile::names() {
+        for name in SenderProfile::names() {
             any(name, &|case| case.profile == name);
         }
         for kind in ["none", "loss", "reordering", "duplication", "ACK loss", "ACK bunching", "everything"] {

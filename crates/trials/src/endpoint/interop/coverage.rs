@@ -1,6 +1,6 @@
 //! What a series of transfers has covered.
 use shorthaul_report::{Cell, Column, Table, Tone, Unit};
-use shorthaul_tcp::Profile;
+use shorthaul_tcp::SenderProfile;
 
 use super::Outcome;
 use super::case::{Case, Role};
@@ -59,7 +59,7 @@ fn properties() -> Vec<Property> {
             Role::Client => "client",
             Role::Server => "server",
         }),
-        ("profile", Profile::names().collect(), |o| o.case.profile),
+        ("profile", SenderProfile::names().collect(), |o| o.case.profile),
         ("kernel's control", vec!["reno", "cubic", "bbr"], |o| o.case.kernel_control),
         ("stream", [Stream::Upload, Stream::Download, Stream::Both].map(Stream::name).to_vec(), |o| {
             o.case.stream.name()

@@ -7,7 +7,7 @@ use shorthaul_dataplane::HostLoop;
 use shorthaul_lab::workload::{Amount, Content, Ends, Sender, Transfer, TransferReport};
 use shorthaul_lab::{Lab, LinkReport};
 use shorthaul_os::clock::sharpen_timers;
-use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Event, Profile, State};
+use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Event, SenderProfile, State};
 use shorthaul_types::{Bytes, Seed};
 use shorthaul_wire::Payload;
 
@@ -152,7 +152,7 @@ fn send(
 ) -> Result<Sent> {
     sharpen_timers();
     let config = ConnectionConfig {
-        profile: Profile::named(cell.control.profile())
+        profile: SenderProfile::named(cell.control.profile())
             .map_err(|unknown| TrialError::failed(unknown.to_string()))?,
         send_buffer: cell.buffer(),
         super_segments: true,

@@ -1,0 +1,86 @@
+//! What a profile says is what senders do, at hosts and at gateways.
+use shorthaul_observe::Outcome;
+use shorthaul_scenario::{Metric, Study};
+use shorthaul_sim::{Recording, simulate};
+
+fn run(text: &str) -> Outcome {
+    let study = Study::from_toml("test.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = study.scenario(&study.points()[0]).expect("it was checked");
+    let outcome = simulate(&scenario, 3, Recording::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.problems.is_empty(), "{:?}\n{text}", outcome.problems);
+    outcome
+}
+
+/// 100 kB over a link of 600 ms, from a host with `scheme`.
+fn over_satellite(scheme: &str) -> f64 {
+    let text = format!(
+        r#"
+        duration = "100 s"
+        hosts = {{ server = {{ scheme = {scheme} }}, client = {{ scheme = "cubic" }} }}
+        links = [{{ between = ["server", "client"], link = {{ rate = "20 Mbit/s", delay = "300 ms" }} }}]
+        flows = [{{ from = "server", to = "client", bulk = "100 kB" }}]
+        "#
+    );
+    run(&text).metrics[&Metric::Completion]
+}
+
+#[test]
+fn an_endpoint_begins_with_the_initial_window_that_it_is_given() {
+    // Set-up takes 1.5 round trips up to the first byte's arrival; 100 kB are 70 segments: 10, 20, 40, or all at once.
+    let (usual, ten, hundred) = (
+        over_satellite("{ profile = \"cubic\", pacing = false }"),
+        over_satellite("{ profile = \"cubic\", pacing = false, initial_window = 10 }"),
+        over_satellite("{ profile = \"cubic\", pacing = false, initial_window = 100 }"),
+    );
+    assert_eq!(usual, ten);
+    assert!((0.9..1.1).contains(&hundred), "one round trip and a half: {hundred} s");
+    assert!(ten - hundred > 1.1, "two round trips more: {ten} s");
+}
+
+/// A server, a gateway and a client, whose link may lose packets; the gateway with these keys.
+fn through_gateway(keys: &str, loss: &str, flow: &str) -> Outcome {
+    run(&format!(
+        r#"
+        duration = "200 s"
+        hosts = {{ server = {{ scheme = "cubic" }}, client = {{ scheme = "cubic" }} }}
+        gateways = {{ gw = {{ edge = "client", {keys} }} }}
+        links = [
+            {{ between = ["server", "gw"], link = {{ rate = "20 Mbit/s", delay = "10 ms" }} }},
+            {{ between = ["gw", "client"], link = {{ rate = "10 Mbit/s", delay = "50 ms", loss = "{loss}", queue = "500 packets" }} }},
+        ]
+        flows = [{{ from = "server", to = "client", {flow} }}]
+        measure = {{ metrics = ["completion", "goodput", "timeouts", "retransmitted"] }}
+        "#
+    ))
+}
+
+#[test]
+fn a_gateway_begins_with_the_initial_window_of_its_leg() {
+    let time = |keys: &str| through_gateway(keys, "0 %", "bulk = \"100 kB\"").metrics[&Metric::Completion];
+    let (usual, more) =
+        (time("to_edge = { pacing = false }"), time("to_edge = { pacing = false, initial_window = 100 }"));
+    assert!(usual - more > 0.15, "{usual} s, {more} s");
+}
+
+#[test]
+fn a_gateway_finds_losses_as_its_leg_says() {
+    let goodput = |keys: &str| through_gateway(keys, "1 %", "unlimited = \"60 s\"").metrics[&Metric::Goodput];
+    let usual = goodput("to_edge = {}");
+    assert_eq!(usual, goodput("to_edge = { loss_detection = \"rack\" }"));
+    assert_eq!(usual, goodput("to_wan = { loss_detection = \"tahoe\" }"), "nothing is sent that way");
+    let tahoe = goodput("to_edge = { loss_detection = \"tahoe\" }");
+    assert!(tahoe < 0.9 * usual, "beginning anew at each loss costs much: {tahoe} and {usual} bit/s");
+    let old_name = goodput("to_edge = { recovery = \"tahoe\" }");
+    assert_eq!(old_name, tahoe);
+}
+
+#[test]
+fn a_gateway_acknowledges_as_the_leg_says_from_which_data_comes() {
+    let packets = |keys: &str| {
+        let outcome = through_gateway(keys, "0 %", "bulk = \"2 MB\"");
+        let to_server = outcome.links.iter().find(|link| link.name == "gw>server").expect("a link");
+        to_server.offered
+    };
+    let (usual, each) = (packets("to_wan = {}"), packets("to_wan = { ack = \"immediate\" }"));
+    assert!(each as f64 > 1.5 * usual as f64, "{each} and {usual} acknowledgments");
+}

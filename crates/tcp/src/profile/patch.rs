@@ -1,0 +1,117 @@
+use super::SenderProfile;
+use crate::{AckPolicy, Discrimination, LossDetection};
+use shorthaul_congestion::{Algorithm, RttConfig};
+
+/// What is different from a [`SenderProfile`]; what is left out stays as it is there.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields, default)
+)]
+pub struct ProfilePatch {
+    /// Congestion control.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub congestion: Option<Algorithm>,
+    /// What finds losses and repairs them.
+    #[cfg_attr(feature = "serde", serde(alias = "recovery", skip_serializing_if = "Option::is_none"))]
+    pub loss_detection: Option<LossDetection>,
+    /// What tells the meaning of losses.
+    #[cfg_attr(feature = "serde", serde(alias = "arbiter", skip_serializing_if = "Option::is_none"))]
+    pub discriminator: Option<Discrimination>,
+    /// After an RTO, first look whether it was spurious (F-RTO, RFC 5682).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub f_rto: Option<bool>,
+    /// After several RTOs in a row, try smaller segments (RFC 4821).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub black_hole_probing: Option<bool>,
+    /// Spread bursts over the round trip.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub pacing: Option<bool>,
+    /// When received data is acknowledged.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub ack: Option<AckPolicy>,
+    /// Retransmission timer.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub rto: Option<RttConfig>,
+    /// Offer selective acknowledgments (RFC 2018).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub sack: Option<bool>,
+    /// Offer timestamps (RFC 7323 §3).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub timestamps: Option<bool>,
+    /// Offer window scaling (RFC 7323 §2). Without, at most 65,535 bytes are on the way.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub window_scaling: Option<bool>,
+    /// Offer explicit congestion notification (RFC 3168).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub ecn: Option<bool>,
+    /// Segments that may be sent before the first acknowledgment, 1 to 1000 (RFC 6928).
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "initial_window", skip_serializing_if = "Option::is_none")
+    )]
+    pub initial_window: Option<u32>,
+    /// Start from the initial window again after an idle time (RFC 5681 §4.1).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub idle_restart: Option<bool>,
+    /// Hold small segments back while data is unacknowledged (RFC 9293 §3.7.4).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub nagle: Option<bool>,
+}
+
+impl SenderProfile {
+    /// The same with what `patch` says.
+    #[must_use]
+    pub fn patched(&self, patch: &ProfilePatch) -> SenderProfile {
+        // Without `..`: a key that is forgotten here does not compile.
+        let ProfilePatch {
+            congestion,
+            loss_detection,
+            discriminator,
+            f_rto,
+            black_hole_probing,
+            pacing,
+            ack,
+            rto,
+            sack,
+            timestamps,
+            window_scaling,
+            ecn,
+            initial_window,
+            idle_restart,
+            nagle,
+        } = *patch;
+        SenderProfile {
+            name: self.name,
+            congestion: congestion.unwrap_or(self.congestion),
+            loss_detection: loss_detection.unwrap_or(self.loss_detection),
+            discriminator: discriminator.unwrap_or(self.discriminator),
+            f_rto: f_rto.unwrap_or(self.f_rto),
+            black_hole_probing: black_hole_probing.unwrap_or(self.black_hole_probing),
+            pacing: pacing.unwrap_or(self.pacing),
+            ack: ack.unwrap_or(self.ack),
+            rto: rto.unwrap_or(self.rto),
+            sack: sack.unwrap_or(self.sack),
+            timestamps: timestamps.unwrap_or(self.timestamps),
+            window_scaling: window_scaling.unwrap_or(self.window_scaling),
+            ecn: ecn.unwrap_or(self.ecn),
+            initial_window: initial_window.unwrap_or(self.initial_window),
+            idle_restart: idle_restart.unwrap_or(self.idle_restart),
+            nagle: nagle.unwrap_or(self.nagle),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+fn initial_window<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
+    let range = SenderProfile::INITIAL_WINDOWS;
+    match serde::Deserialize::deserialize(d)? {
+        Some(segments) if !range.contains(&segments) => Err(serde::de::Error::custom(alloc::format!(
+            "an initial window of {segments} segments: write a number from {} to {}, such as 10",
+            range.start(),
+            range.end()
+        ))),
+        segments => Ok(segments),
+    }
+}
