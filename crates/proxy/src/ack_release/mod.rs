@@ -29,6 +29,8 @@ pub enum Event {
         bytes: u64,
         /// Up to where everything has come.
         in_order: u64,
+        /// The timestamp to echo if that were acknowledged now (RFC 7323 §4.3).
+        ts_recent: Option<u32>,
     },
     /// Nothing is kept any more of what came out of order: a gap was closed, or memory was needed.
     NothingEarly,

@@ -102,7 +102,7 @@ mod tests {
         release.on_event(Time::ZERO, Event::AckSent { with_data: false });
         assert_eq!(delivered(&mut release, 3001, 8001), (2001, false));
         // they have come and were delivered
-        release.on_event(Time::ZERO, Event::Received { bytes: 4000, in_order: 12_001 });
+        release.on_event(Time::ZERO, Event::Received { bytes: 4000, in_order: 12_001, ts_recent: None });
         assert_eq!(
             delivered(&mut release, 9001, 12_001).0,
             9001,

@@ -126,7 +126,10 @@ impl SplitFlow {
         receiver.on_segment(now, taken, sender.queue_mut(), 2 * budget.window as usize);
         let in_order = receiver.data_end();
         if let Some(release) = &mut direction.release {
-            release.on_event(now, Event::Received { bytes: in_order - before, in_order });
+            release.on_event(
+                now,
+                Event::Received { bytes: in_order - before, in_order, ts_recent: receiver.ts_recent() },
+            );
             if release.tells_of_gaps_at_once() && !receiver.sack_ranges().is_empty() {
                 receiver.request_ack();
             }
