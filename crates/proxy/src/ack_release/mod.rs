@@ -5,6 +5,7 @@
 //! [`AckPolicy`](shorthaul_tcp::AckPolicy). A new kind is a file here and a row in
 //! [`ACK_RELEASES`](crate::ACK_RELEASES).
 mod delivered;
+mod later;
 mod regulated;
 
 pub use delivered::Delivered;
@@ -15,6 +16,8 @@ use crate::policy::{Row, row};
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::fmt::Debug;
+use core::time::Duration;
+use later::Later;
 use shorthaul_types::{BitRate, Bytes, Deadline, Time};
 
 /// Ranges of a stream for a SACK option, start and end, the newest first.
@@ -181,4 +184,11 @@ pub const ACK_RELEASES: &[Row<dyn AckReleaseKind>] = &[
         Regulated { queue: Bytes(10_000) }
     ),
     row!(Delivered as AckReleaseKind, "delivered", "when delivered, but for the last byte", [], Delivered {}),
+    row!(
+        Later as AckReleaseKind,
+        "later",
+        "a fixed time after it has come",
+        [("after", "how much later, such as \"20 ms\"")],
+        Later { after: Duration::from_millis(30) }
+    ),
 ];
