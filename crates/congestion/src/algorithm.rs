@@ -33,8 +33,9 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Those that are written as a bare name.
-    const NAMED: [Algorithm; 7] = [
+    /// Those that are written as a bare name. A row here is all that an algorithm needs to be found by name, and to be tested
+    /// with the others.
+    pub const NAMED: &'static [Algorithm] = &[
         Algorithm::Reno,
         Algorithm::Cubic,
         Algorithm::Bbr,
@@ -102,7 +103,7 @@ impl FromStr for Algorithm {
             }
             return Ok(Algorithm::Fixed(window));
         }
-        Algorithm::NAMED.into_iter().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
+        Algorithm::NAMED.iter().copied().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
             let known: Vec<String> =
                 Algorithm::NAMED.iter().map(|algorithm| format!("\"{}\"", algorithm.name())).collect();
             let reason = format!(
@@ -163,7 +164,7 @@ mod tests {
     fn a_wrong_name_tells_what_would_be_right() {
         let error = "vegas2".parse::<Algorithm>().unwrap_err().to_string();
         assert!(error.contains("`vegas2`") && error.contains("fixed:64 kB"), "{error}");
-        for known in Algorithm::NAMED {
+        for &known in Algorithm::NAMED {
             assert!(error.contains(&format!("\"{known}\"")), "{error}");
         }
         let error = "fixed:64 kbyte".parse::<Algorithm>().unwrap_err().to_string();
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn every_name_is_read_back_and_is_what_the_control_says() {
         let params = ControlParams::new(1000, shorthaul_types::Time::ZERO);
-        for algorithm in Algorithm::NAMED.into_iter().chain([Algorithm::Fixed(Bytes(1))]) {
+        for algorithm in Algorithm::NAMED.iter().copied().chain([Algorithm::Fixed(Bytes(1))]) {
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
             assert_eq!(algorithm.build(params).name(), algorithm.name());
         }
@@ -194,7 +195,7 @@ mod tests {
         let fixed: Algorithm = serde_json::from_str("\"fixed:10 kB\"").unwrap();
         assert_eq!(fixed, Algorithm::Fixed(Bytes(10_000)));
         assert_eq!(serde_json::to_string(&fixed).unwrap(), "\"fixed:10 kB\"");
-        for algorithm in Algorithm::NAMED {
+        for &algorithm in Algorithm::NAMED {
             let written = serde_json::to_string(&algorithm).unwrap();
             assert_eq!(serde_json::from_str::<Algorithm>(&written).unwrap(), algorithm);
         }

@@ -8,16 +8,10 @@ use shorthaul_congestion::{
 };
 use shorthaul_types::{BitRate, Bytes, Time};
 
-const ALL: [Algorithm; 8] = [
-    Algorithm::Reno,
-    Algorithm::Cubic,
-    Algorithm::Bbr,
-    Algorithm::Bbr3,
-    Algorithm::Westwood,
-    Algorithm::Vegas,
-    Algorithm::Hybla,
-    Algorithm::Fixed(Bytes(50 * MSS)),
-];
+/// Those that have a name, and a fixed window.
+fn all() -> Vec<Algorithm> {
+    Algorithm::NAMED.iter().copied().chain([Algorithm::Fixed(Bytes(50 * MSS))]).collect()
+}
 
 /// Those whose window only congestion lowers.
 const RISING: [Algorithm; 4] = [Algorithm::Reno, Algorithm::Cubic, Algorithm::Westwood, Algorithm::Hybla];
@@ -153,7 +147,7 @@ proptest! {
         ],
         events in prop::collection::vec(any_event(), 1..200),
     ) {
-        for algorithm in ALL {
+        for algorithm in all() {
             let mut control = algorithm.build(ControlParams {
                 initial_window,
                 paced,
@@ -195,7 +189,7 @@ proptest! {
         timeout: bool,
         flight in any_size(),
     ) {
-        for algorithm in ALL {
+        for algorithm in all() {
             let mut control = algorithm.build(params());
             let mut twin = algorithm.build(params());
             let mut now = Time::ZERO;

@@ -1,5 +1,5 @@
 //! What a congestion manager outside asks of a sender, and tells it.
-use super::Sender;
+use super::{Sender, State};
 use crate::congestion_manager::Grant;
 use shorthaul_types::Time;
 
@@ -41,9 +41,10 @@ impl Sender {
 
     /// The manager's retransmission timer has expired, and this sender is to find out whether the path still carries
     /// anything: it retransmits its first outstanding segment, and nothing else until that is answered (RFC 6298 §5.4, with
-    /// RFC 5682 to tell what the answer means).
+    /// RFC 5682 to tell what the answer means). While the discriminator probes, this timer waits, too.
     pub fn on_manager_timeout(&mut self, now: Time) {
-        if !self.board.is_empty() {
+        let waits = matches!(self.state, State::Waiting { .. });
+        if !self.board.is_empty() && !waits {
             self.on_retransmission_timeout(now);
         }
     }

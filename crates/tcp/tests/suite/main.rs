@@ -1,5 +1,6 @@
 //! TCP seen from outside: senders, receivers, connections and hosts in virtual time.
 
+mod detectors;
 #[path = "../../../../fuzz/bodies/endpoint/mod.rs"]
 mod endpoint;
 mod fuzz_corpus;

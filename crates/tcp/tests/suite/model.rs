@@ -7,20 +7,19 @@ use shorthaul_tcp::{
     Discrimination, Discriminator, LossDetection, LossEvidence, LossResponse, Probe, ProbeAnswer, ProbedPeer,
     SenderConfig,
 };
-use shorthaul_types::{Deadline, Time};
+use shorthaul_types::{Bytes, Deadline, Time};
 use std::time::Duration;
 
-const CONTROLS: [&str; 8] = ["reno", "cubic", "bbr", "bbr3", "westwood", "vegas", "hybla", "fixed:30 kB"];
 const SEGMENTS: u64 = 400;
 /// When the path heals.
 const HEALED: Time = Time::from_millis(4_000);
 
 /// Seeded chance: SplitMix64.
 #[derive(Clone, Debug)]
-struct Chance(u64);
+pub struct Chance(pub u64);
 
 impl Chance {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -32,7 +31,7 @@ impl Chance {
         self.next() % 1000 < per_mille
     }
 
-    fn fate(&mut self, loss: u64) -> Fate {
+    pub fn fate(&mut self, loss: u64) -> Fate {
         if self.draw(loss) {
             Fate::Drop
         } else if self.draw(30) {
@@ -104,9 +103,13 @@ enum Judge {
     Chance,
 }
 
-fn run(name: &str, detection: LossDetection, sack: bool, judge: Judge, seed: u64) {
-    let what = format!("{name}, {detection}, sack {sack}, {judge:?}, seed {seed}");
-    let algorithm: Algorithm = name.parse().expect("a name");
+/// Every congestion control by name, and a fixed window.
+pub fn controls() -> impl Iterator<Item = Algorithm> {
+    Algorithm::NAMED.iter().copied().chain([Algorithm::Fixed(Bytes(30_000))])
+}
+
+fn run(algorithm: Algorithm, detection: LossDetection, sack: bool, judge: Judge, seed: u64) {
+    let what = format!("{algorithm}, {detection}, sack {sack}, {judge:?}, seed {seed}");
     let mut chance = Chance(seed);
     let paced = chance.draw(500);
     let peer = if sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
@@ -152,23 +155,29 @@ fn run(name: &str, detection: LossDetection, sack: bool, judge: Judge, seed: u64
     assert!(!half.sender.has_given_up(), "{what}");
 }
 
-#[test]
-fn everything_arrives_whatever_the_parts() {
-    let first: u64 = match std::env::var("SEED") {
+/// The first of the seeds that are drawn.
+pub fn first_seed() -> u64 {
+    let first = match std::env::var("SEED") {
         Ok(seed) => seed.parse().expect("SEED is a number"),
         Err(_) => 1,
     };
     println!("seeds from {first}; SEED=<number> chooses others");
-    for name in CONTROLS {
+    first
+}
+
+#[test]
+fn everything_arrives_whatever_the_parts() {
+    let first = first_seed();
+    for algorithm in controls() {
         for &detection in LossDetection::ALL {
             for sack in [true, false] {
                 for seed in first..first + 6 {
-                    run(name, detection, sack, Judge::Chance, seed);
-                    run(name, detection, sack, Judge::Real(Discrimination::EveryLoss), seed);
+                    run(algorithm, detection, sack, Judge::Chance, seed);
+                    run(algorithm, detection, sack, Judge::Real(Discrimination::EveryLoss), seed);
                 }
                 for (_, discrimination) in Discrimination::ALL {
                     for seed in first..first + 3 {
-                        run(name, detection, sack, Judge::Real(discrimination), seed);
+                        run(algorithm, detection, sack, Judge::Real(discrimination), seed);
                     }
                 }
             }

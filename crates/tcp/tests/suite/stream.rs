@@ -92,13 +92,13 @@ fn draw(seed: u64) -> (Link, [ConnectionConfig; 2], [u64; 2], [usize; 2]) {
         lag: Duration::from_micros(1 + dice.below(60_000)),
     };
     let names: Vec<&str> = SenderProfile::names().collect();
-    let controls = ["reno", "cubic", "bbr", "bbr3", "westwood", "vegas", "hybla", "fixed:30 kB"];
+    let controls: Vec<_> = crate::model::controls().collect();
     let configs = [0, 1].map(|_| {
         let profile = SenderProfile::named(names[dice.below(names.len() as u64) as usize]).unwrap();
         let mtu = [576, 1280, 1500, 1500, 9000][dice.below(5) as usize];
         ConnectionConfig {
             profile: SenderProfile {
-                congestion: controls[dice.below(controls.len() as u64) as usize].parse().unwrap(),
+                congestion: controls[dice.below(controls.len() as u64) as usize],
                 loss_detection: LossDetection::ALL[dice.below(LossDetection::ALL.len() as u64) as usize],
                 f_rto: dice.happens(500),
                 black_hole_probing: dice.happens(500),
