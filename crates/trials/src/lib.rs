@@ -5,7 +5,7 @@
 //! parity), `agreement` (simulator against kernels), `bench` (forecasts, discovery and set-up against what comes of them),
 //! `demo` (what splitting does).
 //!
-//! A trial tells a [`Console`](shorthaul_report::Console) what it finds and prints nothing itself; its [`Judgement`] says
+//! A trial tells a [`Console`] what it finds and prints nothing itself; its [`Judgement`] says
 //! whether what it tried out holds.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -3,7 +3,7 @@
 //! A release is told what happens to the direction ([`Event`]) and says up to where the sender may be acknowledged now.
 //! A direction without one is acknowledged as its bytes arrive, by the leg's own
 //! [`AckPolicy`](shorthaul_tcp::AckPolicy). A new kind is a file here and a row in
-//! [`ACK_RELEASES`](crate::ACK_RELEASES).
+//! [`ACK_RELEASES`].
 mod delivered;
 mod later;
 mod regulated;

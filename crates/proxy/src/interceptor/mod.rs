@@ -1,7 +1,7 @@
 //! What looks into flows that stay whole: packets of both directions pass an interceptor, which may change them, keep
 //! them back, drop them, or put in others.
 //!
-//! A new kind is a file here and a row in [`INTERCEPTORS`](crate::INTERCEPTORS).
+//! A new kind is a file here and a row in [`INTERCEPTORS`].
 mod explicit_window;
 
 pub use explicit_window::ExplicitWindow;

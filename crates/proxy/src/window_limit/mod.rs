@@ -1,7 +1,7 @@
 //! How much the sender of a direction is offered: bounds that combine by min.
 //!
 //! The first bound is what there is memory for ([`Buffer`]); then come those of the flow's policy, and last those of its
-//! host's aggregate. A new kind is a file here and a row in [`WINDOW_LIMITS`](crate::WINDOW_LIMITS).
+//! host's aggregate. A new kind is a file here and a row in [`WINDOW_LIMITS`].
 mod clamp;
 mod constant_queue;
 mod freeze;
