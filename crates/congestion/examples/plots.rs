@@ -12,11 +12,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bottleneck::{Bottleneck, Link};
+use shorthaul_congestion::Algorithm;
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Series, Share};
 use shorthaul_report::{Manifest, Unit};
 use shorthaul_types::{Seed, Time};
 
-const ALGORITHMS: [&str; 8] = ["reno", "cubic", "bbr", "bbr3", "westwood", "vegas", "hybla", "fixed:80 kB"];
+fn algorithms() -> impl Iterator<Item = &'static str> {
+    Algorithm::NAMED.iter().map(Algorithm::name).chain(["fixed:80 kB"])
+}
 /// The numbers are means of runs with these seeds; the pictures show the first.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 /// From then on segments are lost at random.
@@ -40,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("| scheme | of the link | queue | lost | of the link, 0.5 % loss | queue | lost |");
     println!("|---|---:|---:|---:|---:|---:|---:|");
-    for algorithm in ALGORITHMS {
+    for algorithm in algorithms() {
         let runs: Vec<_> = SEEDS.map(|seed| run(algorithm, Seed(seed))).collect();
         let figure = &runs[0].0;
         let name = algorithm.split(':').next().unwrap_or(algorithm);
@@ -71,7 +74,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn beside_cubic() {
     println!("| beside cubic | buffer 0.2 | 1 | 4 products |");
     println!("|---|---:|---:|---:|");
-    for algorithm in ALGORITHMS.into_iter().filter(|name| !name.starts_with("fixed")) {
+    for algorithm in algorithms().filter(|name| !name.starts_with("fixed")) {
         print!("| {algorithm} |");
         for buffer in [0.2, 1.0, 4.0] {
             let shares = SEEDS.map(|seed| {

@@ -1,4 +1,14 @@
-//! The algorithms by name.
+//! The congestion controls: a file for each, and a row here. A row is all that one needs to be found by name, to be an
+//! endpoint's profile, and to be tested with the others.
+mod bbr;
+mod bbr3;
+mod cubic;
+mod fixed;
+mod hybla;
+mod reno;
+mod vegas;
+mod westwood;
+
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,70 +18,71 @@ use core::str::FromStr;
 
 use shorthaul_types::Bytes;
 
-use crate::{Bbr, Bbr3, Control, ControlParams, Cubic, Fixed, Hybla, Reno, Vegas, WestwoodPlus};
+use crate::{Control, ControlParams};
 
-/// Which congestion control a sender uses, as configurations name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// RFC 5681; written `reno`.
-    Reno,
-    /// RFC 9438 with HyStart++; written `cubic`.
-    Cubic,
-    /// BBR version 1: pacing at the measured bandwidth; written `bbr`.
-    Bbr,
-    /// BBR version 3, which also heeds loss above 2 %; written `bbr3`.
-    Bbr3,
-    /// Reno that sets its window after a loss by the measured bandwidth; written `westwood`.
-    Westwood,
-    /// Few segments in the queue, by delay; written `vegas`.
-    Vegas,
-    /// Growth as over a path of 25 ms, however long it is; written `hybla`.
-    Hybla,
-    /// A window that congestion does not move; written `fixed:64 kB`.
-    Fixed(Bytes),
+pub use bbr::Bbr;
+pub use bbr3::Bbr3;
+pub use cubic::Cubic;
+pub use fixed::Fixed;
+pub use hybla::Hybla;
+pub use reno::Reno;
+pub use vegas::Vegas;
+pub use westwood::WestwoodPlus;
+
+/// The registry: each row is a name, and what it builds from [`ControlParams`].
+macro_rules! algorithms {
+    ($($(#[$about:meta])* $row:ident = $name:literal => $control:ty,)*) => {
+        /// Which congestion control a sender uses, as configurations name it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Algorithm {
+            $(
+                $(#[$about])*
+                #[doc = concat!("Written `", $name, "`.")]
+                $row,
+            )*
+            /// A window that congestion does not move; written `fixed:64 kB`.
+            Fixed(Bytes),
+        }
+
+        impl Algorithm {
+            /// Those that are written as a bare name.
+            pub const NAMED: &'static [Algorithm] = &[$(Algorithm::$row),*];
+
+            /// What it is called, without parameters: [`Control::name`] of what it builds.
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $(Algorithm::$row => $name,)*
+                    Algorithm::Fixed(_) => "fixed",
+                }
+            }
+
+            /// A fresh state of this algorithm.
+            pub fn build(&self, params: ControlParams) -> Box<dyn Control> {
+                match *self {
+                    $(Algorithm::$row => Box::new(<$control>::new(params)),)*
+                    Algorithm::Fixed(window) => Box::new(Fixed::new(params, window)),
+                }
+            }
+        }
+    };
 }
 
-impl Algorithm {
-    /// Those that are written as a bare name. A row here is all that an algorithm needs to be found by name, and to be tested
-    /// with the others.
-    pub const NAMED: &'static [Algorithm] = &[
-        Algorithm::Reno,
-        Algorithm::Cubic,
-        Algorithm::Bbr,
-        Algorithm::Bbr3,
-        Algorithm::Westwood,
-        Algorithm::Vegas,
-        Algorithm::Hybla,
-    ];
-
-    /// What it is called, without parameters: [`Control::name`] of what it builds.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Algorithm::Reno => "reno",
-            Algorithm::Cubic => "cubic",
-            Algorithm::Bbr => "bbr",
-            Algorithm::Bbr3 => "bbr3",
-            Algorithm::Westwood => "westwood",
-            Algorithm::Vegas => "vegas",
-            Algorithm::Hybla => "hybla",
-            Algorithm::Fixed(_) => "fixed",
-        }
-    }
-
-    /// A fresh state of this algorithm.
-    pub fn build(&self, params: ControlParams) -> Box<dyn Control> {
-        match *self {
-            Algorithm::Reno => Box::new(Reno::new(params)),
-            Algorithm::Cubic => Box::new(Cubic::new(params)),
-            Algorithm::Bbr => Box::new(Bbr::new(params)),
-            Algorithm::Bbr3 => Box::new(Bbr3::new(params)),
-            Algorithm::Westwood => Box::new(WestwoodPlus::new(params)),
-            Algorithm::Vegas => Box::new(Vegas::new(params)),
-            Algorithm::Hybla => Box::new(Hybla::new(params)),
-            Algorithm::Fixed(window) => Box::new(Fixed::new(params, window)),
-        }
-    }
+algorithms! {
+    /// RFC 5681.
+    Reno = "reno" => Reno,
+    /// RFC 9438 with HyStart++.
+    Cubic = "cubic" => Cubic,
+    /// BBR version 1: pacing at the measured bandwidth.
+    Bbr = "bbr" => Bbr,
+    /// BBR version 3, which also heeds loss above 2 %.
+    Bbr3 = "bbr3" => Bbr3,
+    /// Reno that sets its window after a loss by the measured bandwidth.
+    Westwood = "westwood" => WestwoodPlus,
+    /// Few segments in the queue, by delay.
+    Vegas = "vegas" => Vegas,
+    /// Growth as over a path of 25 ms, however long it is.
+    Hybla = "hybla" => Hybla,
 }
 
 /// Why a written algorithm was not understood.

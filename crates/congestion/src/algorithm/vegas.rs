@@ -31,8 +31,8 @@ use core::time::Duration;
 
 use shorthaul_types::Time;
 
+use super::reno::SLOW_START_LIMIT;
 use crate::congestion_avoidance::CongestionAvoidance;
-use crate::reno::SLOW_START_LIMIT;
 use crate::window::{SavedWindow, Window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 

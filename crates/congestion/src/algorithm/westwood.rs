@@ -27,8 +27,8 @@ use core::time::Duration;
 
 use shorthaul_types::{BitRate, Time};
 
+use super::reno::SLOW_START_LIMIT;
 use crate::congestion_avoidance::CongestionAvoidance;
-use crate::reno::SLOW_START_LIMIT;
 use crate::volume;
 use crate::window::{SavedWindow, Window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};

@@ -27,7 +27,7 @@ use core::time::Duration;
 
 use shorthaul_types::Time;
 
-use crate::reno::SLOW_START_LIMIT;
+use super::reno::SLOW_START_LIMIT;
 use crate::volume;
 use crate::window::{MAX_WINDOW, SavedWindow, Window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
