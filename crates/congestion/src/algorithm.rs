@@ -5,6 +5,7 @@ mod bbr3;
 mod cubic;
 mod fixed;
 mod hybla;
+mod illinois;
 mod reno;
 mod vegas;
 mod westwood;
@@ -83,6 +84,8 @@ algorithms! {
     Vegas = "vegas" => Vegas,
     /// Growth as over a path of 25 ms, however long it is.
     Hybla = "hybla" => Hybla,
+    /// Growth and shrinking by the delay, when to shrink by loss.
+    Illinois = "illinois" => illinois::Illinois,
 }
 
 /// Why a written algorithm was not understood.

@@ -8,6 +8,7 @@ mod closed_loop;
 mod cubic;
 mod delivery_rate;
 mod hystart;
+mod illinois;
 mod invariants;
 mod pacer;
 mod path;
