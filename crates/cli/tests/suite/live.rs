@@ -320,10 +320,10 @@ fn a_flow_has_one_kind_of_tcp_at_both_ends() {
 
 #[test]
 fn an_engine_that_there_is_not_is_answered_with_those_that_there_are() {
-    let done = run(Path::new("any.toml"), &["--engine", "model"]);
+    let done = run(Path::new("any.toml"), &["--engine", "moon"]);
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("`model`") && stderr.contains("sim,live"), "{stderr}");
+    assert!(stderr.contains("`moon`") && stderr.contains("model, sim, live"), "{stderr}");
 }
 
 /// Two relays, one of which stands beside the way, and a flow in each direction.

@@ -1,8 +1,11 @@
-//! Hundreds of random scenarios: bad links, outages that end, relays, gateways, every profile and workload.
+//! Hundreds of random scenarios: bad links, outages that end, relays, every profile and workload, and gateways with every
+//! part that is registered.
 //! Whatever happens on the way, everything must arrive, in order, and nothing may be left over.
+use shorthaul_congestion::Algorithm;
+use shorthaul_proxy::{ACK_RELEASES, Row, WINDOW_LIMITS};
 use shorthaul_scenario::Study;
 use shorthaul_sim::{Recording, simulate};
-use shorthaul_tcp::SenderProfile;
+use shorthaul_tcp::{LossDetection, SenderProfile};
 use shorthaul_types::Seed;
 use std::fmt::Write as _;
 
@@ -70,6 +73,26 @@ fn scheme(dice: &mut Dice) -> String {
     format!("{{ profile = \"{profile}\", send_buffer = \"{send_buffer}\"{other} }}")
 }
 
+/// How a gateway sends into a leg.
+fn leg(dice: &mut Dice) -> String {
+    let pacing = dice.pick(&[true, false]);
+    let congestion = dice.pick(Algorithm::NAMED);
+    let detection = dice.pick(LossDetection::ALL);
+    format!("{{ congestion = \"{congestion}\", loss_detection = \"{detection}\", pacing = {pacing} }}")
+}
+
+/// One of the registered parts, with the parameters that its row gives as examples.
+fn part<K: ?Sized>(dice: &mut Dice, rows: &[Row<K>]) -> String {
+    let row = &rows[dice.roll(rows.len() as u64) as usize];
+    let mut text = format!("{{ kind = \"{}\"", row.name);
+    for (key, what) in row.wants {
+        let example = what.rsplit_once("such as ").map(|(_, example)| example);
+        let example = example.unwrap_or_else(|| panic!("`{key}` of {} has no example: {what}", row.name));
+        let _ = write!(text, ", {key} = {example}");
+    }
+    text + " }"
+}
+
 fn workload(dice: &mut Dice) -> &'static str {
     dice.pick(&[
         "bulk = \"200 kB\"",
@@ -94,12 +117,11 @@ fn scenario(seed: u64) -> String {
     let middle = dice.roll(4);
     match middle {
         0 => {
-            let pacing = dice.pick(&[true, false]);
-            let congestion = dice.pick(&["reno", "cubic"]);
-            let _ = writeln!(
-                text,
-                "[gateways.q]\nedge = \"r\"\nto_edge = {{ congestion = \"{congestion}\", pacing = {pacing} }}"
-            );
+            let _ = writeln!(text, "[gateways.q]\nedge = \"r\"\nto_edge = {}", leg(&mut dice));
+            let ack = dice.once_in(2).then(|| format!("ack = {}", part(&mut dice, ACK_RELEASES)));
+            let window = dice.once_in(2).then(|| format!("window = [{}]", part(&mut dice, WINDOW_LIMITS)));
+            let parts: Vec<String> = ack.into_iter().chain(window).collect();
+            let _ = writeln!(text, "policy = [{{ {} }}]", parts.join(", "));
         }
         1 | 2 => {
             let buffer = dice.pick(&["3 packets", "30 packets", "1 MB"]);
