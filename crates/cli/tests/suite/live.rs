@@ -191,7 +191,7 @@ fn what_cannot_run_live_is_said_with_its_reasons() {
     assert_eq!(done.status.code(), Some(1), "{stdout}\n{stderr}");
     for words in [
         "live cannot run this",
-        "host `server`: there is no `tahoe`",
+        "host `server`: the profile `tahoe` has `loss_detection = \"tahoe\"`",
         "its MTU of 1000 bytes is below the 1280",
     ] {
         assert_eq!(stderr.matches(words).count(), 1, "{words}: {stderr}");

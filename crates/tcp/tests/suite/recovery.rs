@@ -36,9 +36,12 @@ fn half(detection: LossDetection, losses: &'static [(u64, u32)]) -> Half {
     half
 }
 
+/// NCR waits for about a window of duplicates instead (RFC 4653).
 #[test]
 fn the_third_duplicate_sends_the_head_again_at_once() {
-    for &detection in LossDetection::ALL {
+    let by_three =
+        |detection: &&LossDetection| ![LossDetection::NCR, LossDetection::NCR_AGGRESSIVE].contains(detection);
+    for &detection in LossDetection::ALL.iter().filter(by_three) {
         let mut half = half(detection, &[(2, 1)]);
         half.run_until(100);
         assert_eq!(half.resent(), [2], "{detection}");
