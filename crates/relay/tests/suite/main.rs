@@ -1,6 +1,5 @@
 //! Relays on sockets of this host, and on emulated networks.
 
-mod baseline;
 #[path = "../../../../fuzz/bodies/discovery.rs"]
 mod discovery;
 mod discovery_etcd;
