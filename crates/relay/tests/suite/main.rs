@@ -6,7 +6,6 @@ mod discovery_etcd;
 mod discovery_fuzz_corpus;
 mod discovery_live;
 mod fuzz_corpus;
-mod moving;
 mod network;
 mod place;
 mod relay;

@@ -1,3 +1,5 @@
+//! Alone in its process: it counts the process's descriptors.
+//!
 //! What can go wrong while bytes are moved between two sockets: a direction that ends while the other is
 //! full, a break while bytes are held, a receiver that does not read, a target that connects late.
 use shorthaul_relay::{Forwarding, Node, NodeConfig, NodeHandle, RelayConfig};
