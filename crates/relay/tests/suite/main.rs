@@ -4,7 +4,6 @@
 mod discovery;
 mod discovery_etcd;
 mod discovery_fuzz_corpus;
-mod discovery_live;
 mod fuzz_corpus;
 mod network;
 mod place;

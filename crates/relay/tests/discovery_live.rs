@@ -1,3 +1,5 @@
+//! Alone in its process: it measures round trips and rates, and other tests would take the processors.
+//!
 //! Discovery on emulated links: hosts that forward, answer, and measure. Needs root, or user namespaces.
 use shorthaul_lab::{Lab, LinkDescription, Topology};
 use shorthaul_link::LinkConfig;
@@ -126,7 +128,8 @@ fn a_relay_beside_the_way_to_an_ordinary_server_is_found_ranked_and_kept_fresh()
             window: None,
             model: "reno".into(),
         },
-        selection: Selection { policy: Policy::Gain(1.1), relays: 1 },
+        // The forecast gain is about 1.10 for 10 MB. What is asked lies well below, so that a late probe changes nothing.
+        selection: Selection { policy: Policy::Gain(1.03), relays: 1 },
         ..FinderConfig::new(keys())
     });
     let finder = Arc::new(finder.expect("random bytes"));
