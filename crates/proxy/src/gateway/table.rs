@@ -176,7 +176,7 @@ impl Gateway {
         }
     }
 
-    /// Steps out of flows that are idle for `idle` or longer, among the next so many of the table;
+    /// Steps out of flows that are idle for `idle` or longer, among the next `among` entries of the table;
     /// whether there was one. What they forget is nothing: the ends go on with each other.
     pub(super) fn step_out_of_idle(&mut self, now: Time, idle: Duration, among: usize) -> bool {
         let before = self.table.len();
