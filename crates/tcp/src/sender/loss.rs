@@ -261,7 +261,9 @@ impl Sender {
         self.stats.undone += 1;
         self.stats.spurious_timeouts += u64::from(matches!(self.state, State::Loss { .. }));
         self.control.on_spurious(now);
+        // What arrived twice was an answer; and the backoff ends, so that RTOs would soon be many.
         self.rtt.reset_backoff();
+        self.timers.timeouts = 0;
         self.state = State::Open;
         self.tell_detector(now, Event::Undone);
         self.set_pace();

@@ -99,6 +99,22 @@ fn sixteen_timeouts_in_a_row_are_the_end() {
     assert!(t.sender.has_given_up());
 }
 
+/// A gateway that acknowledges what has been delivered beyond it answers each retransmission with a D-SACK: whoever answers is
+/// not dead, however long the rest of the way is down.
+#[test]
+fn a_peer_that_answers_with_d_sacks_is_not_given_up() {
+    let mut t = Trace::with_sack(WIDE);
+    t.write(1);
+    for _ in 0..40 {
+        let due = t.sender.poll_timeout().unwrap().at.as_nanos().div_ceil(1_000_000);
+        assert_eq!(t.run_until(due).len(), 1);
+        t.ack(due + 20, 0, &[0..1, 0..1]);
+    }
+    let stats = t.sender.stats();
+    assert!(stats.timeouts >= 20 && stats.undone >= 20, "{stats:?}");
+    assert!(!t.sender.has_given_up());
+}
+
 /// A sender that has more to say than the receiver, after one segment, wants to hear.
 fn shut_out() -> Trace {
     let mut t = Trace::with_sack(WIDE);
