@@ -28,7 +28,7 @@ const GROUPS: [Group; 4] = [
     Group {
         heading: "Prove",
         about: "that it does what it says",
-        commands: &["conformance", "endpoint", "agreement", "bench", "replay"],
+        commands: &["conformance", "endpoint", "agreement", "harmless", "bench", "replay"],
     },
 ];
 

@@ -3,7 +3,7 @@
 //! Reading order: `trial` (what all have in common: cases chosen by name, run so many at a time, judged), then the trials:
 //! [`conformance`] (what a transparent gateway must not break), `endpoint` (our TCP against the kernel's: interoperability,
 //! parity), `agreement` (simulator against kernels), `bench` (forecasts, discovery and set-up against what comes of them),
-//! `demo` (what splitting does).
+//! `demo` (what splitting does), `harmless` (what it must not do to anybody).
 //!
 //! A trial tells a [`Console`] what it finds and prints nothing itself; its [`Judgement`] says
 //! whether what it tried out holds.
@@ -16,6 +16,7 @@ pub mod conformance;
 mod demo;
 mod endpoint;
 mod error;
+mod harmless;
 mod kernel;
 mod trial;
 
@@ -56,6 +57,7 @@ trials! {
         /// Our TCP as an endpoint in user space, live against the Linux kernel's across emulated links
         #[command(subcommand)]
         Endpoint(Endpoints),
+        Harmless(harmless::Harmless),
     }
 }
 
