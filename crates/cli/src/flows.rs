@@ -14,6 +14,13 @@ pub struct Args {
     /// The gateway's counters instead
     #[arg(long)]
     counters: bool,
+    #[command(flatten)]
+    gateway: Running,
+}
+
+/// Which gateway is asked.
+#[derive(clap::Args)]
+pub struct Running {
     /// The gateway's name
     #[arg(long)]
     name: Option<Name>,
@@ -22,22 +29,28 @@ pub struct Args {
     run_dir: Option<PathBuf>,
 }
 
+impl Running {
+    /// Prints its answer.
+    pub fn print_answer(&self, request: &str) -> anyhow::Result<()> {
+        let defaults = Config::default();
+        let name = self.name.clone().unwrap_or(defaults.name);
+        let path = control_path(self.run_dir.as_deref().unwrap_or(&defaults.run_dir), &name.to_string());
+        let mut stream = UnixStream::connect(&path)
+            .with_context(|| format!("no gateway named `{name}` answers at {}", path.display()))?;
+        stream.write_all(request.as_bytes())?; // in one piece: the gateway reads once
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        print!("{text}");
+        Ok(())
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let defaults = Config::default();
-    let name = args.name.clone().unwrap_or(defaults.name);
-    let path = control_path(args.run_dir.as_deref().unwrap_or(&defaults.run_dir), &name.to_string());
-    let request = match (args.json, args.counters) {
+    args.gateway.print_answer(match (args.json, args.counters) {
         (true, true) => "counters-json",
         (true, false) => "flows-json",
         (false, true) => "counters",
         (false, false) => "flows",
-    };
-    let mut stream = UnixStream::connect(&path)
-        .with_context(|| format!("no gateway named `{name}` answers at {}", path.display()))?;
-    stream.write_all(request.as_bytes())?; // in one piece: the gateway reads once
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    print!("{text}");
-    Ok(())
+    })
 }

@@ -13,7 +13,7 @@ const GROUPS: [Group; 4] = [
     Group {
         heading: "Serve",
         about: "on a host on the way",
-        commands: &["gateway", "flows", "node", "respond", "secret"],
+        commands: &["gateway", "flows", "gain", "node", "respond", "secret"],
     },
     Group {
         heading: "Use",

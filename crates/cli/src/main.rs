@@ -15,6 +15,7 @@ mod console;
 mod discover;
 mod ending;
 mod flows;
+mod gain;
 mod gateway;
 mod groups;
 mod lab;
@@ -46,6 +47,7 @@ enum Command {
     Connect(connect::Args),
     Discover(discover::Args),
     Flows(flows::Args),
+    Gain(gain::Args),
     Gateway(gateway::Args),
     Lab(lab::Args),
     Measure(measure::Args),
@@ -69,6 +71,7 @@ impl Command {
             Command::Connect(args) => connect::run(&args),
             Command::Discover(args) => discover::run(&args),
             Command::Flows(args) => flows::run(&args),
+            Command::Gain(args) => gain::run(&args),
             Command::Gateway(args) => gateway::run(args),
             Command::Lab(args) => lab::run(&args),
             Command::Measure(args) => measure::run(&args),

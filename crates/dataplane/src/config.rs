@@ -34,6 +34,8 @@ pub struct Config {
     /// How the connections to one host at the edge are served together. Left out, each is by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<AggregateConfig>,
+    /// The share of flows that are observed instead of split, to compare with: from 0 (nothing is compared) to 0.5.
+    pub control_group: f64,
     /// After this time without a segment, a connection of which nothing is held is stepped out of.
     #[serde(with = "shorthaul_types::serde_duration")]
     pub idle_timeout: Duration,
@@ -79,6 +81,7 @@ impl Default for Config {
             policy: Vec::new(),
             bandwidth_file: None,
             aggregate: None,
+            control_group: 0.0,
             idle_timeout: GatewayConfig::default().idle_timeout,
             drain_timeout: Duration::from_secs(30),
             run_dir: "/run/shorthaul".into(),
@@ -208,7 +211,10 @@ impl Config {
             to_wan: &self.to_wan,
             senders,
             aggregate: self.aggregate.clone(),
-            is_written: self.aggregate.is_some() || self.senders != SenderSpec::default(),
+            control_group: self.control_group,
+            is_written: self.aggregate.is_some()
+                || self.senders != SenderSpec::default()
+                || self.control_group > 0.0,
         };
         let policies = policies.resolve([None; 2])?;
         let config = GatewayConfig {

@@ -1,6 +1,6 @@
 use crate::{BandwidthReport, Driven, Forwarder, LoopStats};
 use serde_json::{Value, json};
-use shorthaul_proxy::{FlowInfo, Gateway, LegInfo, Observed, ObservedDirection};
+use shorthaul_proxy::{FlowInfo, GainFigure, GainInfo, Gateway, LegInfo, Observed, ObservedDirection};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,6 +29,11 @@ pub trait Controlled: Driven {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
+
+    /// What it gains, by classes of flows.
+    fn gains(&self) -> Vec<GainInfo> {
+        Vec::new()
+    }
 }
 
 impl Controlled for Forwarder {}
@@ -45,10 +50,14 @@ impl Controlled for Gateway {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Gateway::counters(self).named().collect()
     }
+
+    fn gains(&self) -> Vec<GainInfo> {
+        Gateway::gains(self)
+    }
 }
 
-/// The socket that a running gateway answers questions on: `flows`, `flows-json`, `counters` and
-/// `counters-json`, one a connection. It also takes `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s`
+/// The socket that a running gateway answers questions on: `flows`, `flows-json`, `counters`,
+/// `counters-json`, `gain` and `gain-json`, one a connection. It also takes `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s`
 /// from a radio controller.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
@@ -123,12 +132,44 @@ fn answer(request: &str, machine: &impl Controlled, stats: LoopStats) -> String 
             let counters = counters().map(|(name, count)| (name.to_owned(), count.into())).collect();
             let _ = writeln!(text, "{}", Value::Object(counters));
         }
+        "gain" => match machine.gains() {
+            gains if gains.is_empty() => {
+                let why = "no flow has come far enough yet, or control_group is 0";
+                let _ = writeln!(text, "nothing was compared: {why}");
+            }
+            gains => gains.iter().for_each(|gain| {
+                let _ = writeln!(text, "{gain}");
+            }),
+        },
+        "gain-json" => {
+            let gains = machine.gains().iter().map(gain_json).collect();
+            let _ = writeln!(text, "{}", Value::Array(gains));
+        }
         other => {
-            let known = "flows, flows-json, counters or counters-json, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
+            let known = "flows, flows-json, counters, counters-json, gain or gain-json, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
             let _ = writeln!(text, "unknown request `{other}`: ask for {known}");
         }
     }
     text
+}
+
+fn gain_json(gain: &GainInfo) -> Value {
+    let figure = |figure: &GainFigure| {
+        let [split, control] = figure.flows;
+        let micros = |time: Option<Duration>| time.map(|time| time.as_micros() as u64);
+        json!({
+            "direction": if figure.to_host { "down" } else { "up" }, "bytes": figure.bytes,
+            "split_us": micros(figure.split), "whole_us": micros(figure.control),
+            "split_flows": split, "whole_flows": control,
+            "gain": figure.gain, "interval": figure.interval.map(|(low, high)| [low, high]),
+        })
+    };
+    json!({
+        "policy": gain.policy, "edge": gain.edge.to_string(),
+        "servers": gain.server.map(|server| server.to_string()),
+        "verdict": gain.verdict.name(),
+        "first": gain.figures.iter().map(figure).collect::<Vec<_>>(),
+    })
 }
 
 fn flow_json(flow: &FlowInfo) -> Value {

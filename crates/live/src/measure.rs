@@ -68,6 +68,7 @@ impl Run<'_> {
             smallest_window: self.samples().filter_map(window).min(),
             held: self.held().collect(),
             held_most: self.held().reduce(f64::max),
+            harm_verdicts: None,
             ended_at: self.ended_at,
             events: 0,
             trace_hash: 0,

@@ -29,6 +29,12 @@ counters! {
     flows_split,
     /// Flows that stayed whole and were observed, with interceptors or without.
     flows_observed,
+    /// Of those, flows of the control group.
+    flows_control,
+    /// Of those, flows that were not split because splitting makes their class slower.
+    flows_withdrawn,
+    /// How often splitting was found to make a class slower.
+    gain_harms,
     /// Of those, flows that ended with both FINs acknowledged, or with a reset.
     observed_finished,
     /// Bytes of the streams of observed flows.

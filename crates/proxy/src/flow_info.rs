@@ -35,7 +35,8 @@ pub struct LegInfo {
 pub struct FlowInfo {
     /// From the client to the server.
     pub key: FlowKey,
-    /// `opening`, `split`, `closing` or `draining`; `observed` or `passed` for a flow that stays whole; `inherited` for one that
+    /// `opening`, `split`, `closing` or `draining`; `observed` or `passed` for a flow that stays whole; `control` for one of the
+    /// control group; `withdrawn` for one that is not split because that makes its class slower; `inherited` for one that
     /// a gateway left that crashed.
     pub state: &'static str,
     /// How long it has been known.

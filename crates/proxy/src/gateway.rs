@@ -1,5 +1,6 @@
 mod aggregation;
 mod arrival;
+mod gain;
 mod links;
 mod places;
 mod table;
@@ -7,6 +8,7 @@ mod uplink;
 mod whole;
 
 use crate::access_side::AccessSide;
+use crate::gain::{Gains, Group};
 use crate::inherited::InheritedFlow;
 use crate::path_tail::EmulatedLinks;
 use crate::split_flow::Fate;
@@ -54,6 +56,8 @@ pub struct Gateway {
     now: Time,
     /// The hosts at the access side that share something among their flows.
     access: AccessSide,
+    /// Whether splitting pays.
+    gains: Gains,
 }
 
 impl Gateway {
@@ -73,6 +77,7 @@ impl Gateway {
             table: Table::new(config.hash_seed),
             links: config.policies.iter().map(links).collect(),
             access: AccessSide::new(config.hosts),
+            gains: Gains::new(config.hash_seed),
             config,
             sweep_at: None,
             sweep_next: 0,
@@ -106,7 +111,12 @@ impl Gateway {
             Phase::Split(flow) => self.with_group(flow.info(self.now), flow, entry),
             Phase::Whole(flow) => FlowInfo {
                 key: entry.key,
-                state: if flow.is_untouched() { "observed" } else { "passed" },
+                state: match entry.compared.map(|compared| compared.group) {
+                    Some(Group::Control) => "control",
+                    Some(_) => "withdrawn",
+                    None if flow.is_untouched() => "observed",
+                    None => "passed",
+                },
                 age: self.now.saturating_since(entry.since),
                 legs: None,
                 observed: Some(flow.observed()),

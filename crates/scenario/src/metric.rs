@@ -50,11 +50,13 @@ pub enum Metric {
     Held,
     /// The same at the sample with the most.
     HeldMost,
+    /// How often a gateway found that splitting makes a class of flows slower, by its control group; simulated only.
+    HarmVerdicts,
 }
 
 impl Metric {
     /// Every metric, with what it is.
-    pub const ALL: [(Metric, &'static str, &'static str); 20] = [
+    pub const ALL: [(Metric, &'static str, &'static str); 21] = [
         (Metric::Goodput, "goodput", "bit/s"),
         (Metric::Completion, "completion", "s"),
         (Metric::SetUp, "set-up", "s"),
@@ -75,6 +77,7 @@ impl Metric {
         (Metric::SmallestWindow, "smallest-window", "B"),
         (Metric::Held, "held", "B"),
         (Metric::HeldMost, "held-most", "B"),
+        (Metric::HarmVerdicts, "harm-verdicts", ""),
     ];
 
     /// Its name in scenario files and tables.

@@ -144,6 +144,7 @@ impl Gateway {
             to_wan: &self.to_wan,
             senders: self.senders.clone(),
             aggregate: self.aggregate.clone(),
+            control_group: 0.0,
             is_written: self.aggregate.is_some() || self.senders_as_written != SenderSpec::default(),
         };
         written.resolve(mtus)

@@ -176,6 +176,7 @@ impl<'a> Probe<'a> {
             smallest_window: self.smallest_window,
             held: self.held,
             held_most: Some(self.held_most),
+            harm_verdicts: Some(harm_verdicts(network)),
             ended_at: network.now.as_secs_f64(),
             events: network.events,
             trace_hash: network.hash.value(),
@@ -188,6 +189,14 @@ impl<'a> Probe<'a> {
 /// Payload that a gateway holds.
 fn held(gateway: &Gateway) -> u64 {
     gateway.flows().filter_map(|flow| flow.legs).flatten().map(|leg| leg.buffered).sum()
+}
+
+fn harm_verdicts(network: &Network) -> u64 {
+    let of = |node: &NodeState| match &node.station {
+        Station::Gateway(gateway) => gateway.gateway.counters().gain_harms,
+        _ => 0,
+    };
+    network.nodes.iter().map(of).sum()
 }
 
 fn held_by_gateways(network: &Network) -> u64 {

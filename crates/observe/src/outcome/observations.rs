@@ -23,6 +23,8 @@ pub struct Observations {
     pub held: Mean,
     /// The most of it.
     pub held_most: Option<f64>,
+    /// How often gateways found that splitting makes a class of flows slower.
+    pub harm_verdicts: Option<u64>,
     /// When the run ended, in seconds.
     pub ended_at: f64,
     /// How many events there were.
@@ -134,6 +136,7 @@ impl Observations {
             Metric::SmallestWindow => count(self.smallest_window),
             Metric::Held => self.held.value(),
             Metric::HeldMost => self.held_most,
+            Metric::HarmVerdicts => self.harm_verdicts.map(|verdicts| verdicts as f64),
         }
     }
 

@@ -2,6 +2,7 @@
 use super::Gateway;
 use super::table::Phase;
 use crate::end::Side;
+use crate::gain::Group;
 use crate::handshake::{Handshake, Step};
 use crate::inherited::Ruling;
 use crate::policy::Subject;
@@ -95,8 +96,8 @@ impl Gateway {
         let subject = subject(port, key, &packet.ip);
         let number = self.config.policies.iter().position(|policy| policy.matches.holds(&subject))?;
         let policy = &self.config.policies[number];
-        let (mode, intercept) = (policy.mode, policy.intercept.clone());
-        if mode == Mode::Pass && intercept.is_empty() {
+        let mode = policy.mode;
+        if mode == Mode::Pass && policy.intercept.is_empty() {
             return None;
         }
         let full =
@@ -106,23 +107,48 @@ impl Gateway {
                 self.counters.unobserved_overload += 1;
                 return None;
             }
-            let access = if port == Gateway::EDGE { Side::Client } else { Side::Server };
-            let flow = WholeFlow::new(now, [port, opposite(port)], access, &intercept);
-            self.counters.flows_observed += 1;
-            return Some(self.insert(now, key, number as u16, Phase::Whole(Box::new(flow))));
+            return Some(self.observe(now, port, key, number));
         }
         if full || self.is_short_of_memory() {
             self.counters.unsplit_overload += 1;
             return None;
         }
-        match Handshake::begin(now, port, packet.ip, segment) {
-            Ok(handshake) => {
-                let index = self.insert(now, key, number as u16, Phase::Opening(Box::new(handshake)));
-                self.table.arm(index, now + HANDSHAKE_TIMEOUT);
+        let handshake = match Handshake::begin(now, port, packet.ip, segment) {
+            Ok(handshake) => Box::new(handshake),
+            Err(_) => {
+                self.counters.unsplit_options += 1;
+                return None;
             }
-            Err(_) => self.counters.unsplit_options += 1,
+        };
+        let compared = self.compared(now, number as u16, key, access_side(port));
+        let whole = compared.map(|compared| compared.group).filter(|group| *group != Group::Split);
+        let index = match whole {
+            Some(group) => {
+                let counter = match group {
+                    Group::Control => &mut self.counters.flows_control,
+                    _ => &mut self.counters.flows_withdrawn,
+                };
+                *counter += 1;
+                self.observe(now, port, key, number)
+            }
+            None => {
+                let index = self.insert(now, key, number as u16, Phase::Opening(handshake));
+                self.table.arm(index, now + HANDSHAKE_TIMEOUT);
+                index
+            }
+        };
+        if let Some(entry) = self.table.get_mut(index) {
+            entry.compared = compared;
         }
-        None
+        whole.map(|_| index)
+    }
+
+    /// Enters a flow that stays whole; its client's SYN came in at `port`.
+    fn observe(&mut self, now: Time, port: PortId, key: FlowKey, policy: usize) -> u32 {
+        let intercept = &self.config.policies[policy].intercept;
+        let flow = WholeFlow::new(now, [port, opposite(port)], access_side(port), intercept);
+        self.counters.flows_observed += 1;
+        self.insert(now, key, policy as u16, Phase::Whole(Box::new(flow)))
     }
 
     /// The third segment of a handshake: passes on its acknowledgment and steps in.
@@ -159,6 +185,7 @@ impl Gateway {
         self.counters.segments_unacceptable += unacceptable;
         self.counters.resets_challenged += challenged;
         self.settle(index, fate);
+        self.note_progress(now, index, side);
     }
 
     /// An ICMP error about a flow: passed on, and heeded where it says "too big".
@@ -176,6 +203,11 @@ impl Gateway {
 
 const fn opposite(port: PortId) -> PortId {
     PortId(port.0 ^ 1)
+}
+
+/// Which end of a flow is at the access side, whose SYN came in at `port`.
+const fn access_side(port: PortId) -> Side {
+    if port.0 == Gateway::EDGE.0 { Side::Client } else { Side::Server }
 }
 
 /// What a flow is matched by, from its first packet.

@@ -1,4 +1,5 @@
 //! The table of flows: who is in it, when each is called again, and what it may take.
+use super::gain::Compared;
 use super::{Gateway, Keyed};
 use crate::CustodyRecord;
 use crate::access_side::Place;
@@ -50,6 +51,8 @@ pub(super) struct Entry {
     pub allocated: usize,
     /// What it shares with other flows of its host, if anything.
     pub place: Option<Box<Place>>,
+    /// What it is to the comparison of what is split with what is not, if anything.
+    pub compared: Option<Compared>,
 }
 
 impl Entry {
@@ -161,6 +164,7 @@ impl Gateway {
             custody_due: false,
             allocated: 0,
             place: None,
+            compared: None,
         })
     }
 

@@ -20,10 +20,12 @@ impl Gateway {
         let Seen { bytes, retransmitted } = flow.on_packet(now, side, (to, packet), &mut self.passing);
         self.counters.observed_bytes += bytes;
         self.counters.observed_retransmitted += retransmitted;
-        if flow.is_over() {
+        let (over, deadline) = (flow.is_over(), flow.poll_timeout());
+        self.note_progress(now, index, side);
+        if over {
             self.counters.observed_finished += 1;
             self.step_out_of_whole(now, index);
-        } else if let Some(Deadline { at, .. }) = flow.poll_timeout() {
+        } else if let Some(Deadline { at, .. }) = deadline {
             self.table.arm(index, at);
         }
     }

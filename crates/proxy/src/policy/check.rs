@@ -125,6 +125,18 @@ impl Policy {
         if let Some(ack) = &self.senders.ack {
             ack.check(config.flow_buffer).map_err(|why| ("senders", why.to_string()))?;
         }
+        if !(0.0..=0.5).contains(&self.control_group) {
+            let why = format!(
+                "{} is no share of flows that can be spared; write one from 0 to 0.5, such as 0.02",
+                self.control_group
+            );
+            return Err(("control_group", why));
+        }
+        if self.mode != Mode::Split && self.control_group > 0.0 {
+            let why =
+                "flows that stay whole are a control group already; leave it out, or write mode = \"split\"";
+            return Err(("control_group", why.into()));
+        }
         if self.mode == Mode::Split {
             if !self.intercept.is_empty() {
                 let why =

@@ -45,6 +45,9 @@ pub struct Policy {
     pub aggregate: Option<Arc<AggregateConfig>>,
     /// What looks into flows that stay whole; the first is the nearest to the access side.
     pub intercept: Vec<Arc<dyn InterceptorKind>>,
+    /// The share of flows that are observed instead of split, to compare with, from 0 (nothing is compared) to ½. Where
+    /// splitting turns out to make a class of flows slower, these stay whole for a while (`docs/gain.md`).
+    pub control_group: f64,
 }
 
 /// Whether a gateway stands in a flow.

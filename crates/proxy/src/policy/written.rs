@@ -175,6 +175,9 @@ pub struct PolicySpec {
     /// What looks into flows that stay whole.
     #[serde(deserialize_with = "intercept", skip_serializing_if = "Vec::is_empty")]
     pub intercept: Vec<PartSpec>,
+    /// The share of flows that are observed instead of split, to compare with: from 0 (nothing is compared) to 0.5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_group: Option<f64>,
 }
 
 impl PolicySpec {
@@ -216,6 +219,7 @@ impl PolicySpec {
             intercept: Result::<_, PartError>::map_err(intercept, |error| {
                 refuse("intercept", error.to_string())
             })?,
+            control_group: self.control_group.unwrap_or(0.0),
             ..Policy::default()
         })
     }
@@ -251,7 +255,9 @@ pub struct WrittenPolicies<'a> {
     pub senders: SenderControl,
     /// How the connections to one host are served together, outside of the list.
     pub aggregate: Option<AggregateConfig>,
-    /// Whether senders or aggregate are written, and not left as they usually are.
+    /// The share of flows that are observed to compare with, outside of the list.
+    pub control_group: f64,
+    /// Whether any of these three are written, and not left as they usually are.
     pub is_written: bool,
 }
 
@@ -272,7 +278,8 @@ impl WrittenPolicies<'_> {
         });
         let listed = listed.collect::<Result<Vec<Policy>, PolicyError>>()?;
         let aggregate = self.aggregate.map(Arc::new);
-        let rest = Policy { edge, wan, senders: self.senders, aggregate, ..Policy::default() };
+        let control_group = self.control_group;
+        let rest = Policy { edge, wan, senders: self.senders, aggregate, control_group, ..Policy::default() };
         Policy::list(listed, rest, self.is_written)
     }
 }

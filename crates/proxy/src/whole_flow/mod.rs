@@ -89,6 +89,11 @@ impl WholeFlow {
         self.observation.is_over()
     }
 
+    /// Up to where `side` has acknowledged.
+    pub fn delivered_to(&self, side: Side) -> u64 {
+        self.observation.delivered_to(side)
+    }
+
     /// Whether it is only observed.
     pub fn is_untouched(&self) -> bool {
         self.interceptors.is_empty()

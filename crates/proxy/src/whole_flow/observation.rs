@@ -194,6 +194,11 @@ impl Observation {
         self.streams[0].space.is_none_or(|space| space.seq(0) == seq)
     }
 
+    /// Up to where `side` has acknowledged.
+    pub fn delivered_to(&self, side: Side) -> u64 {
+        self.streams[side.other().index()].acknowledged
+    }
+
     /// Whether the connection is over: closed in both directions, or reset.
     pub fn is_over(&self) -> bool {
         self.reset || self.streams.iter().all(Stream::is_closed)

@@ -1,7 +1,7 @@
 //! Which flows a gateway takes, how long it keeps one that is silent, and how large the segments are
 //! that it sends.
 use shorthaul_proxy::{
-    ExplicitWindow, FlowMatch, Gateway, GatewayConfig, InterceptorKind, LegConfig, Mode, Policy,
+    ExplicitWindow, FlowMatch, Gateway, GatewayConfig, InterceptorKind, LegConfig, Mode, Policy, Verdict,
 };
 use shorthaul_types::{Bytes, SeqNum, Time};
 use shorthaul_wire::{
@@ -242,4 +242,54 @@ fn a_whole_flow_makes_room_in_a_full_table_and_ends_with_another_on_its_ports() 
     pass(&mut gateway, secs(102), again);
     assert_eq!(gateway.counters().flows_observed, 3, "a SYN that comes twice is one connection");
     assert_eq!(gateway.flows().next().unwrap().age, Duration::from_secs(1));
+}
+
+/// The client of `client` fetches 40 kB, which takes `ms` from its SYN on, and closes nothing.
+fn fetch(gateway: &mut Gateway, start: Time, client: u16, ms: u64) {
+    open(gateway, start, client);
+    for n in 0..40 {
+        pass(gateway, start, segment(SERVER, client, 1 + 1000 * n, TcpFlags::ACK, 1000));
+        let mut ack = segment(CLIENT, client, 1, TcpFlags::ACK, 0);
+        if let shorthaul_wire::Transport::Tcp(tcp) = &mut ack.transport {
+            tcp.header.ack = SeqNum(100 + 1 + 1000 * (n + 1));
+        }
+        pass(gateway, start + Duration::from_millis(ms * u64::from(n + 1) / 40), ack);
+    }
+}
+
+/// Splitting makes a fetch last 700 ms, and without it takes 300 ms.
+#[test]
+fn where_splitting_does_harm_flows_stay_whole_and_running_ones_are_stepped_out_of() {
+    let policies = vec![Policy { control_group: 0.3, ..Policy::default() }];
+    let config = GatewayConfig { policies, hash_seed: 11, ..GatewayConfig::default() };
+    config.check().unwrap();
+    let mut gateway = Gateway::new(config);
+    let mut states = Vec::new();
+    for n in 0..200 {
+        let (start, client) = (secs(10 + n), 5000 + n as u16);
+        open(&mut gateway, start, 9999);
+        let control = gateway.flows().any(|flow| flow.key.src.port() == 9999 && flow.state == "control");
+        let reset = segment(CLIENT, 9999, 1, TcpFlags::RST, 0);
+        pass(&mut gateway, start, reset);
+        fetch(&mut gateway, start, client, if control { 300 } else { 700 });
+        let state = gateway.flows().find(|flow| flow.key.src.port() == client).map(|flow| flow.state);
+        assert!(control || state != Some("control"), "a second has one group");
+        states.push(state);
+        if gateway.counters().gain_harms > 0 {
+            break;
+        }
+    }
+    assert_eq!(
+        gateway.counters().gain_harms,
+        1,
+        "with this server and with all, at once: {:?}",
+        gateway.gains()
+    );
+    assert!(states.contains(&Some("split")) && states.contains(&Some("control")), "{states:?}");
+    assert!(gateway.flows().all(|flow| flow.state == "control"), "nothing was held of those that were split");
+    assert!(gateway.gains().iter().all(|gain| gain.verdict == Verdict::Harms));
+    let later = secs(10 + states.len() as u64 + 5);
+    open(&mut gateway, later, 4000);
+    assert!(gateway.flows().any(|flow| flow.key.src.port() == 4000 && flow.state == "withdrawn"));
+    assert_eq!(gateway.counters().flows_withdrawn, 1);
 }

@@ -1,0 +1,138 @@
+//! What others see of the gain.
+use super::class::{Class, ClassKey, Verdict};
+use super::evidence::{Comparison, Sample};
+use super::milestones::BYTES;
+use crate::HostPrefix;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+use ipnet::IpNet;
+use libm::exp;
+use shorthaul_types::{Bytes, format_duration};
+
+/// The error that the intervals have: they miss the truth in one class of twenty, ever.
+const ERROR: f64 = 0.05;
+
+/// What is known of the gain of a class of flows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GainInfo {
+    /// The number of their policy, counted from 0.
+    pub policy: u16,
+    /// The network of the hosts at the access side.
+    pub edge: IpNet,
+    /// The network of the servers; `None`: all.
+    pub server: Option<IpNet>,
+    /// What follows.
+    pub verdict: Verdict,
+    /// What was compared.
+    pub figures: Vec<GainFigure>,
+}
+
+/// How long the delivery of the first bytes takes, split and not split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GainFigure {
+    /// Whether they are sent to the host at the access side, or by it.
+    pub to_host: bool,
+    /// How many.
+    pub bytes: u64,
+    /// The geometric mean of the times since the SYN, of flows that are split; `None` while there is none.
+    pub split: Option<Duration>,
+    /// The same for the control group.
+    pub control: Option<Duration>,
+    /// How many flows: split, and of the control group.
+    pub flows: [u32; 2],
+    /// How many times as fast splitting makes it.
+    pub gain: Option<f64>,
+    /// The interval of that, with 95 % confidence at all times at once; `None` while it could be anything.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl GainInfo {
+    /// How many flows were compared.
+    pub fn flows(&self) -> u32 {
+        self.figures.iter().map(|figure| figure.flows.iter().sum()).max().unwrap_or(0)
+    }
+}
+
+impl Verdict {
+    /// In a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Open => "open",
+            Verdict::Gains => "gains",
+            Verdict::Harms => "harms",
+            Verdict::Probation => "probation",
+        }
+    }
+}
+
+fn network(address: IpAddr, prefix: HostPrefix) -> IpNet {
+    IpNet::new_assert(address, if address.is_ipv4() { prefix.v4 } else { prefix.v6 })
+}
+
+fn figure(number: usize, comparison: &Comparison) -> Option<GainFigure> {
+    let Comparison { split, control } = comparison;
+    let mean = |sample: &Sample| (sample.count > 0).then(|| Duration::from_secs_f64(exp(sample.mean)));
+    let compared = split.count > 0 && control.count > 0;
+    (split.count + control.count > 0).then(|| GainFigure {
+        to_host: number < BYTES.len(),
+        bytes: BYTES[number % BYTES.len()],
+        split: mean(split),
+        control: mean(control),
+        flows: [split.count, control.count],
+        gain: compared.then(|| exp(control.mean - split.mean)),
+        interval: comparison.interval(ERROR).map(|(low, high)| (exp(-high), exp(-low))),
+    })
+}
+
+pub(super) fn info(key: &ClassKey, class: &Class, edge: HostPrefix, server: HostPrefix) -> GainInfo {
+    GainInfo {
+        policy: key.policy,
+        edge: network(key.edge, edge),
+        server: key.server.map(|address| network(address, server)),
+        verdict: class.last_verdict(),
+        figures: class.comparisons.iter().enumerate().filter_map(|(n, c)| figure(n, c)).collect(),
+    }
+}
+
+impl fmt::Display for GainInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.edge)?;
+        if let Some(server) = self.server {
+            write!(f, " with {server}")?;
+        }
+        f.write_str(match self.verdict {
+            Verdict::Open => "",
+            Verdict::Gains => ": splitting pays",
+            Verdict::Harms => ": splitting does harm; new flows stay whole for a while",
+            Verdict::Probation => ": splitting did harm, and is tried again with every other flow",
+        })?;
+        self.figures.iter().try_for_each(|figure| write!(f, "\n    {figure}"))
+    }
+}
+
+impl fmt::Display for GainFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = if self.to_host { "down" } else { "up" };
+        write!(f, "first {} {way}: ", Bytes(self.bytes))?;
+        let [split, control] = self.flows;
+        match (self.gain, self.interval) {
+            (Some(gain), Some((low, high))) if gain >= 1.0 => {
+                write!(f, "{gain:.2} × as fast ({low:.2} to {high:.2})")?;
+            }
+            (Some(gain), Some((low, high))) => {
+                let [slower, least, most] = [gain, high, low].map(|gain| 1.0 / gain);
+                write!(f, "takes {slower:.2} × as long ({least:.2} to {most:.2})")?;
+            }
+            (Some(gain), None) => write!(f, "{gain:.2} × as fast, too few flows to be sure")?,
+            (None, _) => f.write_str("nothing to compare with yet")?,
+        }
+        for (what, time) in [("split", self.split), ("whole", self.control)] {
+            if let Some(time) = time {
+                write!(f, ", {what} {}", format_duration(time))?;
+            }
+        }
+        write!(f, "; {split} flows against {control}")
+    }
+}

@@ -1,0 +1,169 @@
+//! Whether splitting pays: a few flows are observed instead of split, and compared with those that are split.
+//!
+//! Reading order: `milestones` (what is measured of a flow); `evidence` (what two samples say of each other, at any
+//! time one looks); `class` (the flows that are compared, and the verdict on them); [`Gains`] (who is in the control
+//! group, all classes, and what was found). `docs/gain.md` works the rule out.
+mod class;
+mod evidence;
+mod info;
+mod milestones;
+
+pub use class::Verdict;
+pub use info::{GainFigure, GainInfo};
+pub(crate) use milestones::Milestones;
+
+use crate::HostPrefix;
+use crate::gateway::Keyed;
+use alloc::vec::Vec;
+use class::{Class, ClassKey};
+use core::hash::BuildHasher;
+use core::net::IpAddr;
+use core::time::Duration;
+use hashbrown::HashMap;
+use shorthaul_types::Time;
+
+/// Hosts that are compared together: a subscriber's network, or a subnet.
+const EDGE: HostPrefix = HostPrefix { v4: 24, v6: 56 };
+/// Servers that are compared together.
+const SERVER: HostPrefix = HostPrefix { v4: 16, v6: 32 };
+/// Classes that are kept; what is farthest back makes room.
+const CLASSES: usize = 1024;
+/// What a host opens within one slot belongs to one group, so that a page is all of one kind.
+const SLOT: Duration = Duration::from_secs(1);
+/// So long without a flow in the control group, and more are chosen, ...
+const SILENCE: Duration = Duration::from_secs(20);
+/// ... namely this share; and where it looks as if splitting did harm: to know soon costs nothing there.
+const SHARE_TO_KNOW: f64 = 0.25;
+/// The share of the control group where splitting is tried again after it did harm...
+const SHARE_ON_PROBATION: f64 = 0.5;
+
+/// What becomes of a flow that may be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// It is split.
+    Split,
+    /// It is observed, to compare with.
+    Control,
+    /// It stays whole: splitting does harm to its class.
+    Withdrawn,
+}
+
+/// The ends of a flow, as they are classified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// The number of its policy.
+    pub policy: u16,
+    /// The end at the access side.
+    pub host: IpAddr,
+    /// The other one.
+    pub server: IpAddr,
+}
+
+impl Ends {
+    /// The classes that the flow is in, the narrower one first.
+    fn classes(self) -> [ClassKey; 2] {
+        let Ends { policy, host, server } = self;
+        let edge = EDGE.of(host);
+        [Some(SERVER.of(server)), None].map(|server| ClassKey { policy, edge, server })
+    }
+}
+
+/// What is known of the gain of splitting, and the choice of the control group.
+#[derive(Debug)]
+pub(crate) struct Gains {
+    classes: HashMap<ClassKey, Class, Keyed>,
+    key: Keyed,
+    /// When the last flow was chosen for the control group, or the first flow came.
+    last_control: Option<Time>,
+}
+
+impl Gains {
+    /// Nothing is known. `hash_seed` keys the choice, so that nobody can foresee it.
+    pub fn new(hash_seed: u64) -> Self {
+        let key = hash_seed.rotate_left(32);
+        Gains { classes: HashMap::with_hasher(Keyed(key)), key: Keyed(key), last_control: None }
+    }
+
+    /// A flow opens; `share` of all flows are to be in the control group.
+    pub fn assign(&mut self, now: Time, ends: Ends, share: f64) -> Group {
+        let silent_since = *self.last_control.get_or_insert(now);
+        let mut p = share;
+        match self.verdict(now, ends) {
+            Verdict::Harms => return Group::Withdrawn,
+            Verdict::Probation => p = p.max(SHARE_ON_PROBATION),
+            Verdict::Gains | Verdict::Open => {
+                let leans = ends.classes().iter().any(|key| self.leans_to_harm(key));
+                if leans || now.saturating_since(silent_since) >= SILENCE {
+                    p = p.max(SHARE_TO_KNOW);
+                }
+            }
+        }
+        let slot = now.as_nanos() / SLOT.as_nanos() as u64;
+        let drawn = self.key.hash_one((ends.host, slot)) as f64 / u64::MAX as f64;
+        if drawn < p {
+            self.last_control = Some(now);
+            return Group::Control;
+        }
+        Group::Split
+    }
+
+    fn leans_to_harm(&self, key: &ClassKey) -> bool {
+        self.classes.get(key).is_some_and(Class::leans_to_harm)
+    }
+
+    /// What holds for a flow: the verdict on its narrower class, or else on the wider one.
+    fn verdict(&mut self, now: Time, ends: Ends) -> Verdict {
+        let mut verdicts = ends.classes().into_iter().filter_map(|key| {
+            let class = self.classes.get_mut(&key)?;
+            Some(class.verdict(now)).filter(|verdict| *verdict != Verdict::Open)
+        });
+        verdicts.next().unwrap_or(Verdict::Open)
+    }
+
+    /// A flow of `group` has passed `milestones`, so long after its SYN. Returns whether a class turned out to be harmed.
+    pub fn record(
+        &mut self,
+        now: Time,
+        ends: Ends,
+        group: Group,
+        milestones: impl Iterator<Item = usize> + Clone,
+        elapsed: Duration,
+    ) -> bool {
+        let mut harmed = false;
+        for key in ends.classes() {
+            if !self.classes.contains_key(&key) {
+                self.make_room();
+            }
+            let class = self.classes.entry(key).or_default();
+            harmed |= class.record(now, group, milestones.clone(), elapsed);
+        }
+        harmed
+    }
+
+    /// Whether running flows between these ends are to be stepped out of.
+    pub fn is_harmed(&mut self, now: Time, ends: Ends) -> bool {
+        self.verdict(now, ends) == Verdict::Harms
+    }
+
+    /// Forgets the class that was heard of least lately, where there are too many.
+    fn make_room(&mut self) {
+        if self.classes.len() < CLASSES {
+            return;
+        }
+        let oldest = self.classes.iter().min_by_key(|(_, class)| class.last_heard()).map(|(key, _)| *key);
+        if let Some(key) = oldest {
+            self.classes.remove(&key);
+        }
+    }
+
+    /// All that is known, what was compared most often first.
+    pub fn info(&self) -> Vec<GainInfo> {
+        let mut all: Vec<GainInfo> =
+            self.classes.iter().map(|(key, class)| info::info(key, class, EDGE, SERVER)).collect();
+        all.sort_by_key(|info| core::cmp::Reverse((info.flows(), info.server.is_none())));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests;

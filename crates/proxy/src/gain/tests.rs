@@ -1,0 +1,130 @@
+use super::*;
+use core::f64::consts::TAU;
+use libm::{cos, log, sqrt};
+use shorthaul_types::Seed;
+
+/// The `nth` draw of a seed, normally distributed (Box and Muller 1958).
+pub fn normal(seed: Seed, nth: u64) -> f64 {
+    let uniform = |index| (seed.nth(index).0 as f64 + 1.0) / (u64::MAX as f64 + 2.0);
+    sqrt(-2.0 * log(uniform(2 * nth))) * cos(TAU * uniform(2 * nth + 1))
+}
+
+fn at(ms: u64) -> Time {
+    Time::from_secs(100) + Duration::from_millis(ms)
+}
+
+/// The `n`th host of a network, with a server.
+fn ends(n: u8) -> Ends {
+    Ends { policy: 0, host: [10, 0, 0, n].into(), server: [192, 0, 2, 1].into() }
+}
+
+/// Feeds `flows` flows, one a second from `start` on: what is split takes `split` times as long. Returns after how many the verdict was
+/// harm.
+fn feed(gains: &mut Gains, seed: u64, start: u64, flows: u64, split: f64) -> Option<u64> {
+    let seed = Seed(seed).derive("gain");
+    (0..flows).find(|flow| {
+        let now = at(1000 * (start + flow));
+        let group = gains.assign(now, ends(1), 0.02);
+        let factor = if group == Group::Split { split } else { 1.0 };
+        let elapsed = Duration::from_secs_f64(0.3 * factor * libm::exp(0.4 * normal(seed, *flow)));
+        gains.record(now, ends(1), group, 0..1, elapsed)
+    })
+}
+
+#[test]
+fn the_control_group_is_the_share_that_was_asked_for() {
+    let mut gains = Gains::new(7);
+    // Fifty flows a second, of other hosts each.
+    let chosen =
+        (0..50_000).filter(|n| gains.assign(at(20 * n), ends((n % 251) as u8), 0.02) == Group::Control);
+    let share = chosen.count() as f64 / 50_000.0;
+    assert!((0.015..0.025).contains(&share), "{share}");
+}
+
+#[test]
+fn where_few_flows_come_some_a_minute_are_in_it() {
+    let mut gains = Gains::new(7);
+    let chosen = (0..3600).filter(|s| gains.assign(at(1000 * s), ends(1), 0.02) == Group::Control).count();
+    assert!((90..300).contains(&chosen), "{chosen} in an hour of one flow a second");
+    let mut gains = Gains::new(7);
+    let first = (0..20).filter(|s| gains.assign(at(1000 * s), ends(1), 0.0) == Group::Control).count();
+    assert_eq!(first, 0, "nobody is in a hurry");
+}
+
+#[test]
+fn what_a_host_opens_together_is_of_one_group() {
+    let mut gains = Gains::new(3);
+    for second in 0..200 {
+        let mut groups = (0..10).map(|n| gains.assign(at(1000 * second + 100 * n), ends(1), 0.3));
+        let first = groups.next().unwrap();
+        assert!(groups.all(|group| group == first));
+    }
+}
+
+#[test]
+fn harm_is_found_within_two_hundred_flows_and_flows_stay_whole_then() {
+    let found = (0..200).filter(|seed| {
+        let mut gains = Gains::new(*seed);
+        let found = feed(&mut gains, *seed, 0, 200, 2.0);
+        let after = at(1000 * (found.unwrap_or(0) + 1));
+        found.is_some() == (gains.assign(after, ends(1), 0.02) == Group::Withdrawn) && found.is_some()
+    });
+    let found = found.count();
+    assert!(found >= 190, "in {found} of 200 seeds");
+}
+
+#[test]
+fn without_harm_none_is_found() {
+    for factor in [1.0, 0.5] {
+        let found =
+            (0..400).filter(|seed| feed(&mut Gains::new(*seed), *seed, 0, 400, factor).is_some()).count();
+        assert!(found <= 20, "{factor}: in {found} of 400 seeds");
+    }
+}
+
+#[test]
+fn splitting_is_tried_again_and_given_up_for_longer_if_it_still_does_harm() {
+    let mut gains = Gains::new(1);
+    let first = feed(&mut gains, 1, 0, 1000, 3.0).unwrap();
+    let back = first + 601;
+    assert!(gains.is_harmed(at(1000 * (back - 2)), ends(9)));
+    let again = feed(&mut gains, 2, back, 100, 3.0).expect("found sooner, with every other flow");
+    let second = back + again;
+    assert!(gains.is_harmed(at(1000 * (second + 1100)), ends(9)), "twice as long");
+    // Now it does good.
+    let third = second + 1201;
+    assert_eq!(feed(&mut gains, 3, third, 300, 0.3), None);
+    let info = gains.info();
+    assert!(info.iter().all(|info| info.verdict == Verdict::Gains), "{info:?}");
+}
+
+#[test]
+fn a_narrow_class_that_gains_is_split_though_all_others_are_harmed() {
+    let mut gains = Gains::new(1);
+    let other = Ends { server: [198, 51, 100, 1].into(), ..ends(1) };
+    let seed = Seed(4);
+    for flow in 0..300 {
+        let group = if flow % 3 == 0 { Group::Control } else { Group::Split };
+        let noise = libm::exp(0.2 * normal(seed, flow));
+        let took =
+            |factor: f64| Duration::from_secs_f64(noise * if group == Group::Split { factor } else { 1.0 });
+        gains.record(at(flow), ends(1), group, 0..1, took(0.5));
+        for _ in 0..3 {
+            gains.record(at(flow), other, group, 0..1, took(4.0));
+        }
+    }
+    assert!(gains.is_harmed(at(400), other));
+    assert!(!gains.is_harmed(at(400), ends(1)));
+    let elsewhere = Ends { server: [203, 0, 113, 1].into(), ..ends(1) };
+    assert!(gains.is_harmed(at(400), elsewhere), "nothing is known of them but what holds for the network");
+}
+
+#[test]
+fn the_number_of_classes_is_bounded() {
+    let mut gains = Gains::new(1);
+    for n in 0..3000_u32 {
+        let ends = Ends { host: core::net::Ipv4Addr::from_bits(n << 8).into(), ..ends(1) };
+        gains.record(at(u64::from(n)), ends, Group::Split, 0..1, Duration::from_millis(100));
+    }
+    assert_eq!(gains.classes.len(), CLASSES);
+}
