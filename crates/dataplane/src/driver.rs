@@ -44,7 +44,7 @@ impl Driven for crate::Forwarder {}
 
 impl Driven for Gateway {
     fn on_malformed(&mut self, reason: RejectReason) {
-        self.count_malformed(reason.as_str());
+        self.count_reason(reason.as_str());
     }
 
     fn poll_custody(&mut self) -> Option<(u32, Option<CustodyRecord>)> {

@@ -6,6 +6,9 @@ use std::path::Path;
 const TCP: u8 = 6;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
+/// Of a packet in fragments the kernel sees, in all but the first, what the fragment header names: where options stand behind
+/// that, it is not TCP.
+const DESTINATION_OPTIONS: u8 = 60;
 
 /// Not 1500: what the kernel merged on receipt may be longer, and is cut when it leaves.
 const MTU: u32 = 65_535;
@@ -86,9 +89,10 @@ impl Routes {
         let mut rules = Vec::new();
         for (interfaces, &table) in interfaces.iter().zip(tables) {
             for interface in interfaces {
-                let protocols = [(Family::V4, [TCP, ICMP]), (Family::V6, [TCP, ICMPV6])];
+                let v6: &[u8] = &[TCP, ICMPV6, DESTINATION_OPTIONS];
+                let protocols: [(_, &[u8]); 2] = [(Family::V4, &[TCP, ICMP]), (Family::V6, v6)];
                 for (family, protocols) in protocols.into_iter().filter(|(family, _)| exists(*family)) {
-                    rules.extend(protocols.map(|protocol| Rule {
+                    rules.extend(protocols.iter().map(|&protocol| Rule {
                         family,
                         priority: *priority,
                         interface: Some(interface.clone()),

@@ -5,14 +5,14 @@ macro_rules! counters {
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $name: u64,)*
-            /// Packets that were no valid packets, by reason.
-            pub malformed: alloc::vec::Vec<(&'static str, u64)>,
+            /// Packets that were no valid packets, that were dropped, or that passed without being looked into, by reason.
+            pub by_reason: alloc::vec::Vec<(&'static str, u64)>,
         }
 
         impl Counters {
             /// Every counter with its name.
             pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-                [$((stringify!($name), self.$name),)*].into_iter().chain(self.malformed.iter().copied())
+                [$((stringify!($name), self.$name),)*].into_iter().chain(self.by_reason.iter().copied())
             }
         }
     };
@@ -23,6 +23,8 @@ counters! {
     packets_in,
     /// Packets that went out.
     packets_out,
+    /// Segments that came in fragments and were put together.
+    segments_reassembled,
     /// Packets that were forwarded as they came.
     forwarded_untouched,
     /// Flows that were split.
@@ -68,11 +70,11 @@ counters! {
 }
 
 impl Counters {
-    /// Counts a packet that was none, by reason.
-    pub fn count_malformed(&mut self, reason: &'static str) {
-        match self.malformed.iter_mut().find(|(name, _)| *name == reason) {
+    /// Counts a packet of [`Counters::by_reason`].
+    pub fn count_reason(&mut self, reason: &'static str) {
+        match self.by_reason.iter_mut().find(|(name, _)| *name == reason) {
             Some((_, count)) => *count += 1,
-            None => self.malformed.push((reason, 1)),
+            None => self.by_reason.push((reason, 1)),
         }
     }
 }

@@ -2,12 +2,14 @@ mod aggregation;
 mod arrival;
 mod gain;
 mod links;
+mod opaque;
 mod places;
 mod table;
 mod uplink;
 mod whole;
 
 use crate::access_side::AccessSide;
+use crate::fragments::Fragments;
 use crate::gain::{Gains, Group};
 use crate::inherited::InheritedFlow;
 use crate::path_tail::EmulatedLinks;
@@ -47,6 +49,7 @@ pub struct Gateway {
     /// Where the search for them goes on.
     sweep_next: usize,
     custody_due: Vec<u32>,
+    fragments: Fragments,
     passing: TxBatch,
     /// The emulated links of each policy that has any.
     links: Vec<Option<EmulatedLinks>>,
@@ -78,6 +81,7 @@ impl Gateway {
             links: config.policies.iter().map(links).collect(),
             access: AccessSide::new(config.hosts),
             gains: Gains::new(config.hash_seed),
+            fragments: Fragments::new(config.memory.0, hash_seed),
             config,
             sweep_at: None,
             sweep_next: 0,
@@ -96,13 +100,13 @@ impl Gateway {
     }
 
     /// Counts bytes that the driver could not read as a packet.
-    pub fn count_malformed(&mut self, reason: &'static str) {
-        self.counters.count_malformed(reason);
+    pub fn count_reason(&mut self, reason: &'static str) {
+        self.counters.count_reason(reason);
     }
 
-    /// Memory held by the flows' buffers, in bytes.
+    /// Memory held by the flows' buffers and by segments that came in part, in bytes.
     pub fn allocated(&self) -> usize {
-        self.allocated
+        self.allocated + self.fragments.held()
     }
 
     /// Every flow that is known.
@@ -200,12 +204,14 @@ impl Machine for Gateway {
                 self.handle_icmp(now, error);
                 self.forward(port, packet);
             }
-            _ => self.forward(port, packet),
+            Transport::Fragment { .. } => self.handle_fragment(now, port, packet),
+            Transport::Udp { .. } | Transport::Opaque { .. } => self.pass_unseen(port, packet),
         }
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
+        self.expire_fragments(now);
         self.sweep(now);
         self.release_tokens(now);
         self.on_group_timeouts(now);
@@ -262,7 +268,7 @@ impl Machine for Gateway {
     fn poll_timeout(&self) -> Option<Deadline> {
         let sweep = self.sweep_at.map(|at| Deadline { at, timer: "idle-sweep" });
         let groups = self.access.timers.next();
-        let flows = self.table.timers.next();
+        let flows = Deadline::earliest(self.table.timers.next(), self.fragments.poll_timeout());
         Deadline::earliest(Deadline::earliest(flows, groups), Deadline::earliest(sweep, self.next_token()))
     }
 }

@@ -23,6 +23,7 @@ mod counters;
 mod custody;
 mod end;
 mod flow_info;
+mod fragments;
 mod gain;
 mod gateway;
 mod handshake;

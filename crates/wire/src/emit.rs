@@ -1,9 +1,11 @@
-use crate::checksum::{self, Sum, pseudo_header};
+use crate::checksum::{self, FieldChange, Sum, pseudo_header};
+use crate::extension;
+use crate::packet::fragment_header_len;
 use crate::parse::{TCP, TCP_CHECKSUM, TCP_HEADER_MIN, UDP};
 use crate::tcp_options::{self, OPTIONS_MAX};
 use crate::{
-    Datagram, Gso, IpHeader, Offload, Packet, PartialChecksum, Payload, TcpSegment, Transport, UdpHeader, be,
-    icmp,
+    Datagram, Fragment, Gso, IpHeader, Ipv4Header, Offload, Packet, PartialChecksum, Payload, TcpSegment,
+    Transport, UdpHeader, be, icmp,
 };
 use alloc::vec::Vec;
 
@@ -48,6 +50,9 @@ pub fn headers(packet: &Packet, mode: ChecksumMode, out: &mut [u8; HEADERS_MAX])
             ip_header(&packet.ip, icmp::protocol(&packet.ip), behind, out);
             (ip_len, Offload::default())
         }
+        Transport::Fragment { fragment, .. } => {
+            (ip_len + fragment_header(&packet.ip, fragment, behind, out), Offload::default())
+        }
         Transport::Opaque { protocol, .. } => {
             ip_header(&packet.ip, *protocol, behind, out);
             (ip_len, Offload::default())
@@ -60,7 +65,9 @@ pub fn headers(packet: &Packet, mode: ChecksumMode, out: &mut [u8; HEADERS_MAX])
 pub fn payload_slices(packet: &Packet) -> &[Payload] {
     match &packet.transport {
         Transport::Tcp(segment) => segment.payload.slices(),
-        Transport::Udp { payload, .. } | Transport::Opaque { payload, .. } => core::slice::from_ref(payload),
+        Transport::Udp { payload, .. }
+        | Transport::Fragment { payload, .. }
+        | Transport::Opaque { payload, .. } => core::slice::from_ref(payload),
         Transport::IcmpError(error) => core::slice::from_ref(&error.message),
     }
 }
@@ -146,9 +153,37 @@ fn udp_header(ip: &IpHeader, header: &UdpHeader, payload: &Payload, out: &mut [u
     LEN
 }
 
+/// Writes the IP header of a fragment, and in IPv6 the fragment header; returns the length of the latter.
+fn fragment_header(ip: &IpHeader, fragment: &Fragment, behind: usize, out: &mut [u8; HEADERS_MAX]) -> usize {
+    match ip {
+        IpHeader::V4(h) => {
+            const MORE: u16 = 0x2000;
+            ip_header(
+                &IpHeader::V4(Ipv4Header { id: fragment.id as u16, ..*h }),
+                fragment.protocol,
+                behind,
+                out,
+            );
+            let from = be::u16(out, 6);
+            let to = from | (fragment.offset / 8) | if fragment.more { MORE } else { 0 };
+            be::put_u16(out, 6, to);
+            let sum = checksum::updated(be::u16(out, 10), FieldChange { from, to });
+            be::put_u16(out, 10, sum);
+        }
+        IpHeader::V6(_) => {
+            ip_header(ip, extension::FRAGMENT, 8 + behind, out);
+            out[40] = fragment.protocol;
+            out[41] = 0;
+            be::put_u16(out, 42, fragment.offset & !7 | u16::from(fragment.more));
+            be::put_u32(out, 44, fragment.id);
+        }
+    }
+    fragment_header_len(ip)
+}
+
 /// Writes an IP header in front of `behind` bytes.
 #[inline]
-fn ip_header(ip: &IpHeader, protocol: u8, behind: usize, out: &mut [u8; HEADERS_MAX]) {
+pub(crate) fn ip_header(ip: &IpHeader, protocol: u8, behind: usize, out: &mut [u8; HEADERS_MAX]) {
     match ip {
         IpHeader::V4(h) => {
             const DONT_FRAGMENT: u16 = 0x4000;

@@ -15,6 +15,8 @@ extern crate alloc;
 mod be;
 pub mod checksum;
 mod emit;
+mod extension;
+mod fragment;
 mod icmp;
 mod machine;
 mod offload;
@@ -28,6 +30,7 @@ mod tcp_header;
 mod tcp_options;
 
 pub use emit::{ChecksumMode, HEADERS_MAX, headers, payload_slices, to_datagram};
+pub use fragment::{Fragment, join};
 pub use machine::{Machine, TxBatch};
 pub use offload::{Gso, Offload, ParseOffloadError, PartialChecksum};
 pub use packet::{

@@ -1,5 +1,6 @@
+use crate::extension;
 use crate::parse::TCP_HEADER_MIN;
-use crate::{Offload, Payload, PayloadList, TcpHeader, tcp_options};
+use crate::{Fragment, Offload, Payload, PayloadList, TcpHeader, tcp_options};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::num::NonZeroU16;
 use shorthaul_types::FlowKey;
@@ -35,8 +36,15 @@ pub enum Transport {
     },
     /// An ICMP or ICMPv6 error that quotes a TCP segment.
     IcmpError(IcmpError),
-    /// Anything else, which is only ever forwarded: other protocols, other ICMP, fragments,
-    /// IPv4 options and IPv6 extension headers.
+    /// A part of what may be a TCP segment.
+    Fragment {
+        /// Where it belongs.
+        fragment: Fragment,
+        /// The bytes behind the IP header, and behind the fragment header of IPv6.
+        payload: Payload,
+    },
+    /// Anything else, which is only ever forwarded: other protocols, other ICMP, fragments of something
+    /// else than TCP, and what stands behind extension headers that we do not read past.
     Opaque {
         /// The protocol number (of the last header that was read).
         protocol: u8,
@@ -191,6 +199,14 @@ impl IpHeader {
     }
 }
 
+/// Bytes between the IP header and what a fragment holds.
+pub(crate) const fn fragment_header_len(ip: &IpHeader) -> usize {
+    match ip {
+        IpHeader::V4(_) => 0,
+        IpHeader::V6(_) => 8,
+    }
+}
+
 impl Packet {
     /// A TCP packet made here.
     pub fn tcp(ip: IpHeader, segment: TcpSegment) -> Self {
@@ -205,6 +221,16 @@ impl Packet {
         }
     }
 
+    /// Whether the packet came with IPv4 options or IPv6 extension headers, of which [`IpHeader`] has nothing.
+    pub fn has_ip_options(&self) -> bool {
+        let Some(original) = &self.original else { return false };
+        let bytes = original.bytes.as_slice();
+        match self.ip {
+            IpHeader::V4(_) => bytes.first().is_some_and(|first| first & 0xf > 5),
+            IpHeader::V6(_) => bytes.get(6).is_some_and(|next| extension::is_one(*next)),
+        }
+    }
+
     /// How many bytes it takes on the wire, from its IP header on, without writing them.
     pub fn wire_len(&self) -> usize {
         if let Some(original) = &self.original {
@@ -216,6 +242,7 @@ impl Packet {
             }
             Transport::Udp { payload, .. } => 8 + payload.len(),
             Transport::IcmpError(error) => error.message.len(),
+            Transport::Fragment { payload, .. } => fragment_header_len(&self.ip) + payload.len(),
             Transport::Opaque { payload, .. } => payload.len(),
         };
         self.ip.len() + transport

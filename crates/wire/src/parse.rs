@@ -1,8 +1,9 @@
 use crate::checksum::{self, pseudo_header};
-use crate::tcp_options::{self, OptionsError};
+use crate::extension::{self, Behind};
+use crate::tcp_options;
 use crate::{
-    Datagram, IpHeader, Ipv4Header, Ipv6Header, Offload, Packet, PartialChecksum, Payload, TcpFlags,
-    TcpHeader, TcpSegment, Transport, UdpHeader, be, icmp,
+    Datagram, Fragment, IpHeader, Ipv4Header, Ipv6Header, Offload, Packet, PartialChecksum, Payload,
+    TcpFlags, TcpHeader, TcpSegment, Transport, UdpHeader, be, icmp,
 };
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -32,10 +33,6 @@ pub enum RejectReason {
     TcpTruncated,
     /// A data offset below 20 bytes or beyond the end of the packet.
     TcpBadOffset,
-    /// An option whose length is below two or reaches beyond the header.
-    TcpOptionsMalformed,
-    /// Two MSS, window scale, SACK-permitted, SACK or timestamps options in one header.
-    TcpOptionRepeated,
     /// The TCP checksum is wrong.
     TcpBadChecksum,
     /// The device left a checksum undone that is not the one of the TCP header.
@@ -44,15 +41,13 @@ pub enum RejectReason {
 
 impl RejectReason {
     /// All reasons, in the order of [`RejectReason::index`].
-    pub const ALL: [RejectReason; 10] = [
+    pub const ALL: [RejectReason; 8] = [
         RejectReason::IpTruncated,
         RejectReason::IpBadVersion,
         RejectReason::IpBadLength,
         RejectReason::IpBadChecksum,
         RejectReason::TcpTruncated,
         RejectReason::TcpBadOffset,
-        RejectReason::TcpOptionsMalformed,
-        RejectReason::TcpOptionRepeated,
         RejectReason::TcpBadChecksum,
         RejectReason::OffloadMismatch,
     ];
@@ -71,8 +66,6 @@ impl RejectReason {
             RejectReason::IpBadChecksum => "ip-bad-checksum",
             RejectReason::TcpTruncated => "tcp-truncated",
             RejectReason::TcpBadOffset => "tcp-bad-offset",
-            RejectReason::TcpOptionsMalformed => "tcp-options-malformed",
-            RejectReason::TcpOptionRepeated => "tcp-option-repeated",
             RejectReason::TcpBadChecksum => "tcp-bad-checksum",
             RejectReason::OffloadMismatch => "offload-mismatch",
         }
@@ -121,12 +114,15 @@ impl core::error::Error for Rejected {}
 /// The IPv4 header's and the TCP checksum are verified, unless the offload says that this was done
 /// or that the TCP checksum is not yet there. UDP checksums are left to the ends.
 ///
-/// What is no plain TCP, UDP or ICMP error is [`Transport::Opaque`] and no mistake: fragments,
-/// IPv4 options, IPv6 extension headers, other protocols, and UDP and ICMP that are malformed.
+/// TCP is also found behind IPv4 options, and behind the extension headers of IPv6 that leave a packet what it is: hop-by-hop
+/// and destination options, a routing header that has done its work, a fragment header of all there is (RFC 6946). Who forwards
+/// such a packet untouched passes them on; our own packets have none. A part of a TCP segment is a [`Transport::Fragment`].
+///
+/// All else is [`Transport::Opaque`] and no mistake: other protocols, UDP and ICMP that are malformed or stand behind
+/// options, and what is on its way to another place than its header says (RFC 8200 §4.4).
 ///
 /// # Errors
-/// [`Rejected`] for what is no IP packet, and for TCP segments that a host would drop or that two
-/// hosts could understand in two ways.
+/// [`Rejected`] for what is no IP packet, and for TCP segments that a host would drop.
 #[inline]
 pub fn parse(mut datagram: Datagram) -> Result<Packet, Rejected> {
     match read(&datagram) {
@@ -144,7 +140,8 @@ fn read(datagram: &Datagram) -> Result<(Ip, Transport), RejectReason> {
     let ip = read_ip(bytes, &datagram.offload)?;
     let behind = datagram.bytes.slice(ip.header_len..ip.total_len);
     let transport = match ip.protocol {
-        TCP if ip.plain => Transport::Tcp(read_tcp(&ip, behind, &datagram.offload)?),
+        _ if let Some(fragment) = ip.fragment => Transport::Fragment { fragment, payload: behind },
+        TCP => Transport::Tcp(read_tcp(&ip, behind, &datagram.offload)?),
         UDP if ip.plain => read_udp(behind),
         protocol if ip.plain && protocol == icmp::protocol(&ip.header) => {
             match icmp::read_error(&ip.header, &behind, &datagram.offload) {
@@ -161,10 +158,13 @@ fn read(datagram: &Datagram) -> Result<(Ip, Transport), RejectReason> {
 struct Ip {
     header: IpHeader,
     protocol: u8,
+    /// Options and extension headers that were read included.
     header_len: usize,
     total_len: usize,
-    /// Neither options nor a fragment: the transport header follows, and is whole.
+    /// There are no options, extension headers or other fragments.
     plain: bool,
+    /// It is a part of what may be a TCP segment.
+    fragment: Option<Fragment>,
 }
 
 #[inline]
@@ -193,21 +193,37 @@ fn read_ipv4(bytes: &[u8], offload: &Offload) -> Result<Ip, RejectReason> {
     }
     const DONT_FRAGMENT: u16 = 0x4000;
     const MORE_FRAGMENTS_OR_OFFSET: u16 = 0x3fff;
-    let fragment = be::u16(fixed, 6);
+    let field = be::u16(fixed, 6);
     let header = Ipv4Header {
         src: Ipv4Addr::from_bits(be::u32(fixed, 12)),
         dst: Ipv4Addr::from_bits(be::u32(fixed, 16)),
         tos: fixed[1],
         ttl: fixed[8],
         id: be::u16(fixed, 4),
-        dont_fragment: fragment & DONT_FRAGMENT != 0,
+        dont_fragment: field & DONT_FRAGMENT != 0,
     };
-    Ok(Ip {
+    let whole = field & MORE_FRAGMENTS_OR_OFFSET == 0;
+    let ip = Ip {
         header: IpHeader::V4(header),
         protocol: fixed[9],
         header_len,
         total_len,
-        plain: header_len == 20 && fragment & MORE_FRAGMENTS_OR_OFFSET == 0,
+        plain: header_len == 20 && whole,
+        fragment: None,
+    };
+    if whole {
+        return Ok(ip);
+    }
+    Ok(Ip {
+        fragment: (fixed[9] == TCP).then_some(Fragment {
+            id: u32::from(header.id),
+            offset: (field & 0x1fff) * 8,
+            more: field & 0x2000 != 0,
+            protocol: TCP,
+        }),
+        // A part of something else is nothing that could be looked into.
+        protocol: fixed[9],
+        ..ip
     })
 }
 
@@ -236,8 +252,18 @@ fn read_ipv6(bytes: &[u8]) -> Result<Ip, RejectReason> {
         hop_limit: fixed[7],
         flow_label: first_word & 0xf_ffff,
     };
-    // An extension header has a protocol number of its own, so that nothing more is to be asked.
-    Ok(Ip { header: IpHeader::V6(header), protocol: fixed[6], header_len: 40, total_len, plain: true })
+    let header = IpHeader::V6(header);
+    let ip = Ip { header, protocol: fixed[6], header_len: 40, total_len, plain: true, fragment: None };
+    let jumbogram = total_len > 40 && be::u16(fixed, 4) == 0;
+    if !extension::is_one(ip.protocol) || jumbogram {
+        return Ok(ip);
+    }
+    Ok(match extension::read(ip.protocol, bytes.get(40..total_len).unwrap_or_default()) {
+        Some(Behind { protocol, at, fragment }) if protocol == TCP || fragment.is_some() => {
+            Ip { protocol, header_len: 40 + at, plain: false, fragment, ..ip }
+        }
+        _ => Ip { plain: false, ..ip },
+    })
 }
 
 #[inline]
@@ -264,10 +290,7 @@ fn read_tcp(ip: &Ip, mut segment: Payload, offload: &Offload) -> Result<TcpSegme
             }
         }
     }
-    let options = tcp_options::read(&bytes[TCP_HEADER_MIN..header_len]).map_err(|error| match error {
-        OptionsError::Malformed => RejectReason::TcpOptionsMalformed,
-        OptionsError::Repeated => RejectReason::TcpOptionRepeated,
-    })?;
+    let options = tcp_options::read(&bytes[TCP_HEADER_MIN..header_len]);
     let header = TcpHeader {
         src_port: be::u16(fixed, 0),
         dst_port: be::u16(fixed, 2),

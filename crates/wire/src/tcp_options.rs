@@ -14,41 +14,34 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
-/// Why options could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OptionsError {
-    /// An option's length is below two or reaches beyond the header.
-    Malformed,
-    /// An option that we interpret stands there twice, so that ends may read it differently.
-    Repeated,
-}
-
 /// Reads the options of one header.
 ///
-/// A known option of the wrong length is kept as an unknown one, because hosts skip it as such.
+/// A known option of the wrong length is kept as an unknown one, because hosts skip it as such. So is one that stands there
+/// again, as hosts differ in which of the two they take: the first counts here, and who meets an unknown option in a SYN may
+/// keep out of the connection. Where an option reaches beyond the header, reading ends, as it does in Linux.
 #[inline]
-pub(crate) fn read(bytes: &[u8]) -> Result<TcpOptions, OptionsError> {
+pub(crate) fn read(bytes: &[u8]) -> TcpOptions {
     let mut options = TcpOptions::default();
     // What nearly every segment of a running connection has, and nothing else.
     if let [NOP, NOP, TIMESTAMPS, 10, ..] = bytes
         && bytes.len() == 12
     {
         options.timestamps = Some(Timestamps { val: be::u32(bytes, 4), ecr: be::u32(bytes, 8) });
-        return Ok(options);
+        return options;
     }
     let mut rest = bytes;
     loop {
         match rest {
-            [] | [END, ..] => return Ok(options),
+            [] | [END, ..] => return options,
             [NOP, ..] => rest = &rest[1..],
-            [_] => return Err(OptionsError::Malformed),
+            [_] => return options,
             [_, len, ..] => {
                 let len = usize::from(*len);
                 if len < 2 || len > rest.len() {
-                    return Err(OptionsError::Malformed);
+                    return options;
                 }
                 let (option, behind) = rest.split_at(len);
-                read_one(&mut options, option)?;
+                read_one(&mut options, option);
                 rest = behind;
             }
         }
@@ -56,29 +49,27 @@ pub(crate) fn read(bytes: &[u8]) -> Result<TcpOptions, OptionsError> {
 }
 
 /// Reads one option, given with its kind and length.
-fn read_one(options: &mut TcpOptions, option: &[u8]) -> Result<(), OptionsError> {
-    let repeated = match option {
-        [MSS, 4, high, low] => options.mss.replace(u16::from_be_bytes([*high, *low])).is_some(),
-        [WINDOW_SCALE, 3, shift] => options.window_scale.replace(*shift).is_some(),
-        [SACK_PERMITTED, 2] => core::mem::replace(&mut options.sack_permitted, true),
-        [TIMESTAMPS, 10, value @ ..] => {
-            let timestamps = Timestamps { val: be::u32(value, 0), ecr: be::u32(value, 4) };
-            options.timestamps.replace(timestamps).is_some()
+fn read_one(options: &mut TcpOptions, option: &[u8]) {
+    match option {
+        [MSS, 4, high, low] if options.mss.is_none() => {
+            options.mss = Some(u16::from_be_bytes([*high, *low]));
         }
-        [SACK, 10 | 18 | 26 | 34, blocks @ ..] => {
-            let repeated = !options.sack.is_empty();
-            if !repeated {
-                options.sack.extend(blocks.chunks_exact(8).map(|block| SackBlock {
-                    left: SeqNum(be::u32(block, 0)),
-                    right: SeqNum(be::u32(block, 4)),
-                }));
-            }
-            repeated
+        [WINDOW_SCALE, 3, shift] if options.window_scale.is_none() => options.window_scale = Some(*shift),
+        [SACK_PERMITTED, 2] if !options.sack_permitted => options.sack_permitted = true,
+        [TIMESTAMPS, 10, value @ ..] if options.timestamps.is_none() => {
+            options.timestamps = Some(Timestamps { val: be::u32(value, 0), ecr: be::u32(value, 4) });
+        }
+        [SACK, 10 | 18 | 26 | 34, blocks @ ..] if options.sack.is_empty() => {
+            options.sack.extend(blocks.chunks_exact(8).map(|block| SackBlock {
+                left: SeqNum(be::u32(block, 0)),
+                right: SeqNum(be::u32(block, 4)),
+            }));
         }
         // All options of a header have 40 bytes at most, so these fit.
-        unknown => options.unknown.try_extend_from_slice(unknown).is_err(),
-    };
-    if repeated { Err(OptionsError::Repeated) } else { Ok(()) }
+        unknown => {
+            let _ = options.unknown.try_extend_from_slice(unknown);
+        }
+    }
 }
 
 /// How options are laid out.

@@ -41,6 +41,11 @@ impl Gateway {
         };
         let side = if key.src == entry.key.src { Side::Client } else { Side::Server };
         match &mut entry.phase {
+            Phase::Opening(_) if flags.contains(TcpFlags::SYN) && packet.has_ip_options() => {
+                self.counters.unsplit_options += 1;
+                self.remove(index);
+                self.forward(port, packet);
+            }
             Phase::Opening(handshake) => match handshake.on_segment(now, port, side, packet.ip, segment) {
                 Step::Listen => {
                     let packet = self.with_first_offer(index, side, packet);
@@ -111,6 +116,12 @@ impl Gateway {
         }
         if full || self.is_short_of_memory() {
             self.counters.unsplit_overload += 1;
+            return None;
+        }
+        // Ours would have none of its IP options, and where they name a security label that is no trifle. One that sets some
+        // only later is split by then, and goes on as what it is.
+        if packet.has_ip_options() {
+            self.counters.unsplit_options += 1;
             return None;
         }
         let handshake = match Handshake::begin(now, port, packet.ip, segment) {

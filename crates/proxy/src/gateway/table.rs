@@ -213,7 +213,7 @@ impl Gateway {
     }
 
     pub(super) fn is_short_of_memory(&self) -> bool {
-        self.allocated as u64 > self.config.memory.0 / 4 * 3
+        self.allocated() as u64 > self.config.memory.0 / 4 * 3
     }
 
     pub(super) fn limit(&self) -> u64 {
@@ -228,7 +228,7 @@ impl Gateway {
         Budget {
             window: self.limit(),
             direction: 2 * self.config.flow_buffer.0,
-            free: self.config.memory.0.saturating_sub(self.allocated as u64),
+            free: self.config.memory.0.saturating_sub(self.allocated() as u64),
         }
     }
 

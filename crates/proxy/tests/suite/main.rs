@@ -3,6 +3,7 @@
 mod admission;
 mod aggregate;
 mod fuzz_corpus;
+mod opaque;
 #[path = "../../../../fuzz/bodies/split_flow/mod.rs"]
 mod split_flow;
 mod stream;

@@ -5,8 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use shorthaul_wire::{
-    ChecksumMode, Datagram, IpHeader, Offload, PartialChecksum, Payload, RejectReason, Transport, parse,
-    to_datagram,
+    ChecksumMode, Datagram, Fragment, IpHeader, Offload, Packet, PartialChecksum, Payload, RejectReason,
+    TcpOptions, Transport, join, parse, to_datagram,
 };
 
 fn datagram(bytes: &[u8]) -> Datagram {
@@ -120,44 +120,105 @@ proptest! {
     }
 
     #[test]
-    fn fragments_and_ipv4_options_are_opaque(packet in tcp(), more: bool, offset in prop_oneof![Just(0u16), 0u16..0x2000]) {
-        prop_assume!(matches!(packet.ip, IpHeader::V4(_)) && (more || offset > 0));
-        let (mut bytes, _) = tcp_bytes(&packet);
-        let opaque = |bytes: &[u8], header_len: usize| {
-            let parsed = parse(datagram(bytes)).expect("it is a packet");
-            let payload = Payload::copy_of(&bytes[header_len..]);
-            assert_eq!(parsed.transport, Transport::Opaque { protocol: 6, payload });
-            assert_eq!(parsed.original, Some(datagram(bytes)));
-        };
-
-        let mut fragment = bytes.clone();
-        let field = u16::from_be_bytes([bytes[6], bytes[7]]) | u16::from(more) << 13 | offset;
-        fragment[6..8].copy_from_slice(&field.to_be_bytes());
-        fix_ipv4(&mut fragment);
-        opaque(&fragment, 20);
-
-        bytes.splice(20..20, [1, 1, 1, 0]);
-        bytes[0] = 0x46;
-        let len = bytes.len() as u16;
-        bytes[2..4].copy_from_slice(&len.to_be_bytes());
-        fix_ipv4(&mut bytes);
-        opaque(&bytes, 24);
+    fn tcp_is_read_behind_ipv4_options_and_extension_headers(packet in tcp(), headers in 0usize..4) {
+        let (mut bytes, ip_len) = tcp_bytes(&packet);
+        match packet.ip {
+            IpHeader::V4(_) => {
+                bytes.splice(20..20, [1, 1, 1, 0].repeat(headers));
+                bytes[0] = 0x45 + headers as u8;
+                let len = bytes.len() as u16;
+                bytes[2..4].copy_from_slice(&len.to_be_bytes());
+                fix_ipv4(&mut bytes);
+            }
+            IpHeader::V6(_) => {
+                // Hop-by-hop, destination options, and a fragment header of all there is (RFC 6946).
+                let chain = [60, 0, 1, 4, 0, 0, 0, 0, 44, 0, 1, 4, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 9];
+                bytes.splice(40..40, chain[(3 - headers) * 8..].iter().copied());
+                bytes[6] = [6, 44, 60, 0][headers];
+                let len = bytes.len() as u16 - 40;
+                bytes[4..6].copy_from_slice(&len.to_be_bytes());
+            }
+        }
+        let parsed = parse(datagram(&bytes)).expect("it is a packet");
+        prop_assert_eq!(&parsed.transport, &packet.transport);
+        prop_assert_eq!(parsed.ip, packet.ip);
+        prop_assert_eq!(parsed.has_ip_options(), headers > 0);
+        prop_assert_eq!(parsed.original, Some(datagram(&bytes)));
+        // The checksum covers what stands behind them.
+        let last = bytes.len() - 1;
+        prop_assume!(last > ip_len + 20 + headers * 8);
+        bytes[last] ^= 1;
+        prop_assert_eq!(reason(&datagram(&bytes)), Some(RejectReason::TcpBadChecksum));
     }
 
     #[test]
-    fn ipv6_extension_headers_are_opaque(packet in tcp()) {
-        prop_assume!(matches!(packet.ip, IpHeader::V6(_)));
-        for extension in [0, 43, 44, 60] {
-            let (mut bytes, _) = tcp_bytes(&packet);
-            bytes.splice(40..40, [6, 0, 1, 4, 0, 0, 0, 0]);
-            bytes[6] = extension;
-            let len = bytes.len() as u16 - 40;
-            bytes[4..6].copy_from_slice(&len.to_be_bytes());
-            let parsed = parse(datagram(&bytes)).expect("it is a packet");
-            let payload = Payload::copy_of(&bytes[40..]);
-            prop_assert_eq!(parsed.transport, Transport::Opaque { protocol: extension, payload });
-        }
+    fn fragments_in_any_order_are_the_segment_again(packet in tcp(), size in 1usize..40, order in any::<u64>()) {
+        let whole = to_datagram(&packet, ChecksumMode::Full);
+        let mut parts = fragments(&packet, size * 8);
+        prop_assume!(parts.len() > 1);
+        parts.sort_by_key(|part| {
+            let Transport::Fragment { fragment, .. } = part.transport else { unreachable!() };
+            (u64::from(fragment.offset) + 1).wrapping_mul(order | 1).rotate_left(31)
+        });
+        let joined = join(&parts).expect("all are there");
+        let again = parse(joined).expect("the checksum is right");
+        prop_assert_eq!(&again.transport, &parse(whole).unwrap().transport);
+        let doubled: Vec<_> = parts.iter().chain(&parts[..1]).cloned().collect();
+        prop_assert_eq!(join(&doubled), None, "one twice is an overlap");
+        prop_assert_eq!(join(&parts[1..]), None, "one is missing");
     }
+}
+
+/// A packet as fragments of `size` bytes, as they are read from the wire.
+fn fragments(packet: &Packet, size: usize) -> Vec<Packet> {
+    let bytes = to_datagram(packet, ChecksumMode::Full).bytes;
+    let body = bytes.slice(packet.ip.len()..bytes.len());
+    let count = body.len().div_ceil(size);
+    (0..count)
+        .map(|i| {
+            let fragment = Fragment { id: 7, offset: (i * size) as u16, more: i + 1 < count, protocol: 6 };
+            let payload = body.slice(i * size..((i + 1) * size).min(body.len()));
+            let part = Packet {
+                ip: packet.ip,
+                transport: Transport::Fragment { fragment, payload },
+                original: None,
+            };
+            let read = parse(to_datagram(&part, ChecksumMode::Full)).expect("it is a packet");
+            assert!(count == 1 || read.transport == part.transport, "{read:?}");
+            read
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_on_its_way_elsewhere_or_hidden_is_opaque() {
+    let with = |first: u8, chain: &[u8]| {
+        let mut bytes = vec![0; 40];
+        bytes[0] = 0x60;
+        bytes[6] = first;
+        bytes.extend(chain);
+        bytes.extend([0; 20]);
+        bytes[40 + chain.len() + 12] = 0x50;
+        bytes[5] = bytes.len() as u8 - 40;
+        let mut datagram = datagram(&bytes);
+        datagram.offload.checksum_verified = true;
+        parse(datagram).expect("it is a packet").transport
+    };
+    assert!(matches!(with(43, &[6, 0, 4, 0, 0, 0, 0, 0]), Transport::Tcp(_)), "no segments are left");
+    assert!(matches!(with(43, &[6, 0, 4, 1, 0, 0, 0, 0]), Transport::Opaque { protocol: 43, .. }));
+    let chain =
+        |length: usize| [[60, 0, 1, 4, 0, 0, 0, 0].repeat(length - 1), vec![6, 0, 1, 4, 0, 0, 0, 0]].concat();
+    assert!(matches!(with(60, &chain(8)), Transport::Tcp(_)));
+    assert!(
+        matches!(with(60, &chain(9)), Transport::Opaque { protocol: 60, .. }),
+        "a chain that long is an attack"
+    );
+    assert!(
+        matches!(with(60, &[6, 200, 0, 0, 0, 0, 0, 0]), Transport::Opaque { protocol: 60, .. }),
+        "cut off"
+    );
+    assert!(matches!(with(44, &[17, 0, 0, 1, 0, 0, 0, 0]), Transport::Opaque { protocol: 44, .. }), "of UDP");
+    assert!(matches!(with(44, &[60, 0, 0, 1, 0, 0, 0, 0]), Transport::Fragment { .. }), "TCP may follow");
 }
 
 #[test]
@@ -182,8 +243,8 @@ fn what_is_no_ip_header_is_named() {
     assert_eq!(reason(&datagram(&[])), Some(RejectReason::IpTruncated));
 }
 
-/// Why a segment with these option bytes is rejected.
-fn options_reason(options: &[u8]) -> Option<RejectReason> {
+/// What is read of a segment with these option bytes.
+fn options(options: &[u8]) -> TcpOptions {
     let mut bytes = vec![0; 40];
     bytes[0] = 0x60;
     bytes.extend([0; 20]);
@@ -193,24 +254,34 @@ fn options_reason(options: &[u8]) -> Option<RejectReason> {
     bytes[40 + 12] = ((20 + options.len()) * 4) as u8;
     let mut datagram = datagram(&bytes);
     datagram.offload.checksum_verified = true;
-    reason(&datagram)
+    parse(datagram).expect("it is a packet").as_tcp().unwrap().header.options.clone()
 }
 
 #[test]
-fn malformed_and_repeated_options_are_named() {
-    let malformed = Some(RejectReason::TcpOptionsMalformed);
-    assert_eq!(options_reason(&[1, 1, 1, 8]), malformed);
-    assert_eq!(options_reason(&[2, 0, 1, 1]), malformed);
-    assert_eq!(options_reason(&[2, 1, 1, 1]), malformed);
-    assert_eq!(options_reason(&[1, 253, 4, 0]), malformed);
-    assert_eq!(options_reason(&[2, 4, 5, 6, 2, 4, 5, 6]), Some(RejectReason::TcpOptionRepeated));
-    assert_eq!(options_reason(&[4, 2, 4, 2]), Some(RejectReason::TcpOptionRepeated));
-    assert_eq!(options_reason(&[3, 3, 1, 3, 3, 1, 0, 0]), Some(RejectReason::TcpOptionRepeated));
+fn malformed_options_end_the_list_and_repeated_ones_are_unknown() {
+    for malformed in [[1, 1, 1, 8], [2, 0, 1, 1], [2, 1, 1, 1], [1, 253, 4, 0]] {
+        assert_eq!(options(&malformed), TcpOptions::default());
+        let behind_one = TcpOptions { mss: Some(0x0506), ..TcpOptions::default() };
+        assert_eq!(options(&[&[2, 4, 5, 6], malformed.as_slice()].concat()), behind_one);
+    }
+    let unknown = |bytes: &[u8]| bytes.iter().copied().collect();
+    assert_eq!(
+        options(&[2, 4, 5, 6, 2, 4, 5, 7]),
+        TcpOptions { mss: Some(0x0506), unknown: unknown(&[2, 4, 5, 7]), ..TcpOptions::default() }
+    );
+    assert_eq!(
+        options(&[4, 2, 4, 2]),
+        TcpOptions { sack_permitted: true, unknown: unknown(&[4, 2]), ..TcpOptions::default() }
+    );
+    assert_eq!(
+        options(&[3, 3, 1, 3, 3, 2, 0, 0]),
+        TcpOptions { window_scale: Some(1), unknown: unknown(&[3, 3, 2]), ..TcpOptions::default() }
+    );
     let two = [[8, 10, 0, 0, 0, 0, 0, 0, 0, 0]; 2].concat();
-    assert_eq!(options_reason(&two), Some(RejectReason::TcpOptionRepeated));
+    assert_eq!(options(&two).unknown.as_slice(), &two[10..]);
     // Behind the end of the options anything may stand, and a wrong length makes an option unknown.
-    assert_eq!(options_reason(&[0, 2, 0, 9]), None);
-    assert_eq!(options_reason(&[2, 3, 9, 1, 2, 4, 5, 6]), None);
+    assert_eq!(options(&[0, 2, 0, 9]), TcpOptions::default());
+    assert_eq!(options(&[2, 3, 9, 1, 2, 4, 5, 6]).mss, Some(0x0506));
 }
 
 #[test]

@@ -1,0 +1,243 @@
+//! Segments that come in pieces: put together before anything is made of them.
+//!
+//! Who splits a connection must see all of it. What passed unseen would be acknowledged by the far end, though we have not sent
+//! it, and nothing of that end would be believed any more.
+use crate::gateway::Keyed;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::num::NonZeroU16;
+use core::time::Duration;
+use hashbrown::HashMap;
+use shorthaul_types::{Deadline, PortId, Time};
+use shorthaul_wire::{Fragment, Packet, RejectReason, Transport, join, parse};
+
+/// How long the rest of a datagram may take. Fragments leave together, and a segment that is not acknowledged leaves again
+/// within seconds. The shorter, the less often fragments of two datagrams with one identification are mixed (RFC 4963).
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Fragments of one datagram, at most: 64 KiB on a path that takes 552 bytes (RFC 1191 §5).
+const MOST_PARTS: usize = 128;
+/// What an entry costs beside its bytes.
+const OVERHEAD: usize = 256;
+/// What all fragments may hold, at most.
+const MOST_HELD: usize = 4 << 20;
+/// The least that is kept, so that two of the largest datagrams fit.
+const LEAST_HELD: usize = 256 << 10;
+/// One source has this part of it.
+const SOURCES: usize = 4;
+
+type Key = (PortId, IpAddr, IpAddr, u32);
+
+/// Datagrams of which some fragments have come.
+#[derive(Debug)]
+pub(crate) struct Fragments {
+    datagrams: HashMap<Key, Parts, Keyed>,
+    /// What each source holds of `held`.
+    sources: HashMap<IpAddr, usize, Keyed>,
+    /// The datagrams by the time of their first fragment. Those that are whole are skipped.
+    by_age: VecDeque<(Time, Key)>,
+    held: usize,
+    limit: usize,
+}
+
+#[derive(Debug)]
+struct Parts {
+    since: Time,
+    packets: Vec<Packet>,
+    /// Bytes of the datagram that are there.
+    bytes: usize,
+    /// All that it has, once the last fragment is there.
+    total: Option<usize>,
+    charged: usize,
+    /// Two of them disagreed: what still comes is dropped, too (RFC 5722 §4).
+    refused: bool,
+}
+
+/// What became of a fragment.
+#[derive(Debug)]
+pub(crate) enum Joined {
+    /// It waits for others.
+    Waiting,
+    /// It was dropped, for this reason.
+    Dropped(&'static str),
+    /// It was the last: the packet, or why it is none, and the fragments as they came.
+    Whole(Result<Packet, RejectReason>, Vec<Packet>),
+}
+
+impl Fragments {
+    /// None yet, in a gateway that may hold `memory` bytes in all.
+    pub fn new(memory: u64, hash_seed: u64) -> Self {
+        let share = usize::try_from(memory / 16).unwrap_or(MOST_HELD);
+        Fragments {
+            datagrams: HashMap::with_hasher(Keyed(hash_seed)),
+            sources: HashMap::with_hasher(Keyed(hash_seed)),
+            by_age: VecDeque::new(),
+            held: 0,
+            limit: share.clamp(LEAST_HELD, MOST_HELD),
+        }
+    }
+
+    /// Memory held, in bytes.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// When the next datagram is given up.
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        self.by_age.front().map(|(since, _)| Deadline { at: *since + PATIENCE, timer: "fragments" })
+    }
+
+    /// Gives up what has waited for too long; how many datagrams.
+    pub fn expire(&mut self, now: Time) -> u64 {
+        let mut given_up = 0;
+        while let Some((since, key)) = self.by_age.front().copied()
+            && since + PATIENCE <= now
+        {
+            self.by_age.pop_front();
+            given_up += u64::from(self.forget(since, key));
+        }
+        given_up
+    }
+
+    /// A fragment came in by `port`.
+    pub fn add(&mut self, now: Time, port: PortId, packet: Packet) -> Joined {
+        let Transport::Fragment { fragment, payload } = &packet.transport else {
+            return Joined::Dropped("fragment-misplaced");
+        };
+        let Fragment { id, offset, more, .. } = *fragment;
+        let (start, len) = (usize::from(offset), payload.len());
+        if len == 0 || start + len > usize::from(u16::MAX) || (more && !len.is_multiple_of(8)) {
+            return Joined::Dropped("fragment-malformed");
+        }
+        let (src, dst) = (packet.ip.src(), packet.ip.dst());
+        let key = (port, src, dst, id);
+        let charge = payload.allocated() + OVERHEAD;
+        let of_source = self.sources.get(&src).copied().unwrap_or(0);
+        if of_source + charge > self.limit / SOURCES {
+            return Joined::Dropped("fragment-source-over-share");
+        }
+        let parts = self.datagrams.entry(key).or_insert_with(|| {
+            self.by_age.push_back((now, key));
+            Parts { since: now, packets: Vec::new(), bytes: 0, total: None, charged: 0, refused: false }
+        });
+        match parts.place(start, &packet) {
+            Place::Fits => {}
+            Place::Again => return Joined::Dropped("fragment-duplicate"),
+            Place::Disagrees => {
+                let freed = core::mem::take(&mut parts.charged);
+                parts.packets = Vec::new();
+                parts.refused = true;
+                self.release(src, freed);
+                return Joined::Dropped("fragment-overlap");
+            }
+        }
+        parts.bytes += len;
+        if !more {
+            parts.total = Some(start + len);
+        }
+        parts.charged += charge;
+        parts.packets.push(packet);
+        let complete = parts.total == Some(parts.bytes);
+        self.held += charge;
+        *self.sources.entry(src).or_default() += charge;
+        if complete {
+            let Some(parts) = self.datagrams.remove(&key) else { return Joined::Waiting };
+            self.release(src, parts.charged);
+            self.skip_done();
+            return Joined::Whole(whole(&parts.packets), parts.packets);
+        }
+        // Whoever floods us has the oldest soon, and a datagram that arrives at all is whole within moments.
+        while self.held > self.limit {
+            let Some((oldest, old)) = self.by_age.pop_front() else { break };
+            self.forget(oldest, old);
+        }
+        Joined::Waiting
+    }
+
+    /// Forgets a datagram; whether it was still there.
+    fn forget(&mut self, since: Time, key: Key) -> bool {
+        if self.datagrams.get(&key).is_none_or(|parts| parts.since != since) {
+            return false;
+        }
+        let Some(parts) = self.datagrams.remove(&key) else { return false };
+        self.release(key.1, parts.charged);
+        true
+    }
+
+    /// Entries of datagrams that are whole by now do not pile up in front.
+    fn skip_done(&mut self) {
+        while let Some((since, key)) = self.by_age.front()
+            && self.datagrams.get(key).is_none_or(|parts| parts.since != *since)
+        {
+            self.by_age.pop_front();
+        }
+        // Nor behind one that waits.
+        if self.by_age.len() > 2 * self.datagrams.len() + 64 {
+            let datagrams = &self.datagrams;
+            self.by_age.retain(|(since, key)| datagrams.get(key).is_some_and(|parts| parts.since == *since));
+        }
+    }
+
+    fn release(&mut self, src: IpAddr, bytes: usize) {
+        self.held -= bytes;
+        if let Some(of_source) = self.sources.get_mut(&src) {
+            *of_source -= bytes;
+            if *of_source == 0 {
+                self.sources.remove(&src);
+            }
+        }
+    }
+}
+
+enum Place {
+    Fits,
+    Again,
+    Disagrees,
+}
+
+impl Parts {
+    /// Where a fragment stands to those that are there.
+    fn place(&self, start: usize, packet: &Packet) -> Place {
+        let Transport::Fragment { fragment, payload } = &packet.transport else { return Place::Disagrees };
+        let end = start + payload.len();
+        let beyond = self.total.is_some_and(|total| end > total || (!fragment.more && end != total));
+        if self.refused || beyond || self.packets.len() >= MOST_PARTS {
+            return Place::Disagrees;
+        }
+        for other in &self.packets {
+            let Transport::Fragment { fragment: there, payload: bytes } = &other.transport else { continue };
+            let (from, to) = (usize::from(there.offset), usize::from(there.offset) + bytes.len());
+            if there == fragment && payload.as_slice() == bytes.as_slice() {
+                return Place::Again; // a copy that the network made is harmless (RFC 8200 §4.5)
+            }
+            if (start < to && from < end) || (!fragment.more && to > end) {
+                return Place::Disagrees;
+            }
+        }
+        Place::Fits
+    }
+}
+
+/// The segment that all of these fragments are. It has no bytes of its own, so that it leaves in pieces as large as the first
+/// fragment was: they fit the path that the fragments came by.
+fn whole(fragments: &[Packet]) -> Result<Packet, RejectReason> {
+    let mut packet = join(fragments)
+        .ok_or(RejectReason::IpBadLength)
+        .and_then(|datagram| parse(datagram).map_err(|rejected| rejected.reason))?;
+    let first = fragments.iter().find_map(|packet| match &packet.transport {
+        Transport::Fragment { fragment: Fragment { offset: 0, .. }, payload } => Some(payload.len()),
+        _ => None,
+    });
+    if let Transport::Tcp(segment) = &mut packet.transport {
+        const SMALLEST: usize = 512;
+        let original = packet.original.take();
+        let header =
+            original.map_or(0, |original| original.bytes.len()) - packet.ip.len() - segment.payload.len();
+        let piece = first.unwrap_or(0).saturating_sub(header).max(SMALLEST);
+        segment.gso_size = u16::try_from(piece)
+            .ok()
+            .and_then(NonZeroU16::new)
+            .filter(|piece| segment.payload.len() > usize::from(piece.get()));
+    }
+    Ok(packet)
+}
