@@ -1,7 +1,7 @@
 //! `shorthaul gateway`: run the transparent gateway on this host.
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
-use shorthaul_dataplane::{Config, Name, Notice, run_forwarder, run_gateway};
+use shorthaul_dataplane::{Config, ConfigError, Name, Notice, run_forwarder, run_gateway};
 use shorthaul_proxy::{AggregateConfig, Clamp};
 use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
 use shorthaul_tcp::Discrimination;
@@ -12,6 +12,7 @@ use std::time::Duration;
 /// Split the TCP connections that pass through this host, until told to stop
 ///
 /// SIGTERM or Ctrl-C steps out: what is held is delivered, and every connection goes on directly.
+/// SIGHUP reads the configuration file again.
 /// Needs CAP_NET_ADMIN and /dev/net/tun, and IP forwarding switched on.
 #[derive(clap::Args)]
 pub struct Args {
@@ -75,49 +76,65 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let mut config = match &args.config {
-        Some(path) => Config::read(path)?,
-        None => Config::default(),
-    };
-    if !args.edge.is_empty() {
-        config.edge = args.edge;
-    }
-    if !args.wan.is_empty() {
-        config.wan = args.wan;
-    }
-    if let Some(congestion) = args.congestion {
-        config.to_edge.sender.congestion = Some(congestion);
-        config.to_wan.sender.congestion = Some(congestion);
-    }
-    let to_edge = &mut config.to_edge.sender;
-    to_edge.discriminator = args.discriminator.or(to_edge.discriminator);
-    to_edge.initial_window = args.initial_window.or(to_edge.initial_window);
-    if let Some(clamp) = args.aggregate {
-        let usual = config.aggregate.take().unwrap_or_else(AggregateConfig::default);
-        config.aggregate = Some(AggregateConfig { clamp, ..usual });
-    }
-    config.senders.policy = args.senders.or(config.senders.policy);
-    if let Some(bandwidth) = args.bandwidth {
-        config.senders.set("bandwidth", bandwidth);
-    }
-    config.bandwidth_file = args.bandwidth_file.or(config.bandwidth_file);
-    config.name = args.name.unwrap_or(config.name);
-    config.run_dir = args.run_dir.unwrap_or(config.run_dir);
-    config.drain_timeout = args.drain_timeout.unwrap_or(config.drain_timeout);
-    config.table = args.table.unwrap_or(config.table);
-    config.record = args.record.or(config.record);
+    let config = args.config()?;
     let _answering = args.answer_probes.as_deref().map(|key| answer_probes(key, &config)).transpose()?;
     let what = if args.forward_only { "forwarding" } else { "splitting" };
     let ready = format!("ready: {what} between {} and {}", config.edge.join(", "), config.wan.join(", "));
+    // Nobody may listen any more. That is no reason to stop.
     let notify = |notice| match notice {
         Notice::Ready => {
-            println!("{ready}");
-            let _ = std::io::stdout().flush();
+            let mut out = std::io::stdout();
+            let _ = writeln!(out, "{ready}").and_then(|()| out.flush());
         }
-        other => eprintln!("{other}"),
+        other => {
+            let _ = writeln!(std::io::stderr(), "{other}");
+        }
     };
-    if args.forward_only { run_forwarder(&config, notify) } else { run_gateway(&config, notify) }
-        .context("the gateway cannot run")
+    let mut read_again = || args.config.is_some().then(|| args.config());
+    let ran = if args.forward_only {
+        run_forwarder(&config, notify)
+    } else {
+        run_gateway(&config, &mut read_again, notify)
+    };
+    ran.context("the gateway cannot run")
+}
+
+impl Args {
+    /// The configuration file, and what flags say instead.
+    fn config(&self) -> Result<Config, ConfigError> {
+        let mut config = match &self.config {
+            Some(path) => Config::read(path)?,
+            None => Config::default(),
+        };
+        if !self.edge.is_empty() {
+            config.edge.clone_from(&self.edge);
+        }
+        if !self.wan.is_empty() {
+            config.wan.clone_from(&self.wan);
+        }
+        if let Some(congestion) = self.congestion {
+            config.to_edge.sender.congestion = Some(congestion);
+            config.to_wan.sender.congestion = Some(congestion);
+        }
+        let to_edge = &mut config.to_edge.sender;
+        to_edge.discriminator = self.discriminator.or(to_edge.discriminator);
+        to_edge.initial_window = self.initial_window.or(to_edge.initial_window);
+        if let Some(clamp) = self.aggregate {
+            let usual = config.aggregate.take().unwrap_or_else(AggregateConfig::default);
+            config.aggregate = Some(AggregateConfig { clamp, ..usual });
+        }
+        config.senders.policy = self.senders.clone().or(config.senders.policy);
+        if let Some(bandwidth) = self.bandwidth {
+            config.senders.set("bandwidth", bandwidth);
+        }
+        config.bandwidth_file = self.bandwidth_file.clone().or(config.bandwidth_file);
+        config.name = self.name.clone().unwrap_or(config.name);
+        config.run_dir = self.run_dir.clone().unwrap_or(config.run_dir);
+        config.drain_timeout = self.drain_timeout.unwrap_or(config.drain_timeout);
+        config.table = self.table.unwrap_or(config.table);
+        config.record = self.record.clone().or(config.record);
+        Ok(config)
+    }
 }
 
 /// Answers what passes, beside the gateway and not through it: were this to fail, no packet would be lost.

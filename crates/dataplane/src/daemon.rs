@@ -1,10 +1,11 @@
 use crate::bandwidth::{BandwidthFile, BandwidthReport, ParseBandwidthError};
 use crate::control::{ControlSocket, Controlled, control_path};
+use crate::reread::Reread;
 use crate::routes::{RouteError, is_forwarding};
 use crate::{Config, ConfigError, EventLoop, Forwarder, Interception, Journal, Recorder, Routes, Session};
 use shorthaul_os::clock::sharpen_timers;
 use shorthaul_os::netlink::{RulePriority, interfaces};
-use shorthaul_os::signals::Signals;
+use shorthaul_os::signals::{Asked, Signals};
 use shorthaul_os::{Errno, Tun, monotonic};
 use shorthaul_proxy::Gateway;
 use shorthaul_types::Time;
@@ -105,6 +106,18 @@ pub enum Notice {
         /// Whether there is an emulated link that it is about.
         is_heeded: bool,
     },
+    /// It was asked to read its configuration again, and goes on with that.
+    Reread {
+        /// The keys that changed.
+        changed: Vec<String>,
+        /// Those that were written differently and cannot change while it runs.
+        fixed: Vec<String>,
+    },
+    /// It was asked to read its configuration again, and goes on with the one that it had.
+    NotReread {
+        /// Why.
+        why: String,
+    },
     /// Nothing more is recorded; the gateway goes on.
     RecordingEnded {
         /// Why.
@@ -127,6 +140,17 @@ impl fmt::Display for Notice {
                 write!(f, "bandwidth: nothing here is `{report}` about; see `senders` in the configuration")
             }
             Notice::Bandwidth { said: Err(error), .. } => write!(f, "bandwidth: {error}"),
+            Notice::Reread { changed, fixed } => {
+                let changed = if changed.is_empty() { "nothing".into() } else { changed.join(", ") };
+                write!(f, "configuration read again; changed: {changed}")?;
+                if !fixed.is_empty() {
+                    write!(f, "; as before until the gateway is started again: {}", fixed.join(", "))?;
+                }
+                Ok(())
+            }
+            Notice::NotReread { why } => {
+                write!(f, "configuration read again and not taken, the gateway goes on as it was: {why}")
+            }
             Notice::RecordingEnded { error } => {
                 write!(f, "recording ended, the gateway goes on without: {error}")
             }
@@ -134,15 +158,22 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Runs a gateway until it is asked to end and has delivered what it holds.
+/// Reads the configuration again; `None` where there is no file to read.
+pub type ReadAgain<'a> = dyn FnMut() -> Option<Result<Config, ConfigError>> + 'a;
+
+/// Runs a gateway until it is asked to end and has delivered what it holds. On SIGHUP it takes what `read_again` says.
 ///
 /// # Errors
 /// Says what is missing and what to do.
-pub fn run_gateway(config: &Config, notify: impl FnMut(Notice)) -> Result<(), DaemonError> {
+pub fn run_gateway(
+    config: &Config,
+    read_again: &mut ReadAgain<'_>,
+    notify: impl FnMut(Notice),
+) -> Result<(), DaemonError> {
     let hash_seed = RandomState::new().hash_one(0);
     let config = &with_mtus(config)?;
     let session = Session::gateway(config, hash_seed)?;
-    run(&session, Gateway::new(config.gateway(hash_seed)?), notify)
+    run(&session, Gateway::new(config.gateway(hash_seed)?), read_again, notify)
 }
 
 /// Forwards every packet as it is, until it is asked to end: what a gateway is measured against.
@@ -150,12 +181,13 @@ pub fn run_gateway(config: &Config, notify: impl FnMut(Notice)) -> Result<(), Da
 /// # Errors
 /// Says what is missing and what to do.
 pub fn run_forwarder(config: &Config, notify: impl FnMut(Notice)) -> Result<(), DaemonError> {
-    run(&Session::forwarder(config)?, Forwarder::default(), notify)
+    run(&Session::forwarder(config)?, Forwarder::default(), &mut || None, notify)
 }
 
 fn run<M: Controlled>(
     session: &Session,
     machine: M,
+    read_again: &mut ReadAgain<'_>,
     mut notify: impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
     let config = &session.config;
@@ -190,7 +222,7 @@ fn run<M: Controlled>(
     let mut event_loop = EventLoop::new(devices, machine, journal, recorder);
     event_loop.adopt(left);
     notify(Notice::Ready);
-    work(config, &mut event_loop, &signals, &control, &mut notify)?;
+    work(session, &mut event_loop, (&signals, &control), read_again, &mut notify)?;
     drop(routes);
     // What was on its way to us still passes.
     loop {
@@ -209,16 +241,17 @@ fn run<M: Controlled>(
 
 /// Does rounds until it was asked to end and nothing is held any more, or until it was asked twice.
 fn work<M: Controlled>(
-    config: &Config,
+    session: &Session,
     event_loop: &mut EventLoop<M>,
-    signals: &Signals,
-    control: &ControlSocket,
+    (signals, control): (&Signals, &ControlSocket),
+    read_again: &mut ReadAgain<'_>,
     notify: &mut impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
     const IDLE: Duration = Duration::from_secs(1);
     const DRAINING: Duration = Duration::from_millis(10);
     /// How often a file of bandwidths is looked at.
     const LOOK: Duration = Duration::from_millis(500);
+    let mut config = session.config.clone();
     let mut bandwidth_file = config.bandwidth_file.clone().map(BandwidthFile::new);
     let mut look_at = Time::ZERO;
     let mut end: Option<Time> = None;
@@ -242,13 +275,22 @@ fn work<M: Controlled>(
             let is_heeded = said.as_ref().is_ok_and(|report| event_loop.set_bandwidth(report));
             notify(Notice::Bandwidth { said, is_heeded });
         }
-        if signalled && signals.arrived() {
-            if end.is_some() {
-                return Ok(());
+        while signalled && let Some(asked) = signals.arrived() {
+            match asked {
+                Asked::Reread => {
+                    let former = config.bandwidth_file.clone();
+                    notify(reread(&mut config, session.hash_seed, event_loop, read_again));
+                    if config.bandwidth_file != former {
+                        bandwidth_file = config.bandwidth_file.clone().map(BandwidthFile::new);
+                    }
+                }
+                Asked::End if end.is_some() => return Ok(()),
+                Asked::End => {
+                    notify(Notice::Draining { held_flows: event_loop.machine().held_flows() });
+                    event_loop.drain();
+                    end = Some(monotonic() + config.drain_timeout);
+                }
             }
-            notify(Notice::Draining { held_flows: event_loop.machine().held_flows() });
-            event_loop.drain();
-            end = Some(monotonic() + config.drain_timeout);
         }
         if let Some(end) = end {
             let held_flows = event_loop.machine().held_flows();
@@ -259,6 +301,30 @@ fn work<M: Controlled>(
                 event_loop.abandon();
                 notify(Notice::Abandoned { held_flows });
             }
+        }
+    }
+}
+
+/// Reads the configuration again and goes on with what can change of it.
+fn reread<M: Controlled>(
+    config: &mut Config,
+    hash_seed: u64,
+    event_loop: &mut EventLoop<M>,
+    read_again: &mut ReadAgain<'_>,
+) -> Notice {
+    let taken = match read_again() {
+        None => return Notice::NotReread { why: "it was started without a configuration file".into() },
+        Some(read) => read.map_err(DaemonError::from).and_then(|read| {
+            let Reread { config, changed, fixed } = Reread::of(config, with_mtus(&read)?)?;
+            event_loop.reconfigure(&config, hash_seed)?;
+            Ok((config, changed, fixed))
+        }),
+    };
+    match taken {
+        Err(error) => Notice::NotReread { why: error.to_string() },
+        Ok((taken, changed, fixed)) => {
+            *config = taken;
+            Notice::Reread { changed, fixed }
         }
     }
 }

@@ -1,5 +1,5 @@
 use crate::BandwidthReport;
-use shorthaul_proxy::{CustodyRecord, Gateway};
+use shorthaul_proxy::{CustodyRecord, Gateway, GatewayConfig};
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{
     ChecksumMode, Datagram, HEADERS_MAX, Machine, Offload, Packet, Payload, RejectReason, TxBatch, headers,
@@ -33,6 +33,11 @@ pub trait Driven: Machine {
         let _ = now;
     }
 
+    /// Goes on with another configuration.
+    fn reconfigure(&mut self, now: Time, config: GatewayConfig) {
+        let _ = (now, config);
+    }
+
     /// The edge carries another bandwidth from now on. Whether there is what is spoken of.
     fn set_bandwidth(&mut self, now: Time, report: &BandwidthReport) -> bool {
         let _ = (now, report);
@@ -61,6 +66,10 @@ impl Driven for Gateway {
 
     fn abandon(&mut self, now: Time) {
         self.reset_held(now);
+    }
+
+    fn reconfigure(&mut self, now: Time, config: GatewayConfig) {
+        Gateway::reconfigure(self, now, config);
     }
 
     fn set_bandwidth(&mut self, now: Time, report: &BandwidthReport) -> bool {

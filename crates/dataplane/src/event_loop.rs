@@ -1,6 +1,6 @@
 use crate::driver::{Driven, Driver, Outlet};
 use crate::record::{Mark, Recorder};
-use crate::{BandwidthReport, Journal};
+use crate::{BandwidthReport, Config, ConfigError, Journal};
 use shorthaul_os::poll::wait_readable;
 use shorthaul_os::{BufferPool, Errno, Tun, monotonic};
 use shorthaul_proxy::CustodyRecord;
@@ -117,6 +117,19 @@ impl<M: Driven> EventLoop<M> {
         let now = monotonic();
         self.outside.mark(now, Mark::Abandon, &[]);
         self.driver.machine_mut().abandon(now);
+    }
+
+    /// Has the machine go on with another configuration, and the key of its hash.
+    ///
+    /// # Errors
+    /// The configuration cannot be worked with; all stays as it was.
+    pub fn reconfigure(&mut self, config: &Config, hash_seed: u64) -> Result<(), ConfigError> {
+        let machine = config.gateway(hash_seed)?;
+        let now = monotonic();
+        let text = serde_json::to_vec(config).unwrap_or_default();
+        self.outside.mark(now, Mark::Configure, &text);
+        self.driver.machine_mut().reconfigure(now, machine);
+        Ok(())
     }
 
     /// Tells the machine what the edge carries from now on. Whether there is what is spoken of.

@@ -18,12 +18,13 @@ mod host_loop;
 mod journal;
 mod record;
 mod replay;
+mod reread;
 mod routes;
 
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
 pub use config::{Config, ConfigError, Memory, Name};
 pub use control::{Controlled, control_path};
-pub use daemon::{DaemonError, Notice, run_forwarder, run_gateway};
+pub use daemon::{DaemonError, Notice, ReadAgain, run_forwarder, run_gateway};
 pub use driver::{Driven, Driver, Outlet};
 pub use event_loop::{EventLoop, LoopStats};
 pub use forwarder::Forwarder;

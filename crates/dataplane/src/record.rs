@@ -38,12 +38,15 @@ pub enum Mark {
     Abandon,
     /// The machine was told the bandwidth of its emulated links, as the entry's content says.
     Bandwidth,
+    /// The machine went on with another configuration, which is the entry's content as JSON.
+    Configure,
     /// The recording ends here, in good order.
     End,
 }
 
 impl Mark {
-    const ALL: [Mark; 6] = [Mark::Turn, Mark::Adopt, Mark::Drain, Mark::Abandon, Mark::Bandwidth, Mark::End];
+    const ALL: [Mark; 7] =
+        [Mark::Turn, Mark::Adopt, Mark::Drain, Mark::Abandon, Mark::Bandwidth, Mark::Configure, Mark::End];
 
     /// The comment.
     pub const fn as_str(self) -> &'static str {
@@ -53,6 +56,7 @@ impl Mark {
             Mark::Drain => "drain",
             Mark::Abandon => "abandon",
             Mark::Bandwidth => "bandwidth",
+            Mark::Configure => "configure",
             Mark::End => "end",
         }
     }

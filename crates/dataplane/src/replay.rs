@@ -1,6 +1,6 @@
 use crate::driver::{Driven, Driver, Outlet};
 use crate::record::{CLOCK, FIRST_OUT, INTERFACES, Mark, Session, TITLE};
-use crate::{ConfigError, Forwarder};
+use crate::{Config, ConfigError, Forwarder};
 use shorthaul_os::BufferPool;
 use shorthaul_proxy::{CustodyRecord, Gateway};
 use shorthaul_types::{PortId, Time};
@@ -188,6 +188,11 @@ fn compare<M: Driven>(mut entries: Entries<'_>, session: Session, machine: M) ->
                 let report = std::str::from_utf8(record.bytes).ok().and_then(|text| text.parse().ok());
                 let report = report.ok_or_else(|| entries.wrong("its content is no bandwidth"))?;
                 driver.machine_mut().set_bandwidth(now, &report);
+            }
+            Entry::Mark(Mark::Configure) => {
+                let config: Config =
+                    serde_json::from_slice(record.bytes).map_err(|error| entries.wrong(error))?;
+                driver.machine_mut().reconfigure(now, config.gateway(session.hash_seed)?);
             }
             Entry::Mark(Mark::End) => replay.is_complete = true,
         }

@@ -50,6 +50,21 @@ pub fn set_paced(socket: &impl AsFd) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, 1u64 << 50)
 }
 
+/// Lets routers fragment what an IPv4 socket sends (`IP_MTU_DISCOVER`).
+pub fn allow_fragments(socket: &impl AsFd) -> io::Result<()> {
+    set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)
+}
+
+/// From now on, what an IPv4 socket sends has a router alert (RFC 2113) in its header.
+pub fn add_ipv4_options(socket: &impl AsFd) -> io::Result<()> {
+    set_option(socket, libc::IPPROTO_IP, libc::IP_OPTIONS, [148u8, 4, 0, 0])
+}
+
+/// From now on, what an IPv6 socket sends has a header of destination options, with padding in it. Needs `CAP_NET_RAW`.
+pub fn add_ipv6_options(socket: &impl AsFd) -> io::Result<()> {
+    set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_DSTOPTS, [0u8, 0, 1, 4, 0, 0, 0, 0])
+}
+
 /// Lets a listener take data with the SYN (RFC 7413) of as many connections as `waiting`.
 pub fn accept_fast_open(listener: &impl AsFd, waiting: u32) -> io::Result<()> {
     set_tcp_option(listener, linux_raw_sys::net::TCP_FASTOPEN, waiting)

@@ -54,6 +54,7 @@ struct Parts {
 }
 
 /// What became of a fragment.
+#[allow(clippy::large_enum_variant)] // it is looked at, and never kept
 #[derive(Debug)]
 pub(crate) enum Joined {
     /// It waits for others.
@@ -67,14 +68,20 @@ pub(crate) enum Joined {
 impl Fragments {
     /// None yet, in a gateway that may hold `memory` bytes in all.
     pub fn new(memory: u64, hash_seed: u64) -> Self {
-        let share = usize::try_from(memory / 16).unwrap_or(MOST_HELD);
-        Fragments {
+        let mut fragments = Fragments {
             datagrams: HashMap::with_hasher(Keyed(hash_seed)),
             sources: HashMap::with_hasher(Keyed(hash_seed)),
             by_age: VecDeque::new(),
             held: 0,
-            limit: share.clamp(LEAST_HELD, MOST_HELD),
-        }
+            limit: 0,
+        };
+        fragments.set_memory(memory);
+        fragments
+    }
+
+    /// The gateway may hold `memory` bytes in all from now on.
+    pub fn set_memory(&mut self, memory: u64) {
+        self.limit = usize::try_from(memory / 16).unwrap_or(MOST_HELD).clamp(LEAST_HELD, MOST_HELD);
     }
 
     /// Memory held, in bytes.

@@ -4,6 +4,7 @@ mod gain;
 mod links;
 mod opaque;
 mod places;
+mod reconfigure;
 mod table;
 mod uplink;
 mod whole;
@@ -61,6 +62,14 @@ pub struct Gateway {
     access: AccessSide,
     /// Whether splitting pays.
     gains: Gains,
+    /// How many of the policies are for new flows; those behind them are kept for flows that have them.
+    in_force: usize,
+}
+
+/// The emulated links of a policy that has any.
+fn emulated_links(policy: &Policy, seed: u64) -> Option<EmulatedLinks> {
+    let link = policy.senders.ack.as_ref()?.emulated_link()?.clone();
+    Some(EmulatedLinks::new(link, seed))
 }
 
 impl Gateway {
@@ -72,13 +81,10 @@ impl Gateway {
     /// A gateway without flows.
     pub fn new(config: GatewayConfig) -> Self {
         let hash_seed = config.hash_seed;
-        let links = |policy: &Policy| {
-            let link = policy.senders.ack.as_ref()?.emulated_link()?.clone();
-            Some(EmulatedLinks::new(link, hash_seed))
-        };
         Gateway {
             table: Table::new(config.hash_seed),
-            links: config.policies.iter().map(links).collect(),
+            links: config.policies.iter().map(|policy| emulated_links(policy, hash_seed)).collect(),
+            in_force: config.policies.len(),
             access: AccessSide::new(config.hosts),
             gains: Gains::new(config.hash_seed),
             fragments: Fragments::new(config.memory.0, hash_seed),

@@ -6,6 +6,7 @@ mod demo;
 mod discover;
 mod endpoint;
 mod errors;
+mod gateway;
 mod lab;
 mod live;
 mod node_process;

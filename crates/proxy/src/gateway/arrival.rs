@@ -99,7 +99,8 @@ impl Gateway {
             return None;
         }
         let subject = subject(port, key, &packet.ip);
-        let number = self.config.policies.iter().position(|policy| policy.matches.holds(&subject))?;
+        let number =
+            self.config.policies[..self.in_force].iter().position(|policy| policy.matches.holds(&subject))?;
         let policy = &self.config.policies[number];
         let mode = policy.mode;
         if mode == Mode::Pass && policy.intercept.is_empty() {

@@ -53,6 +53,12 @@ impl Place {
             Family::V6 => Ipv6Addr::new(0x2001, 0xdb8, 3, 0, 0, 0, 0, host.into()).into(),
         }
     }
+
+    /// Another address of a server over IPv4, on the way to which a router in front of the gateway cuts packets of more than
+    /// [`NARROW_MTU`] into fragments, where it may.
+    pub(crate) fn fragmenting_address() -> IpAddr {
+        Ipv4Addr::new(203, 0, 113, 30).into()
+    }
 }
 
 /// The address of the host `to` on its link with the host `from`.

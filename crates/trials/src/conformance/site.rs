@@ -119,6 +119,11 @@ impl Site {
         let (client, server) = (Place::Client.narrow_address(family), Place::Server.narrow_address(family));
         self.lead(&[CLIENT, ACCESS, GATEWAY, SERVER], family, server.into(), Some(GATEWAY))?;
         self.lead(&[SERVER, GATEWAY, ACCESS, CLIENT], family, client.into(), Some(ACCESS))?;
+        if family == Family::V4 {
+            let fragmenting = Place::fragmenting_address();
+            self.lead(&[CLIENT, ACCESS, GATEWAY, SERVER], family, fragmenting.into(), Some(ACCESS))?;
+            self.host_named(SERVER).run(|| Netlink::open()?.add_address(LOOPBACK, fragmenting.into()))?;
+        }
         for (host, address) in [(SERVER, server), (CLIENT, client)] {
             self.host_named(host).run(|| Netlink::open()?.add_address(LOOPBACK, address.into()))?;
         }

@@ -1,6 +1,6 @@
 //! Options: whatever the ends agree on, and whatever they do not, the streams arrive.
 use super::sequence::exchange;
-use crate::conformance::case::{Case, Setting, Tuning};
+use crate::conformance::case::{Case, Family, Setting, Tuning};
 use crate::conformance::context::{Context, Dial, both, each};
 use crate::conformance::failure::{Failure, While};
 use crate::conformance::place::Place;
@@ -21,6 +21,19 @@ pub(super) const CASES: &[Case] = &[
         "Where a link behind the gateway passes smaller packets than the ends agreed on, streams arrive whole.",
         "RFC 1191, RFC 8201",
         path_mtu,
+    )
+    .both_families(),
+    Case::new(
+        "segments-in-fragments",
+        "Where a link in front of the gateway cuts segments into fragments, streams arrive whole.",
+        "RFC 791 §3.2",
+        in_fragments,
+    ),
+    Case::new(
+        "ip-options-in-mid-stream",
+        "Where an end begins to send IP options or extension headers in mid-stream, streams arrive whole.",
+        "RFC 791 §3.1, RFC 8200 §4",
+        ip_options,
     )
     .both_families(),
     Case::new("without-timestamps", "All works without the timestamps option.", "RFC 7323 §3", core)
@@ -88,6 +101,37 @@ fn path_mtu(ctx: &Context) -> Result<(), Failure> {
     client.connect_timeout(&address, ctx.remaining()).doing("client: connecting")?;
     let (client, server) = ctx.ends(client, ctx.accept(&listener)?);
     exchange(client, server, 1 << 20)
+}
+
+fn in_fragments(ctx: &Context) -> Result<(), Failure> {
+    let listener = ctx.socket(Place::Server, Type::STREAM, Protocol::TCP)?;
+    listener.bind(&SockAddr::from(SocketAddr::new(Place::fragmenting_address(), 0))).doing("bind")?;
+    listener.listen(1).doing("listen")?;
+    let client = ctx.socket(Place::Client, Type::STREAM, Protocol::TCP)?;
+    socket::allow_fragments(&client).doing("IP_MTU_DISCOVER")?;
+    let address = listener.local_addr().doing("getsockname")?;
+    client.connect_timeout(&address, ctx.remaining()).doing("client: connecting")?;
+    let (client, server) = ctx.ends(client, ctx.accept(&listener)?);
+    exchange(client, server, 1 << 20)
+}
+
+fn ip_options(ctx: &Context) -> Result<(), Failure> {
+    let (mut client, mut server) = ctx.pair()?;
+    client.tx.send(10_000)?;
+    server.rx.receive(10_000)?;
+    match ctx.family {
+        Family::V4 => socket::add_ipv4_options(client.socket()),
+        Family::V6 => socket::add_ipv6_options(client.socket()),
+    }
+    .doing("client: setting options")?;
+    // Small pieces, for kernels fail to cut large ones that have extension headers.
+    for _ in 0..50 {
+        client.tx.send(500)?;
+        server.rx.receive(500)?;
+        server.tx.send(50_000)?;
+        client.rx.receive(50_000)?;
+    }
+    exchange(server, client, 0)
 }
 
 /// What most depends on options: a stream each way, a small window, a half-close.

@@ -1,0 +1,160 @@
+//! `shorthaul gateway` as whoever runs it meets it: signals, its configuration, who may ask it. Needs root, or user namespaces.
+use crate::relays::{Running, SHORTHAUL};
+use shorthaul_lab::{Lab, LinkDescription, Topology};
+use shorthaul_link::LinkConfig;
+use shorthaul_types::Seed;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn lab() -> Lab {
+    let delay = LinkConfig { delay: Duration::from_millis(2), ..LinkConfig::default() };
+    let mut topology = Topology::new(Seed(1));
+    for pair in ["client", "gateway", "server"].windows(2) {
+        topology.add_link(LinkDescription::symmetric(pair[0], pair[1], delay.clone()));
+    }
+    Lab::start(&topology).unwrap_or_else(|error| panic!("this test needs a lab: {error}"))
+}
+
+/// A directory for the gateway's files, with a configuration.
+struct Site {
+    folder: PathBuf,
+    lab: Lab,
+}
+
+impl Site {
+    fn new(name: &str, config: &str) -> Site {
+        let folder = std::env::temp_dir().join(format!("shorthaul-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let site = Site { folder, lab: lab() };
+        site.configure(config);
+        site
+    }
+
+    fn configure(&self, text: &str) {
+        let text = format!("edge = [\"to-client\"]\nwan = [\"to-server\"]\n{text}");
+        std::fs::write(self.folder.join("gateway.toml"), text).unwrap();
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(SHORTHAUL);
+        command.arg("gateway").arg("--config").arg(self.folder.join("gateway.toml"));
+        command.arg("--run-dir").arg(&self.folder);
+        command
+    }
+
+    fn start(&self) -> Running {
+        Running::start_in(self.lab.host("gateway"), self.command().stderr(Stdio::piped()), 1)
+    }
+
+    /// What `shorthaul flows` says.
+    fn ask(&self, arguments: &[&str]) -> serde_json::Value {
+        let mut command = Command::new(SHORTHAUL);
+        let said = command
+            .args(["flows", "--json", "--run-dir"])
+            .arg(&self.folder)
+            .args(arguments)
+            .output()
+            .unwrap();
+        serde_json::from_slice(&said.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&said.stderr)))
+    }
+
+    /// A connection from the client to the server, both its ends.
+    fn connect(&self) -> (TcpStream, TcpStream) {
+        let listener = self.lab.host("server").run(|| TcpListener::bind((self.server(), 0))).unwrap();
+        let to = listener.local_addr().unwrap();
+        let client = self.lab.host("client").run(|| TcpStream::connect(to)).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        for end in [&client, &server] {
+            end.set_read_timeout(Some(TIMEOUT)).unwrap();
+            end.set_write_timeout(Some(TIMEOUT)).unwrap();
+        }
+        (client, server)
+    }
+
+    fn server(&self) -> std::net::Ipv4Addr {
+        self.lab.host("server").address_v4()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn signal(running: &Running, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &running.child.id().to_string()]).status().unwrap();
+    assert!(sent.success(), "SIG{name}");
+}
+
+/// Sends `length` bytes from one end to the other, with something in between.
+fn transfer(from: &mut TcpStream, to: &mut TcpStream, length: usize, meanwhile: impl FnOnce()) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| from.write_all(&vec![7; length]).unwrap());
+        let mut bytes = vec![0; length / 2];
+        to.read_exact(&mut bytes).unwrap();
+        meanwhile();
+        to.read_exact(&mut bytes).unwrap();
+    });
+}
+
+#[test]
+fn sighup_reads_the_configuration_again_and_no_signal_kills() {
+    let site = Site::new("hangup", "");
+    let mut gateway = site.start();
+    let mut said = BufReader::new(gateway.child.stderr.take().unwrap()).lines();
+    let (mut client, mut server) = site.connect();
+    transfer(&mut server, &mut client, 4 << 20, || {
+        for name in ["USR1", "USR2", "HUP"] {
+            signal(&gateway, name);
+        }
+        let line = said.next().unwrap().unwrap();
+        assert!(line.contains("read again") && line.contains("changed: nothing"), "{line}");
+    });
+    assert_eq!(site.ask(&[])[0]["state"], "split");
+    // What new flows are treated by changes; the table of routes cannot.
+    site.configure("table = 7100\n[[policy]]\nmatch = { servers = [\"10.0.0.0/8\"] }\nmode = \"observe\"\n");
+    signal(&gateway, "HUP");
+    let line = said.next().unwrap().unwrap();
+    assert!(line.contains("changed: policy") && line.contains("started again: table"), "{line}");
+    let second = site.connect();
+    let flows = site.ask(&[]);
+    let mut states: Vec<_> =
+        flows.as_array().unwrap().iter().map(|flow| flow["state"].as_str().unwrap()).collect();
+    states.sort_unstable();
+    assert_eq!(states, ["observed", "split"]);
+    // A mistake changes nothing.
+    site.configure("\nmemry = 5\n");
+    signal(&gateway, "HUP");
+    let line = said.next().unwrap().unwrap();
+    assert!(line.contains("not taken") && line.contains("line 4"), "{line}");
+    transfer(&mut client, &mut server, 1 << 20, || {});
+    drop(second);
+    signal(&gateway, "TERM");
+    assert!(gateway.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_gateway_that_nobody_listens_to_drains_all_the_same() {
+    let site = Site::new("closed-error", "");
+    let mut gateway = site.start();
+    drop(gateway.child.stderr.take());
+    let (mut client, mut server) = site.connect();
+    transfer(&mut server, &mut client, 4 << 20, || {
+        signal(&gateway, "HUP");
+        signal(&gateway, "TERM");
+    });
+    let since = Instant::now();
+    while gateway.child.try_wait().unwrap().is_none() {
+        assert!(since.elapsed() < TIMEOUT, "it does not end");
+        std::thread::yield_now();
+    }
+    assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
+    transfer(&mut server, &mut client, 1 << 20, || {});
+}
