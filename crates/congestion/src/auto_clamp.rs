@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! product = rate · min_rtt        window = (1.2 + headroom · variation²) · product + (½ to 1) · bunching
+//!                   the surplus is what the link carries in 2 ms, where that is more
 //! at least              2 segments a connection, or twice what the link carries in min_rtt + 200 ms if that is less
 //! ```
 //! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `bunching`
@@ -42,6 +43,9 @@ use crate::{Delivery, PathEstimate};
 /// What the window has beyond the product on a steady link: "around 20 % larger than the effective link BDP" (AGG
 /// §IV-C).
 const SURPLUS: Gain = Gain(200);
+/// A queue of this length nobody notices. On links whose round trip is shorter than five of them it is more than the surplus,
+/// and what hosts need that send and acknowledge 64 KiB at a time, and are woken when it suits the machine.
+const UNNOTICED: Duration = Duration::from_millis(2);
 /// However much the rate varies, the surplus is not more than this.
 const MOST_SURPLUS: u32 = 2000;
 /// Where the rate varies by less than this, one bunch of acknowledgments is like another: a segment waits for half of its time,
@@ -447,7 +451,9 @@ impl AutoClamp {
             let reserve = Gain(self.headroom).of(variation.of(u64::from(variation.0)));
             let surplus = (u64::from(SURPLUS.0) + reserve).min(u64::from(MOST_SURPLUS));
             let surplus = Gain(surplus as u32);
-            let target = product + surplus.of(product) + of_bunch(variation).of(self.bunch(min_rtt));
+            let unnoticed = volume::in_time(self.recent.get(), UNNOTICED);
+            let target =
+                product + surplus.of(product).max(unnoticed) + of_bunch(variation).of(self.bunch(min_rtt));
             self.full_rtt = Duration::from_nanos(volume::share(nanos(own_rtt), target, product));
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
             let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));

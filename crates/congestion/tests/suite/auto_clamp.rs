@@ -88,6 +88,14 @@ fn steady_links_are_full_and_their_queues_short() {
     }
 }
 
+/// Hosts a tenth of a millisecond apart: with a fifth of that as surplus, a machine that is woken late would idle.
+#[test]
+fn on_a_short_path_the_queue_is_what_nobody_notices() {
+    let outcome = run(2, |_| 1e9, |_| MS / 20);
+    assert!(outcome.utilization > 0.95, "{}", outcome.utilization);
+    assert!((0.001..0.003).contains(&outcome.settled), "{}", outcome.settled);
+}
+
 #[test]
 fn a_rate_that_changes_tenfold_within_seconds_is_followed_both_ways() {
     let outcome = run(60, |at| if (at / (3000 * MS)).is_multiple_of(2) { 20e6 } else { 2e6 }, |_| 25 * MS);
