@@ -72,10 +72,17 @@ pub struct Args {
     /// Forward every packet as it is, without splitting: the baseline of measurements
     #[arg(long)]
     forward_only: bool,
+    /// Print the JSON schema of configuration files, for editors, and do nothing else
+    #[arg(long, exclusive = true)]
+    schema: bool,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<()> {
+    if args.schema {
+        println!("{}", serde_json::to_string_pretty(&Config::schema())?);
+        return Ok(());
+    }
     let config = args.config()?;
     let _answering = args.answer_probes.as_deref().map(|key| answer_probes(key, &config)).transpose()?;
     let what = if args.forward_only { "forwarding" } else { "splitting" };

@@ -154,6 +154,16 @@ impl<'de> serde::Deserialize<'de> for Algorithm {
 }
 
 #[cfg(feature = "serde")]
+shorthaul_types::written_as!(Algorithm, "CongestionControl", |_| {
+    use shorthaul_types::schema;
+    let fixed = "a window that congestion does not move";
+    schema::any_of([
+        schema::words(Algorithm::NAMED.iter().map(Algorithm::name)),
+        schema::pattern("^fixed:", schema::text(fixed, &["fixed:64 kB"])),
+    ])
+});
+
+#[cfg(feature = "serde")]
 impl serde::Serialize for Algorithm {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(self)

@@ -86,6 +86,12 @@ impl<'de> serde::Deserialize<'de> for RttConfig {
 }
 
 #[cfg(feature = "serde")]
+shorthaul_types::written_as!(RttConfig, "RetransmissionTimer", |_| shorthaul_types::schema::text(
+    "a retransmission timer: by name, by the tick of its clock, or by its least timeout",
+    &["linux", "rfc6298", "coarse", "ticks of 500 ms", "200 ms"]
+));
+
+#[cfg(feature = "serde")]
 impl serde::Serialize for RttConfig {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(self)

@@ -1,16 +1,18 @@
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_proxy::{
     AggregateConfig, GatewayConfig, HostPrefix, LegSpec, PolicyError, PolicySpec, SenderSpec, WrittenPolicies,
 };
-use shorthaul_types::Bytes;
+use shorthaul_types::{Bytes, schema, written_as};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 /// A gateway's configuration file, all of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(title = "shorthaul gateway")]
 pub struct Config {
     /// Distinguishes several gateways on one host; part of device and file names.
     pub name: Name,
@@ -35,17 +37,21 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<AggregateConfig>,
     /// The share of flows that are observed instead of split, to compare with: from 0 (nothing is compared) to 0.5.
+    #[schemars(range(min = 0.0, max = 0.5))]
     pub control_group: f64,
     /// After this time without a segment, a connection of which nothing is held is stepped out of.
     #[serde(with = "shorthaul_types::serde_duration")]
+    #[schemars(with = "schema::Duration")]
     pub idle_timeout: Duration,
     /// How long to wait, when asked to end, for what is held to be delivered.
     #[serde(with = "shorthaul_types::serde_duration")]
+    #[schemars(with = "schema::Duration")]
     pub drain_timeout: Duration,
     /// Where the control socket and the crash journal are.
     pub run_dir: PathBuf,
     /// First of the two routing tables, and priority of the rules.
     #[serde(deserialize_with = "table")]
+    #[schemars(range(min = 1, max = 32_764))]
     pub table: u32,
     /// A file to record everything to.
     pub record: Option<PathBuf>,
@@ -56,10 +62,10 @@ pub struct Config {
 pub struct Name(String);
 
 /// Bounds on what is held.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
-    /// Of each direction of a flow.
+    /// Of each direction of a flow: at least 16 KiB.
     #[serde(deserialize_with = "per_flow")]
     pub per_flow: Bytes,
     /// In all.
@@ -117,6 +123,11 @@ impl fmt::Display for Name {
         f.pad(&self.0)
     }
 }
+
+written_as!(Name, "Name", |_| schema::pattern(
+    "^[A-Za-z0-9]{1,8}$",
+    schema::text("1 to 8 letters or digits", &["gw"])
+));
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -176,6 +187,11 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// The JSON schema (draft 2020-12) of configuration files. Editors that know it complete and check keys.
+    pub fn schema() -> Schema {
+        schema::document::<Config>()
+    }
+
     /// Reads a configuration file.
     ///
     /// # Errors

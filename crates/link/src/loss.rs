@@ -2,15 +2,15 @@
 use core::fmt;
 use core::time::Duration;
 
-#[cfg(feature = "serde")]
-use shorthaul_types::serde_duration;
 use shorthaul_types::{Bytes, Seed, Time, format_duration};
+#[cfg(feature = "serde")]
+use shorthaul_types::{schema, serde_duration};
 
 use crate::ConfigError;
 use crate::distribution::seconds;
 use crate::draw::Draw;
 #[cfg(feature = "serde")]
-use crate::spec_parts::{Scalar, probability, probability_from, scalar_or_table};
+use crate::spec_parts::{Probability, Scalar, probability, probability_from, scalar_or_table};
 use crate::validate::{positive, probability as is_probability};
 
 /// Which packets are lost at random.
@@ -20,7 +20,7 @@ use crate::validate::{positive, probability as is_probability};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Deserialize),
+    derive(serde::Deserialize, schemars::JsonSchema),
     serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)
 )]
 pub enum LossModel {
@@ -30,7 +30,11 @@ pub enum LossModel {
     /// Every packet with the same probability, independently.
     Bernoulli {
         /// The loss probability, 0 to 1.
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "probability"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(deserialize_with = "probability"),
+            schemars(with = "Probability")
+        )]
         probability: f64,
     },
     /// The classical Gilbert–Elliott chain, which moves once per packet offered. A burst in the bad state
@@ -38,40 +42,68 @@ pub enum LossModel {
     /// `to_bad / (to_bad + to_good)`.
     GilbertElliott {
         /// The probability of going from good to bad between two packets.
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "probability"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(deserialize_with = "probability"),
+            schemars(with = "Probability")
+        )]
         to_bad: f64,
         /// The probability of going from bad to good between two packets.
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "probability"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(deserialize_with = "probability"),
+            schemars(with = "Probability")
+        )]
         to_good: f64,
         /// The loss probability in the good state (Gilbert's model: 0).
-        #[cfg_attr(feature = "serde", serde(default, deserialize_with = "probability"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(default, deserialize_with = "probability"),
+            schemars(with = "Probability")
+        )]
         loss_good: f64,
         /// The loss probability in the bad state.
-        #[cfg_attr(feature = "serde", serde(default = "certain", deserialize_with = "probability"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "certain", deserialize_with = "probability"),
+            schemars(with = "Probability")
+        )]
         loss_bad: f64,
     },
     /// Every bit of a packet is wrong with the same probability, independently, and one wrong bit loses the packet: long
     /// packets are lost more often. All bits count that the packet takes of the link, the link layer's own included.
     BitErrors {
         /// The bit error rate, 0 to 1.
-        #[cfg_attr(feature = "serde", serde(deserialize_with = "probability"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(deserialize_with = "probability"),
+            schemars(with = "Probability")
+        )]
         rate: f64,
     },
     /// A two-state Markov chain in continuous time (VDELDROP, PRB §3): errors happen in the on phase
     /// only. The phase that counts is the one in which the packet's serialization ends.
     OnOff {
         /// The mean length of the phase with errors; exponentially distributed.
-        #[cfg_attr(feature = "serde", serde(with = "serde_duration"))]
+        #[cfg_attr(feature = "serde", serde(with = "serde_duration"), schemars(with = "schema::Duration"))]
         on: Duration,
         /// The mean length of the phase without errors; exponentially distributed.
-        #[cfg_attr(feature = "serde", serde(with = "serde_duration"))]
+        #[cfg_attr(feature = "serde", serde(with = "serde_duration"), schemars(with = "schema::Duration"))]
         off: Duration,
         /// The loss probability during the on phase (the paper's error rate), 0 to 1.
-        #[cfg_attr(feature = "serde", serde(default = "certain", deserialize_with = "probability"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "certain", deserialize_with = "probability"),
+            schemars(with = "Probability")
+        )]
         rate: f64,
         /// Packets share their fate within slots of this length: the rate is then that of lossy time. Zero
         /// decides about every packet anew.
-        #[cfg_attr(feature = "serde", serde(default, with = "serde_duration"))]
+        #[cfg_attr(
+            feature = "serde",
+            serde(default, with = "serde_duration"),
+            schemars(with = "schema::Duration")
+        )]
         slot: Duration,
     },
 }
@@ -164,6 +196,16 @@ pub(crate) fn read<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<Loss
         },
         |model| Ok(Some(model)),
     )
+}
+
+/// How it is written: a probability, `"none"`, or a table.
+#[cfg(feature = "serde")]
+pub(crate) fn written(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schema::any_of([
+        generator.subschema_for::<Probability>(),
+        schema::words(["none"]),
+        generator.subschema_for::<LossModel>(),
+    ])
 }
 
 /// A two-state Markov chain in continuous time, as a function of time. It starts in its stationary

@@ -72,6 +72,26 @@ impl FromStr for Distribution {
     }
 }
 
+#[cfg(feature = "serde")]
+shorthaul_types::written_as!(Distribution, "Distribution", |_| shorthaul_types::schema::text(
+    "a time, or a distribution of it",
+    &[
+        "64 ms",
+        "5 s to 40 s",
+        "exponential 200 ms",
+        "exponential 200 ms up to 2 s",
+        "normal 50 ms +- 5 ms",
+        "pareto 500 ms",
+        "pareto 500 ms shape 1.5"
+    ]
+));
+
+#[cfg(feature = "serde")]
+shorthaul_types::written_as!(QueueLimit, "QueueLimit", |_| shorthaul_types::schema::text(
+    "how much may wait: packets or bytes",
+    &["100 packets", "120 kB", "unlimited"]
+));
+
 impl FromStr for QueueLimit {
     type Err = NotationError;
 

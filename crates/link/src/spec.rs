@@ -5,8 +5,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use shorthaul_types::{Bytes, Seed};
+use shorthaul_types::{Bytes, Seed, schema};
 
 use crate::spec_parts::{self, OutagesSpec, RateSpec};
 use crate::{
@@ -45,53 +46,63 @@ use crate::{
 ///
 /// A distribution of time is written `64 ms`, `5 s to 40 s` (uniform), `exponential 200 ms up to 2 s`,
 /// `normal 50 ms +- 5 ms` or `pareto 500 ms shape 1.5`. `"none"` switches off a part that the preset has.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkSpec {
     /// What is taken for the keys that are left out.
     pub preset: Option<Preset>,
-    /// See [`LinkConfig::rate`].
+    /// How fast packets are serialized, one after the other.
     pub rate: Option<RateSpec>,
-    /// See [`LinkConfig::overhead`].
+    /// Bytes that every packet takes on the link beyond its size: link-layer header, trailer, gaps.
     pub overhead: Option<Bytes>,
-    /// See [`LinkConfig::queue`].
+    /// How much may wait for serialization; what does not fit is dropped at the tail.
     #[serde(deserialize_with = "spec_parts::queue")]
+    #[schemars(with = "QueueLimit")]
     pub queue: Option<QueueLimit>,
-    /// See [`LinkConfig::delay`].
+    /// Propagation delay, added after serialization.
     #[serde(deserialize_with = "shorthaul_types::serde_duration::option::deserialize")]
+    #[schemars(with = "schema::Duration")]
     pub delay: Option<Duration>,
-    /// See [`LinkConfig::jitter`]; `Some(None)` switches it off.
+    /// Random delay in addition to `delay`. A time alone stands for anywhere from zero to it. `"none"` switches it off.
     #[serde(deserialize_with = "spec_parts::jitter")]
+    #[schemars(schema_with = "spec_parts::distribution_or_table::<spec_parts::JitterTable>")]
     pub jitter: Option<Option<Jitter>>,
-    /// See [`LinkConfig::loss`].
+    /// Random loss: a probability for every packet, or a model.
     #[serde(deserialize_with = "crate::loss::read")]
+    #[schemars(schema_with = "crate::loss::written")]
     pub loss: Option<LossModel>,
-    /// See [`LinkConfig::duplicate`].
+    /// The probability that a packet is sent twice.
     #[serde(deserialize_with = "spec_parts::optional_probability")]
+    #[schemars(with = "spec_parts::Probability")]
     pub duplicate: Option<f64>,
-    /// See [`LinkConfig::recovery`]; `Some(None)` switches it off.
+    /// Time that the link layer spends on recovering a packet; order is kept. `"none"` switches it off.
     #[serde(deserialize_with = "spec_parts::recovery")]
+    #[schemars(schema_with = "spec_parts::distribution_or_table::<spec_parts::RecoveryTable>")]
     pub recovery: Option<Option<Recovery>>,
-    /// See [`LinkConfig::outages`]; `Some(None)` switches them off.
+    /// Times during which nothing gets through. `"none"` switches them off.
     #[serde(deserialize_with = "spec_parts::outages")]
+    #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::OutagesTable>")]
     pub outages: Option<Option<OutagesSpec>>,
-    /// See [`LinkConfig::reordering`]; `Some(None)` switches it off.
+    /// Packets held back so that later ones overtake them. `"none"` switches it off.
     #[serde(deserialize_with = "spec_parts::reorder")]
+    #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::ReorderTable>")]
     pub reorder: Option<Option<Reordering>>,
-    /// See [`LinkConfig::bunching`]; `Some(None)` switches it off.
+    /// Packets that come out in groups. `"none"` switches it off.
     #[serde(deserialize_with = "spec_parts::bunching")]
+    #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::BunchingTable>")]
     pub bunching: Option<Option<Bunching>>,
-    /// See [`LinkConfig::wakeup`]; `Some(None)` switches it off.
+    /// A delay of the first packet after silence. `"none"` switches it off.
     #[serde(deserialize_with = "spec_parts::wakeup")]
+    #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::WakeupTable>")]
     pub wakeup: Option<Option<Wakeup>>,
-    /// What is different in the direction [`Direction::Down`].
+    /// What is different toward the edge: from the second end of the link to the first.
     pub down: Option<Box<LinkSpec>>,
-    /// What is different in the direction [`Direction::Up`].
+    /// What is different from the edge: from the first end of the link to the second.
     pub up: Option<Box<LinkSpec>>,
 }
 
 /// A ready-made link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Preset {
     /// A 3+1 GPRS phone in ideal radio conditions; see [`LinkConfig::gprs_downlink`].
     #[serde(rename = "gprs")]

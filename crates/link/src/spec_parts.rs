@@ -5,10 +5,11 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, de::DeserializeOwned};
-use shorthaul_types::{BitRate, Bytes, serde_duration};
+use shorthaul_types::{BitRate, Bytes, schema, serde_duration, written_as};
 
 use crate::spec::one_of;
 use crate::{
@@ -102,43 +103,66 @@ fn error_text(error: impl fmt::Display) -> String {
 
 // --- rate ---------------------------------------------------------------------------------------------
 
-#[derive(Deserialize)]
+/// A rate that changes: exactly one of `trace`, `schedule` and `cellular`.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RateTable {
+    /// A trace in mahimahi's format; it repeats.
     trace: Option<String>,
+    /// One rate after the other.
     schedule: Option<Vec<PhaseTable>>,
+    /// Whether the schedule starts over; otherwise the last rate goes on.
     #[serde(default)]
     repeats: bool,
+    /// A trace that is generated.
     cellular: Option<CellularTable>,
 }
 
-#[derive(Deserialize)]
+/// A rate for a time.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PhaseTable {
+    /// How long.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     lasts: Duration,
+    /// The rate.
     rate: BitRate,
 }
 
-#[derive(Deserialize)]
+/// A generated trace of a cellular link.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CellularTable {
+    /// The mean rate.
     mean: BitRate,
+    /// The rate's standard deviation over its mean.
     variation: Option<f64>,
+    /// How long the rate is like itself.
     #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
     memory: Option<Duration>,
+    /// When nothing gets through.
     #[serde(default, deserialize_with = "cellular_outages")]
+    #[schemars(schema_with = "none_or_table::<CellularOutagesTable>")]
     outages: Option<Option<CellularOutages>>,
+    /// After this the trace repeats.
     #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
     length: Option<Duration>,
 }
 
-#[derive(Deserialize)]
+/// Outages of a generated trace.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CellularOutagesTable {
+    /// The mean time between two.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     every: Duration,
+    /// The mean length of one.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     lasts: Duration,
 }
 
@@ -166,6 +190,12 @@ impl<'de> Deserialize<'de> for RateSpec {
         )
     }
 }
+
+written_as!(RateSpec, "Rate", |generator| schema::any_of([
+    schema::words(["unlimited"]),
+    generator.subschema_for::<BitRate>(),
+    generator.subschema_for::<RateTable>(),
+]));
 
 fn rate_from_table(table: RateTable) -> Result<RateSpec, String> {
     let RateTable { trace, schedule, repeats, cellular } = table;
@@ -198,10 +228,33 @@ pub(crate) fn queue<'de, D: Deserializer<'de>>(d: D) -> Result<Option<QueueLimit
     String::deserialize(d)?.parse().map(Some).map_err(D::Error::custom)
 }
 
+/// How a probability is written: `0.001` or `"0.1 %"`.
+pub(crate) struct Probability;
+
+written_as!(Probability, "Probability", |_| {
+    let number = schemars::json_schema!({ "type": "number", "minimum": 0, "maximum": 1 });
+    let percent = schema::text("a share in percent", &["0.1 %"]);
+    schema::any_of([number, schema::pattern("^\\s*[0-9.eE+-]+\\s*%?\\s*$", percent)])
+});
+
+/// How a part is written that is a table or `"none"`.
+pub(crate) fn none_or_table<Table: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    schema::any_of([schema::words(["none"]), generator.subschema_for::<Table>()])
+}
+
+/// How a part is written that is a distribution, a table or `"none"`.
+pub(crate) fn distribution_or_table<Table: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    schema::any_of([
+        schema::words(["none"]),
+        generator.subschema_for::<Distribution>(),
+        generator.subschema_for::<Table>(),
+    ])
+}
+
 const PROBABILITY: &str = "a probability such as 0.001 or \"0.1 %\"";
 
 /// No table is possible where a probability is wanted.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NoTable {}
 
@@ -249,20 +302,26 @@ fn none_or(scalar: Scalar<'_>, wanted: &str) -> Result<(), String> {
     }
 }
 
-#[derive(Deserialize)]
+/// Random delay, in order or not.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct JitterTable {
+pub(crate) struct JitterTable {
+    /// A distribution. A time alone stands for anywhere from zero to it.
     #[serde(deserialize_with = "distribution")]
     delay: Distribution,
+    /// Whether packets may overtake each other.
     #[serde(default)]
     order: Order,
 }
 
-#[derive(Default, Deserialize, PartialEq)]
+/// Whether packets may overtake each other.
+#[derive(Default, Deserialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Order {
     #[default]
+    /// They may not.
     Kept,
+    /// They may.
     Free,
 }
 
@@ -292,27 +351,45 @@ pub(crate) fn jitter<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Ji
     )
 }
 
-#[derive(Deserialize)]
+/// What the link layer's own error recovery costs, in time at the head of the queue.
+#[derive(Deserialize, JsonSchema)]
 #[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
-enum RecoveryTable {
+pub(crate) enum RecoveryTable {
+    /// A random time for a share of the packets.
     Delay {
+        /// The time.
         #[serde(deserialize_with = "distribution")]
         delay: Distribution,
+        /// The share of packets, 0 to 1.
         #[serde(default = "certain", deserialize_with = "probability")]
+        #[schemars(with = "Probability")]
         share: f64,
     },
+    /// Blocks that are sent again until they come through (PTE §4).
     RadioBlocks {
+        /// The size of a block.
         block: Bytes,
+        /// The time until a block in error is sent again.
         #[serde(with = "serde_duration")]
+        #[schemars(with = "schema::Duration")]
         retry: Duration,
+        /// How often at most; without end if left out.
         retries: Option<u32>,
+        /// The share of blocks in error in the good phase.
         #[serde(deserialize_with = "probability")]
+        #[schemars(with = "Probability")]
         error_good: f64,
+        /// The share of blocks in error in the bad phase.
         #[serde(deserialize_with = "probability")]
+        #[schemars(with = "Probability")]
         error_bad: f64,
+        /// The mean length of the good phase.
         #[serde(with = "serde_duration")]
+        #[schemars(with = "schema::Duration")]
         good: Duration,
+        /// The mean length of the bad phase.
         #[serde(with = "serde_duration")]
+        #[schemars(with = "schema::Duration")]
         bad: Duration,
     },
 }
@@ -342,15 +419,22 @@ pub(crate) fn recovery<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<
 
 // --- outages, reordering, bunching, wake-up -----------------------------------------------------------
 
-#[derive(Deserialize)]
+/// Times during which nothing gets through: a list, or `every` and `lasts`.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct OutagesTable {
+pub(crate) struct OutagesTable {
+    /// One by one, in order of time.
     list: Option<Vec<OutageTable>>,
+    /// The mean time between two.
     #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
     every: Option<Duration>,
+    /// The length of one.
     #[serde(default, deserialize_with = "optional_distribution")]
     lasts: Option<Distribution>,
+    /// How long one may last before packets are lost; for ever if left out.
     #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
     hold: Option<Duration>,
 }
 
@@ -358,12 +442,17 @@ fn optional_distribution<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Distr
     distribution(d).map(Some)
 }
 
-#[derive(Deserialize)]
+/// One outage.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OutageTable {
+    /// When it begins.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     at: Duration,
+    /// How long it lasts.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     lasts: Duration,
 }
 
@@ -387,12 +476,17 @@ pub(crate) fn outages<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<O
     )
 }
 
-#[derive(Deserialize)]
+/// Packets that are held back, so that later ones overtake them.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ReorderTable {
+pub(crate) struct ReorderTable {
+    /// The share of packets, 0 to 1.
     #[serde(deserialize_with = "probability")]
+    #[schemars(with = "Probability")]
     share: f64,
+    /// For how long.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     by: Duration,
 }
 
@@ -405,11 +499,15 @@ pub(crate) fn reorder<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<R
     )
 }
 
-#[derive(Deserialize)]
+/// Packets that come out in groups.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct BunchingTable {
+pub(crate) struct BunchingTable {
+    /// How many make a group.
     size: usize,
+    /// How long the first waits for the others at most.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     wait: Duration,
 }
 
@@ -422,11 +520,15 @@ pub(crate) fn bunching<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<
     )
 }
 
-#[derive(Deserialize)]
+/// A delay of the first packet after silence.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct WakeupTable {
+pub(crate) struct WakeupTable {
+    /// How long the silence must have been.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     idle: Duration,
+    /// The delay.
     #[serde(deserialize_with = "distribution")]
     penalty: Distribution,
 }

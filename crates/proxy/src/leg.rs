@@ -71,17 +71,29 @@ impl LegSpec {
 mod serde_parts {
     use super::{LARGEST_MTU, LegSpec};
     use alloc::format;
+    use schemars::JsonSchema;
     use serde::de::{Deserialize, Deserializer, Error, MapAccess};
+    use shorthaul_tcp::ProfilePatch;
     use shorthaul_types::serde_beside::{self, OtherKeys};
+    use shorthaul_types::{schema, written_as};
 
     /// The smallest packet that every IPv4 host takes (RFC 791 §3.1).
     const SMALLEST_MTU: u32 = 576;
 
     /// The keys of a leg that are not a sender's.
-    #[derive(Default)]
+    #[derive(Default, JsonSchema)]
     struct Beside {
+        /// The largest IP packet, in bytes. By default what the interfaces take.
+        #[schemars(range(min = SMALLEST_MTU, max = LARGEST_MTU))]
         mtu: Option<u32>,
     }
+
+    /// What the ends of a connection agree on.
+    const OF_THE_ENDS: [&str; 4] = ["sack", "timestamps", "window_scaling", "ecn"];
+
+    written_as!(LegSpec, "Leg", |generator| schema::beside::<ProfilePatch, Beside>(generator, |key| {
+        OF_THE_ENDS.contains(&key)
+    }));
 
     impl<'de> OtherKeys<'de> for Beside {
         const KEYS: &'static [&'static str] = &["mtu"];
@@ -92,7 +104,7 @@ mod serde_parts {
         }
 
         fn refuse(key: &str) -> Option<&'static str> {
-            ["sack", "timestamps", "window_scaling", "ecn"].contains(&key).then_some(
+            OF_THE_ENDS.contains(&key).then_some(
                 "is for the two ends of a connection to agree on, and a gateway keeps to it: leave it out here",
             )
         }

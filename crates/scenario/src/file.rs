@@ -1,51 +1,76 @@
 //! The sections of a scenario file as they are written. What they mean is worked out in `resolve`.
+use crate::spanned::Spanned;
 use crate::{Forward, Metric, Scheme, Series, Served};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use shorthaul_link::{CellSpec, Distribution, LinkSpec};
 use shorthaul_proxy::{AggregateConfig, Clamp, LegSpec, PolicySpec};
-use shorthaul_types::{BitRate, Bytes, serde_duration};
+use shorthaul_types::{BitRate, Bytes, schema, serde_duration, written_as};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use toml::Spanned;
 
-#[derive(Deserialize)]
+/// A scenario: an experiment as data (docs/scenarios.md).
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "shorthaul scenario")]
 pub(crate) struct File {
+    /// The name; by default that of the file.
     #[serde(default)]
     pub name: Option<String>,
+    /// One sentence.
     #[serde(default)]
     pub about: String,
+    /// The seed of the first run.
     #[serde(default)]
     pub seed: u64,
+    /// Runs of each point, with consecutive seeds.
     #[serde(default = "one")]
     pub repeats: u32,
+    /// How long a run lasts at most.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     pub duration: Duration,
+    /// What is not part of goodputs and means.
     #[serde(default, with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     pub warm_up: Duration,
+    /// Nodes with applications.
     #[serde(default)]
     pub hosts: BTreeMap<Spanned<String>, HostSection>,
+    /// Nodes that forward.
     #[serde(default)]
     pub routers: Vec<Spanned<String>>,
+    /// Nodes that end each session's connection and open the next.
     #[serde(default)]
     pub relays: BTreeMap<Spanned<String>, RelaySection>,
+    /// Nodes that split the connections that pass.
     #[serde(default)]
     pub gateways: BTreeMap<Spanned<String>, GatewaySection>,
+    /// Links between two nodes.
     #[serde(default)]
     pub links: Vec<LinkSection>,
+    /// Rows of equal links, with relays on the way.
     #[serde(default)]
     pub chains: Vec<Spanned<ChainSection>>,
+    /// Links that share the channel of a radio cell in one direction.
     #[serde(default)]
     pub cells: Vec<CellSection>,
+    /// Application data.
     #[serde(default)]
     pub flows: Vec<Spanned<FlowSection>>,
+    /// Datagrams that compete for the links, deaf to congestion.
     #[serde(default)]
     pub cross: Vec<Spanned<CrossSection>>,
+    /// What is measured.
     #[serde(default)]
     pub measure: MeasureSection,
+    /// What varies: values in the place of those in the file, by their path. Several vary together, each with each.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]
     pub sweep: BTreeMap<Spanned<String>, Spanned<Vec<toml::Value>>>,
+    /// Named variations, each with the values that it has in the place of the file's, by their path.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, BTreeMap<String, serde_json::Value>>")]
     pub cases: BTreeMap<String, BTreeMap<Spanned<String>, toml::Value>>,
 }
 
@@ -53,21 +78,30 @@ const fn one() -> u32 {
     1
 }
 
-#[derive(Clone, Default, Deserialize)]
+/// A node with applications.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HostSection {
+    /// How it speaks TCP.
     pub scheme: Option<Scheme>,
 }
 
-#[derive(Clone, Deserialize)]
+/// A relay.
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RelaySection {
+    /// How it speaks TCP on both legs.
     pub scheme: Option<Scheme>,
+    /// What it holds of one session at most: packets of `packet` bytes, or bytes.
     pub buffer: BufferSection,
+    /// How long it takes over a packet.
     #[serde(deserialize_with = "distribution")]
     pub service_time: Distribution,
+    /// The payload of the packet that `service_time` is meant for.
     pub packet: Bytes,
+    /// What the service time of a packet holds up.
     pub served: ServedSection,
+    /// When it begins to send on what it has received.
     pub forward: ForwardSection,
 }
 
@@ -75,32 +109,45 @@ pub(crate) struct RelaySection {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServedSection(pub Served);
 
+const SERVED: [(&str, Served); 3] = [
+    ("after the acknowledgment", Served::AfterAcknowledgment),
+    ("before the acknowledgment", Served::BeforeAcknowledgment),
+    ("all at once", Served::AllAtOnce),
+];
+
+written_as!(ServedSection, "Served", |_| schema::words(SERVED.map(|(words, _)| words)));
+
 impl<'de> Deserialize<'de> for ServedSection {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
-        match text.as_str() {
-            "after the acknowledgment" => Ok(ServedSection(Served::AfterAcknowledgment)),
-            "before the acknowledgment" => Ok(ServedSection(Served::BeforeAcknowledgment)),
-            "all at once" => Ok(ServedSection(Served::AllAtOnce)),
-            _ => Err(serde::de::Error::custom(format!(
+        let found = SERVED.iter().find(|(words, _)| *words == text);
+        found.map(|(_, served)| ServedSection(*served)).ok_or_else(|| {
+            serde::de::Error::custom(format!(
                 "`{text}` is no way to serve: write \"after the acknowledgment\", \"before the acknowledgment\" or \"all at once\""
-            ))),
-        }
+            ))
+        })
     }
 }
 
-/// `"parallel"` or `"sequential"`.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+/// How the relays of a session are set up.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SetUpSection {
+    /// A relay opens its next leg as soon as it is opened itself.
     #[default]
     Parallel,
+    /// Before that, the opener triggers one relay after the other.
     Sequential,
 }
 
 /// `"at once"`, `"when complete"` or `"after 16 round trips"`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ForwardSection(pub Forward);
+
+written_as!(ForwardSection, "Forward", |_| schema::pattern(
+    "^(at once|when complete|after [0-9]+ round trips)$",
+    schema::text("when a relay begins to send on", &["at once", "after 16 round trips", "when complete"])
+));
 
 impl<'de> Deserialize<'de> for ForwardSection {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -139,6 +186,8 @@ pub(crate) enum BufferSection {
     Bytes(Bytes),
 }
 
+written_as!(BufferSection, "SessionBuffer", |_| schema::text("packets or bytes", &["1024 packets", "1 MB"]));
+
 impl<'de> Deserialize<'de> for BufferSection {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
@@ -159,31 +208,45 @@ impl<'de> Deserialize<'de> for BufferSection {
     }
 }
 
-#[derive(Clone, Deserialize)]
+/// A transparent gateway between two links.
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GatewaySection {
+    /// The neighbour on the side of the bad link.
     pub edge: Spanned<String>,
+    /// Whether it splits; without, it forwards like a router, to compare with.
     #[serde(default = "yes")]
     pub split: bool,
+    /// How it sends toward the edge.
     pub to_edge: Option<Spanned<LegSpec>>,
+    /// How it sends toward the rest of the network.
     #[serde(default)]
     pub to_wan: LegSpec,
+    /// What it holds of each direction of a flow at most.
     pub flow_buffer: Option<Bytes>,
+    /// How senders in the rest of the network are kept to what the edge can carry.
     pub senders: Option<Spanned<shorthaul_proxy::SenderSpec>>,
+    /// What a radio controller tells it during a run.
     #[serde(default)]
     pub bandwidth_changes: Vec<BandwidthSection>,
+    /// How the connections to one host at the edge are served together.
     pub aggregate: Option<AggregateSection>,
+    /// What is done to flows of certain classes, the first that matches; docs/gateway.md.
     #[serde(default)]
     pub policy: Vec<Spanned<PolicySpec>>,
 }
 
 /// From a time on, what a radio controller says the edge carries.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BandwidthSection {
+    /// When, from the start of the run.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     pub at: Duration,
+    /// Of which cell; of all if left out.
     pub cell: Option<String>,
+    /// The bandwidth from then on.
     pub bandwidth: BitRate,
 }
 
@@ -198,6 +261,12 @@ pub(crate) enum AggregateSection {
     Clamp(Clamp),
     Whole(Box<AggregateConfig>),
 }
+
+written_as!(AggregateSection, "Aggregate", |generator| schema::any_of([
+    schema::words(["none", "off"]),
+    generator.subschema_for::<Clamp>(),
+    generator.subschema_for::<AggregateConfig>(),
+]));
 
 impl<'de> Deserialize<'de> for AggregateSection {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -228,12 +297,17 @@ impl<'de> serde::de::Visitor<'de> for AggregateWritten {
     }
 }
 
-#[derive(Clone, Deserialize)]
+/// A link between two nodes.
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinkSection {
+    /// Its ends; `down` leads to the first, `up` to the second.
     pub between: Spanned<[String; 2]>,
+    /// What it is like.
     pub link: Spanned<LinkSpec>,
+    /// The longest IP packet that passes, in bytes.
     #[serde(default = "ethernet")]
+    #[schemars(range(min = 256, max = 65535))]
     pub mtu: Spanned<u32>,
 }
 
@@ -242,54 +316,86 @@ fn ethernet() -> Spanned<u32> {
 }
 
 /// Links that share the channel of a radio cell in one direction.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CellSection {
+    /// Its name, from which its randomness comes.
     pub name: Option<String>,
+    /// The node that sends.
     pub from: Spanned<String>,
+    /// The nodes that share the channel; each has a link with it.
     pub users: Vec<Spanned<String>>,
+    /// The channel.
     pub channel: Spanned<CellSpec>,
 }
 
-#[derive(Deserialize)]
+/// A row of equal links.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChainSection {
+    /// The hosts at its ends.
     pub between: Spanned<[String; 2]>,
+    /// How many links.
     pub hops: Spanned<u32>,
+    /// What each is like.
     pub link: Spanned<LinkSpec>,
+    /// The longest IP packet that passes, in bytes.
     #[serde(default = "ethernet")]
+    #[schemars(range(min = 256, max = 65535))]
     pub mtu: Spanned<u32>,
+    /// After which hops a relay stands; routers stand behind the others.
     #[serde(default)]
     pub relays: Vec<Spanned<u32>>,
+    /// What the relays are like.
     #[serde(default)]
     pub relay: RelaySection,
+    /// What other hops are like, by number.
     #[serde(default)]
     pub hop: BTreeMap<Spanned<String>, Spanned<LinkSpec>>,
 }
 
-#[derive(Deserialize)]
+/// Application data from one host to another: `bulk`, `unlimited`, `downloads`, `requests`, `on_off` or `persistent`.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FlowSection {
+    /// What it is called.
     pub name: Option<String>,
+    /// The host that sends the data.
     pub from: Spanned<String>,
+    /// The host that receives it.
     pub to: Spanned<String>,
+    /// The host that opens the connection; by default the one that receives.
     pub opened_by: Option<Spanned<String>>,
+    /// The relays of the session.
     pub via: Option<Spanned<ViaSection>>,
+    /// How the relays of a session are set up.
     #[serde(default)]
     pub set_up: SetUpSection,
+    /// When it starts.
     #[serde(default, with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     pub start: Duration,
+    /// How many are alike.
     #[serde(default = "one")]
     pub count: u32,
+    /// The time between their starts.
     #[serde(default = "zero_time", deserialize_with = "distribution")]
     pub spacing: Distribution,
+    /// How its ends speak TCP, where not as the hosts do.
     pub scheme: Option<Scheme>,
+    /// So many bytes, then the end.
     pub bulk: Option<Bytes>,
+    /// As much as goes through in this time, then the end.
     #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
     pub unlimited: Option<Duration>,
+    /// One connection after the other: a request, the file, the end.
     pub downloads: Option<DownloadsSection>,
+    /// One connection with a request and a response after the other.
     pub requests: Option<RequestsSection>,
+    /// Data at a rate, while it is on.
     pub on_off: Option<OnOffSection>,
+    /// One connection with bursts, and silence between them.
     pub persistent: Option<PersistentSection>,
 }
 
@@ -298,7 +404,7 @@ const fn zero_time() -> Distribution {
 }
 
 /// `"all"`, or the names of relays in order.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     expecting = "`via` is \"all\", or a list of relays in the order of the way, such as [\"r1\", \"r2\"]"
@@ -308,20 +414,25 @@ pub(crate) enum ViaSection {
     Listed(Vec<String>),
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum AllRelays {
     All,
 }
 
-#[derive(Deserialize)]
+/// Files, one after the other.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DownloadsSection {
+    /// The size of a file.
     pub size: Bytes,
+    /// How many.
     #[serde(default = "one")]
     pub repeats: u32,
+    /// The pause before each but the first.
     #[serde(default = "zero_time", deserialize_with = "distribution")]
     pub pause: Distribution,
+    /// The size of a request.
     #[serde(default = "hundred_bytes")]
     pub request: Bytes,
 }
@@ -330,54 +441,80 @@ const fn hundred_bytes() -> Bytes {
     Bytes(100)
 }
 
-#[derive(Deserialize)]
+/// Requests and responses.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RequestsSection {
+    /// The size of a request.
     #[serde(default = "hundred_bytes")]
     pub request: Bytes,
+    /// The size of a response.
     pub response: Bytes,
+    /// How many.
     #[serde(default = "one")]
     pub count: u32,
+    /// The pause between a response and the next request.
     #[serde(default = "zero_time", deserialize_with = "distribution")]
     pub pause: Distribution,
 }
 
-#[derive(Deserialize)]
+/// Data that comes and goes.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OnOffSection {
+    /// The rate while it is on.
     pub rate: BitRate,
+    /// How long it is on.
     #[serde(deserialize_with = "distribution")]
     pub on: Distribution,
+    /// How long it is off.
     #[serde(deserialize_with = "distribution")]
     pub off: Distribution,
+    /// How long all of this lasts.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     pub lasts: Duration,
 }
 
-#[derive(Deserialize)]
+/// Bursts.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PersistentSection {
+    /// The size of a burst.
     pub burst: Bytes,
+    /// The time from a burst's last byte to the next burst.
     #[serde(deserialize_with = "distribution")]
     pub idle: Distribution,
+    /// How many.
     #[serde(default = "one")]
     pub count: u32,
 }
 
-#[derive(Deserialize)]
+/// Datagrams that compete for the links.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CrossSection {
+    /// Its name, from which its randomness comes.
     pub name: Option<String>,
+    /// The node where they enter.
     pub from: Spanned<String>,
+    /// The node where they leave.
     pub to: Spanned<String>,
+    /// How much, IP headers included.
     pub rate: BitRate,
+    /// The size of one, IP header included.
     #[serde(default = "thousand_bytes")]
     pub packet: Bytes,
+    /// How they follow each other.
     #[serde(default)]
     pub arrivals: Arrivals,
+    /// When the first is sent.
     #[serde(default, with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     pub start: Duration,
+    /// How long they go on; to the end of the run if left out.
     #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
     pub lasts: Option<Duration>,
 }
 
@@ -386,7 +523,7 @@ const fn thousand_bytes() -> Bytes {
 }
 
 /// How the packets of competing traffic follow each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// Independently: exponential gaps.
@@ -396,12 +533,17 @@ pub enum Arrivals {
     Constant,
 }
 
-#[derive(Clone, Deserialize)]
+/// What is measured.
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MeasureSection {
+    /// One number a run each.
     pub metrics: Vec<Metric>,
+    /// Values over time.
     pub series: Vec<Series>,
+    /// How often they are sampled.
     #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
     pub every: Duration,
 }
 

@@ -14,6 +14,7 @@ mod resolve;
 mod scenario;
 mod schema;
 mod scheme;
+mod spanned;
 mod study;
 mod sweep;
 

@@ -3,6 +3,7 @@ use crate::file::{
     AggregateSection, BufferSection, CellSection, ChainSection, CrossSection, File, FlowSection,
     GatewaySection, LinkSection, RelaySection, SetUpSection, ViaSection,
 };
+use crate::spanned::Spanned;
 use crate::{
     BandwidthChange, CellDescription, Cross, Flow, Gateway, LinkDescription, Measure, Node, NodeIndex, Relay,
     Role, Scenario, ScenarioError, SetUp, Workload,
@@ -14,7 +15,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use toml::Spanned;
 
 /// The smallest MTU that IPv4 requires every link to carry is 68 bytes (RFC 791); with room for a segment
 /// behind 40 bytes of options there is no point in going below this.

@@ -1,12 +1,13 @@
 //! How a host or relay speaks TCP.
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 use shorthaul_tcp::{ProfilePatch, SenderProfile};
-use shorthaul_types::Bytes;
 use shorthaul_types::serde_beside::{self, OtherKeys};
+use shorthaul_types::{Bytes, schema, written_as};
 use std::fmt;
 
 /// Whose TCP a live host speaks; in simulations it is always our own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stack {
     /// The kernel's.
@@ -58,10 +59,16 @@ impl<'de> Deserialize<'de> for Scheme {
                 Ok(Scheme { profile, ..Scheme::default() })
             }
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Scheme, A::Error> {
-                let mut scheme = Scheme::default();
-                let patch: ProfilePatch = serde_beside::from_map(map, &mut scheme)?;
-                scheme.profile = scheme.profile.patched(&patch);
-                Ok(scheme)
+                let mut beside = Beside::default();
+                let patch: ProfilePatch = serde_beside::from_map(map, &mut beside)?;
+                let usual = Scheme::default();
+                Ok(Scheme {
+                    profile: beside.profile.map_or(usual.profile, |named| named.0).patched(&patch),
+                    stack: beside.stack,
+                    send_buffer: beside.send_buffer.map_or(usual.send_buffer, |buffer| buffer.0),
+                    receive_buffer: beside.receive_buffer.map_or(usual.receive_buffer, |buffer| buffer.0),
+                    mss: beside.mss.map(|size| size.0),
+                })
             }
         }
         d.deserialize_any(Visitor)
@@ -69,23 +76,44 @@ impl<'de> Deserialize<'de> for Scheme {
 }
 
 /// What stands in a scheme beside the keys of a profile.
-impl<'de> OtherKeys<'de> for Scheme {
+#[derive(Default, JsonSchema)]
+struct Beside {
+    /// The profile that the other keys change.
+    profile: Option<Named>,
+    /// Whose TCP live runs use.
+    stack: Option<Stack>,
+    /// What the application may write ahead.
+    send_buffer: Option<Buffer>,
+    /// What is received ahead of the application's reading.
+    receive_buffer: Option<Buffer>,
+    /// The largest segment to announce, options included, in bytes; by the MTU of the host's links if left out.
+    mss: Option<SegmentSize>,
+}
+
+impl<'de> OtherKeys<'de> for Beside {
     const KEYS: &'static [&'static str] = &["profile", "stack", "send_buffer", "receive_buffer", "mss"];
 
     fn take<A: de::MapAccess<'de>>(&mut self, key: &'static str, map: &mut A) -> Result<(), A::Error> {
         match key {
-            "profile" => self.profile = map.next_value::<Named>()?.0,
+            "profile" => self.profile = Some(map.next_value()?),
             "stack" => self.stack = Some(map.next_value()?),
-            "send_buffer" => self.send_buffer = map.next_value::<Buffer>()?.0,
-            "receive_buffer" => self.receive_buffer = map.next_value::<Buffer>()?.0,
-            _ => self.mss = Some(map.next_value::<SegmentSize>()?.0),
+            "send_buffer" => self.send_buffer = Some(map.next_value()?),
+            "receive_buffer" => self.receive_buffer = Some(map.next_value()?),
+            _ => self.mss = Some(map.next_value()?),
         }
         Ok(())
     }
 }
 
+written_as!(Scheme, "Scheme", |generator| schema::any_of([
+    generator.subschema_for::<Named>(),
+    schema::beside::<ProfilePatch, Beside>(generator, |_| false),
+]));
+
 /// A profile by its name.
 struct Named(SenderProfile);
+
+written_as!(Named, "Profile", |_| schema::words(SenderProfile::names()));
 
 impl<'de> Deserialize<'de> for Named {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -93,6 +121,9 @@ impl<'de> Deserialize<'de> for Named {
     }
 }
 
+/// At least a byte.
+#[derive(JsonSchema)]
+#[schemars(transparent, inline)]
 struct Buffer(Bytes);
 
 impl<'de> Deserialize<'de> for Buffer {
@@ -106,7 +137,9 @@ impl<'de> Deserialize<'de> for Buffer {
     }
 }
 
-struct SegmentSize(u32);
+#[derive(JsonSchema)]
+#[schemars(transparent, inline)]
+struct SegmentSize(#[schemars(range(min = 88, max = 65495))] u32);
 
 impl<'de> Deserialize<'de> for SegmentSize {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {

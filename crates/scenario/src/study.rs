@@ -1,10 +1,10 @@
 use crate::file::File;
 use crate::resolve::{Source, resolve};
+use crate::spanned::Spanned;
 use crate::sweep::vary;
 use crate::{Point, Scenario, ScenarioError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use toml::Spanned;
 
 /// The most points that a sweep may have: a slip of the pen should not start a million runs.
 const MOST_POINTS: usize = 100_000;

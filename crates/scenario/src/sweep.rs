@@ -28,7 +28,7 @@ impl Point {
 pub(crate) fn vary(
     source: &str,
     text: &str,
-    values: &[(Spanned<String>, String)],
+    values: &[(crate::spanned::Spanned<String>, String)],
 ) -> Result<String, ScenarioError> {
     let table = DeTable::parse(text).map_err(|error| ScenarioError::of_toml(source, text, &error))?;
     let mut changes: Vec<(Range<usize>, &str)> = Vec::new();

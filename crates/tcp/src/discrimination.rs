@@ -86,6 +86,11 @@ impl<'de> serde::Deserialize<'de> for Discrimination {
 }
 
 #[cfg(feature = "serde")]
+shorthaul_types::written_as!(Discrimination, "LossDiscriminator", |_| {
+    shorthaul_types::schema::words(Discrimination::ALL.map(|(name, _)| name))
+});
+
+#[cfg(feature = "serde")]
 impl serde::Serialize for Discrimination {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(self)

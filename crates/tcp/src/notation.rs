@@ -78,6 +78,14 @@ mod serde_parts {
         }
     }
 
+    shorthaul_types::written_as!(AckPolicy, "AckPolicy", |_| shorthaul_types::schema::pattern(
+        "^\\s*(immediate|delayed .*)$",
+        shorthaul_types::schema::text(
+            "when received data is acknowledged: at once, or delayed, and then at once for the first segments, if these are given",
+            &["immediate", "delayed 40 ms", "delayed 40 ms after 16 segments"]
+        )
+    ));
+
     impl Serialize for AckPolicy {
         fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
             s.collect_str(self)

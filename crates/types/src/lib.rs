@@ -26,6 +26,8 @@ pub use time::Time;
 pub use units::{BitRate, Bytes, ParseUnitError, exact_duration, format_duration, parse_duration};
 
 #[cfg(feature = "serde")]
+pub mod schema;
+#[cfg(feature = "serde")]
 pub mod serde_beside;
 #[cfg(feature = "serde")]
 pub mod serde_duration;

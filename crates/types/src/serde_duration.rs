@@ -1,5 +1,4 @@
 //! `#[serde(with = "shorthaul_types::serde_duration")]`: a `Duration` written as `"64 ms"`.
-use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 use serde::{Deserialize, Deserializer, Serializer};
@@ -9,9 +8,9 @@ pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error
     crate::parse_duration(&String::deserialize(d)?).map_err(serde::de::Error::custom)
 }
 
-/// Writes `"64000000 ns"`, which loses nothing.
+/// Writes `"64 ms"`, or nanoseconds where that loses something.
 pub fn serialize<S: Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
-    s.serialize_str(&format!("{} ns", d.as_nanos()))
+    s.serialize_str(&crate::exact_duration(*d))
 }
 
 /// The same for an optional duration; use with `#[serde(default)]`.
@@ -23,7 +22,7 @@ pub mod option {
         super::deserialize(d).map(Some)
     }
 
-    /// Writes `"64000000 ns"` or nothing.
+    /// Writes `"64 ms"` or nothing.
     pub fn serialize<S: Serializer>(d: &Option<Duration>, s: S) -> Result<S::Ok, S::Error> {
         match d {
             Some(d) => super::serialize(d, s),

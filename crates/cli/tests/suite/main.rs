@@ -17,4 +17,5 @@ mod relay_tools;
 mod relays;
 mod replay;
 mod run;
+mod schemas;
 mod transparent;

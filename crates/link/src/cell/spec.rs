@@ -3,8 +3,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use shorthaul_types::{Bytes, serde_duration};
+use shorthaul_types::{Bytes, schema, serde_duration};
 
 use super::{CellConfig, Scheduler};
 use crate::{RadioNetwork, spec_parts};
@@ -25,42 +26,48 @@ use crate::{RadioNetwork, spec_parts};
 /// bad = "400 ms"
 /// coding = [1.0, 0.5]               # of each user: the share of a block that carries data
 /// ```
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CellSpec {
     /// What is taken for the keys that are left out.
     pub network: CellNetwork,
-    /// See [`Scheduler`]; round robin if it is left out.
+    /// Who sends next: `round-robin`, `proportional-fair` or `proportional-fair over 500 slots`. Round robin if it is left out.
     pub scheduler: Option<String>,
-    /// See [`CellConfig::block`].
+    /// What one slot carries to one user.
     pub block: Option<Bytes>,
-    /// See [`CellConfig::slot`].
+    /// The length of a slot.
     #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
     pub slot: Option<Duration>,
-    /// See [`CellConfig::retry`].
+    /// The time until a block in error is sent again.
     #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
     pub retry: Option<Duration>,
-    /// See [`CellConfig::retries`]; 0 is for as often as it takes.
+    /// How often at most; 0 is for as often as it takes.
     pub retries: Option<u32>,
-    /// See [`CellUser::error_good`](crate::CellUser::error_good), of all users.
+    /// The share of blocks in error in the good phase of a user's channel, of all users.
     #[serde(default, deserialize_with = "spec_parts::optional_probability")]
+    #[schemars(with = "spec_parts::Probability")]
     pub error_good: Option<f64>,
-    /// See [`CellUser::error_bad`](crate::CellUser::error_bad), of all users.
+    /// The share of blocks in error in the bad phase, of all users.
     #[serde(default, deserialize_with = "spec_parts::optional_probability")]
+    #[schemars(with = "spec_parts::Probability")]
     pub error_bad: Option<f64>,
-    /// See [`CellUser::good`](crate::CellUser::good), of all users.
+    /// The mean length of the good phase, of all users.
     #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
     pub good: Option<Duration>,
-    /// See [`CellUser::bad`](crate::CellUser::bad), of all users.
+    /// The mean length of the bad phase, of all users.
     #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
     pub bad: Option<Duration>,
-    /// See [`CellUser::coding`](crate::CellUser::coding): one for each user.
+    /// The share of a block that carries data, one for each user.
     #[serde(default)]
     pub coding: Vec<f64>,
 }
 
 /// A kind of radio network with a shared downlink; see [`CellConfig::of`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CellNetwork {
     /// Four time slots of GPRS.

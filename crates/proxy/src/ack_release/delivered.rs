@@ -5,7 +5,7 @@ use shorthaul_types::Time;
 /// Acknowledge when the receiver has acknowledged. The last byte is kept back while more is under way, so that there is
 /// something to acknowledge when the window has to be closed (M-TCP).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, schemars::JsonSchema), serde(deny_unknown_fields))]
 pub struct Delivered {}
 
 /// Follows the receiver's acknowledgments.

@@ -9,10 +9,14 @@ const PARTS: u128 = 64;
 
 /// Acknowledge as early as without a release, but a fixed time later: to its sender, the path is that much longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, schemars::JsonSchema), serde(deny_unknown_fields))]
 pub struct Later {
     /// How much later.
-    #[cfg_attr(feature = "serde", serde(with = "shorthaul_types::serde_duration"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(with = "shorthaul_types::serde_duration"),
+        schemars(with = "shorthaul_types::schema::Duration")
+    )]
     pub after: Duration,
 }
 

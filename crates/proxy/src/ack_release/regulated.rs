@@ -14,7 +14,7 @@ use shorthaul_types::{Bytes, Time};
 /// for one, and what congestion avoidance adds may overflow the queue, by one packet a round trip. The paper's
 /// own pseudo-code was not at hand; its reserve in the conservative mode may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, schemars::JsonSchema), serde(deny_unknown_fields))]
 pub struct Regulated {
     /// The limit of the queue, in bytes of payload.
     pub queue: Bytes,

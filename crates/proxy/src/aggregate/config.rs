@@ -84,7 +84,11 @@ impl fmt::Display for UplinkWindow {
 
 /// A class of connections: a lower one is served only when no higher one has anything to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(deny_unknown_fields)
+)]
 pub struct Class {
     /// Its name, for people.
     pub name: String,
@@ -97,7 +101,11 @@ pub struct Class {
     #[cfg_attr(feature = "serde", serde(default))]
     pub ports: Vec<u16>,
     /// … and packets with these differentiated services codepoints (RFC 2474).
-    #[cfg_attr(feature = "serde", serde(default))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, deserialize_with = "crate::policy::codepoints"),
+        schemars(inner(range(max = 63)))
+    )]
     pub dscp: Vec<u8>,
 }
 
@@ -111,7 +119,7 @@ pub struct Class {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
     serde(deny_unknown_fields, default)
 )]
 pub struct WindowShareConfig {
@@ -136,7 +144,7 @@ impl Default for WindowShareConfig {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
     serde(deny_unknown_fields, default)
 )]
 pub struct AggregateConfig {
@@ -144,7 +152,11 @@ pub struct AggregateConfig {
     pub clamp: Clamp,
     /// What a window that follows has in reserve, in units of the square of the link's variation: the more, the less of a link
     /// whose rate jumps is lost, and the longer is the queue when it falls. A steady link has no variation.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "serde_parts::headroom"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "serde_parts::headroom"),
+        schemars(range(min = 0.0))
+    )]
     pub headroom: f64,
     /// Addresses that agree in so many bits are one host, for all of the gateway: see
     /// [`HostPrefix`](crate::HostPrefix), which has the defaults.
@@ -164,12 +176,20 @@ pub struct AggregateConfig {
     #[cfg_attr(feature = "serde", serde(deserialize_with = "serde_parts::host_buffer"))]
     pub host_buffer: Bytes,
     /// The window that senders are offered; `None` offers what the buffer of the flow has room for.
-    #[cfg_attr(feature = "serde", serde(with = "serde_parts::window_share", alias = "invitations"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(with = "serde_parts::window_share", alias = "invitations"),
+        schemars(schema_with = "serde_parts::window_share::schema")
+    )]
     pub window_share: Option<WindowShareConfig>,
     /// The window that its uploads share.
     pub uplink: UplinkWindow,
     /// A host of which no connection is left is remembered for so long, with its window.
-    #[cfg_attr(feature = "serde", serde(with = "shorthaul_types::serde_duration"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(with = "shorthaul_types::serde_duration"),
+        schemars(with = "shorthaul_types::schema::Duration")
+    )]
     pub remember: Duration,
 }
 
@@ -212,8 +232,8 @@ impl AggregateConfig {
 #[cfg(feature = "serde")]
 mod serde_parts {
     use super::{Bytes, Clamp, String, UplinkWindow, WindowShareConfig};
-    use alloc::string::ToString;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use shorthaul_types::{schema, written_as};
 
     impl Serialize for Clamp {
         fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -226,6 +246,16 @@ mod serde_parts {
             String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
         }
     }
+
+    written_as!(Clamp, "Clamp", |generator| schema::any_of([
+        schema::words(["auto"]),
+        generator.subschema_for::<Bytes>()
+    ]));
+
+    written_as!(UplinkWindow, "UplinkWindow", |generator| schema::any_of([
+        schema::words(["auto", "none"]),
+        generator.subschema_for::<Bytes>()
+    ]));
 
     impl Serialize for UplinkWindow {
         fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -268,39 +298,56 @@ mod serde_parts {
 
     /// `"buffer"`, or a table of parameters.
     pub(super) mod window_share {
-        use super::{Deserialize, Deserializer, Serialize, Serializer, String, ToString, WindowShareConfig};
+        use super::{Deserialize, Deserializer, Serialize, Serializer, WindowShareConfig};
+        use core::fmt;
+        use serde::de::value::MapAccessDeserializer;
+        use serde::de::{Error, MapAccess, Unexpected, Visitor};
 
-        #[derive(Serialize, Deserialize)]
-        #[serde(
-            untagged,
-            expecting = "`window_share` is \"buffer\", or a table such as { b = 0.25, c = 0.25, surplus = 1.2, averaged = 8 }"
-        )]
-        enum Written {
-            Word(String),
-            Parameters(WindowShareConfig),
+        /// What stands for no share.
+        const BUFFER: &str = "buffer";
+
+        pub fn schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+            use shorthaul_types::schema::{any_of, words};
+            any_of([words([BUFFER]), generator.subschema_for::<WindowShareConfig>()])
         }
 
         pub fn serialize<S: Serializer>(value: &Option<WindowShareConfig>, s: S) -> Result<S::Ok, S::Error> {
             match value {
-                None => Written::Word("buffer".to_string()),
-                Some(parameters) => Written::Parameters(*parameters),
+                None => s.serialize_str(BUFFER),
+                Some(parameters) => parameters.serialize(s),
             }
-            .serialize(s)
         }
 
         pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<WindowShareConfig>, D::Error> {
-            match Written::deserialize(d)? {
-                Written::Word(word) if word == "buffer" => Ok(None),
-                Written::Word(word) => Err(serde::de::Error::custom(alloc::format!(
-                    "`{word}` is no share of a window: write \"buffer\", or a table with b, c, surplus and averaged"
-                ))),
-                Written::Parameters(parameters) => {
-                    let WindowShareConfig { b, c, surplus, .. } = parameters;
-                    for (value, name) in [(b, "b"), (c, "c"), (surplus, "surplus")] {
-                        super::at_least_zero(value, name).map_err(serde::de::Error::custom)?;
-                    }
-                    Ok(Some(parameters))
+            d.deserialize_any(Written)
+        }
+
+        /// Reads it by hand, so that what is wrong within the table is said.
+        struct Written;
+
+        impl<'de> Visitor<'de> for Written {
+            type Value = Option<WindowShareConfig>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "\"buffer\", or a table such as { b = 0.25, c = 0.25, surplus = 1.2, averaged = 8 }",
+                )
+            }
+
+            fn visit_str<E: Error>(self, word: &str) -> Result<Self::Value, E> {
+                match word {
+                    BUFFER => Ok(None),
+                    _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
                 }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                let parameters = WindowShareConfig::deserialize(MapAccessDeserializer::new(map))?;
+                let WindowShareConfig { b, c, surplus, .. } = parameters;
+                for (value, name) in [(b, "b"), (c, "c"), (surplus, "surplus")] {
+                    super::at_least_zero(value, name).map_err(Error::custom)?;
+                }
+                Ok(Some(parameters))
             }
         }
     }

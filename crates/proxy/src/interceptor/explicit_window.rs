@@ -11,7 +11,7 @@ use shorthaul_wire::{Packet, TcpFlags, Transport};
 /// 1998, who compute the amount from the room in the router's buffer; here it is set. The right edge of a window that has
 /// passed never moves left (RFC 9293 §3.8.6): the window shrinks as data is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, schemars::JsonSchema), serde(deny_unknown_fields))]
 pub struct ExplicitWindow {
     /// The amount.
     pub window: Bytes,

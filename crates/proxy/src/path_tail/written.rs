@@ -5,11 +5,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use ipnet::IpNet;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use shorthaul_types::{BitRate, Bytes};
 
 /// The parameters of path tail emulation.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
     /// Of the emulated link.
@@ -29,7 +30,7 @@ pub(super) struct Written {
 }
 
 /// Who shares an emulated link.
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Share {
     /// The hosts of a cell.
@@ -41,16 +42,19 @@ enum Share {
 }
 
 /// A radio cell.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WrittenCell {
     /// By what name a radio controller speaks of it.
     name: String,
     /// The prefixes of its hosts' addresses, such as `10.1.0.0/16`.
+    #[schemars(with = "Vec<crate::policy::Prefix>")]
     prefixes: Vec<String>,
     /// Its bandwidth, where it is not that of all.
     bandwidth: Option<BitRate>,
 }
+
+shorthaul_types::written_as!(PathTailConfig, "PathTail", Written::json_schema);
 
 impl TryFrom<Written> for PathTailConfig {
     type Error = String;

@@ -7,28 +7,46 @@ use ipnet::IpNet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
     serde(deny_unknown_fields, default)
 )]
 pub struct FlowMatch {
     /// Prefixes of the end at the access side.
     #[cfg_attr(
         feature = "serde",
-        serde(with = "super::written::prefixes", skip_serializing_if = "Vec::is_empty")
+        serde(with = "super::written::prefixes", skip_serializing_if = "Vec::is_empty"),
+        schemars(with = "Vec<super::written::Prefix>")
     )]
     pub hosts: Vec<IpNet>,
     /// Prefixes of the other end.
     #[cfg_attr(
         feature = "serde",
-        serde(with = "super::written::prefixes", skip_serializing_if = "Vec::is_empty")
+        serde(with = "super::written::prefixes", skip_serializing_if = "Vec::is_empty"),
+        schemars(with = "Vec<super::written::Prefix>")
     )]
     pub servers: Vec<IpNet>,
     /// Ports, of either end.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub ports: Vec<u16>,
     /// Differentiated services codepoints (RFC 2474) of the SYN.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "codepoints", skip_serializing_if = "Vec::is_empty"),
+        schemars(inner(range(max = 63)))
+    )]
     pub dscp: Vec<u8>,
+}
+
+/// Differentiated services codepoints have six bits (RFC 2474 §3).
+#[cfg(feature = "serde")]
+pub(crate) fn codepoints<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
+    let codepoints: Vec<u8> = serde::Deserialize::deserialize(d)?;
+    match codepoints.iter().find(|codepoint| **codepoint > 63) {
+        Some(wrong) => Err(serde::de::Error::custom(alloc::format!(
+            "`{wrong}` is no differentiated services codepoint: write a number from 0 to 63, such as 46"
+        ))),
+        None => Ok(codepoints),
+    }
 }
 
 /// What a flow is matched by, from its SYN.

@@ -10,6 +10,8 @@ mod written;
 
 pub use check::PolicyError;
 pub(crate) use flow_match::Subject;
+#[cfg(feature = "serde")]
+pub(crate) use flow_match::codepoints;
 pub use flow_match::{FlowMatch, HostPrefix};
 pub use registry::Row;
 #[cfg(feature = "serde")]
@@ -17,6 +19,8 @@ pub(crate) use registry::read;
 pub(crate) use registry::row;
 #[cfg(feature = "serde")]
 pub use registry::{Parameters, PartError};
+#[cfg(feature = "serde")]
+pub(crate) use written::Prefix;
 #[cfg(feature = "serde")]
 pub use written::{PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
 
@@ -52,7 +56,11 @@ pub struct Policy {
 
 /// Whether a gateway stands in a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "lowercase"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "lowercase")
+)]
 pub enum Mode {
     /// It does: the flow is split.
     #[default]

@@ -18,6 +18,9 @@ pub struct Row<K: ?Sized> {
     /// Makes one from its parameters.
     #[cfg(feature = "serde")]
     pub(crate) read: fn(Parameters) -> Result<Arc<K>, PartError>,
+    /// How its parameters are written.
+    #[cfg(feature = "serde")]
+    pub(crate) schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
 }
 
 impl<K: ?Sized> core::fmt::Debug for Row<K> {
@@ -39,6 +42,8 @@ macro_rules! row {
                 let kind: $kind = $crate::policy::read(parameters)?;
                 Ok(::alloc::sync::Arc::new(kind) as ::alloc::sync::Arc<dyn $part>)
             },
+            #[cfg(feature = "serde")]
+            schema: <$kind as ::schemars::JsonSchema>::json_schema,
         }
     };
 }
@@ -53,8 +58,9 @@ mod reading {
     use alloc::string::{String, ToString};
     use alloc::sync::Arc;
     use alloc::vec::Vec;
+    use schemars::{Schema, SchemaGenerator, json_schema};
     use serde::de::DeserializeOwned;
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     /// The parameters of a part, as they are written.
     pub type Parameters = serde_json::Map<String, Value>;
@@ -115,12 +121,16 @@ mod reading {
     /// A way to keep senders to the rate of the access link that has a name, but is no single part.
     struct Combination {
         name: &'static str,
+        about: &'static str,
+        schema: fn(&mut SchemaGenerator) -> Schema,
         parts: fn(&Parameters) -> Result<SenderControl, PartError>,
     }
 
     const COMBINATIONS: &[Combination] = &[
         Combination {
             name: "split",
+            about: "when what they send has come, and as much as there is memory for",
+            schema: |_| json_schema!({ "properties": {} }),
             parts: |parameters| match parameters.iter().find(|(_, value)| !value.is_null()) {
                 None => Ok(SenderControl::default()),
                 Some((key, _)) => Err(PartError::Wrong(format!(
@@ -130,6 +140,11 @@ mod reading {
         },
         Combination {
             name: "m-tcp",
+            about: "when delivered, but for the last byte, and nothing while the receiver is silent",
+            schema: |generator| {
+                let freeze = WINDOW_LIMITS.iter().find(|row| row.name == "freeze");
+                freeze.map_or_else(Schema::default, |row| (row.schema)(generator))
+            },
             parts: |parameters| {
                 let window = find(WINDOW_LIMITS, "freeze")?.part(parameters)?;
                 let ack = find(ACK_RELEASES, "delivered")?.part(&Parameters::new())?;
@@ -159,6 +174,56 @@ mod reading {
         combinations.chain(parts)
     }
 
+    /// How a part is written that `key` picks: a table with that and the part's parameters, which may come from elsewhere
+    /// if `partly`.
+    fn table(key: &str, name: &str, about: &str, parameters: &Schema, partly: bool) -> Value {
+        let mut table = parameters.as_object().cloned().unwrap_or_default();
+        let of_key = json!({ "const": name, "description": about });
+        let keys = table.entry("properties").or_insert_with(|| json!({}));
+        keys.as_object_mut().expect("a table has keys").insert(key.to_string(), of_key);
+        let required = if partly { None } else { table.remove("required") };
+        let mut required = required.and_then(|keys| keys.as_array().cloned()).unwrap_or_default();
+        required.push(key.into());
+        table.insert("required".into(), required.into());
+        table.insert("type".into(), "object".into());
+        table.insert("additionalProperties".into(), false.into());
+        table.into()
+    }
+
+    /// How a part of a registry is written: a table, or its name alone where it has parameters none of which it needs.
+    pub(in crate::policy) fn part_schema<K: ?Sized>(
+        generator: &mut SchemaGenerator,
+        rows: &[Row<K>],
+        words: &[&str],
+    ) -> Schema {
+        let bare = rows.iter().filter(|row| row.wants.is_empty()).map(|row| row.name);
+        let bare: Vec<&str> = words.iter().copied().chain(bare).collect();
+        let tables =
+            rows.iter().map(|row| table("kind", row.name, row.about, &(row.schema)(generator), false));
+        let tables: Vec<Value> = tables
+            .chain(words.iter().map(|word| table("kind", word, "", &Schema::default(), false)))
+            .collect();
+        let bare = (!bare.is_empty()).then(|| json!({ "enum": bare }));
+        json_schema!({ "anyOf": bare.into_iter().chain(tables).collect::<Vec<_>>() })
+    }
+
+    /// How a way to keep senders to the rate of the access link is written.
+    pub(in crate::policy) fn sender_control_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut ways = Vec::from([json!({ "type": "object", "additionalProperties": false })]);
+        let mut add =
+            |name, about, parameters: &Schema| ways.push(table("policy", name, about, parameters, true));
+        for combination in COMBINATIONS {
+            add(combination.name, combination.about, &(combination.schema)(generator));
+        }
+        for row in ACK_RELEASES {
+            add(row.name, row.about, &(row.schema)(generator));
+        }
+        for row in WINDOW_LIMITS {
+            add(row.name, row.about, &(row.schema)(generator));
+        }
+        json_schema!({ "anyOf": ways })
+    }
+
     /// The parts that a name picks.
     ///
     /// # Errors
@@ -183,4 +248,4 @@ mod reading {
 #[cfg(feature = "serde")]
 pub(crate) use reading::read;
 #[cfg(feature = "serde")]
-pub(super) use reading::{find, sender_control, sender_controls};
+pub(super) use reading::{find, part_schema, sender_control, sender_control_schema, sender_controls};

@@ -1,13 +1,14 @@
 //! The form in which people write policies, in TOML.
 use super::registry::find;
-use super::registry::{sender_control, sender_controls};
+use super::registry::{part_schema, sender_control, sender_control_schema, sender_controls};
 use super::{FlowMatch, Mode, Parameters, PartError, Policy, PolicyError, Row, SenderControl};
 use crate::{ACK_RELEASES, AggregateConfig, INTERCEPTORS, LegConfig, LegSpec, WINDOW_LIMITS};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
-use shorthaul_types::Bytes;
+use shorthaul_types::{Bytes, schema, written_as};
 
 /// How senders in the wide area network are kept to the rate of the access link, by a name and its parameters: those of the
 /// part, or parts, that the name picks.
@@ -19,6 +20,8 @@ pub struct SenderSpec {
     #[serde(flatten)]
     pub parameters: Parameters,
 }
+
+written_as!(SenderSpec, "SenderControl", sender_control_schema);
 
 impl<'de> Deserialize<'de> for SenderSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -146,7 +149,7 @@ fn intercept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartSpec>
 const EARLY: &str = "early";
 
 /// A policy as it is written.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicySpec {
     /// For which flows it is.
@@ -165,18 +168,22 @@ pub struct PolicySpec {
     pub senders: Option<SenderSpec>,
     /// When they are acknowledged.
     #[serde(deserialize_with = "ack", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "ack_schema")]
     pub ack: Option<PartSpec>,
     /// How much they are offered.
     #[serde(deserialize_with = "window", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "window_schema")]
     pub window: Vec<PartSpec>,
     /// How the connections to one host are served together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<AggregateConfig>,
     /// What looks into flows that stay whole.
     #[serde(deserialize_with = "intercept", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "intercept_schema")]
     pub intercept: Vec<PartSpec>,
     /// The share of flows that are observed instead of split, to compare with: from 0 (nothing is compared) to 0.5.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 0.5))]
     pub control_group: Option<f64>,
 }
 
@@ -224,6 +231,26 @@ impl PolicySpec {
         })
     }
 }
+
+fn ack_schema(generator: &mut SchemaGenerator) -> Schema {
+    part_schema(generator, ACK_RELEASES, &[EARLY])
+}
+
+fn window_schema(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": part_schema(generator, WINDOW_LIMITS, &[]) })
+}
+
+fn intercept_schema(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": part_schema(generator, INTERCEPTORS, &[]) })
+}
+
+/// How a prefix is written.
+pub(crate) struct Prefix;
+
+written_as!(Prefix, "Prefix", |_| schema::text(
+    "a prefix of addresses, or one address",
+    &["10.1.0.0/16", "fd00:1::/32", "192.0.2.7"]
+));
 
 /// Prefixes such as `10.1.0.0/16`, or addresses.
 pub(super) mod prefixes {

@@ -6,7 +6,7 @@ use shorthaul_types::Bytes;
 /// Offer what is missing to a fixed amount that may be held and under way together: the product of the access link's
 /// bandwidth and delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, schemars::JsonSchema), serde(deny_unknown_fields))]
 pub struct ClampedWindow {
     /// The amount.
     pub window: Bytes,

@@ -25,7 +25,7 @@ const MOST_SHARE: u64 = 4;
 /// constants are ours: p(q) is q over the queue aimed at, and τ the rate that all flows would have if they had
 /// the same, so that the queue does not grow with the number of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, schemars::JsonSchema), serde(deny_unknown_fields))]
 pub struct ConstantQueue {
     /// The queue that is aimed at, of all flows of a host together, in bytes of payload.
     pub queue: Bytes,

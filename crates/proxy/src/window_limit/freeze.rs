@@ -6,10 +6,14 @@ use shorthaul_types::{Deadline, Time};
 
 /// Offer nothing while the receiver is silent (M-TCP), and close what was offered before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, schemars::JsonSchema), serde(deny_unknown_fields))]
 pub struct Freeze {
     /// For how long it must have been silent while something is under way to it.
-    #[cfg_attr(feature = "serde", serde(with = "shorthaul_types::serde_duration"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(with = "shorthaul_types::serde_duration"),
+        schemars(with = "shorthaul_types::schema::Duration")
+    )]
     pub after: Duration,
 }
 

@@ -144,6 +144,11 @@ impl<'de> serde::Deserialize<'de> for LossDetection {
 }
 
 #[cfg(feature = "serde")]
+shorthaul_types::written_as!(LossDetection, "LossDetector", |_| {
+    shorthaul_types::schema::words(LossDetection::ALL.iter().map(|detection| detection.name))
+});
+
+#[cfg(feature = "serde")]
 impl serde::Serialize for LossDetection {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(self)

@@ -6,7 +6,7 @@ use shorthaul_congestion::{Algorithm, RttConfig};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(
     feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
     serde(deny_unknown_fields, default)
 )]
 pub struct ProfilePatch {
@@ -49,7 +49,8 @@ pub struct ProfilePatch {
     /// Segments that may be sent before the first acknowledgment, 1 to 1000 (RFC 6928).
     #[cfg_attr(
         feature = "serde",
-        serde(deserialize_with = "initial_window", skip_serializing_if = "Option::is_none")
+        serde(deserialize_with = "initial_window", skip_serializing_if = "Option::is_none"),
+        schemars(range(min = *SenderProfile::INITIAL_WINDOWS.start(), max = *SenderProfile::INITIAL_WINDOWS.end()))
     )]
     pub initial_window: Option<u32>,
     /// Start from the initial window again after an idle time (RFC 5681 §4.1).
