@@ -11,6 +11,7 @@ mod lab;
 mod live;
 mod node_process;
 mod plan;
+mod policies;
 mod program;
 mod relay_faults;
 mod relay_tools;
