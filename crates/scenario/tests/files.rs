@@ -175,6 +175,9 @@ fn keys(text: &str) -> BTreeSet<String> {
     list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
+/// Names that keys had, which are read but not recommended.
+const OLD: [&str; 2] = ["arbiter", "recovery"];
+
 /// Most of the schema is derived from the types that are read. This is what is not.
 #[test]
 fn the_schema_knows_exactly_the_keys_that_are_read() {
@@ -188,7 +191,8 @@ fn the_schema_knows_exactly_the_keys_that_are_read() {
         ("/$defs/Scheme/anyOf/1/properties", "[hosts.a]\nscheme = { x = 1 }"),
         ("/$defs/Leg/properties", "[gateways.a]\nto_edge = { x = 1 }"),
     ] {
-        assert_eq!(of(pointer), keys(text), "{pointer}");
+        let read: BTreeSet<String> = keys(text).into_iter().filter(|key| !OLD.contains(&&**key)).collect();
+        assert_eq!(of(pointer), read, "{pointer}");
     }
     let ways = schema.pointer("/$defs/SenderControl/anyOf").and_then(Value::as_array).expect("ways");
     let of_schema: BTreeMap<&str, BTreeSet<&str>> = ways
