@@ -180,6 +180,13 @@ impl SplitFlow {
             if let Some(upload) = self.upload.as_deref_mut().filter(|_| self.governed == Some(side)) {
                 room = upload.bound(&occupancy, room);
             }
+            // Less than a window field can say (RFC 7323 §2.3) would be nothing, and nothing held means that nothing would change
+            // that. A unit more, for the edge moves by segments.
+            let shift =
+                if self.agreed.window_scaling { self.ends[side.other().index()].window_shift } else { 0 };
+            if room > 0 && occupancy.held == 0 {
+                room = room.max(2 << shift);
+            }
             direction.receiver.offer(room);
         }
     }

@@ -48,15 +48,13 @@ impl Gateway {
         let length = segment.payload.len() as u64;
         let headers = wire - length;
         let piece = segment.gso_size.map_or(length, |size| u64::from(size.get()));
-        // What is to fill a gap finds room beside what waits behind the gap: or nothing would move again.
-        let (_, early) = flow.held_for(side);
-        let exempt = if start <= flow.next_from(side.other()) { early } else { 0 };
+        let in_order = start <= flow.next_from(side.other());
         let mut taken = 0;
         while taken < length {
             let payload = piece.min(length - taken);
             let extent = Extent { start: start + taken, end: start + taken + payload, ts_val };
             let token = AckToken { slot, flow: number, extent };
-            if !links.has_room(link, taken + payload, exempt)
+            if !links.has_room(link, taken + payload, in_order)
                 || !links.offer(now, link, Bytes(headers + payload), token)
             {
                 break;

@@ -77,7 +77,7 @@ impl Gateway {
         if let (Some(link), Some(links)) = (&mut place.link, &mut links[usize::from(*policy)])
             && flow.is_released_to(side)
         {
-            links.book(now, link, flow.held_for(side).0, flow.delivered_to(side));
+            links.book(now, link, flow.held_for(side), flow.delivered_to(side));
         }
         if let (Some(queue), Some(host)) = (&mut place.queue, access.host_mut(place.host))
             && let Some(share) = host.queue.book(now, queue, flow.queued_for(side), flow.delivered_to(side))

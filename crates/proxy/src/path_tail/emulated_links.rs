@@ -48,8 +48,10 @@ pub(crate) struct LinkPlace {
     pub index: u32,
     /// Tells the flow's tokens from those of another that had its place in the table before.
     pub number: u64,
-    /// What is booked there as held.
+    /// What is booked there as held...
     held: u64,
+    /// ... and of that, what waits behind a gap.
+    early: u64,
     /// What had been delivered when that was booked.
     delivered: u64,
 }
@@ -60,8 +62,9 @@ pub(crate) struct LinkPlace {
 struct EmulatedLink {
     owner: Owner,
     queue: Link<AckToken>,
-    /// Payload held for the hosts behind it.
+    /// Payload held for the hosts behind it, and of that, what waits behind gaps.
     held: u64,
+    early: u64,
     flows: u32,
     /// Where the bandwidth is estimated.
     estimate: Option<ThroughputEstimate>,
@@ -126,7 +129,7 @@ impl EmulatedLinks {
 
     /// A flow begins: its place behind the link that it shares, where `delivered` was delivered of it so far.
     pub fn join(&mut self, now: Time, user: &LinkUser, delivered: u64) -> LinkPlace {
-        let place = |index| LinkPlace { index, number: user.number, held: 0, delivered };
+        let place = |index| LinkPlace { index, number: user.number, held: 0, early: 0, delivered };
         let owner = self.owner(user);
         if let Some(&index) = self.by_owner.get(&owner) {
             self.links[index as usize].flows += 1;
@@ -135,7 +138,8 @@ impl EmulatedLinks {
         // nothing on it is random: any seed will do
         let queue = Link::starting_at(now, self.link(self.bandwidth(owner)), Seed(0));
         let estimate = self.config.is_estimated.then(|| ThroughputEstimate::new(now, self.bandwidth(owner)));
-        let link = EmulatedLink { owner, queue, held: 0, flows: 1, estimate, taken: [0; 2], armed: None };
+        let link =
+            EmulatedLink { owner, queue, held: 0, early: 0, flows: 1, estimate, taken: [0; 2], armed: None };
         let index = self.links.insert(link) as u32;
         self.by_owner.insert(owner, index);
         place(index)
@@ -145,6 +149,7 @@ impl EmulatedLinks {
     pub fn leave(&mut self, place: &LinkPlace) {
         let Some(link) = self.links.get_mut(place.index as usize) else { return };
         link.held -= place.held;
+        link.early -= place.early;
         link.flows -= 1;
         if link.flows == 0 {
             self.by_owner.remove(&link.owner);
@@ -152,15 +157,16 @@ impl EmulatedLinks {
         }
     }
 
-    /// A flow now holds `held` bytes and has been delivered up to `delivered`.
-    pub fn book(&mut self, now: Time, place: &mut LinkPlace, held: u64, delivered: u64) {
+    /// A flow now holds `held` bytes, `early` of them behind a gap, and has been delivered up to `delivered`.
+    pub fn book(&mut self, now: Time, place: &mut LinkPlace, (held, early): (u64, u64), delivered: u64) {
         // the buffer is there for interruptions: a quarter of it keeps the access link busy in short ones
         let wanted = (self.config.buffer.0 / 4).max(self.config.queue.0);
         let index = place.index;
         let Some(link) = self.links.get_mut(index as usize) else { return };
         link.held = link.held - place.held + held;
+        link.early = link.early - place.early + early;
         let news = delivered - place.delivered;
-        (place.held, place.delivered) = (held, delivered);
+        (place.held, place.early, place.delivered) = (held, early, delivered);
         let Some(estimate) = &mut link.estimate else { return };
         let [payload, whole] = link.taken.map(|bytes| bytes.max(1));
         let delivered = (u128::from(news) * u128::from(whole) / u128::from(payload)) as u64;
@@ -174,10 +180,12 @@ impl EmulatedLinks {
         }
     }
 
-    /// Whether `payload` more bytes may be held, if `exempt` bytes of what is held do not count.
-    pub fn has_room(&self, index: u32, payload: u64, exempt: u64) -> bool {
-        let held = self.links.get(index as usize).map_or(0, |link| link.held);
-        held.saturating_sub(exempt) + payload <= self.config.buffer.0
+    /// Whether `payload` more bytes may be held. What is `in_order` finds room beside all that waits behind gaps, its own and
+    /// those of others: or a gap that is never filled would keep everybody behind the link from going on.
+    pub fn has_room(&self, index: u32, payload: u64, in_order: bool) -> bool {
+        let Some(link) = self.links.get(index as usize) else { return true };
+        let held = if in_order { link.held - link.early } else { link.held };
+        held + payload <= self.config.buffer.0
     }
 
     /// A datagram of `size` bytes, IP header included, comes to the emulated link: whether it fits its
@@ -324,12 +332,12 @@ mod tests {
     fn a_link_without_flows_is_forgotten() {
         let mut links = EmulatedLinks::new(config(TailScope::Host), 1);
         let mut place = links.join(Time::ZERO, &user(0, 0), 1);
-        links.book(Time::ZERO, &mut place, 9000, 1);
-        assert!(!links.has_room(place.index, 2000, 0) && links.has_room(place.index, 2000, 1000));
+        links.book(Time::ZERO, &mut place, (9000, 1000), 1);
+        assert!(!links.has_room(place.index, 2000, false) && links.has_room(place.index, 2000, true));
         links.leave(&place);
         assert!(links.by_owner.is_empty());
         let next = links.join(Time::ZERO, &user(0, 1), 1);
-        assert!(links.has_room(next.index, 10_000, 0));
+        assert!(links.has_room(next.index, 10_000, false));
     }
 
     #[test]
