@@ -44,19 +44,19 @@ fn cut(packet: Packet) -> Vec<Packet> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shorthaul_testkit::packets::ip;
     use shorthaul_types::{PortId, SeqNum};
-    use shorthaul_wire::{ChecksumMode, IpHeader, Ipv4Header, Payload, TcpHeader, TcpSegment, to_datagram};
+    use shorthaul_wire::{ChecksumMode, Payload, TcpHeader, TcpSegment, to_datagram};
 
     #[test]
     fn the_pieces_are_those_of_the_segmentation_of_bytes() {
         let address = std::net::Ipv4Addr::LOCALHOST;
-        let ip = Ipv4Header { src: address, dst: address, tos: 0, ttl: 64, id: 0, dont_fragment: true };
         let flags = TcpFlags::ACK | TcpFlags::PSH | TcpFlags::FIN | TcpFlags::CWR;
         let header = TcpHeader { seq: SeqNum(u32::MAX - 1000), flags, ..TcpHeader::default() };
         let bytes: Vec<u8> = (0..3500u32).map(|i| i as u8).collect();
         let segment =
             TcpSegment { header, payload: Payload::copy_of(&bytes).into(), gso_size: NonZeroU16::new(1000) };
-        let packet = Packet::tcp(IpHeader::V4(ip), segment);
+        let packet = Packet::tcp(ip(address, address), segment);
         let whole = to_datagram(&packet, ChecksumMode::Full);
         let mut batch = vec![(PortId(1), packet)];
         cut_super_segments(&mut batch);

@@ -25,10 +25,11 @@ use shorthaul_tcp::{
     Addresses, Connection, ConnectionConfig, ConnectionId, Failure, Host, HostConfig, KeepAlive,
     SenderProfile, State,
 };
+use shorthaul_testkit::packets;
 use shorthaul_types::{Bytes, FlowKey, PortId, Seed, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{
-    Chunk, IcmpError, IcmpErrorKind, IpHeader, Ipv4Header, Machine, Packet, Payload, PayloadList, SackBlock,
-    TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, Transport, TxBatch,
+    Chunk, IcmpError, IcmpErrorKind, IpHeader, Machine, Packet, Payload, PayloadList, SackBlock, TcpFlags,
+    TcpHeader, TcpOptions, TcpSegment, Timestamps, Transport, TxBatch,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
@@ -508,5 +509,5 @@ impl Drop for World {
 }
 
 fn ip_header() -> IpHeader {
-    IpHeader::V4(Ipv4Header { src: THEIRS, dst: OURS, tos: 0, ttl: 64, id: 0, dont_fragment: true })
+    packets::ip(THEIRS, OURS)
 }

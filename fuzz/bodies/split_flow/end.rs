@@ -140,6 +140,9 @@ impl End {
     }
 
     fn check_bytes(&self, offset: u64, payload: &PayloadList) {
+        if payload.len() == 1 && offset < self.confirmed {
+            return; // the octet of a loss discriminator's probe: its receiver has had that byte
+        }
         let mut at = offset;
         for slice in payload.slices() {
             for &byte in slice.as_slice() {
@@ -158,8 +161,9 @@ impl End {
         self.edge = self.edge.max(edge);
     }
 
-    /// Checks an acknowledgment that came out of the gateway toward this end, and notes it.
-    pub fn on_acknowledged(&mut self, segment: &TcpSegment, shift: u8, scaled: bool) {
+    /// Checks an acknowledgment that came out of the gateway toward this end, and notes it. Its window
+    /// has this shift, and may be smaller than what was offered if `may_close`.
+    pub fn on_acknowledged(&mut self, segment: &TcpSegment, shift: Option<u8>, may_close: bool) {
         let header = &segment.header;
         let Some(ack) = self.space.offset(header.ack, self.acknowledged) else {
             panic!("acknowledged what lies before the stream");
@@ -174,9 +178,9 @@ impl End {
         if header.flags.contains(TcpFlags::RST) {
             return self.on_told(ack, 0);
         }
-        let shift = if scaled { shift } else { 0 };
+        let shift = shift.unwrap_or(0);
         let edge = ack + (u64::from(header.window) << shift);
-        if header.window < u16::MAX {
+        if header.window < u16::MAX && !may_close {
             let rounding = (1 << shift) - 1;
             assert!(edge + rounding >= self.offered, "the window went back from {} to {edge}", self.offered);
         }

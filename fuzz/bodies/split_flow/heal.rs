@@ -29,13 +29,14 @@ impl World {
             stalled = if progress > best { 0 } else { stalled + 1 };
             best = best.max(progress);
             assert!(stalled < PATIENCE, "stuck: {}", self.describe());
-            self.take_turns(&goals);
+            self.take_turns(&goals, stalled);
         }
         panic!("endless: {}", self.describe());
     }
 
-    /// Each end sends again what is not acknowledged, acknowledges what it has, and time passes.
-    fn take_turns(&mut self, goals: &[[u64; 2]]) {
+    /// Each end sends again what is not acknowledged, acknowledges what it has, and time passes: more of it where nothing has
+    /// come of the last turns.
+    fn take_turns(&mut self, goals: &[[u64; 2]], stalled: u32) {
         for (index, goals) in goals.iter().enumerate() {
             for (side, goal) in goals.iter().enumerate() {
                 let end = &mut self.flows[index].ends[side];
@@ -57,15 +58,15 @@ impl World {
                 }
             }
         }
-        self.rest();
+        self.rest(Duration::from_millis(1 << (stalled / 5)));
     }
 
-    /// Time passes up to the next deadline.
-    fn rest(&mut self) {
+    /// Time passes up to the next deadline, and so long at least.
+    fn rest(&mut self, least: Duration) {
         self.flush();
         let soon = self.now + Duration::from_millis(50);
         let next = self.gateway.poll_timeout().map_or(soon, |deadline| deadline.at);
-        self.wait_until(next.max(self.now + Duration::from_millis(1)));
+        self.wait_until(next.max(self.now + least));
     }
 
     /// Both ends close, where they have not said contradictory things about that before.
@@ -89,7 +90,7 @@ impl World {
                     self.send(target, at, 0, flags);
                 }
             }
-            self.rest();
+            self.rest(Duration::from_millis(1));
         }
         panic!("not closed: {}", self.describe());
     }

@@ -18,15 +18,16 @@ use end::{End, LONGEST_STREAM};
 use script::{Step, Target};
 use shape::{Place, Script, Shape, Stamp};
 use shorthaul_congestion::Algorithm;
-use shorthaul_proxy::{AggregateConfig, Clamp, CustodyRecord, Gateway, GatewayConfig, UplinkWindow};
+use shorthaul_proxy::{AggregateConfig, Clamp, CustodyRecord, Gateway, GatewayConfig, Mode, UplinkWindow};
 use shorthaul_tcp::AckPolicy;
+use shorthaul_testkit::{draw::Draw, packets};
 use shorthaul_types::{Bytes, FlowKey, PortId, SeqNum, Time};
 use shorthaul_wire::{
-    Chunk, IcmpError, IcmpErrorKind, IpHeader, Ipv4Header, Machine, Packet, Payload, PayloadList, SackBlock,
-    TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, Transport, TxBatch,
+    Chunk, IcmpError, IcmpErrorKind, Machine, Packet, Payload, PayloadList, SackBlock, TcpFlags, TcpHeader,
+    TcpOptions, TcpSegment, Timestamps, Transport, TxBatch,
 };
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +57,7 @@ struct Flow {
     timestamps: bool,
     shifts: Option<[u8; 2]>,
     mss: usize,
+    /// It is split.
     alive: bool,
 }
 
@@ -63,6 +65,8 @@ struct World {
     now: Time,
     gateway: Gateway,
     config: GatewayConfig,
+    /// Its policy has parts that may close a window that was offered.
+    is_drawn: bool,
     flows: Vec<Flow>,
     /// What would survive a crash, by slot.
     custody: BTreeMap<u32, CustodyRecord>,
@@ -85,27 +89,20 @@ impl World {
             memory: Bytes(memory.max(4 * LARGEST_CHUNK as u64)),
             ..GatewayConfig::default()
         };
-        let row = &mut config.policies[0];
-        for (leg, bits) in [(&mut row.edge, policy & 15), (&mut row.wan, policy >> 4)] {
-            leg.sender.congestion =
-                [Algorithm::Cubic, Algorithm::Reno, Algorithm::Fixed(Bytes(50_000)), Algorithm::Cubic]
-                    [usize::from(bits & 3)];
-            leg.sender.pacing = bits & 4 == 0;
-            leg.sender.ack = if bits & 8 == 0 { AckPolicy::default() } else { AckPolicy::Immediate };
+        // Every second time one of the gateways that can be made of what is registered.
+        let draw = if sizes & 0x80 != 0 { Some(Draw::new(u64::from(script.word()?))) } else { None };
+        let is_drawn = draw.is_some();
+        match draw {
+            Some(mut draw) => config = draw.gateway(&config, &[]),
+            None => choose_policy(&mut config, sizes, policy),
         }
-        // Uploads are not limited: that would lower the window of the handshake, which the ends here know.
-        let usual = AggregateConfig { uplink: UplinkWindow::None, ..AggregateConfig::default() };
-        let aggregate = match sizes >> 4 & 3 {
-            0 | 1 => None,
-            2 => Some(AggregateConfig { clamp: Clamp::Fixed(Bytes(10_000)), ..usual }),
-            _ => Some(AggregateConfig { host_buffer: Bytes(4 * LARGEST_CHUNK as u64), ..usual }),
-        };
-        row.aggregate = aggregate.map(Arc::new);
+        let mode = config.policies[0].mode;
         let gateway = Gateway::new(config.clone());
         let mut world = World {
             now: Time::from_secs(1),
             gateway,
             config,
+            is_drawn,
             flows: Vec::new(),
             custody: BTreeMap::new(),
             handed: Vec::new(),
@@ -114,13 +111,14 @@ impl World {
         };
         for index in 0..FLOWS {
             let isn = [script.isn()?, script.isn()?];
-            world.shake_hands(index, isn, agreed);
+            world.shake_hands(index, isn, agreed, sizes & 0x40 != 0);
         }
-        assert_eq!(world.gateway.counters().flows_split, FLOWS as u64);
+        let split = if mode == Mode::Split { FLOWS as u64 } else { 0 };
+        assert_eq!(world.gateway.counters().flows_split, split);
         Some(world)
     }
 
-    fn shake_hands(&mut self, index: usize, isn: [u32; 2], agreed: u8) {
+    fn shake_hands(&mut self, index: usize, isn: [u32; 2], agreed: u8, is_v6: bool) {
         let mss = [1_460, 536, 1_000, 64][usize::from(agreed & 3)];
         let shifts = (agreed & 4 != 0).then_some([7, agreed >> 3 & 3]);
         let options = |side: usize, clock: u32| TcpOptions {
@@ -130,17 +128,11 @@ impl World {
             window_scale: shifts.map(|shifts| shifts[side]),
             ..TcpOptions::default()
         };
-        let address = |side: usize| [10, 0, side as u8, 1].into();
-        let ip = |from: usize| {
-            IpHeader::V4(Ipv4Header {
-                src: address(from),
-                dst: address(1 - from),
-                tos: 0,
-                ttl: 64,
-                id: 0,
-                dont_fragment: true,
-            })
+        let address = |side: usize| match is_v6 {
+            false => IpAddr::from([10, 0, side as u8, 1]),
+            true => IpAddr::from([0xfd00, 0, 0, 0, 0, 0, side as u16, 1]),
         };
+        let ip = |from: usize| packets::ip(address(from), address(1 - from));
         let ports = [4_000 + index as u16, 80];
         let ends = [0, 1].map(|side| End::new(ip(side), ports[side], isn[side], (2 * index + side) as u8));
         let key = FlowKey {
@@ -153,6 +145,7 @@ impl World {
         let ecn = TcpFlags::ECE | TcpFlags::CWR;
         let ecn = if agreed & 0x80 != 0 { [ecn, TcpFlags::ECE] } else { [TcpFlags::default(); 2] };
         let syn_ack = TcpFlags::SYN | TcpFlags::ACK;
+        let mut offered = [HANDSHAKE_WINDOW; 2];
         for (side, flags, offset) in
             [(0, TcpFlags::SYN | ecn[0], 0), (1, syn_ack | ecn[1], 0), (0, TcpFlags::ACK, 1)]
         {
@@ -180,11 +173,18 @@ impl World {
             self.now += Duration::from_millis(20);
             let mut out = TxBatch::new();
             while self.gateway.poll_transmit(self.now, &mut out) {}
+            // The window in it may be lowered on the way, where the other end's uploads are limited.
+            let told =
+                out.iter().filter_map(|(_, packet)| packet.as_tcp()).map(|segment| segment.header.window);
+            let told = told.min().unwrap_or(HANDSHAKE_WINDOW);
+            let shift = if offset > 0 { shift } else { 0 };
+            offered[1 - side] = offered[1 - side].min(told << shift);
         }
-        for end in &mut flow.ends {
-            end.edge = 1 + u64::from(HANDSHAKE_WINDOW >> shift << shift);
+        for (end, offered) in flow.ends.iter_mut().zip(offered) {
+            end.edge = 1 + u64::from(offered >> shift << shift);
             end.invited = 1 + u64::from(HANDSHAKE_WINDOW);
         }
+        flow.alive = self.gateway.counters().flows_split > index as u64;
         self.flows.push(flow);
     }
 
@@ -329,7 +329,7 @@ impl World {
         }
         header.src_port = near.port;
         header.dst_port = far.port;
-        let split = self.gateway.flows().any(|info| info.key == flow.key);
+        let split = flow.alive && self.gateway.flows().any(|info| info.key == flow.key);
         if !split && header.flags.contains(TcpFlags::SYN) {
             return; // a new connection: not of interest here
         }
@@ -396,6 +396,15 @@ impl World {
         for (_, packet) in &out {
             self.check_packet(packet, &handed);
         }
+        let policy = &self.config.policies[0];
+        if policy.mode != Mode::Split && policy.intercept.is_empty() {
+            let passed: Vec<&Packet> = out.iter().map(|(_, packet)| packet).collect();
+            assert_eq!(
+                passed,
+                handed.iter().collect::<Vec<_>>(),
+                "a flow that stays whole passes as it comes"
+            );
+        }
         for flow in &mut self.flows {
             flow.alive &= self.gateway.flows().any(|info| info.key == flow.key);
         }
@@ -454,7 +463,8 @@ impl World {
         // While draining, the gateway repeats what the other end has acknowledged by itself.
         let ack = far.space.offset(segment.header.ack, far.acknowledged);
         let repeated = ack.is_some_and(|ack| ack <= far.repeatable);
-        far.on_acknowledged(segment, shift, flow.shifts.is_some());
+        let may_close = self.is_drawn && segment.header.window == 0;
+        far.on_acknowledged(segment, flow.shifts.map(|_| shift), may_close);
         // A flow that is over leaves no record, and nothing that could be lost.
         match self.custody.values().find(|record| record.flow == flow.key) {
             Some(record) => {
@@ -481,6 +491,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            eprintln!("{:#?}", self.config);
             self.played.iter().for_each(|step| eprintln!("{step:?}"));
             eprintln!("then it was {}", self.now);
         }
@@ -498,4 +509,24 @@ struct Wrapping {
 fn pair(ends: &mut [End; 2], side: usize) -> [&mut End; 2] {
     let [client, server] = ends;
     if side == 0 { [client, server] } else { [server, client] }
+}
+
+/// What the bytes of the set-up say of the policy.
+fn choose_policy(config: &mut GatewayConfig, sizes: u8, policy: u8) {
+    let row = &mut config.policies[0];
+    for (leg, bits) in [(&mut row.edge, policy & 15), (&mut row.wan, policy >> 4)] {
+        leg.sender.congestion =
+            [Algorithm::Cubic, Algorithm::Reno, Algorithm::Fixed(Bytes(50_000)), Algorithm::Cubic]
+                [usize::from(bits & 3)];
+        leg.sender.pacing = bits & 4 == 0;
+        leg.sender.ack = if bits & 8 == 0 { AckPolicy::default() } else { AckPolicy::Immediate };
+    }
+    // Uploads are not limited: that would lower the window of the handshake, which the ends here know.
+    let usual = AggregateConfig { uplink: UplinkWindow::None, ..AggregateConfig::default() };
+    let aggregate = match sizes >> 4 & 3 {
+        0 | 1 => None,
+        2 => Some(AggregateConfig { clamp: Clamp::Fixed(Bytes(10_000)), ..usual }),
+        _ => Some(AggregateConfig { host_buffer: Bytes(4 * LARGEST_CHUNK as u64), ..usual }),
+    };
+    row.aggregate = aggregate.map(Arc::new);
 }

@@ -1,5 +1,6 @@
 //! Two Reno senders in tandem with a bounded buffer between them, simulated window by window, against the closed form.
 use shorthaul_planner::buffer::{Flow, couple};
+use shorthaul_testkit::Chance;
 use shorthaul_types::{Bytes, Seed};
 
 /// Reno in a fluid link: grows by one segment a round trip, halves at losses, which fall on segments at random.
@@ -7,25 +8,19 @@ struct Sender {
     window: f64,
     loss: f64,
     until_loss: f64,
-    draws: u64,
+    chance: Chance,
 }
 
 impl Sender {
     fn new(loss: f64, seed: Seed) -> Self {
-        let mut sender = Sender { window: 1.3 / loss.sqrt(), loss, until_loss: 0.0, draws: seed.0 };
+        let mut sender = Sender { window: 1.3 / loss.sqrt(), loss, until_loss: 0.0, chance: Chance(seed.0) };
         sender.until_loss = sender.draw();
         sender
     }
 
     /// Segments until the next loss: exponential.
     fn draw(&mut self) -> f64 {
-        // SplitMix64.
-        self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.draws;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        let uniform = ((z >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        let uniform = ((self.chance.number() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         -uniform.ln() / self.loss
     }
 

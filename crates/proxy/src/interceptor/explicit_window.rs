@@ -107,8 +107,9 @@ impl Interceptor for Adapted {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use shorthaul_testkit::packets;
     use shorthaul_types::SeqNum;
-    use shorthaul_wire::{IpHeader, Ipv4Header, TcpHeader, TcpOptions, TcpSegment};
+    use shorthaul_wire::{TcpHeader, TcpOptions, TcpSegment};
 
     const ISN: u32 = u32::MAX - 5000;
 
@@ -121,15 +122,7 @@ mod tests {
             options: TcpOptions { window_scale: shift, ..TcpOptions::default() },
             ..TcpHeader::default()
         };
-        let ip = IpHeader::V4(Ipv4Header {
-            src: [10, 0, 0, 1].into(),
-            dst: [10, 0, 0, 2].into(),
-            tos: 0,
-            ttl: 64,
-            id: 0,
-            dont_fragment: true,
-        });
-        Packet::tcp(ip, TcpSegment { header, ..TcpSegment::default() })
+        Packet::tcp(packets::ip([10, 0, 0, 1], [10, 0, 0, 2]), TcpSegment { header, ..TcpSegment::default() })
     }
 
     /// An interceptor after a handshake that the end at the access side opened, with the window of its SYN.

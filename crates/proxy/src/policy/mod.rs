@@ -71,6 +71,20 @@ pub enum Mode {
     Observe,
 }
 
+impl Mode {
+    /// All of them.
+    pub const ALL: [Mode; 3] = [Mode::Split, Mode::Pass, Mode::Observe];
+
+    /// As in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Split => "split",
+            Mode::Pass => "pass",
+            Mode::Observe => "observe",
+        }
+    }
+}
+
 /// How senders in the wide area network are kept to the rate of the access link: by parts that do not know each other.
 #[derive(Clone, Debug, Default)]
 pub struct SenderControl {

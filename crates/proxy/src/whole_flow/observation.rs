@@ -223,7 +223,8 @@ impl Observation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shorthaul_wire::{Payload, TcpHeader, TcpOptions, Timestamps};
+    use shorthaul_testkit::packets::filler;
+    use shorthaul_wire::{TcpHeader, TcpOptions, Timestamps};
 
     const ISN: [u32; 2] = [u32::MAX - 1000, 7];
 
@@ -243,7 +244,7 @@ mod tests {
             flags,
             ..TcpHeader::default()
         };
-        TcpSegment { header, payload: Payload::copy_of(&alloc::vec![7; bytes]).into(), gso_size: None }
+        TcpSegment { header, payload: filler(bytes), gso_size: None }
     }
 
     fn stamped(mut segment: TcpSegment, val: u32, ecr: u32) -> TcpSegment {

@@ -3,10 +3,10 @@
 use shorthaul_proxy::{
     ExplicitWindow, FlowMatch, Gateway, GatewayConfig, InterceptorKind, LegConfig, Mode, Policy, Verdict,
 };
+use shorthaul_testkit::packets::{self, filler, syn_options};
 use shorthaul_types::{Bytes, SeqNum, Time};
-use shorthaul_wire::{
-    IpHeader, Ipv4Header, Machine, Packet, Payload, TcpFlags, TcpHeader, TcpOptions, TcpSegment, TxBatch,
-};
+use shorthaul_wire::{Machine, Packet, TcpFlags, TcpHeader, TxBatch};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,19 +16,10 @@ const SERVER: u8 = 2;
 /// A segment of the connection of the client's port `client`: sequence numbers begin at 100, and the
 /// other end's at 100 too.
 fn segment(from: u8, client: u16, offset: u32, flags: TcpFlags, bytes: usize) -> Packet {
-    let to = CLIENT + SERVER - from;
-    let ports = if from == CLIENT { (client, 80) } else { (80, client) };
-    let ip = IpHeader::V4(Ipv4Header {
-        src: [10, 0, 0, from].into(),
-        dst: [10, 0, 0, to].into(),
-        tos: 0,
-        ttl: 64,
-        id: 0,
-        dont_fragment: true,
-    });
+    let ends = [CLIENT, SERVER]
+        .map(|end| SocketAddr::from(([10, 0, 0, end], if end == CLIENT { client } else { 80 })));
+    let [src, dst] = if from == CLIENT { ends } else { [ends[1], ends[0]] };
     let mut header = TcpHeader {
-        src_port: ports.0,
-        dst_port: ports.1,
         seq: SeqNum(100 + offset),
         ack: SeqNum(if flags.contains(TcpFlags::ACK) { 101 } else { 0 }),
         flags,
@@ -36,10 +27,9 @@ fn segment(from: u8, client: u16, offset: u32, flags: TcpFlags, bytes: usize) ->
         ..TcpHeader::default()
     };
     if flags.contains(TcpFlags::SYN) {
-        header.options = TcpOptions { mss: Some(8960), sack_permitted: true, ..TcpOptions::default() };
+        header.options = syn_options(8960);
     }
-    let payload = Payload::copy_of(&vec![7; bytes]).into();
-    Packet::tcp(ip, TcpSegment { header, payload, gso_size: None })
+    packets::segment(src, dst, header, filler(bytes))
 }
 
 /// Hands a packet in and returns what leaves.

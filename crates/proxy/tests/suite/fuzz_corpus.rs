@@ -1,6 +1,7 @@
 //! The body of the fuzz target `split_flow`, without the fuzzer: what it found worth keeping, and
 //! as many random inputs as fit into a test run.
 use crate::split_flow;
+use shorthaul_testkit::each_seed;
 use shorthaul_types::Seed;
 use std::fs;
 use std::path::Path;
@@ -24,12 +25,10 @@ fn the_corpus_breaks_no_promise() {
 
 #[test]
 fn random_inputs_break_no_promise() {
-    for index in 0..RANDOM_INPUTS {
+    each_seed(0..RANDOM_INPUTS, |index| {
         let seed = Seed(0x5e1f).nth(index);
-        // Seen only if what follows panics.
-        println!("input {index} of {seed:?}");
         let len = seed.derive("length").0 as usize % LONGEST_INPUT;
         let words = (0..).flat_map(|word| seed.nth(word).0.to_be_bytes());
         split_flow::run(&words.take(len).collect::<Vec<u8>>());
-    }
+    });
 }

@@ -4,7 +4,9 @@ mod admission;
 mod aggregate;
 mod fuzz_corpus;
 mod opaque;
+mod pair;
 #[path = "../../../../fuzz/bodies/split_flow/mod.rs"]
 mod split_flow;
 mod stream;
 mod uplink;
+mod whole;

@@ -5,5 +5,5 @@ mod agreement;
 mod probing;
 mod profiles;
 mod pts;
+mod random_scenarios;
 mod runs;
-mod swarm;

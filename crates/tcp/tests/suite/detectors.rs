@@ -1,8 +1,9 @@
 //! What must hold for every loss detector, with every congestion control and every loss discriminator.
 use crate::half::{Fate, Half, MSS, Sent, losing};
-use crate::model::{Chance, controls, first_seed};
+use crate::model::{controls, fate};
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_tcp::{CongestionManager, Discrimination, LossDetection, ProbedPeer, SenderConfig};
+use shorthaul_testkit::{Chance, each_seed};
 use shorthaul_types::{Bytes, Time};
 use std::time::Duration;
 
@@ -92,17 +93,17 @@ fn managed(detection: LossDetection, discrimination: Discrimination, sack: bool,
     let config = config(unlimited, detection, discrimination, sack);
     let mut half = Half::new(SenderConfig { manager: CongestionManager::shared(), ..config }, 200_000);
     let mut chance = Chance(seed);
-    let loss = [0, 20, 200][(chance.next() % 3) as usize];
+    let loss = [0, 20, 200][chance.below(3) as usize];
     let (mut there, mut back) = (Chance(seed ^ 3), Chance(seed ^ 4));
     let healed = Time::from_millis(4_000);
-    half.data = Box::new(move |_, sent| if sent.at < healed { there.fate(loss) } else { Fate::Pass });
-    half.acks = Box::new(move |n| if n < 100 { back.fate(loss) } else { Fate::Pass });
+    half.data = Box::new(move |_, sent| if sent.at < healed { fate(&mut there, loss) } else { Fate::Pass });
+    half.acks = Box::new(move |n| if n < 100 { fate(&mut back, loss) } else { Fate::Pass });
     half.write(200);
     let (mut delivered, mut silent_since) = (0, Time::ZERO);
     while !half.sender.is_idle() {
-        let grant = (chance.next() % 6) * MSS;
+        let grant = chance.below(6) * MSS;
         let now = half.now;
-        let known_lost = chance.next().is_multiple_of(16) && now > Time::from_millis(500);
+        let known_lost = chance.once_in(16) && now > Time::from_millis(500);
         let state = half.sender.grant_mut().expect("a manager");
         state.bytes = grant;
         state.lost_before = known_lost.then(|| Time::from_millis(now.as_nanos() / 1_000_000 - 400));
@@ -134,14 +135,13 @@ fn managed(detection: LossDetection, discrimination: Discrimination, sack: bool,
 
 #[test]
 fn a_managed_sender_sends_what_it_is_granted_and_everything_arrives() {
-    let first = first_seed();
-    for &detection in LossDetection::ALL {
-        for (_, discrimination) in Discrimination::ALL {
-            for sack in [true, false] {
-                for seed in first..first + 4 {
+    each_seed(1..5, |seed| {
+        for &detection in LossDetection::ALL {
+            for (_, discrimination) in Discrimination::ALL {
+                for sack in [true, false] {
                     managed(detection, discrimination, sack, seed);
                 }
             }
         }
-    }
+    });
 }

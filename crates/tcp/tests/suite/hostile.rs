@@ -1,6 +1,7 @@
 //! Whatever comes from the network, a host does not panic, comes to rest, and keeps its books.
-use crate::pair::{Dice, Link, PORT, Pair, address};
+use crate::pair::{Link, PORT, Pair, address};
 use shorthaul_tcp::{Addresses, ConnectionConfig, Event, SenderProfile};
+use shorthaul_testkit::Chance;
 use shorthaul_types::{FlowKey, PortId, SeqNum};
 use shorthaul_wire::{
     IcmpError, IcmpErrorKind, Machine, Packet, Payload, SackBlock, TcpFlags, TcpSegment, Timestamps,
@@ -10,78 +11,79 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A number near `base`, or anywhere.
-fn near(dice: &mut Dice, base: SeqNum) -> SeqNum {
-    match dice.below(6) {
-        0 => SeqNum(dice.next() as u32),
+fn near(chance: &mut Chance, base: SeqNum) -> SeqNum {
+    match chance.below(6) {
+        0 => SeqNum(chance.number() as u32),
         1 => base,
-        2 => base + dice.below(70_000) as u32,
-        3 => SeqNum(base.0.wrapping_sub(dice.below(70_000) as u32)),
+        2 => base + chance.below(70_000) as u32,
+        3 => SeqNum(base.0.wrapping_sub(chance.below(70_000) as u32)),
         4 => base + 1,
         _ => SeqNum(base.0.wrapping_sub(1)),
     }
 }
 
 /// A segment that was overheard, changed at random.
-fn forge(dice: &mut Dice, overheard: &Packet) -> Packet {
+fn forge(chance: &mut Chance, overheard: &Packet) -> Packet {
     let mut packet = overheard.clone();
     if let Transport::Tcp(segment) = &mut packet.transport {
         let TcpSegment { header, payload, gso_size } = segment;
-        header.seq = near(dice, header.seq);
-        header.ack = near(dice, header.ack);
-        header.window = [0, 1, 1_000, 65_535, dice.next() as u16][dice.below(5) as usize];
-        let flags = [0x10, 0x10, 0x11, 0x12, 0x02, 0x04, 0x14, 0x18, 0xd2, dice.below(4096) as u16];
-        header.flags = TcpFlags(flags[dice.below(10) as usize]);
-        header.urgent = dice.next() as u16;
-        if dice.happens(300) {
-            header.options.timestamps =
-                dice.happens(500).then(|| Timestamps { val: dice.next() as u32, ecr: dice.next() as u32 });
+        header.seq = near(chance, header.seq);
+        header.ack = near(chance, header.ack);
+        header.window = [0, 1, 1_000, 65_535, chance.number() as u16][chance.below(5) as usize];
+        let flags = [0x10, 0x10, 0x11, 0x12, 0x02, 0x04, 0x14, 0x18, 0xd2, chance.below(4096) as u16];
+        header.flags = TcpFlags(flags[chance.below(10) as usize]);
+        header.urgent = chance.number() as u16;
+        if chance.happens(300) {
+            header.options.timestamps = chance
+                .happens(500)
+                .then(|| Timestamps { val: chance.number() as u32, ecr: chance.number() as u32 });
         }
-        header.options.mss = dice.happens(300).then(|| dice.next() as u16 >> dice.below(16));
-        header.options.window_scale = dice.happens(300).then(|| dice.next() as u8);
-        header.options.sack_permitted = dice.happens(500);
+        header.options.mss = chance.happens(300).then(|| chance.number() as u16 >> chance.below(16));
+        header.options.window_scale = chance.happens(300).then(|| chance.number() as u8);
+        header.options.sack_permitted = chance.happens(500);
         header.options.sack.clear();
-        for _ in 0..dice.below(5) {
-            let (left, right) = (near(dice, header.ack), near(dice, header.ack));
+        for _ in 0..chance.below(5) {
+            let (left, right) = (near(chance, header.ack), near(chance, header.ack));
             header.options.sack.push(SackBlock { left, right });
         }
-        let len = [0, 1, 100, 1_460, 65_000][dice.below(5) as usize];
+        let len = [0, 1, 100, 1_460, 65_000][chance.below(5) as usize];
         *payload = Payload::copy_of(&vec![0xee; len]).into();
         *gso_size = None;
     }
-    packet.ip.set_ecn(dice.below(4) as u8);
+    packet.ip.set_ecn(chance.below(4) as u8);
     packet
 }
 
 /// An ICMP error about a segment that was overheard, or about nothing.
-fn forge_icmp(dice: &mut Dice, overheard: &Packet) -> Option<Packet> {
+fn forge_icmp(chance: &mut Chance, overheard: &Packet) -> Option<Packet> {
     let FlowKey { src, dst } = overheard.flow()?;
-    let kind = match dice.below(3) {
-        0 => IcmpErrorKind::PacketTooBig { mtu: [0, 1, 68, 576, 1_280, u32::MAX][dice.below(6) as usize] },
-        1 => IcmpErrorKind::Unreachable { code: dice.below(16) as u8 },
-        _ => IcmpErrorKind::Other { kind: dice.next() as u8, code: dice.next() as u8 },
+    let kind = match chance.below(3) {
+        0 => IcmpErrorKind::PacketTooBig { mtu: [0, 1, 68, 576, 1_280, u32::MAX][chance.below(6) as usize] },
+        1 => IcmpErrorKind::Unreachable { code: chance.below(16) as u8 },
+        _ => IcmpErrorKind::Other { kind: chance.number() as u8, code: chance.number() as u8 },
     };
-    let seq = near(dice, overheard.as_tcp()?.header.seq);
+    let seq = near(chance, overheard.as_tcp()?.header.seq);
     let error = IcmpError { kind, flow: FlowKey { src, dst }, seq, message: Payload::copy_of(&[]) };
     Some(Packet { ip: overheard.ip, transport: Transport::IcmpError(error), original: None })
 }
 
 /// Says whether the connection failed.
 fn siege(seed: u64) -> bool {
-    let mut dice = Dice(seed);
+    let mut chance = Chance(seed);
     let names: Vec<&str> = SenderProfile::names().collect();
-    let config = |dice: &mut Dice| ConnectionConfig {
-        profile: SenderProfile::named(names[dice.below(names.len() as u64) as usize]).unwrap(),
+    let config = |chance: &mut Chance| ConnectionConfig {
+        profile: SenderProfile::named(names[chance.below(names.len() as u64) as usize]).unwrap(),
         syn_retries: 3,
         time_wait: Duration::from_secs(1),
         user_timeout: Some(Duration::from_secs(20)),
         ..ConnectionConfig::default()
     };
-    let link = Link { loss: dice.below(100), reorder: dice.below(100), ..Link::default() };
+    let link = Link { loss: chance.below(100), reorder: chance.below(100), ..Link::default() };
     let mut pair = Pair::new(seed, link, [20_000, 20_000]);
     pair.audit = true;
-    pair.forged = true;
+    pair.apps.iter_mut().for_each(|app| app.is_forged = true);
     pair.trace = Some(Vec::new());
-    let (client, server) = (config(&mut dice), config(&mut dice));
+    let (client, server) = (config(&mut chance), config(&mut chance));
     pair.open(client, server);
     for _ in 0..150 {
         if !pair.step() {
@@ -89,17 +91,17 @@ fn siege(seed: u64) -> bool {
         }
         let Some((_, from, overheard)) = pair.trace.as_ref().and_then(|trace| {
             let len = trace.len() as u64;
-            trace.get(dice.below(len.min(8)).wrapping_add(len.saturating_sub(8)) as usize).cloned()
+            trace.get(chance.below(len.min(8)).wrapping_add(len.saturating_sub(8)) as usize).cloned()
         }) else {
             continue;
         };
-        if dice.happens(300) {
+        if chance.happens(300) {
             // To whoever sent it: the network complains.
-            if let Some(error) = forge_icmp(&mut dice, &overheard) {
+            if let Some(error) = forge_icmp(&mut chance, &overheard) {
                 pair.hosts[from].handle_packet(pair.now, PortId(0), error);
             }
         } else {
-            let forged = forge(&mut dice, &overheard);
+            let forged = forge(&mut chance, &overheard);
             pair.hosts[1 - from].handle_packet(pair.now, PortId(0), forged);
         }
         pair.settle();

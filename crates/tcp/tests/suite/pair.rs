@@ -1,8 +1,9 @@
 //! Two hosts in virtual time, and a link between them that loses, delays, reorders and duplicates
 //! by a seed.
-use shorthaul_tcp::{Addresses, ConnectionConfig, ConnectionId, Event, Host, HostConfig, State};
+use shorthaul_tcp::{Addresses, ConnectionConfig, Event, Host, HostConfig, State};
+use shorthaul_testkit::{App, Chance};
 use shorthaul_types::{Deadline, PortId, Seed, Time};
-use shorthaul_wire::{Machine, Packet, Payload, TxBatch};
+use shorthaul_wire::{Machine, Packet, TxBatch};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -29,58 +30,16 @@ impl Default for Link {
     }
 }
 
-/// SplitMix64.
-#[derive(Clone, Debug)]
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n.max(1)
-    }
-
-    pub fn happens(&mut self, per_mille: u64) -> bool {
-        self.below(1000) < per_mille
-    }
-}
-
-/// The byte at `offset` of the stream that `side` sends.
-pub fn pattern(side: usize, offset: u64) -> u8 {
-    (offset.wrapping_mul(31).wrapping_add(side as u64 * 7) >> 3) as u8
-}
-
-/// An application: it sends `total` bytes, reads what comes, and closes when it has sent all.
-#[derive(Debug)]
-pub struct App {
-    pub id: Option<ConnectionId>,
-    pub total: u64,
-    pub written: u64,
-    pub read: u64,
-    /// How much it takes at once, to leave data in the buffer.
-    pub appetite: usize,
-    pub closed: bool,
-    pub events: Vec<Event>,
-}
-
 pub struct Pair {
     pub now: Time,
     pub hosts: [Host; 2],
     pub apps: [App; 2],
     pub link: Link,
-    pub dice: Dice,
+    pub chance: Chance,
     /// Packets that were sent, by side.
     pub sent: [u64; 2],
     /// Every packet that left, with its time, if wanted.
     pub trace: Option<Vec<(Time, usize, Packet)>>,
-    /// Somebody forges segments: what is read may be anything.
-    pub forged: bool,
     /// The test is the application.
     pub manual: bool,
     /// Check the senders' books after each step.
@@ -98,24 +57,14 @@ pub fn address(side: usize) -> IpAddr {
 impl Pair {
     pub fn new(seed: u64, link: Link, totals: [u64; 2]) -> Pair {
         let host = |side: usize| Host::new(HostConfig::new(address(side), Seed(seed).nth(side as u64)));
-        let app = |total| App {
-            id: None,
-            total,
-            written: 0,
-            read: 0,
-            appetite: usize::MAX,
-            closed: false,
-            events: Vec::new(),
-        };
         Pair {
             now: Time::from_secs(1),
             hosts: [host(0), host(1)],
-            apps: totals.map(app),
+            apps: [App::new([0, 1], totals[0]), App::new([1, 0], totals[1])],
             link,
-            dice: Dice(seed),
+            chance: Chance(seed),
             sent: [0; 2],
             trace: None,
-            forged: false,
             manual: false,
             audit: false,
             wire: BTreeMap::new(),
@@ -139,16 +88,16 @@ impl Pair {
         if let Some(trace) = &mut self.trace {
             trace.push((self.now, from, packet.clone()));
         }
-        if self.dice.happens(self.link.loss) {
+        if self.chance.happens(self.link.loss) {
             return;
         }
-        let copies = if self.dice.happens(self.link.duplicate) { 2 } else { 1 };
+        let copies = if self.chance.happens(self.link.duplicate) { 2 } else { 1 };
         for _ in 0..copies {
             let leaves = self.now.max(self.free_at[from]);
             self.free_at[from] = leaves + self.link.gap;
             let mut at = leaves + self.link.delay;
-            if self.dice.happens(self.link.reorder) {
-                at += Duration::from_nanos(self.dice.below(self.link.lag.as_nanos() as u64));
+            if self.chance.happens(self.link.reorder) {
+                at += Duration::from_nanos(self.chance.below(self.link.lag.as_nanos() as u64));
             }
             self.count += 1;
             self.wire.insert((at, self.count), (1 - from, packet.clone()));
@@ -165,44 +114,11 @@ impl Pair {
         let mut heard = false;
         while let Some((id, event)) = host.poll_event() {
             heard = true;
-            if Some(id) == app.id && event != Event::Readable {
-                app.events.push(event);
+            if Some(id) == app.id {
+                app.hear(event);
             }
         }
-        let Some(id) = app.id else { return heard };
-        let Some(connection) = host.connection_mut(id) else { return heard };
-        loop {
-            let list = connection.read(self.now, app.appetite);
-            if list.is_empty() {
-                break;
-            }
-            let mut bytes = vec![0; list.len()];
-            list.copy_to(&mut bytes);
-            for (i, byte) in bytes.iter().enumerate() {
-                let at = app.read + i as u64;
-                assert!(
-                    self.forged || *byte == pattern(1 - side, at),
-                    "byte {at} read by side {side} is wrong"
-                );
-            }
-            app.read += bytes.len() as u64;
-            if app.appetite != usize::MAX {
-                break;
-            }
-        }
-        while app.written < app.total && connection.writable() > 0 {
-            let len = (app.total - app.written).min(7_000);
-            let bytes: Vec<u8> = (0..len).map(|i| pattern(side, app.written + i)).collect();
-            let taken = connection.write(Payload::copy_of(&bytes));
-            app.written += taken as u64;
-            if taken < bytes.len() {
-                break;
-            }
-        }
-        if app.written == app.total && !app.closed && connection.state().is_synchronized() {
-            app.closed = true;
-            connection.close(self.now);
-        }
+        app.act(self.now, host);
         heard
     }
 
@@ -237,10 +153,7 @@ impl Pair {
 
     /// When a slow reader reads on.
     fn reader_time(&self) -> Option<Time> {
-        let waits = |side: usize| {
-            let connection = self.apps[side].id.and_then(|id| self.hosts[side].connection(id));
-            connection.is_some_and(|connection| connection.readable() > 0)
-        };
+        let waits = |side: usize| self.apps[side].leaves_unread(&self.hosts[side]);
         (waits(0) || waits(1)).then(|| self.now + Duration::from_millis(1))
     }
 

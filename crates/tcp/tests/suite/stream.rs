@@ -1,7 +1,8 @@
 //! Whatever the link does, the stream arrives whole and in order, and both ends reach CLOSED.
-use crate::pair::{Dice, Link, Pair};
+use crate::pair::{Link, Pair};
 use proptest::prelude::*;
-use shorthaul_tcp::{AckPolicy, ConnectionConfig, KeepAlive, LossDetection, SenderProfile, State};
+use shorthaul_tcp::{ConnectionConfig, SenderProfile, State};
+use shorthaul_testkit::{draw::Draw, each_seed};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::Payload;
 use std::time::Duration;
@@ -81,87 +82,47 @@ fn autotuning_gives_a_slow_stream_no_memory() {
 }
 
 /// Two ends and a link, drawn from a seed.
-fn draw(seed: u64) -> (Link, [ConnectionConfig; 2], [u64; 2], [usize; 2]) {
-    let mut dice = Dice(seed);
-    let link = Link {
-        delay: Duration::from_micros(100 + dice.below(150_000)),
-        gap: Duration::from_micros([0, 0, 10, 500][dice.below(4) as usize]),
-        loss: [0, 5, 20, 100, 200][dice.below(5) as usize],
-        reorder: [0, 0, 50, 300][dice.below(4) as usize],
-        duplicate: [0, 0, 20, 200][dice.below(4) as usize],
-        lag: Duration::from_micros(1 + dice.below(60_000)),
-    };
-    let names: Vec<&str> = SenderProfile::names().collect();
-    let controls: Vec<_> = crate::model::controls().collect();
-    let configs = [0, 1].map(|_| {
-        let profile = SenderProfile::named(names[dice.below(names.len() as u64) as usize]).unwrap();
-        let mtu = [576, 1280, 1500, 1500, 9000][dice.below(5) as usize];
-        ConnectionConfig {
-            profile: SenderProfile {
-                congestion: controls[dice.below(controls.len() as u64) as usize],
-                loss_detection: LossDetection::ALL[dice.below(LossDetection::ALL.len() as u64) as usize],
-                f_rto: dice.happens(500),
-                black_hole_probing: dice.happens(500),
-                sack: dice.happens(700),
-                timestamps: dice.happens(600),
-                window_scaling: dice.happens(700),
-                ecn: dice.happens(300),
-                nagle: dice.happens(300),
-                pacing: dice.happens(500),
-                idle_restart: dice.happens(700),
-                initial_window: 1 + dice.below(10) as u32,
-                ack: if dice.happens(300) { AckPolicy::Immediate } else { profile.ack },
-                ..profile
-            },
-            send_buffer: Bytes(1 << (11 + dice.below(10))),
-            receive_buffer: Bytes(1 << (11 + dice.below(10))),
-            autotuning: dice.happens(700),
-            window_shift: dice.happens(300).then(|| dice.below(15) as u8),
-            mss: mtu - 40,
-            mtu,
-            super_segments: dice.happens(300),
-            keep_alive: dice.happens(200).then(KeepAlive::default),
-            syn_retries: 12,
-            ..ConnectionConfig::default()
-        }
-    });
-    let totals = [0, 1].map(|_| [0, 1, 5_000, 100_000, 400_000][dice.below(5) as usize]);
-    let appetites =
-        [0, 1].map(|_| if dice.happens(200) { 1 + dice.below(20_000) as usize } else { usize::MAX });
-    (link, configs, totals, appetites)
+#[derive(Debug)]
+struct Drawn {
+    link: Link,
+    configs: [ConnectionConfig; 2],
+    totals: [u64; 2],
+    appetites: [usize; 2],
 }
 
-fn swarm(seeds: std::ops::Range<u64>) {
-    for seed in seeds {
-        let (link, [client, server], totals, appetites) = draw(seed);
-        let mut pair = Pair::new(seed, link, totals);
-        pair.audit = true;
-        pair.apps[0].appetite = appetites[0];
-        pair.apps[1].appetite = appetites[1];
-        let context = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            pair.open(client.clone(), server.clone());
-            pair.run_until(Duration::from_secs(4 * 3600), Pair::is_done)
-        }));
-        let state = || [pair.state(0), pair.state(1)];
-        match context {
-            Ok(true) => assert_eq!(state(), [State::Closed; 2], "seed {seed}"),
-            Ok(false) => panic!(
-                "seed {seed}: {:?} {:?} at {}\n{link:?}\n{client:?}\n{server:?}",
-                pair.apps,
-                state(),
-                pair.now
-            ),
-            Err(cause) => {
-                eprintln!("seed {seed}: {link:?}\n{client:?}\n{server:?}");
-                std::panic::resume_unwind(cause);
-            }
-        }
-    }
+fn draw(seed: u64) -> Drawn {
+    let mut draw = Draw::new(seed);
+    let chance = &mut draw.chance;
+    let link = Link {
+        delay: Duration::from_micros(100 + chance.below(150_000)),
+        gap: Duration::from_micros(*chance.pick(&[0, 0, 10, 500])),
+        loss: *chance.pick(&[0, 5, 20, 100, 200]),
+        reorder: *chance.pick(&[0, 0, 50, 300]),
+        duplicate: *chance.pick(&[0, 0, 20, 200]),
+        lag: Duration::from_micros(1 + chance.below(60_000)),
+    };
+    let totals = [0, 1].map(|_| *chance.pick(&[0, 1, 5_000, 100_000, 400_000]));
+    let mut appetite = |_| if chance.happens(200) { 1 + chance.below(20_000) as usize } else { usize::MAX };
+    let appetites = [0, 1].map(&mut appetite);
+    Drawn { link, configs: [draw.end(), draw.end()], totals, appetites }
 }
 
 #[test]
-fn a_swarm_of_ends_and_links_gets_through() {
-    swarm(0..500);
+fn random_ends_on_random_links_get_through() {
+    each_seed(0..500, |seed| {
+        let drawn = draw(seed);
+        let Drawn { link, configs: [client, server], totals, appetites } = &drawn;
+        let mut pair = Pair::new(seed, *link, *totals);
+        pair.audit = true;
+        pair.apps[0].appetite = appetites[0];
+        pair.apps[1].appetite = appetites[1];
+        println!("seed {seed}: {drawn:#?}");
+        pair.open(client.clone(), server.clone());
+        let done = pair.run_until(Duration::from_secs(4 * 3600), Pair::is_done);
+        let states = [pair.state(0), pair.state(1)];
+        assert!(done, "{:?} {states:?} at {}", pair.apps, pair.now);
+        assert_eq!(states, [State::Closed; 2]);
+    });
 }
 
 proptest! {

@@ -1,9 +1,11 @@
 //! Mobile hosts behind a gateway, and a server, whose every word the test says.
 use shorthaul_proxy::{AggregateConfig, Clamp, Gateway, GatewayConfig, Policy};
+pub use shorthaul_testkit::packets::ip;
+use shorthaul_testkit::packets::{filler, syn_options};
 use shorthaul_types::{Bytes, SeqNum, Time};
 use shorthaul_wire::{
-    IpHeader, Ipv4Header, Machine, Packet, Payload, PayloadList, SackBlock, TcpFlags, TcpHeader, TcpOptions,
-    TcpSegment, Timestamps, TxBatch,
+    Machine, Packet, Payload, PayloadList, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment,
+    Timestamps, TxBatch,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,11 +30,6 @@ pub struct Site {
     pub mss: u32,
     /// The server's timestamp, and the one that the mobile host echoes, if they have any.
     pub stamps: Option<(u32, u32)>,
-}
-
-pub fn ip(src: [u8; 4], dst: [u8; 4]) -> IpHeader {
-    let (src, dst) = (src.into(), dst.into());
-    IpHeader::V4(Ipv4Header { src, dst, tos: 0, ttl: 64, id: 0, dont_fragment: true })
 }
 
 pub fn address(host: u16) -> [u8; 4] {
@@ -114,11 +111,8 @@ impl Site {
     }
 
     pub fn header(&self, flags: TcpFlags, ports: (u16, u16), seq: u32, ack: u32) -> TcpHeader {
-        let options = if flags.contains(TcpFlags::SYN) {
-            TcpOptions { mss: Some(self.mss as u16), sack_permitted: true, ..TcpOptions::default() }
-        } else {
-            TcpOptions::default()
-        };
+        let options =
+            if flags.contains(TcpFlags::SYN) { syn_options(self.mss as u16) } else { TcpOptions::default() };
         let timestamps = self.stamps.map(|(server, echoed)| {
             if ports.0 == 80 {
                 Timestamps { val: server, ecr: 1 }
@@ -163,8 +157,7 @@ impl Site {
     }
 
     pub fn server_says(&mut self, flow: (u16, u16), flags: TcpFlags, offset: u32, bytes: usize) {
-        let payload = if bytes == 0 { Default::default() } else { Payload::copy_of(&vec![7; bytes]).into() };
-        self.server_sends(flow, flags, offset, payload);
+        self.server_sends(flow, flags, offset, filler(bytes));
     }
 
     /// The server sends what this buffer shows.

@@ -13,10 +13,11 @@
 //! timestamps count the same milliseconds.
 
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, ConnectionId, Event, Host, HostConfig};
+use shorthaul_testkit::packets::ip;
 use shorthaul_types::{FlowKey, PortId, Seed, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{
-    IcmpError, IcmpErrorKind, IpHeader, Ipv4Header, Machine, Packet, Payload, ProbeOption, SackBlock,
-    TcpFlags, TcpHeader, TcpSegment, Timestamps, Transport, TxBatch,
+    IcmpError, IcmpErrorKind, Machine, Packet, Payload, ProbeOption, SackBlock, TcpFlags, TcpHeader,
+    TcpSegment, Timestamps, Transport, TxBatch,
 };
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -573,8 +574,4 @@ impl Script {
         }
         self.fail("the host asks to be called again and again")
     }
-}
-
-fn ip(src: Ipv4Addr, dst: Ipv4Addr) -> IpHeader {
-    IpHeader::V4(Ipv4Header { src, dst, tos: 0, ttl: 64, id: 0, dont_fragment: true })
 }
