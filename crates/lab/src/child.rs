@@ -1,6 +1,6 @@
 //! Programs that run in a host of a lab, are waited for until they are ready, and end with their owner.
 use crate::host::Host;
-use shorthaul_os::process::{kill_group, terminate_group};
+use shorthaul_os::process::{ProcessHandle, kill_group, terminate_group};
 use shorthaul_os::schedule::waited_of;
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -152,6 +152,14 @@ impl Child {
     /// Its process id, as this process sees it.
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// A handle on it, to signal it from elsewhere while it runs.
+    ///
+    /// # Errors
+    /// If it has ended and was waited for.
+    pub fn handle(&self) -> io::Result<ProcessHandle> {
+        ProcessHandle::of(self.process.id())
     }
 
     /// How it has ended, if it has.

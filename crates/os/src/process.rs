@@ -3,14 +3,40 @@ use crate::namespace::{self, Kind, VIRTUAL};
 use rustix::io::Errno;
 use rustix::mount::mount;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, setsid, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, pidfd_send_signal, setsid, waitpid,
+};
 use rustix::thread::UnshareFlags;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::Duration;
+
+/// A process, by a descriptor: it names the same process also when another one has its number.
+#[derive(Debug)]
+pub struct ProcessHandle(OwnedFd);
+
+impl ProcessHandle {
+    /// That of the process with this number.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        Ok(ProcessHandle(pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    /// Sends SIGHUP: it is to read its configuration again.
+    pub fn hang_up(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.0, Signal::HUP)?)
+    }
+
+    /// Waits until it ends, for `time` at most; whether it has.
+    pub fn ends_within(&self, time: Duration) -> io::Result<bool> {
+        let [ended] = crate::poll::wait_readable([self.0.as_fd()], Some(time))?;
+        Ok(ended)
+    }
+}
 
 /// The first process of a new PID namespace. When it ends, the kernel ends all others in there.
 ///

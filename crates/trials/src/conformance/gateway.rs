@@ -1,6 +1,7 @@
 use crate::conformance::failure::{Failure, While};
 use serde::Deserialize;
 use shorthaul_lab::{Child, Host, Ready};
+use shorthaul_os::process::ProcessHandle;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +13,30 @@ const UNTOLD: Duration = Duration::from_secs(1);
 pub const EDGE: &str = "to-access";
 /// The interface of the gateway's host toward the server.
 pub const WAN: &str = "to-server";
+
+/// The configuration that changes.
+const CONFIGURATION: &str = "changing.toml";
+/// What it is, one after the other, …
+const MODES: [&str; 4] =
+    ["", "[[policy]]\nmode = \"observe\"\n", "aggregate = \"auto\"\n", "control_group = 0.5\n"];
+/// … each for so long: less than most cases take.
+const MODE_LASTS: Duration = Duration::from_millis(150);
+
+/// Changes the configuration of a gateway until that ends.
+fn change_modes(gateway: &ProcessHandle, file: &Path) {
+    let mut written = file.to_owned();
+    written.set_extension("new");
+    for mode in MODES.iter().cycle().skip(1) {
+        if !matches!(gateway.ends_within(MODE_LASTS), Ok(false)) {
+            return;
+        }
+        let changed = std::fs::write(&written, mode).and_then(|()| std::fs::rename(&written, file));
+        // Where its directory is gone, it has ended.
+        if changed.and_then(|()| gateway.hang_up()).is_err() {
+            return;
+        }
+    }
+}
 
 /// What stands between client and server.
 #[derive(Clone, Debug)]
@@ -25,6 +50,8 @@ pub enum Gateway {
         program: PathBuf,
         /// More arguments for `shorthaul gateway`.
         options: Vec<String>,
+        /// Its configuration changes all the time: flows are split, observed, and some of each.
+        changing: bool,
     },
     /// Any other.
     Command {
@@ -43,8 +70,12 @@ impl Gateway {
     pub fn name(&self) -> String {
         match self {
             Gateway::None => "none (control)".to_string(),
-            Gateway::Shorthaul { options, .. } if options.is_empty() => "shorthaul".to_string(),
-            Gateway::Shorthaul { options, .. } => format!("shorthaul {}", options.join(" ")),
+            Gateway::Shorthaul { options, changing, .. } => {
+                let changing = changing.then_some("(changing)");
+                let words =
+                    ["shorthaul"].into_iter().chain(options.iter().map(String::as_str)).chain(changing);
+                words.collect::<Vec<_>>().join(" ")
+            }
             Gateway::Command { line, .. } => line.clone(),
         }
     }
@@ -72,21 +103,33 @@ impl Gateway {
 
     /// Starts it in `host` and waits until it is ready; `None` if there is nothing to start.
     pub(crate) fn start(&self, host: &Host, run_dir: &Path) -> Result<Option<Child>, Failure> {
+        if let Gateway::Shorthaul { changing: true, .. } = self {
+            std::fs::write(run_dir.join(CONFIGURATION), MODES[0]).doing("writing a configuration")?;
+        }
         let Some((mut command, ready)) = self.command(run_dir) else { return Ok(None) };
         let ready = ready.map_or(Ready::RunsFor(UNTOLD), |text| Ready::Says(text.to_owned()));
         let child = Child::start("the gateway", host, &mut command, ready);
-        child.map(Some).map_err(|error| Failure::new(error.to_string()))
+        let child = child.map_err(|error| Failure::new(error.to_string()))?;
+        if let Gateway::Shorthaul { changing: true, .. } = self {
+            let handle = child.handle().doing("looking for the gateway's process")?;
+            let file = run_dir.join(CONFIGURATION);
+            std::thread::spawn(move || change_modes(&handle, &file));
+        }
+        Ok(Some(child))
     }
 
     fn command(&self, run_dir: &Path) -> Option<(Command, Option<&str>)> {
         match self {
             Gateway::None => None,
-            Gateway::Shorthaul { program, options } => {
+            Gateway::Shorthaul { program, options, changing } => {
                 let mut command = Command::new(program);
                 command
                     .args(["gateway", "--edge", EDGE, "--wan", WAN, "--run-dir"])
                     .arg(run_dir)
                     .args(options);
+                if *changing {
+                    command.arg("--config").arg(run_dir.join(CONFIGURATION));
+                }
                 Some((command, Some("ready")))
             }
             Gateway::Command { line, ready } => {

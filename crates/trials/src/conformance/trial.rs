@@ -23,6 +23,11 @@ pub struct Conformance {
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     gateway_option: Vec<String>,
 
+    /// Change the configuration of `shorthaul gateway` about seven times a second while the cases run: split, observed, `auto`,
+    /// and half of the flows in the control group
+    #[arg(long)]
+    changing: bool,
+
     /// A command is ready when it prints a line that contains this (without: after a second).
     #[arg(long, value_name = "TEXT")]
     ready_line: Option<String>,
@@ -72,6 +77,7 @@ impl Conformance {
             "shorthaul" => Gateway::Shorthaul {
                 program: std::env::current_exe().doing("looking for this program, to run it as gateway")?,
                 options: self.gateway_option.clone(),
+                changing: self.changing,
             },
             line => Gateway::Command { line: line.to_string(), ready: self.ready_line.clone() },
         })
