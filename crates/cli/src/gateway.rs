@@ -1,7 +1,7 @@
 //! `shorthaul gateway`: run the transparent gateway on this host.
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
-use shorthaul_dataplane::{Config, ConfigError, Name, Notice, run_forwarder, run_gateway};
+use shorthaul_dataplane::{Config, ConfigError, Name, Notice, Priority, run_forwarder, run_gateway};
 use shorthaul_proxy::{AggregateConfig, Clamp};
 use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
 use shorthaul_tcp::Discrimination;
@@ -53,6 +53,9 @@ pub struct Args {
     /// as "10 kB"
     #[arg(long, value_name = "auto|SIZE")]
     aggregate: Option<Clamp>,
+    /// How promptly it is run while others keep the processors busy: real-time, high or normal
+    #[arg(long, value_name = "PRIORITY")]
+    priority: Option<Priority>,
     /// Where the control socket and the crash journal are
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -136,6 +139,7 @@ impl Args {
         }
         config.bandwidth_file = self.bandwidth_file.clone().or(config.bandwidth_file);
         config.name = self.name.clone().unwrap_or(config.name);
+        config.priority = self.priority.unwrap_or(config.priority);
         config.run_dir = self.run_dir.clone().unwrap_or(config.run_dir);
         config.drain_timeout = self.drain_timeout.unwrap_or(config.drain_timeout);
         config.table = self.table.unwrap_or(config.table);

@@ -17,23 +17,27 @@ const LONGEST: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug)]
 pub struct Lateness {
     recent: RecentMax<Duration, 2>,
+    /// When the owner was woken last.
+    woken_at: Time,
 }
 
 impl Default for Lateness {
     fn default() -> Self {
-        Lateness { recent: RecentMax::new() }
+        Lateness { recent: RecentMax::new(), woken_at: Time::ZERO }
     }
 }
 
 impl Lateness {
-    /// `deadline`, the earliest that there was, is handled at `now`.
+    /// `deadline`, the earliest that there was, is handled at `now`. One that had passed when it was set counts from the
+    /// wake-up before: nobody could have been in time for it.
     pub fn on_wakeup(&mut self, now: Time, deadline: Option<Deadline>) {
+        let asleep_since = core::mem::replace(&mut self.woken_at, now);
         let period = (now.as_nanos() / PERIOD.as_nanos() as u64) as u32;
         self.recent.advance(period);
         if let Some(Deadline { at, .. }) = deadline
             && at < now
         {
-            self.recent.update(period, now.saturating_since(at).min(LONGEST));
+            self.recent.update(period, now.saturating_since(at.max(asleep_since)).min(LONGEST));
         }
     }
 
@@ -67,6 +71,14 @@ mod tests {
         assert_eq!(lateness.recent(), Duration::from_millis(3));
         lateness.on_wakeup(Time::from_millis(5_000), None);
         assert_eq!(lateness.recent(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_deadline_that_was_set_in_the_past_is_not_late_before_it_could_be_met() {
+        let mut lateness = Lateness::default();
+        lateness.on_wakeup(Time::from_millis(500), None);
+        lateness.on_wakeup(Time::from_millis(502), at(300));
+        assert_eq!(lateness.recent(), Duration::from_millis(2));
     }
 
     #[test]

@@ -15,9 +15,9 @@ const CREDIT_PER_BYTE: i128 = 8 * 1_000_000_000;
 /// sender that was idle bursts by no more than that, and one that is woken up to a millisecond late,
 /// because others had their turn, loses nothing of its rate.
 ///
-/// On a machine that serves timers later than that the bucket holds what that time earns
-/// ([`Pacer::set_lateness`]): a bucket of a millisecond that is emptied every ten loses nine tenths of the rate. A sender
-/// that was idle has no claim to it ([`Pacer::on_transmit_start`]).
+/// On a machine that serves timers later than that the bucket holds what that time earns in addition, and a segment, for what
+/// is left over of one at each wake-up ([`Pacer::set_lateness`]): a bucket of a millisecond that is emptied every ten loses
+/// nine tenths of the rate. A sender that was idle has no claim to it ([`Pacer::on_transmit_start`]).
 #[derive(Clone, Debug)]
 pub struct Pacer {
     rate: Option<BitRate>,
@@ -51,15 +51,15 @@ impl Pacer {
         self.mss = u64::from(mss.max(1));
     }
 
-    /// Timers are served up to `late` after they are due: the bucket holds what that time earns. The caller bounds it by
+    /// Timers are served up to `late` after they are due: the bucket holds what that time earns, too. The caller bounds it by
     /// the burst that the path takes.
     pub fn set_lateness(&mut self, late: Duration) {
-        self.depth = late.max(PUNCTUAL);
+        self.depth = PUNCTUAL + late;
     }
 
     /// Something is sent again after nothing was in flight: the credit that lateness lets gather is of the time before.
     pub fn on_transmit_start(&mut self, now: Time) {
-        let Some(rate) = self.rate else { return };
+        let Some(rate) = self.rate.filter(|_| self.depth > PUNCTUAL) else { return };
         let full = i128::from(self.quantum_of(rate, PUNCTUAL)) * CREDIT_PER_BYTE;
         self.credit = self.credit_at(now, rate).min(full);
         self.updated = self.updated.max(now);
@@ -77,7 +77,9 @@ impl Pacer {
 
     fn quantum_of(&self, rate: BitRate, depth: Duration) -> u64 {
         let earned = u128::from(rate.bytes_per_sec()) * depth.as_nanos() / 1_000_000_000;
-        u64::try_from(earned).unwrap_or(u64::MAX).max(2 * self.mss)
+        // Who is woken seldom has to keep what is left over of a segment, too.
+        let left_over = if depth > PUNCTUAL { self.mss } else { 0 };
+        u64::try_from(earned).unwrap_or(u64::MAX).max(2 * self.mss).saturating_add(left_over)
     }
 
     /// How many bytes may leave now; `u64::MAX` if unlimited.

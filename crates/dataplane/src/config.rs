@@ -1,3 +1,4 @@
+use crate::Priority;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_proxy::{
@@ -47,6 +48,8 @@ pub struct Config {
     #[serde(with = "shorthaul_types::serde_duration")]
     #[schemars(with = "schema::Duration")]
     pub drain_timeout: Duration,
+    /// How promptly the loop is run while others keep the processors busy.
+    pub priority: Priority,
     /// Where the control socket and the crash journal are.
     pub run_dir: PathBuf,
     /// First of the two routing tables, and priority of the rules.
@@ -90,6 +93,7 @@ impl Default for Config {
             control_group: 0.0,
             idle_timeout: GatewayConfig::default().idle_timeout,
             drain_timeout: Duration::from_secs(30),
+            priority: Priority::default(),
             run_dir: "/run/shorthaul".into(),
             table: 7001,
             record: None,

@@ -1,5 +1,6 @@
 use crate::bandwidth::{BandwidthFile, BandwidthReport, ParseBandwidthError};
 use crate::control::{ControlSocket, Controlled, control_path};
+use crate::priority::{Granted, Standing};
 use crate::reread::Reread;
 use crate::routes::{RouteError, is_forwarding};
 use crate::{Config, ConfigError, EventLoop, Forwarder, Interception, Journal, Recorder, Routes, Session};
@@ -87,6 +88,8 @@ fn device_remedy(error: &io::Error) -> &'static str {
 /// What a running gateway has to say.
 #[derive(Debug)]
 pub enum Notice {
+    /// How promptly it is run.
+    Priority(Granted),
     /// Packets are intercepted from now on.
     Ready,
     /// It was asked to end, and delivers first what it holds of so many flows.
@@ -128,6 +131,7 @@ pub enum Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Notice::Priority(granted) => granted.fmt(f),
             Notice::Ready => f.write_str("ready"),
             Notice::Draining { held_flows } => {
                 write!(f, "ending: delivering what is held of {held_flows} flows; once more to end at once")
@@ -219,7 +223,9 @@ fn run<M: Controlled>(
         tables: [config.table, config.table + 1],
         priority: RulePriority(config.table),
     })?;
-    let mut event_loop = EventLoop::new(devices, machine, journal, recorder);
+    let (standing, granted) = Standing::ask(monotonic(), config.priority);
+    notify(Notice::Priority(granted));
+    let mut event_loop = EventLoop::new(devices, machine, journal, recorder).standing(standing);
     event_loop.adopt(left);
     notify(Notice::Ready);
     work(session, &mut event_loop, (&signals, &control), read_again, &mut notify)?;

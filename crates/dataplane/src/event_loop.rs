@@ -1,10 +1,11 @@
 use crate::driver::{Driven, Driver, Outlet};
+use crate::priority::Standing;
 use crate::record::{Mark, Recorder};
 use crate::{BandwidthReport, Config, ConfigError, Journal};
 use shorthaul_os::poll::wait_readable;
 use shorthaul_os::{BufferPool, Errno, Tun, monotonic};
 use shorthaul_proxy::CustodyRecord;
-use shorthaul_types::{PortId, Time};
+use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Datagram, Offload, Payload};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,6 +14,16 @@ use std::time::Duration;
 /// Packets taken from each device before the machine has its turn: few enough that nothing waits
 /// long for its acknowledgment, enough to spread the cost of a round.
 const BATCH: usize = 32;
+/// And where the loop is late: all that has waited. A device keeps 500 packets, unless its queue was made longer.
+const LATE_BATCH: usize = 1024;
+/// A deadline that passed longer ago than this was missed: no timer is believed before what waited has been looked at.
+const LATE: Duration = Duration::from_millis(1);
+
+/// How many packets are taken from each device in a round at `now`, where `deadline` was the earliest.
+pub(crate) fn batch(now: Time, deadline: Option<Deadline>) -> usize {
+    let late = deadline.is_some_and(|Deadline { at, .. }| now.saturating_since(at) >= LATE);
+    if late { LATE_BATCH } else { BATCH }
+}
 
 /// Declares the loop's counters once, for the struct and for its listing by name.
 macro_rules! loop_stats {
@@ -35,6 +46,8 @@ macro_rules! loop_stats {
 loop_stats! {
     /// Rounds.
     rounds,
+    /// Rounds that began a millisecond or more after the deadline that they were to serve.
+    late_rounds,
     /// Packets read from a device.
     packets_read,
     /// Packets written to a device.
@@ -67,6 +80,7 @@ pub struct EventLoop<M> {
     driver: Driver<M>,
     pool: BufferPool,
     outside: Outside,
+    standing: Option<Standing>,
 }
 
 /// What the loop's packets and records go to.
@@ -83,7 +97,13 @@ impl<M: Driven> EventLoop<M> {
     /// `journal`; all that goes in and out is recorded where there is a `recorder`.
     pub fn new(devices: [Tun; 2], machine: M, journal: Option<Journal>, recorder: Option<Recorder>) -> Self {
         let outside = Outside { devices, journal, recorder, stats: LoopStats::default(), now: monotonic() };
-        EventLoop { driver: Driver::new(machine), pool: BufferPool::new(), outside }
+        EventLoop { driver: Driver::new(machine), pool: BufferPool::new(), outside, standing: None }
+    }
+
+    /// The same, where the calling thread, which does the rounds, has this standing among others.
+    #[must_use]
+    pub(crate) fn standing(self, standing: Standing) -> Self {
+        EventLoop { standing: Some(standing), ..self }
     }
 
     /// The machine.
@@ -153,16 +173,22 @@ impl<M: Driven> EventLoop<M> {
     /// A device is gone.
     pub fn round(&mut self, others: [BorrowedFd<'_>; 2], longest: Duration) -> io::Result<[bool; 2]> {
         let deadline = self.driver.machine().poll_timeout();
-        let timeout = deadline.map_or(longest, |d| d.at.saturating_since(monotonic()).min(longest));
+        let before = monotonic();
+        let timeout = deadline.map_or(longest, |d| d.at.saturating_since(before).min(longest));
         let [edge, wan] = &self.outside.devices;
         let [edge, wan, first, second] =
             wait_readable([edge.as_fd(), wan.as_fd(), others[0], others[1]], Some(timeout))?;
         let now = monotonic();
+        if let Some(standing) = &mut self.standing {
+            standing.on_round(before, now);
+        }
         self.outside.now = now;
         self.outside.stats.rounds += 1;
+        let batch = batch(now, deadline);
+        self.outside.stats.late_rounds += u64::from(batch > BATCH);
         for (port, readable) in [PortId(0), PortId(1)].into_iter().zip([edge, wan]) {
             if readable {
-                self.take_in(now, port)?;
+                self.take_in(now, port, batch)?;
             }
         }
         self.outside.mark(now, Mark::Turn, &[]);
@@ -173,8 +199,8 @@ impl<M: Driven> EventLoop<M> {
         Ok([first, second])
     }
 
-    fn take_in(&mut self, now: Time, port: PortId) -> io::Result<()> {
-        for _ in 0..BATCH {
+    fn take_in(&mut self, now: Time, port: PortId, batch: usize) -> io::Result<()> {
+        for _ in 0..batch {
             let device = &self.outside.devices[usize::from(port.0)];
             let Some((bytes, offload)) = self.pool.fill(|chunk| device.receive(chunk))? else {
                 return Ok(());
@@ -214,5 +240,20 @@ impl Outlet for Outside {
         if let Some(journal) = &mut self.journal {
             journal.store(slot, record);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_late_reads_all_that_waits_before_a_timer_is_served() {
+        let due = |millis| Some(Deadline { at: Time::from_millis(millis), timer: "test" });
+        let now = Time::from_millis(100);
+        assert_eq!(batch(now, None), BATCH);
+        assert_eq!(batch(now, due(200)), BATCH);
+        assert_eq!(batch(now + Duration::from_micros(900), due(100)), BATCH);
+        assert_eq!(batch(now, due(99)), LATE_BATCH);
     }
 }

@@ -1,3 +1,4 @@
+use crate::event_loop::batch;
 use shorthaul_os::poll::wait_readable;
 use shorthaul_os::{BufferPool, Tun, monotonic};
 use shorthaul_tcp::Host;
@@ -6,9 +7,6 @@ use shorthaul_wire::{ChecksumMode, Datagram, HEADERS_MAX, Machine, TxBatch, head
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
-
-/// Packets taken in before the host has its turn.
-const BATCH: usize = 32;
 
 /// A [`Host`], or another machine that ends connections, behind a TUN device, live: a TCP of one's own, in
 /// this process.
@@ -51,10 +49,11 @@ impl<M: Machine> HostLoop<M> {
     /// # Errors
     /// The device is gone.
     pub fn round(&mut self, longest: Duration, mut application: impl FnMut(&mut M, Time)) -> io::Result<()> {
-        let deadline = self.host.poll_timeout().map(|deadline| deadline.at.saturating_since(self.now()));
-        wait_readable([self.device.as_fd()], Some(deadline.map_or(longest, |wait| wait.min(longest))))?;
+        let deadline = self.host.poll_timeout();
+        let wait = deadline.map_or(longest, |deadline| deadline.at.saturating_since(self.now()));
+        wait_readable([self.device.as_fd()], Some(wait.min(longest)))?;
         let now = self.now();
-        for _ in 0..BATCH {
+        for _ in 0..batch(now, deadline) {
             let Some((bytes, offload)) = self.pool.fill(|chunk| self.device.receive(chunk))? else { break };
             if let Ok(packet) = parse(Datagram { bytes, offload }) {
                 self.host.handle_packet(now, PortId(0), packet);

@@ -34,6 +34,7 @@ impl Reread {
             wan: running.wan.clone(),
             run_dir: running.run_dir.clone(),
             table: running.table,
+            priority: running.priority,
             record: running.record.clone(),
             // The journal has a slot for each.
             memory: Memory { max_flows: running.memory.max_flows, ..read.memory },

@@ -13,7 +13,13 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
     let mut reasons = Vec::new();
     for node in &scenario.nodes {
         match &node.role {
-            Role::Router | Role::Gateway(_) => {}
+            Role::Router => {}
+            Role::Gateway(gateway) => {
+                if gateway.lateness.is_some() {
+                    let why = "a live gateway is as late as its machine: leave `lateness` out";
+                    reasons.push(format!("gateway `{}`: {why}", node.name));
+                }
+            }
             Role::Host(scheme) if scheme.stack == Some(Stack::Own) => {}
             Role::Host(scheme) => {
                 let lacking = KernelScheme::of(scheme, available).err().unwrap_or_default();

@@ -1,4 +1,5 @@
 //! How promptly the kernel runs a thread, and on which processors.
+use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 use std::path::Path;
@@ -7,12 +8,32 @@ use std::time::Duration;
 /// Lets the calling thread run before all ordinary ones (`SCHED_FIFO`, priority 1). Processes that it
 /// starts do not inherit that.
 pub fn run_first() -> io::Result<()> {
-    let parameter = libc::sched_param { sched_priority: 1 };
+    set_policy(libc::SCHED_FIFO, 1)
+}
+
+/// The same, but threads that are first in this way take turns (`SCHED_RR`, priority 1). The kernel keeps a share of each
+/// second for all others: a twentieth, unless `sched_rt_runtime_us` says otherwise.
+pub fn run_first_by_turns() -> io::Result<()> {
+    set_policy(libc::SCHED_RR, 1)
+}
+
+/// Lets the calling thread run as all ordinary ones do (`SCHED_OTHER`); its nice value stays.
+pub fn run_as_others() -> io::Result<()> {
+    set_policy(libc::SCHED_OTHER, 0)
+}
+
+/// Sets the nice value of the calling thread, from -20, which has the largest share, to 19.
+pub fn be_nice(value: i32) -> io::Result<()> {
+    // Of no process in particular means, to Linux, of the calling thread.
+    Ok(setpriority_process(None, value)?)
+}
+
+fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: priority };
     // rustix sets no policies.
     // SAFETY: 0 is the calling thread, and the kernel only reads the structure.
-    let result = unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameter)
-    };
+    let result =
+        unsafe { libc::sched_setscheduler(0, policy | libc::SCHED_RESET_ON_FORK, &raw const parameter) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

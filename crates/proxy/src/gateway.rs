@@ -14,12 +14,13 @@ use crate::fragments::Fragments;
 use crate::gain::{Gains, Group};
 use crate::inherited::InheritedFlow;
 use crate::path_tail::EmulatedLinks;
-use crate::split_flow::Fate;
+use crate::split_flow::{Fate, Turn};
 use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, Policy, SplitFlow};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use core::time::Duration;
+use shorthaul_congestion::Lateness;
 use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Machine, Packet, Transport, TxBatch};
 use siphasher::sip::SipHasher13;
@@ -58,6 +59,8 @@ pub struct Gateway {
     draining: bool,
     counters: Counters,
     now: Time,
+    /// How late it is woken.
+    lateness: Lateness,
     /// The hosts at the access side that share something among their flows.
     access: AccessSide,
     /// Whether splitting pays.
@@ -97,7 +100,22 @@ impl Gateway {
             draining: false,
             counters: Counters::default(),
             now: Time::ZERO,
+            lateness: Lateness::default(),
         }
+    }
+
+    /// Time has come to `now`: how late that is, is seen from the deadline that was asked for.
+    fn wake(&mut self, now: Time) {
+        if now > self.now {
+            let deadline = self.poll_timeout();
+            self.lateness.on_wakeup(now, deadline);
+            self.now = now;
+        }
+    }
+
+    /// How late timers are served: the largest lateness of the last one to two seconds.
+    pub fn lateness(&self) -> Duration {
+        self.lateness.recent()
     }
 
     /// What was done so far.
@@ -162,7 +180,8 @@ impl Gateway {
                 Some(Phase::Split(flow)) => {
                     flow.drain();
                     // What was to be acknowledged still is.
-                    flow.poll_transmit(now, 0, &mut self.passing).1
+                    let turn = Turn { limit: 0, late: self.lateness.recent() };
+                    flow.poll_transmit(now, turn, &mut self.passing).1
                 }
                 Some(Phase::Opening(_)) => Fate::SteppedOut,
                 Some(Phase::Whole(_)) => {
@@ -202,7 +221,7 @@ impl Gateway {
 
 impl Machine for Gateway {
     fn handle_packet(&mut self, now: Time, port: PortId, packet: Packet) {
-        self.now = now;
+        self.wake(now);
         self.counters.packets_in += 1;
         match &packet.transport {
             Transport::Tcp(_) => self.handle_tcp(now, port, packet),
@@ -216,7 +235,7 @@ impl Machine for Gateway {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.now = now;
+        self.wake(now);
         self.expire_fragments(now);
         self.sweep(now);
         self.release_tokens(now);
@@ -245,14 +264,14 @@ impl Machine for Gateway {
     fn poll_transmit(&mut self, now: Time, out: &mut TxBatch) -> bool {
         self.counters.packets_out += self.passing.len() as u64;
         out.append(&mut self.passing);
-        let limit = self.limit();
+        let turn = Turn { limit: self.limit(), late: self.lateness.recent() };
         let before = out.len();
         for _ in 0..self.table.ready.len() {
             let Some(index) = self.table.ready.pop_front() else { break };
             let Some(entry) = self.table.get_mut(index) else { continue };
             entry.ready = false;
             let Phase::Split(flow) = &mut entry.phase else { continue };
-            let (more, fate) = flow.poll_transmit(now, limit, out);
+            let (more, fate) = flow.poll_transmit(now, turn, out);
             let deadline = flow.poll_timeout();
             if more {
                 self.table.wake(index);

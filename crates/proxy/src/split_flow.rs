@@ -26,6 +26,15 @@ use shorthaul_wire::TxBatch;
 /// Segments that one flow sends before another has its turn.
 const TURN: usize = 32;
 
+/// What a flow is told that has its turn to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// Bytes that may be held of a direction.
+    pub limit: u64,
+    /// How late timers are served.
+    pub late: Duration,
+}
+
 /// What a flow may take when a packet arrives, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
@@ -217,9 +226,9 @@ impl SplitFlow {
     }
 
     /// Puts out what may leave now, at most a turn's worth; returns whether there may be more.
-    pub(crate) fn poll_transmit(&mut self, now: Time, limit: u64, out: &mut TxBatch) -> (bool, Fate) {
+    pub(crate) fn poll_transmit(&mut self, now: Time, turn: Turn, out: &mut TxBatch) -> (bool, Fate) {
         if !self.draining {
-            self.offer_windows(limit);
+            self.offer_windows(turn.limit);
         }
         let mut more = false;
         for side in Side::BOTH {
@@ -228,6 +237,7 @@ impl SplitFlow {
             if direction.wants_ack(now) && !direction.sack_ranges().is_empty() {
                 out.push(self.acknowledge(now, side));
             }
+            self.directions[far].sender.set_lateness(turn.late);
             let mut turns = TURN;
             while turns > 0 {
                 let Some(outgoing) = self.directions[far].sender.poll_segment(now) else { break };

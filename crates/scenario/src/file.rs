@@ -1,6 +1,6 @@
 //! The sections of a scenario file as they are written. What they mean is worked out in `resolve`.
 use crate::spanned::Spanned;
-use crate::{Forward, Metric, Scheme, Series, Served};
+use crate::{Forward, Lateness, Metric, Scheme, Series, Served};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use shorthaul_link::{CellSpec, Distribution, LinkSpec};
@@ -231,6 +231,8 @@ pub(crate) struct GatewaySection {
     pub bandwidth_changes: Vec<BandwidthSection>,
     /// How the connections to one host at the edge are served together.
     pub aggregate: Option<AggregateSection>,
+    /// How late it looks at what happens; in time if left out. Simulated alone.
+    pub lateness: Option<Lateness>,
     /// What is done to flows of certain classes, the first that matches; docs/gateway.md.
     #[serde(default)]
     pub policy: Vec<Spanned<PolicySpec>>,

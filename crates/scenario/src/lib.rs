@@ -9,6 +9,7 @@
 mod error;
 mod explain;
 mod file;
+mod lateness;
 mod metric;
 mod resolve;
 mod scenario;
@@ -20,6 +21,7 @@ mod sweep;
 
 pub use error::ScenarioError;
 pub use file::Arrivals;
+pub use lateness::{Lateness, ParseLatenessError};
 pub use metric::{Metric, Series};
 pub use scenario::{
     BandwidthChange, CellDescription, Cross, Flow, Forward, Gateway, LinkDescription, Measure, Node,

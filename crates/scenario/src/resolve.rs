@@ -225,6 +225,7 @@ impl Work<'_> {
             flow_buffer: section.flow_buffer,
             aggregate,
             policy: section.policy.iter().map(|spec| spec.get_ref().clone()).collect(),
+            lateness: section.lateness,
         };
         self.check_policies(name, section, &gateway)?;
         self.scenario.nodes[index.0].role = Role::Gateway(Box::new(gateway));

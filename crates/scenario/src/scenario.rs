@@ -1,5 +1,5 @@
 //! A scenario, worked out: every name is known, every link has an index.
-use crate::{Arrivals, Metric, Scheme, Series};
+use crate::{Arrivals, Lateness, Metric, Scheme, Series};
 use shorthaul_link::{CellConfig, Direction, Distribution, LinkConfig, LinkSpec, Trace};
 use shorthaul_proxy::{Policy, PolicyError, PolicySpec, SenderSpec, WrittenPolicies};
 use shorthaul_types::{BitRate, Bytes, Seed};
@@ -130,6 +130,8 @@ pub struct Gateway {
     pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
     /// What it does to flows of certain classes, the first that matches; the rest is for all others.
     pub policy: Vec<PolicySpec>,
+    /// How late it is served; in time if `None`.
+    pub lateness: Option<Lateness>,
 }
 
 impl Gateway {

@@ -9,6 +9,7 @@ use crate::network::{CellState, Network, NodeState, WayState};
 use crate::pattern::Pattern;
 use crate::relay::{NextHop, RelayNode, Service};
 use crate::route::{Routes, address_of};
+use crate::sleep::Sleep;
 use crate::station::Station;
 use shorthaul_link::{Cell, Direction, Link};
 use shorthaul_proxy::{Gateway, GatewayConfig, HostPrefix};
@@ -160,7 +161,9 @@ impl Builder<'_> {
                     ..default
                 };
                 let changes = gateway.bandwidth_changes.clone();
-                Station::Gateway(Box::new(GatewayNode::new(Gateway::new(config), changes)))
+                let seed = self.seed.derive("lateness").derive(&self.scenario.nodes[node.0].name);
+                let sleep = gateway.lateness.map(|lateness| Sleep::new(lateness, seed));
+                Station::Gateway(Box::new(GatewayNode::new(Gateway::new(config), changes, sleep)))
             }
         }
     }

@@ -1,45 +1,67 @@
 //! A gateway in a simulated network, with the radio controller that speaks to it.
+use crate::sleep::Sleep;
 use shorthaul_proxy::Gateway;
 use shorthaul_scenario::BandwidthChange;
 use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Machine, Packet, TxBatch};
 use std::collections::VecDeque;
 
-/// The very gateway that is deployed, and what it will be told of its edge.
+/// The very gateway that is deployed, what it will be told of its edge, and how late it is.
 pub(crate) struct GatewayNode {
     pub gateway: Gateway,
     changes: VecDeque<BandwidthChange>,
+    sleep: Option<Sleep>,
 }
 
 impl GatewayNode {
     /// `changes` are in order of time.
-    pub fn new(gateway: Gateway, changes: Vec<BandwidthChange>) -> Self {
-        GatewayNode { gateway, changes: changes.into() }
+    pub fn new(gateway: Gateway, changes: Vec<BandwidthChange>, sleep: Option<Sleep>) -> Self {
+        GatewayNode { gateway, changes: changes.into(), sleep }
     }
 
     fn next_change(&self) -> Option<Time> {
         self.changes.front().map(|change| Time::ZERO + change.at)
     }
+
+    /// When it looks at what has happened, if it has not done so.
+    fn wakes_at(&self) -> Option<Time> {
+        self.sleep.as_ref().and_then(Sleep::wakes_at)
+    }
 }
 
 impl Machine for GatewayNode {
     fn handle_packet(&mut self, now: Time, port: PortId, packet: Packet) {
-        self.gateway.handle_packet(now, port, packet);
+        let packet = match &mut self.sleep {
+            Some(sleep) => sleep.on_packet(now, port, packet),
+            None => Some(packet),
+        };
+        if let Some(packet) = packet {
+            self.gateway.handle_packet(now, port, packet);
+        }
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        if self.sleep.as_mut().is_some_and(|sleep| !sleep.on_timer(now)) {
+            return;
+        }
         while self.next_change().is_some_and(|at| at <= now) {
             let Some(BandwidthChange { cell, bandwidth, .. }) = self.changes.pop_front() else { break };
             self.gateway.set_path_tail_bandwidth(now, cell.as_deref(), bandwidth);
+        }
+        for (port, packet) in self.sleep.iter_mut().flat_map(Sleep::take) {
+            self.gateway.handle_packet(now, port, packet);
         }
         self.gateway.handle_timeout(now);
     }
 
     fn poll_transmit(&mut self, now: Time, out: &mut TxBatch) -> bool {
-        self.gateway.poll_transmit(now, out)
+        self.wakes_at().is_none() && self.gateway.poll_transmit(now, out)
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
+        if let Some(at) = self.wakes_at() {
+            return Some(Deadline { at, timer: "late" });
+        }
         let change = self.next_change().map(|at| Deadline { at, timer: "radio-controller" });
         Deadline::earliest(change, self.gateway.poll_timeout())
     }

@@ -29,6 +29,7 @@ mod scenario_host;
 mod segmentation;
 mod simulate;
 mod simulator;
+mod sleep;
 mod station;
 mod trace_hash;
 

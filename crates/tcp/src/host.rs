@@ -8,6 +8,7 @@ use core::fmt;
 use core::hash::BuildHasher;
 use core::net::{IpAddr, SocketAddr};
 use hashbrown::HashTable;
+use shorthaul_congestion::Lateness;
 use shorthaul_types::{Deadline, PortId, Seed, SeqNum, Time};
 use shorthaul_wire::{IcmpError, Machine, Packet, TcpFlags, TcpHeader, TcpSegment, Transport, TxBatch};
 
@@ -141,6 +142,8 @@ pub struct Host {
     passing: TxBatch,
     next_port: u16,
     stats: HostStats,
+    now: Time,
+    lateness: Lateness,
 }
 
 impl Host {
@@ -162,6 +165,16 @@ impl Host {
             passing: TxBatch::new(),
             next_port: 0,
             stats: HostStats::default(),
+            now: Time::ZERO,
+            lateness: Lateness::default(),
+        }
+    }
+
+    /// Time has come to `now`: how late that is, is seen from the deadline that was asked for.
+    fn wake(&mut self, now: Time) {
+        if now > self.now {
+            self.lateness.on_wakeup(now, self.timers.next());
+            self.now = now;
         }
     }
 
@@ -501,6 +514,7 @@ fn reset(path: Addresses, segment: &TcpSegment) -> Packet {
 
 impl Machine for Host {
     fn handle_packet(&mut self, now: Time, _port: PortId, packet: Packet) {
+        self.wake(now);
         match &packet.transport {
             Transport::Tcp(_) => self.handle_tcp(now, packet),
             Transport::IcmpError(error) => self.handle_icmp(now, &packet, error),
@@ -509,6 +523,7 @@ impl Machine for Host {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.wake(now);
         while let Some((at, slot)) = self.timers.pop_due(now) {
             let Some(entry) = self.slots[slot as usize].entry.as_mut() else { continue };
             if entry.armed == Some(at) {
@@ -522,11 +537,13 @@ impl Machine for Host {
 
     fn poll_transmit(&mut self, now: Time, out: &mut TxBatch) -> bool {
         out.append(&mut self.passing);
+        let late = self.lateness.recent();
         for _ in 0..self.ready.len() {
             let Some(slot) = self.ready.pop_front() else { break };
             let Some(entry) = self.slots[slot as usize].entry.as_mut() else { continue };
             entry.ready = false;
             self.stats.polled += 1;
+            entry.connection.set_lateness(late);
             let more = entry.connection.poll_transmit(now, out);
             self.settle(slot);
             if more {

@@ -119,6 +119,9 @@ fn of_node(scenario: &Scenario, node: NodeIndex) -> Vec<String> {
                 let policy = gateway.senders_as_written.policy.as_deref().unwrap_or("senders");
                 reasons.push(format!("no model knows the policy `{policy}`"));
             }
+            if gateway.lateness.is_some() {
+                reasons.push("the models know no `lateness`".to_owned());
+            }
             reasons
         }
     }

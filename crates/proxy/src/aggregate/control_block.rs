@@ -80,6 +80,8 @@ pub(crate) struct Aggregate {
     back_at: Time,
     pub rto_at: Option<Time>,
     pace_at: Option<Time>,
+    /// How late timers are served.
+    late: Duration,
 }
 
 impl Aggregate {
@@ -104,6 +106,7 @@ impl Aggregate {
             back_at: Time::ZERO,
             rto_at: None,
             pace_at: None,
+            late: Duration::ZERO,
         }
     }
 
@@ -211,7 +214,17 @@ impl Aggregate {
     /// By the shortest round trip: the smoothed one remembers what a queue or an outage was long after the link is faster
     /// again, and would keep back what the acknowledgments let out.
     fn pace(&mut self) {
-        self.pacer.set_rate(self.window.pace(self.mss, self.rtt.min_rtt().or(self.rtt.srtt())));
+        let rtt = self.rtt.min_rtt().or(self.rtt.srtt());
+        self.pacer.set_rate(self.window.pace(self.mss, rtt));
+        self.pacer.set_lateness(self.late.min(rtt.unwrap_or_default() / 2));
+    }
+
+    /// Timers are served up to `late` after they are due. What that time earns leaves at once, but no more than half of
+    /// the shortest round trip; and what the window lets out is what the queue of the link takes.
+    pub fn set_lateness(&mut self, late: Duration) {
+        if core::mem::replace(&mut self.late, late) != late {
+            self.pace();
+        }
     }
 
     /// The retransmission timer runs while something is in flight, or the link is being probed.
@@ -293,6 +306,9 @@ impl Aggregate {
         }
         let mut budget = u64::MAX;
         if self.config.pacing {
+            if self.in_flight == 0 {
+                self.pacer.on_transmit_start(now);
+            }
             self.pace_at = self.pacer.next_send(now, mss);
             if self.pace_at.is_some() {
                 return None;
@@ -382,7 +398,8 @@ impl Aggregate {
     /// A connection that has something in the log that others' deliveries show to be lost, with the time
     /// before which it was sent.
     pub fn next_skipped(&mut self, now: Time) -> Option<(u32, Time)> {
-        let before = self.log.lost_before(now, self.rack_rtt()?)?;
+        // What arrives late was not sent late: nothing is missed before what waited has been looked at.
+        let before = self.log.lost_before(now, self.rack_rtt()? + self.late)?;
         self.log.pop_before(before).map(|slot| (slot, before))
     }
 
@@ -393,7 +410,8 @@ impl Aggregate {
 
     /// When something is to be done next.
     pub fn deadline(&self) -> Option<Time> {
-        let skipack = self.rack_rtt().and_then(|rtt| self.log.deadline(rtt)).filter(|_| self.in_flight > 0);
+        let skipack =
+            self.rack_rtt().and_then(|rtt| self.log.deadline(rtt + self.late)).filter(|_| self.in_flight > 0);
         [self.rto_at, self.pace_at, self.ask_at, skipack].into_iter().flatten().min()
     }
 

@@ -43,6 +43,7 @@ impl Gateway {
         let Some((flow, member)) = table.aggregated(index) else { return };
         let Some(mut served) = access.served(member.host) else { return };
         let group = served.host.group;
+        served.aggregate.set_lateness(self.lateness.recent());
         if served.sync(now, index, member, flow) {
             self.thaw(now, group);
         }
@@ -154,6 +155,7 @@ impl Gateway {
     pub(super) fn on_group_timeouts(&mut self, now: Time) {
         while let Some(group) = self.access.pop_due(now) {
             let Some(aggregate) = self.access.aggregate_mut(group) else { continue };
+            aggregate.set_lateness(self.lateness.recent());
             match aggregate.on_timeout(now) {
                 Expired::Look => self.repair_skipped(now, group),
                 Expired::Probe => self.probe(now, group),

@@ -3,6 +3,7 @@ use super::Gateway;
 use super::table::{Entry, Phase};
 use crate::end::Side;
 use crate::gain::{Ends, GainInfo, Group, Milestones};
+use crate::split_flow::Turn;
 use alloc::vec::Vec;
 use shorthaul_types::{FlowKey, Time};
 
@@ -77,7 +78,8 @@ impl Gateway {
             compared.group = Group::Withdrawn;
             flow.drain();
             // What was to be acknowledged still is.
-            let fate = flow.poll_transmit(now, 0, &mut self.passing).1;
+            let turn = Turn { limit: 0, late: self.lateness.recent() };
+            let fate = flow.poll_transmit(now, turn, &mut self.passing).1;
             self.settle(index, fate);
         }
     }

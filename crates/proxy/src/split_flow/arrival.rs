@@ -105,9 +105,12 @@ impl SplitFlow {
         let Direction { receiver, sender, .. } = direction;
         let had_gap = receiver.has_gap();
         let queued = sender.queue().allocated();
-        let Some(payload) = make_room(receiver, queued, offset, &segment.payload, budget) else {
+        let Some(payload) = make_room(receiver, queued, offset, &segment.payload, budget, sender.mss())
+        else {
             return receiver.request_ack();
         };
+        let end = offset + payload.len() as u64;
+        let is_whole = payload.len() == segment.payload.len();
         if had_gap
             && !receiver.has_gap()
             && let Some(release) = &mut direction.release
@@ -117,12 +120,11 @@ impl SplitFlow {
         let taken = Segment {
             offset,
             payload,
-            fin: header.flags.contains(TcpFlags::FIN),
+            fin: header.flags.contains(TcpFlags::FIN) && is_whole,
             push: header.flags.contains(TcpFlags::PSH),
             timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
         };
         let before = receiver.data_end();
-        let end = offset + segment.payload.len() as u64;
         receiver.on_segment(now, taken, sender.queue_mut(), 2 * budget.window as usize);
         let in_order = receiver.data_end();
         if let Some(release) = &mut direction.release {

@@ -8,13 +8,15 @@ use shorthaul_wire::PayloadList;
 /// room is retransmitted. A segment in order always fits into an empty direction.
 ///
 /// Bytes are copied only where their packet buffer is too large for what is left, and they are not: their sender was offered room
-/// for them, and cannot know how the kernel puts them together.
+/// for them, and cannot know how the kernel puts them together. Of a super-segment in order that does not fit, the segments of
+/// `mss` bytes are kept that do: it may come in one piece each time that it is sent again.
 pub(super) fn make_room(
     receiver: &mut Receiver,
     queued: usize,
     offset: u64,
     payload: &PayloadList,
     budget: Budget,
+    mss: u32,
 ) -> Option<PayloadList> {
     let fits = |early: usize, freed: usize, size: usize| {
         let held = (queued + early) as u64;
@@ -34,10 +36,20 @@ pub(super) fn make_room(
     let kept = if fits(0, early, payload.allocated()) {
         Some(payload.clone())
     } else {
-        payload.compact().filter(|payload| fits(0, early, payload.allocated()))
+        let compact = payload.compact().filter(|payload| fits(0, early, payload.allocated()));
+        compact.or_else(|| first_segments(payload, mss, |size| fits(0, early, size)))
     };
     if kept.is_some() {
         receiver.discard();
     }
     kept
+}
+
+/// The first segments of `mss` bytes of a super-segment, as many as fit.
+fn first_segments(payload: &PayloadList, mss: u32, fits: impl Fn(usize) -> bool) -> Option<PayloadList> {
+    let mss = mss.max(1) as usize;
+    let count = (1..=(payload.len() - 1) / mss).rev().find(|count| fits(count * mss))?;
+    let mut first = payload.clone();
+    first.truncate(count * mss);
+    first.compact()
 }

@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod agreement;
+mod late;
 mod probing;
 mod profiles;
 mod pts;

@@ -147,6 +147,11 @@ impl Connection {
         Some(self.timers.waiting_since? + self.config.user_timeout?)
     }
 
+    /// Its timers are served up to `late` after they are due ([`Sender::set_lateness`](crate::Sender::set_lateness)).
+    pub fn set_lateness(&mut self, late: Duration) {
+        self.sender.set_lateness(late);
+    }
+
     pub(super) fn next_deadline(&self) -> Option<Deadline> {
         let timers = &self.timers;
         let own = match self.state {

@@ -67,6 +67,9 @@ impl Sender {
             self.control.on_idle_restart(now); // before the credit for what follows is counted
             self.set_pace();
         }
+        if self.board.is_empty() {
+            self.pacer.on_transmit_start(now);
+        }
         self.timers.pace_at = self.pacer.next_send(now, mss);
         if self.timers.pace_at.is_some() {
             return None;

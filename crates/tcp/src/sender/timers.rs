@@ -1,5 +1,6 @@
 //! When a sender is to be woken.
 use super::{Sender, State};
+use core::time::Duration;
 use shorthaul_congestion::RttEstimator;
 use shorthaul_types::{Deadline, Time};
 
@@ -60,6 +61,12 @@ impl Sender {
         if due(self.manager.own_timer(self.timers.rto_at)) {
             self.on_retransmission_timeout(now);
         }
+    }
+
+    /// Timers are served up to `late` after they are due. What that time earns leaves at once, but no more than half of
+    /// a round trip: what acknowledgments that come at once let out of a sender that does not pace.
+    pub fn set_lateness(&mut self, late: Duration) {
+        self.pacer.set_lateness(late.min(self.rtt.srtt().unwrap_or_default() / 2));
     }
 
     /// When to call [`Sender::on_timeout`] next.

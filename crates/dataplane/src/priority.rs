@@ -1,0 +1,172 @@
+//! How promptly the loop is run when it has something to do and others have, too.
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shorthaul_os::schedule;
+use shorthaul_types::Time;
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The nice value of [`Priority::High`]: about ten times the share of an ordinary thread.
+const NICE: i32 = -10;
+/// Who has not waited for so long has more to do than there is time for, and is not first any more until it has waited.
+const LONGEST: Duration = Duration::from_millis(100);
+/// Between asking for what is to be done and having it, this much time shows that there was nothing, or that others ran.
+const WAITED: Duration = Duration::from_micros(20);
+
+/// What a gateway's loop asks of the machine's scheduler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Priority {
+    /// Before all ordinary threads (`SCHED_RR`, priority 1). The kernel keeps a twentieth of each second for the others, and a
+    /// loop that has not waited for a tenth of a second runs as they do until it has waited.
+    #[default]
+    RealTime,
+    /// With a larger share than ordinary threads (nice value -10).
+    High,
+    /// As all others.
+    Normal,
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Priority::RealTime => "real-time",
+            Priority::High => "high",
+            Priority::Normal => "normal",
+        })
+    }
+}
+
+impl FromStr for Priority {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Priority::RealTime, Priority::High, Priority::Normal]
+            .into_iter()
+            .find(|priority| priority.to_string() == text)
+            .ok_or_else(|| format!("`{text}` is no priority: write real-time, high or normal"))
+    }
+}
+
+/// What a thread was granted, and why not what it asked for.
+#[derive(Debug)]
+pub struct Granted {
+    /// What it asked for.
+    pub asked: Priority,
+    /// What it has.
+    pub has: Priority,
+    /// Why the first thing that it asked for was refused.
+    pub refused: Option<io::Error>,
+}
+
+impl fmt::Display for Granted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.refused {
+            None => write!(f, "priority: {}", self.has),
+            Some(error) => write!(
+                f,
+                "priority: {}, for {} was refused ({error}): while others keep the processors busy, packets wait longer. It takes \
+                 the capability CAP_SYS_NICE, or a larger limit (`ulimit -r`, `ulimit -e`)",
+                self.has, self.asked
+            ),
+        }
+    }
+}
+
+/// The standing of a loop's thread among others.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    has: Priority,
+    /// It is not first for the time being, for it has not waited.
+    steps_back: bool,
+    /// When it last waited.
+    waited_at: Time,
+}
+
+impl Standing {
+    /// Asks for a priority for the calling thread; where it is refused, for the next lower one.
+    pub fn ask(now: Time, asked: Priority) -> (Standing, Granted) {
+        let mut refused = None;
+        let steps = [Priority::RealTime, Priority::High];
+        let wanted =
+            steps.into_iter().skip(steps.iter().position(|step| *step == asked).unwrap_or(steps.len()));
+        let granted = wanted.into_iter().find(|step| {
+            let result = match step {
+                Priority::RealTime => schedule::run_first_by_turns(),
+                _ => schedule::be_nice(NICE),
+            };
+            let is_granted = result.is_ok();
+            refused = refused.take().or(result.err());
+            is_granted
+        });
+        let has = granted.unwrap_or(Priority::Normal);
+        (Standing { has, steps_back: false, waited_at: now }, Granted { asked, has, refused })
+    }
+
+    /// A round begins at `now` that was asked for at `asked`.
+    pub fn on_round(&mut self, asked: Time, now: Time) {
+        if self.has != Priority::RealTime {
+            return;
+        }
+        if now.saturating_since(asked) >= WAITED {
+            self.waited_at = now;
+        }
+        let steps_back = now.saturating_since(self.waited_at) >= LONGEST;
+        if steps_back != self.steps_back {
+            let result = if steps_back { schedule::run_as_others() } else { schedule::run_first_by_turns() };
+            // Who was allowed to be first may step back; and who may not return stays where it is.
+            if result.is_err() {
+                self.has = Priority::Normal;
+            }
+            self.steps_back = steps_back;
+        }
+    }
+
+    #[cfg(test)]
+    fn steps_back(&self) -> bool {
+        self.steps_back
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_never_waits_is_not_first_for_ever() {
+        // On a thread of its own: the priority goes with it.
+        std::thread::spawn(|| {
+            let ms = Time::from_millis;
+            let mut standing = Standing { has: Priority::RealTime, steps_back: false, waited_at: ms(1000) };
+            let micros = Duration::from_micros(5);
+            for at in 1001..1100 {
+                standing.on_round(ms(at), ms(at) + micros);
+                assert!(!standing.steps_back(), "{at}");
+            }
+            standing.on_round(ms(1100), ms(1100) + micros);
+            assert!(standing.steps_back());
+            standing.on_round(ms(1101), ms(1102));
+            // Where it may not, it stays as all others are.
+            assert!(!standing.steps_back() || standing.has == Priority::Normal);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn what_is_granted_is_what_was_asked_for_or_said_to_be_refused() {
+        std::thread::spawn(|| {
+            for asked in [Priority::Normal, Priority::High, Priority::RealTime] {
+                let (standing, granted) = Standing::ask(Time::ZERO, asked);
+                assert_eq!(standing.has, granted.has);
+                assert_eq!(granted.refused.is_some(), granted.has != asked, "{granted}");
+                assert_eq!(asked.to_string().parse(), Ok(asked));
+            }
+        })
+        .join()
+        .unwrap();
+        assert!("urgent".parse::<Priority>().unwrap_err().contains("real-time"));
+    }
+}
