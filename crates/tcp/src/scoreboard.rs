@@ -1,6 +1,12 @@
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use shorthaul_congestion::SendState;
 use shorthaul_types::Time;
+
+/// Ranges that are told apart, at most: the segments of a full window of any but the smallest size. Beyond, a report counts for
+/// whole ranges only.
+const MOST_RECORDS: usize = 16_384;
+/// What a range costs in the tree: its place, and the share of the nodes' room that is empty.
+const TREE_OVERHEAD: usize = 24;
 
 /// What became of the last transmission of a range of the stream.
 #[derive(Clone, Debug)]
@@ -17,6 +23,27 @@ pub struct Record {
     pub sacked: bool,
     /// It is believed lost and not yet retransmitted.
     pub lost: bool,
+    /// It left in segments of `size` bytes, of which one began at `from`: nothing else arrives, or is lost, at once.
+    cuts: Cuts,
+}
+
+/// Where the segments of a transmission begin.
+#[derive(Clone, Copy, Debug)]
+struct Cuts {
+    from: u64,
+    size: u32,
+}
+
+impl Cuts {
+    /// The first at or after `at`, which is not before the first of all.
+    fn after(self, at: u64) -> u64 {
+        self.from + (at - self.from).next_multiple_of(u64::from(self.size))
+    }
+
+    /// The last at or before `at`.
+    fn before(self, at: u64) -> u64 {
+        self.from + (at - self.from) / u64::from(self.size) * u64::from(self.size)
+    }
 }
 
 impl Record {
@@ -36,10 +63,15 @@ impl Record {
 /// By offset it is a tree, in which adjacent SACKed ranges are one record, by time of sending a queue
 /// of which stale entries are dropped when they come to the front: each ACK costs what it newly covers,
 /// not what is outstanding.
+///
+/// A report counts for the segments that it covers whole, as they were sent. A receiver has no others, and one that speaks of
+/// single bytes would have us keep a record for each (CVE-2019-11477 was of that kind).
 #[derive(Debug, Default)]
 pub struct Scoreboard {
     records: BTreeMap<u64, Record>,
     order: VecDeque<(u64, u64, u64)>,
+    /// Where the records begin that are SACKed.
+    sacked_at: BTreeSet<u64>,
     next_transmission: u64,
     outstanding: u64,
     sacked: u64,
@@ -73,6 +105,13 @@ impl Scoreboard {
         self.records.len()
     }
 
+    /// Memory that it takes, in bytes.
+    pub fn allocated(&self) -> usize {
+        self.records.len() * (size_of::<(u64, Record)>() + TREE_OVERHEAD)
+            + self.sacked_at.len() * (size_of::<u64>() + TREE_OVERHEAD)
+            + self.order.len() * size_of::<(u64, u64, u64)>()
+    }
+
     /// Whether nothing is outstanding.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
@@ -97,14 +136,16 @@ impl Scoreboard {
         })
     }
 
-    /// `[start, end)` is sent, for the first time or once more.
-    pub fn on_send(&mut self, start: u64, end: u64, sent: SendState) {
+    /// `[start, end)` is sent, for the first time or once more, in segments of `size` bytes (the last may be shorter).
+    pub fn on_send(&mut self, start: u64, end: u64, size: u32, sent: SendState) {
+        let cuts = Cuts { from: start, size: size.max(1) };
         let transmission = self.next_transmission;
         self.next_transmission += 1;
         let fresh = self.records.last_key_value().is_none_or(|(_, last)| last.end <= start);
         if fresh {
             self.outstanding += end - start;
-            let record = Record { end, sent, transmission, retransmitted: false, sacked: false, lost: false };
+            let record =
+                Record { end, sent, transmission, retransmitted: false, sacked: false, lost: false, cuts };
             self.records.insert(start, record);
         } else {
             self.split(start);
@@ -116,10 +157,17 @@ impl Scoreboard {
                 if record.lost {
                     self.lost -= record.end - at;
                 }
-                *record = Record { sent, transmission, retransmitted: true, lost: false, ..*record };
+                *record = Record { sent, transmission, retransmitted: true, lost: false, cuts, ..*record };
             }
         }
         self.order.push_back((transmission, start, end));
+        if self.order.len() > 64 + 4 * self.records.len() {
+            let records = &self.records;
+            let is_last = |&(number, start, end): &(u64, u64, u64)| {
+                records.range(start..end).any(|(_, record)| record.transmission == number)
+            };
+            self.order.retain(is_last);
+        }
     }
 
     /// Cuts the record that spans `at` in two. One that is SACKed stays whole: nothing more can
@@ -136,8 +184,25 @@ impl Scoreboard {
         {
             let tail = record.clone();
             record.end = at;
+            if tail.sacked {
+                self.sacked_at.insert(at);
+            }
             self.records.insert(at, tail);
         }
+    }
+
+    /// The segment that holds `at` in its midst: where it begins and ends, as far as it is outstanding. `None` at its edge, and
+    /// where all is SACKed.
+    fn segment_around(&self, at: u64) -> Option<(u64, u64)> {
+        let (&start, record) = self.records.range(..at).next_back()?;
+        if record.end <= at || record.sacked {
+            return None;
+        }
+        if self.records.len() >= MOST_RECORDS {
+            return Some((start, record.end));
+        }
+        let (before, after) = (record.cuts.before(at).max(start), record.cuts.after(at).min(record.end));
+        (before < at && at < after).then_some((before, after))
     }
 
     /// Everything before `ack` is acknowledged: `delivered` is told of each range that was not
@@ -154,6 +219,7 @@ impl Scoreboard {
             self.lost -= if record.lost { len } else { 0 };
             if record.sacked {
                 self.sacked -= len;
+                self.sacked_at.remove(&start);
             } else {
                 delivered(start, &record);
             }
@@ -161,11 +227,13 @@ impl Scoreboard {
         if self.records.is_empty() {
             // An idle connection keeps no memory for busier times.
             self.records = BTreeMap::new();
+            self.sacked_at = BTreeSet::new();
             self.order = VecDeque::new();
         }
     }
 
-    /// The receiver SACKs `[start, end)`: `delivered` is told of each range that it had not before.
+    /// The receiver SACKs `[start, end)`: `delivered` is told of each range that it had not before. Of a segment that it
+    /// covers in part, nothing counts.
     ///
     /// What is SACKed becomes one record, however many it was: a block that grows by a segment
     /// with each ACK, or that joins two when a hole is filled, must not be walked through each time.
@@ -173,8 +241,17 @@ impl Scoreboard {
         if self.records.is_empty() || start >= end {
             return;
         }
-        self.sacked_to = self.sacked_to.max(end);
         let (mut start, mut end) = (start, end);
+        if let Some((_, after)) = self.segment_around(start) {
+            start = after;
+        }
+        if let Some((before, _)) = self.segment_around(end) {
+            end = before;
+        }
+        if start >= end {
+            return;
+        }
+        self.sacked_to = self.sacked_to.max(end);
         // What was SACKed before, at either side, is left as it is and joined in the end.
         if let Some((_, before)) = self.sacked_around(start) {
             start = before;
@@ -206,6 +283,7 @@ impl Scoreboard {
                     self.records.remove(&at);
                 }
             }
+            self.sacked_at.remove(&at);
         }
         if let Some((from, all)) = joined {
             self.insert_sacked(from, all);
@@ -224,6 +302,7 @@ impl Scoreboard {
             let (from, after) = (record.end, after.clone());
             record.absorb(&after);
             self.records.remove(&from);
+            self.sacked_at.remove(&from);
         }
         if let Some((_, all)) = self.records.range_mut(..start).next_back()
             && all.sacked
@@ -233,6 +312,7 @@ impl Scoreboard {
             return;
         }
         self.records.insert(start, record);
+        self.sacked_at.insert(start);
     }
 
     /// In the order of sending, the ranges that were sent before `before` and are neither SACKed nor
@@ -278,10 +358,8 @@ impl Scoreboard {
     pub fn mark_lost_below_sacked(&mut self, mss: u64, dup_thresh: u64, on_lost: impl FnMut(u64, &Record)) {
         let (mut ranges, mut bytes, mut above) = (0, 0, u64::MAX);
         let mut boundary = None;
-        for (&start, record) in self.records.range(..self.sacked_to).rev() {
-            if !record.sacked {
-                continue;
-            }
+        for &start in self.sacked_at.range(..self.sacked_to).rev() {
+            let Some(record) = self.records.get(&start) else { continue };
             ranges += u64::from(record.end < above);
             bytes += record.end - start;
             above = start;
@@ -314,6 +392,7 @@ impl Scoreboard {
     /// Forgets what the receiver has SACKed: it may have discarded it (RFC 2018 §8).
     pub fn forget_sacked(&mut self) {
         self.records.values_mut().for_each(|record| record.sacked = false);
+        self.sacked_at.clear();
         self.sacked = 0;
     }
 
@@ -335,6 +414,10 @@ impl Scoreboard {
         let sum = |pick: fn(&Record) -> bool| -> u64 {
             self.records.iter().filter(|(_, r)| pick(r)).map(|(start, r)| r.end - start).sum()
         };
-        sum(|_| true) == self.outstanding && sum(|r| r.sacked) == self.sacked && sum(|r| r.lost) == self.lost
+        let sacked = self.records.iter().filter(|(_, r)| r.sacked).map(|(start, _)| start);
+        sum(|_| true) == self.outstanding
+            && sum(|r| r.sacked) == self.sacked
+            && sum(|r| r.lost) == self.lost
+            && sacked.eq(&self.sacked_at)
     }
 }

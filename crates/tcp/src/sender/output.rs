@@ -158,7 +158,7 @@ impl Sender {
         let retransmission = offset < self.snd.nxt;
         let in_flight = self.in_flight();
         let sent = self.rate.on_send(now, in_flight);
-        self.board.on_send(offset, end, sent);
+        self.board.on_send(offset, end, self.segment.mss(), sent);
         self.snd.nxt = self.snd.nxt.max(end);
         self.pacer.on_send(now, end - offset);
         match &mut self.state {

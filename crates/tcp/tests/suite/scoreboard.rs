@@ -111,7 +111,7 @@ impl Model {
             return;
         }
         let sent = DeliveryRate::new(Time::ZERO).on_send(Time::ZERO, 0);
-        self.board.on_send(start, end, sent);
+        self.board.on_send(start, end, 1, sent); // what the model knows of is bytes
         for byte in &mut self.bytes[start as usize..end as usize] {
             if !byte.sacked {
                 *byte = Byte { transmission: self.sent, ..Byte::default() };
