@@ -73,10 +73,14 @@ impl Site {
         [near, far]
     }
 
-    /// What the gateway answers.
+    /// What the gateway answers to `shorthaul flows` with these options.
     fn ask(&self, what: &[&str]) -> Value {
+        self.answer("flows", what)
+    }
+
+    fn answer(&self, to: &str, what: &[&str]) -> Value {
         let mut command = Command::new(SHORTHAUL);
-        command.args(["flows", "--json", "--run-dir"]).arg(&self.directory).args(what);
+        command.args([to, "--json", "--run-dir"]).arg(&self.directory).args(what);
         let output = command.stdin(Stdio::null()).output().expect("it starts");
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).expect("JSON")
@@ -257,4 +261,32 @@ fn a_legs_own_timer_waits_out_a_black_hole() {
         whole
     });
     assert_eq!(whole, [true, true]);
+}
+
+#[test]
+fn what_splitting_gains_is_told_against_a_control_group() {
+    const FLOWS: u16 = 30;
+    let site = Site::new("control_group = 0.5\n");
+    for port in 6000..6000 + FLOWS {
+        download(&mut site.connect(port), 60_000, |_| {});
+    }
+    let gains = site.answer("gain", &[]);
+    // With this server, and with all that there are.
+    let classes = gains.as_array().expect("a list");
+    assert_eq!(classes.len(), 2, "{gains}");
+    for class in classes {
+        let first = &class["first"].as_array().expect("a list")[0];
+        assert_eq!((&first["direction"], &first["bytes"]), (&"down".into(), &30_000.into()), "{gains}");
+        let [split, whole] = ["split_flows", "whole_flows"].map(|key| first[key].as_u64().expect(key));
+        // A group is drawn for each second.
+        assert!(split > 0 && whole > 0, "{gains}");
+        assert_eq!(split + whole, u64::from(FLOWS), "{gains}");
+        assert_eq!([site.counter("flows_split"), site.counter("flows_control")], [split, whole]);
+        assert!(first["gain"].as_f64().is_some_and(|gain| gain > 0.0), "{gains}");
+        // Two round trips at least until 30 kB are acknowledged.
+        assert!(
+            first["whole_us"].as_u64().is_some_and(|time| u128::from(time) >= 4 * DELAY.as_micros()),
+            "{gains}"
+        );
+    }
 }
