@@ -1,6 +1,6 @@
 //! The console of a command: results on standard output, progress and warnings on standard error.
-use indicatif::{ProgressBar, ProgressStyle};
-use shorthaul_report::{Console, Table, Terminal};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use shorthaul_report::{Console, PARTS, Table, Terminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -50,10 +50,13 @@ impl Console for Screen {
 
     fn begin(&self, steps: usize) {
         let bar = Terminal::stderr().interactive.then(|| {
-            let template = "{bar:32} {pos:>3}/{len}, {elapsed} so far, {eta} left  {msg}";
+            let template = "{bar:32} {steps}, {elapsed} so far, {eta} left  {msg}";
             let style = ProgressStyle::with_template(template);
             let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─");
-            let bar = ProgressBar::new(steps as u64).with_style(style);
+            let style = style.with_key("steps", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                let _ = write!(out, "{:>3}/{}", state.pos() / PARTS, state.len().unwrap_or(0) / PARTS);
+            });
+            let bar = ProgressBar::new(steps as u64 * PARTS).with_style(style);
             bar.enable_steady_tick(Duration::from_millis(250));
             bar
         });
@@ -62,16 +65,19 @@ impl Console for Screen {
 
     fn extend(&self, steps: usize) {
         if let Some(Series { bar: Some(bar), .. }) = self.series().as_ref() {
-            bar.inc_length(steps as u64);
+            bar.inc_length(steps as u64 * PARTS);
         }
     }
 
-    fn step(&self, how: &str) {
+    fn advance(&self, parts: u64) {
+        if let Some(Series { bar: Some(bar), .. }) = self.series().as_ref() {
+            bar.inc(parts);
+        }
+    }
+
+    fn note(&self, how: &str) {
         match self.series().as_ref() {
-            Some(Series { bar: Some(bar), .. }) => {
-                bar.inc(1);
-                bar.set_message(how.to_owned());
-            }
+            Some(Series { bar: Some(bar), .. }) => bar.set_message(how.to_owned()),
             Some(Series { began, .. }) if !how.is_empty() => {
                 eprintln!("{:6.1} s  {how}", began.elapsed().as_secs_f64());
             }

@@ -109,7 +109,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 progress.warn(&failure_of(args, record, failure));
             }
         }
-        progress.step("");
     };
     let (mut remarks, mut all) = (Vec::new(), Vec::new());
     // In their order: live runs after the simulations, which would take the processors away.
@@ -125,7 +124,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let mut records = Vec::new();
         let mut next = telling_runs(&*engine, &runs);
         while !next.is_empty() {
-            records.extend(run_all(&*engine, &study, &next, store, |record, _| done(record))?);
+            records.extend(run_all(&*engine, &study, &next, store, &progress, done)?);
             next = match args.confidence {
                 Some(share) if engine.draws() => more_runs(&study, &records, share, args.at_most)?,
                 _ => Vec::new(),

@@ -108,7 +108,7 @@ pub trait Control: Debug + Send {
     /// answer to it. Without one to undo, nothing happens.
     fn on_spurious(&mut self, now: Time);
 
-    /// Data will be sent after nothing was sent for longer than the retransmission time-out
+    /// Data will be sent after nothing was sent for longer than the RTO
     /// (RFC 5681 §4.1).
     fn on_idle_restart(&mut self, now: Time);
 

@@ -1,10 +1,10 @@
-//! Round-trip time and the retransmission time-out (RFC 6298).
+//! Round-trip time and the retransmission timeout (RTO, RFC 6298).
 //!
 //! ```text
 //! first sample R    SRTT = R, RTTVAR = R/2                                           (2.2)
 //! later samples     RTTVAR = ¾·RTTVAR + ¼·|SRTT − R|, then SRTT = ⅞·SRTT + ⅛·R       (2.3)
 //!                   RTO = SRTT + max(G, 4·RTTVAR), at least a minimum               (2.3, 2.4)
-//! time-out          RTO = 2·RTO, at most a maximum                                   (5.5)
+//! expiry            RTO = 2·RTO, at most a maximum                                   (5.5)
 //! ```
 use core::time::Duration;
 
@@ -12,13 +12,13 @@ use shorthaul_types::Time;
 
 use crate::min_filter::MinFilter;
 
-/// How the time-out is kept from falling too low.
+/// How the RTO is kept from falling too low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RtoFloor {
-    /// The whole time-out is at least this (RFC 6298 rule 2.4, with one second).
+    /// The whole RTO is at least this (RFC 6298 rule 2.4, with one second).
     Whole(Duration),
     /// The margin over SRTT, 4·RTTVAR, is at least this, as in Linux with 200 ms: a delayed
-    /// acknowledgment or a sudden queue then causes no spurious time-out though the time-out be
+    /// acknowledgment or a sudden queue then causes no spurious RTO though the RTO be
     /// far below a second. Also as in Linux, the largest RTTVAR of a round trip holds for that
     /// round and then wears off by a quarter a round, because many samples in one round trip
     /// would otherwise wash a peak away before it has served (RFC 7323 appendix G names the
@@ -29,11 +29,11 @@ pub enum RtoFloor {
 /// The parameters of an [`RttEstimator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttConfig {
-    /// The time-out before the first sample (rule 2.1).
+    /// The RTO before the first sample (rule 2.1).
     pub initial_rto: Duration,
     /// G, the granularity of the clock that samples are taken with.
     pub granularity: Duration,
-    /// The period of a coarse timer: samples are counted in whole ticks, and the time-out expires on
+    /// The period of a coarse timer: samples are counted in whole ticks, and the RTO expires on
     /// one. The stacks of the 1990s ticked every 500 ms (Stevens, TCP/IP Illustrated 2, §25); zero is
     /// an exact timer.
     pub tick: Duration,
@@ -78,12 +78,12 @@ impl Default for RttConfig {
     }
 }
 
-/// The first time-out after a handshake with retransmissions (rule 5.7).
+/// The first RTO after a handshake with retransmissions (rule 5.7).
 const AFTER_SYN_RETRANSMISSION: Duration = Duration::from_secs(3);
 /// Longer samples are taken as this, so that sums cannot overflow.
 const LONGEST_SAMPLE: Duration = Duration::from_secs(3600);
 
-/// The round-trip time of a path and the retransmission time-out that follows from it.
+/// The round-trip time of a path and the RTO that follows from it.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     config: RttConfig,
@@ -98,7 +98,7 @@ struct Smoothed {
     latest: u64,
     srtt: u64,
     rttvar: u64,
-    /// RTTVAR as the time-out uses it under [`RtoFloor::Variance`].
+    /// RTTVAR as the RTO uses it under [`RtoFloor::Variance`].
     held_rttvar: u64,
     round_peak: u64,
     round_end: Time,
@@ -122,7 +122,7 @@ impl RttEstimator {
     /// Takes a sample that arrived at `now`. Never one of a retransmitted segment, unless
     /// a timestamp tells which transmission was acknowledged (Karn's algorithm, RFC 6298 §3).
     ///
-    /// A sample ends backoff, since it is made of data sent after the time-out (RFC 6298 §5).
+    /// A sample ends backoff, since it is made of data sent after the RTO (RFC 6298 §5).
     pub fn on_sample(&mut self, now: Time, rtt: Duration) {
         let rtt = self.in_ticks(rtt.min(LONGEST_SAMPLE));
         self.min.update(now, rtt, self.config.min_rtt_window);
@@ -153,13 +153,13 @@ impl RttEstimator {
         self.config.tick * u32::try_from(ticks).unwrap_or(u32::MAX)
     }
 
-    /// The handshake needed a retransmission: before the first sample the time-out is three seconds at
-    /// least (RFC 6298 rule 5.7), since the path may be longer than the usual first time-out.
+    /// The handshake needed a retransmission: before the first sample the RTO is three seconds at
+    /// least (RFC 6298 rule 5.7), since the path may be longer than the usual first RTO.
     pub fn on_syn_retransmitted(&mut self) {
         self.config.initial_rto = self.config.initial_rto.max(AFTER_SYN_RETRANSMISSION);
     }
 
-    /// The retransmission time-out, backoff included.
+    /// The RTO, backoff included.
     pub fn rto(&self) -> Duration {
         let RttConfig { granularity, floor, max_rto, initial_rto, .. } = self.config;
         let base = match (&self.smoothed, floor) {
@@ -174,17 +174,17 @@ impl RttEstimator {
         base.saturating_mul(1u32.checked_shl(self.backoff).unwrap_or(u32::MAX)).min(max_rto)
     }
 
-    /// The timer expired: doubles the time-out.
+    /// The timer expired: doubles the RTO.
     pub fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// The time-out turned out to be spurious: it is that of the samples again.
+    /// The RTO turned out to be spurious: it is that of the samples again.
     pub fn reset_backoff(&mut self) {
         self.backoff = 0;
     }
 
-    /// How often the time-out has been doubled.
+    /// How often the RTO has been doubled.
     pub fn backoff(&self) -> u32 {
         self.backoff
     }

@@ -1,4 +1,4 @@
-//! The window itself: what slow start, a time-out, idleness and an undo do to it, which is the
+//! The window itself: what slow start, an RTO, idleness and an undo do to it, which is the
 //! same for Reno, CUBIC, Westwood+, Vegas and Hybla.
 use crate::{AckSample, ControlParams};
 
@@ -82,7 +82,7 @@ impl Window {
     /// `limit` segments for one ACK, divided by `divisor`. Returns the acknowledged bytes that
     /// are left for congestion avoidance once ssthresh is met.
     ///
-    /// While a time-out is repaired, an ACK can cover much that had arrived before it, which
+    /// While an RTO is repaired, an ACK can cover much that had arrived before it, which
     /// says nothing about the path now, so only one segment counts (RFC 3465 §2.3). A window
     /// that the sender did not fill grows to no more than twice what was in flight (RFC 7661).
     pub(crate) fn slow_start(&mut self, ack: &AckSample, limit: Option<u64>, divisor: u64) -> u64 {
@@ -115,7 +115,7 @@ impl Window {
         self.set_ssthresh(self.bytes);
     }
 
-    /// Whether a time-out is being repaired.
+    /// Whether an RTO is being repaired.
     pub(crate) fn is_repairing_timeout(&self) -> bool {
         self.repairing_timeout
     }

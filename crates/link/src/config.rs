@@ -66,6 +66,23 @@ pub enum Rate {
     Trace(Arc<Trace>),
 }
 
+impl Rate {
+    /// The mean over a long time, or over the phases of a schedule; `None` where there is no limit.
+    pub fn mean(&self) -> Option<BitRate> {
+        match self {
+            Rate::Unlimited => None,
+            Rate::Fixed(rate) => Some(*rate),
+            Rate::Schedule { phases, .. } => {
+                let whole: f64 = phases.iter().map(|(lasts, _)| lasts.as_secs_f64()).sum();
+                let bits: f64 =
+                    phases.iter().map(|(lasts, rate)| lasts.as_secs_f64() * rate.bits_per_sec() as f64).sum();
+                Some(BitRate::from_bits_per_sec((bits / whole.max(1e-9)) as u64))
+            }
+            Rate::Trace(trace) => Some(trace.mean_rate()),
+        }
+    }
+}
+
 /// How much may be in the queue. The packet that is being serialized counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueLimit {

@@ -114,7 +114,7 @@ impl FlowRun<'_> {
         flown
     }
 
-    /// When the giver writes: what the simulator's applications draw from the same seed.
+    /// When the sender writes: what the simulator's applications draw from the same seed.
     fn pace(&self) -> Pace {
         match &self.flow.workload {
             Workload::OnOff { rate, on, off, lasts } => {
@@ -141,7 +141,7 @@ impl FlowRun<'_> {
         }
     }
 
-    /// What the taker asks for.
+    /// What the receiver asks for.
     fn requests(&self) -> Option<Requests> {
         let Workload::Requests { request, response, count, pause } = &self.flow.workload else { return None };
         let pauses = (1..u64::from(*count)).map(|number| pause.draw(self.seed.derive("pause"), number));
@@ -167,13 +167,13 @@ impl FlowRun<'_> {
             let scheme = scheme_at(self.scenario, self.flow, gives).ok_or("an end is no host")?;
             KernelScheme::of(scheme, &kernel).map_err(|lacking| lacking.join("; "))
         };
-        let (giver, taker) = (scheme(true)?, scheme(false)?);
+        let (sender, receiver) = (scheme(true)?, scheme(false)?);
         let send_buffer = scheme_at(self.scenario, self.flow, true).map(|scheme| scheme.send_buffer);
         let (from, to) = (self.network.host(self.flow.from), self.network.host(self.flow.to));
-        // Who opens the connection is the client; if that is the taker, its request makes the giver begin.
-        let (client, server, sender, ends) = match self.flow.giver_opens {
-            true => (from, to, Sender::Client, Ends { client: giver, server: taker }),
-            false => (to, from, Sender::Server, Ends { client: taker, server: giver }),
+        // Who opens the connection is the client; if that is the receiver, its request makes the sender begin.
+        let (client, server, sender, ends) = match self.flow.sender_opens {
+            true => (from, to, Sender::Client, Ends { client: sender, server: receiver }),
+            false => (to, from, Sender::Server, Ends { client: receiver, server: sender }),
         };
         let transfer = Transfer {
             sender,

@@ -59,41 +59,6 @@ impl Bounds {
     }
 }
 
-/// What the processors had done by some moment, in the kernel's ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProcessorTime {
-    busy: u64,
-    all: u64,
-}
-
-impl ProcessorTime {
-    /// Up to now.
-    pub fn now() -> Self {
-        std::fs::read_to_string("/proc/stat").map(|text| Self::read(&text)).unwrap_or_default()
-    }
-
-    /// Reads the first line of `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq,
-    /// steal.
-    fn read(text: &str) -> Self {
-        let line = text.lines().next().unwrap_or_default();
-        let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).flat_map(str::parse).collect();
-        let all = ticks.iter().sum();
-        // What runs at low priority gives way: it is time that a run could have had.
-        let spare = [1, 3, 4].iter().filter_map(|field| ticks.get(*field)).sum::<u64>();
-        ProcessorTime { busy: all - spare, all }
-    }
-
-    /// The busy share of the time from then to now, 0 to 1.
-    pub fn busy_since(self) -> f64 {
-        Self::now().busy_after(self)
-    }
-
-    fn busy_after(self, then: Self) -> f64 {
-        let all = self.all.saturating_sub(then.all);
-        if all == 0 { 0.0 } else { self.busy.saturating_sub(then.busy) as f64 / all as f64 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,14 +85,5 @@ mod tests {
             assert!(doubts[0].starts_with("do not trust"), "{doubts:?}");
             assert!(words.iter().all(|word| doubts[0].contains(word)), "{doubts:?}");
         }
-    }
-
-    #[test]
-    fn time_at_low_priority_is_not_busy() {
-        let before = ProcessorTime::read("cpu  100 0 50 1000 10 0 5 0 0 0\ncpu0 1 2 3\n");
-        // 30 more of user, 40 of nice, 10 of system, 15 idle, 5 waiting for a disk
-        let after = ProcessorTime::read("cpu  130 40 60 1015 15 0 5 0 0 0\n");
-        assert_eq!(after.busy_after(before), 0.4);
-        assert_eq!(before.busy_after(before), 0.0, "no time has passed");
     }
 }

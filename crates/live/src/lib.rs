@@ -19,6 +19,7 @@ mod unsupported;
 
 use shorthaul_lab::{Look, TcpCounters, watch};
 use shorthaul_observe::{Engine, EngineError, EngineName, Observations};
+use shorthaul_os::ProcessorTime;
 use shorthaul_scenario::{Metric, Scenario, Series};
 use shorthaul_types::Seed;
 use std::sync::mpsc;
@@ -27,7 +28,6 @@ use std::time::Instant;
 
 use cross::CrossTraffic;
 use error::LiveError;
-use judgement::ProcessorTime;
 use network::Network;
 use own::OwnHosts;
 use scheme::available;
@@ -116,7 +116,7 @@ fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Observations, 
         (flows, watching.join().unwrap_or_default(), asking.join().unwrap_or_default())
     });
     let ended_at = began.elapsed().as_secs_f64();
-    let busy = processors.busy_since();
+    let busy = processors.zip(ProcessorTime::now()).map_or(0.0, |(then, now)| then.busy_until(&now));
     let gateways_waited = network.waited().saturating_sub(gateways_waited);
     let after = Look::take(&network.lab).ok_or(LiveError::LinkGone)?;
     let counted_after = counted(scenario, &network)?;
@@ -145,10 +145,10 @@ fn run(scenario: &Scenario, seed: u64, bounds: &Bounds) -> Result<Observations, 
 
 /// What the kernels of the hosts that give data have counted so far.
 fn counted(scenario: &Scenario, network: &Network) -> Result<Vec<TcpCounters>, LiveError> {
-    let mut givers: Vec<_> = scenario.flows.iter().map(|flow| flow.from).collect();
-    givers.sort_unstable();
-    givers.dedup();
-    let counters = givers.into_iter().map(|node| network.host(node).tcp_counters());
+    let mut senders: Vec<_> = scenario.flows.iter().map(|flow| flow.from).collect();
+    senders.sort_unstable();
+    senders.dedup();
+    let counters = senders.into_iter().map(|node| network.host(node).tcp_counters());
     counters
         .collect::<std::io::Result<_>>()
         .map_err(LiveError::io("a host's kernel does not say what it counts"))

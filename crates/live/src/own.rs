@@ -155,38 +155,38 @@ fn flown(scenario: &Scenario, place: usize, flow: &Flow, seen: &[Seen]) -> Flown
         let mut all = seen.iter().flat_map(|seen| seen.ends.iter().map(move |end| (seen, end)));
         all.find(|(_, end)| end.flow == place && end.gives == gives)
     };
-    let (Some((giver_host, giver)), Some((taker_host, taker))) = (end(true), end(false)) else {
+    let (Some((sender_host, sender)), Some((receiver_host, receiver))) = (end(true), end(false)) else {
         return Flown { failure: Some("the thread of a host ended".into()), ..Flown::default() };
     };
-    let (opener, listener) = if flow.giver_opens { (giver, taker) } else { (taker, giver) };
+    let (opener, listener) = if flow.sender_opens { (sender, receiver) } else { (receiver, sender) };
     let since = |from: Duration, time: Option<Time>| {
         time.map_or(Duration::ZERO, |time| time.saturating_since(Time::ZERO).saturating_sub(from))
     };
     // Of the whole run; a transfer has its part.
     let share = |host: &Seen| host.waited.as_secs_f64() / host.ended_at.as_secs_f64().max(f64::MIN_POSITIVE);
-    let starved = share(giver_host).max(share(taker_host));
+    let starved = share(sender_host).max(share(receiver_host));
     let mut transfers = Vec::new();
     let begins: Vec<Duration> =
         opener.report.connections.iter().map(|c| c.begun.saturating_since(Time::ZERO)).collect();
     for (number, &begun) in begins.iter().enumerate() {
         let is_last = number + 1 == begins.len();
-        let until = begins.get(number + 1).copied().unwrap_or(taker_host.ended_at);
+        let until = begins.get(number + 1).copied().unwrap_or(receiver_host.ended_at);
         let within = |at: Duration| at >= begun && (at < until || is_last);
         let whole = match &flow.workload {
-            Workload::Downloads { .. } => taker.report.transfers.get(number),
-            _ => taker.report.transfers.last().filter(|_| taker.report.done),
+            Workload::Downloads { .. } => receiver.report.transfers.get(number),
+            _ => receiver.report.transfers.last().filter(|_| receiver.report.done),
         };
-        let arrivals = arrivals(&taker.delivered, begun, until, interval(scenario));
-        let samples = giver.samples.iter().filter(|sample| within(sample.at));
+        let arrivals = arrivals(&receiver.delivered, begun, until, interval(scenario));
+        let samples = sender.samples.iter().filter(|sample| within(sample.at));
         let responses =
-            taker.report.transfers.iter().map(|Transfer { started, ended }| {
+            receiver.report.transfers.iter().map(|Transfer { started, ended }| {
                 (since(begun, Some(*started)), since(begun, Some(*ended)))
             });
         let completed = whole.map_or(until.saturating_sub(begun), |whole| since(begun, Some(whole.ended)));
         let report = TransferReport {
             connected: since(begun, opener.report.connections[number].established),
             accepted: since(begun, listener.report.connections.get(number).and_then(|c| c.established)),
-            first_byte: since(begun, taker.report.first_delivery.filter(|_| number == 0)),
+            first_byte: since(begun, receiver.report.first_delivery.filter(|_| number == 0)),
             completed,
             received: Bytes(arrivals.iter().map(|bytes| bytes.0).sum()),
             responses: if matches!(flow.workload, Workload::Requests { .. }) {
@@ -200,15 +200,15 @@ fn flown(scenario: &Scenario, place: usize, flow: &Flow, seen: &[Seen]) -> Flown
         };
         transfers.push((begun, report));
     }
-    add_unseen(&mut transfers, &giver.report);
-    let reports = [&giver.report, &taker.report];
+    add_unseen(&mut transfers, &sender.report);
+    let reports = [&sender.report, &receiver.report];
     let failure = reports
         .iter()
         .flat_map(|report| report.failures.iter().chain(&report.corrupt))
-        .chain(&giver_host.failure)
-        .chain(&taker_host.failure)
+        .chain(&sender_host.failure)
+        .chain(&receiver_host.failure)
         .next();
-    Flown { transfers, ended: taker.report.done && failure.is_none(), failure: failure.cloned() }
+    Flown { transfers, ended: receiver.report.done && failure.is_none(), failure: failure.cloned() }
 }
 
 /// Payload in intervals of a transfer, from `begun` on.
@@ -229,12 +229,12 @@ fn arrivals(delivered: &[(Duration, u64)], begun: Duration, until: Duration, eve
 }
 
 /// What a sender did after its last sample is known from the sum of what it did.
-fn add_unseen(transfers: &mut [(Duration, TransferReport)], giver: &EndReport) {
+fn add_unseen(transfers: &mut [(Duration, TransferReport)], sender: &EndReport) {
     let known = |of: fn(&TcpSample) -> u64| -> u64 {
         transfers.iter().filter_map(|(_, report)| report.samples.last()).map(of).sum()
     };
-    let retransmitted = giver.sent.retransmitted.saturating_sub(known(|s| s.retransmitted.0));
-    let timeouts = giver.sent.timeouts.saturating_sub(known(|s| u64::from(s.timeouts.unwrap_or(0))));
+    let retransmitted = sender.sent.retransmitted.saturating_sub(known(|s| s.retransmitted.0));
+    let timeouts = sender.sent.timeouts.saturating_sub(known(|s| u64::from(s.timeouts.unwrap_or(0))));
     let last = transfers.iter_mut().rev().find_map(|(_, report)| report.samples.last_mut());
     if let Some(last) = last {
         last.retransmitted.0 += retransmitted;

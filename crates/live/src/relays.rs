@@ -23,7 +23,7 @@ pub fn start(
     let number = scenario.flows.iter().position(|other| other.name == flow.name).unwrap_or_default();
     // `via` goes from the sender of the data to its receiver; a chain goes from the client to the server.
     let mut from_client = flow.via.clone();
-    if !flow.giver_opens {
+    if !flow.sender_opens {
         from_client.reverse();
     }
     let mut relays: Vec<(&Host, RelaySettings)> = Vec::new();

@@ -1,10 +1,12 @@
 //! All the runs of a study by one engine, with results that are kept.
 use crate::{Engine, EngineName, Key, Outcome, Store};
 use serde::{Deserialize, Serialize};
+use shorthaul_report::{PARTS, Progress};
 use shorthaul_scenario::{ScenarioError, Study};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One run of a study: a point, by its place in [`Study::points`], and a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,8 +106,8 @@ pub fn telling_runs(engine: &dyn Engine, runs: &[Run]) -> Vec<Run> {
     telling
 }
 
-/// Does the runs, as many at once as the engine says, and calls `done` after each with whether its outcome was
-/// known already. The records come in the order of `runs`.
+/// Does the runs, as many at once as the engine says. A run is a step of `progress`, which is told how far it
+/// is; `done` is told of its record. The records come in the order of `runs`.
 ///
 /// # Errors
 /// If a point makes no sense; not for the study's own points.
@@ -114,11 +116,21 @@ pub fn run_all(
     study: &Study,
     runs: &[Run],
     store: Option<&Store>,
-    done: impl Fn(&RunRecord, bool) + Sync,
+    progress: &Progress<'_>,
+    done: impl Fn(&RunRecord) + Sync,
 ) -> Result<Vec<RunRecord>, ScenarioError> {
     in_parallel(engine.at_once(), runs.iter().copied(), |run| {
-        let (record, was_known) = do_run(engine, study, run, store)?;
-        done(&record, was_known);
+        let told = AtomicU64::new(0);
+        let reached = |share: f64| {
+            let parts = (share.clamp(0.0, 1.0) * PARTS as f64) as u64;
+            let before = told.fetch_max(parts, Ordering::Relaxed);
+            if parts > before {
+                progress.advance(parts - before);
+            }
+        };
+        let record = do_run(engine, study, run, store, &reached)?;
+        reached(1.0);
+        done(&record);
         Ok(record)
     })
 }
@@ -164,7 +176,8 @@ fn do_run(
     study: &Study,
     run: Run,
     store: Option<&Store>,
-) -> Result<(RunRecord, bool), ScenarioError> {
+    reached: &dyn Fn(f64),
+) -> Result<RunRecord, ScenarioError> {
     let point = &study.points()[run.point];
     let name = engine.name();
     let kept = store.zip(engine.version());
@@ -178,11 +191,11 @@ fn do_run(
         None => None,
     };
     if let Some(outcome) = store.zip(key.as_ref()).and_then(|(store, key)| store.get::<Outcome>(key)) {
-        return Ok((RunRecord::of(study, run, name, Ok(outcome)), true));
+        return Ok(RunRecord::of(study, run, name, Ok(outcome)));
     }
     let scenario = study.scenario(point)?;
     // A mistake in the program ends this run, not the others.
-    let result = catch_unwind(AssertUnwindSafe(|| engine.run(&scenario, run.seed, &|_| ())));
+    let result = catch_unwind(AssertUnwindSafe(|| engine.run(&scenario, run.seed, reached)));
     let result = match result {
         Ok(Ok(seen)) => Ok(seen.outcome(run.seed, &scenario.measure.metrics)),
         Ok(Err(error)) => Err(error.to_string()),
@@ -191,7 +204,7 @@ fn do_run(
     if let (Ok(outcome), Some(store), Some(key)) = (&result, store, &key) {
         store.put(key, outcome);
     }
-    Ok((RunRecord::of(study, run, name, result), false))
+    Ok(RunRecord::of(study, run, name, result))
 }
 
 fn message_of(engine: EngineName, panic: &(dyn std::any::Any + Send)) -> String {
@@ -205,7 +218,64 @@ fn message_of(engine: EngineName, panic: &(dyn std::any::Any + Send)) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use crate::{EngineError, Observations};
+    use shorthaul_report::{Console, Table};
+    use shorthaul_scenario::Scenario;
+    use std::sync::atomic::AtomicUsize;
+
+    /// How far it was said to be.
+    #[derive(Default)]
+    struct Told(Mutex<Vec<u64>>);
+
+    impl Console for Told {
+        fn advance(&self, parts: u64) {
+            self.0.lock().unwrap().push(parts);
+        }
+
+        fn say(&self, _: &str) {}
+        fn table(&self, _: &Table) {}
+        fn warn(&self, _: &str) {}
+        fn begin(&self, _: usize) {}
+        fn extend(&self, _: usize) {}
+        fn note(&self, _: &str) {}
+        fn end(&self) {}
+    }
+
+    /// Tells that it has come further, and once that it has gone back.
+    struct Stepwise;
+
+    impl Engine for Stepwise {
+        fn name(&self) -> EngineName {
+            EngineName::Sim
+        }
+
+        fn version(&self) -> Option<String> {
+            None
+        }
+
+        fn refusals(&self, _: &Scenario) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn run(&self, _: &Scenario, _: u64, reached: &dyn Fn(f64)) -> Result<Observations, EngineError> {
+            [0.25, 0.7, 0.5, 0.7].into_iter().for_each(reached);
+            Ok(Observations::default())
+        }
+    }
+
+    #[test]
+    fn what_a_run_has_reached_is_told_and_makes_a_whole_step_at_its_end() {
+        let text = "duration = \"1 s\"\nhosts = { a = {}, b = {} }\nlinks = [{ between = [\"a\", \"b\"], link = {} }]\n\
+                    flows = [{ from = \"a\", to = \"b\", bulk = \"1 kB\" }]\n";
+        let study = Study::from_toml("s.toml", text).unwrap();
+        let told = Told::default();
+        let progress = Progress::begin(&told, 1);
+        let records = run_all(&Stepwise, &study, &runs_of(&study), None, &progress, |_| ()).unwrap();
+        assert_eq!(records.len(), 1);
+        drop(progress);
+        let parts = told.0.into_inner().unwrap();
+        assert_eq!(parts, [PARTS / 4, 7 * PARTS / 10 - PARTS / 4, 3 * PARTS / 10]);
+    }
 
     #[test]
     fn results_come_in_the_order_of_the_items() {

@@ -1,6 +1,6 @@
 //! What a paper states, beside ours.
 use serde::Serialize;
-use shorthaul_report::{Cell, Column, Stated, Table, Tone, Unit};
+use shorthaul_report::{Cell, Column, Page, Table, Tone, Unit};
 use std::fmt;
 
 /// One statement of a paper, or one thing that is asked, beside what came out; it holds or differs.
@@ -138,6 +138,13 @@ impl Finding {
         table
     }
 
+    /// Adds the findings to a page, as a table; nothing if there are none.
+    pub fn show(page: &mut Page, caption: &str, findings: &[Finding]) {
+        if !findings.is_empty() {
+            page.table(caption, &Finding::table(findings));
+        }
+    }
+
     /// Those that differ.
     pub fn differing(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
         findings.iter().filter(|finding| finding.verdict == Verdict::Differs)
@@ -166,17 +173,6 @@ impl fmt::Display for Finding {
             (Verdict::Shown, false) => write!(f, "; {reason}"),
             (_, true) => write!(f, "; {verdict}"),
             (_, false) => write!(f, "; {verdict} because {reason}"),
-        }
-    }
-}
-
-impl From<&Finding> for Stated {
-    fn from(finding: &Finding) -> Stated {
-        Stated {
-            what: finding.what.clone(),
-            paper: finding.stated.clone(),
-            ours: finding.ours.clone(),
-            remark: finding.remark(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! Reading order: [`clock`], [`poll`] and [`signals`] (what an event loop waits for), [`Tun`] and [`BufferPool`] (packets of the host),
 //! [`netlink`] (interfaces, addresses, routes, rules), [`JournalMap`] (a file as memory); [`namespace`] and
-//! [`process`] (hosts on one machine, and what runs in them), [`schedule`] (who runs when and where); [`socket`]
+//! [`process`] (hosts on one machine, and what runs in them), [`schedule`] and [`ProcessorTime`] (who runs when and where, and how much); [`socket`]
 //! and [`TcpInfo`] (options and state of sockets), [`datagram`] (with what the kernel knows of it), [`Tap`] (copies of
 //! what is forwarded), [`Pipe`] (bytes moved within the kernel); [`limits`] and [`confine`] (what a process may use,
 //! and what it gives up).
@@ -20,6 +20,7 @@ mod pipe;
 pub mod poll;
 mod pool;
 pub mod process;
+mod processor_time;
 pub mod schedule;
 pub mod signals;
 pub mod socket;
@@ -32,6 +33,7 @@ pub use journal_map::JournalMap;
 pub use netlink::Netlink;
 pub use pipe::Pipe;
 pub use pool::BufferPool;
+pub use processor_time::ProcessorTime;
 /// An error number of the kernel, to be compared with the constants of its type.
 pub use rustix::io::Errno;
 pub use tap::{Seen, Tap};

@@ -29,7 +29,7 @@ pub(crate) fn records(
 ) -> Result<Vec<RunRecord>> {
     let runs = runs_of(study);
     let progress = Progress::begin(console, runs.len());
-    Ok(run_all(engine, study, &runs, store, |_, _| progress.step(""))?)
+    Ok(run_all(engine, study, &runs, store, &progress, |_| ())?)
 }
 
 /// The records, unless one of the runs failed.

@@ -371,15 +371,5 @@ pub(crate) fn forecastable(sender: &SenderProfile) -> Result<(), String> {
 
 /// The mean rate.
 fn rate(config: &LinkConfig) -> BitRate {
-    match &config.rate {
-        Rate::Unlimited => FAST,
-        Rate::Fixed(rate) => *rate,
-        Rate::Schedule { phases, .. } => {
-            let whole: f64 = phases.iter().map(|(lasts, _)| lasts.as_secs_f64()).sum();
-            let bits: f64 =
-                phases.iter().map(|(lasts, rate)| lasts.as_secs_f64() * rate.bits_per_sec() as f64).sum();
-            BitRate::from_bits_per_sec((bits / whole.max(1e-9)) as u64)
-        }
-        Rate::Trace(trace) => trace.mean_rate(),
-    }
+    config.rate.mean().unwrap_or(FAST)
 }

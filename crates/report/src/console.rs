@@ -21,12 +21,24 @@ pub trait Console: Sync {
     /// The series has become longer.
     fn extend(&self, steps: usize);
 
-    /// A step has ended, and how; without words where there is nothing to say.
-    fn step(&self, how: &str);
+    /// Steps have come further, by so many [`PARTS`] of one.
+    fn advance(&self, parts: u64);
+
+    /// What was done last; without words where there is nothing to say.
+    fn note(&self, how: &str);
+
+    /// A step has ended, and how.
+    fn step(&self, how: &str) {
+        self.advance(PARTS);
+        self.note(how);
+    }
 
     /// The series is over.
     fn end(&self);
 }
+
+/// A step has so many parts.
+pub const PARTS: u64 = 1000;
 
 /// A series of steps that a console is told of; over when dropped.
 pub struct Progress<'a> {
@@ -48,6 +60,16 @@ impl<'a> Progress<'a> {
     /// A step has ended, and how; without words where there is nothing to say.
     pub fn step(&self, how: &str) {
         self.console.step(how);
+    }
+
+    /// What was done last; without words where there is nothing to say.
+    pub fn note(&self, how: &str) {
+        self.console.note(how);
+    }
+
+    /// Steps have come further, by so many [`PARTS`] of one. All parts of a step end it.
+    pub fn advance(&self, parts: u64) {
+        self.console.advance(parts);
     }
 
     /// What a person who waits should see.
@@ -77,7 +99,9 @@ impl Console for Silence {
 
     fn extend(&self, _: usize) {}
 
-    fn step(&self, _: &str) {}
+    fn advance(&self, _: u64) {}
+
+    fn note(&self, _: &str) {}
 
     fn end(&self) {}
 }

@@ -18,11 +18,11 @@ mod quantity;
 mod table;
 mod terminal;
 
-pub use console::{Console, Progress, Silence};
+pub use console::{Console, PARTS, Progress, Silence};
 pub use csv::{Csv, Field};
 pub use error::{ReportError, make_directory, write_file};
 pub use manifest::{Manifest, Scenario};
-pub use page::{Page, Stated};
+pub use page::Page;
 pub use quantity::Unit;
 pub use table::{Align, Cell, Column, Table, Tone};
 pub use terminal::Terminal;

@@ -26,19 +26,6 @@ pub struct Page {
     body: String,
 }
 
-/// A number that a paper states, beside ours.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stated {
-    /// What is counted, and where the paper says it: `"Fig. 5, throughput at hop 4"`.
-    pub what: String,
-    /// The paper's number, with its unit.
-    pub paper: String,
-    /// Ours.
-    pub ours: String,
-    /// Where and why they differ.
-    pub remark: String,
-}
-
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;color:#222;background:#fff;max-width:60rem;margin:2rem auto;padding:0 1rem}\
 h1{font-size:1.6rem;line-height:1.2;margin-bottom:.3rem}h2{font-size:1.2rem;margin-top:2rem}\
@@ -92,21 +79,6 @@ impl Page {
     pub fn figure(&mut self, figure: &Figure) -> &mut Self {
         let svg = figure.to_svg(&self.manifest);
         self.push(format_args!("<figure>\n{svg}</figure>\n"))
-    }
-
-    /// Sets what a paper states beside ours; nothing if there is nothing stated.
-    pub fn stated(&mut self, caption: &str, numbers: &[Stated]) -> &mut Self {
-        if numbers.is_empty() {
-            return self;
-        }
-        use crate::Column;
-        let columns =
-            [Column::left("what"), Column::right("paper"), Column::right("ours"), Column::left("remark")];
-        let mut table = Table::new(columns);
-        for Stated { what, paper, ours, remark } in numbers {
-            table.row([what, paper, ours, remark].map(String::as_str));
-        }
-        self.table(caption, &table)
     }
 
     /// Adds a text as it was written, such as a scenario file.

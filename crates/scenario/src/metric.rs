@@ -23,7 +23,7 @@ pub enum Metric {
     SenderOverhead,
     /// Payload bytes sent again, by hosts and relays.
     Retransmitted,
-    /// Retransmission time-outs, of hosts and relays.
+    /// Expiries of the retransmission timer (RTOs), of hosts and relays.
     Timeouts,
     /// Smoothed round-trip time of the senders at the samples; seconds, mean.
     Rtt,
@@ -37,10 +37,10 @@ pub enum Metric {
     Utilization,
     /// Transfers that did not end before the run did.
     Unfinished,
-    /// Time-outs that their sender itself found to have been mistakes (by F-RTO, timestamps or duplicate reports: RFC 5682,
+    /// RTOs that their sender itself found to have been mistakes (by F-RTO, timestamps or D-SACKs: RFC 5682,
     /// 3522, 3708): nothing was lost. Live, the kernel's `TCPLossUndo` of the hosts that give data.
     SpuriousTimeouts,
-    /// Reductions of the window that their sender itself found to have been mistakes, those after time-outs included.
+    /// Reductions of the window that their sender itself found to have been mistakes, those after RTOs included.
     Undone,
     /// How long senders were kept waiting by a closed window though they had data and credit; seconds,
     /// summed over the flows.

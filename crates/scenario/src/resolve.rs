@@ -390,9 +390,9 @@ impl Work<'_> {
             let problem = format!("no links lead from `{}` to `{}`", flow.from.get_ref(), flow.to.get_ref());
             return Err(self.source.error(flow.from.span(), problem));
         };
-        let (workload, taker_asks) = self.workload(section)?;
-        let giver_opens = match &flow.opened_by {
-            None => !taker_asks,
+        let (workload, receiver_asks) = self.workload(section)?;
+        let sender_opens = match &flow.opened_by {
+            None => !receiver_asks,
             Some(who) if self.host(who)? == from => true,
             Some(who) if self.host(who)? == to => false,
             Some(who) => {
@@ -400,7 +400,7 @@ impl Work<'_> {
                 return Err(self.source.error(who.span(), problem));
             }
         };
-        if giver_opens && taker_asks {
+        if sender_opens && receiver_asks {
             let problem = "who asks for data opens the connection: leave `opened_by` out";
             return Err(self.source.error(section.span(), problem));
         }
@@ -435,7 +435,7 @@ impl Work<'_> {
                 name: if flow.count == 1 { name.clone() } else { format!("{name}.{}", number + 1) },
                 from,
                 to,
-                giver_opens,
+                sender_opens,
                 via: via.clone(),
                 set_up: match flow.set_up {
                     SetUpSection::Parallel => SetUp::Parallel,
@@ -465,7 +465,7 @@ impl Work<'_> {
         relays
     }
 
-    /// The workload, and whether it begins with a request of the taker.
+    /// The workload, and whether it begins with a request of the receiver.
     fn workload(&self, section: &Spanned<FlowSection>) -> Result<(Workload, bool)> {
         let flow = section.get_ref();
         let mut found = Vec::new();

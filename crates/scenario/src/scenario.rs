@@ -221,9 +221,9 @@ pub struct Flow {
     pub from: NodeIndex,
     /// Who takes it.
     pub to: NodeIndex,
-    /// Whether the giver opens the connection; otherwise the taker does.
-    pub giver_opens: bool,
-    /// The relays that a session goes through, in order from the giver to the taker.
+    /// Whether the sender opens the connection; otherwise the receiver does.
+    pub sender_opens: bool,
+    /// The relays that a session goes through, in order from the sender to the receiver.
     pub via: Vec<NodeIndex>,
     /// How its connections are made.
     pub set_up: SetUp,

@@ -56,7 +56,7 @@ fn a_chain_is_spelled_out() {
     assert_eq!(relay_spec.buffer, Bytes(1_024_000));
     assert_eq!(scenario.flows[0].via, [relay]);
     assert_eq!(scenario.flows[0].workload, Workload::Unlimited(Duration::from_secs(100)));
-    assert!(scenario.flows[0].giver_opens);
+    assert!(scenario.flows[0].sender_opens);
     assert_eq!(scenario.measure.metrics, [Metric::Goodput, Metric::QueueLength]);
     let config = scenario.links[0].config(Direction::Up, Seed(1));
     assert_eq!(config.rate, Rate::Fixed(BitRate::from_bits_per_sec(10_000_000)));

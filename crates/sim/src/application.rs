@@ -249,7 +249,7 @@ impl FlowEnd {
 
     /// The other side has closed, and everything was read: whether and when the next connection follows.
     pub fn on_peer_closed(&mut self, session: &mut Session, now: Time) -> Option<(Time, Wake)> {
-        // a giver that waits for requests has nothing more to wait for
+        // a sender that waits for requests has nothing more to wait for
         session.finishing = true;
         if self.gives {
             return None;

@@ -186,7 +186,7 @@ impl Builder<'_> {
                 ends.push(FlowEnd {
                     flow: number as u32,
                     gives,
-                    opens: (gives == flow.giver_opens).then(|| self.first_hop(number, flow)),
+                    opens: (gives == flow.sender_opens).then(|| self.first_hop(number, flow)),
                     config,
                     pattern,
                     workload: flow.workload.clone(),
@@ -201,7 +201,7 @@ impl Builder<'_> {
         AppHost::new(self.host(node), (self.address)(node), ends)
     }
 
-    /// The payload of a flow's full segments, as its giver sends them: both ends must know the same bytes.
+    /// The payload of a flow's full segments, as its sender sends them: both ends must know the same bytes.
     fn segment(&self, flow: &Flow) -> u32 {
         let scheme = match (&flow.scheme, &self.scenario.nodes[flow.from.0].role) {
             (Some(scheme), _) | (None, Role::Host(scheme)) => scheme,
@@ -216,7 +216,7 @@ impl Builder<'_> {
     fn stops(flow: &Flow) -> Vec<NodeIndex> {
         let mut stops: Vec<NodeIndex> =
             [flow.from].into_iter().chain(flow.via.iter().copied()).chain([flow.to]).collect();
-        if !flow.giver_opens {
+        if !flow.sender_opens {
             stops.reverse();
         }
         stops

@@ -252,7 +252,7 @@ fn gateway_legs<'a>(
                     let flow =
                         flow_of_port(info.key.dst.port()).filter(|flow| *flow < scenario.flows.len())?;
                     let [to_server, to_client] = info.legs?;
-                    Some((flow, if scenario.flows[flow].giver_opens { to_server } else { to_client }))
+                    Some((flow, if scenario.flows[flow].sender_opens { to_server } else { to_client }))
                 };
                 gateway.gateway.flows().filter_map(leg).collect()
             }
@@ -306,28 +306,28 @@ fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {
         reports[flow as usize][usize::from(gives)] = Some(report);
     }
     let outcome = |(flow, reports): (&Flow, &[Option<&EndReport>; 2])| {
-        let [Some(taker), Some(giver)] = *reports else { return None };
-        let began = giver.connections.iter().chain(&taker.connections).map(|opening| opening.begun).min();
+        let [Some(receiver), Some(sender)] = *reports else { return None };
+        let began = sender.connections.iter().chain(&receiver.connections).map(|opening| opening.begun).min();
         let from = began.unwrap_or(network.now).max(Time::ZERO + scenario.warm_up);
-        let until = if taker.done { taker.last_delivery.unwrap_or(network.now) } else { network.now };
+        let until = if receiver.done { receiver.last_delivery.unwrap_or(network.now) } else { network.now };
         let time = seconds(from, until);
-        let (opener, listener) = if flow.giver_opens { (giver, taker) } else { (taker, giver) };
+        let (opener, listener) = if flow.sender_opens { (sender, receiver) } else { (receiver, sender) };
         let set_up = |(opened, accepted): (&Opening, &Opening)| {
             Some(seconds(opened.begun, opened.established?.max(accepted.established?)))
         };
-        // A transfer that has a connection of its own begins with the first SYN, though its taker may not have sent that.
+        // A transfer that has a connection of its own begins with the first SYN, though its receiver may not have sent that.
         let begun = |number: usize, transfer: &Transfer| match flow.workload {
             Workload::Requests { .. } => transfer.started,
             _ => opener.connections.get(number).map_or(transfer.started, |opening| opening.begun),
         };
-        let transfers = taker.transfers.iter().enumerate();
+        let transfers = receiver.transfers.iter().enumerate();
         Some(FlowOutcome {
             name: flow.name.clone(),
-            delivered: taker.delivered,
-            goodput: if time > 0.0 { taker.measured as f64 * 8.0 / time } else { 0.0 },
+            delivered: receiver.delivered,
+            goodput: if time > 0.0 { receiver.measured as f64 * 8.0 / time } else { 0.0 },
             transfers: transfers.map(|(number, t)| seconds(begun(number, t), t.ended)).collect(),
             set_ups: opener.connections.iter().zip(&listener.connections).filter_map(set_up).collect(),
-            ended: taker.done,
+            ended: receiver.done,
         })
     };
     scenario.flows.iter().zip(&reports).filter_map(outcome).collect()

@@ -21,7 +21,7 @@ const PIECES: u64 = 251;
 pub(crate) struct Stream(u64);
 
 impl Stream {
-    /// The stream of a flow from its giver to its taker.
+    /// The stream of a flow from its sender to its receiver.
     pub fn of_data(flow: u32) -> Self {
         Stream(Seed(u64::from(flow)).derive("data").0 % PIECES)
     }

@@ -87,9 +87,9 @@ impl Agreement {
         let mut records = Vec::new();
         let progress = Progress::begin(console, engines.len() * runs.len());
         for engine in engines {
-            records.extend(run_all(engine, study, &runs, None, |record, _| {
+            records.extend(run_all(engine, study, &runs, None, &progress, |record| {
                 let point = label(record.case.as_deref(), &record.values);
-                progress.step(&format!("{}/{point}, seed {}, {}", study.name(), record.seed, record.engine));
+                progress.note(&format!("{}/{point}, seed {}, {}", study.name(), record.seed, record.engine));
             })?);
         }
         Ok(records)

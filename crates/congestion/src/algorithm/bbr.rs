@@ -74,7 +74,7 @@ pub struct Bbr {
     idle_restart: bool,
     /// Bytes lost since the last ACK.
     lost: u64,
-    /// The last congestion event or time-out can still turn out spurious.
+    /// The last congestion event or RTO can still turn out spurious.
     undoable: bool,
     draws: Draws,
 }

@@ -16,7 +16,7 @@
 //!
 //! a probe loses > 2 %    inflight_longterm = max(in flight then, 0.7 · target)            §5.5.10.2
 //! other rounds with loss bw_shortterm = max(bw_latest, 0.7 · bw_shortterm), the same for inflight
-//! time-out               cwnd = SMSS; restored when repaired                             §5.6.4.4
+//! RTO                    cwnd = SMSS; restored when repaired                             §5.6.4.4
 //! ```
 //! [`model`] holds the beliefs, [`probe_bw`] and [`probe_rtt`] the two steady states; here are the
 //! beginning, losses, and what follows for rate and window.

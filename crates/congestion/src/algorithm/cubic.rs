@@ -8,7 +8,7 @@
 //! cwnd       = W_est  where W_cubic(t) < W_est  (Reno-friendly region)                 §4.3
 //! congestion   ssthresh = β·FlightSize, cwnd = ssthresh, W_max = cwnd before           §4.6
 //!              or W_max = cwnd·(1 + β)/2 where cwnd had not regained W_max             §4.7
-//! time-out     ssthresh likewise, cwnd = SMSS, then K = 0 and W_max = cwnd             §4.8
+//! RTO          ssthresh likewise, cwnd = SMSS, then K = 0 and W_max = cwnd             §4.8
 //! ```
 //! with β = 0.7 and C = 0.4 segments/s³. Here all windows are bytes, so C is multiplied by the
 //! segment size. t counts only the time in which the window limited the sender (§4.2, §5.8): an
@@ -49,7 +49,7 @@ pub struct Cubic {
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     /// The window just before the last reduction, less a share for fast convergence. `None` where
-    /// the RFC leaves it undefined: before any loss, and after a time-out.
+    /// the RFC leaves it undefined: before any loss, and after an RTO.
     w_max: Option<f64>,
     /// The window when ssthresh was last set.
     cwnd_prior: f64,

@@ -7,7 +7,7 @@ use crate::{AckSample, CongestionEvent, Control, ControlParams};
 
 /// A constant window.
 ///
-/// Losses are repaired without an answer. Only a time-out narrows the window, to one segment
+/// Losses are repaired without an answer. Only an RTO narrows the window, to one segment
 /// that probes the path, and the first ACK of new data opens it again.
 #[derive(Debug)]
 pub struct Fixed {

@@ -6,7 +6,7 @@
 //! ```text
 //! slow start            W += 2^ρ − 1                                                        eq. 12
 //! congestion avoidance  W += ρ²/W                                                           eq. 12
-//! loss, time-out        ssthresh = max(FlightSize/2, 2·ρ), as Reno but for the floor
+//! loss, RTO             ssthresh = max(FlightSize/2, 2·ρ), as Reno but for the floor
 //! ```
 //! so that W/RTT over time is that of Reno with RTT0; a threshold is scaled by ρ like everything
 //! else that is counted in windows, so Reno's floor of two segments is 2·ρ here.

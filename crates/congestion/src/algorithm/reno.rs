@@ -4,9 +4,9 @@
 //! slow start            cwnd += min(N, L·SMSS)                             RFC 5681 eq. 2, RFC 3465 §2.2
 //! congestion avoidance  cwnd += SMSS for each cwnd of acknowledged bytes   RFC 5681 eq. 3, RFC 3465 §2.1
 //! loss, ECN-Echo        ssthresh = max(FlightSize/2, 2·SMSS), cwnd = ssthresh             RFC 5681 eq. 4
-//! time-out              ssthresh likewise, once for the same data; cwnd = SMSS          RFC 5681 §3.1
+//! RTO                   ssthresh likewise, once for the same data; cwnd = SMSS          RFC 5681 §3.1
 //! ```
-//! N is what the ACK newly acknowledged. L is 2, or 1 while a time-out is repaired
+//! N is what the ACK newly acknowledged. L is 2, or 1 while an RTO is repaired
 //! (RFC 3465 §2.3). Deviation: a paced sender has no L outside such repair, since what L guards
 //! against is the burst that one ACK for many segments sets off, and receivers with receive
 //! offload acknowledge up to 64 KiB at once. [`ByteCounting`] selects L = 1

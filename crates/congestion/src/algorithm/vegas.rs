@@ -10,7 +10,7 @@
 //! avoidance    diff < α = 2: W += 1    diff > β = 4: W −= 1    else W stays                §III-B
 //! slow start   W doubles every other round trip; in the rounds between it stays, so that Expected and
 //!              Actual are of the same W. diff > γ = 1 ends it                              §III-C
-//! loss, time-out   as Reno
+//! loss, RTO        as Reno
 //! ```
 //! Source: L. S. Brakmo and L. L. Peterson, "TCP Vegas: end to end congestion avoidance on
 //! a global Internet", IEEE JSAC 13(8), 1995.

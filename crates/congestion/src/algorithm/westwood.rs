@@ -4,7 +4,7 @@
 //! bandwidth sample   b = d / Δ     d delivered in Δ, Δ = max(RTT, 50 ms)
 //! low-pass filter    b' = (7·b' + b)/8, BWE = (7·BWE + b')/8; the first sample fills both
 //! loss               ssthresh = max(BWE·RTTmin, 2·SMSS), cwnd = min(cwnd, ssthresh)
-//! time-out           ssthresh likewise, cwnd = SMSS
+//! RTO                ssthresh likewise, cwnd = SMSS
 //! ```
 //! between which the window grows as Reno's. A random loss on a path that is not full leaves
 //! `BWE·RTTmin` about where the window was, so nothing is given away; a full queue is emptied,
@@ -14,7 +14,7 @@
 //! S. Mascolo, "Performance evaluation and comparison of Westwood+, New Reno, and Vegas TCP
 //! congestion control", ACM CCR 34(2), 2004, §2 (one bandwidth sample a round trip, which ACK
 //! compression does not inflate). The interval, the filter of two stages and the new RTTmin after
-//! a time-out are those of Linux's `tcp_westwood`; the paper has one stage with coefficient 0.9.
+//! an RTO are those of Linux's `tcp_westwood`; the paper has one stage with coefficient 0.9.
 //!
 //! Deviations. Delivered bytes are known exactly here, by selective acknowledgments or the
 //! sender's counting, so the correction for delayed and duplicate ACKs of Linux's

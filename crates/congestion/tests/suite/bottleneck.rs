@@ -95,7 +95,7 @@ pub struct Flow {
     pub delivered: u64,
     /// Transmissions believed lost.
     pub lost: u64,
-    /// Times that loss or time-out was answered.
+    /// Times that loss or RTO was answered.
     pub recoveries: u64,
     pub timeouts: u64,
     pub rtt: RttEstimator,

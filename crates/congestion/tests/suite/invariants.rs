@@ -172,7 +172,7 @@ proptest! {
                         prop_assert!(window >= before, "{algorithm}: an ACK took the window from {before} to {window}"),
                     Event::Congestion { .. } | Event::IdleRestart { .. } =>
                         prop_assert!(window <= before, "{algorithm}: {event:?} took the window from {before} to {window}"),
-                    Event::Timeout { .. } => prop_assert_eq!(window, mss, "{} after a time-out", algorithm),
+                    Event::Timeout { .. } => prop_assert_eq!(window, mss, "{} after an RTO", algorithm),
                     _ => {}
                 }
                 control.pacing_rate_over(Some(Duration::ZERO));
@@ -198,7 +198,7 @@ proptest! {
                 now = apply(control.as_mut(), now, event);
                 prop_assert_eq!(control.window(), twin.window());
             }
-            // Progress first, so that a time-out is the first of its data.
+            // Progress first, so that an RTO is the first of its data.
             let progress = AckSample { newly_acked: 1, in_recovery: true, ..ack(control.as_ref(), now, 0) };
             control.on_ack(&progress);
             let before = (control.window(), control.ssthresh());

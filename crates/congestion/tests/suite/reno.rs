@@ -93,7 +93,7 @@ fn only_the_first_timeout_of_the_same_data_lowers_the_threshold() {
     assert_eq!((reno.window(), reno.ssthresh()), (MSS, 10 * MSS));
     reno.on_timeout(NOW, MSS);
     assert_eq!((reno.window(), reno.ssthresh()), (MSS, 10 * MSS));
-    // Progress: a further time-out is of other data.
+    // Progress: a further RTO is of other data.
     reno.on_ack(&ack(reno.as_ref(), NOW, MSS));
     reno.on_timeout(NOW, 20 * MSS);
     assert_eq!((reno.window(), reno.ssthresh()), (MSS, 2 * MSS));

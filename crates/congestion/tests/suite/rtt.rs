@@ -1,4 +1,4 @@
-//! The retransmission time-out against the rules of RFC 6298.
+//! The RTO against the rules of RFC 6298.
 use std::time::Duration;
 
 use shorthaul_congestion::{RtoFloor, RttConfig, RttEstimator};

@@ -57,7 +57,7 @@ fn joining_without_proxy(records: &[RunRecord]) -> Option<Vec<Finding>> {
     Some(vec![
         stated(
             "Fig. 4: the second flow's connection, direct",
-            "two SYN time-outs",
+            "two RTOs of SYNs",
             seconds(mean(&set_ups(records, "", "second"))?),
             "",
         ),

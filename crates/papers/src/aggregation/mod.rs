@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 use shorthaul_live::{Bounds, Live};
 use shorthaul_observe::{EngineName, Finding, RunRecord, Store};
-use shorthaul_report::{Console, Manifest, Page, Stated, make_directory, write_file};
+use shorthaul_report::{Console, Manifest, Page, make_directory, write_file};
 use shorthaul_sim::Simulator;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -141,7 +141,7 @@ impl Aggregation {
             }
             console.say(&format!("\n{caption}:"));
             console.table(&Finding::table(&findings));
-            page.stated(caption, &findings.iter().map(Stated::from).collect::<Vec<_>>());
+            Finding::show(&mut page, caption, &findings);
             found.extend(findings.into_iter().map(|finding| Found { engine, finding }));
         }
         let doubts = doubts(&runs["live"]);

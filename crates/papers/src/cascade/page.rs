@@ -3,8 +3,9 @@ use super::cell::Cell;
 use super::findings::Beside;
 use super::live::Live;
 use super::matrix::Matrix;
+use shorthaul_observe::Finding;
 use shorthaul_report::plot::Figure;
-use shorthaul_report::{Column, Manifest, Page, Stated, Table, Unit};
+use shorthaul_report::{Column, Manifest, Page, Table, Unit};
 
 /// What of the matrix is in the page's table; all of it is in `table-1.csv`.
 const LOSS_IN_TABLE: u64 = 100;
@@ -24,7 +25,8 @@ pub(super) fn page(
     page.text(&matrix.summary());
     let (stated, others): (Vec<_>, Vec<_>) =
         findings.iter().partition(|beside| !beside.finding.stated.is_empty());
-    page.heading("What the paper states").stated("", &stated.into_iter().map(stated_of).collect::<Vec<_>>());
+    page.heading("What the paper states");
+    Finding::show(&mut page, "", &stated.into_iter().map(with_model).collect::<Vec<_>>());
     page.heading("Figures");
     for (_, figure) in figures {
         page.figure(figure);
@@ -59,8 +61,8 @@ pub(super) fn page(
     page
 }
 
-fn stated_of(Beside { finding, model }: &Beside) -> Stated {
-    Stated { ours: format!("{}; model {model}", finding.ours), ..Stated::from(finding) }
+fn with_model(Beside { finding, model }: &Beside) -> Finding {
+    Finding { ours: format!("{}; model {model}", finding.ours), ..finding.clone() }
 }
 
 /// Gains live, simulated and by the model.

@@ -13,7 +13,7 @@ use crate::experiment;
 use measured::Tables;
 use serde_json::json;
 use shorthaul_observe::Finding;
-use shorthaul_report::{Column, Console, Manifest, Page, Stated, Table, write_file};
+use shorthaul_report::{Column, Console, Manifest, Page, Table, write_file};
 use shorthaul_scenario::Study;
 use shorthaul_sim::Simulator;
 use std::path::PathBuf;
@@ -84,8 +84,8 @@ impl Probing {
         manifest: &Manifest,
     ) -> Result<()> {
         let mut page = Page::new("TCP with probing devices: Tables 1 to 4", manifest);
-        let stated: Vec<Stated> = findings.iter().map(Stated::from).collect();
-        page.text(study.about()).stated("What must hold", &stated);
+        page.text(study.about());
+        Finding::show(&mut page, "What must hold", findings);
         for on in 1..=4 {
             page.table(
                 &format!(

@@ -6,7 +6,7 @@ const ROWS: [[&str; 3]; 6] = [
     [
         "slow or unsteady edge whose average rate is known or can be told; senders anywhere",
         "path-tail (told, or a tenth less than the average)",
-        "mobile-bottleneck, kernels-live: fills the edge with senders of any congestion control and any wired round trip, no closed windows, no time-outs of a single flow; with eight, those of a router with its queue; wired-bottleneck: costs nothing",
+        "mobile-bottleneck, kernels-live: fills the edge with senders of any congestion control and any wired round trip, no closed windows, no RTOs of a single flow; with eight, those of a router with its queue; wired-bottleneck: costs nothing",
     ],
     [
         "the same, with a rate that nobody knows",
@@ -51,6 +51,6 @@ pub(super) fn table() -> Table {
 /// What to mind with any of them.
 pub(super) const REMARKS: [&str; 3] = [
     "The bandwidth told must not be above what the edge carries: what comes too fast is dropped when the buffer is full, and senders time out as behind an overloaded link (radio: path-tail-told).",
-    "Path tail emulation takes the place of the queue, not of the repair: give the side toward the edge a retransmission time-out above the edge's interruptions (to_edge.rto), or it sends again what is on its way.",
+    "Path tail emulation takes the place of the queue, not of the repair: give the side toward the edge an RTO above the edge's interruptions (to_edge.rto), or it sends again what is on its way.",
     "ack-regulator and m-tcp keep the ends' acknowledgments end to end. They lose nothing in a crash of the gateway, but senders see every delay of the edge.",
 ];

@@ -129,7 +129,7 @@ fn described(others: &[(&str, &str)], place: usize) -> (String, String) {
     (words.join(", "), if place == 0 { String::new() } else { format!("-{}", place + 1) })
 }
 
-/// Throughput, what the gateway holds, round trips, closed windows, time-outs and fairness, by policy over the
+/// Throughput, what the gateway holds, round trips, closed windows, RTOs and fairness, by policy over the
 /// wired round trip: a figure for each number of flows and each pattern of the rate.
 pub(super) fn over_round_trip(name: &str, title: &str, records: &[RunRecord]) -> Vec<(String, Figure)> {
     let mut kinds: Vec<Vec<(&str, &str)>> = Vec::new();
@@ -153,7 +153,7 @@ fn panels(title: &str, subtitle: &str, records: &[&RunRecord]) -> Figure {
         (Metric::HeldMost, "held by the gateway, at most", Unit::Bytes),
         (Metric::Rtt, "round trip of the sender", Unit::Seconds),
         (Metric::WindowLimited, "waiting for the window", Unit::Seconds),
-        (Metric::Timeouts, "time-outs of the senders", Unit::None),
+        (Metric::Timeouts, "RTOs of the senders", Unit::None),
         (Metric::Fairness, "fairness (Jain)", Unit::None),
     ] {
         if metric == Metric::Fairness && records.iter().all(|record| flows_of(record) < 2) {
@@ -192,13 +192,13 @@ fn flows_of(record: &RunRecord) -> usize {
     record.outcome.as_ref().map_or(0, |outcome| outcome.flows.len())
 }
 
-/// Bars of throughput, of the most that was held and of time-outs, by policy.
+/// Bars of throughput, of the most that was held and of RTOs, by policy.
 pub(super) fn by_policy(name: &str, title: &str, records: &[RunRecord]) -> Vec<(String, Figure)> {
     let mut figure = Figure::new(title).columns(1);
     for (metric, label, unit) in [
         (Metric::Goodput, "throughput", Unit::BitsPerSecond),
         (Metric::HeldMost, "held by the gateway, at most", Unit::Bytes),
-        (Metric::Timeouts, "time-outs of the sender", Unit::None),
+        (Metric::Timeouts, "RTOs of the sender", Unit::None),
     ] {
         let values = by_case(records, metric);
         let of_policy = |policy: &str| {

@@ -96,16 +96,12 @@ pub(super) fn fig3(study: &Study, records: &[RunRecord]) -> Result<Vec<Finding>>
     for case in ["without", "with"] {
         if let Some(timeouts) = mean(records, case, None, Metric::Timeouts) {
             found.push(
-                Finding::shown(
-                    format!("Figure 3: time-outs of the sender, {case}"),
-                    "",
-                    format!("{timeouts:.1}"),
-                )
-                .because(if case == "with" {
-                    "of the FIN alone, which waits for the mobile host's own acknowledgment"
-                } else {
-                    "all in vain: nothing is lost on these links"
-                }),
+                Finding::shown(format!("Figure 3: RTOs of the sender, {case}"), "", format!("{timeouts:.1}"))
+                    .because(if case == "with" {
+                        "of the FIN alone, which waits for the mobile host's own acknowledgment"
+                    } else {
+                        "all in vain: nothing is lost on these links"
+                    }),
             );
         }
     }
@@ -125,7 +121,7 @@ pub(super) fn fig3_live(_: &Study, records: &[RunRecord]) -> Result<Vec<Finding>
         cases: ["cubic-with", "cubic-without"],
         paper: FIGURE_3,
         most: None,
-        reason: "it undoes a time-out that was a mistake (F-RTO, SACK), which the paper's sender did not: less is left to gain",
+        reason: "it undoes an RTO that was a mistake (F-RTO, SACK), which the paper's sender did not: less is left to gain",
     };
     let mut found = reno.found(records);
     found.extend(cubic.found(records));
@@ -136,7 +132,7 @@ pub(super) fn fig3_live(_: &Study, records: &[RunRecord]) -> Result<Vec<Finding>
             mean(records, case, None, Metric::HeldMost),
         ) {
             found.push(Finding::shown(
-                format!("Figure 3 between kernels: time-outs, {case}"),
+                format!("Figure 3 between kernels: RTOs, {case}"),
                 "",
                 format!(
                     "{timeouts:.1}, {spurious:.1} of them undone; held at most {}",
@@ -256,7 +252,7 @@ pub(super) fn interruptions(_: &Study, records: &[RunRecord]) -> Result<Vec<Find
                 format!("interruptions: {name}"),
                 "",
                 format!(
-                    "{}, {} time-outs, {} held at most",
+                    "{}, {} RTOs, {} held at most",
                     format_metric(Metric::Goodput, of(Metric::Goodput)?),
                     of(Metric::Timeouts)?,
                     Unit::Bytes.format(of(Metric::HeldMost)?)
@@ -335,8 +331,8 @@ pub(super) fn kernels(study: &Study, records: &[RunRecord]) -> Result<Vec<Findin
         });
         found.push(Finding::shown(
             format!("{what}: the sender"),
-            if is_split { "" } else { "no time-outs, no stalls" },
-            format!("{timeouts:.1} time-outs, {closed:.2} s of closed window"),
+            if is_split { "" } else { "no RTOs, no stalls" },
+            format!("{timeouts:.1} RTOs, {closed:.2} s of closed window"),
         ));
     }
     Ok(found)

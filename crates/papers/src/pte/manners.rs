@@ -13,7 +13,7 @@ const SHOWN: [(Metric, &str); 11] = [
     (Metric::Fairness, "Jain"),
     (Metric::Rtt, "round trip of the sender"),
     (Metric::HeldMost, "held at most"),
-    (Metric::Timeouts, "time-outs"),
+    (Metric::Timeouts, "RTOs"),
     (Metric::SpuriousTimeouts, "found spurious"),
     (Metric::Undone, "undone"),
     (Metric::WindowLimited, "closed window"),

@@ -95,7 +95,7 @@ fn table(verdicts: &[Verdict]) -> Table {
         Column::right("throughput, of a split's"),
         Column::right("in the worst cell"),
         Column::right("held at most"),
-        Column::right("time-outs of a flow in 100 s"),
+        Column::right("RTOs of a flow in 100 s"),
         Column::right("found spurious"),
         Column::right("window closed"),
         Column::right("least fair (Jain)"),
@@ -131,6 +131,6 @@ fn figure(verdicts: &[Verdict]) -> Figure {
         .columns(1)
         .panel(panel("throughput of a split's, worst cell", Unit::None, |verdict| verdict.throughput[1]))
         .panel(panel("held by the gateway, at most", Unit::Bytes, |verdict| verdict.held_most))
-        .panel(panel("time-outs of a flow in 100 s", Unit::None, |verdict| verdict.timeouts))
+        .panel(panel("RTOs of a flow in 100 s", Unit::None, |verdict| verdict.timeouts))
         .panel(panel("share of time with a closed window", Unit::Percent, |verdict| verdict.closed))
 }

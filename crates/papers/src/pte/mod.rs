@@ -17,7 +17,7 @@ use shorthaul_lab::Privilege;
 use shorthaul_live::{Bounds, Live};
 use shorthaul_observe::{EngineName, Finding, RunRecord, results};
 use shorthaul_report::plot::Figure;
-use shorthaul_report::{Console, Manifest, Page, Stated};
+use shorthaul_report::{Console, Manifest, Page};
 use shorthaul_scenario::Study;
 use shorthaul_sim::Simulator;
 use std::path::PathBuf;
@@ -247,8 +247,8 @@ impl Pte {
     fn write_page(&self, all: &[Done], findings: &[Finding], console: &dyn Console) -> Result<()> {
         let manifest = Manifest::of_this_command().seed(1);
         let mut page = Page::new("Path tail emulation: Figure 3, and the comparison", &manifest);
-        let stated: Vec<Stated> = findings.iter().map(Stated::from).collect();
-        page.heading("What the paper states, and what was measured").stated("", &stated);
+        page.heading("What the paper states, and what was measured");
+        Finding::show(&mut page, "", findings);
         let parts = all.iter().filter(|done| COMPARISON.contains(&done.name));
         let parts: Vec<_> =
             parts.map(|done| matrix::Part { study: &done.study, records: &done.records }).collect();

@@ -6,7 +6,7 @@ use crate::experiment::{all_sound, manifest, records, study};
 use crate::{Paper, PaperError};
 use shorthaul_observe::{Finding, RunRecord, Summary, results};
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Panel, Point, Series};
-use shorthaul_report::{Console, Manifest, Page, Stated, Unit};
+use shorthaul_report::{Console, Manifest, Page, Unit};
 use shorthaul_scenario::{Metric, Series as Measured};
 use shorthaul_sim::Simulator;
 use std::collections::BTreeMap;
@@ -71,8 +71,7 @@ impl Pts {
             figure.save(&self.out.join(name), &manifest)?;
             page.figure(&figure);
         }
-        let findings: Vec<Stated> = (experiment.findings)(&records).iter().map(Stated::from).collect();
-        page.stated("What the paper states", &findings);
+        Finding::show(page, "What the paper states", &(experiment.findings)(&records));
         page.text(experiment.remark);
         page.table("Means with half the width of their 95 % confidence interval", &results::table(&records));
         page.source(study.text());

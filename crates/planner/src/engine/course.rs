@@ -46,7 +46,7 @@ impl<'p> Course<'p> {
         let round_trip: f64 = chain.legs.iter().map(|leg| leg.leg.rtt.as_secs_f64()).sum();
         let mut course = Course { planned, transfer, set_up: 0.0, asked: 0.0, kind };
         course.set_up = course.forecast(transfer.size)?.set_up.as_secs_f64();
-        if !planned.flow.giver_opens {
+        if !planned.flow.sender_opens {
             course.asked = round_trip / 2.0;
         }
         Ok(course)

@@ -1,7 +1,7 @@
 //! The HTML page as a browser meets it: it refers to nothing outside of itself, and shows what it is given
 //! as text.
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series};
-use shorthaul_report::{Cell, Column, Manifest, Page, Stated, Table, Tone, Unit};
+use shorthaul_report::{Cell, Column, Manifest, Page, Table, Tone, Unit};
 
 const NASTY: &str = "<script>alert('x')</script> & \"q\" <img src=http://example.org/x.png>";
 
@@ -17,15 +17,9 @@ fn page() -> String {
     let axis = |label| Axis::new(label, Unit::Seconds);
     let figure =
         Figure::new(NASTY).caption(NASTY).panel(Panel::new(NASTY).x(axis(NASTY)).y(axis("y")).series(series));
-    let stated = Stated {
-        what: NASTY.into(),
-        paper: "2.0".into(),
-        ours: "2.1".into(),
-        remark: "5 % more: <b>why</b>".into(),
-    };
     let mut page = Page::new(NASTY, &manifest);
     page.heading(NASTY).text(NASTY).remarks([NASTY]).table(NASTY, &table).figure(&figure);
-    page.stated("Fig. 5", &[stated]).source(&format!("about = '{NASTY}'\n[hosts.a]\n"));
+    page.source(&format!("about = '{NASTY}'\n[hosts.a]\n"));
     page.to_html()
 }
 

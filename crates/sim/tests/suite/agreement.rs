@@ -1,5 +1,6 @@
 //! Our endpoint against ns-3's on the same chain: means over five seeds, given in Mbit/s.
 use shorthaul_observe::{Run, Summary, run_all};
+use shorthaul_report::{Progress, Silence};
 use shorthaul_scenario::{Metric, Study};
 use shorthaul_sim::Simulator;
 use std::path::Path;
@@ -24,8 +25,9 @@ fn goodputs_on_the_chain_are_those_of_ns_3() {
         };
         let point = study.points().iter().position(|point| is_meant(&point)).expect("a point of the file");
         let runs: Vec<Run> = study.seeds().map(|seed| Run { point, seed }).collect();
-        let records = run_all(&Simulator::default(), &study, &runs, None, |_, _| ())
-            .unwrap_or_else(|error| panic!("{error}"));
+        let records =
+            run_all(&Simulator::default(), &study, &runs, None, &Progress::begin(&Silence, 0), |_| ())
+                .unwrap_or_else(|error| panic!("{error}"));
         let goodputs = records.iter().map(|record| {
             assert_eq!(record.failure, None, "{case}, {relays}, seed {}", record.seed);
             record.outcome.as_ref().map_or(f64::NAN, |outcome| outcome.metrics[&Metric::Goodput] / 1e6)

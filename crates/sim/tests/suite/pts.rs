@@ -1,5 +1,6 @@
 //! The figures of the proxy transport service: their shapes, from the scenario files in `papers/pts`.
 use shorthaul_observe::{Outcome, RunRecord, run_all, runs_of};
+use shorthaul_report::{Progress, Silence};
 use shorthaul_scenario::{Metric, Series, Study};
 use shorthaul_sim::{Recording, Simulator, simulate};
 use std::path::Path;
@@ -13,8 +14,9 @@ fn study(name: &str) -> Study {
 /// The goodput at every point, in bit/s, with what varies there.
 fn goodputs(name: &str) -> Vec<(String, f64)> {
     let study = study(name);
-    let records = run_all(&Simulator::default(), &study, &runs_of(&study), None, |_, _| ())
-        .unwrap_or_else(|error| panic!("{error}"));
+    let records =
+        run_all(&Simulator::default(), &study, &runs_of(&study), None, &Progress::begin(&Silence, 0), |_| ())
+            .unwrap_or_else(|error| panic!("{error}"));
     let label = |record: &RunRecord| match (&record.case, record.values.first()) {
         (Some(case), None) => case.clone(),
         (Some(case), Some((_, value))) => format!("{case} {value}"),

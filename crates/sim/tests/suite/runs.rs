@@ -244,7 +244,7 @@ fn a_queue_is_exactly_what_the_scenario_says() {
 #[test]
 fn nothing_times_out_where_nothing_is_lost() {
     // Small writes, delayed acknowledgments and a round trip of 2 ms: without a floor under the margin of the
-    // time-out, every acknowledgment would come too late.
+    // RTO, every acknowledgment would come too late.
     for profile in SenderProfile::names() {
         let text = chain(
             1,

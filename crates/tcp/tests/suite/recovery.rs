@@ -288,7 +288,7 @@ fn a_coarse_timer_expires_on_its_tick() {
     half.run_to_the_end(Duration::from_secs(10));
     let first = half.sent.iter().find(|sent| sent.retransmission).expect("a retransmission");
     assert_eq!(first.at.as_nanos() % tick.as_nanos() as u64, 0, "{first:?}");
-    // A round trip of 100 ms reads as one tick, always the same: the time-out is its minimum of 1 s,
+    // A round trip of 100 ms reads as one tick, always the same: the RTO is its minimum of 1 s,
     // counted from 0.1 s on and rounded up to the grid.
     assert_eq!(first.at, Time::from_millis(1500), "{first:?}");
 }

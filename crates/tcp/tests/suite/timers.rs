@@ -31,7 +31,7 @@ fn a_sample_ends_the_backoff_and_nothing_else_does() {
     t.ack(1_000, 1, &[]);
     t.write(1);
     let due = t.sender.poll_timeout().unwrap();
-    assert!(due.at.as_nanos() >= 2_150_000_000, "four times the time-out: {due:?}");
+    assert!(due.at.as_nanos() >= 2_150_000_000, "four times the RTO: {due:?}");
     t.ack(1_100, 2, &[]);
     t.write(1);
     assert_eq!(t.run_until(1_450), [(1_400, 2..3)]);

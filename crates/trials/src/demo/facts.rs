@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use shorthaul_lab::Topology;
-use shorthaul_link::{Direction, LinkConfig, Rate};
+use shorthaul_link::{Direction, LinkConfig};
 
 use shorthaul_types::Bytes;
 
@@ -69,17 +69,7 @@ fn delay(config: &LinkConfig) -> Duration {
 }
 
 fn rate(config: &LinkConfig) -> f64 {
-    match &config.rate {
-        Rate::Unlimited => f64::INFINITY,
-        Rate::Fixed(rate) => rate.bits_per_sec() as f64,
-        Rate::Schedule { phases, .. } => {
-            let total: f64 = phases.iter().map(|(time, _)| time.as_secs_f64()).sum();
-            let bits: f64 =
-                phases.iter().map(|(time, rate)| time.as_secs_f64() * rate.bits_per_sec() as f64).sum();
-            if total > 0.0 { bits / total } else { f64::INFINITY }
-        }
-        Rate::Trace(trace) => trace.mean_rate().bits_per_sec() as f64,
-    }
+    config.rate.mean().map_or(f64::INFINITY, |rate| rate.bits_per_sec() as f64)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! Reading order: `cell` (what is compared), `transfer` (one transfer, live), `machine` (was it quiet?),
 //! `result`, `show`.
 mod cell;
-mod machine;
 mod result;
 mod show;
 mod transfer;
@@ -18,8 +17,8 @@ use shorthaul_types::{Bytes, Seed, format_duration};
 use crate::error::{Result, While};
 use crate::trial::{Judgement, Ran, Trial, run_all, select};
 use cell::Cell;
-use machine::ProcessorTime;
 use result::{Pair, Row};
+use shorthaul_os::ProcessorTime;
 use transfer::Who;
 
 /// Our sender against the kernel's, with the same congestion control, over the same path.
