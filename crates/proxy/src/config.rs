@@ -10,10 +10,12 @@ pub struct GatewayConfig {
     /// What we hold of each direction of a flow, at most. The packet buffers that hold it are allowed
     /// twice as much; beyond that, segments are dropped even within the window.
     pub flow_buffer: Bytes,
-    /// What we hold in all. From three quarters of it on, new flows pass unsplit and each flow is
-    /// offered 64 KiB at most; at the limit, segments are dropped even within the window.
+    /// What we hold in all. What waits for one host, all of its flows together, is at most what is still free: a host above
+    /// that is offered nothing, and where less than a quarter is free, its flows of which nothing is held are stepped out of, and new
+    /// ones stay whole. Such hosts leave an eighth to others, even if they have to drop segments within the window.
     pub memory: Bytes,
-    /// Flows that are tracked at once; more pass unsplit.
+    /// Flows that are tracked at once; more pass unsplit. An eighth may be connections that are being opened; of more, the
+    /// oldest is forgotten.
     pub max_flows: usize,
     /// After this time without a segment a flow of which nothing is held is stepped out of: its ends
     /// may be gone, and if they are not, it goes on unsplit.

@@ -57,6 +57,10 @@ counters! {
     flows_lost_in_crash,
     /// Flows that were not split because the memory or the table was full.
     unsplit_overload,
+    /// Connections that were forgotten before they were open, so that there was room for younger ones.
+    half_open_forgotten,
+    /// Answers to segments that cannot be taken that were left out, for there were many (RFC 5961 §7).
+    challenges_suppressed,
     /// Flows that were not observed because the table was full.
     unobserved_overload,
     /// Flows that were not split because they use options that we do not know.

@@ -1,6 +1,7 @@
 mod aggregation;
 mod arrival;
 mod gain;
+mod half_open;
 mod links;
 mod opaque;
 mod places;
@@ -14,6 +15,7 @@ use crate::fragments::Fragments;
 use crate::gain::{Gains, Group};
 use crate::inherited::InheritedFlow;
 use crate::path_tail::EmulatedLinks;
+use crate::shares::Shares;
 use crate::split_flow::{Fate, Turn};
 use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, Policy, SplitFlow};
 use alloc::boxed::Box;
@@ -52,6 +54,7 @@ pub struct Gateway {
     sweep_next: usize,
     custody_due: Vec<u32>,
     fragments: Fragments,
+    shares: Shares,
     passing: TxBatch,
     /// The emulated links of each policy that has any.
     links: Vec<Option<EmulatedLinks>>,
@@ -90,6 +93,7 @@ impl Gateway {
             in_force: config.policies.len(),
             access: AccessSide::new(config.hosts),
             gains: Gains::new(config.hash_seed),
+            shares: Shares::new(hash_seed),
             fragments: Fragments::new(config.memory.0, hash_seed),
             config,
             sweep_at: None,
@@ -131,6 +135,11 @@ impl Gateway {
     /// Memory held by the flows' buffers and by segments that came in part, in bytes.
     pub fn allocated(&self) -> usize {
         self.allocated + self.fragments.held()
+    }
+
+    /// How many flows are known.
+    pub fn flows_known(&self) -> usize {
+        self.table.len()
     }
 
     /// Every flow that is known.
@@ -180,7 +189,7 @@ impl Gateway {
                 Some(Phase::Split(flow)) => {
                     flow.drain();
                     // What was to be acknowledged still is.
-                    let turn = Turn { limit: 0, late: self.lateness.recent() };
+                    let turn = Turn { windows: [0; 2], late: self.lateness.recent() };
                     flow.poll_transmit(now, turn, &mut self.passing).1
                 }
                 Some(Phase::Opening(_)) => Fate::SteppedOut,
@@ -256,6 +265,10 @@ impl Machine for Gateway {
                     false => self.remove(index),
                 },
                 Phase::Whole(_) => self.poll_whole(now, index),
+                Phase::Opening(handshake) if handshake.expires_at() > now => {
+                    let at = handshake.expires_at();
+                    self.table.arm(index, at);
+                }
                 Phase::Opening(_) | Phase::Closed => self.remove(index),
             }
         }
@@ -264,14 +277,15 @@ impl Machine for Gateway {
     fn poll_transmit(&mut self, now: Time, out: &mut TxBatch) -> bool {
         self.counters.packets_out += self.passing.len() as u64;
         out.append(&mut self.passing);
-        let turn = Turn { limit: self.limit(), late: self.lateness.recent() };
+        let late = self.lateness.recent();
         let before = out.len();
         for _ in 0..self.table.ready.len() {
             let Some(index) = self.table.ready.pop_front() else { break };
+            let windows = self.budget(index).windows;
             let Some(entry) = self.table.get_mut(index) else { continue };
             entry.ready = false;
             let Phase::Split(flow) = &mut entry.phase else { continue };
-            let (more, fate) = flow.poll_transmit(now, turn, out);
+            let (more, fate) = flow.poll_transmit(now, Turn { windows, late }, out);
             let deadline = flow.poll_timeout();
             if more {
                 self.table.wake(index);

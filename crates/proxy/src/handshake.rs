@@ -1,8 +1,14 @@
 use crate::Gateway;
 use crate::end::{End, Side};
 use core::net::IpAddr;
+use core::time::Duration;
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{IpHeader, TcpFlags, TcpSegment};
+
+/// How long a SYN may go unanswered. Whoever answers does so within a round trip, and a SYN that is sent again begins anew.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long we listen to a handshake that was answered: as long as Linux tries to complete one.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(130);
 
 /// A connection that is being opened: the ends talk, we listen.
 #[derive(Debug)]
@@ -41,6 +47,11 @@ pub(crate) enum Step {
 }
 
 impl Handshake {
+    /// When it is taken to have failed.
+    pub(crate) fn expires_at(&self) -> Time {
+        self.syn_at + if self.server.is_some() { HANDSHAKE_TIMEOUT } else { ANSWER_TIMEOUT }
+    }
+
     /// A SYN came. `Err` says why its connection must pass unsplit.
     pub(crate) fn begin(
         now: Time,

@@ -32,6 +32,7 @@ mod interceptor;
 mod leg;
 mod path_tail;
 mod policy;
+mod shares;
 mod split_flow;
 mod whole_flow;
 mod window_limit;

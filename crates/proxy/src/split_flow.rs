@@ -20,6 +20,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use direction::{Direction, Ends};
 use governed::is_governed;
+use shorthaul_tcp::ChallengeLimit;
 use shorthaul_types::{Deadline, FlowKey, Time};
 use shorthaul_wire::TxBatch;
 
@@ -29,8 +30,8 @@ const TURN: usize = 32;
 /// What a flow is told that has its turn to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// Bytes that may be held of a direction.
-    pub limit: u64,
+    /// Bytes that may be held of what the client and the server send, in this order.
+    pub windows: [u64; 2],
     /// How late timers are served.
     pub late: Duration,
 }
@@ -38,12 +39,26 @@ pub(crate) struct Turn {
 /// What a flow may take when a packet arrives, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// The window to offer.
-    pub window: u64,
+    /// What may be held of what the client and the server send, in this order: they are offered what is left of it.
+    pub windows: [u64; 2],
     /// Memory of a direction, whole packet buffers counted.
     pub direction: u64,
-    /// Memory that is free in all.
-    pub free: u64,
+    /// Memory that is free for what they send.
+    pub free: [u64; 2],
+}
+
+impl Budget {
+    /// Memory for what `side` sends: of its direction, and free.
+    fn of(self, side: Side) -> Room {
+        Room { direction: self.direction, free: self.free[side.index()] }
+    }
+}
+
+/// Memory for what one end sends, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    direction: u64,
+    free: u64,
 }
 
 /// What became of a flow.
@@ -72,6 +87,8 @@ pub struct SplitFlow {
     opened: Time,
     draining: bool,
     rejected: Rejected,
+    /// How often each end is answered that sends what cannot be taken.
+    challenges: [ChallengeLimit; 2],
     /// The end that is a mobile host whose aggregate governs what is sent to it.
     governed: Option<Side>,
     /// What its wired sender is allotted, where it is governed.
@@ -87,6 +104,8 @@ pub(crate) struct Rejected {
     pub unacceptable: u64,
     /// Resets that were not exactly where one must be.
     pub challenged: u64,
+    /// Answers that were left out.
+    pub suppressed: u64,
 }
 
 impl SplitFlow {
@@ -112,6 +131,7 @@ impl SplitFlow {
             opened: now,
             draining: false,
             rejected: Rejected::default(),
+            challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default), // none until its aggregate says how much
             upload: None,
         };
@@ -147,6 +167,14 @@ impl SplitFlow {
         self.directions.iter().map(|d| d.sender.queue().allocated() + d.receiver.allocated()).sum()
     }
 
+    /// Memory held of what the client and the server send, in this order, with what it takes to know what is under way.
+    pub(crate) fn memory(&self) -> [usize; 2] {
+        let of = |d: &Direction| {
+            d.sender.queue().allocated() + d.receiver.allocated() + d.sender.scoreboard().allocated()
+        };
+        [of(&self.directions[0]), of(&self.directions[1])]
+    }
+
     /// Whether bytes are held that their sender believes delivered.
     pub fn holds_bytes(&self) -> bool {
         self.directions.iter().any(|d| !d.sender.queue().is_empty())
@@ -174,14 +202,23 @@ impl SplitFlow {
         if self.draining && !self.holds_bytes() { Fate::SteppedOut } else { Fate::Alive }
     }
 
-    /// Offers each end what there is room for, where `buffer` bytes may be held of a direction.
-    fn offer_windows(&mut self, buffer: u64) {
+    /// Answers an end that has sent what cannot be taken, so that it knows what could: but not without end (RFC 5961 §7).
+    fn challenge(&mut self, now: Time, side: Side) {
+        if self.challenges[side.index()].admits(now) {
+            self.directions[side.index()].receiver.request_ack();
+        } else {
+            self.rejected.suppressed += 1;
+        }
+    }
+
+    /// Offers each end what there is room for, where so much may be held of what it sends.
+    fn offer_windows(&mut self, buffers: [u64; 2]) {
         for side in Side::BOTH {
             let direction = &mut self.directions[side.index()];
             if direction.receiver.is_finished() {
                 continue;
             }
-            let (occupancy, mut room) = direction.bound(buffer);
+            let (occupancy, mut room) = direction.bound(buffers[side.index()]);
             // What the aggregate of the host says of what is sent to it, and of what it sends.
             if let Some(allotted) = self.allotted.as_mut().filter(|_| self.governed == Some(side.other())) {
                 room = allotted.bound(&occupancy, room);
@@ -228,7 +265,7 @@ impl SplitFlow {
     /// Puts out what may leave now, at most a turn's worth; returns whether there may be more.
     pub(crate) fn poll_transmit(&mut self, now: Time, turn: Turn, out: &mut TxBatch) -> (bool, Fate) {
         if !self.draining {
-            self.offer_windows(turn.limit);
+            self.offer_windows(turn.windows);
         }
         let mut more = false;
         for side in Side::BOTH {

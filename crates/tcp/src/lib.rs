@@ -38,7 +38,8 @@ mod timers;
 pub use byte_queue::ByteQueue;
 pub use congestion_manager::{CongestionManager, Feedback, Grant};
 pub use connection::{
-    Addresses, Agreed, Connection, ConnectionConfig, Event, Failure, KeepAlive, State, WindowShifts,
+    Addresses, Agreed, ChallengeLimit, Connection, ConnectionConfig, Event, Failure, KeepAlive, State,
+    WindowShifts,
 };
 pub use detector::{LossDetection, UnknownLossDetection};
 pub use discrimination::{Discrimination, UnknownDiscrimination};

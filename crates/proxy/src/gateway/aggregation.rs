@@ -104,7 +104,7 @@ impl Gateway {
         let Gateway { access, table, .. } = self;
         let Some((_, member)) = table.aggregated(index) else { return budget };
         let room = access.served(member.host).map_or(u64::MAX, |served| served.room_for(member));
-        Budget { free: budget.free.min(room), ..budget }
+        Budget { free: budget.free.map(|free| free.min(room)), ..budget }
     }
 
     /// Serves the groups that may have something to send; whether there may be more.

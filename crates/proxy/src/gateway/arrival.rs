@@ -14,8 +14,6 @@ use core::time::Duration;
 use shorthaul_types::{FlowKey, PortId, Time};
 use shorthaul_wire::{IcmpError, IcmpErrorKind, IpHeader, Packet, TcpFlags};
 
-/// How long we listen to a handshake that does not complete: as long as Linux tries to open one.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(130);
 /// In a full table a flow that was idle for this long makes room for a new one...
 const DISPENSABLE: Duration = Duration::from_secs(60);
 /// ... if it is found among this many.
@@ -106,8 +104,9 @@ impl Gateway {
         if mode == Mode::Pass && policy.intercept.is_empty() {
             return None;
         }
-        let full =
-            self.table.len() >= self.config.max_flows && !self.step_out_of_idle(now, DISPENSABLE, SEARCH);
+        let full = self.table.len() >= self.config.max_flows
+            && !self.step_out_of_idle(now, DISPENSABLE, SEARCH)
+            && !self.forget_oldest_half_open();
         if mode != Mode::Split {
             if full {
                 self.counters.unobserved_overload += 1;
@@ -115,7 +114,7 @@ impl Gateway {
             }
             return Some(self.observe(now, port, key, number));
         }
-        if full || self.is_short_of_memory() {
+        if full || self.has_no_memory_for(port, key) {
             self.counters.unsplit_overload += 1;
             return None;
         }
@@ -144,8 +143,9 @@ impl Gateway {
                 self.observe(now, port, key, number)
             }
             None => {
+                let expires_at = handshake.expires_at();
                 let index = self.insert(now, key, number as u16, Phase::Opening(handshake));
-                self.table.arm(index, now + HANDSHAKE_TIMEOUT);
+                self.table.arm(index, expires_at);
                 index
             }
         };
@@ -174,6 +174,8 @@ impl Gateway {
         };
         entry.phase = Phase::Split(Box::new(flow));
         self.counters.flows_split += 1;
+        self.table.note_open(index);
+        self.take_shares(index);
         self.take_place(now, index);
         // The server's handshake ends with an acknowledgment, whatever else this segment holds.
         let carries_data =
@@ -186,14 +188,15 @@ impl Gateway {
 
     /// A packet of a flow that is split.
     fn handle_split(&mut self, now: Time, index: u32, side: Side, packet: Packet) {
-        let budget = self.within_host(index, self.budget());
+        let budget = self.within_host(index, self.budget(index));
         let admitted = self.admit(now, index, packet);
         let Some(entry) = self.table.get_mut(index) else { return };
         let Phase::Split(flow) = &mut entry.phase else { return };
         entry.last_active = now;
         let Some(packet) = admitted else { return };
         let fate = flow.on_packet(now, side, packet, budget, &mut self.passing);
-        let Rejected { unacceptable, challenged } = flow.take_rejected();
+        let Rejected { unacceptable, challenged, suppressed } = flow.take_rejected();
+        self.counters.challenges_suppressed += suppressed;
         self.counters.segments_unacceptable += unacceptable;
         self.counters.resets_challenged += challenged;
         self.settle(index, fate);

@@ -78,7 +78,7 @@ impl Gateway {
             compared.group = Group::Withdrawn;
             flow.drain();
             // What was to be acknowledged still is.
-            let turn = Turn { limit: 0, late: self.lateness.recent() };
+            let turn = Turn { windows: [0; 2], late: self.lateness.recent() };
             let fate = flow.poll_transmit(now, turn, &mut self.passing).1;
             self.settle(index, fate);
         }

@@ -1,26 +1,31 @@
 //! The table of flows: who is in it, when each is called again, and what it may take.
 use super::gain::Compared;
+use super::half_open::HalfOpen;
 use super::{Gateway, Keyed};
-use crate::CustodyRecord;
 use crate::access_side::Place;
 use crate::aggregate::Member;
+use crate::end::Side;
 use crate::handshake::Handshake;
 use crate::inherited::InheritedFlow;
+use crate::shares::{Holder, NO_SHARE};
 use crate::split_flow::{Budget, Fate, SplitFlow};
 use crate::whole_flow::WholeFlow;
+use crate::{CustodyRecord, HostPrefix};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use hashbrown::HashMap;
 use shorthaul_tcp::Timers;
-use shorthaul_types::{FlowKey, Time};
+use shorthaul_types::{FlowKey, PortId, Time};
 
 /// In how many steps the whole table is looked through for idle flows in one idle timeout.
 pub(super) const SWEEPS: u32 = 64;
-/// What a flow is offered when memory is short.
-const SHORT_OFFER: u64 = 64 * 1024;
+/// What a new flow finds at least, or it stays whole.
+const LEAST_ROOM: u64 = 64 * 1024;
+/// Hosts above their threshold leave this part of the memory to others, even of what they were offered before.
+const RESERVE: u64 = 8;
 
 /// What stage a flow is in.
 #[derive(Debug)]
@@ -48,7 +53,12 @@ pub(super) struct Entry {
     pub armed: Option<Time>,
     pub ready: bool,
     pub custody_due: bool,
-    pub allocated: usize,
+    /// Of what the client and the server send, in this order.
+    pub allocated: [usize; 2],
+    /// Where the shares in the memory are of the client and the server, in this order.
+    pub shares: [u32; 2],
+    /// Its handshake is complete.
+    pub is_open: bool,
     /// What it shares with other flows of its host, if anything.
     pub place: Option<Box<Place>>,
     /// What it is to the comparison of what is split with what is not, if anything.
@@ -74,6 +84,7 @@ pub(super) struct Table {
     pub timers: Timers,
     /// Flows that may have something to send.
     pub ready: VecDeque<u32>,
+    pub half_open: HalfOpen,
 }
 
 impl Table {
@@ -84,6 +95,7 @@ impl Table {
             free: Vec::new(),
             timers: Timers::default(),
             ready: VecDeque::new(),
+            half_open: HalfOpen::default(),
         }
     }
 
@@ -153,7 +165,8 @@ impl Table {
 impl Gateway {
     pub(super) fn insert(&mut self, now: Time, key: FlowKey, policy: u16, phase: Phase) -> u32 {
         self.sweep_at.get_or_insert(now + self.config.idle_timeout / SWEEPS);
-        self.table.insert(Entry {
+        let is_open = !matches!(phase, Phase::Opening(_) | Phase::Whole(_));
+        let index = self.table.insert(Entry {
             phase,
             key,
             policy,
@@ -162,10 +175,33 @@ impl Gateway {
             armed: None,
             ready: false,
             custody_due: false,
-            allocated: 0,
+            allocated: [0; 2],
+            shares: [NO_SHARE; 2],
+            is_open,
             place: None,
             compared: None,
-        })
+        });
+        if !is_open {
+            self.table.begin_opening(index, now);
+            self.bound_half_open();
+        }
+        index
+    }
+
+    /// A flow was split: both of its ends have a share in the memory.
+    pub(super) fn take_shares(&mut self, index: u32) {
+        let Some(entry) = self.table.get(index) else { return };
+        let Phase::Split(flow) = &entry.phase else { return };
+        let holders = Side::BOTH.map(|side| self.holder(flow.is_at_edge(side), flow.address_of(side)));
+        let shares = holders.map(|holder| self.shares.join(holder));
+        if let Some(entry) = self.table.get_mut(index) {
+            entry.shares = shares;
+        }
+    }
+
+    fn holder(&self, at_edge: bool, address: IpAddr) -> Holder {
+        let hosts = if at_edge { self.config.hosts } else { HostPrefix::default() };
+        Holder { at_edge, address: hosts.of(address) }
     }
 
     pub(super) fn remove(&mut self, index: u32) {
@@ -173,7 +209,14 @@ impl Gateway {
             if let Some(place) = entry.place.take() {
                 self.leave(*place, entry.policy);
             }
-            self.allocated -= entry.allocated;
+            for (side, held) in entry.allocated.into_iter().enumerate() {
+                self.allocated -= held;
+                self.shares.book(entry.shares[1 - side], held, 0);
+            }
+            entry.shares.into_iter().for_each(|share| self.shares.leave(share));
+            if !entry.is_open {
+                self.table.note_never_opened();
+            }
             if matches!(entry.phase, Phase::Split(_)) && !entry.custody_due {
                 self.custody_due.push(index);
             }
@@ -212,24 +255,54 @@ impl Gateway {
         }
     }
 
-    pub(super) fn is_short_of_memory(&self) -> bool {
-        self.allocated() as u64 > self.config.memory.0 / 4 * 3
+    fn free_memory(&self) -> u64 {
+        self.config.memory.0.saturating_sub(self.allocated() as u64)
     }
 
-    pub(super) fn limit(&self) -> u64 {
-        if self.is_short_of_memory() {
-            SHORT_OFFER.min(self.config.flow_buffer.0)
-        } else {
-            self.config.flow_buffer.0
-        }
+    /// Whether more than three quarters of the memory are in use.
+    fn is_short_of_memory(&self) -> bool {
+        self.free_memory() < self.config.memory.0 / 4
     }
 
-    pub(super) fn budget(&self) -> Budget {
-        Budget {
-            window: self.limit(),
-            direction: 2 * self.config.flow_buffer.0,
-            free: self.config.memory.0.saturating_sub(self.allocated() as u64),
+    /// Whether there is no memory for a flow that a SYN from `port` opens: none at all, or its ends have more than their share.
+    pub(super) fn has_no_memory_for(&self, port: PortId, key: FlowKey) -> bool {
+        if !self.is_short_of_memory() {
+            return false;
         }
+        let free = self.free_memory();
+        let opened_at_edge = port == Gateway::EDGE;
+        let ends = [(opened_at_edge, key.src.ip()), (!opened_at_edge, key.dst.ip())];
+        let held = ends.map(|(at_edge, address)| self.shares.held_by(self.holder(at_edge, address)));
+        held.iter().any(|held| held + LEAST_ROOM > free)
+    }
+
+    /// Whether an end of a flow holds more than its share, where memory is short.
+    fn is_too_greedy(&self, index: u32) -> bool {
+        let free = self.free_memory();
+        self.is_short_of_memory()
+            && self.table.get(index).is_some_and(|entry| {
+                entry
+                    .shares
+                    .iter()
+                    .any(|share| self.shares.get(*share).is_some_and(|share| share.held > free))
+            })
+    }
+
+    /// What a flow may take.
+    pub(super) fn budget(&self, index: u32) -> Budget {
+        let flow_buffer = self.config.flow_buffer.0;
+        let free = self.free_memory();
+        let mut budget = Budget { windows: [flow_buffer; 2], direction: 2 * flow_buffer, free: [free; 2] };
+        let Some(entry) = self.table.get(index) else { return budget };
+        for side in 0..2 {
+            // What one end sends waits for the other.
+            let Some(share) = self.shares.get(entry.shares[1 - side]) else { continue };
+            budget.windows[side] = share.window(entry.allocated[side] as u64, free).min(flow_buffer);
+            if share.held > free {
+                budget.free[side] = free.saturating_sub(self.config.memory.0 / RESERVE);
+            }
+        }
+        budget
     }
 
     /// A flow was worked on: books its memory, its parts at the access side and its custody, and gives it its next turn
@@ -239,9 +312,17 @@ impl Gateway {
             Fate::Alive => {
                 let Some(entry) = self.table.entries[index as usize].as_mut() else { return };
                 let Phase::Split(flow) = &mut entry.phase else { return };
-                let held = flow.allocated();
-                self.allocated = self.allocated - entry.allocated + held;
-                entry.allocated = held;
+                let held = flow.memory();
+                let before = core::mem::replace(&mut entry.allocated, held);
+                let idle = held == [0; 2] && flow.is_idle();
+                for side in 0..2 {
+                    self.allocated = self.allocated - before[side] + held[side];
+                    self.shares.book(entry.shares[1 - side], before[side], held[side]);
+                }
+                if idle && self.is_too_greedy(index) {
+                    // Its memory is better used by others, and whatever comes of it passes.
+                    return self.settle(index, Fate::SteppedOut);
+                }
                 self.book(index);
                 self.table.wake(index);
                 self.note_custody(index);
@@ -293,7 +374,7 @@ mod tests {
     /// Gateways hold tens of thousands of idle flows.
     #[test]
     fn an_idle_flow_is_small() {
-        assert!(size_of::<Entry>() <= 144, "{} bytes in the table", size_of::<Entry>());
+        assert!(size_of::<Entry>() <= 152, "{} bytes in the table", size_of::<Entry>());
         let parts = SplitFlow::bytes_of_parts();
         assert!(parts <= 80, "{parts} bytes of each direction beside its halves");
         assert!(size_of::<WholeFlow>() <= 640, "{} bytes to observe a flow", size_of::<WholeFlow>());

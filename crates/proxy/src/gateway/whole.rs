@@ -4,7 +4,7 @@ use super::table::{Entry, Phase};
 use crate::end::Side;
 use crate::whole_flow::Seen;
 use shorthaul_types::{Deadline, PortId, Time};
-use shorthaul_wire::Packet;
+use shorthaul_wire::{Packet, TcpFlags};
 
 impl Gateway {
     /// A packet of a flow that stays whole, which goes on to that port.
@@ -12,6 +12,8 @@ impl Gateway {
         let Some(entry) = self.table.get_mut(index) else { return };
         entry.last_active = now;
         let Phase::Whole(flow) = &mut entry.phase else { return };
+        let answers = side == Side::Client
+            && packet.as_tcp().is_some_and(|segment| !segment.header.flags.contains(TcpFlags::SYN));
         if flow.is_untouched() {
             self.counters.forwarded_untouched += 1;
         } else {
@@ -21,6 +23,9 @@ impl Gateway {
         self.counters.observed_bytes += bytes;
         self.counters.observed_retransmitted += retransmitted;
         let (over, deadline) = (flow.is_over(), flow.poll_timeout());
+        if answers {
+            self.table.note_open(index);
+        }
         self.note_progress(now, index, side);
         if over {
             self.counters.observed_finished += 1;

@@ -25,18 +25,18 @@ impl SplitFlow {
         let Some(offset) =
             self.ends[near].space.offset(header.seq, self.directions[near].receiver.data_end())
         else {
-            self.directions[near].receiver.request_ack();
+            self.challenge(now, side);
             return Fate::Alive;
         };
-        let receiver = &mut self.directions[near].receiver;
         if header.flags.contains(TcpFlags::SYN) {
             // A SYN-ACK sent again, or a stranger's SYN (RFC 5961 §4): say what we have.
-            receiver.request_ack();
+            self.challenge(now, side);
             return Fate::Alive;
         }
         if header.flags.contains(TcpFlags::RST) {
-            return self.on_reset(side, offset, out);
+            return self.on_reset(now, side, offset, out);
         }
+        let receiver = &mut self.directions[near].receiver;
         // Beyond the window, nothing of a segment counts (RFC 9293 §3.10.7.4): its window would be
         // taken for the latest ever after. While draining, the windows are the ends' own.
         let own = if self.draining { self.ends[far].advertised } else { 0 };
@@ -45,7 +45,11 @@ impl SplitFlow {
         let old = self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps);
         if beyond || old {
             self.rejected.unacceptable += 1;
-            receiver.request_ack();
+            if beyond || segment.payload.is_empty() {
+                self.challenge(now, side);
+            } else {
+                receiver.request_ack(); // data that was sent again in vain: its sender waits for this
+            }
             return Fate::Alive;
         }
         if !header.flags.contains(TcpFlags::ACK) {
@@ -59,7 +63,7 @@ impl SplitFlow {
         let Direction { receiver, sender, .. } = &self.directions[far];
         let direct = self.draining && !receiver.is_finished() && ack > sender.queue().end();
         if ack > sender.nxt() && !direct {
-            self.directions[near].receiver.request_ack();
+            self.challenge(now, side);
             return Fate::Alive;
         }
         self.ends[near].observe(packet.ip, segment);
@@ -85,12 +89,12 @@ impl SplitFlow {
         }
         if bare {
             if offset < self.directions[near].receiver.next() {
-                self.directions[near].receiver.request_ack(); // a window probe
+                self.challenge(now, side); // a window probe
             }
         } else {
             self.take_data(now, side, offset, segment, budget);
         }
-        self.offer_windows(budget.window);
+        self.offer_windows(budget.windows);
         Fate::Alive
     }
 
@@ -105,7 +109,8 @@ impl SplitFlow {
         let Direction { receiver, sender, .. } = direction;
         let had_gap = receiver.has_gap();
         let queued = sender.queue().allocated();
-        let Some(payload) = make_room(receiver, queued, offset, &segment.payload, budget, sender.mss())
+        let Some(payload) =
+            make_room(receiver, queued, offset, &segment.payload, budget.of(side), sender.mss())
         else {
             return receiver.request_ack();
         };
@@ -125,7 +130,7 @@ impl SplitFlow {
             timestamps: header.options.timestamps.filter(|_| self.agreed.timestamps),
         };
         let before = receiver.data_end();
-        receiver.on_segment(now, taken, sender.queue_mut(), 2 * budget.window as usize);
+        receiver.on_segment(now, taken, sender.queue_mut(), 2 * budget.windows[side.index()] as usize);
         let in_order = receiver.data_end();
         if let Some(release) = &mut direction.release {
             release.on_event(
@@ -188,7 +193,7 @@ impl SplitFlow {
 
     /// RFC 5961 §3: a reset counts if it is exactly where it must be; one that is merely within
     /// the window draws an acknowledgment, which a real sender answers with an exact one.
-    fn on_reset(&mut self, side: Side, offset: u64, out: &mut TxBatch) -> Fate {
+    fn on_reset(&mut self, now: Time, side: Side, offset: u64, out: &mut TxBatch) -> Fate {
         let receiver = &mut self.directions[side.index()].receiver;
         if offset == receiver.next() || offset == receiver.ack() {
             out.push(self.reset_toward(side.other()));
@@ -196,7 +201,7 @@ impl SplitFlow {
         }
         self.rejected.challenged += 1;
         if offset > receiver.next() && offset < receiver.edge() {
-            receiver.request_ack();
+            self.challenge(now, side);
         }
         Fate::Alive
     }

@@ -1,5 +1,5 @@
 //! Whether there is memory for what arrives.
-use super::Budget;
+use super::Room;
 use shorthaul_tcp::Receiver;
 use shorthaul_wire::PayloadList;
 
@@ -15,13 +15,13 @@ pub(super) fn make_room(
     queued: usize,
     offset: u64,
     payload: &PayloadList,
-    budget: Budget,
+    room: Room,
     mss: u32,
 ) -> Option<PayloadList> {
     let fits = |early: usize, freed: usize, size: usize| {
         let held = (queued + early) as u64;
         let size = size as u64;
-        (held == 0 || held + size <= budget.direction) && size <= budget.free + freed as u64
+        (held == 0 || held + size <= room.direction) && size <= room.free + freed as u64
     };
     let early = receiver.allocated();
     if payload.is_empty() || fits(early, 0, payload.allocated()) {

@@ -11,6 +11,11 @@ impl SplitFlow {
         Side::BOTH.into_iter().find(|side| self.ends[side.index()].attachment == PortId(0))
     }
 
+    /// Whether an end is at the access side.
+    pub(crate) fn is_at_edge(&self, side: Side) -> bool {
+        self.ends[side.index()].attachment == PortId(0)
+    }
+
     /// The address of an end.
     pub(crate) fn address_of(&self, side: Side) -> IpAddr {
         self.ends[side.index()].ip.src()

@@ -3,6 +3,7 @@
 mod admission;
 mod aggregate;
 mod fuzz_corpus;
+mod hostile;
 mod opaque;
 mod pair;
 #[path = "../../../../fuzz/bodies/split_flow/mod.rs"]

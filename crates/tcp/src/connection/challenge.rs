@@ -9,14 +9,14 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// a forger nor a peer that is out of step makes it talk without end (RFC 5961 §7). It counts each
 /// connection for itself: a count shared by all would tell a stranger about them (CVE-2016-5696).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ChallengeLimit {
+pub struct ChallengeLimit {
     since: Time,
     sent: u8,
 }
 
 impl ChallengeLimit {
     /// Whether one more answer may leave now; it counts.
-    pub(super) fn admits(&mut self, now: Time) -> bool {
+    pub fn admits(&mut self, now: Time) -> bool {
         if now.saturating_since(self.since) >= INTERVAL {
             *self = ChallengeLimit { since: now, sent: 0 };
         }

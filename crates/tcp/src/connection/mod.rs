@@ -20,7 +20,7 @@ pub use state::{Event, Failure, State};
 use crate::{ByteQueue, Receiver, Sender};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use challenge::ChallengeLimit;
+pub use challenge::ChallengeLimit;
 use handshake::{Opening, Peer};
 use receive_window::ReceiveWindow;
 use shorthaul_types::{Bytes, Deadline, PortId, SeqNum, SeqSpace, Time};

@@ -1,0 +1,253 @@
+//! Ends that mean harm: what they cost others is bounded.
+use shorthaul_proxy::{Gateway, GatewayConfig};
+use shorthaul_types::{Bytes, SeqNum, Time};
+use shorthaul_wire::{
+    IpHeader, Ipv4Header, Machine, Packet, Payload, TcpFlags, TcpHeader, TcpOptions, TcpSegment, TxBatch,
+};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const MSS: usize = 1460;
+
+/// A client's address and port.
+type Client = (Ipv4Addr, u16);
+
+struct World {
+    gateway: Gateway,
+    now: Time,
+    /// Up to where the server was told that it may send, as an offset of its stream.
+    edges: BTreeMap<Client, u32>,
+}
+
+impl World {
+    fn new(config: GatewayConfig) -> World {
+        World { gateway: Gateway::new(config), now: Time::from_secs(1), edges: BTreeMap::new() }
+    }
+
+    fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(deadline) = self.gateway.poll_timeout().filter(|deadline| deadline.at <= end) {
+            self.now = self.now.max(deadline.at);
+            self.gateway.handle_timeout(self.now);
+            self.poll();
+        }
+        self.now = end;
+    }
+
+    fn poll(&mut self) -> TxBatch {
+        let mut out = TxBatch::new();
+        while self.gateway.poll_transmit(self.now, &mut out) {}
+        while self.gateway.poll_custody().is_some() {}
+        for (_, packet) in out.iter().filter(|(port, _)| *port == Gateway::WAN) {
+            let (IpHeader::V4(ip), Some(segment)) = (packet.ip, packet.as_tcp()) else { continue };
+            let header = &segment.header;
+            if header.flags.intersects(TcpFlags::SYN | TcpFlags::RST) {
+                continue;
+            }
+            let edge = header.ack.0.wrapping_sub(100) + (u32::from(header.window) << 10);
+            self.edges.insert((ip.src, header.src_port), edge);
+        }
+        out
+    }
+
+    /// A segment from the client, or from the server to it.
+    fn says(
+        &mut self,
+        up: bool,
+        client: Client,
+        flags: TcpFlags,
+        seq: u32,
+        ack: u32,
+        bytes: usize,
+    ) -> TxBatch {
+        let (from, to) = if up { (client, (SERVER, 80)) } else { ((SERVER, 80), client) };
+        let ip =
+            IpHeader::V4(Ipv4Header { src: from.0, dst: to.0, tos: 0, ttl: 64, id: 0, dont_fragment: true });
+        let mut header = TcpHeader {
+            src_port: from.1,
+            dst_port: to.1,
+            seq: SeqNum(100 + seq),
+            ack: SeqNum(if flags.contains(TcpFlags::ACK) { 100 + ack } else { 0 }),
+            flags,
+            window: 60_000,
+            ..TcpHeader::default()
+        };
+        if flags.contains(TcpFlags::SYN) {
+            let (mss, window_scale) = (Some(MSS as u16), Some(10));
+            header.options = TcpOptions { mss, window_scale, sack_permitted: true, ..TcpOptions::default() };
+        }
+        let payload = Payload::copy_of(&vec![7; bytes]).into();
+        self.gateway.handle_timeout(self.now);
+        let port = if up { Gateway::EDGE } else { Gateway::WAN };
+        self.gateway.handle_packet(
+            self.now,
+            port,
+            Packet::tcp(ip, TcpSegment { header, payload, gso_size: None }),
+        );
+        self.poll()
+    }
+
+    /// Opens a connection, with 50 ms between the segments; whether it was split.
+    fn open(&mut self, client: Client) -> bool {
+        let before = self.gateway.counters().flows_split;
+        let pause = Duration::from_millis(50);
+        self.says(true, client, TcpFlags::SYN, 0, 0, 0);
+        self.wait(pause);
+        self.says(false, client, TcpFlags::SYN | TcpFlags::ACK, 0, 1, 0);
+        self.wait(pause);
+        self.says(true, client, TcpFlags::ACK, 1, 1, 0);
+        self.gateway.counters().flows_split > before
+    }
+}
+
+fn host(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(0x0a00_0000 + number)
+}
+
+#[test]
+fn a_flood_of_syns_keeps_nobody_from_being_split() {
+    let mut world = World::new(GatewayConfig::default());
+    // 2,500 a second, every other of which the server answers; a hundred seconds.
+    let (mut opened, mut split) = (0, 0);
+    for i in 0..250_000u32 {
+        let stranger = (Ipv4Addr::from_bits(0xc600_0000 + i), 1000);
+        world.says(true, stranger, TcpFlags::SYN, 0, 0, 0);
+        if i % 2 == 0 {
+            world.says(false, stranger, TcpFlags::SYN | TcpFlags::ACK, 0, 1, 0);
+        }
+        world.now += Duration::from_micros(400);
+        if i % 2_500 == 0 {
+            // Somebody else's connection, whose round trip takes a fifth of a second.
+            let client = (host(i), 5000);
+            world.says(true, client, TcpFlags::SYN, 0, 0, 0);
+        } else if i % 2_500 == 250 {
+            world.says(false, (host(i - 250), 5000), TcpFlags::SYN | TcpFlags::ACK, 0, 1, 0);
+        } else if i % 2_500 == 500 {
+            opened += 1;
+            world.says(true, (host(i - 500), 5000), TcpFlags::ACK, 1, 1, 0);
+            split = world.gateway.counters().flows_split;
+        }
+        assert!(world.gateway.flows_known() <= 8_192 + 101, "{} entries", world.gateway.flows_known());
+    }
+    assert_eq!((opened, split), (100, 100));
+    world.wait(Duration::from_secs(11));
+    let left = world.gateway.flows().filter(|flow| flow.state == "opening").count();
+    assert!(left <= 4_096, "what was not answered is forgotten after ten seconds: {left}");
+}
+
+#[test]
+fn readers_that_never_read_leave_room_for_others() {
+    let memory = 64 << 20;
+    let config =
+        GatewayConfig { memory: Bytes(memory), flow_buffer: Bytes(4 << 20), ..GatewayConfig::default() };
+    let mut world = World::new(config);
+    // The server sends what it may to 300 connections of one host, which acknowledges nothing.
+    let greedy: Vec<Client> = (0..300).map(|i| (host(1), 2_000 + i)).collect();
+    let mut sent: BTreeMap<Client, u32> = BTreeMap::new();
+    for client in &greedy {
+        world.open(*client);
+    }
+    for _ in 0..100 {
+        for client in &greedy {
+            let at = sent.entry(*client).or_insert(1);
+            let edge = world.edges.get(client).copied().unwrap_or(60_000);
+            for _ in 0..32 {
+                if *at + MSS as u32 <= edge {
+                    world.says(false, *client, TcpFlags::ACK, *at, 1, MSS);
+                    *at += MSS as u32;
+                }
+            }
+            let held = world.gateway.allocated() as u64;
+            assert!(held <= memory, "{held} bytes held");
+        }
+        world.now += Duration::from_millis(1);
+    }
+    let held = world.gateway.allocated() as u64;
+    assert!(held > memory / 4, "they take what they can get: {held}");
+    assert!(held <= memory / 8 * 7, "{held} bytes held");
+    // Others come, and are served as if nothing were.
+    for number in 2..12 {
+        let client = (host(number), 4_000);
+        assert!(
+            world.open(client),
+            "{number} is not split, where {} bytes are held",
+            world.gateway.allocated()
+        );
+        let edge = world.edges.get(&client).copied().unwrap_or(0);
+        let mut at = 1;
+        for _ in 0..200 {
+            assert!(
+                world.edges.get(&client).copied().unwrap_or(60_000) >= at + MSS as u32,
+                "at {at} of {edge}"
+            );
+            world.says(false, client, TcpFlags::ACK, at, 1, MSS);
+            at += MSS as u32;
+            world.says(true, client, TcpFlags::ACK, 1, at, 0);
+        }
+        let window = world.edges[&client] - at;
+        assert!(window >= 256 * 1024, "{window} bytes are offered to {number}");
+    }
+    // What was acknowledged is held until it is read, and nothing of it is broken.
+    assert_eq!((world.gateway.counters().flows_reset, world.gateway.counters().flows_given_up), (0, 0));
+}
+
+#[test]
+fn what_cannot_be_taken_is_not_answered_without_end() {
+    let mut world = World::new(GatewayConfig::default());
+    let client = (host(1), 5000);
+    assert!(world.open(client));
+    let mut answers = 0;
+    for i in 0..3_000u32 {
+        // Beyond the window, acknowledgments of what was never sent, resets in the window, SYNs, window probes.
+        let out = match i % 5 {
+            0 => world.says(true, client, TcpFlags::ACK, 900_000_000, 1, 0),
+            1 => world.says(true, client, TcpFlags::ACK, 1, 5_000_000, 0),
+            2 => world.says(true, client, TcpFlags::RST, 50, 0, 0),
+            3 => world.says(true, client, TcpFlags::SYN, 7_777, 0, 0),
+            _ => world.says(true, client, TcpFlags::ACK, 900_000_000, 1, 100),
+        };
+        answers += out.len();
+        world.now += Duration::from_micros(100);
+    }
+    assert!((1..=10).contains(&answers), "{answers} answers in 0.3 s");
+    let suppressed = world.gateway.counters().named().find(|(name, _)| *name == "challenges_suppressed");
+    assert!(suppressed.is_some_and(|(_, count)| count >= 2_900), "{suppressed:?}");
+    // The connection lives.
+    world.now += Duration::from_secs(5);
+    let out = world.says(true, client, TcpFlags::ACK, 1, 1, 100);
+    assert!(
+        out.iter()
+            .any(|(port, packet)| *port == Gateway::WAN && packet.as_tcp().unwrap().payload.len() == 100)
+    );
+}
+
+/// Two gateways one behind the other, of which each takes what the other says for unacceptable.
+#[test]
+fn two_gateways_do_not_answer_each_other_for_ever() {
+    let mut worlds = [World::new(GatewayConfig::default()), World::new(GatewayConfig::default())];
+    let client = (host(1), 5000);
+    for world in &mut worlds {
+        assert!(world.open(client));
+    }
+    // Each has sent what the other has not seen: the far one data of the server, the near one data of the client.
+    worlds[1].says(false, client, TcpFlags::ACK, 1, 1, 1_000);
+    worlds[0].says(true, client, TcpFlags::ACK, 1, 1, 1_000);
+    let [near, far] = &mut worlds;
+    let mut toward_near = far.says(true, client, TcpFlags::ACK, 1, 500_000, 0);
+    let mut rounds = 0;
+    while !toward_near.is_empty() && rounds < 1_000 {
+        rounds += 1;
+        let mut toward_far = TxBatch::new();
+        for (_, packet) in toward_near.drain(..).filter(|(port, _)| *port == Gateway::EDGE) {
+            near.gateway.handle_packet(near.now, Gateway::WAN, packet);
+            toward_far.extend(near.poll());
+        }
+        for (_, packet) in toward_far.into_iter().filter(|(port, _)| *port == Gateway::WAN) {
+            far.gateway.handle_packet(far.now, Gateway::EDGE, packet);
+            toward_near.extend(far.poll());
+        }
+    }
+    assert!(rounds < 50, "they still talk after {rounds} rounds");
+}
