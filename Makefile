@@ -1,4 +1,4 @@
-.PHONY: all test demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build bench-tcp bench-plan harmless
+.PHONY: all test demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build bench-tcp bench-plan harmless bench-noise
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -65,6 +65,10 @@ bench-relay:
 # How good the planner's forecasts, decisions and placements are; goes on where it was interrupted.
 bench-plan:
 	cargo run --release --quiet --bin shorthaul -- bench plan
+
+# What a gateway passes that is stopped 10 ms ten times a second, and on a busy machine: half an hour.
+bench-noise:
+	cargo run --release --quiet --bin shorthaul -- bench noise
 
 # What the simulator costs: the chain of the papers, the same at 1 Gbit/s, a thousand and ten thousand flows.
 bench-sim:

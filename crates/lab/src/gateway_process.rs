@@ -2,6 +2,7 @@
 use crate::child::{Child, ChildError, Ready};
 use crate::host::Host;
 use shorthaul_dataplane::{BandwidthReport, Config, control_path};
+use shorthaul_os::process::ProcessHandle;
 use shorthaul_types::BitRate;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -49,6 +50,14 @@ impl GatewayProcess {
                 Err(error)
             }
         }
+    }
+
+    /// A handle on it, to signal it from elsewhere while it runs.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn handle(&self) -> std::io::Result<ProcessHandle> {
+        self.child.handle()
     }
 
     /// How long its threads have stood waiting for a processor, the one that waited longest.

@@ -31,6 +31,16 @@ impl ProcessHandle {
         Ok(pidfd_send_signal(&self.0, Signal::HUP)?)
     }
 
+    /// Sends SIGSTOP: all of its threads stand still.
+    pub fn pause(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.0, Signal::STOP)?)
+    }
+
+    /// Sends SIGCONT: it goes on.
+    pub fn resume(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.0, Signal::CONT)?)
+    }
+
     /// Waits until it ends, for `time` at most; whether it has.
     pub fn ends_within(&self, time: Duration) -> io::Result<bool> {
         let [ended] = crate::poll::wait_readable([self.0.as_fd()], Some(time))?;

@@ -66,6 +66,7 @@ trials! {
     Benches {
         Plan(bench::plan::Plan),
         Discovery(bench::discovery::Discovery),
+        Noise(bench::noise::Noise),
         SetUp(bench::set_up::SetUp),
     }
 }
