@@ -56,7 +56,8 @@ parity:
 # Forwarding, a raw TUN forwarder, HAProxy and the gateway, in one run.
 bench-gateway:
 	cargo build --release --quiet --bin shorthaul
-	bench/gateway.sh target/release/shorthaul
+	cargo build --release --quiet -p shorthaul-lab --example connections
+	bench/gateway.sh target/release/shorthaul target/release/examples/connections
 
 # Ours, HAProxy, socat and tokio's copy_bidirectional as relays on loopback, in one run.
 bench-relay:

@@ -61,9 +61,9 @@ as_root() {
 }
 
 install_with_apt() {
-	as_root apt-get update -qq
+	as_root apt-get update -qq || return
 	# shellcheck disable=SC2086 # several packages
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $1 >&2
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $1 >&2 || return
 	# The programs are wanted, not the services that come with them.
 	if [ -d /run/systemd/system ]; then
 		for unit in etcd-server:etcd.service openssh-server:ssh.socket openssh-server:ssh.service; do
@@ -82,7 +82,8 @@ if [ -n "$(missing)" ]; then
 	[ "$(id -u)" = 0 ] || root='sudo '
 	if has apt-get && as_root true 2>/dev/null; then
 		say "Installing: $(column 2)"
-		install_with_apt "$(column 2)"
+		install_with_apt "$(column 2)" || fail "That has failed. When its cause is mended, this line installs them:
+  ${root}apt-get install -y $(column 2)"
 		[ -z "$(missing)" ] || fail "Still not here: $(column 1)"
 	elif has apt-get; then
 		fail "This line installs them:

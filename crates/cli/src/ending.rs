@@ -82,7 +82,7 @@ fn is_of_who_asked(error: &(dyn Error + 'static)) -> bool {
         return error.is_asked();
     }
     if let Some(error) = error.downcast_ref::<LabError>() {
-        return matches!(error, LabError::Topology(_) | LabError::Plan(_));
+        return error.is_asked();
     }
     if let Some(error) = error.downcast_ref::<ResultsError>() {
         return matches!(error, ResultsError::NoRun { .. } | ResultsError::File { what: "read", .. });

@@ -37,11 +37,9 @@ pub struct Args {
     discriminator: Option<Discrimination>,
     /// Segments that a flow may send toward the edge before it has heard anything back. The default
     /// of 10 suits unknown paths; a link of your own may take more
-    #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(windows()))]
     initial_window: Option<u32>,
-    /// How senders in the wide area network are kept to the edge's rate: split, path-tail, clamp,
-    /// constant-queue, ack-regulator or m-tcp; docs/path-tail.md has their parameters
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", help = senders_help())]
     senders: Option<String>,
     /// The bandwidth of the emulated links of path-tail, such as "1 Mbit/s"
     #[arg(long, value_name = "RATE")]
@@ -78,6 +76,21 @@ pub struct Args {
     /// Print the JSON schema of configuration files, for editors, and do nothing else
     #[arg(long, exclusive = true)]
     schema: bool,
+}
+
+/// First windows that make sense, for the parser.
+fn windows() -> std::ops::RangeInclusive<i64> {
+    let windows = shorthaul_tcp::SenderProfile::INITIAL_WINDOWS;
+    i64::from(*windows.start())..=i64::from(*windows.end())
+}
+
+/// The help of `--senders`, with all that is registered.
+fn senders_help() -> String {
+    let policies: Vec<&str> = shorthaul_proxy::SenderSpec::policies().collect();
+    format!(
+        "How senders in the wide area network are kept to the edge's rate: {}; docs/gateway.md has their parameters",
+        policies.join(", ")
+    )
 }
 
 /// Runs the command.

@@ -45,6 +45,13 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// Whether what was asked for makes no sense, so that asking again would not help.
+    pub fn is_asked(&self) -> bool {
+        matches!(self, LabError::Topology(_) | LabError::Plan(_))
+    }
+}
+
+impl LabError {
     pub(crate) fn host(host: &str, doing: &str) -> impl FnOnce(io::Error) -> LabError + use<> {
         let (host, doing) = (host.to_owned(), doing.to_owned());
         move |error| LabError::Host { host, doing, error }

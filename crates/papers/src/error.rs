@@ -65,7 +65,8 @@ impl PaperError {
     /// Whether what was asked for makes no sense, so that asking again would not help.
     pub fn is_asked(&self) -> bool {
         match self {
-            PaperError::Asked(_) | PaperError::Scenario(_) => true,
+            PaperError::Asked(_) | PaperError::Scenario(_) | PaperError::Plan(_) => true,
+            PaperError::Lab(error) => error.is_asked(),
             PaperError::While { source, .. } => source.is_asked(),
             _ => false,
         }

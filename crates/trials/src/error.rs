@@ -64,7 +64,11 @@ impl TrialError {
     /// Whether what was asked for makes no sense, so that asking again would not help.
     pub fn is_asked(&self) -> bool {
         match self {
-            TrialError::Asked(_) | TrialError::Scenario(_) | TrialError::Topology(_) => true,
+            TrialError::Asked(_)
+            | TrialError::Scenario(_)
+            | TrialError::Topology(_)
+            | TrialError::Plan(_) => true,
+            TrialError::Lab(error) => error.is_asked(),
             TrialError::While { source, .. } => source.is_asked(),
             _ => false,
         }
