@@ -4,38 +4,56 @@ use shorthaul_types::{Bytes, format_duration};
 
 /// What a link does to packets, in one line; "nothing" if it does not do anything.
 pub(crate) fn of(config: &LinkConfig) -> String {
+    // Without `..`: a summary that forgot a part would say "nothing" of it.
+    let LinkConfig {
+        rate,
+        overhead,
+        queue,
+        delay,
+        jitter,
+        loss,
+        duplicate,
+        recovery,
+        outages,
+        reordering,
+        bunching,
+        wakeup,
+    } = config;
     let mut parts = Vec::new();
-    match &config.rate {
+    match rate {
         Rate::Unlimited => {}
         Rate::Fixed(rate) => parts.push(rate.to_string()),
         Rate::Schedule { phases, .. } => parts.push(format!("a rate schedule of {} phases", phases.len())),
         Rate::Trace(trace) => parts.push(format!("a trace of {} on average", trace.mean_rate())),
     }
-    if !config.delay.is_zero() {
-        parts.push(format!("delay {}", format_duration(config.delay)));
+    if *overhead != Bytes(0) {
+        parts.push(format!("overhead {overhead}"));
     }
-    if let Some(jitter) = config.jitter {
+    if !delay.is_zero() {
+        parts.push(format!("delay {}", format_duration(*delay)));
+    }
+    if let Some(jitter) = jitter {
         let mean = format_duration(jitter.distribution.mean());
         parts.push(format!(
             "jitter {mean} on average{}",
             if jitter.keeps_order { "" } else { ", reordering" }
         ));
     }
-    match config.queue {
+    match *queue {
         QueueLimit::Unlimited => {}
         QueueLimit::Packets(packets) => parts.push(format!("queue {packets} packets")),
         QueueLimit::Bytes(bytes) => parts.push(format!("queue {}", Bytes(bytes))),
     }
-    if config.loss != LossModel::None {
-        parts.push(config.loss.to_string());
+    if *loss != LossModel::None {
+        parts.push(loss.to_string());
     }
-    if config.duplicate > 0.0 {
-        parts.push(format!("duplicates {}", percent(config.duplicate)));
+    if *duplicate > 0.0 {
+        parts.push(format!("duplicates {}", percent(*duplicate)));
     }
-    if let Some(reordering) = config.reordering {
+    if let Some(reordering) = reordering {
         parts.push(format!("holds {} back by {}", percent(reordering.share), format_duration(reordering.by)));
     }
-    match &config.recovery {
+    match recovery {
         None => {}
         Some(Recovery::Delay { distribution, share }) => {
             parts.push(format!(
@@ -46,13 +64,13 @@ pub(crate) fn of(config: &LinkConfig) -> String {
         }
         Some(Recovery::RadioBlocks { .. }) => parts.push("radio block recovery".into()),
     }
-    if let Some(bunching) = config.bunching {
+    if let Some(bunching) = bunching {
         parts.push(format!("packets in bunches of {}", bunching.size));
     }
-    if let Some(wakeup) = config.wakeup {
+    if let Some(wakeup) = wakeup {
         parts.push(format!("wake-up of {} on average", format_duration(wakeup.penalty.mean())));
     }
-    if config.outages.when != OutageTimes::Never {
+    if outages.when != OutageTimes::Never {
         parts.push("outages".into());
     }
     if parts.is_empty() { "nothing".into() } else { parts.join(", ") }
@@ -60,4 +78,16 @@ pub(crate) fn of(config: &LinkConfig) -> String {
 
 fn percent(share: f64) -> String {
     format!("{} %", (share * 1e6).round() / 1e4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_a_link_is_in_its_summary() {
+        assert_eq!(of(&LinkConfig::default()), "nothing");
+        let overhead = LinkConfig { overhead: Bytes(38), ..LinkConfig::default() };
+        assert_eq!(of(&overhead), "overhead 38 B");
+    }
 }

@@ -192,12 +192,17 @@ metrics = ["completion", "goodput", "set-up", "unfinished"]
             (
                 "{ profile = \"sack-reno\" }\n[hosts.client]",
                 "{ profile = \"vegas\" }\n[hosts.client]",
-                "`vegas`",
+                "`congestion = \"vegas\"`",
             ),
             (
                 "{ profile = \"sack-reno\" }\n[hosts.client]",
                 "{ profile = \"tahoe\" }\n[hosts.client]",
-                "`tahoe`",
+                "node `server`: there is no model of `loss_detection = \"tahoe\"`",
+            ),
+            (
+                "{ profile = \"sack-reno\" }\n[hosts.client]",
+                "{ profile = \"sack-reno\", rto = \"coarse\" }\n[hosts.client]",
+                "`rto = \"coarse\"`",
             ),
             (
                 "queue = \"50 packets\"",
@@ -219,6 +224,27 @@ metrics = ["completion", "goodput", "set-up", "unfinished"]
         assert!(refused(&two).contains("`data` and `other`"), "{}", refused(&two));
         let error = ModelEngine.run(&scenario(&two), 1, &|_| ()).unwrap_err().to_string();
         assert!(error.starts_with("model cannot run this"), "{error}");
+    }
+
+    #[test]
+    fn what_one_end_does_not_offer_the_connection_does_not_have() {
+        let model = |text: &str| {
+            let scenario = scenario(text);
+            let planned = Planned { scenario: &scenario, flow: &scenario.flows[0], model: None };
+            let leg = planned.chain(&[]).unwrap().legs.remove(0);
+            (leg.model, leg.leg.framing.tcp)
+        };
+        let both = "{ profile = \"sack-reno\" }";
+        assert_eq!(model(PATH), ("reno", 32));
+        // Of the server, and then of the client.
+        for from in ["[hosts.server]\nscheme = ", "[hosts.client]\nscheme = "] {
+            let other = |key: &str| {
+                let to = format!("{from}{{ profile = \"sack-reno\", {key} = false }}");
+                PATH.replacen(&format!("{from}{both}"), &to, 1)
+            };
+            assert_eq!(model(&other("sack")), ("newreno", 32), "{from}");
+            assert_eq!(model(&other("timestamps")), ("reno", 20), "{from}");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod network;
 mod path;
 pub mod placement;
 pub mod scenario;
+mod sender;
 
 pub use advice::{Advice, Policy};
 pub use engine::ModelEngine;
@@ -43,3 +44,4 @@ pub use leg::{Framing, Leg};
 pub use model::{Limit, Rate, ThroughputModel};
 pub use network::{Connection, Ends, Limits, Network, Site};
 pub use path::{Forwarding, Path, Relay, SetUp, Transfer};
+pub use sender::Unmodelled;

@@ -4,11 +4,12 @@ use std::time::Duration;
 use shorthaul_link::{Direction, LinkConfig, QueueLimit, Rate};
 use shorthaul_proxy::GatewayConfig;
 use shorthaul_scenario::{Flow, Forward, NodeIndex, Role, Scenario, Scheme, Workload};
-use shorthaul_tcp::{LossDetection, SenderProfile};
+use shorthaul_tcp::SenderProfile;
 use shorthaul_types::{BitRate, Bytes, Seed};
 
 use crate::{
-    Forecast, Forwarding, Framing, Leg, Path, PlanError, Relay, SetUp, ThroughputModel, Transfer, model,
+    Forecast, Forwarding, Framing, Leg, Path, PlanError, Relay, SetUp, ThroughputModel, Transfer, Unmodelled,
+    model, sender::unmodelled,
 };
 
 /// For links that serialize in no time.
@@ -42,6 +43,12 @@ pub struct PlannedLeg {
     pub leg: Leg,
     /// The model that goes with its sender.
     pub model: &'static str,
+    /// Who sends.
+    pub from: NodeIndex,
+    /// Of a gateway, the key of its leg: `to_edge` or `to_wan`.
+    pub key: Option<&'static str>,
+    /// What no model knows of how it sends.
+    pub unmodelled: Vec<Unmodelled>,
 }
 
 /// The connections of a flow, and the relays and gateways between them.
@@ -55,6 +62,10 @@ pub struct PlannedChain {
 
 /// One end of a leg.
 struct End {
+    /// The node.
+    node: NodeIndex,
+    /// Of a gateway, the key of its leg.
+    key: Option<&'static str>,
     /// How it sends.
     sender: SenderProfile,
     /// What it holds of what it sends, and of what it receives.
@@ -64,9 +75,10 @@ struct End {
 }
 
 impl End {
-    fn of(scheme: &Scheme) -> End {
+    fn of(node: NodeIndex, scheme: &Scheme) -> End {
         let buffers = [scheme.send_buffer, scheme.receive_buffer];
-        End { sender: scheme.profile.clone(), buffers, mtu: scheme.mss.map(|mss| mss + 40) }
+        let mtu = scheme.mss.map(|mss| mss + 40);
+        End { node, key: None, sender: scheme.profile.clone(), buffers, mtu }
     }
 }
 
@@ -178,30 +190,35 @@ impl Planned<'_> {
             let way =
                 way.ok_or_else(|| self.cannot("no links lead from one end of a connection to the other"))?;
             let agreed = Agreed {
-                sack: from.profile.sack,
-                timestamps: from.profile.timestamps,
+                sack: from.profile.sack && to.profile.sack,
+                timestamps: from.profile.timestamps && to.profile.timestamps,
                 window_scaling: from.profile.window_scaling && to.profile.window_scaling,
             };
             // Up to each gateway on the way, and from the last of them on.
-            let mut sender = End::of(from);
+            let mut sender = End::of(pair[0], from);
             let mut part: Vec<(usize, Direction)> = Vec::new();
             for (number, hop) in way.iter().enumerate() {
                 part.push(*hop);
                 let at = self.end_of(*hop);
                 if let Role::Gateway(gateway) = &self.scenario.nodes[at.0].role {
                     let next = way.get(number + 1).map(|hop| self.end_of(*hop));
-                    let onward = if next == Some(gateway.edge) { &gateway.to_edge } else { &gateway.to_wan };
+                    let (key, onward) = if next == Some(gateway.edge) {
+                        ("to_edge", &gateway.to_edge)
+                    } else {
+                        ("to_wan", &gateway.to_wan)
+                    };
                     let buffer = gateway.flow_buffer.unwrap_or(GatewayConfig::default().flow_buffer);
                     // It sends segments no longer than the end does that they come from.
                     let mtu = [from.mss.map(|mss| mss + 40), onward.mtu].into_iter().flatten().min();
-                    let between = End { sender: onward.resolve(None).sender, buffers: [buffer; 2], mtu };
+                    let sends = onward.resolve(None).sender;
+                    let between = End { node: at, key: Some(key), sender: sends, buffers: [buffer; 2], mtu };
                     chain.legs.push(self.leg(&part, &sender, &between, agreed)?);
                     chain.relays.push(Relay { buffer: Some(buffer) });
                     sender = between;
                     part.clear();
                 }
             }
-            chain.legs.push(self.leg(&part, &sender, &End::of(to), agreed)?);
+            chain.legs.push(self.leg(&part, &sender, &End::of(pair[1], to), agreed)?);
         }
         Ok(chain)
     }
@@ -275,30 +292,13 @@ impl Planned<'_> {
             let first = way.first().map(|(link, _)| self.scenario.links[*link].name.as_str());
             self.cannot(format!("the way over `{}`: {error}", first.unwrap_or_default()))
         })?;
-        Ok(PlannedLeg { leg, model: model::name_for(&from.sender, agreed.sack) })
-    }
-
-    /// Everybody who sends data of the flow.
-    fn senders_on(&self, way: &[(usize, Direction)]) -> Vec<SenderProfile> {
-        let own = self.flow.scheme.as_ref().map(|scheme| scheme.profile.clone());
-        let mut senders = Vec::new();
-        let nodes = std::iter::once(self.flow.from).chain(way.iter().map(|hop| self.end_of(*hop)));
-        let nodes: Vec<NodeIndex> = nodes.collect();
-        for (at, node) in nodes[..nodes.len() - 1].iter().enumerate() {
-            match &self.scenario.nodes[node.0].role {
-                Role::Host(scheme) => senders.push(own.clone().unwrap_or(scheme.profile.clone())),
-                Role::Relay(relay) if self.flow.via.contains(node) => {
-                    senders.push(own.clone().unwrap_or(relay.scheme.profile.clone()));
-                }
-                Role::Gateway(gateway) => {
-                    let onward = nodes[at + 1] == gateway.edge;
-                    let leg = if onward { &gateway.to_edge } else { &gateway.to_wan };
-                    senders.push(leg.resolve(None).sender);
-                }
-                Role::Relay(_) | Role::Router => {}
-            }
-        }
-        senders
+        Ok(PlannedLeg {
+            leg,
+            model: model::name_for(&from.sender, agreed.sack),
+            from: from.node,
+            key: from.key,
+            unmodelled: unmodelled(&from.sender, agreed.sack),
+        })
     }
 
     fn cannot(&self, problem: impl Into<String>) -> PlanError {
@@ -331,42 +331,15 @@ impl Planned<'_> {
             self.relay_role(*relay).is_some_and(|relay| !relay.service_time.mean().is_zero())
         };
         say(self.flow.via.iter().any(serves), "the relays' service times");
-        let senders = self.senders_on(&way);
-        say(
-            senders.iter().any(|sender| sender.discriminator != SenderProfile::default().discriminator),
-            "loss discriminators (every loss is taken for congestion)",
-        );
-        say(
-            senders.iter().any(|sender| model::by_name(sender.congestion.name()).is_err()),
-            "congestion controls without a model (they are taken for Reno)",
-        );
-        say(
-            senders
-                .iter()
-                .any(|sender| [LossDetection::TAHOE, LossDetection::RENO].contains(&sender.loss_detection)),
-            "the loss detection of Tahoe and Reno (it is taken for NewReno's)",
-        );
+        // Without a chain there is no forecast either, and it says why.
+        let legs = self.chain(&self.flow.via).map_or_else(|_| Vec::new(), |chain| chain.legs);
+        for part in legs.into_iter().flat_map(|leg| leg.unmodelled) {
+            if !left_out.contains(&part.instead) {
+                left_out.push(part.instead);
+            }
+        }
         left_out
     }
-}
-
-/// Whether there is a model of just how such a sender behaves.
-///
-/// # Errors
-/// Names what no model knows.
-pub(crate) fn forecastable(sender: &SenderProfile) -> Result<(), String> {
-    let control = sender.congestion;
-    if model::by_name(control.name()).is_err() {
-        return Err(format!("there is no model of `{control}`"));
-    }
-    let detection = sender.loss_detection.for_peer(sender.sack);
-    if !detection.uses_sack() && detection != LossDetection::NEW_RENO {
-        return Err(format!("there is no model of `{detection}`"));
-    }
-    if sender.discriminator != SenderProfile::default().discriminator {
-        return Err("the models take every loss for congestion".to_owned());
-    }
-    Ok(())
 }
 
 /// The mean rate.

@@ -1,9 +1,9 @@
 //! What the models cannot forecast, each by its name.
 use super::FORECAST;
-use crate::scenario::{Planned, family, forecastable};
+use crate::scenario::{Planned, PlannedLeg, family};
 use shorthaul_link::{Direction, LinkConfig, Outages, Rate};
 use shorthaul_proxy::SenderSpec;
-use shorthaul_scenario::{Flow, NodeIndex, Role, Scenario, Scheme, Workload};
+use shorthaul_scenario::{Flow, NodeIndex, Role, Scenario, Workload};
 use shorthaul_types::Seed;
 use std::collections::BTreeSet;
 
@@ -22,10 +22,14 @@ pub(super) fn refusals(scenario: &Scenario) -> Vec<String> {
     // One of each family, with what it passes.
     let mut known = BTreeSet::new();
     let flows: Vec<&Flow> = scenario.flows.iter().filter(|flow| known.insert(family(flow))).collect();
-    let (mut nodes, mut links) = (BTreeSet::new(), Vec::new());
+    let (mut nodes, mut links, mut senders) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
     for flow in &flows {
         reasons.extend(of_flow(scenario, flow).map(|reason| format!("flow `{}`: {reason}", family(flow))));
         nodes.extend([flow.from, flow.to].into_iter().chain(flow.via.iter().copied()));
+        match (Planned { scenario, flow, model: None }).chain(&flow.via) {
+            Ok(chain) => senders.extend(chain.legs.iter().flat_map(|leg| of_sender(scenario, leg))),
+            Err(error) => reasons.push(error.to_string()),
+        }
         for hop in way(scenario, flow) {
             nodes.extend(scenario.links[hop.0].between);
             if !links.contains(&hop) {
@@ -44,6 +48,7 @@ pub(super) fn refusals(scenario: &Scenario) -> Vec<String> {
             }
         }
     }
+    reasons.extend(senders);
     for node in nodes {
         let name = &scenario.nodes[node.0].name;
         reasons.extend(of_node(scenario, node).into_iter().map(|reason| format!("node `{name}`: {reason}")));
@@ -83,32 +88,23 @@ fn of_flow(scenario: &Scenario, flow: &Flow) -> impl Iterator<Item = String> {
     application.into_iter().chain(spaced).chain(repeated)
 }
 
+fn of_sender<'l>(scenario: &'l Scenario, leg: &'l PlannedLeg) -> impl Iterator<Item = String> + use<'l> {
+    let name = &scenario.nodes[leg.from.0].name;
+    leg.unmodelled.iter().map(move |unmodelled| match leg.key {
+        Some(key) => format!("node `{name}`: `{key}`: {}", unmodelled.why),
+        None => format!("node `{name}`: {}", unmodelled.why),
+    })
+}
+
 fn of_node(scenario: &Scenario, node: NodeIndex) -> Vec<String> {
-    let sends = |scheme: &Scheme| forecastable(&scheme.profile).err().into_iter().collect::<Vec<_>>();
-    // A flow's own scheme takes the place of its hosts'.
-    let of_flows = || {
-        let flows = scenario.flows.iter().filter(|flow| flow.from == node || flow.via.contains(&node));
-        flows.collect::<Vec<_>>()
-    };
-    let schemes = |own: &Scheme| -> Vec<String> {
-        let reasons = of_flows().into_iter().flat_map(|flow| sends(flow.scheme.as_ref().unwrap_or(own)));
-        reasons.collect::<BTreeSet<_>>().into_iter().collect()
-    };
     match &scenario.nodes[node.0].role {
-        Role::Router => Vec::new(),
-        Role::Host(scheme) => schemes(scheme),
+        Role::Router | Role::Host(_) => Vec::new(),
         Role::Relay(relay) => {
-            let mut reasons = schemes(&relay.scheme);
-            if !relay.service_time.mean().is_zero() {
-                reasons.push("the models know no `service_time`".to_owned());
-            }
-            reasons
+            let serves = !relay.service_time.mean().is_zero();
+            serves.then(|| "the models know no `service_time`".to_owned()).into_iter().collect()
         }
         Role::Gateway(gateway) => {
-            let legs = [("to_edge", &gateway.to_edge), ("to_wan", &gateway.to_wan)];
-            let senders = legs.map(|(key, leg)| (key, forecastable(&leg.resolve(None).sender)));
-            let unknown = senders.into_iter().filter_map(|(key, known)| Some((key, known.err()?)));
-            let mut reasons: Vec<String> = unknown.map(|(key, why)| format!("`{key}`: {why}")).collect();
+            let mut reasons = Vec::new();
             if !gateway.policy.is_empty() {
                 reasons.push("no model knows policies for classes of flows (`policy`)".to_owned());
             }
@@ -129,15 +125,30 @@ fn of_node(scenario: &Scenario, node: NodeIndex) -> Vec<String> {
 
 /// What of a link has no part in the models.
 fn of_link(config: &LinkConfig) -> Vec<&'static str> {
+    // Without `..`: what is forgotten here would have no effect, and nobody would be told.
+    let LinkConfig {
+        rate,
+        overhead: _, // in the framing of a leg, as are the next two
+        queue: _,
+        delay: _,
+        jitter: _, // its mean is in the round trip
+        loss,
+        duplicate,
+        recovery,
+        outages,
+        reordering,
+        bunching,
+        wakeup,
+    } = config;
     let unknown = [
-        (!matches!(config.rate, Rate::Fixed(_) | Rate::Unlimited), "a rate that changes"),
-        (config.outages != Outages::default(), "outages"),
-        (!config.loss.is_independent(), "losses that come in bursts"),
-        (config.duplicate > 0.0, "duplicates"),
-        (config.recovery.is_some(), "link-layer recovery"),
-        (config.reordering.is_some(), "reordering"),
-        (config.bunching.is_some(), "packets that come in groups"),
-        (config.wakeup.is_some(), "a penalty after idle times"),
+        (!matches!(rate, Rate::Fixed(_) | Rate::Unlimited), "a rate that changes"),
+        (*outages != Outages::default(), "outages"),
+        (!loss.is_independent(), "losses that come in bursts"),
+        (*duplicate > 0.0, "duplicates"),
+        (recovery.is_some(), "link-layer recovery"),
+        (reordering.is_some(), "reordering"),
+        (bunching.is_some(), "packets that come in groups"),
+        (wakeup.is_some(), "a penalty after idle times"),
     ];
     unknown.into_iter().filter(|(found, _)| *found).map(|(_, what)| what).collect()
 }
