@@ -12,6 +12,7 @@ cc      | demo test fuzz-build | gcc libc6-dev  | gcc glibc-devel | gcc        |
 c++     | fuzz-build           | g++            | gcc-c++         | gcc        | libFuzzer
 unshare | test                 | util-linux     | util-linux      | util-linux | labs of ordinary users
 kill    | test                 | procps         | util-linux      | util-linux | signals to gateways and nodes
+perl    | test                 | perl-base      | perl            | perl       | small servers in labs
 ip      | test                 | iproute2       | iproute         | iproute2   | routes inside labs
 nft     | test                 | nftables       | nftables        | nftables   | redirected connections, clusters of gateways
 etcd    | test                 | etcd-server    | etcd            | etcd       | the relay directory

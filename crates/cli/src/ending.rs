@@ -65,8 +65,23 @@ fn paragraph(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
+    let text = in_words(&text);
     let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// What readers of files say they expected, by the names of types, for people.
+pub fn in_words(text: &str) -> String {
+    const WORDS: [(&str, &str); 7] = [
+        ("expected u8", "expected a whole number from 0 to 255"),
+        ("expected u16", "expected a whole number from 0 to 65535"),
+        ("expected u32", "expected a whole number from 0 on"),
+        ("expected u64", "expected a whole number from 0 on"),
+        ("expected usize", "expected a whole number from 0 on"),
+        ("expected a sequence", "expected a list, such as [\"a\", \"b\"]"),
+        ("expected a boolean", "expected true or false"),
+    ];
+    WORDS.iter().fold(text.to_owned(), |text, (types, words)| text.replace(types, words))
 }
 
 /// Whether what was asked for makes no sense, so that asking again would not help.

@@ -1,4 +1,5 @@
 //! `shorthaul replay`: a recorded run, again.
+use crate::ending::asked;
 use anyhow::{Context as _, bail};
 use shorthaul_dataplane::replay;
 use shorthaul_types::format_duration;
@@ -17,7 +18,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let path = args.file.display();
-    let recording = std::fs::read(&args.file).with_context(|| format!("cannot read {path}"))?;
+    let recording = std::fs::read(&args.file).map_err(|error| asked!("cannot read {path}: {error}"))?;
     let replay = replay(&recording).with_context(|| format!("cannot replay {path}"))?;
     let current = env!("CARGO_PKG_VERSION");
     if let Some(difference) = replay.difference {

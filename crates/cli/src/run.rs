@@ -9,7 +9,7 @@ use shorthaul_observe::{
     Engine, EngineName, Run, RunRecord, Shard, Store, Summary, run_all, runs_of, telling_runs,
 };
 use shorthaul_planner::ModelEngine;
-use shorthaul_report::{Console as _, Progress};
+use shorthaul_report::{Console as _, Progress, make_directory};
 use shorthaul_scenario::Study;
 use shorthaul_sim::{Recording, Simulator, simulate};
 use std::collections::BTreeSet;
@@ -96,6 +96,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return record_one(args, &study, &runs);
     }
     let store = if args.no_cache { None } else { Some(open_store(args.cache.as_deref())?) };
+    // Before anything is run, not after all of it.
+    if let Some(out) = &args.out {
+        make_directory(out)?;
+    }
     let screen = Screen::new();
     let progress = Progress::begin(&screen, runs.len() * args.engine.len());
     // What is the same for all seeds is said once.

@@ -1,5 +1,5 @@
 //! `shorthaul scenario`: look at scenario files without running them.
-use crate::ending::asked;
+use crate::ending::{asked, in_words};
 use clap::Subcommand;
 use shorthaul_scenario::Study;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ fn check(files: &[PathBuf]) -> anyhow::Result<()> {
                 println!("{}: sound, {runs} runs", file.display());
             }
             Err(error) => {
-                eprintln!("{error}");
+                eprintln!("{}", in_words(&error.to_string()));
                 wrong += 1;
             }
         }

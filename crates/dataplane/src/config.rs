@@ -74,6 +74,7 @@ pub struct Memory {
     /// In all.
     pub total: Bytes,
     /// Flows at once.
+    #[schemars(range(min = 1))]
     pub max_flows: usize,
 }
 
@@ -299,6 +300,8 @@ mod tests {
             ("[[policy]]\nto_edge = { initial_window = 0 }\n", 2, ["initial_window", "1 to 1000"]),
             ("table = 254\n", 1, ["table", "7001"]),
             ("drain_timeout = \"soon\"\n", 1, ["drain_timeout", "1.5 s"]),
+            ("drain_timeout = 30\n", 1, ["`30`", "1.5 s"]),
+            ("[memory]\ntotal = 30\n", 2, ["`30`", "4 MiB"]),
         ] {
             let said = complaint(text);
             assert!(said.starts_with("gateway.toml: "), "{said}");
@@ -366,6 +369,10 @@ mod tests {
                 ["aggregate:", "emulated link"],
             ),
             ("[memory]\nper_flow = \"4 MiB\"\ntotal = \"2 MiB\"\n", ["per_flow:", "`total`"]),
+            ("[memory]\nmax_flows = 0\n", ["max_flows:", "at least 1"]),
+            ("idle_timeout = \"0 s\"\n", ["idle_timeout:", "7440 s"]),
+            ("[aggregate]\nprefix_v4 = 33\n", ["prefix_v4:", "0 to 32"]),
+            ("[aggregate]\nprefix_v6 = 129\n", ["prefix_v6:", "0 to 128"]),
             ("[[policy]]\n[aggregate]\n", ["policy 1: match:", "`aggregate`"]),
             (
                 "[[policy]]\nmatch = { ports = [1] }\nintercept = [{ kind = \"explicit-window\", window = \"9 kB\" }]\n",

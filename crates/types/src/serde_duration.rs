@@ -1,11 +1,10 @@
 //! `#[serde(with = "shorthaul_types::serde_duration")]`: a `Duration` written as `"64 ms"`.
-use alloc::string::String;
 use core::time::Duration;
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserializer, Serializer};
 
 /// Reads `"64 ms"`.
 pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
-    crate::parse_duration(&String::deserialize(d)?).map_err(serde::de::Error::custom)
+    d.deserialize_str(crate::units::DURATION)
 }
 
 /// Writes `"64 ms"`, or nanoseconds where that loses something.

@@ -198,17 +198,40 @@ impl fmt::Display for BitRate {
     }
 }
 
+/// Reads what is written as a text, and says what to write where it is none.
+#[cfg(feature = "serde")]
+pub(crate) struct Quantity<T> {
+    wanted: &'static str,
+    parse: fn(&str) -> Result<T, ParseUnitError>,
+}
+
+#[cfg(feature = "serde")]
+pub(crate) const DURATION: Quantity<Duration> = Quantity { wanted: DURATION_WANTED, parse: parse_duration };
+
+#[cfg(feature = "serde")]
+impl<T> serde::de::Visitor<'_> for Quantity<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.wanted)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        (self.parse)(text).map_err(E::custom)
+    }
+}
+
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Bytes {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        d.deserialize_str(Quantity { wanted: BYTES_WANTED, parse: str::parse })
     }
 }
 
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for BitRate {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+        d.deserialize_str(Quantity { wanted: RATE_WANTED, parse: str::parse })
     }
 }
 

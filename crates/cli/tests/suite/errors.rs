@@ -67,6 +67,42 @@ fn a_typo_in_a_configuration_names_file_line_key_and_remedy() {
     }
 }
 
+/// Values of the wrong kind: the answer says what to write, and nothing of types.
+#[test]
+fn a_value_of_the_wrong_kind_is_answered_with_what_to_write() {
+    let path = "duration = \"1 s\"\n[hosts.a]\n[hosts.b]\n[[links]]\nbetween = [\"a\", \"b\"]\n";
+    for (text, parts) in [
+        (format!("{path}link = {{ delay = 5 }}\n"), ["line 6", "`5`", "\"64 ms\""]),
+        (format!("{path}link = {{ overhead = true }}\n"), ["line 6", "`true`", "\"1500 B\""]),
+        (format!("{path}mtu = -1\nlink = {{}}\n"), ["line 6", "`-1`", "a whole number"]),
+        (format!("routers = \"r\"\n{path}link = {{}}\n"), ["line 1", "\"r\"", "a list, such as"]),
+    ] {
+        let scenario = Written::new("kind.toml", &text);
+        let (status, said) = refused(&["run", scenario.path()]);
+        assert_eq!(status, Some(2), "{said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{parts:?}: {said}");
+    }
+    let config = Written::new("ports.toml", "[[policy]]\nmatch = { ports = [70000] }\n");
+    let (status, said) = refused(&["gateway", "--config", config.path()]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("`70000`") && said.contains("0 to 65535") && said.contains("line 2"), "{said}");
+}
+
+/// Where results are to be kept is tried before anything is run.
+#[test]
+fn results_that_cannot_be_kept_are_not_computed() {
+    let text = "duration = \"1 s\"\n[hosts.a]\n[hosts.b]\n[[links]]\nbetween = [\"a\", \"b\"]\nlink = {}\n\
+                [[flows]]\nfrom = \"a\"\nto = \"b\"\nbulk = \"1 kB\"\n";
+    let scenario = Written::new("out.toml", text);
+    let file = Written::new("in-the-way", "");
+    let below = format!("{}/results", file.path());
+    let mut run = Command::new(env!("CARGO_BIN_EXE_shorthaul"));
+    let run = run.args(["run", scenario.path(), "--no-cache", "--out", &below]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert_eq!((run.status.code(), run.stdout.as_slice()), (Some(1), &[][..]), "{said}");
+    assert!(said.starts_with("error: ") && said.contains(&below), "{said}");
+}
+
 #[test]
 fn what_makes_no_sense_has_status_2() {
     let one_site = Written::new("sites.toml", "[[site]]\nname = \"a\"\n");
@@ -86,6 +122,8 @@ fn what_makes_no_sense_has_status_2() {
         &["node", "--listen", "0.0.0.0:0"],
         &["secret", "--authority", "no-such-file"],
         &["merge", "no-such-file.jsonl"],
+        &["replay", "no-such-file.pcapng"],
+        &["endpoint", "interop", "--transfers", "0"],
         &["gatway"],
     ] {
         let (status, said) = refused(arguments);

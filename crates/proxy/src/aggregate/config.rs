@@ -160,10 +160,14 @@ pub struct AggregateConfig {
     pub headroom: f64,
     /// Addresses that agree in so many bits are one host, for all of the gateway: see
     /// [`HostPrefix`](crate::HostPrefix), which has the defaults.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"), schemars(range(max = 32)))]
     pub prefix_v4: Option<u8>,
     /// The same for IPv6, where a phone has a whole prefix (RFC 7278).
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(skip_serializing_if = "Option::is_none"),
+        schemars(range(max = 128))
+    )]
     pub prefix_v6: Option<u8>,
     /// The classes; a connection in none of them has priority 1 and one ticket.
     pub classes: Vec<Class>,

@@ -42,6 +42,15 @@ impl GatewayConfig {
             );
             return refuse(None, "per_flow", why);
         }
+        if self.max_flows == 0 {
+            let why = "no flow at all would be split; write at least 1, such as 65536".into();
+            return refuse(None, "max_flows", why);
+        }
+        if self.idle_timeout.is_zero() {
+            let why =
+                "every connection would be stepped out of at once; write a time such as \"7440 s\"".into();
+            return refuse(None, "idle_timeout", why);
+        }
         let Some(last) = self.policies.last() else {
             return refuse(
                 None,
@@ -75,6 +84,12 @@ impl GatewayConfig {
             for (key, own, all) in
                 [("prefix_v4", aggregate.prefix_v4, v4), ("prefix_v6", aggregate.prefix_v6, v6)]
             {
+                let bits = if key == "prefix_v4" { 32 } else { 128 };
+                if let Some(own) = own.filter(|own| *own > bits) {
+                    let why =
+                        format!("an address has {bits} bits, and not {own}; write a number from 0 to {bits}");
+                    return Err(PolicyError { policy: Some(index), key, why });
+                }
                 if let Some(own) = own.filter(|own| *own != all) {
                     let why = format!(
                         "{own} bits are one host here, and {all} elsewhere; a gateway has one answer: write it once"

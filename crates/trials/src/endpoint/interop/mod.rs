@@ -32,7 +32,7 @@ use transfer::Seen;
 #[derive(clap::Args)]
 pub struct Interop {
     /// How many.
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
     transfers: u64,
 
     /// What all of them are drawn from.
