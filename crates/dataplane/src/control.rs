@@ -1,11 +1,14 @@
 use crate::{BandwidthReport, Driven, Forwarder, LoopStats};
 use serde_json::{Value, json};
+use shorthaul_os::poll::Waker;
 use shorthaul_proxy::{FlowInfo, GainFigure, GainInfo, Gateway, LegInfo, Observed, ObservedDirection};
-use std::fmt::Write as _;
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::time::Duration;
 
 /// The control socket of the gateway `name`.
@@ -20,9 +23,10 @@ pub trait Controlled: Driven {
         0
     }
 
-    /// Every flow that it knows.
-    fn flows(&self) -> Vec<FlowInfo> {
-        Vec::new()
+    /// Flows that it knows, among `most` places from `from` on, and where to go on, if there are more.
+    fn flows(&self, from: usize, most: usize) -> (Vec<FlowInfo>, Option<usize>) {
+        let _ = (from, most);
+        (Vec::new(), None)
     }
 
     /// Its counters, by name.
@@ -43,8 +47,8 @@ impl Controlled for Gateway {
         Gateway::held_flows(self)
     }
 
-    fn flows(&self) -> Vec<FlowInfo> {
-        Gateway::flows(self).collect()
+    fn flows(&self, from: usize, most: usize) -> (Vec<FlowInfo>, Option<usize>) {
+        self.flows_among(from, most)
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -56,55 +60,104 @@ impl Controlled for Gateway {
     }
 }
 
+/// Flows that are looked at in one round: a fraction of a millisecond.
+const FLOWS_A_ROUND: usize = 256;
+/// Requests that are answered at once; whoever comes then is sent away.
+const AT_ONCE: usize = 16;
+/// How long one may take to ask, and to read each part of the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The socket that a running gateway answers questions on: `flows`, `flows-json`, `counters`,
 /// `counters-json`, `gain` and `gain-json`, one a connection. It also takes `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s`
 /// from a radio controller.
+///
+/// Threads of its own listen, write the text and send it. The thread that has the packets is asked for what only it knows, and
+/// lists flows a few at a time, with packets in between.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
-    listener: UnixListener,
+    waker: Arc<Waker>,
+    questions: Receiver<Question>,
+    /// A listing of flows that is under way, and where it goes on.
+    listing: Option<(Sender<Part>, usize)>,
     path: PathBuf,
 }
 
+/// What the thread with the packets is asked.
+#[derive(Debug)]
+struct Question {
+    about: About,
+    answer: Sender<Part>,
+}
+
+#[derive(Debug)]
+enum About {
+    Flows,
+    Counters,
+    Gains,
+    /// It is told something.
+    Bandwidth(BandwidthReport),
+}
+
+/// A part of an answer.
+#[derive(Debug)]
+enum Part {
+    Flows(Vec<FlowInfo>),
+    Counters(Vec<(&'static str, u64)>),
+    Gains(Vec<GainInfo>),
+}
+
 impl ControlSocket {
-    /// Listens at `path`, in place of a predecessor's socket that may be there.
+    /// Listens at `path`, in place of a predecessor's socket that may be there. Only its owner may ask.
     pub(crate) fn bind(path: PathBuf) -> Result<Self, (PathBuf, io::Error)> {
         let _ = std::fs::remove_file(&path);
-        let bound = UnixListener::bind(&path).and_then(|listener| {
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        });
-        match bound {
-            Ok(listener) => Ok(ControlSocket { listener, path }),
+        let bind = || {
+            let listener = shorthaul_os::files::listen_privately(&path)?;
+            let waker = Arc::new(Waker::new()?);
+            let (ask, questions) = mpsc::sync_channel(AT_ONCE);
+            let front = Front { ask, waker: Arc::clone(&waker) };
+            std::thread::Builder::new().name("control".into()).spawn(move || front.listen(&listener))?;
+            Ok((waker, questions))
+        };
+        match bind() {
+            Ok((waker, questions)) => Ok(ControlSocket { waker, questions, listing: None, path }),
             Err(error) => Err((path, error)),
         }
     }
 
-    /// Answers one question, and returns what was told instead of asked. Whoever asks gets a moment to say
-    /// what, for packets wait meanwhile; to read the answer it may take longer.
-    pub(crate) fn answer(&self, machine: &impl Controlled, stats: LoopStats) -> Option<BandwidthReport> {
-        const TO_ASK: Duration = Duration::from_millis(20);
-        const TO_READ: Duration = Duration::from_secs(10);
-        let (mut stream, _) = self.listener.accept().ok()?;
-        let mut request = [0; 128];
-        let asked = stream.set_read_timeout(Some(TO_ASK)).and_then(|()| stream.read(&mut request));
-        let request = String::from_utf8_lossy(&request[..asked.ok()?]).trim().to_owned();
-        let told = request.strip_prefix("bandwidth ").map(str::parse::<BandwidthReport>);
-        let text = match &told {
-            None => answer(&request, machine, stats),
-            Some(Ok(report)) => format!("bandwidth {report}\n"),
-            Some(Err(error)) => format!("{error}\n"),
+    /// Says what was asked, a little at a time, and returns what was told instead.
+    pub(crate) fn answer(&mut self, machine: &impl Controlled, stats: LoopStats) -> Option<BandwidthReport> {
+        self.waker.clear();
+        if let Some((answer, from)) = self.listing.take() {
+            let (flows, next) = machine.flows(from, FLOWS_A_ROUND);
+            // Whoever asked may be gone.
+            if answer.send(Part::Flows(flows)).is_ok()
+                && let Some(next) = next
+            {
+                self.listing = Some((answer, next));
+            }
+            self.waker.wake();
+            return None;
+        }
+        let Question { about, answer } = self.questions.try_recv().ok()?;
+        self.waker.wake(); // there may be another
+        let _ = match about {
+            About::Flows => {
+                self.listing = Some((answer, 0));
+                return None;
+            }
+            About::Counters => {
+                answer.send(Part::Counters(machine.counters().into_iter().chain(stats.named()).collect()))
+            }
+            About::Gains => answer.send(Part::Gains(machine.gains())),
+            About::Bandwidth(report) => return Some(report),
         };
-        let write = move |mut stream: UnixStream| {
-            let _ = stream.set_write_timeout(Some(TO_READ)).and_then(|()| stream.write_all(text.as_bytes()));
-        };
-        let _ = std::thread::Builder::new().name("answer".into()).spawn(move || write(stream));
-        told.and_then(Result::ok)
+        None
     }
 }
 
 impl AsFd for ControlSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+        self.waker.as_fd()
     }
 }
 
@@ -114,43 +167,120 @@ impl Drop for ControlSocket {
     }
 }
 
-fn answer(request: &str, machine: &impl Controlled, stats: LoopStats) -> String {
-    let counters = || machine.counters().into_iter().chain(stats.named());
-    let mut text = String::new();
-    match request {
-        "flows" => machine.flows().iter().for_each(|flow| {
-            let _ = writeln!(text, "{flow}");
-        }),
-        "flows-json" => {
-            let flows = machine.flows().iter().map(flow_json).collect();
-            let _ = writeln!(text, "{}", Value::Array(flows));
-        }
-        "counters" => counters().for_each(|(name, count)| {
-            let _ = writeln!(text, "{count:>12} {name}");
-        }),
-        "counters-json" => {
-            let counters = counters().map(|(name, count)| (name.to_owned(), count.into())).collect();
-            let _ = writeln!(text, "{}", Value::Object(counters));
-        }
-        "gain" => match machine.gains() {
-            gains if gains.is_empty() => {
-                let why = "no flow has come far enough yet, or control_group is 0";
-                let _ = writeln!(text, "nothing was compared: {why}");
+/// The side of the socket.
+#[derive(Clone, Debug)]
+struct Front {
+    ask: SyncSender<Question>,
+    waker: Arc<Waker>,
+}
+
+impl Front {
+    fn listen(&self, listener: &UnixListener) {
+        let busy = Arc::new(AtomicUsize::new(0));
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                // No descriptors are left, perhaps: there will be.
+                std::thread::sleep(Duration::from_millis(100));
+                continue;
+            };
+            if busy.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
+                busy.fetch_sub(1, Ordering::Relaxed);
+                continue;
             }
-            gains => gains.iter().for_each(|gain| {
-                let _ = writeln!(text, "{gain}");
-            }),
-        },
-        "gain-json" => {
-            let gains = machine.gains().iter().map(gain_json).collect();
-            let _ = writeln!(text, "{}", Value::Array(gains));
-        }
-        other => {
-            let known = "flows, flows-json, counters, counters-json, gain or gain-json, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
-            let _ = writeln!(text, "unknown request `{other}`: ask for {known}");
+            let (front, counted) = (self.clone(), Arc::clone(&busy));
+            let serve = move || {
+                let _ = front.serve(stream);
+                counted.fetch_sub(1, Ordering::Relaxed);
+            };
+            if std::thread::Builder::new().name("answer".into()).spawn(serve).is_err() {
+                busy.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
-    text
+
+    fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut request = [0; 128];
+        let length = stream.read(&mut request)?;
+        let request = String::from_utf8_lossy(&request[..length]).trim().to_owned();
+        self.write_answer(&request, &mut BufWriter::new(stream))
+    }
+
+    /// Asks, and writes what is said.
+    fn write_answer(&self, request: &str, out: &mut impl Write) -> io::Result<()> {
+        match request {
+            "flows" => {
+                for part in self.ask(About::Flows) {
+                    let Part::Flows(flows) = part else { continue };
+                    flows.iter().try_for_each(|flow| writeln!(out, "{flow}"))?;
+                }
+            }
+            "flows-json" => {
+                let mut between = "[";
+                for part in self.ask(About::Flows) {
+                    let Part::Flows(flows) = part else { continue };
+                    for flow in &flows {
+                        write!(out, "{between}{}", flow_json(flow))?;
+                        between = ",";
+                    }
+                }
+                writeln!(out, "{}]", if between == "[" { "[" } else { "" })?;
+            }
+            "counters" => {
+                for (name, count) in self.counters() {
+                    writeln!(out, "{count:>12} {name}")?;
+                }
+            }
+            "counters-json" => {
+                let counters =
+                    self.counters().into_iter().map(|(name, count)| (name.to_owned(), count.into()));
+                writeln!(out, "{}", Value::Object(counters.collect()))?;
+            }
+            "gain" => match self.gains() {
+                gains if gains.is_empty() => {
+                    let why = "no flow has come far enough yet, or control_group is 0";
+                    writeln!(out, "nothing was compared: {why}")?;
+                }
+                gains => gains.iter().try_for_each(|gain| writeln!(out, "{gain}"))?,
+            },
+            "gain-json" => {
+                writeln!(out, "{}", Value::Array(self.gains().iter().map(gain_json).collect()))?;
+            }
+            other => match other.strip_prefix("bandwidth ").map(str::parse::<BandwidthReport>) {
+                Some(Ok(report)) => {
+                    writeln!(out, "bandwidth {report}")?;
+                    drop(self.ask(About::Bandwidth(report)));
+                }
+                Some(Err(error)) => writeln!(out, "{error}")?,
+                None => {
+                    let known = "flows, flows-json, counters, counters-json, gain or gain-json, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
+                    writeln!(out, "unknown request `{other}`: ask for {known}")?;
+                }
+            },
+        }
+        out.flush()
+    }
+
+    /// The parts of the answer, until there are no more.
+    fn ask(&self, about: About) -> impl Iterator<Item = Part> + use<> {
+        let (answer, parts) = mpsc::channel();
+        let _ = self.ask.send(Question { about, answer });
+        self.waker.wake();
+        parts.into_iter()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let parts = self.ask(About::Counters);
+        parts
+            .flat_map(|part| if let Part::Counters(counters) = part { counters } else { Vec::new() })
+            .collect()
+    }
+
+    fn gains(&self) -> Vec<GainInfo> {
+        let parts = self.ask(About::Gains);
+        parts.flat_map(|part| if let Part::Gains(gains) = part { gains } else { Vec::new() }).collect()
+    }
 }
 
 fn gain_json(gain: &GainInfo) -> Value {
@@ -206,6 +336,25 @@ fn flow_json(flow: &FlowInfo) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shorthaul_types::{FlowKey, PortId, Time};
+
+    /// What is written to whoever asks a machine this.
+    fn answer(request: &str, machine: &impl Controlled, stats: LoopStats) -> String {
+        let path = std::env::temp_dir().join(format!("shorthaul-control-{}-{request}", std::process::id()));
+        let mut control = ControlSocket::bind(path.clone()).unwrap();
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        });
+        while !reader.is_finished() {
+            shorthaul_os::poll::wait_readable([control.as_fd()], Some(Duration::from_millis(10))).unwrap();
+            control.answer(machine, stats);
+        }
+        reader.join().unwrap()
+    }
 
     #[test]
     fn counters_of_machine_and_loop_are_listed_together() {
@@ -222,5 +371,66 @@ mod tests {
     fn a_request_that_is_none_is_told_what_would_be() {
         let text = answer("flwos", &Forwarder::default(), LoopStats::default());
         assert!(text.contains("`flwos`") && text.contains("flows-json"), "{text}");
+    }
+
+    /// A machine with many flows, which notes how many are asked for at once.
+    struct Many(usize);
+
+    impl shorthaul_wire::Machine for Many {
+        fn handle_packet(&mut self, _: Time, _: PortId, _: shorthaul_wire::Packet) {}
+        fn handle_timeout(&mut self, _: Time) {}
+        fn poll_transmit(&mut self, _: Time, _: &mut shorthaul_wire::TxBatch) -> bool {
+            false
+        }
+        fn poll_timeout(&self) -> Option<shorthaul_types::Deadline> {
+            None
+        }
+    }
+
+    impl Driven for Many {}
+
+    impl Controlled for Many {
+        fn flows(&self, from: usize, most: usize) -> (Vec<FlowInfo>, Option<usize>) {
+            assert!(most <= 256, "{most} flows in one round");
+            let to = (from + most).min(self.0);
+            let flow = |i: usize| FlowInfo {
+                key: FlowKey {
+                    src: ([10, 0, (i / 256) as u8, i as u8], 1).into(),
+                    dst: ([10, 9, 0, 1], 80).into(),
+                },
+                state: "opening",
+                age: Duration::ZERO,
+                legs: None,
+                observed: None,
+            };
+            ((from..to).map(flow).collect(), (to < self.0).then_some(to))
+        }
+    }
+
+    #[test]
+    fn flows_are_listed_a_few_a_round_and_all_of_them() {
+        for count in [0, 1, 256, 5_000] {
+            let json: Value =
+                serde_json::from_str(&answer("flows-json", &Many(count), LoopStats::default())).unwrap();
+            let flows = json.as_array().unwrap();
+            assert_eq!(flows.len(), count);
+            assert!(count < 2 || flows[count - 1]["client"] != flows[0]["client"]);
+        }
+        assert_eq!(answer("flows", &Many(300), LoopStats::default()).lines().count(), 300);
+    }
+
+    #[test]
+    fn whoever_asks_nothing_keeps_nobody_waiting() {
+        let path = std::env::temp_dir().join(format!("shorthaul-control-silent-{}", std::process::id()));
+        let mut control = ControlSocket::bind(path.clone()).unwrap();
+        let silent: Vec<_> = (0..5).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600, "others may not ask");
+        let before = std::time::Instant::now();
+        for _ in 0..100 {
+            assert!(control.answer(&Forwarder::default(), LoopStats::default()).is_none());
+        }
+        assert!(before.elapsed() < Duration::from_millis(500), "the packets wait for who says nothing");
+        drop(silent);
     }
 }

@@ -5,6 +5,7 @@ use crate::reread::Reread;
 use crate::routes::{RouteError, is_forwarding};
 use crate::{Config, ConfigError, EventLoop, Forwarder, Interception, Journal, Recorder, Routes, Session};
 use shorthaul_os::clock::sharpen_timers;
+use shorthaul_os::files::open_privately;
 use shorthaul_os::netlink::{RulePriority, interfaces};
 use shorthaul_os::signals::{Asked, Signals};
 use shorthaul_os::{Errno, Tun, monotonic};
@@ -202,7 +203,8 @@ fn run<M: Controlled>(
     let devices = [create_device(&names[0])?, create_device(&names[1])?];
     let _lock = lock(config)?;
     let socket = control_path(&config.run_dir, &config.name.to_string());
-    let control = ControlSocket::bind(socket).map_err(|(path, error)| DaemonError::File { path, error })?;
+    let mut control =
+        ControlSocket::bind(socket).map_err(|(path, error)| DaemonError::File { path, error })?;
     let recorder = match &config.record {
         Some(path) => Some(Recorder::create(path, session, monotonic()).map_err(file(path.clone()))?),
         None => None,
@@ -228,7 +230,7 @@ fn run<M: Controlled>(
     let mut event_loop = EventLoop::new(devices, machine, journal, recorder).standing(standing);
     event_loop.adopt(left);
     notify(Notice::Ready);
-    work(session, &mut event_loop, (&signals, &control), read_again, &mut notify)?;
+    work(session, &mut event_loop, (&signals, &mut control), read_again, &mut notify)?;
     drop(routes);
     // What was on its way to us still passes.
     loop {
@@ -249,7 +251,7 @@ fn run<M: Controlled>(
 fn work<M: Controlled>(
     session: &Session,
     event_loop: &mut EventLoop<M>,
-    (signals, control): (&Signals, &ControlSocket),
+    (signals, control): (&Signals, &mut ControlSocket),
     read_again: &mut ReadAgain<'_>,
     notify: &mut impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
@@ -362,8 +364,7 @@ fn check_host(config: &Config) -> Result<(), DaemonError> {
 fn lock(config: &Config) -> Result<File, DaemonError> {
     std::fs::create_dir_all(&config.run_dir).map_err(file(config.run_dir.clone()))?;
     let path = config.run_dir.join(format!("{}.lock", config.name));
-    let lock = File::options().write(true).create(true).truncate(false).open(&path);
-    let lock = lock.map_err(file(path.clone()))?;
+    let lock = open_privately(&path).map_err(file(path.clone()))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(DaemonError::Running { name: config.name.to_string() }),

@@ -1,6 +1,6 @@
 use shorthaul_os::JournalMap;
+use shorthaul_os::files::open_privately;
 use shorthaul_proxy::CustodyRecord;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -20,7 +20,7 @@ impl Journal {
     /// # Errors
     /// The file cannot be made or mapped.
     pub fn open(path: &Path, slots: usize) -> io::Result<(Self, Vec<CustodyRecord>)> {
-        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut file = open_privately(path)?;
         let mut left = Vec::new();
         file.read_to_end(&mut left)?;
         let (records, _) = left.as_chunks::<SIZE>();

@@ -1,13 +1,16 @@
 use crate::{Config, ConfigError};
 use serde::{Deserialize, Serialize};
+use shorthaul_os::files::create_privately;
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::pcapng::{PacketInfo, Writer};
 use shorthaul_wire::{Datagram, Offload, Payload};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The interfaces of a recording, by number: what came in and went out by each port, and a clock
@@ -22,6 +25,8 @@ pub(crate) const TITLE: &str = "shorthaul recording 1 ";
 
 /// Recorded bytes that are gathered before they go to the file, at most.
 const GATHERED: usize = 1 << 20;
+/// So many times that may wait for the disk. A recording that would need more ends.
+const WAITING: usize = 64;
 /// How long they are gathered, at most (while there are rounds).
 const GATHERED_FOR: Duration = Duration::from_secs(1);
 
@@ -107,7 +112,7 @@ impl Session {
 #[derive(Debug)]
 pub struct Recorder {
     writer: Writer,
-    file: File,
+    disk: Disk,
     comment: String,
     now: Time,
     written_at: Time,
@@ -121,7 +126,7 @@ impl Recorder {
     /// # Errors
     /// The file cannot be made or written.
     pub fn create(path: &Path, session: &Session, now: Time) -> io::Result<Self> {
-        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut file = create_privately(path)?;
         let mut writer = Writer::new();
         for name in INTERFACES {
             writer.add_interface(name);
@@ -131,20 +136,17 @@ impl Recorder {
             return Err(io::Error::other("the configuration is too long to be kept in a recording"));
         }
         writer.packet(&PacketInfo { interface: CLOCK, at: now, comment: &comment }, []);
-        let mut recorder = Recorder {
+        file.write_all(writer.buffered())?;
+        writer.clear();
+        Ok(Recorder {
             writer,
-            file,
+            disk: Disk::of(file)?,
             comment: String::new(),
             now,
             written_at: now,
             is_broken: false,
             error: None,
-        };
-        recorder.write_out();
-        match recorder.error.take() {
-            None => Ok(recorder),
-            Some(error) => Err(error),
-        }
+        })
     }
 
     /// Why nothing more is recorded, if so; said once.
@@ -190,7 +192,7 @@ impl Recorder {
     fn write_out(&mut self) {
         // After an error the file may end in the middle of a block: nothing may follow.
         if !self.is_broken
-            && let Err(error) = self.file.write_all(self.writer.buffered())
+            && let Err(error) = self.disk.write(self.writer.buffered())
         {
             self.is_broken = true;
             self.error = Some(error);
@@ -203,6 +205,57 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.mark(self.now, Mark::End, &[]);
-        self.write_out();
+        if !self.is_broken {
+            self.disk.finish(self.writer.buffered());
+        }
+    }
+}
+
+/// A file that a thread of its own writes, so that packets do not wait for a disk.
+#[derive(Debug)]
+struct Disk {
+    gathered: Option<SyncSender<Vec<u8>>>,
+    writing: Option<JoinHandle<()>>,
+    failed: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl Disk {
+    fn of(mut file: File) -> io::Result<Disk> {
+        let (gathered, next) = mpsc::sync_channel::<Vec<u8>>(WAITING);
+        let failed = Arc::new(Mutex::new(None));
+        let noted = Arc::clone(&failed);
+        let write = move || {
+            for bytes in next {
+                if let Err(error) = file.write_all(&bytes) {
+                    *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    return;
+                }
+            }
+        };
+        let writing = std::thread::Builder::new().name("recording".into()).spawn(write)?;
+        Ok(Disk { gathered: Some(gathered), writing: Some(writing), failed })
+    }
+
+    /// Has bytes written, without waiting.
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let gone = || io::Error::other("the recording ended before");
+        match self.gathered.as_ref().ok_or_else(gone)?.try_send(bytes.to_vec()) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(io::Error::other("the disk is slower than what is recorded")),
+            Err(TrySendError::Disconnected(_)) => {
+                let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Err(failed.unwrap_or_else(gone))
+            }
+        }
+    }
+
+    /// Has the last bytes written, and waits until all are.
+    fn finish(&mut self, bytes: &[u8]) {
+        if let Some(gathered) = self.gathered.take() {
+            let _ = gathered.send(bytes.to_vec());
+        }
+        if let Some(writing) = self.writing.take() {
+            let _ = writing.join();
+        }
     }
 }

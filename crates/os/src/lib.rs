@@ -12,6 +12,7 @@
 pub mod clock;
 pub mod confine;
 pub mod datagram;
+pub mod files;
 mod journal_map;
 pub mod limits;
 pub mod namespace;

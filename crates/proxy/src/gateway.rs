@@ -144,7 +144,19 @@ impl Gateway {
 
     /// Every flow that is known.
     pub fn flows(&self) -> impl Iterator<Item = FlowInfo> + '_ {
-        self.table.entries.iter().flatten().map(|entry| match &entry.phase {
+        self.table.entries.iter().flatten().map(|entry| self.flow_info(entry))
+    }
+
+    /// The flows in `most` places of the table from `from` on, and where to go on, if there are more.
+    pub fn flows_among(&self, from: usize, most: usize) -> (Vec<FlowInfo>, Option<usize>) {
+        let entries = self.table.entries.get(from..).unwrap_or_default();
+        let among = &entries[..most.min(entries.len())];
+        let flows = among.iter().flatten().map(|entry| self.flow_info(entry)).collect();
+        (flows, (entries.len() > most).then_some(from + most))
+    }
+
+    fn flow_info(&self, entry: &Entry) -> FlowInfo {
+        match &entry.phase {
             Phase::Split(flow) => self.with_group(flow.info(self.now), flow, entry),
             Phase::Whole(flow) => FlowInfo {
                 key: entry.key,
@@ -165,7 +177,7 @@ impl Gateway {
                 legs: None,
                 observed: None,
             },
-        })
+        }
     }
 
     /// Flows of which we hold bytes that their sender believes delivered.

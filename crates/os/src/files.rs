@@ -1,0 +1,67 @@
+//! Files and sockets that only their owner may use, made where nobody else has put something.
+use rustix::fs::{Mode, OFlags};
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+/// Opens a file to read and write, or makes it, for its owner alone. A symbolic link is not followed.
+///
+/// # Errors
+/// The kernel's; `ELOOP` where a link stands.
+pub fn open_privately(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    // One that was there may have been made by whoever was less careful.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// A new, empty file for its owner alone, in place of what may be there; a link that is, goes, and not what it leads to.
+///
+/// # Errors
+/// The kernel's.
+pub fn create_privately(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
+/// A socket that only its owner may connect to.
+///
+/// # Errors
+/// The kernel's.
+pub fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    let former = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(former);
+    listener
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn links_are_not_followed_and_nobody_else_may_read() {
+        let folder = std::env::temp_dir().join(format!("shorthaul-files-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (victim, link) = (folder.join("victim"), folder.join("link"));
+        std::fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        assert!(open_privately(&link).is_err());
+        create_privately(&link).unwrap().write_all(b"ours").unwrap();
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(std::fs::read_to_string(&link).unwrap(), "ours");
+        for file in [&link, &victim] {
+            drop(open_privately(file).unwrap());
+            assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
