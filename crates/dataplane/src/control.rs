@@ -23,6 +23,11 @@ pub trait Controlled: Driven {
         0
     }
 
+    /// Flows that a predecessor left, of which it is not yet known what became.
+    fn inherited_flows(&self) -> usize {
+        0
+    }
+
     /// Flows that it knows, among `most` places from `from` on, and where to go on, if there are more.
     fn flows(&self, from: usize, most: usize) -> (Vec<FlowInfo>, Option<usize>) {
         let _ = (from, most);
@@ -45,6 +50,10 @@ impl Controlled for Forwarder {}
 impl Controlled for Gateway {
     fn held_flows(&self) -> usize {
         Gateway::held_flows(self)
+    }
+
+    fn inherited_flows(&self) -> usize {
+        Gateway::inherited_flows(self)
     }
 
     fn flows(&self, from: usize, most: usize) -> (Vec<FlowInfo>, Option<usize>) {

@@ -216,8 +216,9 @@ fn run<M: Controlled>(
         (None, Vec::new())
     } else {
         let slots = config.memory.max_flows;
-        let (journal, left) = Journal::open(&journal_path, slots).map_err(file(journal_path.clone()))?;
-        (Some(journal), left)
+        let now = monotonic();
+        let left = Journal::left(&journal_path, now).map_err(file(journal_path.clone()))?;
+        (Some(Journal::create(&journal_path, slots, now).map_err(file(journal_path.clone()))?), left)
     };
     let routes = Routes::install(Interception {
         interfaces: [config.edge.clone(), config.wan.clone()],
@@ -229,6 +230,7 @@ fn run<M: Controlled>(
     notify(Notice::Priority(granted));
     let mut event_loop = EventLoop::new(devices, machine, journal, recorder).standing(standing);
     event_loop.adopt(left);
+    event_loop.begin_journal().map_err(file(journal_path.clone()))?;
     notify(Notice::Ready);
     work(session, &mut event_loop, (&signals, &mut control), read_again, &mut notify)?;
     drop(routes);
@@ -241,7 +243,8 @@ fn run<M: Controlled>(
         }
     }
     // Otherwise the next one has to see to it.
-    if !session.forward_only && event_loop.machine().held_flows() == 0 {
+    let machine = event_loop.machine();
+    if !session.forward_only && machine.held_flows() == 0 && machine.inherited_flows() == 0 {
         let _ = std::fs::remove_file(journal_path);
     }
     Ok(())

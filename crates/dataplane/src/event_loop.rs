@@ -125,6 +125,18 @@ impl<M: Driven> EventLoop<M> {
         }
     }
 
+    /// Stores all that the next one has to know of what was taken over, and puts the journal in the place of the
+    /// predecessor's.
+    ///
+    /// # Errors
+    /// It cannot be put there.
+    pub fn begin_journal(&mut self) -> io::Result<()> {
+        while let Some((slot, record)) = self.driver.machine_mut().poll_custody() {
+            self.outside.custody(slot, record);
+        }
+        self.outside.journal.as_ref().map_or(Ok(()), Journal::put_in_place)
+    }
+
     /// Has the machine begin to step out of everything.
     pub fn drain(&mut self) {
         let now = monotonic();
@@ -190,6 +202,9 @@ impl<M: Driven> EventLoop<M> {
             if readable {
                 self.take_in(now, port, batch)?;
             }
+        }
+        if let Some(journal) = &mut self.outside.journal {
+            journal.note_alive(now);
         }
         self.outside.mark(now, Mark::Turn, &[]);
         self.driver.turn(now, &mut self.outside);

@@ -1,5 +1,7 @@
+use core::hash::Hasher as _;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use shorthaul_types::{FlowKey, PortId, SeqNum};
+use siphasher::sip::SipHasher13;
 
 /// What must survive a crash of the gateway: of one flow, up to where we acknowledged each
 /// direction to its sender, and up to where its receiver acknowledged it to us.
@@ -17,7 +19,16 @@ pub struct CustodyRecord {
     pub directions: [(SeqNum, SeqNum); 2],
 }
 
-const USED: u8 = 0x51;
+const USED: u8 = 0x52;
+/// Where the checksum lies, over all that is before it.
+const CHECKSUM: usize = 120;
+
+/// What tells a record that was written whole from one that a crash has torn.
+fn checksum(bytes: &[u8]) -> [u8; 8] {
+    let mut hasher = SipHasher13::new();
+    hasher.write(bytes);
+    hasher.finish().to_be_bytes()
+}
 
 impl CustodyRecord {
     /// Bytes of an encoded record.
@@ -46,12 +57,14 @@ impl CustodyRecord {
         for (i, number) in numbers.enumerate() {
             out[40 + i * 4..44 + i * 4].copy_from_slice(&number.to_be_bytes());
         }
+        let sum = checksum(&out[..CHECKSUM]);
+        out[CHECKSUM..].copy_from_slice(&sum);
         out
     }
 
-    /// Reads a record; `None` for a free slot, or for bytes that are none.
+    /// Reads a record; `None` for a free slot, for one that was torn, and for bytes that are none.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Option<Self> {
-        if bytes[0] != USED {
+        if bytes[0] != USED || bytes[CHECKSUM..] != checksum(&bytes[..CHECKSUM]) {
             return None;
         }
         let address = |at: usize| {
@@ -89,6 +102,11 @@ mod tests {
             };
             assert_eq!(CustodyRecord::decode(&record.encode()), Some(record));
             assert!(record.holds_bytes());
+            for torn in 0..CustodyRecord::SIZE {
+                let mut bytes = record.encode();
+                bytes[torn] ^= 1;
+                assert_eq!(CustodyRecord::decode(&bytes), None, "byte {torn}");
+            }
         }
         assert_eq!(CustodyRecord::decode(&[0; 128]), None);
         assert_eq!(CustodyRecord::decode(&[USED; 128]), None);

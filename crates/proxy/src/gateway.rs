@@ -236,7 +236,13 @@ impl Gateway {
             let phase = Phase::Inherited(Box::new(InheritedFlow::new(record)));
             let index = self.insert(now, record.flow, 0, phase);
             self.table.arm(index, now);
+            self.note_custody(index);
         }
+    }
+
+    /// Flows that a predecessor left, of which it is not yet known what became.
+    pub fn inherited_flows(&self) -> usize {
+        self.table.entries.iter().flatten().filter(|entry| matches!(entry.phase, Phase::Inherited(_))).count()
     }
 }
 

@@ -63,15 +63,40 @@ impl InheritedFlow {
         self.asked < QUESTIONS
     }
 
+    /// What a crash of ours would lose of it, as it did of our predecessor's.
+    pub(crate) fn record(&self) -> CustodyRecord {
+        self.record
+    }
+
+    /// Whether a segment can be of this connection, and not of another that has its ports by now: what it sends and what it
+    /// acknowledges lie where they must.
+    fn is_of_this(&self, side: Side, header: &TcpHeader) -> bool {
+        /// No window is larger (RFC 7323 §2.3).
+        const WINDOW: u32 = 1 << 30;
+        let (sent, _) = self.record.directions[side.index()];
+        let (_, delivered) = self.record.directions[side.other().index()];
+        // A probe begins one byte early.
+        let ahead = header.seq.0.wrapping_sub(sent.0.wrapping_sub(1));
+        let acknowledged = header.ack.0.wrapping_sub(delivered.0);
+        ahead <= WINDOW && acknowledged <= WINDOW
+    }
+
     /// A segment from `side`: its acknowledgment says what arrived there.
+    ///
+    /// What was under way when our predecessor crashed may still arrive. So nothing is lost before the ends were asked
+    /// a second time.
     pub(crate) fn on_segment(&mut self, side: Side, segment: &TcpSegment) -> Ruling {
         let header = &segment.header;
         if header.flags.contains(TcpFlags::RST) || !header.flags.contains(TcpFlags::ACK) {
             return Ruling::Unknown;
         }
+        if !self.lost && !self.is_of_this(side, header) {
+            return Ruling::Unknown;
+        }
         let direction = side.other().index();
         let (acknowledged, _) = self.record.directions[direction];
-        let newly = !self.lost && !self.whole[direction] && header.ack.before(acknowledged);
+        let newly =
+            !self.lost && self.asked >= 2 && !self.whole[direction] && header.ack.before(acknowledged);
         self.whole[direction] |= !header.ack.before(acknowledged);
         self.lost |= newly;
         match (self.lost, self.whole) {
@@ -121,5 +146,55 @@ fn ip_between(from: SocketAddr, to: SocketAddr) -> Option<IpHeader> {
             flow_label: 0,
         })),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shorthaul_types::FlowKey;
+
+    const CLIENT: Side = Side::Client;
+
+    /// The server's bytes 1,000 to 5,000 were acknowledged to it and not by the client, which sent up to 700.
+    fn flow() -> InheritedFlow {
+        InheritedFlow::new(CustodyRecord {
+            flow: FlowKey { src: "10.0.0.1:1".parse().unwrap(), dst: "10.0.0.2:2".parse().unwrap() },
+            client_port: PortId(0),
+            directions: [(SeqNum(700), SeqNum(700)), (SeqNum(5_000), SeqNum(1_000))],
+        })
+    }
+
+    fn says(seq: u32, ack: u32) -> TcpSegment {
+        let header =
+            TcpHeader { seq: SeqNum(seq), ack: SeqNum(ack), flags: TcpFlags::ACK, ..TcpHeader::default() };
+        TcpSegment { header, ..TcpSegment::default() }
+    }
+
+    #[test]
+    fn what_was_under_way_in_the_crash_is_not_lost() {
+        let mut flow = flow();
+        assert!(flow.ask(&mut TxBatch::new()));
+        assert!(matches!(flow.on_segment(CLIENT, &says(700, 1_000)), Ruling::Unknown), "an old one");
+        assert!(matches!(flow.on_segment(CLIENT, &says(700, 5_000)), Ruling::Whole));
+    }
+
+    #[test]
+    fn what_is_not_there_when_it_is_asked_again_is_lost() {
+        let mut flow = flow();
+        flow.ask(&mut TxBatch::new());
+        flow.ask(&mut TxBatch::new());
+        assert!(matches!(flow.on_segment(CLIENT, &says(700, 1_000)), Ruling::Lost { newly: true }));
+        assert!(matches!(flow.on_segment(CLIENT, &says(700, 1_000)), Ruling::Lost { newly: false }));
+    }
+
+    #[test]
+    fn another_connection_with_these_ports_is_left_alone() {
+        let mut flow = flow();
+        flow.ask(&mut TxBatch::new());
+        flow.ask(&mut TxBatch::new());
+        for (seq, ack) in [(0x7000_0000, 0x9000_0000), (700, 999), (698, 1_000), (700, 0xf000_0000)] {
+            assert!(matches!(flow.on_segment(CLIENT, &says(seq, ack)), Ruling::Unknown), "{seq} {ack}");
+        }
     }
 }

@@ -217,7 +217,7 @@ impl Gateway {
             if !entry.is_open {
                 self.table.note_never_opened();
             }
-            if matches!(entry.phase, Phase::Split(_)) && !entry.custody_due {
+            if matches!(entry.phase, Phase::Split(_) | Phase::Inherited(_)) && !entry.custody_due {
                 self.custody_due.push(index);
             }
         }
@@ -339,7 +339,7 @@ impl Gateway {
         self.remove(index);
     }
 
-    fn note_custody(&mut self, index: u32) {
+    pub(super) fn note_custody(&mut self, index: u32) {
         if let Some(entry) = self.table.get_mut(index)
             && !core::mem::replace(&mut entry.custody_due, true)
         {
@@ -355,6 +355,7 @@ impl Gateway {
             entry.custody_due = false;
             match &entry.phase {
                 Phase::Split(flow) => Some(flow.custody()),
+                Phase::Inherited(flow) => Some(flow.record()),
                 _ => None,
             }
         });
