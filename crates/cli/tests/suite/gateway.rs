@@ -108,7 +108,8 @@ fn transfer(from: &mut TcpStream, to: &mut TcpStream, length: usize, meanwhile: 
 fn sighup_reads_the_configuration_again_and_no_signal_kills() {
     let site = Site::new("hangup", "");
     let mut gateway = site.start();
-    let mut said = BufReader::new(gateway.child.stderr.take().unwrap()).lines();
+    let said = BufReader::new(gateway.child.stderr.take().unwrap()).lines();
+    let mut said = said.filter(|line| line.as_ref().is_ok_and(|line| line.starts_with("configuration")));
     let (mut client, mut server) = site.connect();
     transfer(&mut server, &mut client, 4 << 20, || {
         for name in ["USR1", "USR2", "HUP"] {
