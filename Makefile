@@ -1,4 +1,4 @@
-.PHONY: all test demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build bench-tcp bench-plan harmless bench-noise
+.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build bench-tcp bench-plan harmless bench-noise
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -24,6 +24,11 @@ check:
 
 no-std:
 	cargo build --quiet --manifest-path tests/no-std/Cargo.toml --target-dir target/no-std
+
+# Random scenarios of a gateway in adversity: SEEDS=0..1000 says which. A quarter of a minute for a thousand.
+SEEDS ?= 0..1000
+adversity:
+	SEEDS=$(SEEDS) cargo test -p shorthaul-proxy --test suite adversity::whatever
 
 # The fuzz targets. Running one needs a nightly compiler: cargo +nightly fuzz run split_flow
 fuzz-build:

@@ -30,6 +30,8 @@ pub struct App {
     pub closed: bool,
     /// What it heard, but for [`Event::Readable`].
     pub events: Vec<Event>,
+    /// When it heard that the connection is over, its FIN was acknowledged: all that it wrote has arrived, as far as it knows.
+    pub is_sure: bool,
     /// Somebody forges segments of its connection: what is read may be anything.
     pub is_forged: bool,
 }
@@ -46,12 +48,15 @@ impl App {
             appetite: usize::MAX,
             closed: false,
             events: Vec::new(),
+            is_sure: false,
             is_forged: false,
         }
     }
 
     /// Hears of an event of its connection.
-    pub fn hear(&mut self, event: Event) {
+    pub fn hear(&mut self, host: &Host, event: Event) {
+        let connection = self.id.and_then(|id| host.connection(id));
+        self.is_sure = connection.is_some_and(|connection| connection.sender().is_finished());
         if event != Event::Readable {
             self.events.push(event);
         }
@@ -114,6 +119,7 @@ impl App {
 
     /// There is more to read than it takes at once.
     pub fn leaves_unread(&self, host: &Host) -> bool {
-        self.id.and_then(|id| host.connection(id)).is_some_and(|connection| connection.readable() > 0)
+        let connection = self.id.and_then(|id| host.connection(id));
+        self.appetite > 0 && connection.is_some_and(|connection| connection.readable() > 0)
     }
 }

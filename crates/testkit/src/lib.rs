@@ -2,9 +2,10 @@
 //!
 //! Reading order: [`Chance`] and [`each_seed`] (all randomness of tests); [`packets`]; [`draw`] (configurations made of what is
 //! registered, so that a new row of a registry is tested without being listed); [`App`] (what an end of a connection
-//! does); [`World`] (hosts on both sides of a gateway, and links with faults).
+//! does); [`World`] (hosts on both sides of a gateway, and links with faults); [`adversity`] (all that may go wrong there).
 #![forbid(unsafe_code)]
 
+pub mod adversity;
 mod app;
 mod chance;
 pub mod draw;

@@ -1,6 +1,7 @@
 //! The gateway seen from outside.
 
 mod admission;
+mod adversity;
 mod aggregate;
 mod fuzz_corpus;
 mod hostile;

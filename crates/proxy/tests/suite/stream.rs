@@ -27,7 +27,7 @@ fn behind(senders: SenderControl) -> Policy {
 
 /// Draws faults up to these, per mille.
 fn faults(chance: &mut Chance, loss: u64, reorder: u64, duplicate: u64) -> Faults {
-    Faults { loss: chance.below(loss), reorder: chance.below(reorder), duplicate: chance.below(duplicate) }
+    Faults::of(chance.below(loss), chance.below(reorder), chance.below(duplicate))
 }
 
 /// Every second time, a moment in the first three seconds.
@@ -54,7 +54,7 @@ fn arrives(world: &mut World, drain: Option<Time>, mut each: impl FnMut(&World, 
 /// way that could answer.
 #[test]
 fn a_loss_after_a_timeout_does_not_end_an_aggregated_stream() {
-    let faults = Faults { loss: 190, reorder: 7, duplicate: 15 };
+    let faults = Faults::of(190, 7, 15);
     let setup = Setup { faults, from_the_start: true, ..Setup::new(1845, [42_000, 60_000]) };
     let mut world = setup.behind(aggregating(Some(Clamp::Auto)));
     arrives(&mut world, None, |_, _| ());
@@ -80,7 +80,7 @@ fn a_gateway_that_steps_out_breaks_nothing() {
     each_seed(0..120, |seed| {
         let mut chance = Chance(seed);
         let totals = [1 + chance.below(200_000), 1 + chance.below(200_000)];
-        let faults = Faults { loss: chance.below(30), reorder: 10, duplicate: 10 };
+        let faults = Faults::of(chance.below(30), 10, 10);
         let policy = aggregating(clamp(&mut chance));
         let when = Time::from_millis(1_000 + chance.below(3_000));
         let mut world = Setup { faults, ..Setup::new(seed, totals) }.behind(policy);
@@ -216,7 +216,7 @@ fn a_window_that_is_less_than_a_unit_of_its_field_is_not_closed_for_ever() {
 #[test]
 fn the_stream_crosses_the_wrap_of_the_sequence_numbers() {
     for end in 0..2 {
-        let faults = Faults { loss: 10, reorder: 10, duplicate: 10 };
+        let faults = Faults::of(10, 10, 10);
         let setup = Setup { faults, ..Setup::new(1, [150_000, 150_000]) };
         let mut world = setup.beginning_at(end, u32::MAX - 50_000);
         arrives(&mut world, None, |_, _| ());

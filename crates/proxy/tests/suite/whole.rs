@@ -17,8 +17,7 @@ fn a_flow_that_stays_whole_arrives_whole_and_is_seen() {
     each_seed(0..60, |seed| {
         let mut chance = Chance(seed);
         let [up, down] = [chance.below(50_000), chance.below(200_000)];
-        let faults =
-            Faults { loss: chance.below(60), reorder: chance.below(100), duplicate: chance.below(50) };
+        let faults = Faults::of(chance.below(60), chance.below(100), chance.below(50));
         let drain = Time::from_millis(1_000 + chance.below(3_000));
         let drain = chance.happens(500).then_some(drain);
         let intercept: Vec<usize> =

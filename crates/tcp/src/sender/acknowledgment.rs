@@ -1,4 +1,5 @@
 //! What an acknowledgment does to a sender.
+use super::segment_size::last_try;
 use super::{Ack, Sender, State};
 use crate::Record;
 use crate::discriminator::{OCTETS, ProbeAnswer};
@@ -70,6 +71,7 @@ impl Sender {
         };
         if let State::Waiting { sign, .. } = self.state {
             self.timers.rto_at = None;
+            self.note_answer();
             let answer = ProbeAnswer { number: octet, duplicate: event.duplicate };
             let response = self.discriminator.on_probe_answer(now, answer);
             self.answer_loss(now, sign, response, self.flight_size());
@@ -117,10 +119,17 @@ impl Sender {
     /// An answer to one of the discriminator's probes that names its number.
     pub fn on_probe_answer(&mut self, now: Time, number: u32) {
         if let State::Waiting { sign, .. } = self.state {
+            self.note_answer();
             let answer = ProbeAnswer { number: Some(number), duplicate: false };
             let response = self.discriminator.on_probe_answer(now, answer);
             self.answer_loss(now, sign, response, self.flight_size());
         }
+    }
+
+    /// The peer answers the discriminator's probes: it is there, however often what follows is lost. Smaller segments are tried all the
+    /// same, for probes are small.
+    fn note_answer(&mut self) {
+        self.timers.timeouts = self.timers.timeouts.min(last_try());
     }
 
     /// Takes the window. Returns whether the right edge moved.

@@ -70,7 +70,11 @@ impl SegmentSize {
 
     /// Whether nothing of full size ever arrived, of `delivered` bytes that did, and smaller sizes are left to be tried.
     pub fn is_untried(&self, timeouts: u32, delivered: u64) -> bool {
-        let last = BLACK_HOLE.iter().map(|(after, _)| *after).max().unwrap_or(0);
-        delivered < self.bytes() && timeouts < last
+        delivered < self.bytes() && timeouts < last_try()
     }
+}
+
+/// How many RTOs in a row there are when the last size is tried.
+pub(super) fn last_try() -> u32 {
+    BLACK_HOLE.iter().map(|(after, _)| *after).max().unwrap_or(0)
 }

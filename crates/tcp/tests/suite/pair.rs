@@ -115,7 +115,7 @@ impl Pair {
         while let Some((id, event)) = host.poll_event() {
             heard = true;
             if Some(id) == app.id {
-                app.hear(event);
+                app.hear(host, event);
             }
         }
         app.act(self.now, host);

@@ -332,3 +332,30 @@ fn while_it_probes_no_new_data_leaves() {
 fn a_probe_is_the_default_zero_length_segment_unless_it_says_otherwise() {
     assert_eq!(Probe::default().form, ProbeForm::Empty);
 }
+
+/// What is sent is lost for a minute, but for the probes. They are answered: the peer is there.
+#[test]
+fn an_end_whose_probes_are_answered_is_not_given_up() {
+    let healed = at(60_000);
+    for discrimination in [Discrimination::RENO_PROBING, Discrimination::TAHOE_PROBING] {
+        let config = SenderConfig {
+            discriminator: discrimination.build(Time::ZERO, ProbedPeer::Reporting),
+            loss_detection: LossDetection::RENO,
+            ..SenderConfig::new(MSS as u32, Algorithm::Reno.build(ControlParams::new(MSS as u32, Time::ZERO)))
+        };
+        let mut half = Half::new(config, 100_000);
+        half.data = Box::new(move |_, sent| {
+            let lost = !sent.probe && (at(1_000)..healed).contains(&sent.at);
+            if lost { Fate::Drop } else { Fate::Pass }
+        });
+        half.write(20);
+        half.run_until(1_500);
+        half.write(20);
+        while half.now < healed {
+            assert!(half.step(healed + BEST) && !half.sender.has_given_up(), "given up at {}", half.now);
+        }
+        assert!(half.sender.stats().timeouts > 0);
+        half.run_to_the_end(Duration::from_secs(600));
+        assert_eq!(half.receiver.data_end(), 1 + 40 * MSS);
+    }
+}

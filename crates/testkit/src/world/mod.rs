@@ -1,5 +1,10 @@
 //! Hosts on both sides of a gateway, in virtual time, and links that lose, reorder and duplicate by a seed.
+mod dress;
+mod failing;
+mod hostile;
+
 use crate::{App, Chance};
+use dress::Parts;
 use shorthaul_proxy::{CustodyRecord, FlowInfo, Gateway, GatewayConfig};
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Host, HostConfig, Sender};
 use shorthaul_types::{FlowKey, PortId, Seed, SeqNum, Time};
@@ -24,6 +29,17 @@ pub struct Faults {
     pub reorder: u64,
     /// Packets that come twice.
     pub duplicate: u64,
+    /// Packets of the ends that come in fragments.
+    pub fragments: u64,
+    /// Packets of the ends that have IP options, or an extension header.
+    pub options: u64,
+}
+
+impl Faults {
+    /// So many packets of a thousand are lost, come later, come twice.
+    pub fn of(loss: u64, reorder: u64, duplicate: u64) -> Faults {
+        Faults { loss, reorder, duplicate, ..Faults::default() }
+    }
 }
 
 /// A host, on one side of the gateway.
@@ -35,6 +51,7 @@ pub struct Station {
     pub address: IpAddr,
     /// Its TCP.
     pub host: Host,
+    parts: Parts,
 }
 
 /// A connection that somebody opens, and what both ends do with it.
@@ -47,6 +64,10 @@ pub struct Flow {
     /// What they do.
     pub apps: [App; 2],
     isns: [Option<SeqNum>; 2],
+    /// The gateway crashed while it was not yet over, or reset what it held.
+    pub was_cut: bool,
+    /// One of its applications gave it up.
+    pub was_aborted: bool,
 }
 
 /// What a connection is opened with.
@@ -89,6 +110,16 @@ pub struct World {
     pub custody: BTreeMap<u32, CustodyRecord>,
     wire: BTreeMap<(Time, u64), (Stop, Packet)>,
     count: u64,
+    fragment_id: u32,
+    is_down: bool,
+    /// Until when the gateway does nothing, and what comes in the meantime.
+    sleeps_until: Time,
+    waiting: Vec<(PortId, Packet)>,
+    /// What somebody overheard, and what his choices come from.
+    heard: Vec<(Stop, Packet)>,
+    tricks: Chance,
+    /// Flows and bytes that the gateway had when it got its configuration.
+    had: (usize, u64),
 }
 
 impl World {
@@ -109,6 +140,13 @@ impl World {
             custody: BTreeMap::new(),
             wire: BTreeMap::new(),
             count: 0,
+            fragment_id: 0,
+            is_down: false,
+            sleeps_until: Time::ZERO,
+            waiting: Vec::new(),
+            heard: Vec::new(),
+            tricks: Chance(!seed),
+            had: (0, 0),
         }
     }
 
@@ -116,7 +154,7 @@ impl World {
     pub fn add_station(&mut self, port: PortId, address: IpAddr) -> usize {
         let seed = Seed(self.chance.number());
         let host = Host::new(HostConfig::new(address, seed));
-        self.stations.push(Station { port, address, host });
+        self.stations.push(Station { port, address, host, parts: Parts::default() });
         self.stations.len() - 1
     }
 
@@ -144,9 +182,32 @@ impl World {
             stations: opening.stations,
             apps,
             isns: [None; 2],
+            was_cut: false,
+            was_aborted: false,
         });
         self.settle();
         self.flows.len() - 1
+    }
+
+    /// The application at one end of a flow gives it up.
+    pub fn abort(&mut self, flow: usize, end: usize) {
+        let Flow { stations, apps, was_aborted, .. } = &mut self.flows[flow];
+        let host = &mut self.stations[stations[end]].host;
+        if let Some(connection) = apps[end].id.and_then(|id| host.connection_mut(id)) {
+            *was_aborted = true;
+            connection.abort(self.now);
+        }
+    }
+
+    /// The gateway goes on with another configuration.
+    ///
+    /// # Panics
+    /// If the configuration cannot be worked with.
+    pub fn reconfigure(&mut self, config: GatewayConfig) {
+        config.check().unwrap_or_else(|error| panic!("the configuration makes no sense: {error}"));
+        self.gateway.reconfigure(self.now, config.clone());
+        self.had = (self.gateway.flows().count(), self.gateway.allocated() as u64);
+        self.config = config;
     }
 
     /// The connection of one end of a flow, unless it is forgotten or not there yet.
@@ -193,6 +254,7 @@ impl World {
 
     /// Puts a packet on a link: toward the gateway, or from it to a station.
     fn send(&mut self, to: Stop, packet: Packet) {
+        self.overhear(to, &packet);
         if self.chance.happens(self.faults.loss) {
             return;
         }
@@ -202,6 +264,12 @@ impl World {
             self.count += 1;
             self.wire.insert((self.now + DELAY + late, self.count), (to, packet.clone()));
         }
+    }
+
+    /// Puts a packet on a link as it is.
+    fn put(&mut self, to: Stop, packet: Packet) {
+        self.count += 1;
+        self.wire.insert((self.now + DELAY, self.count), (to, packet));
     }
 
     /// Applications hear what happened and do what they can; whether anything happened.
@@ -225,7 +293,7 @@ impl World {
                     let of = flow.stations;
                     flow.apps.iter_mut().zip(of).filter(|(_, station)| *station == index).map(|(app, _)| app)
                 });
-                apps.filter(|app| app.id == Some(id)).for_each(|app| app.hear(event));
+                apps.filter(|app| app.id == Some(id)).for_each(|app| app.hear(&station.host, event));
             }
         }
         for flow in flows {
@@ -253,20 +321,24 @@ impl World {
                 let port = station.port;
                 for (_, packet) in out {
                     self.note(&packet);
-                    self.send(Stop::Gateway(port), packet);
+                    for packet in self.dressed(packet) {
+                        self.send(Stop::Gateway(port), packet);
+                    }
                 }
             }
-            let mut out = TxBatch::new();
-            more |= self.gateway.poll_transmit(self.now, &mut out);
-            while let Some((slot, record)) = self.gateway.poll_custody() {
-                match record {
-                    Some(record) => self.custody.insert(slot, record),
-                    None => self.custody.remove(&slot),
-                };
-            }
-            sent |= !out.is_empty();
-            for (port, packet) in out {
-                self.deliver(port, packet);
+            if self.is_awake() {
+                let mut out = TxBatch::new();
+                more |= self.gateway.poll_transmit(self.now, &mut out);
+                while let Some((slot, record)) = self.gateway.poll_custody() {
+                    match record {
+                        Some(record) => self.custody.insert(slot, record),
+                        None => self.custody.remove(&slot),
+                    };
+                }
+                sent |= !out.is_empty();
+                for (port, packet) in out {
+                    self.deliver(port, packet);
+                }
             }
             if !more && !sent {
                 break;
@@ -283,11 +355,19 @@ impl World {
         }
     }
 
+    /// The gateway is there and not asleep.
+    fn is_awake(&self) -> bool {
+        !self.is_down && self.sleeps_until <= self.now
+    }
+
     /// When something happens next.
     pub fn next_time(&self) -> Option<Time> {
         let arrival = self.wire.first_key_value().map(|((at, _), _)| *at);
         let hosts = self.stations.iter().map(|station| station.host.poll_timeout());
-        let timers = hosts.chain([self.gateway.poll_timeout()]).flatten().map(|deadline| deadline.at);
+        let gateway = self.gateway.poll_timeout().map(|deadline| deadline.at.max(self.sleeps_until));
+        let waking = (!self.waiting.is_empty()).then_some(self.sleeps_until);
+        let gateway = gateway.into_iter().chain(waking).filter(|_| !self.is_down);
+        let timers = hosts.flatten().map(|deadline| deadline.at).chain(gateway);
         let unread = self.flows.iter().any(|flow| {
             let mut apps = flow.apps.iter().zip(flow.stations);
             apps.any(|(app, station)| app.leaves_unread(&self.stations[station].host))
@@ -298,22 +378,34 @@ impl World {
 
     /// Goes on to the next event, or to `limit` if that comes before; `false` if nothing will ever happen.
     pub fn step(&mut self, limit: Time) -> bool {
-        let Some(next) = self.next_time() else { return false };
-        self.now = self.now.max(next.min(limit));
+        let next = self.next_time();
+        if next.is_none() && limit == Time::MAX {
+            return false;
+        }
+        self.now = self.now.max(next.unwrap_or(limit).min(limit));
         while let Some(entry) = self.wire.first_entry() {
             if entry.key().0 > self.now {
                 break;
             }
             let (to, packet) = entry.remove();
             match to {
-                Stop::Gateway(port) => self.gateway.handle_packet(self.now, port, packet),
+                Stop::Gateway(port) if self.is_down => self.deliver(PortId(port.0 ^ 1), packet),
+                Stop::Gateway(port) => self.waiting.push((port, packet)),
                 Stop::Station(index) => {
-                    self.stations[index].host.handle_packet(self.now, PortId(0), packet);
+                    let Station { host, parts, .. } = &mut self.stations[index];
+                    if let Some(packet) = parts.take(packet) {
+                        host.handle_packet(self.now, PortId(0), packet);
+                    }
                 }
             }
         }
-        if self.gateway.poll_timeout().is_some_and(|deadline| deadline.at <= self.now) {
-            self.gateway.handle_timeout(self.now);
+        if self.is_awake() {
+            for (port, packet) in std::mem::take(&mut self.waiting) {
+                self.gateway.handle_packet(self.now, port, packet);
+            }
+            if self.gateway.poll_timeout().is_some_and(|deadline| deadline.at <= self.now) {
+                self.gateway.handle_timeout(self.now);
+            }
         }
         self.stations.iter_mut().for_each(|station| station.host.handle_timeout(self.now));
         self.settle();
@@ -352,11 +444,22 @@ impl World {
     /// # Panics
     /// If it does not.
     pub fn check(&self) {
+        if self.is_down {
+            return;
+        }
+        let (most_flows, most_bytes) = self.bounds();
         let held = self.gateway.allocated() as u64;
-        assert!(held <= self.config.memory.0, "{held} bytes held, of {}", self.config.memory);
+        assert!(held <= most_bytes, "{held} bytes held, of {most_bytes}");
         let known = self.gateway.flows().count();
-        assert!(known <= self.config.max_flows, "{known} flows in a table of {}", self.config.max_flows);
+        assert!(known <= most_flows, "{known} flows in a table of {most_flows}");
         (0..self.flows.len()).for_each(|flow| self.check_custody(flow));
+    }
+
+    /// How many flows the gateway may know, and how many bytes it may hold: as configured, or as many as it had or inherited when
+    /// it was configured.
+    fn bounds(&self) -> (usize, u64) {
+        let (flows, bytes) = self.had;
+        (flows.max(self.config.max_flows), bytes.max(self.config.memory.0))
     }
 
     /// Nothing is acknowledged to its sender that is neither held nor delivered.
@@ -369,7 +472,7 @@ impl World {
             let opened = [near, far].iter().all(|end| end.state().is_synchronized());
             // An end that failed has thrown away what it had.
             let failed = self.flows[flow].apps.iter().any(|app| app.failure().is_some());
-            if !opened || failed {
+            if !opened || failed || self.flows[flow].was_cut {
                 continue;
             }
             // Offset 0 is the SYN's, and the FIN has one, too.

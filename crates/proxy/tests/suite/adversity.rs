@@ -1,0 +1,7 @@
+//! Random scenarios in which everything goes wrong for a while. `make adversity SEEDS=0..1000` looks at more of them.
+use shorthaul_testkit::{adversity, each_seed};
+
+#[test]
+fn whatever_goes_wrong_nothing_is_lost_in_silence_and_everybody_gets_an_answer() {
+    each_seed(0..300, adversity::run);
+}

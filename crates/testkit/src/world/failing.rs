@@ -1,0 +1,57 @@
+//! A gateway that fails: it crashes, comes back, wakes up late.
+use super::World;
+use shorthaul_proxy::{Gateway, GatewayConfig};
+use shorthaul_types::Time;
+use std::time::Duration;
+
+impl World {
+    /// The gateway is gone, with all that it held. What is to pass it goes directly, until [`World::restart`].
+    pub fn crash(&mut self) {
+        self.is_down = true;
+        self.waiting.clear();
+        self.sleeps_until = Time::ZERO;
+        for flow in &mut self.flows {
+            flow.was_cut |= !flow.apps.iter().all(|app| app.is_over());
+        }
+    }
+
+    /// The next gateway takes over what the journal of the last one says.
+    ///
+    /// # Panics
+    /// If the configuration cannot be worked with.
+    pub fn restart(&mut self, config: GatewayConfig) {
+        config.check().unwrap_or_else(|error| panic!("the configuration makes no sense: {error}"));
+        self.gateway = Gateway::new(config.clone());
+        self.config = config;
+        self.is_down = false;
+        let records = std::mem::take(&mut self.custody);
+        self.gateway.adopt(self.now, records.into_values());
+        self.had = (self.gateway.flows().count(), 0);
+        self.settle();
+    }
+
+    /// The time for draining is over: the gateway resets what it still holds.
+    pub fn reset_held(&mut self) {
+        for flow in 0..self.flows.len() {
+            self.flows[flow].was_cut |= self.known(flow).is_some_and(|info| info.legs.is_some());
+        }
+        self.gateway.reset_held(self.now);
+    }
+
+    /// Whether the gateway is gone.
+    pub fn is_down(&self) -> bool {
+        self.is_down
+    }
+
+    /// The gateway does nothing for so long: what comes waits for it, and its deadlines pass.
+    pub fn oversleep(&mut self, time: Duration) {
+        if !self.is_down {
+            self.sleeps_until = self.now + time;
+        }
+    }
+
+    /// All clocks jump ahead, with everything that is on its way.
+    pub fn jump(&mut self, time: Duration) {
+        self.now += time;
+    }
+}
