@@ -5,10 +5,26 @@ use shorthaul_types::Bytes;
 
 use super::live::INTERVAL;
 use super::outcome::Pair;
+use super::phone::{self, Phone};
 use super::plan::{Congestion, Transfer, Way};
 
 /// The congestion control whose course over time stands in the overview: Linux's own default.
 const SHOWN: Congestion = Congestion::Cubic;
+
+/// Page times and queueing delay of a phone that downloads an update.
+pub fn phone(phones: &[Phone]) -> Figure {
+    let figure = Figure::new("A phone on 5G loads pages while it downloads an update")
+        .subtitle("Kernel TCP at both ends, an emulated link of 100 Mbit/s, and for half a second of four only 8.")
+        .caption(
+            "Above: the share of the pages, of 200 kB each over a connection of its own, that were there after a time. Below: what a packet \
+             toward the phone waits in the link's queue. The gateway runs with nothing but its interfaces and an aggregate that finds its \
+             window itself.",
+        )
+        .columns(phones.len())
+        .panel_height(110.0)
+        .share_x(Share::Row);
+    phone::panels(phones).into_iter().flatten().fold(figure, Figure::panel)
+}
 
 /// Gains as bars; throughput and queueing delay over time for one congestion control.
 pub fn overview(pairs: &[Pair]) -> Figure {
@@ -72,7 +88,7 @@ fn by_path(pairs: &[Pair]) -> Vec<&[Pair]> {
     pairs.chunk_by(|a, b| a.path == b.path).collect()
 }
 
-fn series(way: Way, make: fn(&str, Hue) -> Series) -> Series {
+pub fn series(way: Way, make: fn(&str, Hue) -> Series) -> Series {
     match way {
         // Orange and blue also differ in brightness, for those who print in grey.
         Way::Direct => make("direct", Hue::Orange),
@@ -99,7 +115,7 @@ fn bars(path: &[Pair], transfer: Transfer, title: &str) -> Panel {
                 Transfer::Short => outcome.seconds,
             };
             let point = Point::new(i as f64, y);
-            match pair.gain() {
+            match pair.trusted_gain() {
                 Some(gain) if way == Way::Split => point.text(format!("{gain:.1} ×")),
                 _ => point,
             }

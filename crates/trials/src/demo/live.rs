@@ -93,7 +93,12 @@ fn run_network(
     for transfer in Transfer::ALL {
         let case = case(transfer);
         let outcome = match &made {
-            Ok((lab, _, facts)) => run_transfer(lab, facts, &case, seed),
+            Ok((lab, gateway, facts)) => {
+                let waited = || gateway.as_ref().map_or(Duration::ZERO, GatewayProcess::waited);
+                let before = waited();
+                let outcome = run_transfer(lab, facts, &case, seed);
+                Outcome { gateway_waited_s: waited().saturating_sub(before).as_secs_f64(), ..outcome }
+            }
             Err(error) => Outcome::failed(&case, error.to_string()),
         };
         progress.step(&told(&case, &outcome));
@@ -173,16 +178,16 @@ fn arrived(report: &TransferReport, case: &Case, facts: &PathFacts) -> Outcome {
 
 /// The links of a lab together, toward the client.
 #[derive(Default)]
-struct Links {
-    queue_delay_s: f64,
+pub struct Links {
+    pub queue_delay_s: f64,
     lost: u64,
     overflowed: u64,
-    missed: u64,
-    late_s: f64,
+    pub missed: u64,
+    pub late_s: f64,
 }
 
 impl Links {
-    fn of(lab: &Lab, look: &Look) -> Links {
+    pub fn of(lab: &Lab, look: &Look) -> Links {
         let mut all = Links::default();
         for (link, report) in lab.links().iter().zip(&look.links) {
             let LinkReport { up, down, missed, .. } = *report;

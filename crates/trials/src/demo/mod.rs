@@ -1,11 +1,12 @@
-//! The demonstration: real kernel TCP across three bad paths, direct and through the gateway.
+//! The demonstration: real kernel TCP on a phone's 5G link and across three bad paths, direct and through the gateway.
 //!
-//! Reading order: `plan` (what is run), `facts` (what the paths are like), `live`
+//! Reading order: `phone` (an update and pages), `plan` (what else is run), `facts` (what the paths are like), `live`
 //! (running it), `outcome` (the few numbers that say it), `sentence`, `show`, `figures`.
 mod facts;
 mod figures;
 mod live;
 mod outcome;
+mod phone;
 mod plan;
 mod sentence;
 mod show;
@@ -23,11 +24,16 @@ use crate::kernel;
 use crate::trial::{Judgement, Trial};
 use facts::PathFacts;
 use outcome::Pair;
+use phone::Phone;
 use plan::{Congestion, PATHS, Path, Transfer};
 
-/// Show what splitting does: real TCP across three emulated paths, directly and through the gateway.
+/// How long repetitions may take before no other begins.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// Show what splitting does: real TCP on a phone's emulated 5G link and across three bad paths, directly and through the gateway.
 ///
-/// Takes about a minute. Prints a table and one sentence for each line of it, and writes figures
+/// Takes one to two minutes. What the machine was too slow for runs once more, with less beside it; if it still is, nothing is
+/// concluded from it, and the exit status is 3. Prints a table and one sentence for each line of it, and writes figures
 /// (SVG, PNG) and data (CSV, JSON). Needs root, or a kernel that allows user namespaces.
 #[derive(clap::Args)]
 pub struct Demo {
@@ -71,10 +77,11 @@ impl Trial for Demo {
         }
         let plan = describe(&paths, &controls, seed)?;
         console.say(&plan);
+        let phones = if self.path.is_empty() { self.phones(seed, console)? } else { Vec::new() };
         let pairs = run_paths(&paths, &controls, seed, console)?;
-        self.show(&paths, &plan, &pairs, console)?;
+        self.show(&paths, &plan, (&phones, &pairs), console)?;
         console.say(&format!(
-            "\nFigures and data: {dir}/demo.svg, demo.png, details.svg, details.png, demo.csv, demo.json, demo.txt ({time})",
+            "\nFigures and data: {dir}/phone.svg, phone.png, demo.svg, demo.png, details.svg, details.png, demo.csv, demo.json, demo.txt ({time})",
             dir = self.out.display(),
             time = format_duration(started.elapsed())
         ));
@@ -82,16 +89,49 @@ impl Trial for Demo {
         let failure = (failed > 0).then(|| {
             format!("{failed} of {} comparisons could not be made; the sentences above say why", pairs.len())
         });
-        Ok(Judgement::of(failure))
+        let late = pairs.iter().filter(|pair| pair.gain().is_some() && pair.doubt().is_some()).count()
+            + phones.iter().filter(|phone| phone.doubt().is_some()).count();
+        let all = pairs.len() + phones.len();
+        let doubt = (late > 0).then(|| {
+            format!(
+                "this machine was too slow for {late} of {all} comparisons: nothing is concluded from them"
+            )
+        });
+        Ok(Judgement { doubt, ..Judgement::of(failure) })
     }
 }
 
 impl Demo {
+    /// The phone, and once more with less at once if the machine was too slow for it.
+    fn phones(&self, seed: Seed, console: &dyn Console) -> Result<Vec<Phone>> {
+        let time = Duration::from_secs(if self.quick { 8 } else { 16 });
+        let run = |at_once| {
+            let progress = Progress::begin(console, phone::SERVERS.len());
+            phone::run(time, at_once, seed, &progress)
+        };
+        let phones = run(true)?;
+        if phones.iter().all(|phone| phone.doubt().is_none()) { Ok(phones) } else { run(false) }
+    }
+
     /// The table and its sentences, on the console and in files.
-    fn show(&self, paths: &[Path], plan: &str, pairs: &[Pair], console: &dyn Console) -> Result<()> {
+    fn show(
+        &self,
+        paths: &[Path],
+        plan: &str,
+        (phones, pairs): (&[Phone], &[Pair]),
+        console: &dyn Console,
+    ) -> Result<()> {
         let manifest = manifest(paths, self.seed);
         let table = show::table(pairs);
         let mut seen = String::new();
+        if !phones.is_empty() {
+            console.say("\nA phone on 5G (100 Mbit/s, for half a second of four 8; round trip 36 ms) loads pages of 200 kB while it downloads an update:");
+            console.table(&phone::table(phones));
+            let _ = writeln!(seen, "\n5G phone, an update and pages");
+            for phone in phones {
+                let _ = writeln!(seen, "  {}", phone.sentence());
+            }
+        }
         for path in pairs.chunk_by(|a, b| a.path == b.path) {
             let _ = writeln!(seen, "\n{}", sentence::for_path(path).unwrap_or_default());
             for pair in path {
@@ -105,8 +145,14 @@ impl Demo {
         let table = table.render(Terminal::PLAIN);
         let text = format!("{}\n\n{plan}\n{table}{seen}", manifest.lines().join("\n"));
         write_file(&self.out.join("demo.txt"), &text)?;
-        write_file(&self.out.join("demo.json"), format!("{:#}\n", show::json(pairs, paths, &manifest)))?;
+        write_file(
+            &self.out.join("demo.json"),
+            format!("{:#}\n", show::json(pairs, phones, paths, &manifest)),
+        )?;
         show::csv(pairs, &manifest)?.save(&self.out.join("demo.csv"))?;
+        if !phones.is_empty() {
+            figures::phone(phones).save(&self.out.join("phone"), &manifest)?;
+        }
         figures::overview(pairs).save(&self.out.join("demo"), &manifest)?;
         figures::details(pairs).save(&self.out.join("details"), &manifest)?;
         Ok(())
@@ -134,7 +180,44 @@ fn run_paths(
     for (path, outcomes) in paths.iter().zip(outcomes) {
         pairs.extend(Pair::of(&PathFacts::of(&live::topology(path, seed)?, path), outcomes));
     }
+    repeat_doubtful(paths, &mut pairs, seed, console)?;
     Ok(pairs)
+}
+
+/// What the machine was too slow for runs once more, with nothing else beside it, as long as there is time for that.
+fn repeat_doubtful(paths: &[Path], pairs: &mut [Pair], seed: Seed, console: &dyn Console) -> Result<()> {
+    let started = Instant::now();
+    let mut late: Vec<&Pair> =
+        pairs.iter().filter(|pair| pair.gain().is_some() && pair.doubt().is_some()).collect();
+    // What takes least first: so that most of it has its turn.
+    late.sort_by(|a, b| a.direct.seconds.total_cmp(&b.direct.seconds));
+    let mut doubtful: Vec<(&'static str, Congestion)> = Vec::new();
+    for pair in late {
+        if !doubtful.contains(&(pair.path, pair.congestion)) {
+            doubtful.push((pair.path, pair.congestion));
+        }
+    }
+    if doubtful.is_empty() {
+        return Ok(());
+    }
+    console.say("The machine was too slow for some of it. That runs once more, with nothing beside it:");
+    let progress = Progress::begin(console, doubtful.len() * Transfer::ALL.len() * 2);
+    for (name, congestion) in doubtful {
+        let Some(path) = paths.iter().find(|path| path.name == name) else { continue };
+        if started.elapsed() > AGAIN {
+            break;
+        }
+        let outcomes = live::run(*path, &[congestion], seed, &progress);
+        for again in Pair::of(&PathFacts::of(&live::topology(path, seed)?, path), outcomes) {
+            let same = |pair: &&mut Pair| {
+                (pair.path, pair.congestion, pair.transfer) == (again.path, again.congestion, again.transfer)
+            };
+            if let Some(pair) = pairs.iter_mut().find(same) {
+                *pair = again;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What will be run, for people.

@@ -1,5 +1,6 @@
 //! What a transfer did, and the few numbers that say it.
 use serde::Serialize;
+use shorthaul_report::Unit;
 
 use super::facts::PathFacts;
 use super::plan::{Case, Congestion, Transfer, Way};
@@ -33,6 +34,8 @@ pub struct Outcome {
     pub missed: u64,
     /// 99 % of the packets toward the client were delivered at most this much too late, in seconds.
     pub late_s: f64,
+    /// How long the gateway stood waiting for a processor meanwhile, in seconds.
+    pub gateway_waited_s: f64,
 }
 
 /// A point of the received bytes.
@@ -136,6 +139,32 @@ impl Pair {
         }
         let (direct, split) = (self.direct.goodput(), self.split.goodput());
         (direct > 0.0 && split > 0.0).then(|| split / direct)
+    }
+
+    /// Of packets toward the client, 1 % may come so much too late before the pair says nothing, in seconds: a fiftieth of the
+    /// round trip, or a millisecond.
+    pub fn late_bound(&self) -> f64 {
+        (self.facts.round_trip_s / 50.0).max(0.001)
+    }
+
+    /// Why nothing is concluded from it, if the machine was too slow for it.
+    pub fn doubt(&self) -> Option<String> {
+        let late = self.direct.late_s.max(self.split.late_s);
+        let missed = self.direct.missed + self.split.missed;
+        if missed > 0 {
+            return Some(format!("this machine cannot show it: it was too slow for {missed} packets"));
+        }
+        (late > self.late_bound()).then(|| {
+            let [late, bound] = [late, self.late_bound()].map(|time| Unit::Seconds.format(time));
+            format!(
+                "this machine cannot show it: 1 % of the packets came more than {late} late (bound {bound})"
+            )
+        })
+    }
+
+    /// The gain, where the run can be trusted.
+    pub fn trusted_gain(&self) -> Option<f64> {
+        self.gain().filter(|_| self.doubt().is_none())
     }
 
     /// One way's outcome.

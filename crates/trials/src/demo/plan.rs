@@ -31,14 +31,14 @@ pub struct Path {
 /// side, takes about a minute.
 pub const PATHS: [Path; 3] = [
     Path {
-        name: "gprs",
-        title: "GPRS, 33 kbit/s",
-        topology: include_str!("../../../../scenarios/gprs.toml"),
-        short: Bytes(12_000),
-        long: Bytes(120_000),
-        limit: Duration::from_secs(45),
-        initial_window: 10,
-        lanes: 3,
+        name: "geo",
+        title: "GEO, 600 ms",
+        topology: include_str!("../../../../scenarios/geo.toml"),
+        short: Bytes(100_000),
+        long: Bytes(12_000_000),
+        limit: Duration::from_secs(20),
+        initial_window: 64,
+        lanes: 1,
     },
     Path {
         name: "halfway",
@@ -51,14 +51,14 @@ pub const PATHS: [Path; 3] = [
         lanes: 3,
     },
     Path {
-        name: "geo",
-        title: "GEO, 600 ms",
-        topology: include_str!("../../../../scenarios/geo.toml"),
-        short: Bytes(100_000),
-        long: Bytes(12_000_000),
-        limit: Duration::from_secs(20),
-        initial_window: 64,
-        lanes: 1,
+        name: "gprs",
+        title: "GPRS, 33 kbit/s",
+        topology: include_str!("../../../../scenarios/gprs.toml"),
+        short: Bytes(12_000),
+        long: Bytes(120_000),
+        limit: Duration::from_secs(45),
+        initial_window: 10,
+        lanes: 3,
     },
 ];
 

@@ -33,6 +33,9 @@ fn finding(pair: &Pair) -> String {
         );
     };
     let numbers = numbers(pair);
+    if let Some(doubt) = pair.doubt() {
+        return format!("{doubt}, so nothing is concluded ({numbers})");
+    }
     let main = if gain >= NOTABLE {
         format!("split was {gain:.1} × as fast ({numbers}){}", reason_of_gain(pair))
     } else if gain <= 1.0 / NOTABLE {
@@ -128,7 +131,15 @@ fn reason_of_loss(pair: &Pair) -> String {
     if pair.split.lost > 2 * pair.direct.lost + 2 {
         return format!(": chance dropped {} of its packets, direct {}", pair.split.lost, pair.direct.lost);
     }
-    ": the gateway's own sender did worse here than the kernel's".to_string()
+    // A tenth of the time is more than what such a difference takes.
+    if pair.split.gateway_waited_s > pair.split.seconds / 10.0 {
+        return format!(
+            ": the gateway stood waiting for a processor for {}",
+            seconds(pair.split.gateway_waited_s)
+        );
+    }
+    "; neither loss, overflow, start-up nor want of a processor accounts for it, so another run may differ"
+        .to_string()
 }
 
 /// Why it made no difference.
@@ -199,15 +210,15 @@ pub fn for_path(pairs: &[Pair]) -> Option<String> {
         let gains: Vec<String> = pairs
             .iter()
             .filter(|pair| pair.transfer == transfer)
-            .filter_map(|pair| Some(format!("{:.1} × for {}", pair.gain()?, pair.congestion.name())))
+            .filter_map(|pair| Some(format!("{:.1} × for {}", pair.trusted_gain()?, pair.congestion.name())))
             .collect();
         (!gains.is_empty()).then(|| format!("{} transfers {}", transfer.name(), gains.join(", ")))
     };
     let parts: Vec<String> = [Transfer::Long, Transfer::Short].into_iter().filter_map(of).collect();
-    let gains: Vec<f64> = pairs.iter().filter_map(Pair::gain).collect();
+    let gains: Vec<f64> = pairs.iter().filter_map(Pair::trusted_gain).collect();
     let most = gains.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let verdict = if gains.is_empty() {
-        return Some(format!("{}: nothing to compare.", first.title));
+        return Some(format!("{}: nothing to conclude.", first.title));
     } else if most < NOTABLE {
         "splitting gains nothing here"
     } else if gains.iter().all(|gain| *gain >= NOTABLE) {

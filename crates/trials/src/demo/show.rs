@@ -4,6 +4,7 @@ use shorthaul_report::{Cell, Column, Csv, Manifest, ReportError, Table, Tone, Un
 use shorthaul_types::Bytes;
 
 use super::outcome::{Outcome, Pair};
+use super::phone::{self, Phone};
 use super::plan::{Path, Transfer, Way};
 use super::sentence;
 
@@ -60,7 +61,8 @@ fn result(outcome: &Outcome, transfer: Transfer) -> Cell {
 }
 
 fn gain(pair: &Pair) -> Cell {
-    match pair.gain() {
+    match pair.trusted_gain() {
+        None if pair.gain().is_some() => Cell::toned("not trusted", Tone::Quiet),
         None => Cell::toned("–", Tone::Quiet),
         Some(gain) => {
             let tone = if gain >= NOTABLE {
@@ -155,7 +157,7 @@ pub fn csv(pairs: &[Pair], manifest: &Manifest) -> Result<Csv, ReportError> {
 }
 
 /// Everything: the manifest, the paths, each pair with its gain, its sentence and its samples.
-pub fn json(pairs: &[Pair], paths: &[Path], manifest: &Manifest) -> Value {
+pub fn json(pairs: &[Pair], phones: &[Phone], paths: &[Path], manifest: &Manifest) -> Value {
     let path = |path: &Path| {
         let facts = pairs.iter().find(|pair| pair.path == path.name).map(|pair| pair.facts);
         json!({
@@ -173,6 +175,7 @@ pub fn json(pairs: &[Pair], paths: &[Path], manifest: &Manifest) -> Value {
             "congestion_control": pair.congestion,
             "transfer": pair.transfer,
             "gain": pair.gain(),
+            "trusted": pair.doubt().is_none(),
             "seen": sentence::for_pair(pair),
             "direct": outcome(&pair.direct),
             "split": outcome(&pair.split),
@@ -180,6 +183,7 @@ pub fn json(pairs: &[Pair], paths: &[Path], manifest: &Manifest) -> Value {
     };
     json!({
         "manifest": manifest,
+        "phone": phone::json(phones),
         "paths": paths.iter().map(path).collect::<Vec<_>>(),
         "transfers": pairs.iter().map(pair).collect::<Vec<_>>(),
     })
@@ -227,7 +231,7 @@ mod tests {
         let manifest = Manifest::new("shorthaul", "0");
         let text = csv(&pairs, &manifest).unwrap().text().to_string();
         assert_eq!(text.lines().filter(|line| !line.starts_with('#')).count(), 1 + 2 * pairs.len());
-        let json = json(&pairs, &[], &manifest);
+        let json = json(&pairs, &[], &[], &manifest);
         assert_eq!(json["transfers"].as_array().unwrap().len(), pairs.len());
         assert!(json["transfers"][0]["gain"].as_f64().unwrap() > 0.0);
         assert!(json["transfers"][0]["seen"].as_str().unwrap().starts_with("reno on gprs"));
