@@ -2,7 +2,7 @@
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{Config, ConfigError, Name, Notice, Priority, run_forwarder, run_gateway};
-use shorthaul_proxy::{AggregateConfig, Clamp};
+use shorthaul_proxy::{AggregateConfig, Clamp, GatewayMode};
 use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
 use shorthaul_tcp::Discrimination;
 use std::io::Write;
@@ -47,8 +47,11 @@ pub struct Args {
     /// A file that a radio controller writes bandwidths to; it is read again whenever it changes
     #[arg(long, value_name = "FILE")]
     bandwidth_file: Option<PathBuf>,
-    /// Serve the connections to each host at the edge together, with one window: `auto`, or a size such
-    /// as "10 kB"
+    /// `auto` finds out which side binds, and holds that; `split` leaves each connection by itself. `auto` is the default, unless
+    /// --senders or --congestion are given, which are for connections each by itself
+    #[arg(long, value_name = "auto|split")]
+    mode: Option<GatewayMode>,
+    /// The window that the connections to each host at the edge share in mode `auto`: `auto`, or a size such as "10 kB"
     #[arg(long, value_name = "auto|SIZE")]
     aggregate: Option<Clamp>,
     /// How promptly it is run while others keep the processors busy: real-time, high or normal
@@ -146,6 +149,7 @@ impl Args {
             let usual = config.aggregate.take().unwrap_or_else(AggregateConfig::default);
             config.aggregate = Some(AggregateConfig { clamp, ..usual });
         }
+        config.mode = self.mode.or(config.mode);
         config.senders.policy = self.senders.clone().or(config.senders.policy);
         if let Some(bandwidth) = self.bandwidth {
             config.senders.set("bandwidth", bandwidth);
@@ -157,6 +161,8 @@ impl Args {
         config.drain_timeout = self.drain_timeout.unwrap_or(config.drain_timeout);
         config.table = self.table.unwrap_or(config.table);
         config.record = self.record.clone().or(config.record);
+        // A recording says what it was.
+        config.mode = Some(config.policies().mode());
         Ok(config)
     }
 }

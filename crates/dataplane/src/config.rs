@@ -2,7 +2,8 @@ use crate::Priority;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_proxy::{
-    AggregateConfig, GatewayConfig, HostPrefix, LegSpec, PolicyError, PolicySpec, SenderSpec, WrittenPolicies,
+    AggregateConfig, GatewayConfig, GatewayMode, HostPrefix, LegSpec, PolicyError, PolicySpec, SenderSpec,
+    WrittenPolicies,
 };
 use shorthaul_types::{Bytes, schema, written_as};
 use std::fmt;
@@ -34,7 +35,11 @@ pub struct Config {
     pub policy: Vec<PolicySpec>,
     /// A file from which the bandwidth of the emulated links is read, again whenever it changes.
     pub bandwidth_file: Option<PathBuf>,
-    /// How the connections to one host at the edge are served together. Left out, each is by itself.
+    /// What is done to all flows that no policy is for. Left out, it is `auto`, unless something is written that is for
+    /// connections each by itself: `senders`, or how to send toward the edge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<GatewayMode>,
+    /// The parameters of `auto`: how the connections to one host at the edge are served together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<AggregateConfig>,
     /// The share of flows that are observed instead of split, to compare with: from 0 (nothing is compared) to 0.5.
@@ -90,6 +95,7 @@ impl Default for Config {
             senders: SenderSpec::default(),
             policy: Vec::new(),
             bandwidth_file: None,
+            mode: None,
             aggregate: None,
             control_group: 0.0,
             idle_timeout: GatewayConfig::default().idle_timeout,
@@ -207,6 +213,20 @@ impl Config {
         toml::from_str(&text).map_err(|error| ConfigError::Malformed { path: path.into(), error })
     }
 
+    /// What is written of policies.
+    pub fn policies(&self) -> WrittenPolicies<'_> {
+        WrittenPolicies {
+            listed: &self.policy,
+            to_edge: &self.to_edge,
+            to_wan: &self.to_wan,
+            mode: self.mode,
+            senders: &self.senders,
+            aggregate: self.aggregate.as_ref(),
+            control_group: self.control_group,
+            flow_buffer: self.memory.per_flow,
+        }
+    }
+
     /// What the machine needs of it, checked.
     ///
     /// # Errors
@@ -222,22 +242,11 @@ impl Config {
         if let Some(both) = self.edge.iter().find(|name| self.wan.contains(name)) {
             return value("wan", format!("`{both}` is named as edge too; an interface leads to one side"));
         }
-        let senders = match self.senders.resolve(self.memory.per_flow) {
-            Ok(senders) => senders,
-            Err(error) => return value("senders", error.to_string()),
+        let policies = match self.policies().resolve([None; 2]) {
+            Ok(policies) => policies,
+            Err(PolicyError { policy: None, key, why }) => return value(key, why),
+            Err(error) => return Err(error.into()),
         };
-        let policies = WrittenPolicies {
-            listed: &self.policy,
-            to_edge: &self.to_edge,
-            to_wan: &self.to_wan,
-            senders,
-            aggregate: self.aggregate.clone(),
-            control_group: self.control_group,
-            is_written: self.aggregate.is_some()
-                || self.senders != SenderSpec::default()
-                || self.control_group > 0.0,
-        };
-        let policies = policies.resolve([None; 2])?;
         let config = GatewayConfig {
             flow_buffer: self.memory.per_flow,
             memory: self.memory.total,

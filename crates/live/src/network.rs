@@ -95,6 +95,7 @@ impl Network {
             to_edge: gateway.to_edge.clone(),
             to_wan: gateway.to_wan.clone(),
             senders: gateway.senders_as_written.clone(),
+            mode: Some(gateway.mode()),
             aggregate: gateway.aggregate.clone(),
             policy: gateway.policy.clone(),
             ..Config::default()

@@ -55,7 +55,7 @@ pub use leg::{LegConfig, LegSpec};
 pub use path_tail::{Cell, PathTailConfig, TailScope};
 pub use policy::{FlowMatch, HostPrefix, Mode, Policy, PolicyError, Row, SenderControl};
 #[cfg(feature = "serde")]
-pub use policy::{Parameters, PartError, PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
+pub use policy::{GatewayMode, Parameters, PartError, PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
 pub use split_flow::SplitFlow;
 pub use whole_flow::{Observed, ObservedDirection};
 pub use window_limit::{

@@ -224,6 +224,8 @@ pub(crate) struct GatewaySection {
     pub to_wan: LegSpec,
     /// What it holds of each direction of a flow at most.
     pub flow_buffer: Option<Bytes>,
+    /// What is done to flows that no policy is for; `auto` if nothing is written.
+    pub mode: Option<shorthaul_proxy::GatewayMode>,
     /// How senders in the rest of the network are kept to what the edge can carry.
     pub senders: Option<Spanned<shorthaul_proxy::SenderSpec>>,
     /// What a radio controller tells it during a run.

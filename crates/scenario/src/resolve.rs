@@ -9,7 +9,7 @@ use crate::{
     Role, Scenario, ScenarioError, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
-use shorthaul_proxy::{AggregateConfig, GatewayConfig, HostPrefix, PolicyError};
+use shorthaul_proxy::{AggregateConfig, GatewayConfig, GatewayMode, HostPrefix, PolicyError};
 use shorthaul_types::{Bytes, Seed};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -192,13 +192,14 @@ impl Work<'_> {
             AggregateSection::Whole(config) => Some((**config).clone()),
         });
         let held = section.flow_buffer.unwrap_or(GatewayConfig::default().flow_buffer);
-        let senders = match &section.senders {
-            None => shorthaul_proxy::SenderControl::default(),
-            Some(spec) => {
-                let resolved = spec.get_ref().resolve(held);
-                resolved.map_err(|error| self.source.error(spec.span(), error.to_string()))?
-            }
-        };
+        if let Some(spec) = &section.senders {
+            spec.get_ref()
+                .resolve(held)
+                .map_err(|error| self.source.error(spec.span(), error.to_string()))?;
+        }
+        // Not to serve them together is to leave each by itself.
+        let is_off = matches!(section.aggregate, Some(AggregateSection::Off));
+        let mode = section.mode.or(is_off.then_some(GatewayMode::Split));
         let to_edge = section.to_edge.as_ref().map(|leg| leg.get_ref().clone()).unwrap_or_default();
         if aggregate.is_some() {
             let span = section.to_edge.as_ref().map_or(name.span(), |leg| leg.span());
@@ -212,7 +213,7 @@ impl Work<'_> {
         let mut bandwidth_changes: Vec<_> = changes.collect();
         bandwidth_changes.sort_by_key(|change| change.at);
         let gateway = Gateway {
-            senders,
+            mode,
             senders_as_written: section
                 .senders
                 .as_ref()

@@ -1,7 +1,7 @@
 //! A scenario, worked out: every name is known, every link has an index.
 use crate::{Arrivals, Lateness, Metric, Scheme, Series};
 use shorthaul_link::{CellConfig, Direction, Distribution, LinkConfig, LinkSpec, Trace};
-use shorthaul_proxy::{Policy, PolicyError, PolicySpec, SenderSpec, WrittenPolicies};
+use shorthaul_proxy::{GatewayConfig, GatewayMode, Policy, PolicyError, PolicySpec, WrittenPolicies};
 use shorthaul_types::{BitRate, Bytes, Seed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,13 +120,13 @@ pub struct Gateway {
     pub to_wan: shorthaul_proxy::LegSpec,
     /// What it holds of each direction of a flow at most; `None` for the gateway's own default.
     pub flow_buffer: Option<Bytes>,
+    /// What it does to flows that no policy is for, if that is written.
+    pub mode: Option<GatewayMode>,
     /// How it keeps senders in the wide area network to what the edge can carry.
-    pub senders: shorthaul_proxy::SenderControl,
-    /// The same as it was written, for a gateway that is a program of its own.
     pub senders_as_written: shorthaul_proxy::SenderSpec,
     /// What a radio controller tells it during a run, in order of time.
     pub bandwidth_changes: Vec<BandwidthChange>,
-    /// How the connections to one host at the edge are served together, if they are.
+    /// How the connections to one host at the edge are served together, if that is written.
     pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
     /// What it does to flows of certain classes, the first that matches; the rest is for all others.
     pub policy: Vec<PolicySpec>,
@@ -135,21 +135,30 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    fn written(&self) -> WrittenPolicies<'_> {
+        WrittenPolicies {
+            listed: &self.policy,
+            to_edge: &self.to_edge,
+            to_wan: &self.to_wan,
+            mode: self.mode,
+            senders: &self.senders_as_written,
+            aggregate: self.aggregate.as_ref(),
+            control_group: 0.0,
+            flow_buffer: self.flow_buffer.unwrap_or(GatewayConfig::default().flow_buffer),
+        }
+    }
+
+    /// What it does to flows that no policy is for.
+    pub fn mode(&self) -> GatewayMode {
+        self.written().mode()
+    }
+
     /// What it does to which flows, on links that take packets of `mtus` bytes: toward the edge, and elsewhere.
     ///
     /// # Errors
     /// Says what cannot be combined, which the scenario's reader has ruled out.
     pub fn policies(&self, mtus: [Option<u32>; 2]) -> Result<Vec<Policy>, PolicyError> {
-        let written = WrittenPolicies {
-            listed: &self.policy,
-            to_edge: &self.to_edge,
-            to_wan: &self.to_wan,
-            senders: self.senders.clone(),
-            aggregate: self.aggregate.clone(),
-            control_group: 0.0,
-            is_written: self.aggregate.is_some() || self.senders_as_written != SenderSpec::default(),
-        };
-        written.resolve(mtus)
+        self.written().resolve(mtus)
     }
 }
 

@@ -350,7 +350,10 @@ fn buffer(study: &Study, case: &str) -> Option<f64> {
     let point = study.points().iter().find(|point| point.case.as_deref() == Some(case))?;
     let scenario = study.scenario(point).ok()?;
     scenario.nodes.iter().find_map(|node| match &node.role {
-        Role::Gateway(gateway) => Some(gateway.senders.ack.as_ref()?.emulated_link()?.buffer.0 as f64),
+        Role::Gateway(gateway) => {
+            let policies = gateway.policies([None; 2]).ok()?;
+            Some(policies.last()?.senders.ack.as_ref()?.emulated_link()?.buffer.0 as f64)
+        }
         _ => None,
     })
 }

@@ -2,7 +2,7 @@
 use super::FORECAST;
 use crate::scenario::{Planned, PlannedLeg, family};
 use shorthaul_link::{Direction, LinkConfig, Outages, Rate};
-use shorthaul_proxy::SenderSpec;
+use shorthaul_proxy::{GatewayMode, SenderSpec};
 use shorthaul_scenario::{Flow, NodeIndex, Role, Scenario, Workload};
 use shorthaul_types::Seed;
 use std::collections::BTreeSet;
@@ -108,8 +108,8 @@ fn of_node(scenario: &Scenario, node: NodeIndex) -> Vec<String> {
             if !gateway.policy.is_empty() {
                 reasons.push("no model knows policies for classes of flows (`policy`)".to_owned());
             }
-            if gateway.aggregate.is_some() {
-                reasons.push("no model knows the policy `aggregate`".to_owned());
+            if gateway.mode() == GatewayMode::Auto {
+                reasons.push("no model knows the mode `auto`: write mode = \"split\"".to_owned());
             }
             if gateway.senders_as_written != SenderSpec::default() {
                 let policy = gateway.senders_as_written.policy.as_deref().unwrap_or("senders");

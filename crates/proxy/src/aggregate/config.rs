@@ -132,11 +132,14 @@ pub struct WindowShareConfig {
     pub surplus: f64,
     /// α: a rate is the mean over so many segments.
     pub averaged: u32,
+    /// While the queue is shorter than this part of the one aimed at, it is not the link that holds connections up: the window
+    /// doubles each round trip then. Zero is the paper's law alone.
+    pub free_below: f64,
 }
 
 impl Default for WindowShareConfig {
     fn default() -> Self {
-        WindowShareConfig { b: 0.25, c: 0.25, surplus: 1.2, averaged: 8 }
+        WindowShareConfig { b: 0.25, c: 0.25, surplus: 8.0, averaged: 8, free_below: 0.25 }
     }
 }
 
@@ -172,7 +175,8 @@ pub struct AggregateConfig {
     /// The classes; a connection in none of them has priority 1 and one ticket.
     pub classes: Vec<Class>,
     /// The first so many bytes of each response, after a connection was silent, are interactive: they go
-    /// before all classes. Zero switches that off.
+    /// before all classes, and the connection that is there for longer goes first. So what is short ends soon, and what is long
+    /// ends hardly later. Zero switches that off.
     pub interactive: Bytes,
     /// Spread bursts over the round trip.
     pub pacing: bool,
@@ -210,7 +214,7 @@ impl Default for AggregateConfig {
             prefix_v4: None,
             prefix_v6: None,
             classes: Vec::new(),
-            interactive: Bytes(4_000),
+            interactive: Bytes(64_000),
             pacing: true,
             host_buffer: Bytes(16 << 20),
             window_share: Some(WindowShareConfig::default()),
@@ -347,8 +351,8 @@ mod serde_parts {
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
                 let parameters = WindowShareConfig::deserialize(MapAccessDeserializer::new(map))?;
-                let WindowShareConfig { b, c, surplus, .. } = parameters;
-                for (value, name) in [(b, "b"), (c, "c"), (surplus, "surplus")] {
+                let WindowShareConfig { b, c, surplus, free_below, .. } = parameters;
+                for (value, name) in [(b, "b"), (c, "c"), (surplus, "surplus"), (free_below, "free_below")] {
                     super::at_least_zero(value, name).map_err(Error::custom)?;
                 }
                 Ok(Some(parameters))

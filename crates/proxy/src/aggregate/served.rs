@@ -1,4 +1,5 @@
 //! A host whose connections are served by the aggregate of its group.
+use super::config::INTERACTIVE;
 use super::control_block::Aggregate;
 use super::member::{Member, PROBE};
 use super::stride::{Turn, advance};
@@ -162,8 +163,10 @@ impl Served<'_> {
         aggregate.on_send(now, turn, bytes, in_flight);
         let averaged = aggregate.config.window_share.map_or(8, |parameters| parameters.averaged);
         member.rate.on_send(now, bytes, averaged);
-        // Who joined began with the others' pass, not with the one it left with.
-        member.pass = advance(member.pass.max(turn.pass), bytes, member.tickets);
+        if turn.priority != INTERACTIVE {
+            // Who joined began with the others' pass, not with the one it left with.
+            member.pass = advance(member.pass.max(turn.pass), bytes, member.tickets);
+        }
         member.interactive = member.interactive.saturating_sub(bytes);
         if sender.has_backlog() && !member.waiting && member.silence.is_none() {
             aggregate.wait(turn.flow, member, class);

@@ -117,13 +117,20 @@ pub(crate) struct WindowShare {
     updated: Time,
     /// [`Situation::queued_time`] then.
     queued_time: f64,
+    /// [`Progress::received`] then.
+    received: u64,
 }
 
 impl WindowShare {
     /// A connection begins: with C = max(MSS, W/n), but not with more than `first` bytes before anything has come.
     pub fn new(now: Time, mss: u32, first: u64, situation: &Situation) -> Self {
-        let mut share =
-            WindowShare { window: 0.0, starting: true, updated: now, queued_time: situation.queued_time };
+        let mut share = WindowShare {
+            window: 0.0,
+            starting: true,
+            updated: now,
+            queued_time: situation.queued_time,
+            received: 0,
+        };
         share.window = step(mss, situation).min(situation.most.min(first) as f64);
         share
     }
@@ -147,6 +154,7 @@ impl WindowShare {
         (self.updated, self.queued_time) = (now, host.queued_time);
         if self.starting {
             if own.rate < host.mean_rate {
+                self.received = own.received;
                 let step = step(mss, host);
                 if (own.queued as f64) < step {
                     let of_use = step + 2.0 * own.received as f64;
@@ -156,14 +164,22 @@ impl WindowShare {
             }
             self.starting = false;
         }
-        let WindowShareConfig { b, c, .. } = *parameters;
+        let WindowShareConfig { b, c, free_below, .. } = *parameters;
         let a = (b + c) / host.target.max(1.0);
+        let came = own.received.saturating_sub(core::mem::replace(&mut self.received, own.received));
         if since.is_zero() {
+            self.received -= came; // it counts with the next one
             return;
         }
-        let cost = a * byte_time / since.as_secs_f64() - b;
-        let time = since.min(LONGEST_STEP).as_secs_f64();
-        let window = self.window + (c * host.mean_rate - cost * own.rate) * time;
+        let queued = byte_time / since.as_secs_f64();
+        let window = if queued < free_below * host.target {
+            // By (1) it would grow by half of it a second, and a sender that has the bottleneck on its own way, or has lost
+            // something there, would wait for us.
+            self.window + came as f64
+        } else {
+            let cost = a * queued - b;
+            self.window + (c * host.mean_rate - cost * own.rate) * since.min(LONGEST_STEP).as_secs_f64()
+        };
         // Below two segments, delayed acknowledgments would stop the sender.
         self.window = window.clamp(2.0 * f64::from(mss), (host.most as f64).max(2.0 * f64::from(mss)));
     }

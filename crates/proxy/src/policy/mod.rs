@@ -22,7 +22,7 @@ pub use registry::{Parameters, PartError};
 #[cfg(feature = "serde")]
 pub(crate) use written::Prefix;
 #[cfg(feature = "serde")]
-pub use written::{PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
+pub use written::{GatewayMode, PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
 
 use crate::ack_release::AckReleaseKind;
 use crate::interceptor::InterceptorKind;

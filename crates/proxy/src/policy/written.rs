@@ -6,8 +6,12 @@ use crate::{ACK_RELEASES, AggregateConfig, INTERCEPTORS, LegConfig, LegSpec, WIN
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
+use shorthaul_congestion::Algorithm;
+use shorthaul_tcp::ProfilePatch;
 use shorthaul_types::{Bytes, schema, written_as};
 
 /// How senders in the wide area network are kept to the rate of the access link, by a name and its parameters: those of the
@@ -145,6 +149,9 @@ fn intercept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartSpec>
     PartSpec::checked(deserializer, INTERCEPTORS)
 }
 
+/// How a gateway that knows nothing sends what mobile hosts upload: their own congestion control has no part in it, and must
+/// not be missed. This one keeps queues short, and takes no random loss for congestion.
+const TO_WAN: Algorithm = Algorithm::Bbr;
 /// What acknowledging as bytes arrive is called.
 const EARLY: &str = "early";
 
@@ -269,8 +276,40 @@ pub(super) mod prefixes {
     }
 }
 
+/// What a gateway does to the flows that no policy of the list is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GatewayMode {
+    /// It finds out which side binds, and holds that side: the connections of a host share a window where its link does, and
+    /// their senders are held where the bottleneck is beyond the gateway.
+    Auto,
+    /// Each connection is split, and by itself.
+    Split,
+}
+
+impl GatewayMode {
+    /// All, with their names.
+    pub const ALL: [(GatewayMode, &'static str); 2] =
+        [(GatewayMode::Auto, "auto"), (GatewayMode::Split, "split")];
+}
+
+impl fmt::Display for GatewayMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(Self::ALL.iter().find(|(mode, _)| mode == self).map_or("", |(_, name)| name))
+    }
+}
+
+impl FromStr for GatewayMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(_, name)| *name == text.trim()).map(|(mode, _)| *mode);
+        found.ok_or_else(|| alloc::format!("`{text}` is no mode: write \"auto\" or \"split\""))
+    }
+}
+
 /// What is written of policies: a list for classes of flows, and what stands outside of the list for all others.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WrittenPolicies<'a> {
     /// The list.
     pub listed: &'a [PolicySpec],
@@ -278,24 +317,54 @@ pub struct WrittenPolicies<'a> {
     pub to_edge: &'a LegSpec,
     /// The same for the rest of the world.
     pub to_wan: &'a LegSpec,
+    /// The mode, if it is written.
+    pub mode: Option<GatewayMode>,
     /// How senders are kept to what the access link can carry, outside of the list.
-    pub senders: SenderControl,
-    /// How the connections to one host are served together, outside of the list.
-    pub aggregate: Option<AggregateConfig>,
+    pub senders: &'a SenderSpec,
+    /// How the connections to one host are served together, outside of the list, if it is written.
+    pub aggregate: Option<&'a AggregateConfig>,
     /// The share of flows that are observed to compare with, outside of the list.
     pub control_group: f64,
-    /// Whether any of these three are written, and not left as they usually are.
-    pub is_written: bool,
+    /// What is held of each direction of a flow.
+    pub flow_buffer: Bytes,
 }
 
 impl WrittenPolicies<'_> {
+    /// The mode: `auto`, unless it is written, or something is that is for connections each by itself.
+    pub fn mode(&self) -> GatewayMode {
+        let by_itself = *self.senders != SenderSpec::default()
+            || self.to_edge.sender != ProfilePatch::default()
+            || self.listed.iter().any(|policy| policy.aggregate.is_some());
+        match self.mode {
+            Some(mode) => mode,
+            None if self.aggregate.is_none() && by_itself => GatewayMode::Split,
+            None => GatewayMode::Auto,
+        }
+    }
+
+    /// What serves the connections of a host together, by the mode.
+    fn aggregate(&self) -> Result<Option<AggregateConfig>, PolicyError> {
+        match (self.mode(), self.aggregate) {
+            (GatewayMode::Auto, written) => Ok(Some(written.cloned().unwrap_or_default())),
+            (GatewayMode::Split, None) => Ok(None),
+            (GatewayMode::Split, Some(_)) => {
+                let why = "mode = \"split\" leaves each connection by itself; leave one of the two out";
+                Err(PolicyError { policy: None, key: "aggregate", why: why.into() })
+            }
+        }
+    }
+
     /// The policies, in the order in which they are tried, where the interfaces toward the access side and toward the rest
     /// of the world take packets of `mtus` bytes.
     ///
     /// # Errors
     /// Names the policy, the key and the remedy.
-    pub fn resolve(self, mtus: [Option<u32>; 2]) -> Result<Vec<Policy>, PolicyError> {
-        let (edge, wan) = (self.to_edge.resolve(mtus[0]), self.to_wan.resolve(mtus[1]));
+    pub fn resolve(&self, mtus: [Option<u32>; 2]) -> Result<Vec<Policy>, PolicyError> {
+        let senders = self.senders.resolve(self.flow_buffer);
+        let senders =
+            senders.map_err(|error| PolicyError { policy: None, key: "senders", why: error.to_string() })?;
+        let aggregate = self.aggregate()?.map(Arc::new);
+        let (edge, mut wan) = (self.to_edge.resolve(mtus[0]), self.to_wan.resolve(mtus[1]));
         let listed = self.listed.iter().enumerate().map(|(index, spec)| {
             let patched = |leg: &LegConfig, patch: &Option<LegSpec>| {
                 patch.as_ref().map_or(leg.clone(), |patch| leg.patched(patch))
@@ -304,10 +373,14 @@ impl WrittenPolicies<'_> {
             Ok(Policy { edge: patched(&edge, &spec.to_edge), wan: patched(&wan, &spec.to_wan), ..parts })
         });
         let listed = listed.collect::<Result<Vec<Policy>, PolicyError>>()?;
-        let aggregate = self.aggregate.map(Arc::new);
+        if aggregate.is_some() && self.to_wan.sender.congestion.is_none() {
+            wan.sender.congestion = TO_WAN;
+        }
         let control_group = self.control_group;
-        let rest = Policy { edge, wan, senders: self.senders, aggregate, control_group, ..Policy::default() };
-        Policy::list(listed, rest, self.is_written)
+        let is_written =
+            self.aggregate.is_some() || *self.senders != SenderSpec::default() || control_group > 0.0;
+        let rest = Policy { edge, wan, senders, aggregate, control_group, ..Policy::default() };
+        Policy::list(listed, rest, is_written)
     }
 }
 

@@ -44,7 +44,7 @@ fn through_gateway(keys: &str, loss: &str, flow: &str) -> Outcome {
         r#"
         duration = "200 s"
         hosts = {{ server = {{ scheme = "cubic" }}, client = {{ scheme = "cubic" }} }}
-        gateways = {{ gw = {{ edge = "client", {keys} }} }}
+        gateways = {{ gw = {{ edge = "client", mode = "split", {keys} }} }}
         links = [
             {{ between = ["server", "gw"], link = {{ rate = "20 Mbit/s", delay = "10 ms" }} }},
             {{ between = ["gw", "client"], link = {{ rate = "10 Mbit/s", delay = "50 ms", loss = "{loss}", queue = "500 packets" }} }},

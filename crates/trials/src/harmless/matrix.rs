@@ -13,6 +13,8 @@ const OWN: &str = include_str!("paths.toml");
 const PARALLEL: usize = 6;
 /// A page begins so long after the start, as a part of the run: the start of a bulk transfer is over by then, mostly.
 const FIRST_PAGE: f64 = 0.25;
+/// It may be late by this part of the time between two pages.
+const LATE: f64 = 0.5;
 /// How often queues are looked at.
 const EVERY: &str = "50 ms";
 
@@ -157,7 +159,7 @@ impl Cell<'_> {
     /// Whether its scenarios make sense.
     pub fn check(&self, with: &[String]) -> Result<()> {
         for way in [Way::Direct, Way::Gateway] {
-            Study::from_toml(&self.name(), &self.scenario(way, with))?;
+            Study::from_toml(&self.name(), &self.scenario(way, with, 1))?;
         }
         Ok(())
     }
@@ -176,7 +178,7 @@ impl Cell<'_> {
     }
 
     /// The scenario: whether there is a gateway is all that differs, and `with` is what it is told.
-    pub fn scenario(&self, way: Way, with: &[String]) -> String {
+    pub fn scenario(&self, way: Way, with: &[String], seed: u64) -> String {
         let Path { edge, wan, seconds, .. } = self.path;
         let (_, profile) = self.server;
         let gateway = match way {
@@ -193,13 +195,13 @@ impl Cell<'_> {
             toml::Value::Table(edge.clone()),
             toml::Value::Table(wan.clone()),
         );
-        for flow in self.flows() {
+        for flow in self.flows(seed) {
             text.push_str(&flow);
         }
         text
     }
 
-    fn flows(&self) -> Vec<String> {
+    fn flows(&self, seed: u64) -> Vec<String> {
         let Path { seconds, page, every, .. } = self.path;
         let mut flows = Vec::new();
         let mut flow = |name: &str, from: &str, rest: &str| {
@@ -237,12 +239,13 @@ impl Cell<'_> {
         if self.work.0 != Work::Mixed {
             let first = FIRST_PAGE * f64::from(*seconds);
             // The last page has time to come.
-            let count = ((f64::from(*seconds) * 0.9 - first) / every).floor().max(1.0);
-            for number in 0..PARALLEL {
+            let count = ((f64::from(*seconds) * 0.9 - first) / every).floor().max(1.0) as u64;
+            for number in 0..count {
+                // When exactly a page begins is chance: a bulk transfer is here or there in its course then.
+                let late = Seed(seed).derive("page").nth(number).0 as f64 / u64::MAX as f64 * LATE;
                 let rest = format!(
-                    "start = \"{} ms\"\ncount = {count}\nspacing = \"{} ms\"\ndownloads = {{ size = \"{} B\" }}",
-                    (first * 1e3) as u64,
-                    (every * 1e3) as u64,
+                    "start = \"{} ms\"\ncount = {PARALLEL}\ndownloads = {{ size = \"{} B\" }}",
+                    ((first + (number as f64 + late) * every) * 1e3) as u64,
                     page.0,
                 );
                 flow(&format!("page-{number}"), "server", &rest);
@@ -276,7 +279,7 @@ mod tests {
         let paths = own().unwrap();
         let cell = cells(&paths)[0];
         let [direct, gateway] =
-            [Way::Direct, Way::Gateway].map(|way| cell.scenario(way, &["split = true".into()]));
+            [Way::Direct, Way::Gateway].map(|way| cell.scenario(way, &["split = true".into()], 1));
         assert_eq!(direct.replace("split = false", ""), gateway.replace("split = true", ""));
     }
 

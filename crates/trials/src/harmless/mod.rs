@@ -89,7 +89,7 @@ impl Trial for Harmless {
                         judged.cell.name().replace('/', "-"),
                         way.name()
                     ));
-                    shorthaul_report::write_file(&file, judged.cell.scenario(way, &self.with))?;
+                    shorthaul_report::write_file(&file, judged.cell.scenario(way, &self.with, self.seed))?;
                 }
             }
         }
@@ -137,11 +137,11 @@ impl Harmless {
         let mut missing = Vec::new();
         for (cell, seeds) in cells {
             for way in [Way::Direct, Way::Gateway] {
-                let text = cell.scenario(way, &self.with);
                 for seed in self.seed..self.seed + seeds {
+                    let text = cell.scenario(way, &self.with, seed);
                     let key = self.key(&text, seed);
                     if store.get::<Figures>(&key).is_none() {
-                        missing.push((key, text.clone(), seed, cell.name()));
+                        missing.push((key, text, seed, cell.name()));
                     }
                 }
             }
@@ -160,8 +160,8 @@ impl Harmless {
 
     fn compared(&self, cell: &Cell<'_>, seeds: u64, store: &Store) -> Result<Compared> {
         let figures = |way| {
-            let text = cell.scenario(way, &self.with);
-            let all = (self.seed..self.seed + seeds).map(|seed| store.get::<Figures>(&self.key(&text, seed)));
+            let kept = |seed| store.get::<Figures>(&self.key(&cell.scenario(way, &self.with, seed), seed));
+            let all = (self.seed..self.seed + seeds).map(kept);
             let lost = || TrialError::Failed(format!("what was run is not in {}", self.out.display()));
             all.collect::<Option<Vec<_>>>().ok_or_else(lost)
         };

@@ -127,6 +127,14 @@ impl<'a> Judged<'a> {
     pub fn is_in_doubt(&self) -> bool {
         let near = |value: f64, bound: f64, error: f64| (value - bound).abs() < DOUBT * error;
         let queue = self.queue.error * self.queues[0];
+        let error = |of| match of {
+            Figure::Throughput => self.throughput.error,
+            Figure::Page => self.page.error * self.gain(of).powi(2),
+            Figure::Queue => self.queue.error * self.gain(of).powi(2),
+        };
+        if self.cell.gains().any(|gain| near(self.gain(gain.of), gain.at_least, error(gain.of))) {
+            return true;
+        }
         near(self.throughput.value, THROUGHPUT, self.throughput.error)
             || near(self.page.value, PAGE, self.page.error)
             || near(self.queues[1], self.queue_bound(), queue)

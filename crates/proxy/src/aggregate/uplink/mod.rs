@@ -256,7 +256,7 @@ impl Uplink {
     /// the sender uses up what it has. Any other hears of it with the next acknowledgment: a packet would only wake its radio,
     /// and where the host has forgotten the connection, draw a reset.
     pub fn allot(&self, now: Time, upload: &mut Upload) -> bool {
-        let need = upload.need(now).unwrap_or(FIRST_SEGMENTS * self.mss);
+        let need = upload.need(now).unwrap_or_default().max(upload.at_once());
         let larger = upload.allot(need.min(self.level).max(LEAST_SEGMENTS * self.mss));
         larger && upload.may_wait(now, 2 * self.mss)
     }

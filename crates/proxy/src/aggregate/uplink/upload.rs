@@ -256,12 +256,20 @@ impl Upload {
 
     /// How much of the window it needs: all that it can get, if it uses up what it has; or as much as a slow start may
     /// come to, from what came in this round trip and the last; `None` if it pauses.
+    ///
+    /// What it may send at once after a silence is not part of it: most uploads are requests, of which nothing more comes, and
+    /// what was set aside for them the others would not have.
     pub fn need(&self, now: Time) -> Option<u64> {
         if self.has_paused(now) {
             return None;
         }
-        let grown = (2 * self.counted.max(self.counted_before)).max(self.burst + self.counted);
+        let grown = 2 * self.counted.max(self.counted_before);
         Some(if now <= self.needy_until { u64::MAX } else { grown })
+    }
+
+    /// What it may have at once, whatever it needs.
+    pub fn at_once(&self) -> u64 {
+        self.burst + self.counted
     }
 
     /// Whether its sender may be waiting for room: it uses up what it has, or has no more than `little`.
@@ -409,7 +417,11 @@ mod tests {
         assert!(upload.count(MS(1), 3000, false), "it begins");
         assert!(!upload.count(MS(1), 1000, false));
         upload.on_segment(MS(1), Landing { full: false, ..landing(4001, None) });
-        assert_eq!(upload.need(MS(2)), Some(14_000), "after ten segments at once");
+        assert_eq!(
+            (upload.need(MS(2)), upload.at_once()),
+            (Some(8000), 14_000),
+            "after ten segments at once"
+        );
         upload.expect(Duration::from_millis(100), Duration::from_millis(40));
         assert!(upload.count(MS(3), 1000, true));
         assert_eq!(upload.need(MS(4)), Some(u64::MAX));

@@ -1,6 +1,6 @@
 //! What is promised, what is held, and that nobody goes without.
 use super::site::*;
-use shorthaul_proxy::{AggregateConfig, GatewayConfig, Policy};
+use shorthaul_proxy::{AggregateConfig, GatewayConfig, Policy, WindowShareConfig};
 use shorthaul_types::Bytes;
 use shorthaul_wire::{Chunk, Payload, TcpFlags};
 use std::collections::BTreeMap;
@@ -176,7 +176,9 @@ fn those_who_come_later_find_the_bound_where_it_was() {
 /// Its acknowledgment said that there is no room, for nothing of it had left. The phone has nothing to do with that.
 #[test]
 fn room_that_comes_of_sending_is_offered_at_once() {
-    let mut site = Site::clamped(10_000);
+    // A share of the window that the first segments take up.
+    let share = WindowShareConfig { surplus: 1.2, ..WindowShareConfig::default() };
+    let mut site = Site::new(AggregateConfig { window_share: Some(share), ..config(10_000) });
     site.mobile_says_with_window(A, TcpFlags::SYN, 0, &[], 14_000);
     site.wait(10);
     site.server_says(A, TcpFlags::SYN | TcpFlags::ACK, 0, 0);
