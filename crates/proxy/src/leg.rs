@@ -1,6 +1,4 @@
 //! One side of a gateway: how it sends there, and acknowledges what comes from there.
-use alloc::format;
-use alloc::string::String;
 use shorthaul_tcp::{ProfilePatch, SenderProfile};
 
 /// The largest IP packet that any interface takes.
@@ -22,20 +20,6 @@ impl LegConfig {
     #[must_use]
     pub fn patched(&self, patch: &LegSpec) -> LegConfig {
         LegConfig { sender: self.sender.patched(&patch.sender), mtu: patch.mtu.unwrap_or(self.mtu) }
-    }
-
-    /// Whether connections to hosts behind the leg can be served together.
-    ///
-    /// # Errors
-    /// Names the key that has no meaning there, and the remedy.
-    pub fn check_aggregated(&self) -> Result<(), String> {
-        let detection = self.sender.loss_detection;
-        if detection == SenderProfile::default().loss_detection {
-            return Ok(());
-        }
-        Err(format!(
-            "`loss_detection` toward the edge is `{detection}`, but an aggregate finds losses among all connections of a host; leave it out, or the aggregate"
-        ))
     }
 }
 

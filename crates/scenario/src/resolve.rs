@@ -201,10 +201,6 @@ impl Work<'_> {
         let is_off = matches!(section.aggregate, Some(AggregateSection::Off));
         let mode = section.mode.or(is_off.then_some(GatewayMode::Split));
         let to_edge = section.to_edge.as_ref().map(|leg| leg.get_ref().clone()).unwrap_or_default();
-        if aggregate.is_some() {
-            let span = section.to_edge.as_ref().map_or(name.span(), |leg| leg.span());
-            to_edge.resolve(None).check_aggregated().map_err(|why| self.source.error(span, why))?;
-        }
         let changes = section.bandwidth_changes.iter().map(|change| BandwidthChange {
             at: change.at,
             cell: change.cell.clone(),
@@ -251,7 +247,11 @@ impl Work<'_> {
             // What is outside of the list is known by its key alone.
             match error.policy.and_then(|policy| section.policy.get(policy)) {
                 Some(policy) => self.source.error(policy.span(), error.to_string()),
-                None => self.source.error(name.span(), format!("{}: {}", error.key, error.why)),
+                None => {
+                    let leg = section.to_edge.as_ref().filter(|_| error.key == "to_edge");
+                    let span = leg.map_or(name.span(), |leg| leg.span());
+                    self.source.error(span, format!("{}: {}", error.key, error.why))
+                }
             }
         })
     }

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
+use shorthaul_tcp::SenderProfile;
 use shorthaul_types::Bytes;
 
 /// What cannot be worked with in a gateway's policies, and what to write instead.
@@ -67,6 +68,14 @@ impl GatewayConfig {
             if index + 1 < self.policies.len() && policy.matches.matches_all() {
                 let why = "this policy is for all flows, so that those behind it are for none; put it last, or give it a `match`";
                 return refuse(Some(index), "match", why.into());
+            }
+            let equal = |other: &Policy| other.matches == policy.matches;
+            if let Some(first) = self.policies[..index].iter().position(equal) {
+                let why = format!(
+                    "policy {} is for the same flows, so that this one is for none; leave one of them out, or match others",
+                    first + 1
+                );
+                return refuse(Some(index), "match", why);
             }
             policy.check(self).map_err(|(key, why)| PolicyError { policy: Some(index), key, why })?;
         }
@@ -170,7 +179,7 @@ impl Policy {
             return Err(("intercept", why.into()));
         }
         let Some(aggregate) = &self.aggregate else { return Ok(()) };
-        self.edge.check_aggregated().map_err(|why| ("to_edge", why))?;
+        check_aggregated(&self.edge.sender).map_err(|why| ("to_edge", why))?;
         if self.senders.ack.as_ref().is_some_and(|ack| ack.emulated_link().is_some()) {
             let why = "a host that is served by an aggregate cannot be behind an emulated link too: both set the pace of its senders; leave out one of them";
             return Err(("aggregate", why.into()));
@@ -193,15 +202,58 @@ impl Policy {
     }
 }
 
+/// Whether connections into which one would send so can be served together.
+///
+/// # Errors
+/// Names the key that would have no effect, and the remedy.
+fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
+    // Without `..`: `governed_by_aggregate` takes the place of some of these.
+    let SenderProfile {
+        name: _,
+        congestion,
+        loss_detection,
+        discriminator,
+        f_rto: _,
+        black_hole_probing: _,
+        pacing,
+        ack: _,
+        rto: _, // each connection still looks for the end of a closed window by it
+        sack: _,
+        timestamps: _,
+        window_scaling: _,
+        ecn: _,
+        initial_window,
+        idle_restart,
+        nagle: _,
+    } = sender;
+    let usual = SenderProfile::default();
+    let overwritten = [
+        ("congestion", *congestion != usual.congestion, congestion.to_string()),
+        ("loss_detection", *loss_detection != usual.loss_detection, loss_detection.to_string()),
+        ("discriminator", *discriminator != usual.discriminator, discriminator.to_string()),
+        ("pacing", *pacing != usual.pacing, pacing.to_string()),
+        ("initial_window", *initial_window != usual.initial_window, initial_window.to_string()),
+        ("idle_restart", *idle_restart != usual.idle_restart, idle_restart.to_string()),
+    ];
+    match overwritten.into_iter().find(|(_, differs, _)| *differs) {
+        None => Ok(()),
+        Some((key, _, value)) => Err(format!(
+            "`{key}` toward the edge is `{value}`, but an aggregate decides that for all connections of a host together; leave it out, or the aggregate"
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        ACK_RELEASES, AggregateConfig, ClampedWindow, ConstantQueue, FlowMatch, INTERCEPTORS, PathTailConfig,
-        SenderControl,
+        ACK_RELEASES, AggregateConfig, ClampedWindow, ConstantQueue, FlowMatch, INTERCEPTORS, LegConfig,
+        PathTailConfig, SenderControl,
     };
     use alloc::sync::Arc;
     use alloc::vec;
+    use shorthaul_congestion::Algorithm;
+    use shorthaul_tcp::{Discrimination, LossDetection};
     use shorthaul_types::BitRate;
 
     fn class(prefix: &str) -> FlowMatch {
@@ -262,6 +314,33 @@ mod tests {
     }
 
     #[test]
+    fn what_an_aggregate_decides_is_not_a_legs_to_say() {
+        let sends = SenderProfile::default;
+        let with = |sender: SenderProfile, aggregate| {
+            let edge = LegConfig { sender, ..LegConfig::default() };
+            let policies = vec![Policy { edge, aggregate, ..Policy::default() }];
+            GatewayConfig { policies, ..GatewayConfig::default() }.check()
+        };
+        for (key, sender) in [
+            ("`congestion`", SenderProfile { congestion: Algorithm::Bbr, ..sends() }),
+            ("`loss_detection`", SenderProfile { loss_detection: LossDetection::NCR, ..sends() }),
+            (
+                "`discriminator`",
+                SenderProfile { discriminator: Discrimination::ONE_SIDED_PROBING, ..sends() },
+            ),
+            ("`pacing`", SenderProfile { pacing: false, ..sends() }),
+            ("`initial_window`", SenderProfile { initial_window: 64, ..sends() }),
+            ("`idle_restart`", SenderProfile { idle_restart: false, ..sends() }),
+        ] {
+            assert_eq!(with(sender.clone(), None), Ok(()), "{key}");
+            let error = with(sender, aggregate()).unwrap_err();
+            assert!(error.key == "to_edge" && error.why.starts_with(key), "{key}: {error}");
+        }
+        let rest = SenderProfile { f_rto: false, nagle: true, ..sends() };
+        assert_eq!(with(rest, aggregate()), Ok(()));
+    }
+
+    #[test]
     fn a_fixed_window_for_each_flow_is_no_smaller_than_the_one_they_share() {
         let with = |own, shared| {
             let config = AggregateConfig { clamp: Clamp::Fixed(Bytes(shared)), ..AggregateConfig::default() };
@@ -279,6 +358,9 @@ mod tests {
         assert_eq!(refused(vec![one()]), Some((Some(0), "match")));
         assert_eq!(refused(vec![Policy::default(), one(), Policy::default()]), Some((Some(0), "match")));
         assert_eq!(refused(vec![]), Some((None, "policy")));
+        let other = || Policy { matches: class("11.0.0.0/8"), ..Policy::default() };
+        assert_eq!(refused(vec![one(), other(), Policy::default()]), None);
+        assert_eq!(refused(vec![one(), other(), one(), Policy::default()]), Some((Some(2), "match")));
         let list = |listed, is_written| Policy::list(listed, Policy::default(), is_written);
         assert_eq!(list(vec![one()], true).unwrap().len(), 2);
         assert_eq!(list(vec![one(), Policy::default()], false).unwrap().len(), 2);

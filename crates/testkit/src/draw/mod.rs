@@ -238,8 +238,15 @@ impl Draw {
             policy.wan = self.leg();
             policy.senders = self.senders();
             if self.chance.happens(400) {
-                // An aggregate finds losses by itself.
-                policy.edge.sender.loss_detection = SenderProfile::default().loss_detection;
+                policy.edge.sender = SenderProfile {
+                    f_rto: policy.edge.sender.f_rto,
+                    black_hole_probing: policy.edge.sender.black_hole_probing,
+                    ack: policy.edge.sender.ack,
+                    rto: policy.edge.sender.rto,
+                    nagle: policy.edge.sender.nagle,
+                    // The rest is the aggregate's to decide, or the ends'.
+                    ..SenderProfile::default()
+                };
                 policy.aggregate = Some(Arc::new(self.aggregate()));
             }
         } else if mode != Mode::Observe {
