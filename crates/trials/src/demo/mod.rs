@@ -30,7 +30,7 @@ use plan::{Congestion, PATHS, Path, Transfer};
 /// How long repetitions may take before no other begins.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Show what splitting does: real TCP on a phone's emulated 5G link and across three bad paths, directly and through the gateway.
+/// Show what splitting does: real TCP over a phone's 5G link and three bad paths, direct and split.
 ///
 /// Takes one to two minutes. What the machine was too slow for runs once more, with less beside it; if it still is, nothing is
 /// concluded from it, and the exit status is 3. Prints a table and one sentence for each line of it, and writes figures
