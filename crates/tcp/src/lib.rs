@@ -20,13 +20,12 @@ mod byte_queue;
 mod congestion_manager;
 mod connection;
 mod detector;
-mod discrimination;
 mod discriminator;
 mod host;
 mod isn;
 mod loss_detector;
+mod loss_discriminator;
 mod notation;
-mod probing;
 mod profile;
 mod prr;
 mod reassembly;
@@ -42,18 +41,20 @@ pub use connection::{
     WindowShifts,
 };
 pub use detector::{LossDetection, UnknownLossDetection};
-pub use discrimination::{Discrimination, UnknownDiscrimination};
 pub use discriminator::{
-    Discriminator, EveryLossIsCongestion, LossEvidence, LossResponse, LossSign, OCTETS, Octet, Probe,
-    ProbeAnswer, ProbeForm, ProbeStage,
+    Discrimination, EveryLossIsCongestion, ProbeTimer, ProbedPeer, Probing, ProbingConfig, ProbingRule,
+    UnknownDiscrimination,
 };
 pub use host::{ConnectError, ConnectionId, Host, HostConfig, HostStats};
 pub use loss_detector::{
     AckEvent, Delivered, Detection, Duplicate, Event as SenderEvent, Flight, LossDetector, Phase, Repair,
     Transmission,
 };
+pub use loss_discriminator::{
+    Discriminator, LossEvidence, LossResponse, LossSign, OCTETS, Octet, Probe, ProbeAnswer, ProbeForm,
+    ProbeStage,
+};
 pub use notation::UnknownAckPolicy;
-pub use probing::{ProbeTimer, ProbedPeer, Probing, ProbingConfig, ProbingRule};
 pub use profile::{ProfilePatch, SenderProfile, SenderStart, UnknownProfile};
 pub use reassembly::Reassembly;
 pub use receiver::{AckPolicy, Receiver, Segment};

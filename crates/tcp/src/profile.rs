@@ -57,7 +57,7 @@ const MODERN: SenderProfile = SenderProfile {
     name: "cubic",
     congestion: Algorithm::Cubic,
     loss_detection: LossDetection::RACK_TLP,
-    discriminator: Discrimination::EveryLoss,
+    discriminator: Discrimination::EVERY_LOSS,
     f_rto: true,
     black_hole_probing: true,
     pacing: true,

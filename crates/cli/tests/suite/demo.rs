@@ -20,7 +20,9 @@ fn every_byte_arrives_and_every_file_is_written() {
         .output()
         .unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success(), "{stdout}\n{stderr}");
+    // Where this machine is too slow for some of it, it says so, and nothing is concluded from that.
+    let doubted = run.status.code() == Some(3) && stderr.contains("too slow for");
+    assert!(run.status.success() || doubted, "{stdout}\n{stderr}");
     assert!(!stdout.contains('\x1b'), "no colour into a pipe: {stdout}");
 
     let json: serde_json::Value =

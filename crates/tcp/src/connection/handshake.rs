@@ -138,7 +138,7 @@ impl Connection {
             ecn: profile.ecn && ecn,
             // Whoever offers it is answered: that costs nothing, whatever we do ourselves.
             probes: ProbeOption::find(&options.unknown) == Some(ProbeOption::Offered)
-                && (self.passive || profile.discriminator.probes()),
+                && (self.passive || profile.discriminator.offers_option()),
         };
         if !self.agreed.window_scaling {
             self.own_shift = 0;
@@ -194,7 +194,7 @@ impl Connection {
             (false, 0) if profile.ecn => flags |= TcpFlags::ECE | TcpFlags::CWR,
             _ => {}
         }
-        let probes = offer(profile.discriminator.probes(), agreed.probes);
+        let probes = offer(profile.discriminator.offers_option(), agreed.probes);
         let unknown = if probes { ProbeOption::Offered.to_options() } else { UnknownOptions::new() };
         TcpHeader {
             src_port: self.path.local.port(),

@@ -2,8 +2,8 @@
 use super::segment_size::last_try;
 use super::{Ack, Sender, State};
 use crate::Record;
-use crate::discriminator::{OCTETS, ProbeAnswer};
 use crate::loss_detector::{AckEvent, Delivered, Duplicate, Event};
+use crate::loss_discriminator::{OCTETS, ProbeAnswer};
 use core::time::Duration;
 use shorthaul_congestion::{AckSample, CongestionEvent};
 use shorthaul_types::Time;

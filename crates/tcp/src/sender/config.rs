@@ -1,6 +1,7 @@
 use crate::LossDetection;
 use crate::congestion_manager::CongestionManager;
-use crate::discriminator::{Discriminator, EveryLossIsCongestion, Probe};
+use crate::discriminator::EveryLossIsCongestion;
+use crate::loss_discriminator::{Discriminator, Probe};
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_congestion::{Control, RttConfig};

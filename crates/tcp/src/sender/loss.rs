@@ -1,8 +1,8 @@
 //! Finding losses, having them judged, and answering them.
 use super::f_rto::{FRto, FRtoAck, FRtoFinding};
 use super::{Sender, State};
-use crate::discriminator::{LossEvidence, LossResponse, LossSign};
 use crate::loss_detector::{AckEvent, Detection, Event, Repair};
+use crate::loss_discriminator::{LossEvidence, LossResponse, LossSign};
 use crate::prr::Prr;
 use shorthaul_congestion::CongestionEvent;
 use shorthaul_types::Time;

@@ -18,8 +18,8 @@ mod undo;
 pub use config::{Ack, Outgoing, SenderConfig, SenderStats};
 
 use crate::congestion_manager::CongestionManager;
-use crate::discriminator::{Discriminator, LossSign, Probe};
 use crate::loss_detector::{Event, Flight, LossDetector, Phase};
+use crate::loss_discriminator::{Discriminator, LossSign, Probe};
 use crate::prr::Prr;
 use crate::{ByteQueue, Scoreboard};
 use alloc::boxed::Box;

@@ -1,7 +1,7 @@
 //! What leaves next.
 use super::{Outgoing, Sender, State};
-use crate::discriminator::ProbeForm;
 use crate::loss_detector::{Event, Transmission};
+use crate::loss_discriminator::ProbeForm;
 use shorthaul_types::Time;
 use shorthaul_wire::Payload;
 

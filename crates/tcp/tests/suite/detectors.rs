@@ -35,8 +35,8 @@ fn all_parts() -> impl Iterator<Item = (String, SenderConfig)> {
     let all = detections.flat_map(|detection| [true, false].map(|sack| (detection, sack)));
     all.flat_map(|(detection, sack)| {
         controls().flat_map(move |algorithm| {
-            Discrimination::ALL.map(|(name, discrimination)| {
-                let what = format!("{algorithm}, {detection}, {name}, sack {sack}");
+            Discrimination::ALL.iter().map(move |&discrimination| {
+                let what = format!("{algorithm}, {detection}, {discrimination}, sack {sack}");
                 (what, config(algorithm, detection, discrimination, sack))
             })
         })
@@ -61,7 +61,7 @@ fn a_hole_in_a_large_window_is_found_before_the_timer_expires() {
         for algorithm in controls() {
             for sack in [true, false] {
                 let mut half =
-                    Half::new(config(algorithm, detection, Discrimination::EveryLoss, sack), 1 << 20);
+                    Half::new(config(algorithm, detection, Discrimination::EVERY_LOSS, sack), 1 << 20);
                 half.data = losing(&[(5, 1)]);
                 half.write(40);
                 half.run_to_the_end(Duration::from_secs(60));
@@ -137,7 +137,7 @@ fn managed(detection: LossDetection, discrimination: Discrimination, sack: bool,
 fn a_managed_sender_sends_what_it_is_granted_and_everything_arrives() {
     each_seed(1..5, |seed| {
         for &detection in LossDetection::ALL {
-            for (_, discrimination) in Discrimination::ALL {
+            for &discrimination in Discrimination::ALL {
                 for sack in [true, false] {
                     managed(detection, discrimination, sack, seed);
                 }

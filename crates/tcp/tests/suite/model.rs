@@ -155,7 +155,7 @@ fn everything_arrives_whatever_the_parts() {
     each_seed(1..7, |seed| {
         each_combination(|algorithm, detection, sack| {
             run(algorithm, detection, sack, Judge::Chance, seed);
-            run(algorithm, detection, sack, Judge::Real(Discrimination::EveryLoss), seed);
+            run(algorithm, detection, sack, Judge::Real(Discrimination::EVERY_LOSS), seed);
         });
     });
 }
@@ -164,7 +164,7 @@ fn everything_arrives_whatever_the_parts() {
 fn everything_arrives_whatever_the_discriminator() {
     each_seed(1..4, |seed| {
         each_combination(|algorithm, detection, sack| {
-            for (_, discrimination) in Discrimination::ALL {
+            for &discrimination in Discrimination::ALL {
                 run(algorithm, detection, sack, Judge::Real(discrimination), seed);
             }
         });

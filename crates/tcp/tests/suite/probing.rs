@@ -284,7 +284,7 @@ fn delivery_resumes_within_two_round_trips_of_the_links_return() {
         for seconds in [5, 20, 40] {
             let detection = if sack { LossDetection::RACK_TLP } else { LossDetection::NEW_RENO };
             let outage = Duration::from_secs(seconds);
-            let (waited, _) = resumed_after(half(Discrimination::EveryLoss, detection, sack), outage);
+            let (waited, _) = resumed_after(half(Discrimination::EVERY_LOSS, detection, sack), outage);
             assert!(waited > Duration::from_secs(1), "without probes it takes {waited:?}");
             let (waited, mut half) =
                 resumed_after(half(Discrimination::ONE_SIDED_PROBING, detection, sack), outage);

@@ -48,8 +48,8 @@ impl Rows {
         for detection in LossDetection::ALL {
             rows.note("loss detector", detection.name());
         }
-        for (name, _) in Discrimination::ALL {
-            rows.note("loss discriminator", name);
+        for discrimination in Discrimination::ALL {
+            rows.note("loss discriminator", discrimination.name());
         }
         for row in ACK_RELEASES {
             rows.note("ACK release", row.name);
@@ -107,9 +107,9 @@ impl Draw {
 
     /// A loss discriminator: half of the time, that every loss is congestion.
     pub fn discrimination(&mut self) -> Discrimination {
-        let usual = self.chance.happens(500).then_some(("none", Discrimination::EveryLoss));
-        let (name, discrimination) = usual.unwrap_or_else(|| *self.chance.pick(&Discrimination::ALL));
-        self.rows.note("loss discriminator", name);
+        let usual = self.chance.happens(500).then_some(Discrimination::EVERY_LOSS);
+        let discrimination = usual.unwrap_or_else(|| *self.chance.pick(Discrimination::ALL));
+        self.rows.note("loss discriminator", discrimination.name());
         discrimination
     }
 

@@ -29,7 +29,7 @@ fn plain() -> ConnectionConfig {
             name: "plain",
             congestion: Algorithm::Reno,
             loss_detection: LossDetection::RACK_TLP,
-            discriminator: Discrimination::EveryLoss,
+            discriminator: Discrimination::EVERY_LOSS,
             f_rto: false,
             black_hole_probing: false,
             pacing: false,

@@ -8,7 +8,7 @@
 //! again, the cycle ends within two round trips, and the round trips that it measured, beside the best one
 //! ever measured with data, say what the loss meant.
 use crate::ByteQueue;
-use crate::discriminator::{
+use crate::loss_discriminator::{
     Discriminator, LossEvidence, LossResponse, LossSign, OCTETS, Octet, Probe, ProbeAnswer, ProbeForm,
     ProbeStage,
 };
