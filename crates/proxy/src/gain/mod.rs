@@ -30,11 +30,12 @@ const SERVER: HostPrefix = HostPrefix { v4: 16, v6: 32 };
 const CLASSES: usize = 1024;
 /// What a host opens within one slot belongs to one group, so that a page is all of one kind.
 const SLOT: Duration = Duration::from_secs(1);
-/// So long without a flow in the control group, and more are chosen, ...
+/// After this time without a flow in the control group, [`SHARE_TO_KNOW`] holds.
 const SILENCE: Duration = Duration::from_secs(20);
-/// ... namely this share; and where it looks as if splitting did harm: to know soon costs nothing there.
+/// The share of the control group after a silence, and where it looks as if splitting did harm: to know soon costs nothing
+/// there.
 const SHARE_TO_KNOW: f64 = 0.25;
-/// The share of the control group where splitting is tried again after it did harm...
+/// The share of the control group where splitting is tried again after it did harm.
 const SHARE_ON_PROBATION: f64 = 0.5;
 
 /// What becomes of a flow that may be split.

@@ -16,10 +16,10 @@ pub const WAN: &str = "to-server";
 
 /// The configuration that changes.
 const CONFIGURATION: &str = "changing.toml";
-/// What it is, one after the other, …
+/// What it is, one after the other.
 const MODES: [&str; 4] =
     ["", "[[policy]]\nmode = \"observe\"\n", "aggregate = \"auto\"\n", "control_group = 0.5\n"];
-/// … each for so long: less than most cases take.
+/// How long each of them holds: less than most cases take.
 const MODE_LASTS: Duration = Duration::from_millis(150);
 
 /// Changes the configuration of a gateway until that ends.

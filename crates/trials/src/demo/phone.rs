@@ -34,9 +34,9 @@ link = { rate = "1 Gbit/s", delay = "10 ms" }
 "#;
 /// The congestion controls of the servers.
 pub const SERVERS: [&str; 2] = ["cubic", "bbr"];
-/// What a page moves …
+/// What a page moves.
 const PAGE: Bytes = Bytes(200_000);
-/// … and how long its reader rests before the next.
+/// How long its reader rests before the next page.
 const REST: Duration = Duration::from_millis(300);
 /// A page that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(10);

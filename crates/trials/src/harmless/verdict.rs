@@ -9,13 +9,13 @@ use shorthaul_report::{Cell as Shown, Column, Console, Table, Tone, Unit};
 const THROUGHPUT: f64 = 0.98;
 /// Of direct's time of a page, at most.
 const PAGE: f64 = 1.03;
-/// Of direct's queueing delay, at most, …
+/// Of direct's queueing delay, at most.
 const QUEUE: f64 = 1.05;
-/// … unless it is this short, in seconds, …
+/// A queue that is no longer than this, in seconds, is short enough in any case.
 const SHORT_QUEUE: f64 = 0.020;
-/// … or throughput rises by so much, …
+/// Where throughput rises by this factor, a longer queue is allowed.
 const RISES: f64 = 1.1;
-/// … and it is at most this part of the round trip.
+/// That queue is at most this part of the round trip.
 const OF_ROUND_TRIP: f64 = 0.25;
 /// A figure that is nearer to its bound than so many standard errors is in doubt.
 const DOUBT: f64 = 2.0;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the gateway is stopped …
+/// How long the gateway is stopped.
 const STOP: Duration = Duration::from_millis(10);
-/// … and how often.
+/// How often it is stopped.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// What disturbs a run.

@@ -125,12 +125,17 @@ impl Trial for Noise {
         drop(progress);
         let compared = Compared::of(&runs);
         console.table(&verdict::table(&compared));
-        let short = compared.iter().filter(|row| row.counts() && !row.holds()).count();
+        let judged = |how| compared.iter().filter(|row| row.counts() && row.holds() == how).count();
+        let (short, open) = (judged(Some(false)), judged(None));
         let all = compared.iter().filter(|row| row.counts()).count();
         let failure = (short > 0).then(|| {
             format!("{short} of {all} disturbed cells have less than {LEAST} of what they pass undisturbed")
         });
-        Ok(Judgement::holds(verdict::json(&compared, &runs, self.turns)).unless(failure))
+        let doubt = (open > 0).then(|| {
+            format!("of {open} of {all} disturbed cells the interval leaves open whether they pass {LEAST}: give more --turns")
+        });
+        let json = verdict::json(&compared, &runs, self.turns);
+        Ok(Judgement { doubt, ..Judgement::holds(json).unless(failure) })
     }
 }
 

@@ -94,9 +94,13 @@ impl Compared {
         self.way == Way::Split
     }
 
-    /// Whether the throughput is what it has to be, as far as the interval can tell.
-    pub fn holds(&self) -> bool {
-        self.share + self.within.unwrap_or(0.0).min(1.0 - LEAST) >= LEAST
+    /// Whether the throughput is what it has to be; `None` where the interval has the bound in it, or there is none.
+    pub fn holds(&self) -> Option<bool> {
+        let within = self.within?;
+        if self.share - within >= LEAST {
+            return Some(true);
+        }
+        (self.share + within < LEAST).then_some(false)
     }
 
     fn text(&self) -> String {
@@ -124,8 +128,9 @@ pub fn table(compared: &[Compared]) -> Table {
     for row in compared {
         let tone = match (row.counts(), row.holds()) {
             (false, _) => Tone::Quiet,
-            (true, true) => Tone::Good,
-            (true, false) => Tone::Bad,
+            (true, Some(true)) => Tone::Good,
+            (true, Some(false)) => Tone::Bad,
+            (true, None) => Tone::Plain,
         };
         table.row([
             TableCell::from(row.cell.path.name),
@@ -149,7 +154,7 @@ pub fn json(compared: &[Compared], runs: &[Run], turns: u32) -> Value {
         json!({
             "path": row.cell.path.name, "ends": row.cell.congestion, "way": row.way.to_string(),
             "disturbance": row.disturbance.to_string(), "undisturbed_bit_per_s": row.undisturbed,
-            "share": row.share, "within": row.within, "holds": row.counts().then(|| row.holds()),
+            "share": row.share, "within": row.within, "holds": row.holds().filter(|_| row.counts()),
             "links_late_p99_s": row.emulator_late, "steal": row.steal,
         })
     };
@@ -193,10 +198,22 @@ mod tests {
         let compared = Compared::of(&runs);
         assert_eq!(compared.len(), 2);
         assert!((compared[0].share - 0.9).abs() < 1e-9 && compared[0].within.unwrap() < 1e-9);
-        assert!(compared[0].counts() && !compared[0].holds());
-        assert!(!compared[1].counts() && compared[1].within.is_none());
+        assert!(compared[0].counts() && compared[0].holds() == Some(false));
+        assert!(!compared[1].counts() && compared[1].holds().is_none(), "one turn tells nothing");
         let json = json(&compared, &runs, 2);
         assert!((json["worst_share"].as_f64().unwrap() - 0.9).abs() < 1e-9);
         assert_eq!(json["runs"].as_array().unwrap().len(), 6);
+    }
+
+    #[test]
+    fn what_the_interval_leaves_open_is_no_judgement() {
+        let row = |share, within| {
+            let runs =
+                [run(Way::Split, Disturbance::None, 1, 1.0), run(Way::Split, Disturbance::Busy, 1, 1.0)];
+            Compared { share, within: Some(within), ..Compared::of(&runs).remove(0) }.holds()
+        };
+        assert_eq!(row(0.926, 0.146), None);
+        assert_eq!(row(0.999, 0.004), Some(true));
+        assert_eq!(row(0.817, 0.1), Some(false));
     }
 }
