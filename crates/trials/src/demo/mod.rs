@@ -224,7 +224,8 @@ fn repeat_doubtful(paths: &[Path], pairs: &mut [Pair], seed: Seed, console: &dyn
 fn describe(paths: &[Path], controls: &[Congestion], seed: Seed) -> Result<String> {
     let names: Vec<&str> = controls.iter().map(|c| c.name()).collect();
     let mut text = format!(
-        "Downloads over kernel TCP ({}), each directly and through `shorthaul gateway`. Every byte is checked.\n",
+        "A gateway beside a bad link splits TCP connections into short ones; neither end changes. Is that better?\n\
+         The kernel's own TCP ({}) over emulated links, each transfer directly and through `shorthaul gateway`. Every byte is checked.\n",
         names.join(", ")
     );
     let time = |seconds: f64| format_duration(Duration::from_secs_f64(seconds));
