@@ -64,7 +64,7 @@ row() { # KEY LABEL
 ours() { # KEY LABEL FLAGS…
     local key=$1 text=$2; shift 2
     network
-    start g "$work/$key" "$shorthaul" gateway --edge to-client --wan to-server --run-dir "$work" "$@"
+    start g "$work/$key" "$shorthaul" gateway --access to-client --wan to-server --run-dir "$work" "$@"
     for _ in $(seq 50); do grep -q ready "$work/$key" && break; sleep 0.1; done
     grep -q ready "$work/$key" || { echo "$text did not start:" >&2; cat "$work/$key" >&2; exit 1; }
     row "$key" "$text"

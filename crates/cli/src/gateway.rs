@@ -20,8 +20,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// An interface toward the bad link (repeat for several)
-    #[arg(long, value_name = "IF")]
-    edge: Vec<String>,
+    #[arg(long, value_name = "IF", alias = "edge")]
+    access: Vec<String>,
     /// An interface toward the rest of the world (repeat for several)
     #[arg(long, value_name = "IF")]
     wan: Vec<String>,
@@ -31,11 +31,11 @@ pub struct Args {
     /// Congestion control for both legs: reno, cubic, or a fixed window such as `fixed:64kB`
     #[arg(long, value_name = "NAME")]
     congestion: Option<Algorithm>,
-    /// What tells the meaning of losses toward the edge: none or one-sided-probing, which waits a bad
+    /// What tells the meaning of losses toward the access side: none or one-sided-probing, which waits a bad
     /// phase out and resumes when the link is back
     #[arg(long, value_name = "NAME", alias = "arbiter")]
     discriminator: Option<Discrimination>,
-    /// Segments that a flow may send toward the edge before it has heard anything back. The default
+    /// Segments that a flow may send toward the access side before it has heard anything back. The default
     /// of 10 suits unknown paths; a link of your own may take more
     #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u32).range(windows()))]
     initial_window: Option<u32>,
@@ -51,7 +51,7 @@ pub struct Args {
     /// --senders or --congestion are given, which are for connections each by itself
     #[arg(long, value_name = "auto|split")]
     mode: Option<GatewayMode>,
-    /// The window that the connections to each host at the edge share in mode `auto`: `auto`, or a size such as "10 kB"
+    /// The window that the connections to each host on the access side share in mode `auto`: `auto`, or a size such as "10 kB"
     #[arg(long, value_name = "auto|SIZE")]
     aggregate: Option<Clamp>,
     /// How promptly it is run while others keep the processors busy: real-time, high or normal
@@ -91,7 +91,7 @@ fn windows() -> std::ops::RangeInclusive<i64> {
 fn senders_help() -> String {
     let policies: Vec<&str> = shorthaul_proxy::SenderSpec::policies().collect();
     format!(
-        "How senders in the wide area network are kept to the edge's rate: {}; docs/gateway.md has their parameters",
+        "How senders in the wide area network are kept to the access side's rate: {}; docs/gateway.md has their parameters",
         policies.join(", ")
     )
 }
@@ -105,7 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let config = args.config()?;
     let _answering = args.answer_probes.as_deref().map(|key| answer_probes(key, &config)).transpose()?;
     let what = if args.forward_only { "forwarding" } else { "splitting" };
-    let ready = format!("ready: {what} between {} and {}", config.edge.join(", "), config.wan.join(", "));
+    let ready = format!("ready: {what} between {} and {}", config.access.join(", "), config.wan.join(", "));
     // Nobody may listen any more. That is no reason to stop.
     let notify = |notice| match notice {
         Notice::Ready => {
@@ -132,19 +132,19 @@ impl Args {
             Some(path) => Config::read(path)?,
             None => Config::default(),
         };
-        if !self.edge.is_empty() {
-            config.edge.clone_from(&self.edge);
+        if !self.access.is_empty() {
+            config.access.clone_from(&self.access);
         }
         if !self.wan.is_empty() {
             config.wan.clone_from(&self.wan);
         }
         if let Some(congestion) = self.congestion {
-            config.to_edge.sender.congestion = Some(congestion);
+            config.to_access.sender.congestion = Some(congestion);
             config.to_wan.sender.congestion = Some(congestion);
         }
-        let to_edge = &mut config.to_edge.sender;
-        to_edge.discriminator = self.discriminator.or(to_edge.discriminator);
-        to_edge.initial_window = self.initial_window.or(to_edge.initial_window);
+        let to_access = &mut config.to_access.sender;
+        to_access.discriminator = self.discriminator.or(to_access.discriminator);
+        to_access.initial_window = self.initial_window.or(to_access.initial_window);
         if let Some(clamp) = self.aggregate {
             let usual = config.aggregate.take().unwrap_or_else(AggregateConfig::default);
             config.aggregate = Some(AggregateConfig { clamp, ..usual });

@@ -1,4 +1,4 @@
-//! What a radio controller says of the edge's bandwidth, in a file or over the control socket.
+//! What a radio controller says of the access side's bandwidth, in a file or over the control socket.
 use shorthaul_types::BitRate;
 use std::fmt;
 use std::path::PathBuf;

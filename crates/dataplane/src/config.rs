@@ -18,17 +18,19 @@ use std::time::Duration;
 pub struct Config {
     /// Distinguishes several gateways on one host; part of device and file names.
     pub name: Name,
-    /// Interfaces toward the edge: the bad link.
-    pub edge: Vec<String>,
+    /// Interfaces toward the access side: the bad link.
+    #[serde(alias = "edge")]
+    pub access: Vec<String>,
     /// Interfaces toward the rest of the world.
     pub wan: Vec<String>,
     /// Bounds on what is held.
     pub memory: Memory,
-    /// How to send toward the edge.
-    pub to_edge: LegSpec,
+    /// How to send toward the access side.
+    #[serde(alias = "to_edge")]
+    pub to_access: LegSpec,
     /// How to send toward the rest of the world.
     pub to_wan: LegSpec,
-    /// How senders in the wide area network are kept to what the edge can carry.
+    /// How senders in the wide area network are kept to what the access side can carry.
     pub senders: SenderSpec,
     /// What is done to flows of certain classes, the first that matches. What is outside of this list is for all others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -36,10 +38,10 @@ pub struct Config {
     /// A file from which the bandwidth of the emulated links is read, again whenever it changes.
     pub bandwidth_file: Option<PathBuf>,
     /// What is done to all flows that no policy is for. Left out, it is `auto`, unless something is written that is for
-    /// connections each by itself: `senders`, or how to send toward the edge.
+    /// connections each by itself: `senders`, or how to send toward the access side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<GatewayMode>,
-    /// The parameters of `auto`: how the connections to one host at the edge are served together.
+    /// The parameters of `auto`: how the connections to one host on the access side are served together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<AggregateConfig>,
     /// The share of flows that are observed instead of split, to compare with: from 0 (nothing is compared) to 0.5.
@@ -87,10 +89,10 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             name: Name("gw".into()),
-            edge: Vec::new(),
+            access: Vec::new(),
             wan: Vec::new(),
             memory: Memory::default(),
-            to_edge: LegSpec::default(),
+            to_access: LegSpec::default(),
             to_wan: LegSpec::default(),
             senders: SenderSpec::default(),
             policy: Vec::new(),
@@ -217,7 +219,7 @@ impl Config {
     pub fn policies(&self) -> WrittenPolicies<'_> {
         WrittenPolicies {
             listed: &self.policy,
-            to_edge: &self.to_edge,
+            to_access: &self.to_access,
             to_wan: &self.to_wan,
             mode: self.mode,
             senders: &self.senders,
@@ -233,14 +235,17 @@ impl Config {
     /// Names the key and the remedy.
     pub fn gateway(&self, hash_seed: u64) -> Result<GatewayConfig, ConfigError> {
         let value = |key, why: String| Err(ConfigError::Value { key, why });
-        for (key, list, flag) in [("edge", &self.edge, "--edge"), ("wan", &self.wan, "--wan")] {
+        for (key, list, flag) in [("access", &self.access, "--access"), ("wan", &self.wan, "--wan")] {
             if list.is_empty() {
                 let why = format!("no interface is named; write {key} = [\"eth0\"] or give {flag} eth0");
                 return value(key, why);
             }
         }
-        if let Some(both) = self.edge.iter().find(|name| self.wan.contains(name)) {
-            return value("wan", format!("`{both}` is named as edge too; an interface leads to one side"));
+        if let Some(both) = self.access.iter().find(|name| self.wan.contains(name)) {
+            return value(
+                "wan",
+                format!("`{both}` is named in `access` too; an interface leads to one side"),
+            );
         }
         let policies = match self.policies().resolve([None; 2]) {
             Ok(policies) => policies,
@@ -285,16 +290,16 @@ mod tests {
     #[test]
     fn a_wrong_file_names_file_line_key_and_remedy() {
         for (text, line, words) in [
-            ("edge = [\"eth0\"]\nwann = [\"eth1\"]\n", 2, ["wann", "`wan`"]),
+            ("access = [\"eth0\"]\nwann = [\"eth1\"]\n", 2, ["wann", "`wan`"]),
             ("[memory]\nper_flow = \"4 Mi\"\n", 2, ["per_flow", "4 MiB"]),
             ("[memory]\n\nper_flow = \"4 KiB\"\n", 3, ["per_flow", "\"4 MiB\""]),
-            ("[to_edge]\ncongestion = \"tornado\"\n", 2, ["congestion", "\"cubic\""]),
+            ("[to_access]\ncongestion = \"tornado\"\n", 2, ["congestion", "\"cubic\""]),
             ("\nname = \"my gateway\"\n", 2, ["name", "letters or digits"]),
-            ("[to_edge]\ninitial_window = 0\n", 2, ["initial_window", "1 to 1000"]),
-            ("[to_edge]\npacing = true\nsack = false\n", 3, ["sack", "leave it out"]),
+            ("[to_access]\ninitial_window = 0\n", 2, ["initial_window", "1 to 1000"]),
+            ("[to_access]\npacing = true\nsack = false\n", 3, ["sack", "leave it out"]),
             ("[to_wan]\npaceing = true\n", 2, ["paceing", "`pacing`"]),
             ("[to_wan]\npacing = true\nmtu = 100\n", 3, ["mtu", "576 to 65535"]),
-            ("edge = [\"a\"]\n[senders]\npolicy = \"clamp\"\nwindow = \"much\"\n", 2, ["window", "120 kB"]),
+            ("access = [\"a\"]\n[senders]\npolicy = \"clamp\"\nwindow = \"much\"\n", 2, ["window", "120 kB"]),
             ("\n[senders]\npolicy = \"clamp\"\nqueue = \"1 kB\"\n", 2, ["queue", "`window`"]),
             ("[[policy]]\nmatch = { hosts = [\"ten\"] }\n", 2, ["match", "10.1.0.0/16"]),
             ("[[policy]]\nmode = \"watch\"\n", 2, ["mode", "observe"]),
@@ -306,7 +311,7 @@ mod tests {
                 2,
                 ["window", "120 kB"],
             ),
-            ("[[policy]]\nto_edge = { initial_window = 0 }\n", 2, ["initial_window", "1 to 1000"]),
+            ("[[policy]]\nto_access = { initial_window = 0 }\n", 2, ["initial_window", "1 to 1000"]),
             ("table = 254\n", 1, ["table", "7001"]),
             ("drain_timeout = \"soon\"\n", 1, ["drain_timeout", "1.5 s"]),
             ("drain_timeout = 30\n", 1, ["`30`", "1.5 s"]),
@@ -322,20 +327,20 @@ mod tests {
     #[test]
     fn a_configuration_without_interfaces_says_what_to_write() {
         let error = Config::default().gateway(0).unwrap_err().to_string();
-        assert!(error.contains("edge") && error.contains("--edge eth0"), "{error}");
+        assert!(error.contains("access") && error.contains("--access eth0"), "{error}");
     }
 
     #[test]
     fn an_interface_leads_to_one_side() {
         let config =
-            Config { edge: vec!["a".into(), "b".into()], wan: vec!["b".into()], ..Config::default() };
+            Config { access: vec!["a".into(), "b".into()], wan: vec!["b".into()], ..Config::default() };
         let error = config.gateway(0).unwrap_err().to_string();
         assert!(error.starts_with("wan: `b`"), "{error}");
     }
 
     /// A configuration with this text behind its interfaces.
     fn gateway(text: &str) -> Result<GatewayConfig, String> {
-        let text = format!("edge = [\"a\"]\nwan = [\"b\"]\n{text}");
+        let text = format!("access = [\"a\"]\nwan = [\"b\"]\n{text}");
         let config: Config = toml::from_str(&text).map_err(|error| error.to_string())?;
         config.gateway(0).map_err(|error| error.to_string())
     }
@@ -344,14 +349,14 @@ mod tests {
     fn policies_are_parts_for_classes_and_what_is_outside_of_the_list_is_for_the_rest() {
         let config = gateway(
             r#"
-            [to_edge]
+            [to_access]
             initial_window = 20
             [senders]
             policy = "m-tcp"
             after = "2 s"
             [[policy]]
             match = { ports = [443], servers = ["192.0.2.0/24"] }
-            to_edge = { congestion = "bbr" }
+            to_access = { congestion = "bbr" }
             window = [{ kind = "clamp", window = "12 kB" }, { kind = "freeze", after = "1 s" }]
             [[policy]]
             match = { hosts = ["10.1.0.0/16"], dscp = [46] }
@@ -364,10 +369,19 @@ mod tests {
         );
         let config = config.unwrap();
         let [web, voice, watched, rest] = &config.policies[..] else { panic!("{config:?}") };
-        assert_eq!((web.edge.sender.congestion, web.edge.sender.initial_window), (Algorithm::Bbr, 20));
+        assert_eq!((web.access.sender.congestion, web.access.sender.initial_window), (Algorithm::Bbr, 20));
         assert_eq!((web.senders.window.len(), rest.senders.window.len()), (2, 1));
         assert!(web.senders.ack.is_none() && rest.senders.ack.is_some() && rest.matches.matches_all());
         assert_eq!((voice.mode, voice.intercept.len(), watched.mode), (Mode::Pass, 1, Mode::Observe));
+    }
+
+    #[test]
+    fn the_old_names_of_the_access_side_are_read() {
+        let text = "wan = [\"b\"]\naccess = [\"a\"]\n[to_access]\npacing = false\n[[policy]]\nto_access = { nagle = true }\n";
+        let config = toml::from_str::<Config>(text).unwrap();
+        let old = text.replace("access", "edge");
+        assert!(old.contains("to_edge") && !config.access.is_empty());
+        assert_eq!(toml::from_str::<Config>(&old).unwrap(), config);
     }
 
     #[test]
@@ -405,31 +419,31 @@ mod tests {
     #[test]
     fn a_leg_picks_every_part_of_its_sender() {
         let text =
-            "edge = [\"a\"]\nwan = [\"b\"]\n[to_wan]\nloss_detection = \"newreno\"\nack = \"immediate\"\n";
+            "access = [\"a\"]\nwan = [\"b\"]\n[to_wan]\nloss_detection = \"newreno\"\nack = \"immediate\"\n";
         let gateway = toml::from_str::<Config>(text).unwrap().gateway(0).unwrap();
         let policy = &gateway.policies[0];
         assert_eq!(policy.wan.sender.loss_detection, LossDetection::NEW_RENO);
         assert_eq!(
-            (policy.wan.sender.ack, policy.edge.sender.ack),
+            (policy.wan.sender.ack, policy.access.sender.ack),
             (AckPolicy::Immediate, AckPolicy::default())
         );
     }
 
     #[test]
     fn an_aggregate_finds_its_own_losses() {
-        let text = "edge = [\"a\"]\nwan = [\"b\"]\n[to_edge]\nloss_detection = \"reno\"\n[aggregate]\n";
+        let text = "access = [\"a\"]\nwan = [\"b\"]\n[to_access]\nloss_detection = \"reno\"\n[aggregate]\n";
         let error = toml::from_str::<Config>(text).unwrap().gateway(0).unwrap_err().to_string();
-        assert!(error.starts_with("to_edge: ") && error.contains("`loss_detection`"), "{error}");
+        assert!(error.starts_with("to_access: ") && error.contains("`loss_detection`"), "{error}");
     }
 
     #[test]
     fn a_configuration_survives_being_written_into_a_recording() {
         let policy =
-            "match = { ports = [443] }\nack = \"delivered\"\nto_edge = { pacing = false }\nsenders = {}\n";
+            "match = { ports = [443] }\nack = \"delivered\"\nto_access = { pacing = false }\nsenders = {}\n";
         let policy = vec![toml::from_str(policy).unwrap()];
         let mut config =
-            Config { record: Some("x".into()), edge: vec!["eth0".into()], policy, ..Config::default() };
-        config.to_edge.sender.initial_window = Some(64);
+            Config { record: Some("x".into()), access: vec!["eth0".into()], policy, ..Config::default() };
+        config.to_access.sender.initial_window = Some(64);
         let text = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
     }

@@ -304,7 +304,7 @@ fn gain_json(gain: &GainInfo) -> Value {
         })
     };
     json!({
-        "policy": gain.policy, "edge": gain.edge.to_string(),
+        "policy": gain.policy, "edge": gain.access.to_string(),
         "servers": gain.server.map(|server| server.to_string()),
         "verdict": gain.verdict.name(),
         "first": gain.figures.iter().map(figure).collect::<Vec<_>>(),

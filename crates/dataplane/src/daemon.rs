@@ -103,7 +103,7 @@ pub enum Notice {
         /// The flows.
         held_flows: usize,
     },
-    /// The edge carries another bandwidth, from a file or the control socket.
+    /// The access side carries another bandwidth, from a file or the control socket.
     Bandwidth {
         /// What was said, or why it was not understood.
         said: Result<BandwidthReport, ParseBandwidthError>,
@@ -221,7 +221,7 @@ fn run<M: Controlled>(
         (Some(Journal::create(&journal_path, slots, now).map_err(file(journal_path.clone()))?), left)
     };
     let routes = Routes::install(Interception {
-        interfaces: [config.edge.clone(), config.wan.clone()],
+        interfaces: [config.access.clone(), config.wan.clone()],
         devices: names,
         tables: [config.table, config.table + 1],
         priority: RulePriority(config.table),
@@ -345,7 +345,7 @@ fn reread<M: Controlled>(
 fn with_mtus(config: &Config) -> Result<Config, DaemonError> {
     let present = interfaces().map_err(system("asking for the interfaces"))?;
     let mut config = config.clone();
-    for (leg, names) in [(&mut config.to_edge, &config.edge), (&mut config.to_wan, &config.wan)] {
+    for (leg, names) in [(&mut config.to_access, &config.access), (&mut config.to_wan, &config.wan)] {
         // An interface that is not there is complained of later, with the names of those that are.
         let least =
             present.iter().filter(|interface| names.contains(&interface.0)).map(|(_, mtu)| *mtu).min();
@@ -357,7 +357,7 @@ fn with_mtus(config: &Config) -> Result<Config, DaemonError> {
 fn check_host(config: &Config) -> Result<(), DaemonError> {
     let present = interfaces().map_err(system("asking for the interfaces"))?;
     let present: Vec<String> = present.into_iter().map(|(name, _)| name).collect();
-    if let Some(name) = config.edge.iter().chain(&config.wan).find(|name| !present.contains(name)) {
+    if let Some(name) = config.access.iter().chain(&config.wan).find(|name| !present.contains(name)) {
         return Err(DaemonError::NoInterface { name: name.clone(), present: present.join(", ") });
     }
     if is_forwarding() { Ok(()) } else { Err(DaemonError::NotForwarding) }

@@ -38,7 +38,7 @@ pub trait Driven: Machine {
         let _ = (now, config);
     }
 
-    /// The edge carries another bandwidth from now on. Whether there is what is spoken of.
+    /// The access side carries another bandwidth from now on. Whether there is what is spoken of.
     fn set_bandwidth(&mut self, now: Time, report: &BandwidthReport) -> bool {
         let _ = (now, report);
         false

@@ -164,7 +164,7 @@ impl<M: Driven> EventLoop<M> {
         Ok(())
     }
 
-    /// Tells the machine what the edge carries from now on. Whether there is what is spoken of.
+    /// Tells the machine what the access side carries from now on. Whether there is what is spoken of.
     pub fn set_bandwidth(&mut self, report: &BandwidthReport) -> bool {
         let now = monotonic();
         self.outside.mark(now, Mark::Bandwidth, report.to_string().as_bytes());
@@ -187,9 +187,9 @@ impl<M: Driven> EventLoop<M> {
         let deadline = self.driver.machine().poll_timeout();
         let before = monotonic();
         let timeout = deadline.map_or(longest, |d| d.at.saturating_since(before).min(longest));
-        let [edge, wan] = &self.outside.devices;
-        let [edge, wan, first, second] =
-            wait_readable([edge.as_fd(), wan.as_fd(), others[0], others[1]], Some(timeout))?;
+        let [access, wan] = &self.outside.devices;
+        let [access, wan, first, second] =
+            wait_readable([access.as_fd(), wan.as_fd(), others[0], others[1]], Some(timeout))?;
         let now = monotonic();
         if let Some(standing) = &mut self.standing {
             standing.on_round(before, now);
@@ -198,7 +198,7 @@ impl<M: Driven> EventLoop<M> {
         self.outside.stats.rounds += 1;
         let batch = batch(now, deadline);
         self.outside.stats.late_rounds += u64::from(batch > BATCH);
-        for (port, readable) in [PortId(0), PortId(1)].into_iter().zip([edge, wan]) {
+        for (port, readable) in [PortId(0), PortId(1)].into_iter().zip([access, wan]) {
             if readable {
                 self.take_in(now, port, batch)?;
             }

@@ -30,7 +30,7 @@ impl Reread {
         let config = Config {
             // Devices, files and routes have these names.
             name: running.name.clone(),
-            edge: running.edge.clone(),
+            access: running.access.clone(),
             wan: running.wan.clone(),
             run_dir: running.run_dir.clone(),
             table: running.table,
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn config(text: &str) -> Config {
-        toml::from_str(&format!("edge = [\"a\"]\nwan = [\"b\"]\n{text}")).unwrap()
+        toml::from_str(&format!("access = [\"a\"]\nwan = [\"b\"]\n{text}")).unwrap()
     }
 
     #[test]

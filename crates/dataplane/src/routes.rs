@@ -18,7 +18,7 @@ const QUEUE: u32 = 1_000;
 /// Which packets are routed into our devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interception {
-    /// Interfaces toward the edge, and toward the rest of the world.
+    /// Interfaces toward the access side, and toward the rest of the world.
     pub interfaces: [Vec<String>; 2],
     /// Our devices for packets that come in by the former and by the latter.
     pub devices: [String; 2],

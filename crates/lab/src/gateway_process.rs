@@ -75,7 +75,7 @@ impl GatewayProcess {
         Some(legs.filter_map(serde_json::Value::as_u64).sum())
     }
 
-    /// Tells it what the edge carries, as a radio controller does.
+    /// Tells it what the access side carries, as a radio controller does.
     pub fn tell_bandwidth(&self, cell: Option<&str>, bandwidth: BitRate) {
         let report = BandwidthReport { cell: cell.map(str::to_owned), bandwidth };
         self.ask(&format!("bandwidth {report}"));

@@ -95,9 +95,9 @@ pub struct LinkSpec {
     #[serde(deserialize_with = "spec_parts::wakeup")]
     #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::WakeupTable>")]
     pub wakeup: Option<Option<Wakeup>>,
-    /// What is different toward the edge: from the second end of the link to the first.
+    /// What is different toward the access side: from the second end of the link to the first.
     pub down: Option<Box<LinkSpec>>,
-    /// What is different from the edge: from the first end of the link to the second.
+    /// What is different from the access side: from the first end of the link to the second.
     pub up: Option<Box<LinkSpec>>,
 }
 
@@ -130,9 +130,9 @@ pub enum Preset {
 /// One of the two directions of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Toward the edge: to the phone, the client, the one who downloads.
+    /// Toward the access side: to the phone, the client, the one who downloads.
     Down,
-    /// From the edge.
+    /// From the access side.
     Up,
 }
 

@@ -85,14 +85,14 @@ impl Network {
         let other = |[a, b]: [NodeIndex; 2]| if a == node { b } else { a };
         let neighbours =
             scenario.links.iter().filter(|link| link.between.contains(&node)).map(|link| other(link.between));
-        let (edge, wan): (Vec<_>, Vec<_>) = neighbours.partition(|neighbour| *neighbour == gateway.edge);
+        let (access, wan): (Vec<_>, Vec<_>) = neighbours.partition(|neighbour| *neighbour == gateway.access);
         let interfaces = |nodes: Vec<NodeIndex>| {
             nodes.into_iter().map(|NodeIndex(index)| format!("to-{}", self.names[index])).collect()
         };
         let mut config = Config {
-            edge: interfaces(edge),
+            access: interfaces(access),
             wan: interfaces(wan),
-            to_edge: gateway.to_edge.clone(),
+            to_access: gateway.to_access.clone(),
             to_wan: gateway.to_wan.clone(),
             senders: gateway.senders_as_written.clone(),
             mode: Some(gateway.mode()),

@@ -45,7 +45,7 @@ pub struct PlannedLeg {
     pub model: &'static str,
     /// Who sends.
     pub from: NodeIndex,
-    /// Of a gateway, the key of its leg: `to_edge` or `to_wan`.
+    /// Of a gateway, the key of its leg: `to_access` or `to_wan`.
     pub key: Option<&'static str>,
     /// What no model knows of how it sends.
     pub unmodelled: Vec<Unmodelled>,
@@ -202,8 +202,8 @@ impl Planned<'_> {
                 let at = self.end_of(*hop);
                 if let Role::Gateway(gateway) = &self.scenario.nodes[at.0].role {
                     let next = way.get(number + 1).map(|hop| self.end_of(*hop));
-                    let (key, onward) = if next == Some(gateway.edge) {
-                        ("to_edge", &gateway.to_edge)
+                    let (key, onward) = if next == Some(gateway.access) {
+                        ("to_access", &gateway.to_access)
                     } else {
                         ("to_wan", &gateway.to_wan)
                     };

@@ -41,7 +41,7 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// All flows of a gateway, as one machine with two ports: [`Gateway::EDGE`] and [`Gateway::WAN`].
+/// All flows of a gateway, as one machine with two ports: [`Gateway::ACCESS`] and [`Gateway::WAN`].
 ///
 /// What it does not split, it forwards as it came, to the other port.
 #[derive(Debug)]
@@ -79,8 +79,8 @@ fn emulated_links(policy: &Policy, seed: u64) -> Option<EmulatedLinks> {
 }
 
 impl Gateway {
-    /// The port toward the edge.
-    pub const EDGE: PortId = PortId(0);
+    /// The port toward the access side.
+    pub const ACCESS: PortId = PortId(0);
     /// The port toward the rest of the world.
     pub const WAN: PortId = PortId(1);
 

@@ -125,11 +125,11 @@ impl Handshake {
         }
     }
 
-    /// The client, at the edge, is offered at first what `offer` says of its address and its segments, and not more
+    /// The client, on the access side, is offered at first what `offer` says of its address and its segments, and not more
     /// than the server offers. Returns that window.
     pub(crate) fn limit_first_offer(&mut self, offer: impl FnOnce(IpAddr, u32) -> u64) -> Option<u16> {
         let server = self.server.as_mut()?;
-        if self.client.attachment != Gateway::EDGE || server.attachment == Gateway::EDGE {
+        if self.client.attachment != Gateway::ACCESS || server.attachment == Gateway::ACCESS {
             return None;
         }
         // Once it is told, it holds.

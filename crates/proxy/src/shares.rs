@@ -13,10 +13,10 @@ const LEAST: u64 = 16 * 1024;
 /// The share of a flow that has none.
 pub(crate) const NO_SHARE: u32 = u32::MAX;
 
-/// A host, at the edge or beyond it.
+/// A host, on the access side or beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holder {
-    pub at_edge: bool,
+    pub on_access_side: bool,
     pub address: IpAddr,
 }
 
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn holder(last: u8) -> Holder {
-        Holder { at_edge: true, address: IpAddr::from([10, 0, 0, last]) }
+        Holder { on_access_side: true, address: IpAddr::from([10, 0, 0, last]) }
     }
 
     #[test]

@@ -52,8 +52,8 @@ impl Scenario {
                 )?,
                 Role::Gateway(gateway) => writeln!(
                     out,
-                    "  {}: transparent gateway, its edge toward {}",
-                    node.name, self.nodes[gateway.edge.0].name
+                    "  {}: transparent gateway, its access side toward {}",
+                    node.name, self.nodes[gateway.access.0].name
                 )?,
             }
         }

@@ -213,12 +213,14 @@ impl<'de> Deserialize<'de> for BufferSection {
 #[serde(deny_unknown_fields)]
 pub(crate) struct GatewaySection {
     /// The neighbour on the side of the bad link.
-    pub edge: Spanned<String>,
+    #[serde(alias = "edge")]
+    pub access: Spanned<String>,
     /// Whether it splits; without, it forwards like a router, to compare with.
     #[serde(default = "yes")]
     pub split: bool,
-    /// How it sends toward the edge.
-    pub to_edge: Option<Spanned<LegSpec>>,
+    /// How it sends toward the access side.
+    #[serde(alias = "to_edge")]
+    pub to_access: Option<Spanned<LegSpec>>,
     /// How it sends toward the rest of the network.
     #[serde(default)]
     pub to_wan: LegSpec,
@@ -226,12 +228,12 @@ pub(crate) struct GatewaySection {
     pub flow_buffer: Option<Bytes>,
     /// What is done to flows that no policy is for; `auto` if nothing is written.
     pub mode: Option<shorthaul_proxy::GatewayMode>,
-    /// How senders in the rest of the network are kept to what the edge can carry.
+    /// How senders in the rest of the network are kept to what the access side can carry.
     pub senders: Option<Spanned<shorthaul_proxy::SenderSpec>>,
     /// What a radio controller tells it during a run.
     #[serde(default)]
     pub bandwidth_changes: Vec<BandwidthSection>,
-    /// How the connections to one host at the edge are served together.
+    /// How the connections to one host on the access side are served together.
     pub aggregate: Option<AggregateSection>,
     /// How late it looks at what happens; in time if left out. Simulated alone.
     pub lateness: Option<Lateness>,
@@ -240,7 +242,7 @@ pub(crate) struct GatewaySection {
     pub policy: Vec<Spanned<PolicySpec>>,
 }
 
-/// From a time on, what a radio controller says the edge carries.
+/// From a time on, what a radio controller says the access side carries.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BandwidthSection {

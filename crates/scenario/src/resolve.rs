@@ -175,11 +175,12 @@ impl Work<'_> {
 
     fn gateway(&mut self, name: &Spanned<String>, section: &GatewaySection) -> Result<()> {
         let index = self.node(name.get_ref(), name.span())?;
-        let edge = self.node(section.edge.get_ref(), section.edge.span())?;
-        let adjoins = |link: &LinkDescription| link.between.contains(&index) && link.between.contains(&edge);
+        let access = self.node(section.access.get_ref(), section.access.span())?;
+        let adjoins =
+            |link: &LinkDescription| link.between.contains(&index) && link.between.contains(&access);
         if !self.scenario.links.iter().any(adjoins) {
-            let problem = format!("`{}` has no link to `{}`", name.get_ref(), section.edge.get_ref());
-            return Err(self.source.error(section.edge.span(), problem));
+            let problem = format!("`{}` has no link to `{}`", name.get_ref(), section.access.get_ref());
+            return Err(self.source.error(section.access.span(), problem));
         }
         if !section.split {
             return Ok(()); // a router, as which it was added
@@ -200,7 +201,7 @@ impl Work<'_> {
         // Not to serve them together is to leave each by itself.
         let is_off = matches!(section.aggregate, Some(AggregateSection::Off));
         let mode = section.mode.or(is_off.then_some(GatewayMode::Split));
-        let to_edge = section.to_edge.as_ref().map(|leg| leg.get_ref().clone()).unwrap_or_default();
+        let to_access = section.to_access.as_ref().map(|leg| leg.get_ref().clone()).unwrap_or_default();
         let changes = section.bandwidth_changes.iter().map(|change| BandwidthChange {
             at: change.at,
             cell: change.cell.clone(),
@@ -216,8 +217,8 @@ impl Work<'_> {
                 .map(|spec| spec.get_ref().clone())
                 .unwrap_or_default(),
             bandwidth_changes,
-            edge,
-            to_edge,
+            access,
+            to_access,
             to_wan: section.to_wan.clone(),
             flow_buffer: section.flow_buffer,
             aggregate,
@@ -248,7 +249,7 @@ impl Work<'_> {
             match error.policy.and_then(|policy| section.policy.get(policy)) {
                 Some(policy) => self.source.error(policy.span(), error.to_string()),
                 None => {
-                    let leg = section.to_edge.as_ref().filter(|_| error.key == "to_edge");
+                    let leg = section.to_access.as_ref().filter(|_| error.key == "to_access");
                     let span = leg.map_or(name.span(), |leg| leg.span());
                     self.source.error(span, format!("{}: {}", error.key, error.why))
                 }

@@ -112,21 +112,21 @@ pub enum Forward {
 /// A transparent gateway between two links.
 #[derive(Clone, Debug)]
 pub struct Gateway {
-    /// The neighbour on the side of the edge; everything else is the wide area network.
-    pub edge: NodeIndex,
-    /// How it sends toward the edge.
-    pub to_edge: shorthaul_proxy::LegSpec,
+    /// The neighbour on the access side; everything else is the wide area network.
+    pub access: NodeIndex,
+    /// How it sends toward the access side.
+    pub to_access: shorthaul_proxy::LegSpec,
     /// How it sends toward the wide area network.
     pub to_wan: shorthaul_proxy::LegSpec,
     /// What it holds of each direction of a flow at most; `None` for the gateway's own default.
     pub flow_buffer: Option<Bytes>,
     /// What it does to flows that no policy is for, if that is written.
     pub mode: Option<GatewayMode>,
-    /// How it keeps senders in the wide area network to what the edge can carry.
+    /// How it keeps senders in the wide area network to what the access side can carry.
     pub senders_as_written: shorthaul_proxy::SenderSpec,
     /// What a radio controller tells it during a run, in order of time.
     pub bandwidth_changes: Vec<BandwidthChange>,
-    /// How the connections to one host at the edge are served together, if that is written.
+    /// How the connections to one host on the access side are served together, if that is written.
     pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
     /// What it does to flows of certain classes, the first that matches; the rest is for all others.
     pub policy: Vec<PolicySpec>,
@@ -138,7 +138,7 @@ impl Gateway {
     fn written(&self) -> WrittenPolicies<'_> {
         WrittenPolicies {
             listed: &self.policy,
-            to_edge: &self.to_edge,
+            to_access: &self.to_access,
             to_wan: &self.to_wan,
             mode: self.mode,
             senders: &self.senders_as_written,
@@ -153,7 +153,7 @@ impl Gateway {
         self.written().mode()
     }
 
-    /// What it does to which flows, on links that take packets of `mtus` bytes: toward the edge, and elsewhere.
+    /// What it does to which flows, on links that take packets of `mtus` bytes: toward the access side, and elsewhere.
     ///
     /// # Errors
     /// Says what cannot be combined, which the scenario's reader has ruled out.

@@ -189,7 +189,7 @@ fn the_schema_knows_exactly_the_keys_that_are_read() {
     for (pointer, text) in [
         ("/properties", "x = 1"),
         ("/$defs/Scheme/anyOf/1/properties", "[hosts.a]\nscheme = { x = 1 }"),
-        ("/$defs/Leg/properties", "[gateways.a]\nto_edge = { x = 1 }"),
+        ("/$defs/Leg/properties", "[gateways.a]\nto_access = { x = 1 }"),
     ] {
         let read: BTreeSet<String> = keys(text).into_iter().filter(|key| !OLD.contains(&&**key)).collect();
         assert_eq!(of(pointer), read, "{pointer}");
@@ -205,7 +205,7 @@ fn the_schema_knows_exactly_the_keys_that_are_read() {
         .collect();
     assert_eq!(of_schema.len(), SenderSpec::policies().count());
     for policy in SenderSpec::policies() {
-        let text = format!("[gateways.a]\nedge = \"b\"\nsenders = {{ policy = \"{policy}\", x = 1 }}");
+        let text = format!("[gateways.a]\naccess = \"b\"\nsenders = {{ policy = \"{policy}\", x = 1 }}");
         let read = if error(&text).contains("expected") { keys(&text) } else { BTreeSet::new() };
         let read: BTreeSet<&str> = read.iter().map(String::as_str).collect();
         assert_eq!(of_schema[policy], read, "{policy}");
@@ -230,7 +230,7 @@ fn the_example_in_the_documentation_is_sound() {
 fn what_is_wrong_within_a_gateways_policies_is_said() {
     let gateway = |rest: &str| {
         error(&format!(
-            "duration = \"1 s\"\nrouters = [\"r\"]\nhosts = {{ h = {{}} }}\nlinks = [{{ between = [\"g\", \"h\"], link = {{}} }}]\n[gateways.g]\nedge = \"h\"\n{rest}\n"
+            "duration = \"1 s\"\nrouters = [\"r\"]\nhosts = {{ h = {{}} }}\nlinks = [{{ between = [\"g\", \"h\"], link = {{}} }}]\n[gateways.g]\naccess = \"h\"\n{rest}\n"
         ))
     };
     for (rest, line, part) in [

@@ -108,7 +108,7 @@ impl Builder<'_> {
     /// The port of the machine at `node` that leads to its neighbour `from`.
     fn port(&self, node: NodeIndex, from: NodeIndex) -> PortId {
         match &self.scenario.nodes[node.0].role {
-            Role::Gateway(gateway) if gateway.edge == from => Gateway::EDGE,
+            Role::Gateway(gateway) if gateway.access == from => Gateway::ACCESS,
             Role::Gateway(_) => Gateway::WAN,
             _ => PortId(0),
         }
@@ -146,9 +146,9 @@ impl Builder<'_> {
             Role::Relay(relay) => Station::Relay(Box::new(self.relay(node, relay))),
             Role::Gateway(gateway) => {
                 let default = GatewayConfig::default();
-                let toward_edge = self.mtu_toward(node, |from| from == gateway.edge);
-                let toward_wan = self.mtu_toward(node, |from| from != gateway.edge);
-                let policies = gateway.policies([Some(toward_edge), Some(toward_wan)]);
+                let toward_access = self.mtu_toward(node, |from| from == gateway.access);
+                let toward_wan = self.mtu_toward(node, |from| from != gateway.access);
+                let policies = gateway.policies([Some(toward_access), Some(toward_wan)]);
                 let policies = policies.unwrap_or_else(|error| {
                     panic!("the policies were checked and are wrong nevertheless: {error}")
                 });

@@ -6,7 +6,7 @@ use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Machine, Packet, TxBatch};
 use std::collections::VecDeque;
 
-/// The very gateway that is deployed, what it will be told of its edge, and how late it is.
+/// The very gateway that is deployed, what it will be told of its access side, and how late it is.
 pub(crate) struct GatewayNode {
     pub gateway: Gateway,
     changes: VecDeque<BandwidthChange>,

@@ -61,7 +61,7 @@ enum Event {
 #[derive(Debug)]
 struct Scenario {
     config: GatewayConfig,
-    /// The addresses at the edge, and in the wide area network.
+    /// The addresses on the access side, and in the wide area network.
     hosts: [Vec<IpAddr>; 2],
     /// What happens, and when, in order.
     events: Vec<(Time, Event)>,
@@ -106,10 +106,10 @@ fn end(draw: &mut Draw) -> ConnectionConfig {
 fn opening(draw: &mut Draw) -> Opening {
     let mut chance = draw.chance.split();
     let version = chance.below(2) as usize;
-    // Stations are the four hosts at the edge, then those in the wide area network; even numbers are IPv4.
-    let edge = version + 2 * chance.below(2) as usize;
+    // Stations are the four hosts on the access side, then those in the wide area network; even numbers are IPv4.
+    let access = version + 2 * chance.below(2) as usize;
     let wan = 4 + version + 2 * chance.below(2) as usize;
-    let stations = if chance.happens(750) { [edge, wan] } else { [wan, edge] };
+    let stations = if chance.happens(750) { [access, wan] } else { [wan, access] };
     let mut total = || *chance.pick(&[0, 1, 3_000, 30_000, 150_000]);
     let totals = [total(), total()];
     Opening { stations, port: *chance.pick(&PORTS), configs: [end(draw), end(draw)], totals }
@@ -225,7 +225,7 @@ pub fn run(seed: u64) {
     let scenario = scenario(&mut draw);
     let _story = Story { scenario: &scenario, draw: &draw };
     let mut world = World::new(seed, scenario.config.clone());
-    for (addresses, port) in scenario.hosts.iter().zip([Gateway::EDGE, Gateway::WAN]) {
+    for (addresses, port) in scenario.hosts.iter().zip([Gateway::ACCESS, Gateway::WAN]) {
         addresses.iter().for_each(|address| {
             world.add_station(port, *address);
         });

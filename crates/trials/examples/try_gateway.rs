@@ -1,5 +1,5 @@
 //! Runs a few cases against a gateway of your own:
-//! `cargo run -p shorthaul-trials --example try_gateway -- 'my-gateway {edge} {wan}' half-close rst`
+//! `cargo run -p shorthaul-trials --example try_gateway -- 'my-gateway {access} {wan}' half-close rst`
 use shorthaul_report::Silence;
 use shorthaul_trials::conformance::{Fault, Gateway, Suite, cases};
 use shorthaul_types::Seed;

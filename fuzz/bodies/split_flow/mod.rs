@@ -514,7 +514,7 @@ fn pair(ends: &mut [End; 2], side: usize) -> [&mut End; 2] {
 /// What the bytes of the set-up say of the policy.
 fn choose_policy(config: &mut GatewayConfig, sizes: u8, policy: u8) {
     let row = &mut config.policies[0];
-    for (leg, bits) in [(&mut row.edge, policy & 15), (&mut row.wan, policy >> 4)] {
+    for (leg, bits) in [(&mut row.access, policy & 15), (&mut row.wan, policy >> 4)] {
         leg.sender.congestion =
             [Algorithm::Cubic, Algorithm::Reno, Algorithm::Fixed(Bytes(50_000)), Algorithm::Cubic]
                 [usize::from(bits & 3)];

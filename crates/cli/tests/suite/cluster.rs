@@ -93,7 +93,7 @@ impl Gateways {
             let folder = folder.join(gateway);
             std::fs::create_dir_all(&folder).unwrap();
             let mut command = Command::new(SHORTHAUL);
-            command.args(["gateway", "--edge", "to-radio", "--wan", "to-core", "--aggregate", "auto"]);
+            command.args(["gateway", "--access", "to-radio", "--wan", "to-core", "--aggregate", "auto"]);
             command.arg("--run-dir").arg(&folder);
             Running::start_in(lab.host(gateway), &mut command, 1)
         });

@@ -53,7 +53,7 @@ fn a_typo_in_a_scenario_names_file_line_key_and_remedy() {
 
 #[test]
 fn a_typo_in_a_configuration_names_file_line_key_and_remedy() {
-    let config = Written::new("gateway.toml", "edge = [\"a\"]\nwan = [\"b\"]\ndrain_timeot = \"1s\"\n");
+    let config = Written::new("gateway.toml", "access = [\"a\"]\nwan = [\"b\"]\ndrain_timeot = \"1s\"\n");
     let (status, said) = refused(&["gateway", "--config", config.path()]);
     assert_eq!(status, Some(2), "{said}");
     for part in [config.path(), "line 3", "drain_timeot", "drain_timeout"] {
@@ -65,6 +65,12 @@ fn a_typo_in_a_configuration_names_file_line_key_and_remedy() {
     for part in [settings.path(), "line 1", "alow", "allow"] {
         assert!(said.contains(part), "`{part}` is missing: {said}");
     }
+}
+
+#[test]
+fn the_old_name_of_the_flag_for_the_access_side_is_read() {
+    let (status, said) = refused(&["gateway", "--edge", "lo", "--wan", "lo"]);
+    assert!(status == Some(2) && said.contains("`lo` is named in `access` too"), "{said}");
 }
 
 /// Values of the wrong kind: the answer says what to write, and nothing of types.

@@ -36,7 +36,7 @@ impl Site {
     }
 
     fn configure(&self, text: &str) {
-        let text = format!("edge = [\"to-client\"]\nwan = [\"to-server\"]\n{text}");
+        let text = format!("access = [\"to-client\"]\nwan = [\"to-server\"]\n{text}");
         std::fs::write(self.folder.join("gateway.toml"), text).unwrap();
     }
 

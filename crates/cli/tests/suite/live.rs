@@ -60,8 +60,8 @@ scheme = { profile = "sack-reno", pacing = false }
 [hosts.client]
 scheme = { profile = "cubic", send_buffer = "64 kB" }
 [gateways.gateway]
-edge = "client"
-to_edge = { congestion = "reno" }
+access = "client"
+to_access = { congestion = "reno" }
 [[links]]
 between = ["server", "gateway"]
 link = { rate = "50 Mbit/s", delay = "10 ms", queue = "200 packets" }

@@ -45,7 +45,7 @@ impl Site {
         std::fs::create_dir_all(&directory).expect("a directory");
         let config = directory.join("gateway.toml");
         let run_dir = directory.display();
-        let interfaces = "edge = [\"to-client\"]\nwan = [\"to-server\"]";
+        let interfaces = "access = [\"to-client\"]\nwan = [\"to-server\"]";
         std::fs::write(&config, format!("{interfaces}\nrun_dir = \"{run_dir}\"\n{policies}"))
             .expect("writing");
         let mut topology = Topology::new(Seed(1));
@@ -231,7 +231,7 @@ fn later_acknowledges_so_much_later_and_what_does_not_match_at_once() {
 
 #[test]
 fn a_legs_own_timer_waits_out_a_black_hole() {
-    let site = Site::new("[[policy]]\nmatch = { ports = [5001] }\nto_edge = { rto = \"4 s\" }\n");
+    let site = Site::new("[[policy]]\nmatch = { ports = [5001] }\nto_access = { rto = \"4 s\" }\n");
     let (mut coarse, mut usual) = (site.connect(5001), site.connect(5002));
     let link = site.lab.link("client", "gateway");
     let black_hole = LinkConfig { loss: LossModel::Bernoulli { probability: 1.0 }, ..access_link() };

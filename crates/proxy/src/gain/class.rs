@@ -27,7 +27,7 @@ pub(crate) struct ClassKey {
     /// The number of their policy.
     pub policy: u16,
     /// The network of the hosts.
-    pub edge: IpAddr,
+    pub access: IpAddr,
     /// The network of the servers; `None`: all.
     pub server: Option<IpAddr>,
 }

@@ -20,7 +20,7 @@ pub struct GainInfo {
     /// The number of their policy, counted from 0.
     pub policy: u16,
     /// The network of the hosts at the access side.
-    pub edge: IpNet,
+    pub access: IpNet,
     /// The network of the servers; `None`: all.
     pub server: Option<IpNet>,
     /// What follows.
@@ -86,10 +86,10 @@ fn figure(number: usize, comparison: &Comparison) -> Option<GainFigure> {
     })
 }
 
-pub(super) fn info(key: &ClassKey, class: &Class, edge: HostPrefix, server: HostPrefix) -> GainInfo {
+pub(super) fn info(key: &ClassKey, class: &Class, access: HostPrefix, server: HostPrefix) -> GainInfo {
     GainInfo {
         policy: key.policy,
-        edge: network(key.edge, edge),
+        access: network(key.access, access),
         server: key.server.map(|address| network(address, server)),
         verdict: class.last_verdict(),
         figures: class.comparisons.iter().enumerate().filter_map(|(n, c)| figure(n, c)).collect(),
@@ -98,7 +98,7 @@ pub(super) fn info(key: &ClassKey, class: &Class, edge: HostPrefix, server: Host
 
 impl fmt::Display for GainInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.edge)?;
+        write!(f, "{}", self.access)?;
         if let Some(server) = self.server {
             write!(f, " with {server}")?;
         }

@@ -23,7 +23,7 @@ use hashbrown::HashMap;
 use shorthaul_types::Time;
 
 /// Hosts that are compared together: a subscriber's network, or a subnet.
-const EDGE: HostPrefix = HostPrefix { v4: 24, v6: 56 };
+const ACCESS: HostPrefix = HostPrefix { v4: 24, v6: 56 };
 /// Servers that are compared together.
 const SERVER: HostPrefix = HostPrefix { v4: 16, v6: 32 };
 /// Classes that are kept; what is farthest back makes room.
@@ -64,8 +64,8 @@ impl Ends {
     /// The classes that the flow is in, the narrower one first.
     fn classes(self) -> [ClassKey; 2] {
         let Ends { policy, host, server } = self;
-        let edge = EDGE.of(host);
-        [Some(SERVER.of(server)), None].map(|server| ClassKey { policy, edge, server })
+        let access = ACCESS.of(host);
+        [Some(SERVER.of(server)), None].map(|server| ClassKey { policy, access, server })
     }
 }
 
@@ -160,7 +160,7 @@ impl Gains {
     /// All that is known, what was compared most often first.
     pub fn info(&self) -> Vec<GainInfo> {
         let mut all: Vec<GainInfo> =
-            self.classes.iter().map(|(key, class)| info::info(key, class, EDGE, SERVER)).collect();
+            self.classes.iter().map(|(key, class)| info::info(key, class, ACCESS, SERVER)).collect();
         all.sort_by_key(|info| core::cmp::Reverse((info.flows(), info.server.is_none())));
         all
     }

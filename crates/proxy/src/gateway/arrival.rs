@@ -222,13 +222,13 @@ const fn opposite(port: PortId) -> PortId {
 
 /// Which end of a flow is at the access side, whose SYN came in at `port`.
 const fn access_side(port: PortId) -> Side {
-    if port.0 == Gateway::EDGE.0 { Side::Client } else { Side::Server }
+    if port.0 == Gateway::ACCESS.0 { Side::Client } else { Side::Server }
 }
 
 /// What a flow is matched by, from its first packet.
 fn subject(port: PortId, key: FlowKey, ip: &IpHeader) -> Subject {
     let (near, far) = (key.src.ip(), key.dst.ip());
-    let (host, server) = if port == Gateway::EDGE { (near, far) } else { (far, near) };
+    let (host, server) = if port == Gateway::ACCESS { (near, far) } else { (far, near) };
     let dscp = match ip {
         IpHeader::V4(header) => header.tos >> 2,
         IpHeader::V6(header) => header.traffic_class >> 2,

@@ -192,16 +192,16 @@ impl Gateway {
     pub(super) fn take_shares(&mut self, index: u32) {
         let Some(entry) = self.table.get(index) else { return };
         let Phase::Split(flow) = &entry.phase else { return };
-        let holders = Side::BOTH.map(|side| self.holder(flow.is_at_edge(side), flow.address_of(side)));
+        let holders = Side::BOTH.map(|side| self.holder(flow.is_on_access_side(side), flow.address_of(side)));
         let shares = holders.map(|holder| self.shares.join(holder));
         if let Some(entry) = self.table.get_mut(index) {
             entry.shares = shares;
         }
     }
 
-    fn holder(&self, at_edge: bool, address: IpAddr) -> Holder {
-        let hosts = if at_edge { self.config.hosts } else { HostPrefix::default() };
-        Holder { at_edge, address: hosts.of(address) }
+    fn holder(&self, on_access_side: bool, address: IpAddr) -> Holder {
+        let hosts = if on_access_side { self.config.hosts } else { HostPrefix::default() };
+        Holder { on_access_side, address: hosts.of(address) }
     }
 
     pub(super) fn remove(&mut self, index: u32) {
@@ -270,9 +270,10 @@ impl Gateway {
             return false;
         }
         let free = self.free_memory();
-        let opened_at_edge = port == Gateway::EDGE;
-        let ends = [(opened_at_edge, key.src.ip()), (!opened_at_edge, key.dst.ip())];
-        let held = ends.map(|(at_edge, address)| self.shares.held_by(self.holder(at_edge, address)));
+        let opened_on_access_side = port == Gateway::ACCESS;
+        let ends = [(opened_on_access_side, key.src.ip()), (!opened_on_access_side, key.dst.ip())];
+        let held =
+            ends.map(|(on_access_side, address)| self.shares.held_by(self.holder(on_access_side, address)));
         held.iter().any(|held| held + LEAST_ROOM > free)
     }
 

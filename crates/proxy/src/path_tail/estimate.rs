@@ -6,10 +6,10 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// The share of a new sample in the average: it follows within some ten samples.
 const SHARE: f64 = 0.125;
 
-/// The average throughput of the edge, from what its hosts acknowledge, and the bandwidth that the emulated
+/// The average throughput of the access side, from what its hosts acknowledge, and the bandwidth that the emulated
 /// link gets for it.
 ///
-/// What is delivered while more waits at the gateway is what the edge carries. While nothing waits here but
+/// What is delivered while more waits at the gateway is what the access side carries. While nothing waits here but
 /// acknowledgments wait on the emulated link, it carries at least that much. So that one of the two waits,
 /// and the right amount, the emulated link runs faster than the average while too little is held, and slower
 /// while too much is.
@@ -20,7 +20,7 @@ pub(crate) struct ThroughputEstimate {
     began: Time,
     delivered: u64,
     /// Something was held at every look of this period.
-    edge_was_busy: bool,
+    access_was_busy: bool,
     /// Something waited on the emulated link at every look.
     tail_was_busy: bool,
 }
@@ -42,21 +42,21 @@ impl ThroughputEstimate {
     /// Begins with what the operator thinks.
     pub fn new(now: Time, first: BitRate) -> Self {
         let average = first.bits_per_sec() as f64;
-        ThroughputEstimate { average, began: now, delivered: 0, edge_was_busy: true, tail_was_busy: true }
+        ThroughputEstimate { average, began: now, delivered: 0, access_was_busy: true, tail_was_busy: true }
     }
 
     /// Something was delivered, or came. The bandwidth to emulate from now on, once a period.
     pub fn on_look(&mut self, now: Time, look: Look) -> Option<BitRate> {
         self.delivered += look.delivered;
-        self.edge_was_busy &= look.held > look.wanted / 8;
+        self.access_was_busy &= look.held > look.wanted / 8;
         self.tail_was_busy &= look.waiting > 0;
         let time = now.saturating_since(self.began);
         if time < PERIOD {
             return None;
         }
         let measured = self.delivered as f64 * 8.0 / time.as_secs_f64();
-        if time < 2 * PERIOD || self.edge_was_busy {
-            if self.edge_was_busy {
+        if time < 2 * PERIOD || self.access_was_busy {
+            if self.access_was_busy {
                 self.average += SHARE * (measured - self.average);
             } else if self.tail_was_busy {
                 self.average = self.average.max(measured);
@@ -65,7 +65,7 @@ impl ThroughputEstimate {
         *self = ThroughputEstimate {
             began: now,
             delivered: 0,
-            edge_was_busy: true,
+            access_was_busy: true,
             tail_was_busy: true,
             ..*self
         };

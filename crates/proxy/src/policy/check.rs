@@ -179,7 +179,7 @@ impl Policy {
             return Err(("intercept", why.into()));
         }
         let Some(aggregate) = &self.aggregate else { return Ok(()) };
-        check_aggregated(&self.edge.sender).map_err(|why| ("to_edge", why))?;
+        check_aggregated(&self.access.sender).map_err(|why| ("to_access", why))?;
         if self.senders.ack.as_ref().is_some_and(|ack| ack.emulated_link().is_some()) {
             let why = "a host that is served by an aggregate cannot be behind an emulated link too: both set the pace of its senders; leave out one of them";
             return Err(("aggregate", why.into()));
@@ -238,7 +238,7 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
     match overwritten.into_iter().find(|(_, differs, _)| *differs) {
         None => Ok(()),
         Some((key, _, value)) => Err(format!(
-            "`{key}` toward the edge is `{value}`, but an aggregate decides that for all connections of a host together; leave it out, or the aggregate"
+            "`{key}` toward the access side is `{value}`, but an aggregate decides that for all connections of a host together; leave it out, or the aggregate"
         )),
     }
 }
@@ -317,8 +317,8 @@ mod tests {
     fn what_an_aggregate_decides_is_not_a_legs_to_say() {
         let sends = SenderProfile::default;
         let with = |sender: SenderProfile, aggregate| {
-            let edge = LegConfig { sender, ..LegConfig::default() };
-            let policies = vec![Policy { edge, aggregate, ..Policy::default() }];
+            let access = LegConfig { sender, ..LegConfig::default() };
+            let policies = vec![Policy { access, aggregate, ..Policy::default() }];
             GatewayConfig { policies, ..GatewayConfig::default() }.check()
         };
         for (key, sender) in [
@@ -334,7 +334,7 @@ mod tests {
         ] {
             assert_eq!(with(sender.clone(), None), Ok(()), "{key}");
             let error = with(sender, aggregate()).unwrap_err();
-            assert!(error.key == "to_edge" && error.why.starts_with(key), "{key}: {error}");
+            assert!(error.key == "to_access" && error.why.starts_with(key), "{key}: {error}");
         }
         let rest = SenderProfile { f_rto: false, nagle: true, ..sends() };
         assert_eq!(with(rest, aggregate()), Ok(()));

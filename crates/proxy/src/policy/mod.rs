@@ -39,7 +39,7 @@ pub struct Policy {
     /// Whether we stand in them.
     pub mode: Mode,
     /// How we send toward the access side, and acknowledge what comes from there.
-    pub edge: LegConfig,
+    pub access: LegConfig,
     /// The same for the rest of the world.
     pub wan: LegConfig,
     /// How senders in the wide area network are kept to what the access link can carry.

@@ -165,8 +165,8 @@ pub struct PolicySpec {
     /// Whether we stand in them.
     pub mode: Mode,
     /// What is different in sending toward the access side.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub to_edge: Option<LegSpec>,
+    #[serde(alias = "to_edge", skip_serializing_if = "Option::is_none")]
+    pub to_access: Option<LegSpec>,
     /// What is different in sending toward the rest of the world.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_wan: Option<LegSpec>,
@@ -201,8 +201,8 @@ impl PolicySpec {
     /// Names the key and the remedy.
     pub fn parts(&self) -> Result<Policy, PolicyError> {
         let refuse = |key, why: String| PolicyError { policy: None, key, why };
-        if self.mode != Mode::Split && (self.to_edge.is_some() || self.to_wan.is_some()) {
-            let key = if self.to_edge.is_some() { "to_edge" } else { "to_wan" };
+        if self.mode != Mode::Split && (self.to_access.is_some() || self.to_wan.is_some()) {
+            let key = if self.to_access.is_some() { "to_access" } else { "to_wan" };
             let why = "nothing is sent in the name of the ends of a flow that stays whole; leave it out, or write mode = \"split\"";
             return Err(refuse(key, why.into()));
         }
@@ -314,7 +314,7 @@ pub struct WrittenPolicies<'a> {
     /// The list.
     pub listed: &'a [PolicySpec],
     /// How to send toward the access side; a policy of the list says what is different.
-    pub to_edge: &'a LegSpec,
+    pub to_access: &'a LegSpec,
     /// The same for the rest of the world.
     pub to_wan: &'a LegSpec,
     /// The mode, if it is written.
@@ -333,7 +333,7 @@ impl WrittenPolicies<'_> {
     /// The mode: `auto`, unless it is written, or something is that is for connections each by itself.
     pub fn mode(&self) -> GatewayMode {
         let by_itself = *self.senders != SenderSpec::default()
-            || self.to_edge.sender != ProfilePatch::default()
+            || self.to_access.sender != ProfilePatch::default()
             || self.listed.iter().any(|policy| policy.aggregate.is_some());
         match self.mode {
             Some(mode) => mode,
@@ -364,13 +364,17 @@ impl WrittenPolicies<'_> {
         let senders =
             senders.map_err(|error| PolicyError { policy: None, key: "senders", why: error.to_string() })?;
         let aggregate = self.aggregate()?.map(Arc::new);
-        let (edge, mut wan) = (self.to_edge.resolve(mtus[0]), self.to_wan.resolve(mtus[1]));
+        let (access, mut wan) = (self.to_access.resolve(mtus[0]), self.to_wan.resolve(mtus[1]));
         let listed = self.listed.iter().enumerate().map(|(index, spec)| {
             let patched = |leg: &LegConfig, patch: &Option<LegSpec>| {
                 patch.as_ref().map_or(leg.clone(), |patch| leg.patched(patch))
             };
             let parts = spec.parts().map_err(|error| PolicyError { policy: Some(index), ..error })?;
-            Ok(Policy { edge: patched(&edge, &spec.to_edge), wan: patched(&wan, &spec.to_wan), ..parts })
+            Ok(Policy {
+                access: patched(&access, &spec.to_access),
+                wan: patched(&wan, &spec.to_wan),
+                ..parts
+            })
         });
         let listed = listed.collect::<Result<Vec<Policy>, PolicyError>>()?;
         if aggregate.is_some() && self.to_wan.sender.congestion.is_none() {
@@ -379,7 +383,7 @@ impl WrittenPolicies<'_> {
         let control_group = self.control_group;
         let is_written =
             self.aggregate.is_some() || *self.senders != SenderSpec::default() || control_group > 0.0;
-        let rest = Policy { edge, wan, senders, aggregate, control_group, ..Policy::default() };
+        let rest = Policy { access, wan, senders, aggregate, control_group, ..Policy::default() };
         Policy::list(listed, rest, is_written)
     }
 }

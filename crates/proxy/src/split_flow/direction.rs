@@ -44,7 +44,7 @@ impl Direction {
         governed: bool,
     ) -> Self {
         let leg = |end: &End| -> &LegConfig {
-            if end.attachment == PortId(0) { &policy.edge } else { &policy.wan }
+            if end.attachment == PortId(0) { &policy.access } else { &policy.wan }
         };
         let options = if agreed.timestamps { 12 } else { 0 };
         let out = leg(to);

@@ -89,8 +89,8 @@ impl SplitFlow {
 
 /// Whether the end at `side` is a mobile host whose aggregate governs what the other end sends to it.
 pub(super) fn is_governed(ends: &[End; 2], side: Side, policy: &Policy) -> bool {
-    let at_edge = |side: Side| ends[side.index()].attachment == PortId(0);
-    policy.aggregate.is_some() && at_edge(side) && !at_edge(side.other())
+    let on_access_side = |side: Side| ends[side.index()].attachment == PortId(0);
+    policy.aggregate.is_some() && on_access_side(side) && !on_access_side(side.other())
 }
 
 /// A sender whose window, pacing and retransmission timer are those of its mobile host's aggregate.

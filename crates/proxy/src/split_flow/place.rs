@@ -12,7 +12,7 @@ impl SplitFlow {
     }
 
     /// Whether an end is at the access side.
-    pub(crate) fn is_at_edge(&self, side: Side) -> bool {
+    pub(crate) fn is_on_access_side(&self, side: Side) -> bool {
         self.ends[side.index()].attachment == PortId(0)
     }
 

@@ -35,7 +35,7 @@ fn segment(from: u8, client: u16, offset: u32, flags: TcpFlags, bytes: usize) ->
 /// Hands a packet in and returns what leaves.
 fn pass(gateway: &mut Gateway, now: Time, packet: Packet) -> TxBatch {
     let from =
-        if packet.as_tcp().is_some_and(|s| s.header.dst_port == 80) { Gateway::EDGE } else { Gateway::WAN };
+        if packet.as_tcp().is_some_and(|s| s.header.dst_port == 80) { Gateway::ACCESS } else { Gateway::WAN };
     gateway.handle_timeout(now);
     gateway.handle_packet(now, from, packet);
     poll(gateway, now)

@@ -82,7 +82,7 @@ impl World {
         }
         let payload = Payload::copy_of(&vec![7; bytes]).into();
         self.gateway.handle_timeout(self.now);
-        let port = if up { Gateway::EDGE } else { Gateway::WAN };
+        let port = if up { Gateway::ACCESS } else { Gateway::WAN };
         self.gateway.handle_packet(
             self.now,
             port,
@@ -114,7 +114,7 @@ fn what_was_inherited_is_left_to_the_next_one_until_it_is_known_what_became_of_i
     let mut world = World::new(GatewayConfig::default());
     let record = CustodyRecord {
         flow: FlowKey { src: (host(1), 5000).into(), dst: (SERVER, 80).into() },
-        client_port: Gateway::EDGE,
+        client_port: Gateway::ACCESS,
         directions: [(SeqNum(101), SeqNum(101)), (SeqNum(5_101), SeqNum(1_101))],
     };
     world.gateway.adopt(world.now, std::iter::once(record));
@@ -122,7 +122,7 @@ fn what_was_inherited_is_left_to_the_next_one_until_it_is_known_what_became_of_i
     assert_eq!((stored, world.gateway.inherited_flows()), (Some(record), 1));
     world.wait(Duration::from_millis(1));
     // The client has everything: the flow needs nobody.
-    world.gateway.handle_packet(world.now, Gateway::EDGE, {
+    world.gateway.handle_packet(world.now, Gateway::ACCESS, {
         let ip = Ipv4Header { src: host(1), dst: SERVER, tos: 0, ttl: 64, id: 0, dont_fragment: true };
         let header = TcpHeader {
             src_port: 5000,
@@ -267,12 +267,12 @@ fn two_gateways_do_not_answer_each_other_for_ever() {
     while !toward_near.is_empty() && rounds < 1_000 {
         rounds += 1;
         for (port, packet) in std::mem::take(&mut toward_near) {
-            assert_eq!(port, Gateway::EDGE);
+            assert_eq!(port, Gateway::ACCESS);
             near.gateway.handle_packet(near.now, Gateway::WAN, packet);
         }
         for (port, packet) in near.poll() {
             assert_eq!(port, Gateway::WAN);
-            far.gateway.handle_packet(far.now, Gateway::EDGE, packet);
+            far.gateway.handle_packet(far.now, Gateway::ACCESS, packet);
         }
         toward_near = far.poll();
     }

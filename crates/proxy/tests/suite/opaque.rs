@@ -85,7 +85,7 @@ impl World {
         self.gateway.handle_timeout(self.now);
         self.gateway.handle_packet(
             self.now,
-            if from == CLIENT { Gateway::EDGE } else { Gateway::WAN },
+            if from == CLIENT { Gateway::ACCESS } else { Gateway::WAN },
             packet,
         );
         let mut out = TxBatch::new();
@@ -150,7 +150,7 @@ fn goes_on(world: &mut World, have: u32) {
     assert_eq!(toward(&out, Gateway::WAN).0, pattern(1, 10), "what the client says is believed");
     let answer = world.segment(SERVER, have + 1, 11, TcpFlags::ACK, 20);
     let out = world.pass(SERVER, answer);
-    assert_eq!(toward(&out, Gateway::EDGE).0, pattern(have + 1, 20));
+    assert_eq!(toward(&out, Gateway::ACCESS).0, pattern(have + 1, 20));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_segment_in_fragments_is_taken_like_any_other() {
                 assert!(out.is_empty(), "nothing leaves before all are there");
                 out = world.pass_bytes(SERVER, &parts[i]);
             }
-            assert_eq!(toward(&out, Gateway::EDGE).0, pattern(1, 3000));
+            assert_eq!(toward(&out, Gateway::ACCESS).0, pattern(1, 3000));
             assert_eq!(toward(&out, Gateway::WAN).1, Some(3001), "and acknowledged");
             assert_eq!((world.count("segments_reassembled"), world.gateway.allocated() > 0), (1, true));
             goes_on(&mut world, 3000);
@@ -192,7 +192,7 @@ fn fragments_that_disagree_are_dropped_and_the_segment_comes_again() {
     assert_eq!(world.count("fragment-overlap"), 3);
     let again = world.fragments(&packet, 1480);
     let out: TxBatch = again.iter().flat_map(|part| world.pass_bytes(SERVER, part)).collect();
-    assert_eq!(toward(&out, Gateway::EDGE).0, pattern(1, 3000));
+    assert_eq!(toward(&out, Gateway::ACCESS).0, pattern(1, 3000));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn fragments_of_other_connections_pass_as_they_came() {
     let out: TxBatch = parts.iter().rev().flat_map(|part| world.pass_bytes(SERVER, part)).collect();
     let bytes: Vec<_> =
         out.iter().map(|(port, packet)| (*port, to_datagram(packet, ChecksumMode::Full).bytes)).collect();
-    let expected: Vec<_> = parts.iter().rev().map(|part| (Gateway::EDGE, Payload::copy_of(part))).collect();
+    let expected: Vec<_> = parts.iter().rev().map(|part| (Gateway::ACCESS, Payload::copy_of(part))).collect();
     assert_eq!(bytes, expected);
     assert_eq!(world.count("passed-fragment"), 3);
 }
@@ -227,7 +227,7 @@ fn a_flood_of_fragments_is_bounded_and_takes_nobody_elses_room() {
             let packet = world.segment(SERVER, 1, 1, TcpFlags::ACK, 3000);
             let parts = world.fragments(&packet, 1480);
             let out: TxBatch = parts.iter().flat_map(|part| world.pass_bytes(SERVER, part)).collect();
-            assert_eq!(toward(&out, Gateway::EDGE).0, pattern(1, 3000), "in the midst of it");
+            assert_eq!(toward(&out, Gateway::ACCESS).0, pattern(1, 3000), "in the midst of it");
         }
     }
     assert!(most <= (4 << 20) + 8_000, "{most} bytes held"); // with what the connection holds
@@ -271,7 +271,7 @@ fn options_and_extension_headers_in_mid_stream_do_not_hide_a_segment() {
         let mut world = World::new(v6);
         let packet = world.segment(SERVER, 1, 1, TcpFlags::ACK, 1000);
         let out = world.pass_bytes(SERVER, &with_options(&packet));
-        assert_eq!(toward(&out, Gateway::EDGE).0, pattern(1, 1000));
+        assert_eq!(toward(&out, Gateway::ACCESS).0, pattern(1, 1000));
         assert_eq!(toward(&out, Gateway::WAN).1, Some(1001));
         goes_on(&mut world, 1000);
     }
@@ -326,7 +326,7 @@ fn a_repeated_option_does_not_hide_a_segment() {
         offload: Offload { checksum_verified: true, ..Offload::default() },
     };
     let out = world.pass(SERVER, parse(datagram).expect("it is a packet"));
-    assert_eq!(toward(&out, Gateway::EDGE).0, pattern(1, 100));
+    assert_eq!(toward(&out, Gateway::ACCESS).0, pattern(1, 100));
     goes_on(&mut world, 100);
 }
 

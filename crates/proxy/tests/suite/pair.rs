@@ -60,7 +60,7 @@ impl Setup {
     pub fn with(self, config: GatewayConfig) -> World {
         let mut world = World::new(self.seed, config);
         world.now = self.start;
-        let stations = [world.add_station(Gateway::EDGE, CLIENT), world.add_station(Gateway::WAN, SERVER)];
+        let stations = [world.add_station(Gateway::ACCESS, CLIENT), world.add_station(Gateway::WAN, SERVER)];
         let Setup { totals, configs, faults, from_the_start, .. } = self;
         if from_the_start {
             world.faults = faults;
@@ -83,8 +83,8 @@ impl Setup {
     }
 }
 
-/// What the gateway holds for the host at the edge, and up to where that host has acknowledged.
-pub fn toward_edge(world: &World) -> Option<(u64, u64)> {
+/// What the gateway holds for the host on the access side, and up to where that host has acknowledged.
+pub fn toward_access(world: &World) -> Option<(u64, u64)> {
     let leg = world.known(0)?.legs?[1].clone();
     Some((leg.buffered, leg.delivered))
 }

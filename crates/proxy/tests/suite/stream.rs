@@ -1,6 +1,6 @@
 //! Two ends, a gateway between them, and links that lose, reorder and duplicate: the stream must arrive whole and in order,
 //! and nothing may be acknowledged to its sender that is neither held nor delivered.
-use crate::pair::{Setup, toward_edge};
+use crate::pair::{Setup, toward_access};
 use shorthaul_proxy::{
     AggregateConfig, Clamp, Delivered, Freeze, GatewayConfig, PathTailConfig, Policy, Regulated,
     SenderControl, TailScope, WINDOW_LIMITS,
@@ -127,7 +127,7 @@ fn an_emulated_tail_acknowledges_only_what_is_held_and_holds_only_so_much() {
         let mut world = Setup { faults, ..Setup::new(seed, totals) }.behind(behind(tail()));
         // That nothing else is acknowledged, the world checks by itself.
         arrives(&mut world, drain, |world, _| {
-            if let Some((held, _)) = toward_edge(world) {
+            if let Some((held, _)) = toward_access(world) {
                 // What is out of order is not counted against what fills its gap.
                 assert!(held <= 2 * 25_000 + 1000, "{held} bytes held");
             }
@@ -161,7 +161,7 @@ fn what_waits_for_the_receiver_is_acknowledged_when_it_is_delivered() {
         };
         let mut world = Setup { faults, ..Setup::new(seed, [0, total]) }.behind(behind(control));
         arrives(&mut world, None, |world, _| {
-            let (Some((_, delivered)), Some(server)) = (toward_edge(world), world.sender(0, 1)) else {
+            let (Some((_, delivered)), Some(server)) = (toward_access(world), world.sender(0, 1)) else {
                 return;
             };
             let acknowledged = server.una() - 1;
@@ -176,7 +176,7 @@ fn a_sender_keeps_to_the_rate_of_the_emulated_tail() {
     let start = world.now;
     let (mut most, mut stats, mut end) = (0, None, start);
     arrives(&mut world, None, |world, _| {
-        most = most.max(toward_edge(world).map_or(0, |(held, _)| held));
+        most = most.max(toward_access(world).map_or(0, |(held, _)| held));
         if world.flows[0].apps[0].read < 1_000_000 {
             end = world.now;
         }

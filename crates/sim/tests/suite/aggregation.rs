@@ -17,7 +17,7 @@ fn downloads(count: u32, delay: &str, keeps: &str) -> Outcome {
     run(&format!(
         "duration = \"300 s\"\n[hosts.server]\nscheme = \"cubic\"\n\
          [hosts.phone]\nscheme = {{ profile = \"cubic\", ack = \"delayed {keeps}\" }}\n\
-         [gateways.proxy]\nedge = \"phone\"\nsplit = true\naggregate = \"auto\"\n\
+         [gateways.proxy]\naccess = \"phone\"\nsplit = true\naggregate = \"auto\"\n\
          [[links]]\nbetween = [\"phone\", \"proxy\"]\nlink = {{ rate = \"100 Mbit/s\", delay = \"{delay}\" }}\n\
          [[links]]\nbetween = [\"proxy\", \"server\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"100 us\" }}\n\
          [[flows]]\nname = \"file\"\nfrom = \"server\"\nto = \"phone\"\ncount = {count}\nbulk = \"256 kB\"\n\

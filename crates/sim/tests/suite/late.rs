@@ -9,10 +9,10 @@ const HALFWAY: &str = "{ rate = \"32 Mbit/s\", delay = \"32 ms\", loss = \"0.05 
 const FAST: &str = "{ rate = \"100 Mbit/s\", delay = \"10 ms\", queue = \"500 kB\" }";
 
 /// Half a minute of a download through a gateway that is `late`.
-fn download(link: &str, scheme: &str, to_edge: &str, late: &str) -> Outcome {
+fn download(link: &str, scheme: &str, to_access: &str, late: &str) -> Outcome {
     let text = format!(
         "duration = \"35 s\"\nwarm_up = \"5 s\"\n[hosts.server]\nscheme = {scheme}\n[hosts.client]\nscheme = \"cubic\"\n\
-         [gateways.gateway]\nedge = \"client\"\n{to_edge}\n{late}\n\
+         [gateways.gateway]\naccess = \"client\"\n{to_access}\n{late}\n\
          [[links]]\nbetween = [\"server\", \"gateway\"]\nlink = {link}\n\
          [[links]]\nbetween = [\"gateway\", \"client\"]\nlink = {link}\n\
          [[flows]]\nfrom = \"server\"\nto = \"client\"\nunlimited = \"35 s\"\n\
@@ -33,21 +33,21 @@ fn metric(outcome: &Outcome, metric: Metric) -> f64 {
 fn a_gateway_that_is_late_passes_what_one_in_time_does() {
     let reno = "{ profile = \"sack-reno\", pacing = false }";
     let cubic = "{ profile = \"cubic\", pacing = false }";
-    for (link, scheme, to_edge, late) in [
-        (HALFWAY, reno, "to_edge = { congestion = \"reno\" }", "10 ms every 100 ms"),
-        (HALFWAY, cubic, "to_edge = { congestion = \"cubic\" }", "10 ms every 100 ms"),
-        (HALFWAY, "\"bbr\"", "to_edge = { congestion = \"bbr\" }", "20 ms every 100 ms"),
-        (HALFWAY, "\"bbr\"", "to_edge = { congestion = \"bbr\" }", "exponential 2 ms"),
-        (HALFWAY, "\"bbr3\"", "to_edge = { congestion = \"bbr3\" }", "5 ms every 100 ms"),
+    for (link, scheme, to_access, late) in [
+        (HALFWAY, reno, "to_access = { congestion = \"reno\" }", "10 ms every 100 ms"),
+        (HALFWAY, cubic, "to_access = { congestion = \"cubic\" }", "10 ms every 100 ms"),
+        (HALFWAY, "\"bbr\"", "to_access = { congestion = \"bbr\" }", "20 ms every 100 ms"),
+        (HALFWAY, "\"bbr\"", "to_access = { congestion = \"bbr\" }", "exponential 2 ms"),
+        (HALFWAY, "\"bbr3\"", "to_access = { congestion = \"bbr3\" }", "5 ms every 100 ms"),
         (HALFWAY, "\"bbr\"", "aggregate = \"auto\"", "10 ms every 100 ms"),
-        (FAST, "\"bbr3\"", "to_edge = { congestion = \"bbr3\" }", "20 ms every 100 ms"),
-        (FAST, cubic, "to_edge = { congestion = \"cubic\" }", "exponential 2 ms"),
+        (FAST, "\"bbr3\"", "to_access = { congestion = \"bbr3\" }", "20 ms every 100 ms"),
+        (FAST, cubic, "to_access = { congestion = \"cubic\" }", "exponential 2 ms"),
         (FAST, cubic, "aggregate = \"auto\"", "10 ms every 100 ms"),
     ] {
-        let goodput = |late: &str| metric(&download(link, scheme, to_edge, late), Metric::Goodput);
+        let goodput = |late: &str| metric(&download(link, scheme, to_access, late), Metric::Goodput);
         let (in_time, late_one) = (goodput(""), goodput(&format!("lateness = \"{late}\"")));
         let share = late_one / in_time;
-        assert!(share >= 0.95, "{scheme}, {to_edge}, {link}, {late}: {share:.3} of {in_time} bit/s");
+        assert!(share >= 0.95, "{scheme}, {to_access}, {link}, {late}: {share:.3} of {in_time} bit/s");
     }
 }
 
@@ -57,7 +57,7 @@ fn a_gateway_that_is_late_passes_what_one_in_time_does() {
 fn a_window_grows_though_the_sender_is_woken_seldom() {
     let goodput = |late: &str| {
         let reno = "{ profile = \"sack-reno\", pacing = false }";
-        metric(&download(HALFWAY, reno, "to_edge = { congestion = \"reno\" }", late), Metric::Goodput)
+        metric(&download(HALFWAY, reno, "to_access = { congestion = \"reno\" }", late), Metric::Goodput)
     };
     // Each round trip of 64 ms takes 10 ms longer: 0.86 of the rate.
     let share = goodput("lateness = \"10 ms\"") / goodput("");
@@ -68,21 +68,21 @@ fn a_window_grows_though_the_sender_is_woken_seldom() {
 #[test]
 fn nothing_is_retransmitted_for_want_of_acknowledgments_that_have_come() {
     let link = "{ rate = \"32 Mbit/s\", delay = \"32 ms\", queue = \"4 MB\" }";
-    for to_edge in ["aggregate = \"auto\"", "to_edge = { congestion = \"bbr\" }"] {
+    for to_access in ["aggregate = \"auto\"", "to_access = { congestion = \"bbr\" }"] {
         for late in ["20 ms every 100 ms", "240 ms every 2 s"] {
             let late = format!("lateness = \"{late}\"");
-            let outcome = download(link, "\"bbr\"", to_edge, &late);
+            let outcome = download(link, "\"bbr\"", to_access, &late);
             let [again, timeouts] =
                 [Metric::Retransmitted, Metric::Timeouts].map(|what| metric(&outcome, what));
-            assert_eq!((again, timeouts), (0.0, 0.0), "{to_edge}, {late}");
+            assert_eq!((again, timeouts), (0.0, 0.0), "{to_access}, {late}");
         }
     }
 }
 
 #[test]
 fn a_gateway_that_is_never_late_is_one_of_which_nothing_is_said() {
-    let to_edge = "to_edge = { congestion = \"bbr\" }";
-    let hash = |late: &str| download(HALFWAY, "\"cubic\"", to_edge, late).trace_hash;
+    let to_access = "to_access = { congestion = \"bbr\" }";
+    let hash = |late: &str| download(HALFWAY, "\"cubic\"", to_access, late).trace_hash;
     assert_eq!(hash(""), hash("lateness = \"0 s\""));
     assert_ne!(hash(""), hash("lateness = \"1 ms every 10 s\""));
     assert_eq!(

@@ -50,17 +50,17 @@ fn scheme(draw: &mut Draw) -> String {
     format!("{{ profile = \"{profile}\", send_buffer = \"{send_buffer}\"{other} }}")
 }
 
-/// A gateway between the routers, its edge toward one end or the other.
+/// A gateway between the routers, its access side toward one end or the other.
 fn gateway(draw: &mut Draw) -> String {
-    let edge = draw.chance.pick(&["p", "r"]);
+    let access = draw.chance.pick(&["p", "r"]);
     let (policy, is_split) = draw.written_policy();
-    let mut text = format!("[gateways.q]\nedge = \"{edge}\"\n");
+    let mut text = format!("[gateways.q]\naccess = \"{access}\"\n");
     if is_split && !policy.contains("ack =") && !policy.contains("window =") && draw.chance.once_in(2) {
         // An aggregate finds losses by itself.
         let size = draw.chance.pick(&["auto", "auto", "10 kB", "60 kB"]);
         let _ = writeln!(text, "aggregate = \"{size}\"");
     } else {
-        let _ = writeln!(text, "to_edge = {{ {} }}", draw.written_patch());
+        let _ = writeln!(text, "to_access = {{ {} }}", draw.written_patch());
         let _ = writeln!(text, "policy = [{policy}]");
     }
     let _ = writeln!(text, "to_wan = {{ {} }}", draw.written_patch());

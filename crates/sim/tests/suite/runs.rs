@@ -141,7 +141,7 @@ fn splitting_a_lossy_path_pays_and_a_gateway_splits_it_unasked() {
     let gateway = run(
         &format!(
             "duration = \"100 s\"\nrouters = [\"r\", \"q\"]\n[hosts.a]\nscheme = \"sack-reno\"\n[hosts.b]\nscheme = \"sack-reno\"\n\
-             [gateways.g]\nedge = \"q\"\nto_edge = {{ congestion = \"reno\" }}\nto_wan = {{ congestion = \"reno\" }}\n\
+             [gateways.g]\naccess = \"q\"\nto_access = {{ congestion = \"reno\" }}\nto_wan = {{ congestion = \"reno\" }}\n\
              {}[[flows]]\nfrom = \"a\"\nto = \"b\"\nunlimited = \"60 s\"",
             [("a", "r"), ("r", "g"), ("g", "q"), ("q", "b")]
                 .map(|(x, y)| format!("[[links]]\nbetween = [\"{x}\", \"{y}\"]\nlink = {lossy}\n"))

@@ -234,16 +234,16 @@ impl Draw {
         self.rows.note("mode", mode.name());
         let mut policy = Policy { mode, ..Policy::default() };
         if mode == Mode::Split {
-            policy.edge = self.leg();
+            policy.access = self.leg();
             policy.wan = self.leg();
             policy.senders = self.senders();
             if self.chance.happens(400) {
-                policy.edge.sender = SenderProfile {
-                    f_rto: policy.edge.sender.f_rto,
-                    black_hole_probing: policy.edge.sender.black_hole_probing,
-                    ack: policy.edge.sender.ack,
-                    rto: policy.edge.sender.rto,
-                    nagle: policy.edge.sender.nagle,
+                policy.access.sender = SenderProfile {
+                    f_rto: policy.access.sender.f_rto,
+                    black_hole_probing: policy.access.sender.black_hole_probing,
+                    ack: policy.access.sender.ack,
+                    rto: policy.access.sender.rto,
+                    nagle: policy.access.sender.nagle,
                     // The rest is the aggregate's to decide, or the ends'.
                     ..SenderProfile::default()
                 };

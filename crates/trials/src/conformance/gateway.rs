@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A gateway that does not say that it is ready is taken to be so after this.
 const UNTOLD: Duration = Duration::from_secs(1);
 /// The interface of the gateway's host toward the clients.
-pub const EDGE: &str = "to-access";
+pub const ACCESS: &str = "to-access";
 /// The interface of the gateway's host toward the server.
 pub const WAN: &str = "to-server";
 
@@ -55,9 +55,9 @@ pub enum Gateway {
     },
     /// Any other.
     Command {
-        /// A shell command that runs in the gateway's host until it is killed. `{edge}` and `{wan}`
+        /// A shell command that runs in the gateway's host until it is killed. `{access}` and `{wan}`
         /// stand for the interfaces toward client and server; the environment has them too, as
-        /// `EDGE` and `WAN`.
+        /// `ACCESS` and `WAN`. The names before, `edge` and `EDGE`, stand for the same.
         line: String,
         /// The gateway is ready when it has printed a line that contains this. Without it, it is
         /// taken to be ready when it has run for a second.
@@ -124,7 +124,7 @@ impl Gateway {
             Gateway::Shorthaul { program, options, changing } => {
                 let mut command = Command::new(program);
                 command
-                    .args(["gateway", "--edge", EDGE, "--wan", WAN, "--run-dir"])
+                    .args(["gateway", "--access", ACCESS, "--wan", WAN, "--run-dir"])
                     .arg(run_dir)
                     .args(options);
                 if *changing {
@@ -134,8 +134,8 @@ impl Gateway {
             }
             Gateway::Command { line, ready } => {
                 let mut command = Command::new("sh");
-                let line = line.replace("{edge}", EDGE).replace("{wan}", WAN);
-                command.arg("-c").arg(line).env("EDGE", EDGE).env("WAN", WAN);
+                let line = line.replace("{access}", ACCESS).replace("{edge}", ACCESS).replace("{wan}", WAN);
+                command.arg("-c").arg(line).envs([("ACCESS", ACCESS), ("EDGE", ACCESS), ("WAN", WAN)]);
                 Some((command, ready.as_deref()))
             }
         }
@@ -147,4 +147,19 @@ impl Gateway {
 struct Flow {
     client: String,
     server: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_told_its_interfaces_by_their_old_names_too() {
+        for line in ["echo {access} $ACCESS {wan} $WAN", "echo {edge} $EDGE {wan} $WAN"] {
+            let gateway = Gateway::Command { line: line.to_owned(), ready: None };
+            let (mut command, _) = gateway.command(Path::new("/")).unwrap();
+            let said = command.output().unwrap().stdout;
+            assert_eq!(said, format!("{ACCESS} {ACCESS} {WAN} {WAN}\n").as_bytes());
+        }
+    }
 }

@@ -30,7 +30,7 @@ pub use case::{Case, Family, Fault};
 pub use cases::cases;
 pub use end::{End, Incoming, Outgoing, Sent};
 pub use failure::Failure;
-pub use gateway::{EDGE, Gateway, WAN};
+pub use gateway::{ACCESS, Gateway, WAN};
 pub use outcome::{Outcome, Report, Verdict};
 pub use pattern::{CHUNK, Pattern, Tape};
 pub use suite::Suite;

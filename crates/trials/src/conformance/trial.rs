@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct Conformance {
     /// What to test: `none` (the kernel's own forwarding: the control), `shorthaul`, or a shell
-    /// command that runs another gateway until it is killed. `{edge}` and `{wan}` in it (also $EDGE
+    /// command that runs another gateway until it is killed. `{access}` and `{wan}` in it (also $ACCESS
     /// and $WAN) are the interfaces toward client and server.
     #[arg(long, default_value = "shorthaul", value_name = "none|shorthaul|COMMAND")]
     gateway: String,

@@ -20,7 +20,7 @@ pub struct PathFacts {
     /// The round-trip time of a small packet from end to end without queues, in seconds.
     pub round_trip_s: f64,
     /// The part of it between client and gateway.
-    pub edge_round_trip_s: f64,
+    pub access_round_trip_s: f64,
     /// The part of it between gateway and server.
     pub wan_round_trip_s: f64,
     /// The gateway's first window toward the client, in segments; ends begin with ten.
@@ -35,14 +35,14 @@ impl PathFacts {
         let mut facts = PathFacts {
             rate_bit_per_s: f64::INFINITY,
             round_trip_s: 0.0,
-            edge_round_trip_s: 0.0,
+            access_round_trip_s: 0.0,
             wan_round_trip_s: 0.0,
             initial_window: path.initial_window,
             loss: 0.0,
         };
         for link in &topology.links {
             let ends = [link.between[0].as_str(), link.between[1].as_str()];
-            let (toward_client, edge) = match ends {
+            let (toward_client, access) = match ends {
                 ["client", "gateway"] => (Direction::Down, true),
                 ["gateway", "client"] => (Direction::Up, true),
                 ["gateway", "server"] => (Direction::Down, false),
@@ -51,7 +51,7 @@ impl PathFacts {
             };
             let both = [Direction::Up, Direction::Down];
             let round_trip: Duration = both.iter().filter_map(|d| link.config(*d)).map(delay).sum();
-            let part = if edge { &mut facts.edge_round_trip_s } else { &mut facts.wan_round_trip_s };
+            let part = if access { &mut facts.access_round_trip_s } else { &mut facts.wan_round_trip_s };
             *part += round_trip.as_secs_f64();
             facts.round_trip_s += round_trip.as_secs_f64();
             if let Some(config) = link.config(toward_client) {
@@ -86,7 +86,7 @@ mod tests {
         let halfway = facts("halfway");
         assert_eq!(halfway.rate_bit_per_s, 32e6);
         assert!((halfway.round_trip_s - 0.128).abs() < 1e-6, "{halfway:?}");
-        assert_eq!(halfway.edge_round_trip_s, halfway.wan_round_trip_s);
+        assert_eq!(halfway.access_round_trip_s, halfway.wan_round_trip_s);
         assert!((halfway.loss - 0.001).abs() < 1e-6, "{halfway:?}");
         assert!((facts("geo").round_trip_s - 0.6).abs() < 1e-6);
         assert!((33e3..34e3).contains(&facts("gprs").rate_bit_per_s));

@@ -204,7 +204,7 @@ pub mod tests {
                     let facts = PathFacts {
                         rate_bit_per_s: rate,
                         round_trip_s: trip,
-                        edge_round_trip_s: half,
+                        access_round_trip_s: half,
                         wan_round_trip_s: half,
                         initial_window: 10,
                         loss: 0.0,

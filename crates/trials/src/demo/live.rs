@@ -51,9 +51,9 @@ fn gateway(path: &Path, ends: Congestion) -> Config {
     let sender = ProfilePatch { congestion: Some(ends.algorithm()), ..ProfilePatch::default() };
     let leg = |sender| LegSpec { sender, mtu: None };
     Config {
-        edge: vec!["to-client".into()],
+        access: vec!["to-client".into()],
         wan: vec!["to-server".into()],
-        to_edge: leg(ProfilePatch { initial_window: Some(path.initial_window), ..sender.clone() }),
+        to_access: leg(ProfilePatch { initial_window: Some(path.initial_window), ..sender.clone() }),
         to_wan: leg(sender),
         ..Config::default()
     }

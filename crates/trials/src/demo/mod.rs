@@ -237,7 +237,7 @@ fn describe(paths: &[Path], controls: &[Congestion], seed: Seed) -> Result<Strin
             path.name,
             BitRate::from_bits_per_sec(facts.rate_bit_per_s as u64),
             time(facts.round_trip_s),
-            time(facts.edge_round_trip_s),
+            time(facts.access_round_trip_s),
             time(facts.wan_round_trip_s),
             (facts.loss * 1e6).round() / 1e4,
             path.short,

@@ -218,7 +218,7 @@ fn run_way(server: &str, way: Way, time: Duration, seed: Seed) -> Result<Seen> {
 
 fn gateway() -> Config {
     Config {
-        edge: vec!["to-client".into()],
+        access: vec!["to-client".into()],
         wan: vec!["to-server".into()],
         aggregate: Some(AggregateConfig::default()),
         ..Config::default()

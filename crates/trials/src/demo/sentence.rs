@@ -67,7 +67,7 @@ fn numbers(pair: &Pair) -> String {
 /// Why split was faster: the first explanation that the measurement bears out.
 fn reason_of_gain(pair: &Pair) -> String {
     let facts = &pair.facts;
-    let longest_half = facts.edge_round_trip_s.max(facts.wan_round_trip_s);
+    let longest_half = facts.access_round_trip_s.max(facts.wan_round_trip_s);
     let shorter_loops = longest_half < 0.8 * facts.round_trip_s;
     if pair.transfer == Transfer::Long
         && shorter_loops
@@ -152,7 +152,7 @@ fn reason_of_neither(pair: &Pair) -> String {
         let trips = pair.direct.seconds / facts.round_trip_s;
         return format!(": it is over after {trips:.1} round trips, and splitting saves none of them");
     }
-    let longest_half = facts.edge_round_trip_s.max(facts.wan_round_trip_s);
+    let longest_half = facts.access_round_trip_s.max(facts.wan_round_trip_s);
     if longest_half >= 0.8 * facts.round_trip_s {
         return format!(
             ": one half still has {} of the {} round trip",
@@ -257,7 +257,7 @@ mod tests {
             facts: PathFacts {
                 rate_bit_per_s: 32e6,
                 round_trip_s: 0.128,
-                edge_round_trip_s: 0.064,
+                access_round_trip_s: 0.064,
                 wan_round_trip_s: 0.064,
                 initial_window: 10,
                 loss: 0.001,

@@ -68,7 +68,7 @@ pub(super) struct Path {
     /// For people who read the file.
     #[serde(rename = "about")]
     _about: String,
-    edge: toml::Table,
+    access: toml::Table,
     wan: toml::Table,
     #[serde(default = "twenty")]
     seconds: u32,
@@ -174,12 +174,12 @@ impl Cell<'_> {
             };
             [Direction::Up, Direction::Down].into_iter().filter_map(of).sum()
         };
-        delays(&self.path.edge) + delays(&self.path.wan)
+        delays(&self.path.access) + delays(&self.path.wan)
     }
 
     /// The scenario: whether there is a gateway is all that differs, and `with` is what it is told.
     pub fn scenario(&self, way: Way, with: &[String], seed: u64) -> String {
-        let Path { edge, wan, seconds, .. } = self.path;
+        let Path { access, wan, seconds, .. } = self.path;
         let (_, profile) = self.server;
         let gateway = match way {
             Way::Direct => "split = false".to_owned(),
@@ -188,11 +188,11 @@ impl Cell<'_> {
         let mut text = format!(
             "duration = \"{seconds} s\"\n\
              [hosts.phone]\nscheme = \"{profile}\"\n[hosts.server]\nscheme = \"{profile}\"\n\
-             [gateways.gateway]\nedge = \"phone\"\n{gateway}\n\
+             [gateways.gateway]\naccess = \"phone\"\n{gateway}\n\
              [[links]]\nbetween = [\"phone\", \"gateway\"]\nlink = {}\n\
              [[links]]\nbetween = [\"gateway\", \"server\"]\nlink = {}\n\
              [measure]\nseries = [\"queue-delay\"]\nevery = \"{EVERY}\"\n",
-            toml::Value::Table(edge.clone()),
+            toml::Value::Table(access.clone()),
             toml::Value::Table(wan.clone()),
         );
         for flow in self.flows(seed) {
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_round_trip_is_all_delays() {
-        let text = "[[path]]\nname = \"a\"\nabout = \"\"\nedge = { delay = \"10 ms\", up = { delay = \"5 ms\" } }\nwan = { delay = \"1 ms\" }";
+        let text = "[[path]]\nname = \"a\"\nabout = \"\"\naccess = { delay = \"10 ms\", up = { delay = \"5 ms\" } }\nwan = { delay = \"1 ms\" }";
         let paths = read("a", text).unwrap();
         assert_eq!(cells(&paths)[0].round_trip(), Duration::from_millis(17));
         let said = read("a.toml", "[[path]]\nname = \"a\"").unwrap_err();

@@ -151,7 +151,7 @@ fn while_draining_the_other_end_s_acknowledgments_are_repeated_and_not_the_gatew
     // The phone sends 50 kB past us meanwhile, which the server acknowledges, and it offers 20 kB more.
     let header = site.header(TcpFlags::ACK, (A.1, 80), 1, 1);
     let segment = TcpSegment { header, payload: Payload::copy_of(&[1; 50_000]).into(), gso_size: None };
-    site.hand_in(Gateway::EDGE, Packet::tcp(ip(address(A.0), SERVER), segment));
+    site.hand_in(Gateway::ACCESS, Packet::tcp(ip(address(A.0), SERVER), segment));
     let header = TcpHeader { window: 20_000, ..site.header(TcpFlags::ACK, (80, A.1), 3001, 50_001) };
     let segment = TcpSegment { header, ..TcpSegment::default() };
     site.hand_in(Gateway::WAN, Packet::tcp(ip(SERVER, address(A.0)), segment));

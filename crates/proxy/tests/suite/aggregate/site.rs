@@ -73,17 +73,17 @@ impl Site {
                 continue;
             }
             let (mobile, name) = match (port, packet.ip.src(), packet.ip.dst()) {
-                (Gateway::EDGE, _, dst) => (dst, tcp.header.dst_port),
+                (Gateway::ACCESS, _, dst) => (dst, tcp.header.dst_port),
                 (_, src, _) => (src, tcp.header.src_port),
             };
             let std::net::IpAddr::V4(v4) = mobile else { continue };
             let [_, _, high, low] = v4.octets();
             let flow = (u16::from_be_bytes([high, low]), name);
-            if port == Gateway::EDGE && !tcp.header.flags.contains(TcpFlags::SYN) {
+            if port == Gateway::ACCESS && !tcp.header.flags.contains(TcpFlags::SYN) {
                 let ack = tcp.header.ack.0 - 100;
                 self.told_below = (ack, ack + u32::from(tcp.header.window));
             }
-            if port == Gateway::EDGE && !tcp.payload.is_empty() {
+            if port == Gateway::ACCESS && !tcp.payload.is_empty() {
                 let offset = tcp.header.seq.0 - 100;
                 self.down.push((self.now, flow, offset, tcp.payload.len() as u32));
             } else if port == Gateway::WAN && !tcp.header.flags.contains(TcpFlags::SYN) {
@@ -153,7 +153,7 @@ impl Site {
             header.options.sack.push(SackBlock { left: SeqNum(100 + left), right: SeqNum(100 + right) });
         }
         let segment = TcpSegment { header, ..TcpSegment::default() };
-        self.hand_in(Gateway::EDGE, Packet::tcp(ip(address(flow.0), SERVER), segment));
+        self.hand_in(Gateway::ACCESS, Packet::tcp(ip(address(flow.0), SERVER), segment));
     }
 
     pub fn server_says(&mut self, flow: (u16, u16), flags: TcpFlags, offset: u32, bytes: usize) {

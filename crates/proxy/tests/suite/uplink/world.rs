@@ -211,7 +211,7 @@ impl World {
             let [phone, gateway, server] = out;
             phone.into_iter().for_each(|(_, packet)| self.put(UP, packet));
             for (port, packet) in gateway {
-                self.put(if port == Gateway::EDGE { DOWN } else { TO_SERVER }, packet);
+                self.put(if port == Gateway::ACCESS { DOWN } else { TO_SERVER }, packet);
             }
             server.into_iter().for_each(|(_, packet)| self.put(FROM_SERVER, packet));
             if quiet && !more {
@@ -257,7 +257,7 @@ impl World {
             UP => {
                 let bytes = packet.as_tcp().map_or(0, |tcp| tcp.payload.len() as u64);
                 self.brought.push((self.now, bytes));
-                self.gateway.handle_packet(self.now, Gateway::EDGE, packet);
+                self.gateway.handle_packet(self.now, Gateway::ACCESS, packet);
             }
             DOWN => self.phone.handle_packet(self.now, PortId(0), packet),
             TO_SERVER => self.server.handle_packet(self.now, PortId(0), packet),

@@ -206,9 +206,9 @@ impl Noise {
         let sender = ProfilePatch { congestion: Some(algorithm), ..ProfilePatch::default() };
         let leg = LegSpec { sender, mtu: None };
         Config {
-            edge: vec!["to-client".into()],
+            access: vec!["to-client".into()],
             wan: vec!["to-server".into()],
-            to_edge: leg.clone(),
+            to_access: leg.clone(),
             to_wan: leg,
             priority: self.priority,
             ..Config::default()
