@@ -54,6 +54,10 @@ pub struct Args {
     /// The window that the connections to each host on the access side share in mode `auto`: `auto`, or a size such as "10 kB"
     #[arg(long, value_name = "auto|SIZE")]
     aggregate: Option<Clamp>,
+    /// The share of flows that are observed instead of split, to find out whether splitting pays: 0.02 in mode `auto` unless
+    /// given, at most 0.5; 0 compares nothing. `shorthaul gain` shows what was found
+    #[arg(long, value_name = "SHARE")]
+    control_group: Option<f64>,
     /// How promptly it is run while others keep the processors busy: real-time, high or normal
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<Priority>,
@@ -150,6 +154,7 @@ impl Args {
             config.aggregate = Some(AggregateConfig { clamp, ..usual });
         }
         config.mode = self.mode.or(config.mode);
+        config.control_group = self.control_group.or(config.control_group);
         config.senders.policy = self.senders.clone().or(config.senders.policy);
         if let Some(bandwidth) = self.bandwidth {
             config.senders.set("bandwidth", bandwidth);

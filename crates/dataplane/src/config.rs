@@ -44,9 +44,11 @@ pub struct Config {
     /// The parameters of `auto`: how the connections to one host on the access side are served together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<AggregateConfig>,
-    /// The share of flows that are observed instead of split, to compare with: from 0 (nothing is compared) to 0.5.
+    /// The share of flows that are observed instead of split, to compare with: from 0 (nothing is compared) to 0.5. Left out, it is 0.02
+    /// in mode `auto`, and 0 in mode `split`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 0.5))]
-    pub control_group: f64,
+    pub control_group: Option<f64>,
     /// After this time without a segment, a connection of which nothing is held is stepped out of.
     #[serde(with = "shorthaul_types::serde_duration")]
     #[schemars(with = "schema::Duration")]
@@ -99,7 +101,7 @@ impl Default for Config {
             bandwidth_file: None,
             mode: None,
             aggregate: None,
-            control_group: 0.0,
+            control_group: None,
             idle_timeout: GatewayConfig::default().idle_timeout,
             drain_timeout: Duration::from_secs(30),
             priority: Priority::default(),

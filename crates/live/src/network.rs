@@ -94,6 +94,7 @@ impl Network {
             wan: interfaces(wan),
             to_access: gateway.to_access.clone(),
             to_wan: gateway.to_wan.clone(),
+            control_group: Some(gateway.control_group),
             senders: gateway.senders_as_written.clone(),
             mode: Some(gateway.mode()),
             aggregate: gateway.aggregate.clone(),

@@ -237,6 +237,11 @@ pub(crate) struct GatewaySection {
     pub aggregate: Option<AggregateSection>,
     /// How late it looks at what happens; in time if left out. Simulated alone.
     pub lateness: Option<Lateness>,
+    /// The share of flows that are observed instead of split, to compare with; none if left out, so that an experiment is about
+    /// what is split.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 0.5))]
+    pub control_group: f64,
     /// What is done to flows of certain classes, the first that matches; docs/gateway.md.
     #[serde(default)]
     pub policy: Vec<Spanned<PolicySpec>>,

@@ -223,6 +223,7 @@ impl Work<'_> {
             flow_buffer: section.flow_buffer,
             aggregate,
             policy: section.policy.iter().map(|spec| spec.get_ref().clone()).collect(),
+            control_group: section.control_group,
             lateness: section.lateness,
         };
         self.check_policies(name, section, &gateway)?;

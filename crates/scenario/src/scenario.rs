@@ -128,6 +128,8 @@ pub struct Gateway {
     pub bandwidth_changes: Vec<BandwidthChange>,
     /// How the connections to one host on the access side are served together, if that is written.
     pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
+    /// The share of flows that it observes instead of splitting them, to compare with.
+    pub control_group: f64,
     /// What it does to flows of certain classes, the first that matches; the rest is for all others.
     pub policy: Vec<PolicySpec>,
     /// How late it is served; in time if `None`.
@@ -143,7 +145,7 @@ impl Gateway {
             mode: self.mode,
             senders: &self.senders_as_written,
             aggregate: self.aggregate.as_ref(),
-            control_group: 0.0,
+            control_group: Some(self.control_group),
             flow_buffer: self.flow_buffer.unwrap_or(GatewayConfig::default().flow_buffer),
         }
     }

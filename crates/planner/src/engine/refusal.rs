@@ -115,6 +115,12 @@ fn of_node(scenario: &Scenario, node: NodeIndex) -> Vec<String> {
                 let policy = gateway.senders_as_written.policy.as_deref().unwrap_or("senders");
                 reasons.push(format!("no model knows the policy `{policy}`"));
             }
+            if gateway.control_group > 0.0 {
+                reasons.push(
+                    "no model knows flows that stay whole beside split ones: leave `control_group` out"
+                        .to_owned(),
+                );
+            }
             if gateway.lateness.is_some() {
                 reasons.push("the models know no `lateness`".to_owned());
             }

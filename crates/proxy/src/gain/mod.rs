@@ -20,6 +20,7 @@ use core::hash::BuildHasher;
 use core::net::IpAddr;
 use core::time::Duration;
 use hashbrown::HashMap;
+use libm::floor;
 use shorthaul_types::Time;
 
 /// Hosts that are compared together: a subscriber's network, or a subnet.
@@ -35,6 +36,9 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// The share of the control group after a silence, and where it looks as if splitting did harm: to know soon costs nothing
 /// there.
 const SHARE_TO_KNOW: f64 = 0.25;
+/// How much of the mean distance between two turns of the control group is split for certain. Whoever opens a flow now and then
+/// gets what splitting gains, and the first flows that somebody tries a new gateway with are split.
+const SPARED: f64 = 0.2;
 /// The share of the control group where splitting is tried again after it did harm.
 const SHARE_ON_PROBATION: f64 = 0.5;
 
@@ -76,35 +80,72 @@ pub(crate) struct Gains {
     key: Keyed,
     /// When the last flow was chosen for the control group, or the first flow came.
     last_control: Option<Time>,
+    turns: Turns,
+}
+
+/// How many flows were split since the control group had its last turn. It is looked at when a slot begins: what a host opens within
+/// one is not torn apart.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turns {
+    slot: u64,
+    /// What was split in earlier slots, since the last turn.
+    split_before: u64,
+    /// What was split in this slot, after its last turn of the control group if it has one.
+    split_now: u64,
+    /// Whether this slot has a control group.
+    had_turn: bool,
+}
+
+impl Turns {
+    /// A flow opens in `slot`. Returns how many were split in earlier slots, since the last turn of the control group.
+    fn opens(&mut self, slot: u64) -> u64 {
+        if slot != self.slot {
+            let before = if self.had_turn { 0 } else { self.split_before };
+            *self = Turns { slot, split_before: before + self.split_now, ..Turns::default() };
+        }
+        self.split_before
+    }
 }
 
 impl Gains {
     /// Nothing is known. `hash_seed` keys the choice, so that nobody can foresee it.
     pub fn new(hash_seed: u64) -> Self {
         let key = hash_seed.rotate_left(32);
-        Gains { classes: HashMap::with_hasher(Keyed(key)), key: Keyed(key), last_control: None }
+        Gains {
+            classes: HashMap::with_hasher(Keyed(key)),
+            key: Keyed(key),
+            last_control: None,
+            turns: Turns::default(),
+        }
     }
 
-    /// A flow opens; `share` of all flows are to be in the control group.
+    /// A flow opens; `share` of all flows, from above 0 to 0.5, are to be in the control group.
     pub fn assign(&mut self, now: Time, ends: Ends, share: f64) -> Group {
         let silent_since = *self.last_control.get_or_insert(now);
-        let mut p = share;
+        let slot = now.as_nanos() / SLOT.as_nanos() as u64;
+        let split_before = self.turns.opens(slot);
+        // The rest of the mean distance is left to chance.
+        let spared = floor(SPARED / share);
+        let is_spared = (split_before as f64) < spared;
+        let mut p = if is_spared { 0.0 } else { 1.0 / (1.0 / share - spared) };
         match self.verdict(now, ends) {
             Verdict::Harms => return Group::Withdrawn,
             Verdict::Probation => p = p.max(SHARE_ON_PROBATION),
             Verdict::Gains | Verdict::Open => {
                 let leans = ends.classes().iter().any(|key| self.leans_to_harm(key));
-                if leans || now.saturating_since(silent_since) >= SILENCE {
+                let is_silent = !is_spared && now.saturating_since(silent_since) >= SILENCE;
+                if leans || is_silent {
                     p = p.max(SHARE_TO_KNOW);
                 }
             }
         }
-        let slot = now.as_nanos() / SLOT.as_nanos() as u64;
         let drawn = self.key.hash_one((ends.host, slot)) as f64 / u64::MAX as f64;
         if drawn < p {
             self.last_control = Some(now);
+            self.turns = Turns { had_turn: true, split_now: 0, ..self.turns };
             return Group::Control;
         }
+        self.turns.split_now += 1;
         Group::Split
     }
 

@@ -46,9 +46,19 @@ fn where_few_flows_come_some_a_minute_are_in_it() {
     let mut gains = Gains::new(7);
     let chosen = (0..3600).filter(|s| gains.assign(at(1000 * s), ends(1), 0.02) == Group::Control).count();
     assert!((90..300).contains(&chosen), "{chosen} in an hour of one flow a second");
-    let mut gains = Gains::new(7);
-    let first = (0..20).filter(|s| gains.assign(at(1000 * s), ends(1), 0.0) == Group::Control).count();
-    assert_eq!(first, 0, "nobody is in a hurry");
+}
+
+#[test]
+fn a_flow_now_and_then_is_split_all_but_always() {
+    for seed in 0..50 {
+        let mut gains = Gains::new(seed);
+        // One in a minute.
+        let groups: Vec<_> = (0..600).map(|n| gains.assign(at(60_000 * n), ends(1), 0.02)).collect();
+        assert!(groups[..10].iter().all(|group| *group == Group::Split), "whoever tries it sees it work");
+        let turns: Vec<_> = (0..600).filter(|n| groups[*n] == Group::Control).collect();
+        assert!((20..60).contains(&turns.len()), "seed {seed}: {} of 600", turns.len());
+        assert!(turns.windows(2).all(|pair| pair[1] - pair[0] > 10), "seed {seed}: {turns:?}");
+    }
 }
 
 #[test]

@@ -152,6 +152,8 @@ fn intercept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PartSpec>
 /// How a gateway that knows nothing sends what mobile hosts upload: their own congestion control has no part in it, and must
 /// not be missed. This one keeps queues short, and takes no random loss for congestion.
 const TO_WAN: Algorithm = Algorithm::Bbr;
+/// The share of flows that mode `auto` observes instead of splitting them, to compare with.
+const CONTROL_GROUP: f64 = 0.02;
 /// What acknowledging as bytes arrive is called.
 const EARLY: &str = "early";
 
@@ -323,8 +325,8 @@ pub struct WrittenPolicies<'a> {
     pub senders: &'a SenderSpec,
     /// How the connections to one host are served together, outside of the list, if it is written.
     pub aggregate: Option<&'a AggregateConfig>,
-    /// The share of flows that are observed to compare with, outside of the list.
-    pub control_group: f64,
+    /// The share of flows that are observed to compare with, outside of the list, if it is written.
+    pub control_group: Option<f64>,
     /// What is held of each direction of a flow.
     pub flow_buffer: Bytes,
 }
@@ -380,9 +382,14 @@ impl WrittenPolicies<'_> {
         if aggregate.is_some() && self.to_wan.sender.congestion.is_none() {
             wan.sender.congestion = TO_WAN;
         }
-        let control_group = self.control_group;
-        let is_written =
-            self.aggregate.is_some() || *self.senders != SenderSpec::default() || control_group > 0.0;
+        let control_group = match (self.mode(), self.control_group) {
+            (_, Some(share)) => share,
+            (GatewayMode::Auto, None) => CONTROL_GROUP,
+            (GatewayMode::Split, None) => 0.0,
+        };
+        let is_written = self.aggregate.is_some()
+            || *self.senders != SenderSpec::default()
+            || self.control_group.is_some_and(|share| share > 0.0);
         let rest = Policy { access, wan, senders, aggregate, control_group, ..Policy::default() };
         Policy::list(listed, rest, is_written)
     }
