@@ -10,7 +10,7 @@ impl SplitFlow {
         let directions = Side::BOTH.map(|side| {
             let space = self.ends[side.index()].space;
             let direction = &self.directions[side.index()];
-            (space.seq(direction.ack()), space.seq(direction.sender.una()))
+            (space.seq(self.acknowledged_to(side)), space.seq(direction.sender.una()))
         });
         CustodyRecord { flow: self.key, client_port: self.ends[0].attachment, directions }
     }

@@ -63,17 +63,25 @@ impl SplitFlow {
         self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
     }
 
+    /// Up to where `side` is acknowledged in whatever is sent to it now.
+    ///
+    /// While draining, the other end acknowledges and advertises by itself. Who was told so discards what says much less, with all
+    /// data in it (RFC 5961 §5.2).
+    pub(super) fn acknowledged_to(&self, side: Side) -> u64 {
+        let (near, far) = (&self.ends[side.index()], &self.ends[side.other().index()]);
+        let own = if self.draining { far.acknowledges.min(near.passed) } else { 0 };
+        self.directions[side.index()].ack().max(own)
+    }
+
     /// A header as the other end would send it to `side`.
     pub(super) fn header_toward(&self, side: Side, offset: u64, flags: TcpFlags) -> TcpHeader {
         let (near, far) = (&self.ends[side.index()], &self.ends[side.other().index()]);
         let direction = &self.directions[side.index()];
         let shift = if self.agreed.window_scaling { far.window_shift } else { 0 };
         let echo = if direction.echo_congestion { TcpFlags::ECE } else { TcpFlags::default() };
-        // While draining, the other end acknowledges and advertises by itself. Who was told so discards what says much less, with all
-        // data in it (RFC 5961 §5.2).
-        let own = if self.draining { (far.acknowledges.min(near.passed), far.advertised) } else { (0, 0) };
-        let ack = direction.ack().max(own.0);
-        let window = (direction.ack() + direction.window()).max(own.1).saturating_sub(ack);
+        let ack = self.acknowledged_to(side);
+        let own = if self.draining { far.advertised } else { 0 };
+        let window = (direction.ack() + direction.window()).max(own).saturating_sub(ack);
         TcpHeader {
             src_port: far.port,
             dst_port: near.port,
