@@ -1,5 +1,5 @@
 //! How much more than the bandwidth explains is acknowledged at a time (draft-ietf-ccwg-bbr-06
-//! §5.5.9): ACKs that come in bunches need a larger window to bridge the silence between them.
+//! §5.5.9): ACKs that come aggregated need a larger window to bridge the silence between them.
 use shorthaul_types::Time;
 
 use crate::recent_max::RecentMax;

@@ -2,16 +2,16 @@
 //! time (the future work of "TCP flow aggregation", §IX).
 //!
 //! ```text
-//! product = rate · min_rtt        window = (1.2 + headroom · variation²) · product + (½ to 1) · bunching
+//! product = rate · min_rtt        window = (1.2 + headroom · variation²) · product + (½ to 1) · aggregated
 //!                   the surplus is what the link carries in 2 ms, where that is more
 //! at least              2 segments a connection, or twice what the link carries in min_rtt + 200 ms if that is less
 //! ```
-//! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `bunching`
+//! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `aggregated`
 //! what acknowledgments deliver at a time beyond the rate: links that gather acknowledgments, or serve a phone
 //! every so often, need that much more to stay busy. `variation` is the mean change of the rate from one round trip to
 //! the next: a window that just fills a link whose rate doubles and halves runs dry at each doubling. It counts by its square, for
-//! a change that the surplus covers costs nothing, and what a steady link seems to vary is the error of measurement. Half of a
-//! bunch is enough where one is like the other; where the rate varies, silences do, and all of it is needed.
+//! a change that the surplus covers costs nothing, and what a steady link seems to vary is the error of measurement. Half of one
+//! aggregate is enough where one is like the other; where the rate varies, silences do, and all of it is needed.
 //!
 //! Nobody else uses the link, so a queue is our own doing and shows at once in the round-trip time. While
 //! there is none, rate = window / min_rtt, and the window grows by that surplus a round trip; when the link is
@@ -48,10 +48,10 @@ const SURPLUS: Gain = Gain(200);
 const UNNOTICED: Duration = Duration::from_millis(2);
 /// However much the rate varies, the surplus is not more than this.
 const MOST_SURPLUS: u32 = 2000;
-/// Where the rate varies by less than this, one bunch of acknowledgments is like another: a segment waits for half of its time,
+/// Where the rate varies by less than this, one aggregate of acknowledgments is like another: a segment waits for half of its time,
 /// and half of it is enough, …
 const ALIKE: Gain = Gain(70);
-/// … and where it varies by more than this, what follows a bunch may be a longer silence than any before, and the whole of it
+/// … and where it varies by more than this, what follows an aggregate may be a longer silence than any before, and the whole of it
 /// is needed.
 const UNLIKE: Gain = Gain(110);
 /// At the start, the link is full when the mean round-trip time of a round is so much above the shortest, …
@@ -127,9 +127,9 @@ pub struct AutoClamp {
     shortest: MinFilter,
     headroom: u32,
     variation: RateVariation,
-    bunching: AckAggregation,
+    aggregation: AckAggregation,
     /// The shortest mean of a round's round trips, of rounds that the window limited: without a queue, but with the waiting
-    /// for acknowledgments that come in bunches.
+    /// for acknowledgments that come aggregated.
     base: MinFilter,
     mss: u64,
     window: u64,
@@ -209,7 +209,7 @@ impl AutoClamp {
             shortest: MinFilter::default(),
             headroom,
             variation: RateVariation::default(),
-            bunching: AckAggregation::new(now),
+            aggregation: AckAggregation::new(now),
             base: MinFilter::default(),
             mss: u64::from(mss.max(1)),
             first: initial,
@@ -276,7 +276,7 @@ impl AutoClamp {
         self.path.on_send(now, in_flight);
         if in_flight == 0 {
             self.filled = 0;
-            self.bunching.restart(now);
+            self.aggregation.restart(now);
             self.begun_until = self.path.rounds().saturating_add(BEGINNING);
         }
     }
@@ -317,11 +317,11 @@ impl AutoClamp {
         let (Some(rate), Some(min_rtt)) = (self.path.bandwidth(), self.path.min_rtt()) else { return };
         let path =
             Expectation { bandwidth: rate.bits_per_sec(), window: self.window, round: self.path.rounds() };
-        self.bunching.on_ack(now, bytes, path);
+        self.aggregation.on_ack(now, bytes, path);
         if self.path.round_ended() {
-            // A bunch lasts no longer than a round trip. Over more of them, a bandwidth that is a little less than the
+            // An aggregate of acknowledgments lasts no longer than a round trip. Over more of them, a bandwidth that is a little less than the
             // link's would look like one that never ends, as large as the window, which then is twice what it should be.
-            self.bunching.restart(now);
+            self.aggregation.restart(now);
             self.on_round(now, min_rtt);
         }
         self.follow();
@@ -423,7 +423,7 @@ impl AutoClamp {
     /// The link is full. What was acknowledged at a time until now was what was sent at a time, and says nothing of the link.
     fn end_start(&mut self, now: Time) {
         self.starting = false;
-        self.bunching = AckAggregation::new(now);
+        self.aggregation = AckAggregation::new(now);
     }
 
     /// The round-trip time of the path itself where the link has this rate: a segment takes longer than when the shortest was
@@ -452,8 +452,9 @@ impl AutoClamp {
             let surplus = (u64::from(SURPLUS.0) + reserve).min(u64::from(MOST_SURPLUS));
             let surplus = Gain(surplus as u32);
             let unnoticed = volume::in_time(self.recent.get(), UNNOTICED);
-            let target =
-                product + surplus.of(product).max(unnoticed) + of_bunch(variation).of(self.bunch(min_rtt));
+            let target = product
+                + surplus.of(product).max(unnoticed)
+                + of_aggregated(variation).of(self.aggregated(min_rtt));
             self.full_rtt = Duration::from_nanos(volume::share(nanos(own_rtt), target, product));
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
             let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));
@@ -464,19 +465,19 @@ impl AutoClamp {
         }
     }
 
-    /// What is delivered at a time where acknowledgments come in bunches. How long that is shows where there is no queue: in
+    /// What is delivered at a time where acknowledgments come aggregated. How long that is shows where there is no queue: in
     /// the mean round trip beyond the shortest one. What is delivered at a time, beyond the rate, says it too, but is measured with a queue or without, and is
-    /// the most of many rounds. (By the latter alone a window that is too small has bunches that are too small, and stays so.)
-    fn bunch(&self, min_rtt: Duration) -> u64 {
+    /// the most of many rounds. (By the latter alone a window that is too small has aggregates that are too small, and stays so.)
+    fn aggregated(&self, min_rtt: Duration) -> u64 {
         let waiting =
             self.base.get().map_or(Duration::ZERO, |base| base.saturating_sub(min_rtt)).min(min_rtt);
-        volume::in_time(self.recent.get(), waiting).max(self.bunching.extra())
+        volume::in_time(self.recent.get(), waiting).max(self.aggregation.extra())
     }
 
     /// The link is back after it carried nothing for a while: it may be another cell.
     pub fn on_link_back(&mut self, now: Time) {
         self.path.on_gap(now);
-        self.bunching.restart(now);
+        self.aggregation.restart(now);
         self.round = RoundTrips::default();
         self.longer = 0;
         self.recent = RecentMax::new();
@@ -488,8 +489,8 @@ impl AutoClamp {
     }
 }
 
-/// What the window has of a bunch of acknowledgments, where the rate varies so much.
-fn of_bunch(variation: Gain) -> Gain {
+/// What the window has of an aggregate of acknowledgments, where the rate varies so much.
+fn of_aggregated(variation: Gain) -> Gain {
     let half = u64::from(variation.0.saturating_sub(ALIKE.0).min(UNLIKE.0 - ALIKE.0));
     Gain(500 + volume::share(500, half, u64::from(UNLIKE.0 - ALIKE.0)) as u32)
 }

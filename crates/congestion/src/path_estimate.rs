@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_bunch_of_acknowledgments_is_no_bandwidth() {
+    fn a_compressed_train_of_acknowledgments_is_no_bandwidth() {
         let mut path = PathEstimate::new(Time::ZERO, Duration::from_secs(10));
         // A segment a millisecond is sent; all that arrives within 10 ms is told at once.
         for ms in 0..200u64 {

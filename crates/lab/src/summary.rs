@@ -1,5 +1,5 @@
 //! A link in one line, for people.
-use shorthaul_link::{LinkConfig, LossModel, OutageTimes, QueueLimit, Rate, Recovery};
+use shorthaul_link::{Arq, LinkConfig, LossModel, OutageTimes, QueueLimit, Rate};
 use shorthaul_types::{Bytes, format_duration};
 
 /// What a link does to packets, in one line; "nothing" if it does not do anything.
@@ -13,11 +13,11 @@ pub(crate) fn of(config: &LinkConfig) -> String {
         jitter,
         loss,
         duplicate,
-        recovery,
+        arq,
         outages,
         reordering,
-        bunching,
-        wakeup,
+        aggregation,
+        drx,
     } = config;
     let mut parts = Vec::new();
     match rate {
@@ -53,22 +53,22 @@ pub(crate) fn of(config: &LinkConfig) -> String {
     if let Some(reordering) = reordering {
         parts.push(format!("holds {} back by {}", percent(reordering.share), format_duration(reordering.by)));
     }
-    match recovery {
+    match arq {
         None => {}
-        Some(Recovery::Delay { distribution, share }) => {
+        Some(Arq::Delay { distribution, share }) => {
             parts.push(format!(
-                "recovery of {} on average for {}",
+                "ARQ delay of {} on average for {}",
                 format_duration(distribution.mean()),
                 percent(*share)
             ));
         }
-        Some(Recovery::RadioBlocks { .. }) => parts.push("radio block recovery".into()),
+        Some(Arq::RadioBlocks { .. }) => parts.push("radio block ARQ".into()),
     }
-    if let Some(bunching) = bunching {
-        parts.push(format!("packets in bunches of {}", bunching.size));
+    if let Some(aggregation) = aggregation {
+        parts.push(format!("packets in aggregates of {}", aggregation.size));
     }
-    if let Some(wakeup) = wakeup {
-        parts.push(format!("wake-up of {} on average", format_duration(wakeup.penalty.mean())));
+    if let Some(drx) = drx {
+        parts.push(format!("DRX wake-up of {} on average", format_duration(drx.penalty.mean())));
     }
     if outages.when != OutageTimes::Never {
         parts.push("outages".into());

@@ -8,8 +8,8 @@ use crate::{Distribution, LossModel, Trace};
 
 /// What a link is like, in one direction.
 ///
-/// A packet passes these parts in this order: queue limit, wake-up, serialization at the rate (with
-/// the recovery delay, interrupted by outages), loss, bunching, propagation delay with jitter, and
+/// A packet passes these parts in this order: queue limit, DRX wake-up, serialization at the rate (with
+/// the ARQ delay, interrupted by outages), loss, aggregation, propagation delay with jitter, and
 /// reordering. The default is a link that does nothing: infinitely fast, no delay, no queue limit.
 ///
 /// Everything that is a function of time (rate schedule, trace, outages, on/off loss) counts time
@@ -36,15 +36,15 @@ pub struct LinkConfig {
     pub duplicate: f64,
     /// Time that the link layer spends on recovering a packet. It is added to the serialization time, so
     /// the packets behind wait and order is kept (PTE §4).
-    pub recovery: Option<Recovery>,
+    pub arq: Option<Arq>,
     /// Times during which nothing gets through.
     pub outages: Outages,
     /// Packets held back so that later ones overtake them.
     pub reordering: Option<Reordering>,
     /// Packets that come out in groups.
-    pub bunching: Option<Bunching>,
+    pub aggregation: Option<FrameAggregation>,
     /// A penalty for the first packet after idle.
-    pub wakeup: Option<Wakeup>,
+    pub drx: Option<Drx>,
 }
 
 /// How fast a link serializes.
@@ -98,19 +98,19 @@ pub enum QueueLimit {
 /// Random delay in addition to the propagation delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jitter {
-    /// Drawn for every packet, or once for every bunch where packets come in bunches.
+    /// Drawn for every packet, or once for every aggregate where packets come in aggregates.
     pub distribution: Distribution,
     /// True: a packet whose draw is small waits for those before it, as on a radio link that delivers
     /// in sequence. False: it overtakes them, as on a path with parallel routes.
     pub keeps_order: bool,
 }
 
-/// What the link layer's own error recovery costs, in time at the head of the queue.
+/// What ARQ, the link layer's own retransmission, costs, in time at the head of the queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Recovery {
+pub enum Arq {
     /// A random delay for a random share of the packets (PTE §4 has Pareto with a mean of 0.5 s).
     Delay {
-        /// How long a recovery takes.
+        /// How long it holds up a packet that needs it.
         distribution: Distribution,
         /// The share of packets that need one, 0 to 1.
         share: f64,
@@ -198,7 +198,7 @@ pub struct Reordering {
 /// Packets that follow each other leave the link in groups. The first after a pause of `wait` goes at
 /// once; each of those behind waits for others. A group travels together, that is, with the same jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bunching {
+pub struct FrameAggregation {
     /// The group leaves when it has so many packets; at least one.
     pub size: usize,
     /// The group leaves when its first packet has waited so long.
@@ -207,7 +207,7 @@ pub struct Bunching {
 
 /// What it costs to wake an idle link, such as setting up a temporary block flow (AGG §II).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wakeup {
+pub struct Drx {
     /// The link falls asleep when it has sent nothing for so long.
     pub idle: Duration,
     /// How long waking up takes, before the first packet is serialized.

@@ -2,7 +2,9 @@ use core::time::Duration;
 
 use shorthaul_types::{BitRate, Seed};
 
-use crate::{Bunching, Distribution, Jitter, LinkConfig, OutageTimes, Outages, QueueLimit, Rate, Wakeup};
+use crate::{
+    Distribution, Drx, FrameAggregation, Jitter, LinkConfig, OutageTimes, Outages, QueueLimit, Rate,
+};
 
 /// A GPRS handset, named by its time slots in the two directions (AGG §II, "Fluctuating Bandwidth").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,8 +37,7 @@ const fn ms(millis: u64) -> Duration {
 
 /// Waking up costs the time to set up a temporary block flow, "approximately 100–200 ms" (AGG §II).
 /// Terminals of the 1997 release let go of it at once; 100 ms is the time of a few radio blocks.
-const WAKEUP: Wakeup =
-    Wakeup { idle: ms(100), penalty: Distribution::Uniform { min: ms(100), max: ms(200) } };
+const DRX: Drx = Drx { idle: ms(100), penalty: Distribution::Uniform { min: ms(100), max: ms(200) } };
 
 impl LinkConfig {
     /// The direction toward a GPRS phone (AGG §II, AGG-13).
@@ -61,7 +62,7 @@ impl LinkConfig {
                 keeps_order: true,
             }),
             outages: outages(radio),
-            wakeup: Some(WAKEUP),
+            drx: Some(DRX),
             ..LinkConfig::default()
         }
     }
@@ -71,7 +72,7 @@ impl LinkConfig {
     /// - rate: 1.4 kB/s;
     /// - latency of a single packet, besides its serialization: 400–1300 ms (Fig. 1b), of which the first
     ///   100–200 ms are the wake-up, 300 ms are constant, and the rest is exponential with a mean of 100 ms;
-    /// - bunching: packets in a row come out about four at a time (§III). 1.2 s is the time in which a 3+1
+    /// - aggregation: packets in a row come out about four at a time (§III). 1.2 s is the time in which a 3+1
     ///   phone receives, and acknowledges, four packets of 1400 bytes at full rate;
     /// - queue: the phone's, which the paper does not give; 20 kB is 14 s of it;
     /// - no loss but in long outages, no reordering.
@@ -88,8 +89,8 @@ impl LinkConfig {
                 keeps_order: true,
             }),
             outages: outages(radio),
-            bunching: Some(Bunching { size: 4, wait: ms(1_200) }),
-            wakeup: Some(WAKEUP),
+            aggregation: Some(FrameAggregation { size: 4, wait: ms(1_200) }),
+            drx: Some(DRX),
             ..LinkConfig::default()
         }
     }

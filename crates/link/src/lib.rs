@@ -40,7 +40,7 @@
 //!   does not change which packets are lost;
 //! - what happens in time (outages, on/off loss, the phases of the radio) is a function of time alone: the
 //!   same whatever is sent, and in whatever order it is asked for;
-//! - what happens to packets (independent loss, duplication, jitter, reordering, recovery) is a hash of the
+//! - what happens to packets (independent loss, duplication, jitter, reordering, ARQ) is a hash of the
 //!   seed and the packet's number among those pushed, whatever the queue makes of the others;
 //! - the Gilbert–Elliott chain is per packet, as its authors have it, and moves once for every packet pushed.
 //!   It is the one model in which a sender that sends more sees other bursts; where that matters, take on/off.
@@ -54,6 +54,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod arq;
 mod backlog;
 mod cell;
 mod cellular;
@@ -68,7 +69,6 @@ mod notation;
 mod opportunity;
 mod outage;
 mod radio;
-mod recovery;
 mod server;
 #[cfg(feature = "serde")]
 mod spec;
@@ -83,8 +83,8 @@ pub use cell::{Cell, CellConfig, CellUser, Departure, Scheduler};
 pub use cell::{CellNetwork, CellSpec};
 pub use cellular::{CellularModel, CellularOutages};
 pub use config::{
-    Bunching, Jitter, LinkConfig, Outage, OutageTimes, Outages, QueueLimit, Rate, Recovery, Reordering,
-    Wakeup,
+    Arq, Drx, FrameAggregation, Jitter, LinkConfig, Outage, OutageTimes, Outages, QueueLimit, Rate,
+    Reordering,
 };
 pub use distribution::Distribution;
 pub use gprs::{GprsPhone, GprsRadio};

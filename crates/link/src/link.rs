@@ -5,12 +5,12 @@ use core::time::Duration;
 
 use shorthaul_types::{Bytes, Seed, Time};
 
+use crate::arq::ArqClock;
 use crate::backlog::{Backlog, Place};
 use crate::draw::Draw;
 use crate::line::{Entry, Line};
 use crate::loss::Loss;
 use crate::outage::OutageClock;
-use crate::recovery::RecoveryClock;
 use crate::server::{Ready, Server, Slot};
 use crate::{DropReason, LinkConfig, LinkStats};
 
@@ -31,7 +31,7 @@ pub struct Link<T> {
     clock: Time,
     server: Server,
     outages: OutageClock,
-    recovery: RecoveryClock,
+    arq: ArqClock,
     loss: Loss,
     draws: Draws,
     backlog: Backlog,
@@ -39,9 +39,9 @@ pub struct Link<T> {
     free: Option<Time>,
     /// When the link was or will be awake after its last wake-up.
     awake: Time,
-    /// Packets that wait for a bunch to fill.
-    bunch: Vec<Entry<T>>,
-    /// When the last bunch left.
+    /// Packets that wait for an aggregate to fill.
+    aggregate: Vec<Entry<T>>,
+    /// When the last aggregate left.
     last_release: Option<Time>,
     line: Line<T>,
     /// The latest delivery so far: where order is kept, none may come before it.
@@ -57,7 +57,7 @@ struct Draws {
     duplicate: Draw,
     jitter: Draw,
     reordering: Draw,
-    wakeup: Draw,
+    drx: Draw,
 }
 
 /// What has become of a packet that was pushed.
@@ -98,18 +98,19 @@ impl<T> Link<T> {
             clock: Time::ZERO,
             server: Server::new(&config.rate, origin),
             outages: OutageClock::new(&config.outages, seed, origin),
-            recovery: RecoveryClock::new(config.recovery, seed, origin),
+            arq: ArqClock::new(config.arq, seed, origin),
             loss: Loss::new(config.loss, seed, origin),
             draws: Draws {
                 duplicate: Draw::of(seed, "duplicate"),
                 jitter: Draw::of(seed, "jitter"),
                 reordering: Draw::of(seed, "reordering"),
-                wakeup: Draw::of(seed, "wakeup"),
+                // The name of a draw is part of its numbers, and stays.
+                drx: Draw::of(seed, "wakeup"),
             },
             backlog: Backlog::default(),
             free: None,
             awake: Time::ZERO,
-            bunch: Vec::new(),
+            aggregate: Vec::new(),
             last_release: None,
             line: Line::new(config.keeps_order()),
             latest_delivery: Time::ZERO,
@@ -154,10 +155,10 @@ impl<T> Link<T> {
             return None;
         }
         let now = self.clock;
-        let free = match (self.free, self.config.wakeup) {
-            (Some(free), Some(wakeup)) if now < free + wakeup.idle => free,
-            (_, Some(wakeup)) => {
-                self.awake = now + wakeup.penalty.sample(self.draws.wakeup, key);
+        let free = match (self.free, self.config.drx) {
+            (Some(free), Some(drx)) if now < free + drx.idle => free,
+            (_, Some(drx)) => {
+                self.awake = now + drx.penalty.sample(self.draws.drx, key);
                 self.awake
             }
             (free, None) => free.unwrap_or(now),
@@ -176,7 +177,7 @@ impl<T> Link<T> {
 
     fn serialize(&mut self, key: u64, size: Bytes, ready: Ready) -> Slot {
         let mut slot = self.server.serve(ready, self.on_link(size), &mut self.outages);
-        let repair = self.recovery.repair(key, size, slot.start);
+        let repair = self.arq.repair(key, size, slot.start);
         slot.departure += repair.takes;
         slot.is_given_up = repair.fails;
         slot
@@ -189,43 +190,43 @@ impl<T> Link<T> {
 
     /// Sends a packet that has been given its departure on its way.
     fn send(&mut self, entry: Entry<T>) {
-        let Some(bunching) = self.config.bunching else {
+        let Some(aggregation) = self.config.aggregation else {
             let delivery = self.delivery(entry.departure, entry.key, entry.key);
             self.line.insert(Entry { delivery, ..entry });
             return;
         };
-        if let Some(deadline) = self.bunch_deadline().filter(|&deadline| deadline <= entry.departure) {
-            self.release_bunch(deadline);
+        if let Some(deadline) = self.aggregate_deadline().filter(|&deadline| deadline <= entry.departure) {
+            self.release_aggregate(deadline);
         }
         let departure = entry.departure;
-        let goes_at_once =
-            self.bunch.is_empty() && self.last_release.is_none_or(|last| departure >= last + bunching.wait);
-        self.bunch.push(entry);
-        if goes_at_once || self.bunch.len() >= bunching.size {
-            self.release_bunch(departure);
+        let goes_at_once = self.aggregate.is_empty()
+            && self.last_release.is_none_or(|last| departure >= last + aggregation.wait);
+        self.aggregate.push(entry);
+        if goes_at_once || self.aggregate.len() >= aggregation.size {
+            self.release_aggregate(departure);
         }
     }
 
-    /// When the bunch that is being collected leaves at the latest.
-    fn bunch_deadline(&self) -> Option<Time> {
-        let first = self.bunch.first()?;
-        Some(first.departure + self.config.bunching.map_or(Duration::ZERO, |bunching| bunching.wait))
+    /// When the aggregate that is being collected leaves at the latest.
+    fn aggregate_deadline(&self) -> Option<Time> {
+        let first = self.aggregate.first()?;
+        Some(first.departure + self.config.aggregation.map_or(Duration::ZERO, |aggregation| aggregation.wait))
     }
 
     /// Lets the collected packets go at `time`.
-    fn release_bunch(&mut self, time: Time) {
+    fn release_aggregate(&mut self, time: Time) {
         // taken and put back, so that its memory is used again
-        let mut bunch = core::mem::take(&mut self.bunch);
-        let leader = bunch.first().map_or(0, |first| first.key);
-        for entry in bunch.drain(..) {
+        let mut aggregate = core::mem::take(&mut self.aggregate);
+        let leader = aggregate.first().map_or(0, |first| first.key);
+        for entry in aggregate.drain(..) {
             let delivery = self.delivery(time, leader, entry.key);
             self.line.insert(Entry { delivery, ..entry });
         }
-        self.bunch = bunch;
+        self.aggregate = aggregate;
         self.last_release = Some(time);
     }
 
-    /// When packet `key` comes out that leaves at `departure` with the bunch of `leader`, and notes it.
+    /// When packet `key` comes out that leaves at `departure` with the aggregate of `leader`, and notes it.
     fn delivery(&mut self, departure: Time, leader: u64, key: u64) -> Time {
         let delivery = self.possible_delivery(departure, leader, key);
         self.latest_delivery = self.latest_delivery.max(delivery);
@@ -245,21 +246,21 @@ impl<T> Link<T> {
         if self.config.keeps_order() { delivery.max(self.latest_delivery) } else { delivery }
     }
 
-    /// When the first packet of the bunch that is being collected comes out if no other joins it.
-    fn bunch_delivery(&self) -> Option<Time> {
-        let deadline = self.bunch_deadline()?;
-        let leader = self.bunch.first()?.key;
-        self.bunch.iter().map(|entry| self.possible_delivery(deadline, leader, entry.key)).min()
+    /// When the first packet of the aggregate that is being collected comes out if no other joins it.
+    fn aggregate_delivery(&self) -> Option<Time> {
+        let deadline = self.aggregate_deadline()?;
+        let leader = self.aggregate.first()?.key;
+        self.aggregate.iter().map(|entry| self.possible_delivery(deadline, leader, entry.key)).min()
     }
 
     /// Takes out the next packet that has come out by `now`, with the exact time at which it did.
     pub fn pop(&mut self, now: Time) -> Option<(Time, T)> {
-        if !self.bunch.is_empty()
-            && self.bunch_delivery().is_some_and(|delivery| delivery <= now)
-            && let Some(deadline) = self.bunch_deadline()
+        if !self.aggregate.is_empty()
+            && self.aggregate_delivery().is_some_and(|delivery| delivery <= now)
+            && let Some(deadline) = self.aggregate_deadline()
         {
             // nothing can join any more: a packet pushed from now on departs after the deadline
-            self.release_bunch(deadline);
+            self.release_aggregate(deadline);
         }
         let entry = self.line.pop_until(now)?;
         self.stats.delivered += 1;
@@ -272,11 +273,11 @@ impl<T> Link<T> {
     }
 
     /// When the next packet comes out; `None` if none does. A later push can make it earlier, by filling a
-    /// bunch or by overtaking.
+    /// aggregate or by overtaking.
     pub fn next_delivery(&self) -> Option<Time> {
-        let next = match (self.line.next_delivery(), self.bunch_delivery()) {
-            (Some(line), Some(bunch)) => line.min(bunch),
-            (line, bunch) => line.or(bunch)?,
+        let next = match (self.line.next_delivery(), self.aggregate_delivery()) {
+            (Some(line), Some(aggregate)) => line.min(aggregate),
+            (line, aggregate) => line.or(aggregate)?,
         };
         (next < Time::MAX).then_some(next)
     }
@@ -293,7 +294,7 @@ impl<T> Link<T> {
 
     /// How many packets are inside: in the queue, being sent, or under way.
     pub fn len(&self) -> usize {
-        self.line.len() + self.bunch.len()
+        self.line.len() + self.aggregate.len()
     }
 
     /// Whether nothing is inside.

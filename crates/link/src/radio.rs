@@ -3,7 +3,7 @@ use core::time::Duration;
 
 use shorthaul_types::{BitRate, Bytes};
 
-use crate::{LinkConfig, QueueLimit, Rate, Recovery};
+use crate::{Arq, LinkConfig, QueueLimit, Rate};
 
 /// A kind of radio network, as one user meets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl LinkConfig {
     /// or less, order is kept.
     pub fn radio_downlink(network: RadioNetwork) -> LinkConfig {
         let millis = Duration::from_millis;
-        let radio = |block, retry, retries, errors: [f64; 2], phases: [u64; 2]| Recovery::RadioBlocks {
+        let radio = |block, retry, retries, errors: [f64; 2], phases: [u64; 2]| Arq::RadioBlocks {
             block: Bytes(block),
             retry,
             retries,
@@ -35,7 +35,7 @@ impl LinkConfig {
             good: millis(phases[0]),
             bad: millis(phases[1]),
         };
-        let (kbit, delay, queue, recovery) = match network {
+        let (kbit, delay, queue, arq) = match network {
             RadioNetwork::Gprs => (36, 250, 30_000, radio(30, millis(20), None, [0.02, 0.4], [8000, 1000])),
             RadioNetwork::Umts => (384, 60, 60_000, radio(40, millis(2), Some(10), [0.02, 0.5], [4000, 400])),
             RadioNetwork::Lte => {
@@ -46,7 +46,7 @@ impl LinkConfig {
             rate: Rate::Fixed(BitRate::from_bits_per_sec(kbit * 1000)),
             delay: millis(delay),
             queue: QueueLimit::Bytes(queue),
-            recovery: Some(recovery),
+            arq: Some(arq),
             ..LinkConfig::default()
         }
     }

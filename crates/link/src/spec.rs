@@ -11,8 +11,8 @@ use shorthaul_types::{Bytes, Seed, schema};
 
 use crate::spec_parts::{self, OutagesSpec, RateSpec};
 use crate::{
-    Bunching, ConfigError, GprsPhone, GprsRadio, Jitter, LinkConfig, LossModel, OutageTimes, Outages,
-    QueueLimit, RadioNetwork, Rate, Recovery, Reordering, Trace, Wakeup,
+    Arq, ConfigError, Drx, FrameAggregation, GprsPhone, GprsRadio, Jitter, LinkConfig, LossModel,
+    OutageTimes, Outages, QueueLimit, RadioNetwork, Rate, Reordering, Trace,
 };
 
 /// A link as people write it in TOML. Every key may be left out; what is left out comes from the preset, or
@@ -33,12 +33,12 @@ use crate::{
 ///                                    # { model = "gilbert-elliott", to_bad = 0.01, to_good = 0.2, loss_bad = 0.5 },
 ///                                    # { model = "bit-errors", rate = 1e-6 }
 /// duplicate = 0.0001
-/// recovery = "pareto 500 ms"         # or { model = "delay", delay = "pareto 500 ms", share = 0.05 },
+/// arq = "pareto 500 ms"              # or { model = "delay", delay = "pareto 500 ms", share = 0.05 },
 ///                                    # { model = "radio-blocks", block = "50 B", retry = "20 ms", … }
 /// outages = { every = "2 min", lasts = "5 s to 40 s", hold = "10 s" }    # or { list = [{ at = "10 s", lasts = "5 s" }] }
 /// reorder = { share = 0.01, by = "10 ms" }
-/// bunching = { size = 4, wait = "500 ms" }
-/// wakeup = { idle = "100 ms", penalty = "100 ms to 200 ms" }
+/// aggregation = { size = 4, wait = "500 ms" }
+/// drx = { idle = "100 ms", penalty = "100 ms to 200 ms" }
 ///
 /// [up]                               # what is different in one direction
 /// rate = "5 Mbit/s"
@@ -75,10 +75,10 @@ pub struct LinkSpec {
     #[serde(deserialize_with = "spec_parts::optional_probability")]
     #[schemars(with = "spec_parts::Probability")]
     pub duplicate: Option<f64>,
-    /// Time that the link layer spends on recovering a packet; order is kept. `"none"` switches it off.
-    #[serde(deserialize_with = "spec_parts::recovery")]
-    #[schemars(schema_with = "spec_parts::distribution_or_table::<spec_parts::RecoveryTable>")]
-    pub recovery: Option<Option<Recovery>>,
+    /// Time that ARQ, the link layer's own retransmission, spends on a packet; order is kept. `"none"` switches it off.
+    #[serde(alias = "recovery", deserialize_with = "spec_parts::arq")]
+    #[schemars(schema_with = "spec_parts::distribution_or_table::<spec_parts::ArqTable>")]
+    pub arq: Option<Option<Arq>>,
     /// Times during which nothing gets through. `"none"` switches them off.
     #[serde(deserialize_with = "spec_parts::outages")]
     #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::OutagesTable>")]
@@ -87,14 +87,14 @@ pub struct LinkSpec {
     #[serde(deserialize_with = "spec_parts::reorder")]
     #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::ReorderTable>")]
     pub reorder: Option<Option<Reordering>>,
-    /// Packets that come out in groups. `"none"` switches it off.
-    #[serde(deserialize_with = "spec_parts::bunching")]
-    #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::BunchingTable>")]
-    pub bunching: Option<Option<Bunching>>,
-    /// A delay of the first packet after silence. `"none"` switches it off.
-    #[serde(deserialize_with = "spec_parts::wakeup")]
-    #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::WakeupTable>")]
-    pub wakeup: Option<Option<Wakeup>>,
+    /// Frame aggregation: packets that come out in groups. `"none"` switches it off.
+    #[serde(alias = "bunching", deserialize_with = "spec_parts::aggregation")]
+    #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::FrameAggregationTable>")]
+    pub aggregation: Option<Option<FrameAggregation>>,
+    /// DRX, discontinuous reception: a delay of the first packet after silence. `"none"` switches it off.
+    #[serde(alias = "wakeup", deserialize_with = "spec_parts::drx")]
+    #[schemars(schema_with = "spec_parts::none_or_table::<spec_parts::DrxTable>")]
+    pub drx: Option<Option<Drx>>,
     /// What is different toward the access side: from the second end of the link to the first.
     pub down: Option<Box<LinkSpec>>,
     /// What is different from the access side: from the first end of the link to the second.
@@ -229,10 +229,10 @@ impl LinkSpec {
         set(&mut config.jitter, &self.jitter);
         set(&mut config.loss, &self.loss);
         set(&mut config.duplicate, &self.duplicate);
-        set(&mut config.recovery, &self.recovery);
+        set(&mut config.arq, &self.arq);
         set(&mut config.reordering, &self.reorder);
-        set(&mut config.bunching, &self.bunching);
-        set(&mut config.wakeup, &self.wakeup);
+        set(&mut config.aggregation, &self.aggregation);
+        set(&mut config.drx, &self.drx);
         if let Some(outages) = &self.outages {
             config.outages = match outages {
                 Some(spec) => Outages { when: outage_times(spec, link_seed), hold: spec.hold },

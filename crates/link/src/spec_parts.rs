@@ -13,8 +13,8 @@ use shorthaul_types::{BitRate, Bytes, schema, serde_duration, written_as};
 
 use crate::spec::one_of;
 use crate::{
-    Bunching, CellularModel, CellularOutages, Distribution, Jitter, Outage, OutageTimes, QueueLimit, Rate,
-    Recovery, Reordering, Wakeup, parse_probability,
+    Arq, CellularModel, CellularOutages, Distribution, Drx, FrameAggregation, Jitter, Outage, OutageTimes,
+    QueueLimit, Rate, Reordering, parse_probability,
 };
 
 /// How a rate is written.
@@ -279,7 +279,7 @@ fn certain() -> f64 {
     1.0
 }
 
-// --- jitter and recovery ------------------------------------------------------------------------------
+// --- jitter and ARQ ------------------------------------------------------------------------------
 
 fn distribution<'de, D: Deserializer<'de>>(d: D) -> Result<Distribution, D::Error> {
     String::deserialize(d)?.parse().map_err(D::Error::custom)
@@ -351,10 +351,10 @@ pub(crate) fn jitter<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Ji
     )
 }
 
-/// What the link layer's own error recovery costs, in time at the head of the queue.
+/// What ARQ, the link layer's own retransmission, costs, in time at the head of the queue.
 #[derive(Deserialize, JsonSchema)]
 #[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum RecoveryTable {
+pub(crate) enum ArqTable {
     /// A random time for a share of the packets.
     Delay {
         /// The time.
@@ -394,30 +394,30 @@ pub(crate) enum RecoveryTable {
     },
 }
 
-pub(crate) fn recovery<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Recovery>>, D::Error> {
+pub(crate) fn arq<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Arq>>, D::Error> {
     scalar_or_table(
         d,
-        "a recovery delay such as \"pareto 500 ms\", or { model = \"delay\", delay = \"pareto 500 ms\", \
+        "an ARQ delay such as \"pareto 500 ms\", or { model = \"delay\", delay = \"pareto 500 ms\", \
          share = 0.05 }, or a table with model = \"radio-blocks\", or \"none\"",
-        |scalar| match none_or_text(scalar, "a recovery delay such as \"pareto 500 ms\"")? {
+        |scalar| match none_or_text(scalar, "an ARQ delay such as \"pareto 500 ms\"")? {
             None => Ok(Some(None)),
             Some(text) => {
                 let distribution = text.parse().map_err(error_text)?;
-                Ok(Some(Some(Recovery::Delay { distribution, share: 1.0 })))
+                Ok(Some(Some(Arq::Delay { distribution, share: 1.0 })))
             }
         },
         |table| {
             Ok(Some(Some(match table {
-                RecoveryTable::Delay { delay, share } => Recovery::Delay { distribution: delay, share },
-                RecoveryTable::RadioBlocks { block, retry, retries, error_good, error_bad, good, bad } => {
-                    Recovery::RadioBlocks { block, retry, retries, error_good, error_bad, good, bad }
+                ArqTable::Delay { delay, share } => Arq::Delay { distribution: delay, share },
+                ArqTable::RadioBlocks { block, retry, retries, error_good, error_bad, good, bad } => {
+                    Arq::RadioBlocks { block, retry, retries, error_good, error_bad, good, bad }
                 }
             })))
         },
     )
 }
 
-// --- outages, reordering, bunching, wake-up -----------------------------------------------------------
+// --- outages, reordering, aggregation, DRX -----------------------------------------------------------
 
 /// Times during which nothing gets through: a list, or `every` and `lasts`.
 #[derive(Deserialize, JsonSchema)]
@@ -502,7 +502,7 @@ pub(crate) fn reorder<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<R
 /// Packets that come out in groups.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BunchingTable {
+pub(crate) struct FrameAggregationTable {
     /// How many make a group.
     size: usize,
     /// How long the first waits for the others at most.
@@ -511,19 +511,23 @@ pub(crate) struct BunchingTable {
     wait: Duration,
 }
 
-pub(crate) fn bunching<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Bunching>>, D::Error> {
+pub(crate) fn aggregation<'de, D: Deserializer<'de>>(
+    d: D,
+) -> Result<Option<Option<FrameAggregation>>, D::Error> {
     scalar_or_table(
         d,
-        "bunching such as { size = 4, wait = \"500 ms\" }, or \"none\"",
+        "frame aggregation such as { size = 4, wait = \"500 ms\" }, or \"none\"",
         |scalar| none_or(scalar, "{ size = 4, wait = \"500 ms\" }").map(|()| Some(None)),
-        |table: BunchingTable| Ok(Some(Some(Bunching { size: table.size, wait: table.wait }))),
+        |table: FrameAggregationTable| {
+            Ok(Some(Some(FrameAggregation { size: table.size, wait: table.wait })))
+        },
     )
 }
 
 /// A delay of the first packet after silence.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WakeupTable {
+pub(crate) struct DrxTable {
     /// How long the silence must have been.
     #[serde(with = "serde_duration")]
     #[schemars(with = "schema::Duration")]
@@ -533,11 +537,11 @@ pub(crate) struct WakeupTable {
     penalty: Distribution,
 }
 
-pub(crate) fn wakeup<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Wakeup>>, D::Error> {
+pub(crate) fn drx<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Drx>>, D::Error> {
     scalar_or_table(
         d,
-        "a wake-up such as { idle = \"100 ms\", penalty = \"100 ms to 200 ms\" }, or \"none\"",
+        "DRX such as { idle = \"100 ms\", penalty = \"100 ms to 200 ms\" }, or \"none\"",
         |scalar| none_or(scalar, "{ idle = \"100 ms\", penalty = \"150 ms\" }").map(|()| Some(None)),
-        |table: WakeupTable| Ok(Some(Some(Wakeup { idle: table.idle, penalty: table.penalty }))),
+        |table: DrxTable| Ok(Some(Some(Drx { idle: table.idle, penalty: table.penalty }))),
     )
 }

@@ -3,7 +3,7 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
-use crate::{LinkConfig, OutageTimes, QueueLimit, Rate, Recovery};
+use crate::{Arq, LinkConfig, OutageTimes, QueueLimit, Rate};
 
 /// Why a [`LinkConfig`] makes no sense: which part, what is wrong with it, what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,35 +68,34 @@ impl LinkConfig {
         }
         self.loss.validate()?;
         probability("duplicate", self.duplicate)?;
-        self.validate_recovery()?;
+        self.validate_arq()?;
         self.validate_outages()?;
         if let Some(reordering) = &self.reordering {
             probability("reordering.share", reordering.share)?;
         }
-        if self.bunching.is_some_and(|bunching| bunching.size == 0) {
-            return Err(ConfigError::new("bunching.size", "must be at least 1"));
+        if self.aggregation.is_some_and(|aggregation| aggregation.size == 0) {
+            return Err(ConfigError::new("aggregation.size", "must be at least 1"));
         }
-        if let Some(wakeup) = &self.wakeup {
-            distribution("wakeup.penalty", &wakeup.penalty)?;
+        if let Some(drx) = &self.drx {
+            distribution("drx.penalty", &drx.penalty)?;
         }
         Ok(())
     }
 
-    fn validate_recovery(&self) -> Result<(), ConfigError> {
-        match &self.recovery {
+    fn validate_arq(&self) -> Result<(), ConfigError> {
+        match &self.arq {
             None => Ok(()),
-            Some(Recovery::Delay { distribution: delay, share }) => {
-                distribution("recovery", delay)?;
-                probability("recovery.share", *share)
+            Some(Arq::Delay { distribution: delay, share }) => {
+                distribution("arq", delay)?;
+                probability("arq.share", *share)
             }
-            Some(Recovery::RadioBlocks { block, error_good, error_bad, good, bad, .. }) => {
+            Some(Arq::RadioBlocks { block, error_good, error_bad, good, bad, .. }) => {
                 if block.0 == 0 {
-                    return Err(ConfigError::new("recovery.block", "must be at least one byte"));
+                    return Err(ConfigError::new("arq.block", "must be at least one byte"));
                 }
-                positive("recovery.good", *good)?;
-                positive("recovery.bad", *bad)?;
-                for (part, rate) in [("recovery.error_good", *error_good), ("recovery.error_bad", *error_bad)]
-                {
+                positive("arq.good", *good)?;
+                positive("arq.bad", *bad)?;
+                for (part, rate) in [("arq.error_good", *error_good), ("arq.error_bad", *error_bad)] {
                     probability(part, rate)?;
                     if rate > 0.999 {
                         return Err(ConfigError::new(

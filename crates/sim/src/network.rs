@@ -189,7 +189,7 @@ impl Network {
     fn deliver(&mut self, way: usize) {
         let state = &mut self.ways[way];
         let Some((_, frame)) = state.link.pop(self.now) else {
-            // a bunch has been put together, and nothing of it is due yet
+            // a frame has been put together, and nothing of it is due yet
             let next = state.link.next_delivery();
             self.agenda.set(way as u32, next);
             return;

@@ -17,7 +17,7 @@
 //! et al., "BBR: congestion-based congestion control", ACM Queue 14(5), 2016.
 //!
 //! As in Linux's `tcp_bbr`, and unlike that draft: the pacing rate stays 1 % below the gain, and the
-//! window is enlarged by what ACKs arriving in bunches need (at most 100 ms of the bandwidth). Not
+//! window is enlarged by what aggregated ACKs need (at most 100 ms of the bandwidth). Not
 //! taken over from there is the detection of policers (`lt_bw`), which the draft does not have.
 //! Before the first round-trip time there is no pacing rate: the initial window leaves at once.
 use core::time::Duration;
@@ -50,7 +50,7 @@ const MIN_PIPE_SEGMENTS: u64 = 4;
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 /// ProbeRTTDuration (§4.3.5).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-/// No more than this of the bandwidth is added for bunched ACKs (Linux).
+/// No more than this of the bandwidth is added for aggregated ACKs (Linux).
 const LONGEST_AGGREGATION: Duration = Duration::from_millis(100);
 
 /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).

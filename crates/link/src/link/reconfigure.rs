@@ -3,11 +3,11 @@ use alloc::vec::Vec;
 use shorthaul_types::Time;
 
 use super::Link;
+use crate::arq::ArqClock;
 use crate::backlog::Place;
 use crate::line::{Entry, Line};
 use crate::loss::Loss;
 use crate::outage::OutageClock;
-use crate::recovery::RecoveryClock;
 use crate::server::{Ready, Server, Slot};
 use crate::{DropReason, LinkConfig};
 
@@ -19,7 +19,7 @@ impl<T> Link<T> {
     /// serialized finishes as before, unless the new values would send the whole of it earlier. Packets
     /// that were to be lost stay lost, and a new outage can lose more, which the statistics alone will tell.
     /// Where the new configuration keeps order, nothing overtakes what is still under way, even if the delay
-    /// has become shorter. A bunch that is being collected takes no more packets.
+    /// has become shorter. An aggregate that is being collected takes no more packets.
     ///
     /// # Panics
     /// If [`LinkConfig::validate`] refuses the configuration.
@@ -39,7 +39,7 @@ impl<T> Link<T> {
         }
         let serializes_alike = config.rate == self.config.rate
             && config.overhead == self.config.overhead
-            && config.recovery == self.config.recovery
+            && config.arq == self.config.arq
             && config.outages == self.config.outages;
         self.config = config;
         if serializes_alike {
@@ -47,7 +47,7 @@ impl<T> Link<T> {
         } else {
             self.server = Server::new(&self.config.rate, self.origin);
             self.outages = OutageClock::new(&self.config.outages, self.seed, self.origin);
-            self.recovery = RecoveryClock::new(self.config.recovery, self.seed, self.origin);
+            self.arq = ArqClock::new(self.config.arq, self.seed, self.origin);
             self.serialize_again(waiting);
         }
     }
@@ -55,10 +55,10 @@ impl<T> Link<T> {
     /// Takes out the packets that have not been serialized yet, in order; the others keep their delivery.
     fn take_waiting(&mut self, new_config_keeps_order: bool) -> Vec<Entry<T>> {
         let now = self.clock;
-        let departed = self.bunch.iter().take_while(|entry| entry.departure <= now).count();
-        let mut waiting = self.bunch.split_off(departed);
-        if let Some(deadline) = self.bunch_deadline() {
-            self.release_bunch(deadline);
+        let departed = self.aggregate.iter().take_while(|entry| entry.departure <= now).count();
+        let mut waiting = self.aggregate.split_off(departed);
+        if let Some(deadline) = self.aggregate_deadline() {
+            self.release_aggregate(deadline);
         }
         self.last_release = self.last_release.map(|last| last.min(now));
 

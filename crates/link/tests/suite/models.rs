@@ -2,8 +2,8 @@
 use std::time::Duration;
 
 use shorthaul_link::{
-    Distribution, DropReason, GprsPhone, GprsRadio, Jitter, Link, LinkConfig, LossModel, Outages, QueueLimit,
-    Rate, Recovery, Verdict,
+    Arq, Distribution, DropReason, GprsPhone, GprsRadio, Jitter, Link, LinkConfig, LossModel, Outages,
+    QueueLimit, Rate, Verdict,
 };
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 
@@ -84,15 +84,15 @@ fn gprs_acks_come_in_fours() {
     // one ACK for every packet of 1400 bytes at 4.15 kB/s
     let config = LinkConfig::gprs_uplink(GprsPhone::ThreePlusOne, GprsRadio::Ideal);
     let (out, _) = run(config, 17, 2_000, Duration::from_micros(337_350), 40);
-    let mut bunches = vec![1];
+    let mut runs = vec![1];
     for pair in out.windows(2) {
         if pair[0].0 == pair[1].0 {
-            *bunches.last_mut().unwrap() += 1;
+            *runs.last_mut().unwrap() += 1;
         } else {
-            bunches.push(1);
+            runs.push(1);
         }
     }
-    let mean = 2_000.0 / bunches.len() as f64;
+    let mean = 2_000.0 / runs.len() as f64;
     assert!((3.5..=4.5).contains(&mean), "{mean}");
 }
 
@@ -119,11 +119,11 @@ fn gprs_outages_hit_both_directions_and_the_long_ones_lose_bursts() {
     assert!((30.0..=60.0).contains(&mean), "{mean}");
 }
 
-/// PTE §4: 1 Mbit/s, 1 ms, recovery delay with a mean of 0.5 s, order kept. The service rate must be that of
-/// serialization and mean recovery together, which is what the paper's proxy assumes.
+/// PTE §4: 1 Mbit/s, 1 ms, ARQ delay with a mean of 0.5 s, order kept. The service rate must be that of
+/// serialization and mean ARQ delay together, which is what the paper's proxy assumes.
 #[test]
-fn pte_recovery_slows_the_link_to_the_mean_service_time() {
-    let recovery = |distribution| Some(Recovery::Delay { distribution, share: 1.0 });
+fn pte_arq_slows_the_link_to_the_mean_service_time() {
+    let arq = |distribution| Some(Arq::Delay { distribution, share: 1.0 });
     for (distribution, tolerance) in [
         (Distribution::Uniform { min: Duration::ZERO, max: ms(1_000) }, 0.02),
         (Distribution::Pareto { mean: ms(500), shape: 2.5 }, 0.03),
@@ -131,7 +131,7 @@ fn pte_recovery_slows_the_link_to_the_mean_service_time() {
         let config = LinkConfig {
             rate: Rate::Fixed(BitRate::from_bits_per_sec(1_000_000)),
             delay: ms(1),
-            recovery: recovery(distribution),
+            arq: arq(distribution),
             ..LinkConfig::default()
         };
         let (out, _) = run(config, 3, 10_000, Duration::ZERO, 1000);

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use shorthaul_link::{
-    Bunching, Distribution, Jitter, Link, LinkConfig, LossModel, OutageTimes, Outages, QueueLimit, Rate,
-    Recovery, Reordering, Trace, Verdict, Wakeup,
+    Arq, Distribution, Drx, FrameAggregation, Jitter, Link, LinkConfig, LossModel, OutageTimes, Outages,
+    QueueLimit, Rate, Reordering, Trace, Verdict,
 };
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 
@@ -60,11 +60,11 @@ fn losses() -> impl Strategy<Value = LossModel> {
     ]
 }
 
-fn recoveries() -> impl Strategy<Value = Recovery> {
+fn arqs() -> impl Strategy<Value = Arq> {
     prop_oneof![
-        (distributions(), 0.0..1.0).prop_map(|(distribution, share)| Recovery::Delay { distribution, share }),
+        (distributions(), 0.0..1.0).prop_map(|(distribution, share)| Arq::Delay { distribution, share }),
         (1_u64..200, micros(0..1_000), 0.0..0.9, 0.0..0.9, micros(1_000..50_000), micros(1_000..50_000))
-            .prop_map(|(block, retry, error_good, error_bad, good, bad)| Recovery::RadioBlocks {
+            .prop_map(|(block, retry, error_good, error_bad, good, bad)| Arq::RadioBlocks {
                 block: Bytes(block),
                 retry,
                 // some give up, some go on until a block arrives
@@ -100,10 +100,10 @@ prop_compose! {
         delay in micros(0..50_000),
         jitter in prop::option::of((distributions(), any::<bool>())),
         duplicate in prop_oneof![Just(0.0), 0.0..1.0],
-        recovery in prop::option::of(recoveries()),
+        arq in prop::option::of(arqs()),
         reordering in prop::option::of((0.0..1.0, micros(0..20_000))),
-        bunching in prop::option::of((1_usize..6, micros(0..20_000))),
-        wakeup in prop::option::of((micros(0..5_000), distributions())),
+        aggregation in prop::option::of((1_usize..6, micros(0..20_000))),
+        drx in prop::option::of((micros(0..5_000), distributions())),
         overhead in 0_u64..50,
     ) -> LinkConfig {
         LinkConfig {
@@ -114,11 +114,11 @@ prop_compose! {
             jitter: jitter.map(|(distribution, keeps_order)| Jitter { distribution, keeps_order }),
             loss,
             duplicate,
-            recovery,
+            arq,
             outages,
             reordering: reordering.map(|(share, by)| Reordering { share, by }),
-            bunching: bunching.map(|(size, wait)| Bunching { size, wait }),
-            wakeup: wakeup.map(|(idle, penalty)| Wakeup { idle, penalty }),
+            aggregation: aggregation.map(|(size, wait)| FrameAggregation { size, wait }),
+            drx: drx.map(|(idle, penalty)| Drx { idle, penalty }),
         }
     }
 }
@@ -248,7 +248,7 @@ proptest! {
     /// What the change does not concern stays as it is, to the nanosecond.
     #[test]
     fn a_change_of_the_queue_limit_alone_moves_nothing(config in configs(), seed: u64, steps in steps()) {
-        let config = LinkConfig { queue: QueueLimit::Unlimited, bunching: None, ..config };
+        let config = LinkConfig { queue: QueueLimit::Unlimited, aggregation: None, ..config };
         let roomy = LinkConfig { queue: QueueLimit::Packets(1_000_000), ..config.clone() };
         let mut flip = false;
         let changing: Vec<_> = steps
@@ -291,7 +291,7 @@ proptest! {
         prop_assert_eq!(fates(base.clone()), fates(other.clone()));
         // with models that count packets, not even the timing matters
         let goes_by_time = matches!(base.loss, LossModel::OnOff { .. })
-            || matches!(base.recovery, Some(Recovery::RadioBlocks { retries: Some(_), .. }));
+            || matches!(base.arq, Some(Arq::RadioBlocks { retries: Some(_), .. }));
         if !goes_by_time {
             let calm = |config: LinkConfig| LinkConfig { outages: Outages::default(), ..config };
             let slow = Rate::Fixed(BitRate::from_bits_per_sec(9_600));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shorthaul_link::{
-    Bunching, Direction, Distribution, GprsPhone, GprsRadio, Jitter, LinkConfig, LinkSpec, LossModel, Outage,
-    OutageTimes, Outages, QueueLimit, Rate, Recovery, Reordering, Trace, Wakeup,
+    Arq, Direction, Distribution, Drx, FrameAggregation, GprsPhone, GprsRadio, Jitter, LinkConfig, LinkSpec,
+    LossModel, Outage, OutageTimes, Outages, QueueLimit, Rate, Reordering, Trace,
 };
 use shorthaul_types::{BitRate, Bytes, Seed};
 
@@ -62,11 +62,11 @@ fn every_key_reaches_its_part() {
         jitter = { delay = "normal 20 ms +- 5 ms", order = "free" }
         loss = { model = "on-off", on = "1 s", off = "5 s", rate = "33 %" }
         duplicate = 0.01
-        recovery = { model = "delay", delay = "pareto 500 ms", share = 0.05 }
+        arq = { model = "delay", delay = "pareto 500 ms", share = 0.05 }
         outages = { list = [{ at = "10 s", lasts = "5 s" }], hold = "2 s" }
         reorder = { share = 0.01, by = "10 ms" }
-        bunching = { size = 4, wait = "500 ms" }
-        wakeup = { idle = "100 ms", penalty = "100 ms to 200 ms" }
+        aggregation = { size = 4, wait = "500 ms" }
+        drx = { idle = "100 ms", penalty = "100 ms to 200 ms" }
     "#;
     let expected = LinkConfig {
         rate: Rate::Fixed(mbit(32)),
@@ -79,16 +79,25 @@ fn every_key_reaches_its_part() {
         }),
         loss: LossModel::OnOff { on: ms(1000), off: ms(5000), rate: 0.33, slot: Duration::ZERO },
         duplicate: 0.01,
-        recovery: Some(Recovery::Delay { distribution: Distribution::pareto(ms(500)), share: 0.05 }),
+        arq: Some(Arq::Delay { distribution: Distribution::pareto(ms(500)), share: 0.05 }),
         outages: Outages {
             when: OutageTimes::Listed(vec![Outage { at: ms(10_000), lasts: ms(5_000) }]),
             hold: ms(2_000),
         },
         reordering: Some(Reordering { share: 0.01, by: ms(10) }),
-        bunching: Some(Bunching { size: 4, wait: ms(500) }),
-        wakeup: Some(Wakeup { idle: ms(100), penalty: Distribution::Uniform { min: ms(100), max: ms(200) } }),
+        aggregation: Some(FrameAggregation { size: 4, wait: ms(500) }),
+        drx: Some(Drx { idle: ms(100), penalty: Distribution::Uniform { min: ms(100), max: ms(200) } }),
     };
     assert_eq!(down(text), expected);
+}
+
+#[test]
+fn the_old_names_of_arq_aggregation_and_drx_are_read() {
+    let text = "arq = \"pareto 500 ms\"\naggregation = { size = 4, wait = \"500 ms\" }\n\
+                drx = { idle = \"100 ms\", penalty = \"100 ms\" }";
+    let old = text.replace("arq", "recovery").replace("aggregation", "bunching").replace("drx", "wakeup");
+    assert!(down(text).arq.is_some() && down(text).aggregation.is_some() && down(text).drx.is_some());
+    assert_eq!(down(&old), down(text));
 }
 
 #[test]
@@ -104,14 +113,14 @@ fn short_forms_are_understood() {
         Jitter { distribution: Distribution::Uniform { min: Duration::ZERO, max: ms(5) }, keeps_order: true };
     assert_eq!(down("jitter = \"5 ms\"").jitter, Some(jitter));
     assert_eq!(down("queue = \"120 kB\"").queue, QueueLimit::Bytes(120_000));
-    let recovery = Recovery::Delay { distribution: Distribution::pareto(ms(500)), share: 1.0 };
-    assert_eq!(down("recovery = \"pareto 500 ms\"").recovery, Some(recovery));
+    let arq = Arq::Delay { distribution: Distribution::pareto(ms(500)), share: 1.0 };
+    assert_eq!(down("arq = \"pareto 500 ms\"").arq, Some(arq));
     let schedule = "rate = { schedule = [{ lasts = \"10 s\", rate = \"1 Mbit/s\" }], repeats = true }";
     let phases = vec![(ms(10_000), mbit(1))];
     assert_eq!(down(schedule).rate, Rate::Schedule { phases, repeats: true });
-    let radio = "recovery = { model = \"radio-blocks\", block = \"50 B\", retry = \"20 ms\", error_good = 0.01, \
+    let radio = "arq = { model = \"radio-blocks\", block = \"50 B\", retry = \"20 ms\", error_good = 0.01, \
                  error_bad = 0.5, good = \"10 s\", bad = \"1 s\" }";
-    assert!(matches!(down(radio).recovery, Some(Recovery::RadioBlocks { block: Bytes(50), .. })));
+    assert!(matches!(down(radio).arq, Some(Arq::RadioBlocks { block: Bytes(50), .. })));
 }
 
 #[test]
@@ -147,7 +156,7 @@ fn presets_are_filled_in_and_overridden() {
     assert_eq!(resolve(Direction::Down).rate, Rate::Unlimited);
     assert_eq!(resolve(Direction::Up).queue, QueueLimit::Bytes(20_000));
     let calm = down("preset = \"gprs-moving\"\noutages = \"none\"\nwakeup = \"none\"\nloss = \"none\"");
-    assert_eq!((calm.outages, calm.wakeup), (Outages::default(), None));
+    assert_eq!((calm.outages, calm.drx), (Outages::default(), None));
 }
 
 #[test]
@@ -185,7 +194,7 @@ fn errors_say_where_and_what_would_be_right() {
         ("loss = true", &["a loss probability such as 0.001"]),
         ("jitter = { delay = \"5 ms\", order = \"maybe\" }", &["unknown variant `maybe`", "`kept`"]),
         ("outages = { every = \"1 s\" }", &["lasts = \"5 s to 40 s\""]),
-        ("wakeup = \"100 ms\"", &["`100 ms` is not understood", "idle"]),
+        ("drx = \"100 ms\"", &["`100 ms` is not understood", "idle"]),
         ("preset = \"umts\"", &["unknown variant `umts`", "`gprs`"]),
     ];
     for (text, wanted) in cases {

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shorthaul_link::{
-    Bunching, Distribution, DropReason, Jitter, Link, LinkConfig, LossModel, Outage, OutageTimes, Outages,
-    QueueLimit, Rate, Recovery, Reordering, Verdict, Wakeup,
+    Arq, Distribution, DropReason, Drx, FrameAggregation, Jitter, Link, LinkConfig, LossModel, Outage,
+    OutageTimes, Outages, QueueLimit, Rate, Reordering, Verdict,
 };
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 
@@ -148,11 +148,11 @@ fn a_lost_packet_takes_its_time() {
 }
 
 #[test]
-fn recovery_adds_to_serialization_and_holds_up_those_behind() {
+fn arq_adds_to_serialization_and_holds_up_those_behind() {
     let config = LinkConfig {
         rate: one_mbit(),
         delay: ms(1),
-        recovery: Some(Recovery::Delay { distribution: Distribution::Constant(ms(500)), share: 1.0 }),
+        arq: Some(Arq::Delay { distribution: Distribution::Constant(ms(500)), share: 1.0 }),
         ..LinkConfig::default()
     };
     let mut link = Link::new(config, Seed(1));
@@ -166,7 +166,7 @@ fn recovery_adds_to_serialization_and_holds_up_those_behind() {
 fn waking_up_costs_the_first_packet_after_idle() {
     let config = LinkConfig {
         rate: one_mbit(),
-        wakeup: Some(Wakeup { idle: ms(20), penalty: Distribution::Constant(ms(100)) }),
+        drx: Some(Drx { idle: ms(20), penalty: Distribution::Constant(ms(100)) }),
         ..LinkConfig::default()
     };
     let mut link = Link::new(config, Seed(1));
@@ -177,14 +177,14 @@ fn waking_up_costs_the_first_packet_after_idle() {
 }
 
 #[test]
-fn bunches_leave_when_full_or_when_their_time_is_over() {
+fn aggregates_leave_when_full_or_when_their_time_is_over() {
     let config = LinkConfig {
         delay: ms(5),
-        bunching: Some(Bunching { size: 3, wait: ms(100) }),
+        aggregation: Some(FrameAggregation { size: 3, wait: ms(100) }),
         ..LinkConfig::default()
     };
     let mut link = Link::new(config, Seed(1));
-    // the first goes at once; 1, 2, 3 fill a bunch; 4 and 5 wait for a third that does not come in time
+    // the first goes at once; 1, 2, 3 fill an aggregate; 4 and 5 wait for a third that does not come in time
     for (now, item) in [(0, 0), (10, 1), (20, 2), (50, 3), (60, 4), (70, 5)] {
         let _ = push(&mut link, at(now), 40, item);
     }
@@ -192,7 +192,7 @@ fn bunches_leave_when_full_or_when_their_time_is_over() {
     assert_eq!(first, [(at(5), 0), (at(55), 1), (at(55), 2), (at(55), 3)]);
     assert_eq!(link.next_delivery(), Some(at(165)));
     assert_eq!(link.len(), 2);
-    // 6 comes too late for them, and opens a bunch of its own; 7 comes after a pause
+    // 6 comes too late for them, and opens an aggregate of its own; 7 comes after a pause
     for (now, item) in [(160, 6), (400, 7)] {
         let _ = push(&mut link, at(now), 40, item);
     }
@@ -290,7 +290,7 @@ fn the_packet_being_sent_does_not_use_the_new_trace() {
 fn a_link_that_is_waking_up_goes_on_waking_up() {
     let config = |rate| LinkConfig {
         rate,
-        wakeup: Some(Wakeup { idle: ms(20), penalty: Distribution::Constant(ms(100)) }),
+        drx: Some(Drx { idle: ms(20), penalty: Distribution::Constant(ms(100)) }),
         ..LinkConfig::default()
     };
     let mut link = Link::new(config(Rate::Unlimited), Seed(1));
@@ -347,7 +347,10 @@ fn a_copy_has_a_jitter_of_its_own() {
 
 #[test]
 fn the_same_configuration_again_changes_nothing() {
-    let config = LinkConfig { bunching: Some(Bunching { size: 3, wait: ms(100) }), ..LinkConfig::default() };
+    let config = LinkConfig {
+        aggregation: Some(FrameAggregation { size: 3, wait: ms(100) }),
+        ..LinkConfig::default()
+    };
     let mut link = Link::new(config.clone(), Seed(1));
     for (now, item) in [(0, 0), (10, 1), (20, 2), (30, 3)] {
         let _ = push(&mut link, at(now), 40, item);

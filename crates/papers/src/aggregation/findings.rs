@@ -40,7 +40,7 @@ fn single_packets(records: &[RunRecord]) -> Option<Vec<Finding>> {
         "Fig. 1: a packet of 100 B up and one of 1024 B down, far apart",
         "1 to 4.3 s",
         ours,
-        "down 0.6 to 3 s and up 0.4 to 1.3 s in the paper; a lone packet waits up to 1.2 s for others to bunch with",
+        "down 0.6 to 3 s and up 0.4 to 1.3 s in the paper; a lone packet waits up to 1.2 s for others to share a frame with",
     )])
 }
 
@@ -170,7 +170,7 @@ fn windows(records: &[RunRecord]) -> Option<Vec<Finding>> {
         (
             "5kB",
             "three segments, which leave two thirds of the link idle",
-            "bunched acknowledgments, no queue",
+            "aggregated acknowledgments, no queue",
         ),
     ] {
         if let (Some(unloaded), Some(auto)) = (rtt(records, window), rtt(records, "auto")) {

@@ -140,21 +140,21 @@ fn of_link(config: &LinkConfig) -> Vec<&'static str> {
         jitter: _, // its mean is in the round trip
         loss,
         duplicate,
-        recovery,
+        arq,
         outages,
         reordering,
-        bunching,
-        wakeup,
+        aggregation,
+        drx,
     } = config;
     let unknown = [
         (!matches!(rate, Rate::Fixed(_) | Rate::Unlimited), "a rate that changes"),
         (*outages != Outages::default(), "outages"),
         (!loss.is_independent(), "losses that come in bursts"),
         (*duplicate > 0.0, "duplicates"),
-        (recovery.is_some(), "link-layer recovery"),
+        (arq.is_some(), "link-layer ARQ"),
         (reordering.is_some(), "reordering"),
-        (bunching.is_some(), "packets that come in groups"),
-        (wakeup.is_some(), "a penalty after idle times"),
+        (aggregation.is_some(), "frame aggregation"),
+        (drx.is_some(), "DRX: a penalty after idle times"),
     ];
     unknown.into_iter().filter(|(found, _)| *found).map(|(_, what)| what).collect()
 }

@@ -29,9 +29,9 @@ fn link(chance: &mut Chance) -> String {
     maybe(chance, 5, "duplicate = 0.02");
     maybe(chance, 5, "reorder = { share = 0.02, by = \"30 ms\" }");
     maybe(chance, 6, "jitter = { delay = \"exponential 5 ms\", order = \"free\" }");
-    maybe(chance, 6, "bunching = { size = 4, wait = \"50 ms\" }");
-    maybe(chance, 8, "wakeup = { idle = \"100 ms\", penalty = \"50 ms to 150 ms\" }");
-    maybe(chance, 8, "recovery = { model = \"delay\", delay = \"pareto 50 ms\", share = 0.05 }");
+    maybe(chance, 6, "aggregation = { size = 4, wait = \"50 ms\" }");
+    maybe(chance, 8, "drx = { idle = \"100 ms\", penalty = \"50 ms to 150 ms\" }");
+    maybe(chance, 8, "arq = { model = \"delay\", delay = \"pareto 50 ms\", share = 0.05 }");
     let (at, lasts) = (chance.below(5), 1 + chance.below(8));
     maybe(
         chance,

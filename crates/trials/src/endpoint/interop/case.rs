@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use shorthaul_link::{Bunching, LinkConfig, LossModel, QueueLimit, Rate, Reordering};
+use shorthaul_link::{FrameAggregation, LinkConfig, LossModel, QueueLimit, Rate, Reordering};
 use shorthaul_tcp::{ConnectionConfig, SenderProfile};
 use shorthaul_types::{BitRate, Bytes, Seed, format_duration};
 
@@ -58,8 +58,8 @@ pub enum Trouble {
     /// A share of the acknowledgments is lost, and no data.
     AckLoss { share: f64 },
     /// Acknowledgments come in groups.
-    Bunching { size: usize, wait: Duration },
-    /// Loss, reordering, duplication and bunching at once.
+    Aggregation { size: usize, wait: Duration },
+    /// Loss, reordering, duplication and aggregation at once.
     Everything { loss: f64, share: f64 },
 }
 
@@ -72,7 +72,7 @@ impl Trouble {
             Trouble::Reordering { .. } => "reordering",
             Trouble::Duplication { .. } => "duplication",
             Trouble::AckLoss { .. } => "ACK loss",
-            Trouble::Bunching { .. } => "ACK bunching",
+            Trouble::Aggregation { .. } => "ACK aggregation",
             Trouble::Everything { .. } => "everything",
         }
     }
@@ -311,8 +311,8 @@ impl Case {
                 let share = if self.stream == Stream::Both { share.min(MOST_LOSS) } else { share };
                 with_acks(LinkConfig { loss: lossy(share), ..plain.clone() })
             }
-            Trouble::Bunching { size, wait } => {
-                with_acks(LinkConfig { bunching: Some(Bunching { size, wait }), ..plain.clone() })
+            Trouble::Aggregation { size, wait } => {
+                with_acks(LinkConfig { aggregation: Some(FrameAggregation { size, wait }), ..plain.clone() })
             }
             Trouble::Everything { loss, share } => {
                 let wait = Duration::from_millis(8);
@@ -320,7 +320,7 @@ impl Case {
                     loss: lossy(loss),
                     duplicate: share,
                     reordering: Some(Reordering { share, by: wait }),
-                    bunching: Some(Bunching { size: 4, wait }),
+                    aggregation: Some(FrameAggregation { size: 4, wait }),
                     ..plain
                 };
                 (both.clone(), both)
@@ -340,7 +340,7 @@ fn trouble(draw: &Draw) -> Trouble {
         }
         5 => Trouble::Duplication { share: 0.001 + share("duplicated", 99) },
         6 => Trouble::AckLoss { share: 0.01 + share("acks lost", 190) },
-        7 => Trouble::Bunching {
+        7 => Trouble::Aggregation {
             size: draw.within("bunch", 2, 16) as usize,
             wait: draw.millis("bunch waits", 2, 40),
         },
@@ -392,7 +392,8 @@ mod tests {
         for name in SenderProfile::names() {
             any(name, &|case| case.profile == name);
         }
-        for kind in ["none", "loss", "reordering", "duplication", "ACK loss", "ACK bunching", "everything"] {
+        for kind in ["none", "loss", "reordering", "duplication", "ACK loss", "ACK aggregation", "everything"]
+        {
             any(kind, &|case| case.trouble.kind() == kind);
         }
         for shift in 0..=14 {

@@ -67,7 +67,7 @@ fn properties() -> Vec<Property> {
         ("half-close", vec!["on", "off"], |o| on_or_off(o.case.half_close)),
         (
             "trouble",
-            vec!["none", "loss", "reordering", "duplication", "ACK loss", "ACK bunching", "everything"],
+            vec!["none", "loss", "reordering", "duplication", "ACK loss", "ACK aggregation", "everything"],
             |o| o.case.trouble.kind(),
         ),
         ("SACK", vec!["on", "off"], |o| on_or_off(o.case.sack.agreed())),

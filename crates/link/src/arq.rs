@@ -2,45 +2,40 @@ use core::time::Duration;
 
 use shorthaul_types::{Bytes, Seed, Time};
 
-use crate::Recovery;
+use crate::Arq;
 use crate::draw::Draw;
 use crate::loss::Phases;
 
-/// Tells how long the link layer's recovery holds up each packet.
+/// Tells how long the link layer's ARQ holds up each packet.
 #[derive(Clone, Debug)]
-pub(crate) struct RecoveryClock {
-    model: Option<Recovery>,
+pub(crate) struct ArqClock {
+    model: Option<Arq>,
     needs: Draw,
     lasts: Draw,
     phases: Option<Phases>,
 }
 
-impl RecoveryClock {
-    pub(crate) fn new(model: Option<Recovery>, seed: Seed, origin: Time) -> Self {
+impl ArqClock {
+    pub(crate) fn new(model: Option<Arq>, seed: Seed, origin: Time) -> Self {
         let phases = match model {
-            Some(Recovery::RadioBlocks { good, bad, .. }) => {
+            Some(Arq::RadioBlocks { good, bad, .. }) => {
                 Some(Phases::new(bad, good, Draw::of(seed, "radio phases"), origin))
             }
             _ => None,
         };
-        RecoveryClock {
-            model,
-            needs: Draw::of(seed, "recovery share"),
-            lasts: Draw::of(seed, "recovery"),
-            phases,
-        }
+        ArqClock { model, needs: Draw::of(seed, "recovery share"), lasts: Draw::of(seed, "recovery"), phases }
     }
 
-    /// What recovering packet `key` of `size` takes, which begins to be sent at `start`.
+    /// What ARQ for packet `key` of `size` takes, which begins to be sent at `start`.
     pub(crate) fn repair(&mut self, key: u64, size: Bytes, start: Time) -> Repair {
         match self.model {
             None => Repair::default(),
-            Some(Recovery::Delay { distribution, share }) => {
+            Some(Arq::Delay { distribution, share }) => {
                 let is_needed = share >= 1.0 || self.needs.happens(key, share);
                 let takes = if is_needed { distribution.sample(self.lasts, key) } else { Duration::ZERO };
                 Repair { takes, fails: false }
             }
-            Some(Recovery::RadioBlocks { block, retry, retries, error_good, error_bad, .. }) => {
+            Some(Arq::RadioBlocks { block, retry, retries, error_good, error_bad, .. }) => {
                 let is_bad = self.phases.as_mut().is_some_and(|phases| phases.is_on_at(start));
                 let error = if is_bad { error_bad } else { error_good };
                 let draw = self.lasts.part(key);
@@ -57,7 +52,7 @@ impl RecoveryClock {
     }
 }
 
-/// What the link layer's recovery of a packet comes to.
+/// What ARQ for a packet comes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Repair {
     /// The time that it takes at the head of the queue.
@@ -79,7 +74,7 @@ mod tests {
     #[test]
     fn radio_blocks_are_repeated_as_often_as_they_fail() {
         let error = 0.2;
-        let model = Recovery::RadioBlocks {
+        let model = Arq::RadioBlocks {
             block: Bytes(50),
             retry: Duration::from_millis(20),
             retries: None,
@@ -88,7 +83,7 @@ mod tests {
             good: Duration::from_secs(1),
             bad: Duration::from_secs(1),
         };
-        let mut clock = RecoveryClock::new(Some(model), Seed(2), Time::ZERO);
+        let mut clock = ArqClock::new(Some(model), Seed(2), Time::ZERO);
         let n = 20_000;
         let total: f64 =
             (0..n).map(|key| clock.repair(key, Bytes(1460), Time::ZERO).takes.as_secs_f64()).sum();
@@ -101,7 +96,7 @@ mod tests {
     #[test]
     fn a_bad_phase_costs_more() {
         let secs = Duration::from_secs;
-        let model = Recovery::RadioBlocks {
+        let model = Arq::RadioBlocks {
             block: Bytes(50),
             retry: Duration::from_millis(1),
             retries: None,
@@ -110,7 +105,7 @@ mod tests {
             good: secs(3),
             bad: secs(1),
         };
-        let mut clock = RecoveryClock::new(Some(model), Seed(2), Time::ZERO);
+        let mut clock = ArqClock::new(Some(model), Seed(2), Time::ZERO);
         let n = 100_000;
         let hit = (0..n)
             .filter(|&key| !clock.repair(key, Bytes(1500), Time::from_millis(key * 100)).takes.is_zero())
@@ -122,7 +117,7 @@ mod tests {
     fn a_block_that_fails_too_often_loses_its_packet() {
         let secs = Duration::from_secs;
         let (error, retries) = (0.5, 3);
-        let model = Recovery::RadioBlocks {
+        let model = Arq::RadioBlocks {
             block: Bytes(500),
             retry: Duration::from_millis(1),
             retries: Some(retries),
@@ -131,7 +126,7 @@ mod tests {
             good: secs(1),
             bad: secs(1),
         };
-        let mut clock = RecoveryClock::new(Some(model), Seed(2), Time::ZERO);
+        let mut clock = ArqClock::new(Some(model), Seed(2), Time::ZERO);
         let n = 100_000;
         let repairs: alloc::vec::Vec<Repair> =
             (0..n).map(|key| clock.repair(key, Bytes(1500), Time::ZERO)).collect();
@@ -143,10 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_share_that_needs_recovery_gets_it() {
+    fn only_the_share_that_needs_arq_gets_it() {
         let distribution = Distribution::pareto(Duration::from_millis(500));
-        let model = Recovery::Delay { distribution, share: 0.05 };
-        let mut clock = RecoveryClock::new(Some(model), Seed(2), Time::ZERO);
+        let model = Arq::Delay { distribution, share: 0.05 };
+        let mut clock = ArqClock::new(Some(model), Seed(2), Time::ZERO);
         let n = 100_000;
         let hit = (0..n).filter(|&key| !clock.repair(key, Bytes(1), Time::ZERO).takes.is_zero()).count();
         assert!((hit as f64 / n as f64 - 0.05).abs() < 0.003, "{hit}");
