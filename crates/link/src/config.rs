@@ -115,15 +115,15 @@ pub enum Arq {
         /// The share of packets that need one, 0 to 1.
         share: f64,
     },
-    /// A radio link protocol: packets are cut into radio blocks, and every block that is in error is sent
-    /// again until it arrives, or so many times. The error rate changes with a two-state Markov chain
+    /// A radio link protocol: packets are cut into radio blocks, and every block that is in error is
+    /// retransmitted until it arrives, or so many times. The error rate changes with a two-state Markov chain
     /// in continuous time (PTE §5 names this as its future model, after Bao).
     RadioBlocks {
         /// The payload of one block; above zero.
         block: Bytes,
         /// What sending one block again costs.
         retry: Duration,
-        /// How often a block is sent again at most; when that was in vain too, the packet is lost. `None`
+        /// How often a block is retransmitted at most; when that was in vain too, the packet is lost. `None`
         /// goes on until it arrives.
         retries: Option<u32>,
         /// The block error rate in the good phase, below 1.

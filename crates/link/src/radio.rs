@@ -13,7 +13,7 @@ pub enum RadioNetwork {
     /// cost about a block period of all slots.
     Gprs,
     /// UMTS with a dedicated channel of 384 kbit/s: protocol data units of 40 bytes in intervals of 10 ms,
-    /// sent again up to ten times (MaxDAT of 3GPP TS 25.322), with 1 % to 10 % of them in error by the
+    /// retransmitted up to ten times (MaxDAT of 3GPP TS 25.322), with 1 % to 10 % of them in error by the
     /// target of the power control.
     Umts,
     /// LTE-like: transport blocks of 1500 bytes, hybrid ARQ after 8 ms with up to three repetitions and

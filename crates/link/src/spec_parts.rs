@@ -365,11 +365,11 @@ pub(crate) enum ArqTable {
         #[schemars(with = "Probability")]
         share: f64,
     },
-    /// Blocks that are sent again until they come through (PTE §4).
+    /// Blocks that are retransmitted until they come through (PTE §4).
     RadioBlocks {
         /// The size of a block.
         block: Bytes,
-        /// The time until a block in error is sent again.
+        /// The time until a block in error is retransmitted.
         #[serde(with = "serde_duration")]
         #[schemars(with = "schema::Duration")]
         retry: Duration,

@@ -24,7 +24,7 @@ pub struct LegInfo {
     pub peer_window: u64,
     /// Payload bytes acknowledged by the receiver.
     pub delivered: u64,
-    /// Payload bytes sent again.
+    /// Payload bytes retransmitted.
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,

@@ -5,7 +5,7 @@ use core::time::Duration;
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{IpHeader, TcpFlags, TcpSegment};
 
-/// How long a SYN may go unanswered. Whoever answers does so within a round trip, and a SYN that is sent again begins anew.
+/// How long a SYN may go unanswered. Whoever answers does so within a round trip, and a SYN that is retransmitted begins anew.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long we listen to a handshake that was answered: as long as Linux tries to complete one.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(130);
@@ -40,7 +40,7 @@ pub(crate) enum Step {
     /// The third segment: the connection is open. (Pass nothing on; the split flow answers.)
     Open,
     /// Data that overtook the third segment: do not pass it on. The server would acknowledge what we, once
-    /// we have stepped in, do not know to have been sent. Its sender has it still, and will send it again.
+    /// we have stepped in, do not know to have been sent. Its sender has it still, and will retransmit it.
     Withhold,
     /// This will not become a flow that we split.
     Forget(&'static str),

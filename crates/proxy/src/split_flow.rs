@@ -1,12 +1,12 @@
 mod arrival;
 mod direction;
+mod first_retransmission;
 mod governed;
 mod info;
 mod keep_alive;
 mod memory;
 mod output;
 mod place;
-mod resent;
 mod uploading;
 
 use crate::ack_release::Event;

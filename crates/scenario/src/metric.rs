@@ -21,7 +21,7 @@ pub enum Metric {
     /// TCP bytes, headers included, that the hosts that give data sent beyond the payload delivered, as a share of
     /// that payload; percent. It is the overhead of "probing devices" (PRB §3).
     SenderOverhead,
-    /// Payload bytes sent again, by hosts and relays.
+    /// Payload bytes retransmitted, by hosts and relays.
     Retransmitted,
     /// Expiries of the retransmission timer (RTOs), of hosts and relays.
     Timeouts,

@@ -192,7 +192,7 @@ fn main() {
         Some(bytes) => vec![bytes.parse().expect("a window in bytes")],
         None => vec![1_000_000, 10_000_000, 100_000_000],
     };
-    println!("| window | records | acknowledgments | sent again | sender, ns each | receiver, ns each |");
+    println!("| window | records | acknowledgments | retransmitted | sender, ns each | receiver, ns each |");
     println!("|---:|---:|---:|---:|---:|---:|");
     let costs: Vec<Cost> = windows.into_iter().map(measure).collect();
     let mut rows = Vec::new();

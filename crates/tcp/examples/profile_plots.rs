@@ -36,7 +36,7 @@ const PORT: u16 = 80;
 #[derive(Default)]
 struct Seen {
     sent: Vec<(f64, f64)>,
-    sent_again: Vec<(f64, f64)>,
+    retransmitted: Vec<(f64, f64)>,
     dropped: Vec<(f64, f64)>,
     marked: Vec<(f64, f64)>,
     acknowledged: Vec<(f64, f64)>,
@@ -140,7 +140,7 @@ impl Transfer {
         let point = (self.now.as_secs_f64(), first as f64);
         let again = first < self.highest;
         self.highest = self.highest.max(first + segment.payload.len() as u64);
-        if again { &mut self.seen.sent_again } else { &mut self.seen.sent }.push(point);
+        if again { &mut self.seen.retransmitted } else { &mut self.seen.sent }.push(point);
         if self.marks {
             if waits > MARKING && packet.ip.ecn() == 2 {
                 packet.ip.set_ecn(3);
@@ -192,7 +192,7 @@ fn draw(profile: &str, seen: Seen) -> Figure {
     } else {
         offsets = offsets
             .series(Series::dots("lost", Hue::Purple).points(seen.dropped))
-            .series(Series::dots("sent again", Hue::Vermillion).points(seen.sent_again));
+            .series(Series::dots("retransmitted", Hue::Vermillion).points(seen.retransmitted));
     }
     Figure::new(profile)
         .subtitle(&format!("One flow over 10 Mbit/s, 100 ms; {what}"))
@@ -214,12 +214,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for dir in [Some(&dir), png_dir.as_ref()].into_iter().flatten() {
         fs::create_dir_all(dir)?;
     }
-    println!("| profile | acknowledged after 3 s | sent again |");
+    println!("| profile | acknowledged after 3 s | retransmitted |");
     println!("|---|---:|---:|");
     for (profile, page) in PAGES {
         let seen = Transfer::new(SenderProfile::named(profile)?).run();
         let kilobytes = seen.acknowledged.last().map_or(0.0, |last| last.1) / 1e3;
-        println!("| [{profile}]({page}.md) | {kilobytes:.0} kB | {} |", seen.sent_again.len());
+        println!("| [{profile}]({page}.md) | {kilobytes:.0} kB | {} |", seen.retransmitted.len());
         let figure = draw(profile, seen);
         let mut manifest = Manifest::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")).seed(0);
         manifest.command = "cargo run -p shorthaul-tcp --example profile_plots".to_string();

@@ -155,7 +155,7 @@ impl SenderProfile {
     /// What the congestion control of a connection starts from.
     pub fn control_params(&self, start: &SenderStart) -> ControlParams {
         // A SYN that was lost twice tells of congestion (RFC 6928 §2).
-        let segments = if start.syn_resent > 1 { 1 } else { self.initial_window };
+        let segments = if start.syn_retransmissions > 1 { 1 } else { self.initial_window };
         let params = ControlParams {
             paced: self.pacing,
             selective_acks: start.sack,
@@ -195,7 +195,7 @@ pub struct SenderStart {
     /// What the peer tells of losses.
     pub peer: ProbedPeer,
     /// How often the SYN or SYN-ACK was retransmitted. After more than once, the window is one segment (RFC 6928 §2).
-    pub syn_resent: u32,
+    pub syn_retransmissions: u32,
     /// The initial sequence number, from which random choices are drawn.
     pub isn: SeqNum,
 }
@@ -246,16 +246,16 @@ mod tests {
         assert!(error.contains("`cubik`") && error.contains("sack-reno"), "{error}");
     }
 
-    fn start(mss: u32, syn_resent: u32) -> SenderStart {
+    fn start(mss: u32, syn_retransmissions: u32) -> SenderStart {
         let peer = ProbedPeer::Reporting;
-        SenderStart { now: Time::ZERO, mss, sack: true, peer, syn_resent, isn: SeqNum(7) }
+        SenderStart { now: Time::ZERO, mss, sack: true, peer, syn_retransmissions, isn: SeqNum(7) }
     }
 
     #[test]
     fn the_initial_window_is_that_of_rfc_6928() {
-        let window = |mss, segments, resent| {
+        let window = |mss, segments, retransmissions| {
             let profile = SenderProfile { initial_window: segments, ..SenderProfile::default() };
-            profile.control_params(&start(mss, resent)).initial_window
+            profile.control_params(&start(mss, retransmissions)).initial_window
         };
         assert_eq!(window(1460, 10, 0), 14_600);
         assert_eq!(window(1448, 3, 1), 3 * 1448);

@@ -60,7 +60,7 @@ impl World {
         self.connection().map_or(u64::MAX, |connection| connection.sender().una())
     }
 
-    /// The peer sends again what is not acknowledged, acknowledges what it has, and time passes.
+    /// The peer retransmits what is not acknowledged, acknowledges what it has, and time passes.
     fn take_turn(&mut self, goal: u64) {
         let peer = &mut self.peer;
         peer.clock = peer.clock.wrapping_add(1);

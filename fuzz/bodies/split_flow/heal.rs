@@ -34,7 +34,7 @@ impl World {
         panic!("endless: {}", self.describe());
     }
 
-    /// Each end sends again what is not acknowledged, acknowledges what it has, and time passes: more of it where nothing has
+    /// Each end retransmits what is not acknowledged, acknowledges what it has, and time passes: more of it where nothing has
     /// come of the last turns.
     fn take_turns(&mut self, goals: &[[u64; 2]], stalled: u32) {
         for (index, goals) in goals.iter().enumerate() {

@@ -105,7 +105,7 @@ pub struct Flow {
     /// What is on its way, in the order of transmission.
     outstanding: VecDeque<Sent>,
     next_number: u64,
-    /// Segments of the stream: cumulatively acknowledged, received beyond that, to be sent again.
+    /// Segments of the stream: cumulatively acknowledged, received beyond that, to be retransmitted.
     una: u64,
     received: BTreeSet<u64>,
     missing: BTreeSet<u64>,

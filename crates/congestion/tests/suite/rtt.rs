@@ -20,7 +20,7 @@ fn before_a_sample_the_timeout_is_one_second() {
 }
 
 #[test]
-fn after_a_syn_that_was_sent_again_it_is_three_until_the_first_sample() {
+fn after_a_syn_that_was_retransmitted_it_is_three_until_the_first_sample() {
     let mut rtt = RttEstimator::new(exact());
     rtt.on_syn_retransmitted();
     assert_eq!(rtt.rto(), Duration::from_secs(3));

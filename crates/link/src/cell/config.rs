@@ -9,7 +9,7 @@ use crate::{QueueLimit, RadioNetwork};
 /// The downlink of a radio cell: one channel in slots, and who shares it.
 ///
 /// In each slot one user is sent one block. What is waiting for that user fills it, several packets if they
-/// fit. A block that arrives in error is sent again, as a block of its own, when its sender has heard of it
+/// fit. A block that arrives in error is retransmitted, as a block of its own, when its sender has heard of it
 /// and the user has a slot again; other blocks go on meanwhile, and what has come waits in the phone for what
 /// is missing, so that every user's packets keep their order.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,9 +20,9 @@ pub struct CellConfig {
     pub slot: Duration,
     /// Who is served in a slot.
     pub scheduler: Scheduler,
-    /// From the end of a block in error to the first slot in which it may be sent again.
+    /// From the end of a block in error to the first slot in which it may be retransmitted.
     pub retry: Duration,
-    /// How often a block is sent again before it is given up, and what it carries of packets is lost with
+    /// How often a block is retransmitted before it is given up, and what it carries of packets is lost with
     /// them; `None` for as often as it takes.
     pub retries: Option<u32>,
     /// The users.
@@ -66,7 +66,7 @@ impl CellConfig {
     ///
     /// - GPRS, four time slots with coding scheme 2: a block of 30 bytes every 5 ms (48 kbit/s), acknowledged
     ///   until it arrives (3GPP TS 43.064, TS 44.060), heard of after 80 ms;
-    /// - UMTS with a shared channel (HSDPA, category 6): a block of 896 bytes every 2 ms (3.6 Mbit/s), sent again
+    /// - UMTS with a shared channel (HSDPA, category 6): a block of 896 bytes every 2 ms (3.6 Mbit/s), retransmitted
     ///   up to ten times, 12 ms later (3GPP TS 25.308, TS 25.306);
     /// - LTE-like: a block of 2500 bytes every 1 ms (20 Mbit/s), up to three repetitions by the hybrid ARQ 8 ms
     ///   later, and one more for the RLC's (3GPP TS 36.321, TS 36.322).

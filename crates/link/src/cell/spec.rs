@@ -18,7 +18,7 @@ use crate::{RadioNetwork, spec_parts};
 /// scheduler = "proportional-fair"   # or "round-robin"; or "proportional-fair over 500 slots"
 /// block = "896 B"                   # in one slot, to one user
 /// slot = "2 ms"
-/// retry = "12 ms"                   # a block in error is sent again after this
+/// retry = "12 ms"                   # a block in error is retransmitted after this
 /// retries = 10                      # at most; without end if it is 0
 /// error_good = "2 %"                # of the blocks, in the good phase of a user's channel
 /// error_bad = "50 %"
@@ -39,7 +39,7 @@ pub struct CellSpec {
     #[serde(default, with = "serde_duration::option")]
     #[schemars(with = "schema::Duration")]
     pub slot: Option<Duration>,
-    /// The time until a block in error is sent again.
+    /// The time until a block in error is retransmitted.
     #[serde(default, with = "serde_duration::option")]
     #[schemars(with = "schema::Duration")]
     pub retry: Option<Duration>,

@@ -19,7 +19,7 @@ pub(super) struct User<T> {
     first: u64,
     /// The first that is not wholly in blocks yet.
     unsent: u64,
-    /// Blocks to be sent again, in the order in which they failed.
+    /// Blocks to be retransmitted, in the order in which they failed.
     repairs: VecDeque<Block>,
     /// How many blocks were made.
     blocks: u64,

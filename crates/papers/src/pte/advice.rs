@@ -51,6 +51,6 @@ pub(super) fn table() -> Table {
 /// What to mind with any of them.
 pub(super) const REMARKS: [&str; 3] = [
     "The bandwidth told must not be above what the access side carries: what comes too fast is dropped when the buffer is full, and senders time out as behind an overloaded link (radio: path-tail-told).",
-    "Path tail emulation takes the place of the queue, not of the repair: give the side toward the access side an RTO above its interruptions (to_access.rto), or it sends again what is on its way.",
+    "Path tail emulation takes the place of the queue, not of the repair: give the side toward the access side an RTO above its interruptions (to_access.rto), or it retransmits what is on its way.",
     "ack-regulator and m-tcp keep the ends' acknowledgments end to end. They lose nothing in a crash of the gateway, but senders see every delay of the access side.",
 ];

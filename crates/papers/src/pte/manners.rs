@@ -18,7 +18,7 @@ const SHOWN: [(Metric, &str); 11] = [
     (Metric::Undone, "undone"),
     (Metric::WindowLimited, "closed window"),
     (Metric::SmallestWindow, "smallest window"),
-    (Metric::Retransmitted, "sent again"),
+    (Metric::Retransmitted, "retransmitted"),
 ];
 
 /// What tells a line of the table from the others.

@@ -46,7 +46,7 @@ pub(crate) struct Member {
     pub(super) interactive: u64,
     pub(super) rate: SlidingRate,
     pub(super) share: WindowShare,
-    /// Since when something is sent again and nothing of it was answered.
+    /// Since when something is retransmitted and nothing of it was answered.
     pub(super) unanswered: Option<Time>,
     /// When it last probed the link.
     pub(super) probed_at: Time,

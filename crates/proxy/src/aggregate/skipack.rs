@@ -2,14 +2,14 @@
 //! of the others (AGG §IV-E).
 //!
 //! The paper counts, for each unacknowledged segment, how many acknowledgments came for something that was sent
-//! later, whatever the connection, and sends it again at three. To count so for every segment would cost each
+//! later, whatever the connection, and retransmits it at three. To count so for every segment would cost each
 //! acknowledgment the whole window. It need not: a segment has been skipped three times exactly if it was
 //! sent before the third newest of what the acknowledgments were for. So the log keeps three times.
 use alloc::collections::VecDeque;
 use core::time::Duration;
 use shorthaul_types::Time;
 
-/// How often a transmission is skipped before it is sent again.
+/// How often a transmission is skipped before it is retransmitted.
 const SKIPS: usize = 3;
 /// The longest that a peer is expected to delay an acknowledgment (RFC 8985 §7.2, WCDelAckT). On GPRS three
 /// segments take longer than that; on faster links, a segment alone would be taken for lost while its

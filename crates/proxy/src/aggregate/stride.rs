@@ -32,7 +32,7 @@ pub(crate) struct Stride {
 }
 
 impl Stride {
-    /// A connection has something to send again: it waits for its turn, with its pass of last time.
+    /// A connection has something to retransmit: it waits for its turn, with its pass of last time.
     pub fn wait(&mut self, turn: Turn) {
         let priority = turn.priority.min(PRIORITIES as u8 - 1);
         let pass = turn.pass.max(self.now[usize::from(priority)]);

@@ -1,6 +1,6 @@
 //! What arrives from an end.
+use super::first_retransmission::FirstRetransmission;
 use super::memory::make_room;
-use super::resent::Resent;
 use super::{Budget, Direction, Fate, SplitFlow};
 use crate::ack_release::{Event, Progress};
 use crate::end::Side;
@@ -29,7 +29,7 @@ impl SplitFlow {
             return Fate::Alive;
         };
         if header.flags.contains(TcpFlags::SYN) {
-            // A SYN-ACK sent again, or a stranger's SYN (RFC 5961 §4): say what we have.
+            // A SYN-ACK retransmitted, or a stranger's SYN (RFC 5961 §4): say what we have.
             self.challenge(now, side);
             return Fate::Alive;
         }
@@ -48,7 +48,7 @@ impl SplitFlow {
             if beyond || segment.payload.is_empty() {
                 self.challenge(now, side);
             } else {
-                receiver.request_ack(); // data that was sent again in vain: its sender waits for this
+                receiver.request_ack(); // data that was retransmitted in vain: its sender waits for this
             }
             return Fate::Alive;
         }
@@ -158,7 +158,7 @@ impl SplitFlow {
         end.acknowledges = end.acknowledges.max(ack);
         end.advertised = end.advertised.max(ack + window);
         let direction = &mut self.directions[far];
-        let Direction { sender, resent, .. } = direction;
+        let Direction { sender, first_retransmission, .. } = direction;
         let una = sender.una();
         let sack: ArrayVec<(u64, u64), 4> = header
             .options
@@ -177,7 +177,11 @@ impl SplitFlow {
                 has_data: !segment.payload.is_empty() || header.flags.contains(TcpFlags::FIN),
                 ecn_echo: self.agreed.ecn && header.flags.contains(TcpFlags::ECE),
                 echo: None, // the timestamps are the ends' own, and so are their clocks
-                sent_before: Resent::on_ack(resent, ack, header.options.timestamps.map(|ts| ts.ecr)),
+                sent_before: FirstRetransmission::on_ack(
+                    first_retransmission,
+                    ack,
+                    header.options.timestamps.map(|ts| ts.ecr),
+                ),
             },
         );
         if sender.una() > una {

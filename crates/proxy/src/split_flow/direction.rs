@@ -1,6 +1,6 @@
 //! What one end sends: we receive it from that end and send it to the other.
+use super::first_retransmission::FirstRetransmission;
 use super::governed::governed_by_aggregate;
-use super::resent::Resent;
 use crate::ack_release::{AckRelease, Event, Opening, SackRanges};
 use crate::end::End;
 use crate::handshake::Agreed;
@@ -24,7 +24,7 @@ pub(super) struct Direction {
     pub release: Option<Box<dyn AckRelease>>,
     /// Bounds on what its sender is offered, besides memory.
     limits: Box<[Box<dyn WindowLimit>]>,
-    pub resent: Option<Resent>,
+    pub first_retransmission: Option<FirstRetransmission>,
 }
 
 /// The ends of a direction.
@@ -56,7 +56,7 @@ impl Direction {
             sack: agreed.sack,
             // We stand in for an end that has agreed to nothing.
             peer: if agreed.sack { ProbedPeer::Reporting } else { ProbedPeer::Plain },
-            syn_resent: 0,
+            syn_retransmissions: 0,
             // Differs from flow to flow, and is the same when a recording is replayed.
             isn: from.space.seq(0),
         };
@@ -80,7 +80,7 @@ impl Direction {
             echo_congestion: false,
             release: control.ack.as_ref().map(|kind| kind.open(&opening)),
             limits: control.window.iter().map(|kind| kind.open(&opening)).collect(),
-            resent: None,
+            first_retransmission: None,
         }
     }
 

@@ -9,7 +9,7 @@ use shorthaul_wire::PayloadList;
 ///
 /// Bytes are copied only where their packet buffer is too large for what is left, and they are not: their sender was offered room
 /// for them, and cannot know how the kernel puts them together. Of a super-segment in order that does not fit, the segments of
-/// `mss` bytes are kept that do: it may come in one piece each time that it is sent again.
+/// `mss` bytes are kept that do: it may come in one piece each time that it is retransmitted.
 pub(super) fn make_room(
     receiver: &mut Receiver,
     queued: usize,

@@ -1,5 +1,5 @@
 //! What leaves toward an end, in the name of the other.
-use super::resent::Resent;
+use super::first_retransmission::FirstRetransmission;
 use super::{Direction, SplitFlow};
 use crate::end::Side;
 use core::num::NonZeroU16;
@@ -40,8 +40,13 @@ impl SplitFlow {
         let mut header = self.header_toward(side, offset, flags);
         header.options = self.options_toward(side);
         if outgoing.retransmission {
-            let Direction { sender, resent, .. } = &mut self.directions[far];
-            Resent::note(resent, now, header.options.timestamps.map(|ts| ts.val), sender.nxt());
+            let Direction { sender, first_retransmission, .. } = &mut self.directions[far];
+            FirstRetransmission::note(
+                first_retransmission,
+                now,
+                header.options.timestamps.map(|ts| ts.val),
+                sender.nxt(),
+            );
         }
         if let Some(urgent) = self.ends[far].urgent
             && urgent > offset

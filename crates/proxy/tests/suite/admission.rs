@@ -162,7 +162,7 @@ fn data_that_overtakes_the_handshake_is_not_passed_on() {
     assert_eq!(payload_to_server(&early), 0);
     let first = pass(&mut gateway, secs(0), segment(CLIENT, 5000, 1, TcpFlags::ACK, 500));
     assert_eq!((payload_to_server(&first), gateway.counters().flows_split), (500, 1));
-    // Sent again, it goes the way of all data.
+    // Retransmitted, it goes the way of all data.
     let again = pass(&mut gateway, secs(1), segment(CLIENT, 5000, 501, TcpFlags::ACK, 500));
     assert_eq!(payload_to_server(&again), 500);
 }

@@ -70,12 +70,12 @@ fn a_flow_that_stays_whole_is_measured_on_both_sides() {
 fn what_is_lost_behind_the_gateway_is_seen_again() {
     let faults = Faults { loss: 20, ..Faults::default() };
     let mut world = Setup { faults, ..Setup::new(3, [0, 500_000]) }.behind(whole(&[]));
-    let mut sent_again = 0;
+    let mut retransmitted = 0;
     assert!(world.run(|world| {
-        sent_again = world.sender(0, 1).map_or(sent_again, |sender| sender.stats().retransmitted);
+        retransmitted = world.sender(0, 1).map_or(retransmitted, |sender| sender.stats().retransmitted);
     }));
     let seen_again = world.gateway.counters().observed_retransmitted;
-    assert!(seen_again > 0 && seen_again <= sent_again, "{seen_again} of {sent_again}");
+    assert!(seen_again > 0 && seen_again <= retransmitted, "{seen_again} of {retransmitted}");
 }
 
 #[test]

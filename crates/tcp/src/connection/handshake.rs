@@ -52,7 +52,7 @@ pub(super) struct Opening {
     pub due: bool,
     pub sent_at: Time,
     /// How often it was retransmitted.
-    pub resent: u32,
+    pub retransmissions: u32,
 }
 
 impl Connection {
@@ -127,7 +127,7 @@ impl Connection {
             // RFC 3168 §6.1.1: ECE without CWR; some hosts reflect whatever they get.
             syn.flags.contains(TcpFlags::ECE)
                 && !syn.flags.contains(TcpFlags::CWR)
-                && self.opening.resent == 0
+                && self.opening.retransmissions == 0
         } else {
             syn.flags.contains(both)
         };
@@ -189,7 +189,7 @@ impl Connection {
             flags |= TcpFlags::ACK;
         }
         // A SYN that was lost may have been lost for its ECN bits (RFC 3168 §6.1.1.1).
-        match (answer, self.opening.resent) {
+        match (answer, self.opening.retransmissions) {
             (true, 0) if agreed.ecn => flags |= TcpFlags::ECE,
             (false, 0) if profile.ecn => flags |= TcpFlags::ECE | TcpFlags::CWR,
             _ => {}
@@ -277,7 +277,7 @@ impl Connection {
     /// The handshake measured a round trip; not if it cannot be known of which transmission
     /// (Karn), unless timestamps tell.
     pub(super) fn take_handshake_rtt(&mut self, now: Time, header: &TcpHeader) {
-        let rtt = if self.opening.resent == 0 {
+        let rtt = if self.opening.retransmissions == 0 {
             now.saturating_since(self.opening.sent_at)
         } else if let Some(timestamps) = header.options.timestamps.filter(|_| self.agreed.timestamps) {
             Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(timestamps.ecr)))
@@ -301,6 +301,7 @@ fn sender_config(
     isn: SeqNum,
 ) -> SenderConfig {
     let peer = ProbedPeer::of(agreed.probes, agreed.sack);
-    let start = SenderStart { now, mss, sack: agreed.sack, peer, syn_resent: opening.resent, isn };
+    let start =
+        SenderStart { now, mss, sack: agreed.sack, peer, syn_retransmissions: opening.retransmissions, isn };
     config.profile.sender(&start)
 }

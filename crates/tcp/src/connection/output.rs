@@ -25,7 +25,7 @@ impl Connection {
                 if core::mem::take(&mut self.opening.due) {
                     let header = self.syn(now);
                     self.opening.sent_at = now;
-                    self.timers.start_syn(now, &self.config, self.opening.resent);
+                    self.timers.start_syn(now, &self.config, self.opening.retransmissions);
                     self.receiver.on_ack_sent();
                     self.put(out, TcpSegment { header, ..TcpSegment::default() }, 0);
                 } else if self.state == State::SynReceived && self.receiver.wants_ack(now) {

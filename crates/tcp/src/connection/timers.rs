@@ -37,10 +37,10 @@ impl Timers {
         self.waiting_since = config.user_timeout.map(|_| now);
     }
 
-    /// The SYN left for the `resent`th time again: it waits twice as long each time (RFC 6298 §5).
-    pub(super) fn start_syn(&mut self, now: Time, config: &ConnectionConfig, resent: u32) {
+    /// The SYN left for the `retransmissions`th time again: it waits twice as long each time (RFC 6298 §5).
+    pub(super) fn start_syn(&mut self, now: Time, config: &ConnectionConfig, retransmissions: u32) {
         let rtt = &config.profile.rto;
-        let wait = rtt.initial_rto.saturating_mul(1 << resent.min(16)).min(rtt.max_rto);
+        let wait = rtt.initial_rto.saturating_mul(1 << retransmissions.min(16)).min(rtt.max_rto);
         self.syn_at = Some(now + wait);
     }
 
@@ -104,10 +104,10 @@ impl Connection {
 
     fn on_syn_timeout(&mut self, now: Time) {
         let limit = self.config.syn_retries.saturating_sub(u32::from(self.state == State::SynReceived));
-        if self.opening.resent >= limit {
+        if self.opening.retransmissions >= limit {
             return self.give_up(now);
         }
-        self.opening.resent += 1;
+        self.opening.retransmissions += 1;
         self.opening.due = true;
         self.timers.syn_at = None;
     }

@@ -11,7 +11,7 @@ pub(super) struct FRto {
     /// When the timer expired.
     expired_at: Time,
     /// When something was first retransmitted since, however often the timer has expired.
-    resent_at: Option<Time>,
+    retransmitted_at: Option<Time>,
     /// When the two segments behind the head were retransmitted, where there was nothing new to send.
     again_at: Option<Time>,
     /// The timer probes: it may ask with the head as often as it takes.
@@ -55,8 +55,15 @@ pub(super) enum FRtoFinding {
 impl FRto {
     /// The timer has expired. `before` is what was being found out after the expiry before.
     pub fn new(now: Time, mss: u64, before: Option<FRto>, probing: bool) -> Self {
-        let resent_at = before.and_then(|before| before.resent_at);
-        FRto { allowance: mss, head_arrived: false, expired_at: now, resent_at, again_at: None, probing }
+        let retransmitted_at = before.and_then(|before| before.retransmitted_at);
+        FRto {
+            allowance: mss,
+            head_arrived: false,
+            expired_at: now,
+            retransmitted_at,
+            again_at: None,
+            probing,
+        }
     }
 
     /// Bytes that may leave.
@@ -67,7 +74,7 @@ impl FRto {
     pub fn on_send(&mut self, now: Time, bytes: u64, retransmission: bool) {
         self.allowance = self.allowance.saturating_sub(bytes);
         if retransmission {
-            self.resent_at.get_or_insert(now);
+            self.retransmitted_at.get_or_insert(now);
         }
     }
 
@@ -75,7 +82,11 @@ impl FRto {
     pub fn on_ack(&mut self, ack: &FRtoAck) -> FRtoFinding {
         // A timestamp from before anything was retransmitted: the original has moved SND.UNA (RFC 4015 §3.2), however often
         // the head was retransmitted.
-        if self.resent_at.zip(ack.sent_before).is_some_and(|(resent, sent)| sent <= resent) {
+        if self
+            .retransmitted_at
+            .zip(ack.sent_before)
+            .is_some_and(|(retransmitted, sent)| sent <= retransmitted)
+        {
             return FRtoFinding::Spurious;
         }
         if ack.advanced && !ack.complete {

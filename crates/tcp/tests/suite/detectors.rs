@@ -65,8 +65,8 @@ fn a_hole_in_a_large_window_is_found_before_the_timer_expires() {
                 half.data = losing(&[(5, 1)]);
                 half.write(40);
                 half.run_to_the_end(Duration::from_secs(60));
-                let what = format!("{algorithm}, {detection}, sack {sack}: {:?}", half.resent());
-                assert_eq!(half.resent().first(), Some(&5), "{what}");
+                let what = format!("{algorithm}, {detection}, sack {sack}: {:?}", half.retransmitted());
+                assert_eq!(half.retransmitted().first(), Some(&5), "{what}");
                 assert_eq!(half.sender.stats().timeouts, 0, "{what}");
             }
         }

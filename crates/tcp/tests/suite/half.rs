@@ -199,8 +199,8 @@ impl Half {
         }
     }
 
-    /// The segments sent again, in order.
-    pub fn resent(&self) -> Vec<u64> {
+    /// The segments retransmitted, in order.
+    pub fn retransmitted(&self) -> Vec<u64> {
         self.sent
             .iter()
             .filter(|sent| sent.retransmission && sent.bytes > 0)

@@ -67,13 +67,13 @@ fn window_updates_are_no_duplicates() {
 }
 
 #[test]
-fn duplicates_of_what_was_sent_again_after_a_timeout_are_no_loss() {
+fn duplicates_of_what_was_retransmitted_after_a_timeout_are_no_loss() {
     let mut t = Trace::without_sack(Algorithm::Reno);
     t.write(10);
     t.run_until(5_000);
     let timeouts = t.sender.stats().timeouts;
     assert!(timeouts > 0);
-    // Everything had arrived but the first: what is sent again behind it comes back as duplicates.
+    // Everything had arrived but the first: what is retransmitted behind it comes back as duplicates.
     t.ack(5_001, 10, &[]);
     t.write(5);
     (5_002..5_007).for_each(|at| drop(t.ack(at, 10, &[])));
@@ -86,7 +86,7 @@ fn duplicates_of_what_was_sent_again_after_a_timeout_are_no_loss() {
 
 /// A congestion manager probes with the head as often as it takes. Then the original's acknowledgment arrives, that had waited somewhere.
 #[test]
-fn nothing_more_is_sent_again_when_an_original_is_acknowledged_after_several_probes() {
+fn nothing_more_is_retransmitted_when_an_original_is_acknowledged_after_several_probes() {
     for timestamps in [true, false] {
         let mut t = Trace::managed_with_sack(100);
         assert_eq!(t.write(10), [0..10]);

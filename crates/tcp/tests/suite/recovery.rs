@@ -44,7 +44,7 @@ fn the_third_duplicate_sends_the_head_again_at_once() {
     for &detection in LossDetection::ALL.iter().filter(by_three) {
         let mut half = half(detection, &[(2, 1)]);
         half.run_until(100);
-        assert_eq!(half.resent(), [2], "{detection}");
+        assert_eq!(half.retransmitted(), [2], "{detection}");
         assert_eq!(half.sender.stats().timeouts, 0);
     }
 }
@@ -67,7 +67,11 @@ fn reno_leaves_recovery_with_the_first_new_acknowledgment() {
     let window = half.sender.control().window();
     half.run_until(201);
     assert_eq!(half.sender.una(), 1 + 6 * MSS, "a partial acknowledgment");
-    assert!(!half.resent().contains(&6), "it does not see the second hole in it: {:?}", half.resent());
+    assert!(
+        !half.retransmitted().contains(&6),
+        "it does not see the second hole in it: {:?}",
+        half.retransmitted()
+    );
     half.run_to_the_end(Duration::from_secs(10));
     // The second hole costs it a second reduction, or a timeout.
     let stats = half.sender.stats();
@@ -106,7 +110,7 @@ fn sack_repairs_all_holes_in_one_round_trip() {
         half.run_to_the_end(Duration::from_secs(5));
         let last = half.sent.iter().filter(|sent| sent.retransmission).map(|sent| sent.at).max();
         assert!(last < Some(Time::from_millis(210)), "{detection}: {last:?}");
-        assert_eq!(half.resent(), [2, 5, 8], "{detection}");
+        assert_eq!(half.retransmitted(), [2, 5, 8], "{detection}");
         assert_eq!((half.sender.stats().recoveries, half.sender.stats().timeouts), (1, 0), "{detection}");
     }
 }
@@ -117,17 +121,17 @@ fn two_sacked_segments_are_not_yet_a_loss() {
     half.write(0);
     half.acks = Box::new(|n| if n < 4 { Fate::Pass } else { Fate::Drop });
     half.run_until(101);
-    assert_eq!(half.resent(), [] as [u64; 0], "0 and 1 acknowledged, 3 and 4 SACKed");
+    assert_eq!(half.retransmitted(), [] as [u64; 0], "0 and 1 acknowledged, 3 and 4 SACKed");
 }
 
 #[test]
 fn a_retransmission_that_is_lost_is_found_by_time_but_not_by_sack() {
     let mut by_time = half(LossDetection::RACK_TLP, &[(2, 2)]);
     by_time.run_to_the_end(Duration::from_secs(5));
-    assert_eq!(by_time.sender.stats().timeouts, 0, "{:?}", by_time.resent());
+    assert_eq!(by_time.sender.stats().timeouts, 0, "{:?}", by_time.retransmitted());
     let mut by_sack = half(LossDetection::SACK, &[(2, 2)]);
     by_sack.run_to_the_end(Duration::from_secs(5));
-    assert_eq!(by_sack.sender.stats().timeouts, 1, "{:?}", by_sack.resent());
+    assert_eq!(by_sack.sender.stats().timeouts, 1, "{:?}", by_sack.retransmitted());
 }
 
 #[test]
@@ -138,7 +142,7 @@ fn without_sack_the_detectors_that_need_them_are_newreno() {
         half.data = losing(&[(2, 1), (5, 1)]);
         half.write(40);
         half.run_to_the_end(Duration::from_secs(5));
-        assert_eq!(half.resent(), [2, 5], "{detection}");
+        assert_eq!(half.retransmitted(), [2, 5], "{detection}");
         assert_eq!(half.sender.stats().timeouts, 0);
     }
 }
@@ -162,7 +166,11 @@ fn a_delay_that_fires_the_timer_is_seen_and_undone() {
     half.run_to_the_end(Duration::from_secs(10));
     let stats = half.sender.stats();
     assert!(stats.timeouts >= 1 && stats.undone == 1, "{stats:?}");
-    assert!(half.resent().len() <= 2, "what was on its way is not sent again: {:?}", half.resent());
+    assert!(
+        half.retransmitted().len() <= 2,
+        "what was on its way is not retransmitted: {:?}",
+        half.retransmitted()
+    );
     assert!(half.sender.control().window() >= window, "the window is as before");
 }
 
@@ -172,7 +180,7 @@ fn without_f_rto_the_same_delay_sends_everything_again() {
     half.data = stalled();
     half.write(200);
     half.run_to_the_end(Duration::from_secs(10));
-    assert!(half.resent().len() > 5, "{:?}", half.resent());
+    assert!(half.retransmitted().len() > 5, "{:?}", half.retransmitted());
     assert_eq!(half.sender.stats().undone, 0);
 }
 
@@ -189,11 +197,11 @@ fn a_timeout_that_was_none_is_not_undone() {
 
 #[test]
 fn a_reduction_that_reordering_caused_is_undone_by_d_sack() {
-    // Segment 2 comes 60 ms late: long enough to be sent again.
+    // Segment 2 comes 60 ms late: long enough to be retransmitted.
     let mut half = half(LossDetection::SACK, &[]);
     half.data = Box::new(|n, _| if n == 2 { Fate::Late(Duration::from_millis(60)) } else { Fate::Pass });
     half.run_until(110);
-    assert_eq!(half.resent(), [2]);
+    assert_eq!(half.retransmitted(), [2]);
     let reduced = half.sender.control().window();
     half.run_to_the_end(Duration::from_secs(5));
     assert_eq!(half.sender.stats().undone, 1);
@@ -223,7 +231,7 @@ fn a_reduction_is_undone_when_the_original_arrives() {
     half.data = Box::new(|n, _| if n == 2 { Fate::Late(Duration::from_millis(60)) } else { Fate::Pass });
     half.run_until(155);
     let reduced = half.sender.control().ssthresh();
-    assert_eq!((half.resent(), half.sender.stats().undone), (vec![2], 0));
+    assert_eq!((half.retransmitted(), half.sender.stats().undone), (vec![2], 0));
     half.run_until(165);
     assert_eq!(half.sender.stats().undone, 1, "the repair is answered at 200 ms");
     assert!(half.sender.control().ssthresh() > reduced);
@@ -241,7 +249,11 @@ fn a_d_sack_of_the_same_duplicate_does_not_excuse_another_loss() {
         _ => lost(n, sent),
     });
     half.run_to_the_end(Duration::from_secs(5));
-    assert!(half.resent().contains(&2) && half.resent().contains(&4), "{:?}", half.resent());
+    assert!(
+        half.retransmitted().contains(&2) && half.retransmitted().contains(&4),
+        "{:?}",
+        half.retransmitted()
+    );
     assert_eq!(half.sender.stats().undone, 0);
 }
 
@@ -257,7 +269,7 @@ fn a_retransmission_in_vain_shows_that_the_path_reorders() {
     half.write(2_000);
     half.run_to_the_end(Duration::from_secs(20));
     let stats = half.sender.stats();
-    assert!(half.resent().len() <= 4, "it learns: {:?}", half.resent());
+    assert!(half.retransmitted().len() <= 4, "it learns: {:?}", half.retransmitted());
     assert!(stats.undone >= 1 && stats.timeouts == 0, "{stats:?}");
     assert!(
         half.sender.control().window() > 50 * MSS,
@@ -274,7 +286,7 @@ fn a_smaller_path_mtu_is_no_congestion() {
     half.sender.reduce_mss(half.now, 500);
     half.flush();
     assert_eq!(half.sender.control().window(), window);
-    assert!(half.sent.iter().any(|sent| sent.retransmission), "what was too big is sent again");
+    assert!(half.sent.iter().any(|sent| sent.retransmission), "what was too big is retransmitted");
     assert_eq!(half.sender.mss(), 500);
 }
 

@@ -5,7 +5,7 @@ use shorthaul_congestion::Algorithm;
 use shorthaul_types::Bytes;
 
 #[test]
-fn after_two_round_trips_without_an_answer_the_last_segment_is_sent_again() {
+fn after_two_round_trips_without_an_answer_the_last_segment_is_retransmitted() {
     let mut t = Trace::with_sack(WIDE);
     t.write(5);
     assert_eq!(t.run_until(299), [(200, 4..5)]);
@@ -66,7 +66,7 @@ fn there_is_no_probe_during_recovery() {
     assert_eq!(t.sender.stats().tail_probes, 0);
 }
 
-/// Ten segments of which the last was sent again as a probe at 200 ms.
+/// Ten segments of which the last was retransmitted as a probe at 200 ms.
 fn probed() -> Trace {
     let mut t = Trace::with_sack(Algorithm::Reno);
     assert_eq!(t.write(10), [0..10]);

@@ -117,7 +117,7 @@ fn a_stall_is_probed_with_one_segment_at_equal_distances_and_the_first_answer_re
 }
 
 #[test]
-fn what_was_only_late_is_not_sent_again_where_the_ends_have_timestamps() {
+fn what_was_only_late_is_not_retransmitted_where_the_ends_have_timestamps() {
     let mut site = Site::clamped(10_000);
     site.stamps = Some((100, 100));
     site.open(A);
@@ -125,7 +125,7 @@ fn what_was_only_late_is_not_sent_again_where_the_ends_have_timestamps() {
     site.wait(100);
     let ends: Vec<u32> = site.sent().iter().map(|(_, offset, len)| offset + len).collect();
     assert_eq!(ends.last(), Some(&9001));
-    // The server is heard again, so that what is sent again is told from what was sent at first.
+    // The server is heard again, so that what is retransmitted is told from what was sent at first.
     site.stamps = Some((200, 100));
     site.server_says(A, TcpFlags::ACK, 9001, 0);
     site.wait(900);
@@ -139,7 +139,7 @@ fn what_was_only_late_is_not_sent_again_where_the_ends_have_timestamps() {
     assert_eq!(site.sent(), [], "everything had arrived");
 }
 
-/// What is sent again while draining is discarded with all its data by who was acknowledged much more (RFC 5961 §5.2).
+/// What is retransmitted while draining is discarded with all its data by who was acknowledged much more (RFC 5961 §5.2).
 #[test]
 fn while_draining_the_other_end_s_acknowledgments_are_repeated_and_not_the_gateway_s_own() {
     let mut site = Site::clamped(10_000);
@@ -157,7 +157,7 @@ fn while_draining_the_other_end_s_acknowledgments_are_repeated_and_not_the_gatew
     site.hand_in(Gateway::WAN, Packet::tcp(ip(SERVER, address(A.0)), segment));
     site.sent();
     site.wait(2_000);
-    assert!(!site.sent().is_empty(), "what nobody has acknowledged is sent again");
+    assert!(!site.sent().is_empty(), "what nobody has acknowledged is retransmitted");
     assert_eq!(site.told_below, (50_001, 70_001));
 }
 
@@ -199,7 +199,7 @@ fn two_acknowledgments_are_not_enough() {
 }
 
 #[test]
-fn what_is_reported_is_not_sent_again_and_the_window_stays() {
+fn what_is_reported_is_not_retransmitted_and_the_window_stays() {
     let mut site = Site::clamped(10_000);
     site.open(A);
     site.send(A, 1, 30);
@@ -478,7 +478,7 @@ fn a_host_that_does_not_answer_for_a_quarter_of_an_hour_is_given_up() {
 /// A probe of a window smaller than a segment carries what fits, without a turn. When it is lost, and what the phone says of a
 /// larger window too, nobody else's timer is there.
 #[test]
-fn a_probe_of_a_small_window_that_is_lost_is_sent_again() {
+fn a_probe_of_a_small_window_that_is_lost_is_retransmitted() {
     let mut site = Site::clamped(10_000);
     site.open(A);
     site.mobile_says_with_window(A, TcpFlags::ACK, 1, &[], 500);

@@ -111,7 +111,7 @@ fn time_wait_lasts_as_long_as_it_is_told() {
 }
 
 #[test]
-fn a_fin_that_is_lost_is_sent_again() {
+fn a_fin_that_is_lost_is_retransmitted() {
     let mut s = Script::established(plain());
     s.at(100).close().expect("F. 1:1(0) ack 1");
     s.expect_at(1_100, "F. 1:1(0) ack 1").expect_at(3_100, "F. 1:1(0) ack 1");

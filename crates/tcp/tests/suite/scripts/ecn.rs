@@ -40,7 +40,7 @@ fn a_host_that_reflects_the_flags_gets_none() {
 
 /// §6.1.1.1: the bits themselves may be what does not pass.
 #[test]
-fn a_syn_that_was_lost_is_sent_again_without_it() {
+fn a_syn_that_was_lost_is_retransmitted_without_it() {
     let mut s = Script::connecting(ecn());
     s.expect("SEW 0:0(0)").expect_at(1_000, "S 0:0(0)");
 }

@@ -119,7 +119,7 @@ fn a_wrong_acknowledgment_of_the_syn_ack_is_reset() {
 
 /// RFC 6298 §5: the timer doubles.
 #[test]
-fn a_syn_is_sent_again_with_backoff_until_the_peer_is_given_up() {
+fn a_syn_is_retransmitted_with_backoff_until_the_peer_is_given_up() {
     let mut s = Script::connecting(ConnectionConfig { syn_retries: 3, ..plain() });
     s.expect("S 0:0(0)");
     s.expect_at(1_000, "S 0:0(0)").expect_at(3_000, "S 0:0(0)").expect_at(7_000, "S 0:0(0)");
@@ -127,7 +127,7 @@ fn a_syn_is_sent_again_with_backoff_until_the_peer_is_given_up() {
 }
 
 #[test]
-fn a_syn_ack_is_sent_again_and_then_forgotten_in_silence() {
+fn a_syn_ack_is_retransmitted_and_then_forgotten_in_silence() {
     let mut s = Script::listening(ConnectionConfig { syn_retries: 3, ..plain() });
     s.inject("S 0:0(0) <mss 1000>").expect("S. 0:0(0) ack 1");
     s.expect_at(1_000, "S. 0:0(0) ack 1").expect_at(3_000, "S. 0:0(0) ack 1");
@@ -167,7 +167,7 @@ fn data_in_the_syn_ack_is_taken() {
     s.expect(". 1:1(0) ack 301").event(Event::Connected).event(Event::Readable);
 }
 
-/// Data in a SYN is not acknowledged; its sender sends it again (RFC 9293 §3.4 leaves that open).
+/// Data in a SYN is not acknowledged; its sender retransmits it (RFC 9293 §3.4 leaves that open).
 #[test]
 fn data_in_a_syn_waits_for_the_handshake() {
     let mut s = Script::listening(plain());

@@ -7,7 +7,7 @@ const fn too_big(mtu: u32) -> IcmpErrorKind {
 }
 
 #[test]
-fn a_segment_that_was_too_big_is_sent_again_in_smaller_ones() {
+fn a_segment_that_was_too_big_is_retransmitted_in_smaller_ones() {
     let mut s = Script::established_with(plain(), "mss 1460", "");
     s.write(1_460).expect("P. 1:1461(1460) ack 1");
     s.at(30).inject_icmp(1, too_big(1_040));

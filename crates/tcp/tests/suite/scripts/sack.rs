@@ -108,7 +108,7 @@ fn only_the_holes_are_filled() {
         .quiet();
 }
 
-/// RFC 8985 §7.3: the last segment is sent again before the retransmission timer.
+/// RFC 8985 §7.3: the last segment is retransmitted before the retransmission timer.
 #[test]
 fn a_lost_tail_is_probed() {
     let mut s = established();
@@ -129,7 +129,7 @@ fn two_segments_beyond_a_hole_are_waited_on_for_a_quarter_of_a_round_trip() {
     s.quiet_until(44).expect_at(45, ". 1:1001(1000) ack 1");
 }
 
-/// RFC 2018 §8: a receiver may discard what it reported; after a timeout all is sent again.
+/// RFC 2018 §8: a receiver may discard what it reported; after a timeout all is retransmitted.
 #[test]
 fn a_receiver_that_reneges_gets_everything_again() {
     let mut s = established();
