@@ -1,9 +1,9 @@
 mod arrival;
 mod direction;
 mod first_retransmission;
-mod governed;
 mod info;
 mod keep_alive;
+mod managed;
 mod memory;
 mod output;
 mod place;
@@ -19,7 +19,7 @@ use alloc::boxed::Box;
 use core::net::SocketAddr;
 use core::time::Duration;
 use direction::{Direction, Ends};
-use governed::is_governed;
+use managed::is_managed;
 use shorthaul_tcp::ChallengeLimit;
 use shorthaul_types::{Deadline, FlowKey, Time};
 use shorthaul_wire::TxBatch;
@@ -90,8 +90,8 @@ pub struct SplitFlow {
     /// How often each end is answered that sends what cannot be taken.
     challenges: [ChallengeLimit; 2],
     /// The end that is a mobile host whose aggregate governs what is sent to it.
-    governed: Option<Side>,
-    /// What its wired sender is allotted, where it is governed.
+    managed: Option<Side>,
+    /// What its wired sender is allotted, where a congestion manager governs it.
     allotted: Option<AllottedWindow>,
     /// What the mobile host sends, where that is limited.
     upload: Option<Box<Upload>>,
@@ -120,11 +120,11 @@ impl SplitFlow {
         let ends = [client, server];
         let directions = Side::BOTH.map(|side| {
             let both = Ends { from: &ends[side.index()], to: &ends[side.other().index()] };
-            Direction::new(now, both, &agreed, policy, is_governed(&ends, side.other(), policy))
+            Direction::new(now, both, &agreed, policy, is_managed(&ends, side.other(), policy))
         });
         let mut flow = SplitFlow {
             key,
-            governed: Side::BOTH.into_iter().find(|side| is_governed(&ends, *side, policy)),
+            managed: Side::BOTH.into_iter().find(|side| is_managed(&ends, *side, policy)),
             ends,
             directions,
             agreed,
@@ -220,10 +220,10 @@ impl SplitFlow {
             }
             let (occupancy, mut room) = direction.bound(buffers[side.index()]);
             // What the aggregate of the host says of what is sent to it, and of what it sends.
-            if let Some(allotted) = self.allotted.as_mut().filter(|_| self.governed == Some(side.other())) {
+            if let Some(allotted) = self.allotted.as_mut().filter(|_| self.managed == Some(side.other())) {
                 room = allotted.bound(&occupancy, room);
             }
-            if let Some(upload) = self.upload.as_deref_mut().filter(|_| self.governed == Some(side)) {
+            if let Some(upload) = self.upload.as_deref_mut().filter(|_| self.managed == Some(side)) {
                 room = upload.bound(&occupancy, room);
             }
             // Less than a window field can say (RFC 7323 §2.3) would be nothing, and nothing held means that nothing would change

@@ -56,12 +56,12 @@ impl HostQueue {
     ) -> Option<QueueShare> {
         self.held = self.held - place.held + held;
         place.held = held;
-        let news = delivered - place.delivered;
-        if news == 0 {
+        let newly_delivered = delivered - place.delivered;
+        if newly_delivered == 0 {
             return None;
         }
         place.delivered = delivered;
-        self.delivered += news;
+        self.delivered += newly_delivered;
         if now >= self.began + RECENT {
             let follows = now < self.began + 2 * RECENT;
             self.busy = [0, if follows { self.busy[0] } else { 0 }];
@@ -75,7 +75,7 @@ impl HostQueue {
         let sharing = self.busy[0].max(self.busy[1]).max(1);
         let fair = (self.delivered - place.seen) / u64::from(sharing);
         place.seen = self.delivered;
-        Some(QueueShare { delivered: news, fair, queue: self.held })
+        Some(QueueShare { delivered: newly_delivered, fair, queue: self.held })
     }
 }
 

@@ -340,7 +340,7 @@ impl Aggregate {
         let since = *member.unanswered.get_or_insert(now);
         let round_trips = self.rack_rtt().unwrap_or_default() * SILENT_ROUND_TRIPS;
         let (Some(sender), true) =
-            (flow.governed(), now.saturating_since(since) >= round_trips.max(SILENT_TIME))
+            (flow.managed_sender(), now.saturating_since(since) >= round_trips.max(SILENT_TIME))
         else {
             return;
         };
@@ -387,7 +387,7 @@ impl Aggregate {
     /// The order in which connections probe a stalled link: those first that have not done so, with the oldest of what
     /// is on its way; then by turns, for the peer of one may be gone where the link is not.
     pub fn probe_order(&self, member: &Member, flow: &SplitFlow) -> Option<(Time, Time)> {
-        let sender = flow.governed().filter(|_| member.silence.is_none())?;
+        let sender = flow.managed_sender().filter(|_| member.silence.is_none())?;
         let since = self.stall.as_ref()?.since;
         let probed = if member.probed_at < since { Time::ZERO } else { member.probed_at };
         let oldest = match sender.oldest_in_flight() {
@@ -449,7 +449,7 @@ impl Aggregate {
     pub fn ask_with(&mut self, now: Time, slot: u32, member: &mut Member, flow: &mut SplitFlow) {
         member.probed_at = now;
         member.unanswered.get_or_insert(now);
-        if let Some(sender) = flow.governed_mut() {
+        if let Some(sender) = flow.managed_sender_mut() {
             sender.on_manager_timeout(now);
         }
         self.asking.push_back(slot);

@@ -71,6 +71,6 @@ impl Member {
     /// a turn (RFC 9293 §3.8.6.1), and its loss is for the group to find.
     pub fn is_behind(&self, flow: &SplitFlow) -> bool {
         let unknown = |sender: &Sender| sender.in_flight() != self.in_flight;
-        self.silence.is_none() && flow.governed().is_some_and(unknown)
+        self.silence.is_none() && flow.managed_sender().is_some_and(unknown)
     }
 }

@@ -35,8 +35,9 @@ impl Served<'_> {
     /// A connection joins.
     pub fn join(&mut self, now: Time, joining: Joining, flow: &SplitFlow) -> Member {
         let Served { aggregate, host } = self;
-        let (mss, handshake) =
-            flow.governed().map_or((aggregate.mss, None), |sender| (sender.mss(), sender.rtt().latest()));
+        let (mss, handshake) = flow
+            .managed_sender()
+            .map_or((aggregate.mss, None), |sender| (sender.mss(), sender.rtt().latest()));
         aggregate.on_join(now, mss, handshake);
         if let Some(uplink) = &mut host.uplink {
             uplink.set_mss(aggregate.mss);
@@ -56,7 +57,7 @@ impl Served<'_> {
             queued: 0,
             held: 0,
             promised: 0,
-            first_edge: flow.edge_to_govern(),
+            first_edge: flow.managed_edge(),
             offered_more: false,
             received: 1,
             waiting: false,
@@ -87,9 +88,9 @@ impl Served<'_> {
         let held = flow.allocated();
         host.memory.held = host.memory.held - member.held + held;
         member.held = held;
-        let received = flow.received_to_govern();
-        let class = aggregate.config.class_of(flow.ports(), flow.dscp_to_govern());
-        let Some(sender) = flow.governed_mut() else { return false };
+        let received = flow.managed_received();
+        let class = aggregate.config.class_of(flow.ports(), flow.managed_dscp());
+        let Some(sender) = flow.managed_sender_mut() else { return false };
         let feedback =
             sender.grant_mut().map(|grant| core::mem::take(&mut grant.feedback)).unwrap_or_default();
         if feedback.acknowledgments > 0 {
@@ -132,7 +133,7 @@ impl Served<'_> {
     /// was offered is never taken back, RFC 9293 §3.8.6: the sender's window runs out by itself.) And never more
     /// than there is memory for, together with what the others were promised.
     pub fn offer(&mut self, member: &mut Member, flow: &mut SplitFlow) {
-        let mss = flow.governed().map_or(self.aggregate.mss, Sender::mss);
+        let mss = flow.managed_sender().map_or(self.aggregate.mss, Sender::mss);
         let most = self.most_for(member, mss);
         let halted = self.aggregate.is_stalled() || member.silence.is_some();
         flow.allot(match self.aggregate.config.window_share {
@@ -140,19 +141,19 @@ impl Served<'_> {
             Some(_) => member.share.window().min(most),
             None => most,
         });
-        let room = flow.promised_to_govern();
+        let room = flow.managed_promised();
         // Who is idle may keep a large window, for it cannot be taken back; but not all who are idle begin at once.
         let room = if member.active { room } else { room.min(FIRST_WINDOW) };
         let promised = (super::memory::MEMORY_PER_BYTE * room).max(member.held as u64);
         moved(&mut self.host.memory.promised, &mut member.promised, promised);
-        member.offered_more = flow.edge_to_govern() > member.first_edge;
+        member.offered_more = flow.managed_edge() > member.first_edge;
     }
 
     /// A connection had its turn and sent `bytes`.
     pub fn on_sent(&mut self, now: Time, turn: &Turn, bytes: u64, member: &mut Member, flow: &mut SplitFlow) {
         let aggregate = &mut *self.aggregate;
-        let class = aggregate.config.class_of(flow.ports(), flow.dscp_to_govern());
-        let Some(sender) = flow.governed_mut() else { return };
+        let class = aggregate.config.class_of(flow.ports(), flow.managed_dscp());
+        let Some(sender) = flow.managed_sender_mut() else { return };
         let in_flight = aggregate.in_flight();
         aggregate.count(now, member, sender);
         // A probe is no turn: it may still wait for one.

@@ -77,7 +77,7 @@ impl Gateway {
             else {
                 continue;
             };
-            let Some(sender) = flow.governed_mut() else { continue };
+            let Some(sender) = flow.managed_sender_mut() else { continue };
             if let Some(grant) = sender.grant_mut() {
                 grant.lost_before = Some(before);
             }
@@ -138,7 +138,7 @@ impl Gateway {
         if !member.takes(&turn) {
             return true;
         }
-        let sent = flow.send_governed(now, credit, out);
+        let sent = flow.send_managed(now, credit, out);
         served.on_sent(now, &turn, sent, member, flow);
         let deadline = flow.poll_timeout();
         // Its server may have been told of no room, for all of it was taken by what has left now.

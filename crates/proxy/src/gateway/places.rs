@@ -30,7 +30,7 @@ impl Gateway {
         let queue = access.host(host).filter(|_| follows_queue).map(|host| host.queue.join(delivered));
         let serial = access.serial();
         let member =
-            aggregate.zip(flow.governed().map(|sender| sender.mss())).and_then(|(aggregate, mss)| {
+            aggregate.zip(flow.managed_sender().map(|sender| sender.mss())).and_then(|(aggregate, mss)| {
                 let mut served = access.aggregate_for(now, host, mss, aggregate)?;
                 let member = served.join(now, Joining { slot: index, host, serial }, flow);
                 if let (Some(uplink), Some(upload)) = (&served.host.uplink, flow.upload_mut()) {

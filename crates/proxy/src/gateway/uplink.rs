@@ -42,7 +42,7 @@ impl Gateway {
         let Some(host) = access.host_mut(index) else { return };
         let members = host.members.len();
         let Some((uplink, upload)) = host.uplink.as_mut().zip(flow.upload_mut()) else { return };
-        let Some(arrival) = upload.take_news() else { return };
+        let Some(arrival) = upload.take_arrival() else { return };
         uplink.on_arrival(now, &arrival, upload);
         if let Some(due) = uplink.is_due(now, members) {
             self.share_uplink(now, index, due);

@@ -165,11 +165,11 @@ impl EmulatedLinks {
         let Some(link) = self.links.get_mut(index as usize) else { return };
         link.held = link.held - place.held + held;
         link.early = link.early - place.early + early;
-        let news = delivered - place.delivered;
+        let newly_delivered = delivered - place.delivered;
         (place.held, place.early, place.delivered) = (held, early, delivered);
         let Some(estimate) = &mut link.estimate else { return };
         let [payload, whole] = link.taken.map(|bytes| bytes.max(1));
-        let delivered = (u128::from(news) * u128::from(whole) / u128::from(payload)) as u64;
+        let delivered = (u128::from(newly_delivered) * u128::from(whole) / u128::from(payload)) as u64;
         let look = Look { delivered, held: link.held, waiting: link.queue.queue_bytes(now).0, wanted };
         let Some(bandwidth) = estimate.on_look(now, look) else { return };
         let reconfigured = self.link(bandwidth);

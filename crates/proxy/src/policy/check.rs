@@ -207,7 +207,7 @@ impl Policy {
 /// # Errors
 /// Names the key that would have no effect, and the remedy.
 fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
-    // Without `..`: `governed_by_aggregate` takes the place of some of these.
+    // Without `..`: `managed_by_aggregate` takes the place of some of these.
     let SenderProfile {
         name: _,
         congestion,

@@ -1,6 +1,6 @@
 //! What one end sends: we receive it from that end and send it to the other.
 use super::first_retransmission::FirstRetransmission;
-use super::governed::governed_by_aggregate;
+use super::managed::managed_by_aggregate;
 use crate::ack_release::{AckRelease, Event, Opening, SackRanges};
 use crate::end::End;
 use crate::handshake::Agreed;
@@ -41,7 +41,7 @@ impl Direction {
         Ends { from, to }: Ends<'_>,
         agreed: &Agreed,
         policy: &Policy,
-        governed: bool,
+        managed: bool,
     ) -> Self {
         let leg = |end: &End| -> &LegConfig {
             if end.attachment == PortId(0) { &policy.access } else { &policy.wan }
@@ -62,7 +62,7 @@ impl Direction {
         };
         let sender = out.sender.sender(&start);
         let params = out.sender.control_params(&start);
-        let sender = if governed { governed_by_aggregate(sender, params) } else { sender };
+        let sender = if managed { managed_by_aggregate(sender, params) } else { sender };
         // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
         let edge = 1 + u64::from(to.window);
         let plain = SenderControl::default();

@@ -9,7 +9,7 @@ use shorthaul_wire::{TcpHeader, TcpSegment};
 impl SplitFlow {
     /// What the mobile host sends is limited from now on. Since `syn_ack_at` it knows of the first window.
     pub(super) fn limit_upload(&mut self, now: Time, syn_ack_at: Time) {
-        let Some(mobile) = self.governed else { return };
+        let Some(mobile) = self.managed else { return };
         let (near, far) = (&self.directions[mobile.index()], &self.ends[mobile.other().index()]);
         // Who opened the connection learned of it from the SYN-ACK, and who was called only now.
         let at = if mobile == Side::Client { syn_ack_at } else { now };
@@ -25,7 +25,7 @@ impl SplitFlow {
 
     /// The upload from `side`, if there is one there.
     fn upload_of(&mut self, side: Side) -> Option<&mut Upload> {
-        self.upload.as_deref_mut().filter(|_| self.governed == Some(side))
+        self.upload.as_deref_mut().filter(|_| self.managed == Some(side))
     }
 
     /// A segment from `side` that ends at `end` was taken.
@@ -48,7 +48,7 @@ impl SplitFlow {
     /// with each acknowledgment it is rounded anew.
     pub(super) fn window_field(&self, side: Side, window: u64, shift: u8) -> u16 {
         let direction: &Direction = &self.directions[side.index()];
-        let up = self.upload.as_ref().filter(|up| self.governed == Some(side) && up.is_held_back());
+        let up = self.upload.as_ref().filter(|up| self.managed == Some(side) && up.is_held_back());
         let units = match up {
             Some(up) if window > 0 => {
                 let told = up.told().saturating_sub(direction.ack());
@@ -65,7 +65,7 @@ impl SplitFlow {
         let shift = if self.agreed.window_scaling { far.window_shift } else { 0 };
         let direction = &mut self.directions[side.index()];
         direction.on_ack_sent(now, with_data);
-        if self.governed == Some(side)
+        if self.managed == Some(side)
             && let Some(upload) = &mut self.upload
         {
             let edge = direction.ack() + (u64::from(header.window) << shift);

@@ -220,7 +220,7 @@ impl Connection {
             }
             if marked && !self.echo_congestion {
                 self.echo_congestion = true;
-                self.receiver.request_ack(); // news that should not wait
+                self.receiver.request_ack(); // what is new should not wait
             }
         }
         let size = segment.gso_size.map_or(segment.payload.len(), |size| usize::from(size.get()));

@@ -40,7 +40,7 @@ impl Connection {
             let header = self.header(now, self.sender.nxt() - 1, TcpFlags::ACK);
             self.put(out, TcpSegment { header, ..TcpSegment::default() }, 0);
         }
-        // SACK blocks do not fit beside a full segment, and they are the more urgent news.
+        // SACK blocks do not fit beside a full segment, and they are more urgent.
         if self.receiver.wants_ack(now) && self.agreed.sack && !self.receiver.sack_ranges().is_empty() {
             self.acknowledge(now, out);
         }

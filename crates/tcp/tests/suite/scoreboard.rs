@@ -62,22 +62,22 @@ impl Model {
             }
             Event::Acknowledge(ack) => {
                 let ack = ack.clamp(*una, *nxt);
-                let news = bytes[*una as usize..ack as usize].iter().filter(|byte| !byte.sacked).count();
+                let newly = bytes[*una as usize..ack as usize].iter().filter(|byte| !byte.sacked).count();
                 let mut told = 0;
                 board.acknowledge(ack, |start, record| told += record.end - start);
-                assert_eq!(told, news as u64, "delivered, as it was told");
+                assert_eq!(told, newly as u64, "delivered, as it was told");
                 *una = ack;
             }
             Event::Report(at, len) => {
                 let range = clip(at, len);
                 let mut told = 0;
                 board.sack(range.start, range.end, |start, record| told += record.end - start);
-                let mut news = 0;
+                let mut newly = 0;
                 for byte in &mut bytes[range.start as usize..range.end as usize] {
-                    news += u64::from(!byte.sacked);
+                    newly += u64::from(!byte.sacked);
                     *byte = Byte { sacked: true, lost: false, ..*byte };
                 }
-                assert_eq!(told, news, "reported, as it was told");
+                assert_eq!(told, newly, "reported, as it was told");
             }
             Event::MarkLost(at, len) => {
                 let range = clip(at, len);

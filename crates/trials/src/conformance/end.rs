@@ -128,7 +128,7 @@ impl End {
     /// Waits until the connection ends with a reset, whatever data comes before it.
     ///
     /// A RST is not retransmitted, and one that was lost is repeated only when its victim speaks.
-    /// So with `prod`, every second without news this end sends a byte.
+    /// So with `prod`, every second in which nothing comes this end sends a byte.
     pub(crate) fn expect_reset(&mut self, prod: Prod) -> Result<(), Failure> {
         let who = self.who();
         loop {

@@ -89,7 +89,8 @@ pub(crate) struct Upload {
     pause_after: Duration,
     /// What is told so soon after something else counts as told with it.
     spacing: Duration,
-    news: Option<Arrival>,
+    /// What has arrived and was not asked for yet.
+    arrival: Option<Arrival>,
     allotment: u64,
     /// The allotment, not memory, is what it has no more room for.
     held_back: bool,
@@ -121,7 +122,7 @@ impl Upload {
             resumed_at: Time::ZERO,
             pause_after: STALL,
             spacing: Duration::ZERO,
-            news: None,
+            arrival: None,
             allotment: edge.saturating_sub(1),
             held_back: true,
             counted: 0,
@@ -194,14 +195,14 @@ impl Upload {
         let is_sample = sent_at >= self.resumed_at && (fresh || by_room);
         let known = self.edges.partition_point(|edge| edge.at <= sent_at);
         let room = known.checked_sub(1).map_or(0, |last| self.edges[last].edge.saturating_sub(end));
-        let news = Arrival {
-            bytes: bytes + self.news.map_or(0, |news| news.bytes),
+        let arrival = Arrival {
+            bytes: bytes + self.arrival.map_or(0, |earlier| earlier.bytes),
             sent_at,
             rtt: is_sample.then(|| now.saturating_since(sent_at)),
             used_up: is_new && room <= self.allotment / LITTLE,
-            resumed: resumed || self.news.is_some_and(|news| news.resumed),
+            resumed: resumed || self.arrival.is_some_and(|earlier| earlier.resumed),
         };
-        self.news = Some(news);
+        self.arrival = Some(arrival);
     }
 
     /// Whether it was silent for so long that it had nothing to send, or the link carried nothing. A segment that was not
@@ -232,8 +233,8 @@ impl Upload {
     }
 
     /// What has arrived since the last call.
-    pub fn take_news(&mut self) -> Option<Arrival> {
-        self.news.take()
+    pub fn take_arrival(&mut self) -> Option<Arrival> {
+        self.arrival.take()
     }
 
     /// Round trips take `rtt`, and who is silent for longer than `pause_after` pauses.
@@ -329,19 +330,19 @@ mod tests {
     fn without_timestamps_a_round_trip_begins_when_the_room_was_told() {
         let mut upload = Upload::new(MS(0), 10_001, None, 10_000);
         upload.on_segment(MS(40), landing(1001, None));
-        let news = upload.take_news().unwrap();
-        assert_eq!((news.bytes, news.rtt), (1000, Some(Duration::from_millis(40))));
-        assert!(!news.used_up, "there was room for nine more");
+        let arrival = upload.take_arrival().unwrap();
+        assert_eq!((arrival.bytes, arrival.rtt), (1000, Some(Duration::from_millis(40))));
+        assert!(!arrival.used_up, "there was room for nine more");
         upload.on_segment(MS(45), landing(10_001, None));
-        assert!(upload.take_news().unwrap().used_up);
+        assert!(upload.take_arrival().unwrap().used_up);
         upload.on_told(MS(50), 12_001, None);
         upload.on_told(MS(70), 14_001, None);
         upload.on_segment(MS(100), landing(12_001, None));
-        let news = upload.take_news().unwrap();
-        assert_eq!((news.sent_at, news.rtt), (MS(50), Some(Duration::from_millis(50))));
-        assert!(news.used_up);
+        let arrival = upload.take_arrival().unwrap();
+        assert_eq!((arrival.sent_at, arrival.rtt), (MS(50), Some(Duration::from_millis(50))));
+        assert!(arrival.used_up);
         upload.on_segment(MS(101), landing(12_001, None));
-        assert_eq!(upload.take_news(), None, "it came twice");
+        assert_eq!(upload.take_arrival(), None, "it came twice");
     }
 
     #[test]
@@ -350,11 +351,11 @@ mod tests {
         upload.on_told(MS(100), 102_001, Some(8));
         upload.on_told(MS(101), 104_001, Some(8));
         upload.on_segment(MS(130), landing(2001, Some(8)));
-        let news = upload.take_news().unwrap();
-        assert_eq!((news.sent_at, news.rtt), (MS(100), Some(Duration::from_millis(30))));
-        assert!(!news.used_up);
+        let arrival = upload.take_arrival().unwrap();
+        assert_eq!((arrival.sent_at, arrival.rtt), (MS(100), Some(Duration::from_millis(30))));
+        assert!(!arrival.used_up);
         upload.on_segment(MS(150), landing(4001, Some(8)));
-        assert_eq!(upload.take_news().unwrap().rtt, None, "it may answer the second one");
+        assert_eq!(upload.take_arrival().unwrap().rtt, None, "it may answer the second one");
     }
 
     #[test]
@@ -364,10 +365,10 @@ mod tests {
         upload.expect(Duration::from_millis(100), Duration::from_millis(40));
         upload.on_told(MS(41), 11_001, Some(8));
         upload.on_segment(MS(5000), landing(2001, Some(8)));
-        assert_eq!(upload.take_news().unwrap().rtt, None);
+        assert_eq!(upload.take_arrival().unwrap().rtt, None);
         upload.on_told(MS(5001), 12_001, Some(9));
         upload.on_segment(MS(5041), landing(3001, Some(9)));
-        assert_eq!(upload.take_news().unwrap().rtt, Some(Duration::from_millis(40)));
+        assert_eq!(upload.take_arrival().unwrap().rtt, Some(Duration::from_millis(40)));
     }
 
     #[test]
@@ -376,11 +377,11 @@ mod tests {
         upload.expect(Duration::from_millis(100), Duration::from_millis(40));
         for i in 1..5 {
             upload.on_segment(MS(1000 * i), landing(1 + i * 1000, None));
-            assert_eq!(upload.take_news().unwrap().resumed, i == 1, "at {i} s");
+            assert_eq!(upload.take_arrival().unwrap().resumed, i == 1, "at {i} s");
         }
         assert!(upload.need(MS(6000)).is_some() && upload.need(MS(9000)).is_none());
         upload.on_segment(MS(9000), landing(5001, None));
-        assert!(upload.take_news().unwrap().resumed);
+        assert!(upload.take_arrival().unwrap().resumed);
     }
 
     #[test]
@@ -392,7 +393,7 @@ mod tests {
         assert!(upload.edges.len() <= EDGES);
         for i in (1..1000).step_by(7) {
             upload.on_segment(MS(1000 + i), landing(1001 + i * 1000, None));
-            let rtt = upload.take_news().unwrap().rtt.unwrap().as_millis() as u64;
+            let rtt = upload.take_arrival().unwrap().rtt.unwrap().as_millis() as u64;
             assert!((1000..1000 + i + 64).contains(&rtt), "{rtt} of {i}");
         }
     }

@@ -1,4 +1,4 @@
-//! The direction of a flow toward a mobile host, where the gateway's aggregates govern it.
+//! The direction of a flow toward a mobile host, where the congestion manager of an aggregate governs it.
 use super::{Direction, SplitFlow};
 use crate::Policy;
 use crate::aggregate::{AllottedWindow, LinkLost};
@@ -12,27 +12,27 @@ use shorthaul_wire::{IpHeader, TxBatch};
 impl SplitFlow {
     /// The end that is a mobile host whose aggregate governs what is sent to it, if one is.
     pub(crate) fn mobile_side(&self) -> Option<Side> {
-        self.governed
+        self.managed
     }
 
     /// The sender toward the mobile host.
-    pub(crate) fn governed(&self) -> Option<&Sender> {
-        self.governed.map(|side| &self.directions[side.other().index()].sender)
+    pub(crate) fn managed_sender(&self) -> Option<&Sender> {
+        self.managed.map(|side| &self.directions[side.other().index()].sender)
     }
 
     /// The same, to change.
-    pub(crate) fn governed_mut(&mut self) -> Option<&mut Sender> {
-        self.governed.map(|side| &mut self.directions[side.other().index()].sender)
+    pub(crate) fn managed_sender_mut(&mut self) -> Option<&mut Sender> {
+        self.managed.map(|side| &mut self.directions[side.other().index()].sender)
     }
 
     /// Up to where its wired sender was received in order.
-    pub(crate) fn received_to_govern(&self) -> u64 {
-        self.governed.map_or(0, |side| self.directions[side.other().index()].receiver.data_end())
+    pub(crate) fn managed_received(&self) -> u64 {
+        self.managed.map_or(0, |side| self.directions[side.other().index()].receiver.data_end())
     }
 
     /// The differentiated services codepoint of what its wired sender sends.
-    pub(crate) fn dscp_to_govern(&self) -> u8 {
-        let Some(side) = self.governed else { return 0 };
+    pub(crate) fn managed_dscp(&self) -> u8 {
+        let Some(side) = self.managed else { return 0 };
         match self.ends[side.other().index()].ip {
             IpHeader::V4(header) => header.tos >> 2,
             IpHeader::V6(header) => header.traffic_class >> 2,
@@ -48,7 +48,7 @@ impl SplitFlow {
     /// to what a window field can say (RFC 7323 §2.3), for less than a unit of it would be none, for ever; and a unit more, for its
     /// edge moves by segments.
     pub(crate) fn allot(&mut self, window: u64) {
-        let shift = self.governed.map_or(0, |side| self.ends[side.index()].window_shift);
+        let shift = self.managed.map_or(0, |side| self.ends[side.index()].window_shift);
         let shift = if self.agreed.window_scaling { shift } else { 0 };
         let unit = 1 << shift;
         let bytes = if window > 0 { window.next_multiple_of(unit) + unit } else { 0 };
@@ -56,14 +56,14 @@ impl SplitFlow {
     }
 
     /// Up to where the wired sender may send.
-    pub(crate) fn edge_to_govern(&self) -> u64 {
-        self.governed.map_or(0, |side| self.directions[side.other().index()].receiver.edge())
+    pub(crate) fn managed_edge(&self) -> u64 {
+        self.managed.map_or(0, |side| self.directions[side.other().index()].receiver.edge())
     }
 
     /// Bytes of the wired sender's that may have to be held, on their way to the mobile host or until they are: those that it
     /// was offered room for, or will be.
-    pub(crate) fn promised_to_govern(&self) -> u64 {
-        let Some(side) = self.governed else { return 0 };
+    pub(crate) fn managed_promised(&self) -> u64 {
+        let Some(side) = self.managed else { return 0 };
         let Direction { receiver, sender, .. } = &self.directions[side.other().index()];
         let edge = receiver.edge().max(sender.nxt() + self.allotted.map_or(0, |allotted| allotted.bytes));
         edge.saturating_sub(sender.una())
@@ -71,9 +71,9 @@ impl SplitFlow {
 
     /// Its turn: sends one segment, or super-segment, of at most `credit` bytes toward the mobile host. Returns
     /// how many bytes of the stream left.
-    pub(crate) fn send_governed(&mut self, now: Time, credit: u64, out: &mut TxBatch) -> u64 {
-        let Some(side) = self.governed else { return 0 };
-        let Some(sender) = self.governed_mut() else { return 0 };
+    pub(crate) fn send_managed(&mut self, now: Time, credit: u64, out: &mut TxBatch) -> u64 {
+        let Some(side) = self.managed else { return 0 };
+        let Some(sender) = self.managed_sender_mut() else { return 0 };
         let Some(grant) = sender.grant_mut() else { return 0 };
         grant.bytes = credit;
         let outgoing = sender.poll_segment(now);
@@ -88,13 +88,13 @@ impl SplitFlow {
 }
 
 /// Whether the end at `side` is a mobile host whose aggregate governs what the other end sends to it.
-pub(super) fn is_governed(ends: &[End; 2], side: Side, policy: &Policy) -> bool {
+pub(super) fn is_managed(ends: &[End; 2], side: Side, policy: &Policy) -> bool {
     let on_access_side = |side: Side| ends[side.index()].attachment == PortId(0);
     policy.aggregate.is_some() && on_access_side(side) && !on_access_side(side.other())
 }
 
 /// A sender whose window, pacing and retransmission timer are those of its mobile host's aggregate.
-pub(super) fn governed_by_aggregate(sender: SenderConfig, params: ControlParams) -> SenderConfig {
+pub(super) fn managed_by_aggregate(sender: SenderConfig, params: ControlParams) -> SenderConfig {
     SenderConfig {
         control: Algorithm::Fixed(Bytes(u64::MAX)).build(params),
         // Losses are found among the connections of the host together.
