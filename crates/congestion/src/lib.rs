@@ -7,8 +7,8 @@
 //!    [`CongestionEvent`];
 //! 2. [`Algorithm`] and [`ControlParams`], which build one;
 //! 3. the algorithms that answer loss: [`Reno`] (RFC 5681), [`Cubic`] (RFC 9438, with HyStart++,
-//!    RFC 9406), [`WestwoodPlus`] and [`Hybla`]; [`Vegas`], which answers delay;
-//!    [`Bbr`] and [`Bbr3`], which measure bandwidth and delay; and [`Fixed`];
+//!    RFC 9406), [`WestwoodPlus`] and [`Hybla`]; [`Vegas`], which answers delay; [`Illinois`], which answers loss by as
+//!    much as the delay says; [`Bbr`] and [`Bbr3`], which measure bandwidth and delay; and [`Fixed`];
 //! 4. what a sender measures and keeps beside it: [`RttEstimator`] (RFC 6298),
 //!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation), [`Pacer`], and how late it is woken ([`Lateness`]);
 //! 5. what a path carries, from deliveries alone: [`PathEstimate`], and a window that follows

@@ -74,7 +74,7 @@ const FLOWS_A_ROUND: usize = 256;
 /// Requests that are answered at once; whoever comes then is sent away.
 const AT_ONCE: usize = 16;
 /// How long one may take to ask, and to read each part of the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The socket that a running gateway answers questions on: `flows`, `flows-json`, `counters`,
 /// `counters-json`, `gain` and `gain-json`, one a connection. It also takes `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s`
@@ -208,8 +208,8 @@ impl Front {
     }
 
     fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(SOCKET_TIMEOUT))?;
+        stream.set_write_timeout(Some(SOCKET_TIMEOUT))?;
         let mut request = [0; 128];
         let length = stream.read(&mut request)?;
         let request = String::from_utf8_lossy(&request[..length]).trim().to_owned();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The length of a question, and of an answer, in bytes.
 const LENGTH: usize = 64;
 /// Who does not answer for so long is not waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
 /// Threads that answer.
 const SERVERS: usize = 4;
 /// Asking goes on for so long before it counts.
@@ -25,7 +25,7 @@ fn serve(address: SocketAddr) -> std::io::Result<()> {
                 let mut question = [0; LENGTH];
                 for stream in listener.incoming().flatten() {
                     // Who asks and goes away is not answered; the next one is.
-                    let _ = stream.set_read_timeout(Some(PATIENCE));
+                    let _ = stream.set_read_timeout(Some(SOCKET_TIMEOUT));
                     let asked = (&stream).read_exact(&mut question);
                     let _ = asked.and_then(|()| (&stream).write_all(&question));
                 }
@@ -36,8 +36,8 @@ fn serve(address: SocketAddr) -> std::io::Result<()> {
 }
 
 fn ask_once(address: SocketAddr) -> std::io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, SOCKET_TIMEOUT)?;
+    stream.set_read_timeout(Some(SOCKET_TIMEOUT))?;
     stream.write_all(&[7; LENGTH])?;
     let mut answer = Vec::with_capacity(LENGTH);
     stream.read_to_end(&mut answer)?;

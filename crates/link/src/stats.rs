@@ -58,7 +58,7 @@ pub enum DropReason {
     QueueFull,
     /// The loss model chose it.
     Loss,
-    /// It was sent during an outage that had outlasted the link layer's patience.
+    /// It was sent during an outage that had outlasted the link layer's retransmission.
     Outage,
 }
 

@@ -14,7 +14,7 @@ use shorthaul_wire::{Fragment, Packet, RejectReason, Transport, join, parse};
 
 /// How long the rest of a datagram may take. Fragments leave together, and a segment that is not acknowledged leaves again
 /// within seconds. The shorter, the less often fragments of two datagrams with one identification are mixed (RFC 4963).
-const PATIENCE: Duration = Duration::from_secs(5);
+const REASSEMBLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Fragments of one datagram, at most: 64 KiB on a path that takes 552 bytes (RFC 1191 §5).
 const MOST_PARTS: usize = 128;
 /// What an entry costs beside its bytes.
@@ -91,14 +91,14 @@ impl Fragments {
 
     /// When the next datagram is given up.
     pub fn poll_timeout(&self) -> Option<Deadline> {
-        self.by_age.front().map(|(since, _)| Deadline { at: *since + PATIENCE, timer: "fragments" })
+        self.by_age.front().map(|(since, _)| Deadline { at: *since + REASSEMBLY_TIMEOUT, timer: "fragments" })
     }
 
     /// Gives up what has waited for too long; how many datagrams.
     pub fn expire(&mut self, now: Time) -> u64 {
         let mut given_up = 0;
         while let Some((since, key)) = self.by_age.front().copied()
-            && since + PATIENCE <= now
+            && since + REASSEMBLY_TIMEOUT <= now
         {
             self.by_age.pop_front();
             given_up += u64::from(self.forget(since, key));

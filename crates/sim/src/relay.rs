@@ -359,7 +359,7 @@ impl RelayNode {
         }
     }
 
-    /// Invites what Cmax has room for.
+    /// Advertises the room that Cmax leaves.
     fn set_window(&mut self, index: usize, from: Side) {
         let session = &self.sessions[index];
         let room = Bytes(self.buffer.0.saturating_sub(self.kept_of(session, from)));

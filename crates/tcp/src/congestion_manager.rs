@@ -69,10 +69,10 @@ impl CongestionManager {
     /// Duplicate ACKs say that others have left the network, and never the first segment. With nothing in flight a manager
     /// outside would stop its timer, and a retransmission that is lost would never be repeated.
     pub(crate) fn in_flight(&self, pipe: u64, sacked_out: u64, mss: u64) -> u64 {
-        let left = pipe.saturating_sub(sacked_out);
+        let in_flight = pipe.saturating_sub(sacked_out);
         match self {
-            CongestionManager::Own => left,
-            CongestionManager::Shared(_) => left.max(pipe.min(mss)),
+            CongestionManager::Own => in_flight,
+            CongestionManager::Shared(_) => in_flight.max(pipe.min(mss)),
         }
     }
 

@@ -8,7 +8,7 @@ use shorthaul_wire::{Machine, TcpFlags};
 use std::time::Duration;
 
 /// Without any progress in so many turns of the peer, a connection is stuck.
-const PATIENCE: u32 = 100;
+const STUCK_AFTER: u32 = 100;
 /// After so many timeouts in a row, the next one is the end.
 const LAST_TIMEOUT: u32 = 15;
 /// Nothing takes so many turns, however small the segments and the windows.
@@ -34,7 +34,7 @@ impl World {
             let progress = self.peer.acknowledged + self.read + self.peer.got + self.peer.seen;
             stalled = if progress > best { 0 } else { stalled + 1 };
             best = best.max(progress);
-            assert!(stalled < PATIENCE && turn < ENDLESS, "stuck: {}", self.describe());
+            assert!(stalled < STUCK_AFTER && turn < ENDLESS, "stuck: {}", self.describe());
             self.take_turn(goal);
             // Where the round trips of before seem to last many seconds, so may repairing a loss.
             let failed = self.failure.is_some_and(|failure| failure != Failure::UserTimeout);
@@ -103,7 +103,7 @@ impl World {
             self.closed = true;
             self.aborted |= !plain;
         }
-        for _ in 0..PATIENCE {
+        for _ in 0..STUCK_AFTER {
             if !self.is_alive() {
                 return self.check_forgotten();
             }
@@ -157,12 +157,12 @@ impl World {
     }
 
     fn describe(&self) -> String {
-        let Peer { next, furthest, acknowledged, edge, fins, got, seen, invited, .. } = &self.peer;
+        let Peer { next, furthest, acknowledged, edge, fins, got, seen, advertised, .. } = &self.peer;
         let connection = self.connection();
         let state = connection.map(|connection| connection.state());
         format!(
             "peer: next {next} furthest {furthest} acknowledged {acknowledged} edge {edge} fins {fins:?}, \
-             got {got} seen {seen} invited {invited}; written {} closed {} read {}; {state:?}, at {}, due {:?}\n\
+             got {got} seen {seen} advertised {advertised}; written {} closed {} read {}; {state:?}, at {}, due {:?}\n\
              {:#?}",
             self.written,
             self.closed,

@@ -190,7 +190,7 @@ impl World {
         };
         self.peer.their_clock = own.options.timestamps.map(|stamp| stamp.val);
         self.peer.edge = 1 + u64::from(own.window);
-        self.peer.invited = 1 + u64::from(FIRST_WINDOW);
+        self.peer.advertised = 1 + u64::from(FIRST_WINDOW);
         self.now += Duration::from_millis(20);
         if !active {
             let shift = self.peer.terms.shifts.map_or(0, |[shift, _]| shift);

@@ -47,7 +47,7 @@ pub struct Peer {
     arrived: Vec<bool>,
     pub got: u64,
     /// The right edge, in the endpoint's stream, of the largest window that was ever offered.
-    pub invited: u64,
+    pub advertised: u64,
 }
 
 impl Peer {
@@ -69,7 +69,7 @@ impl Peer {
             seen: 1,
             arrived: vec![true],
             got: 1,
-            invited: 1,
+            advertised: 1,
         }
     }
 
@@ -108,7 +108,7 @@ impl Peer {
     /// It acknowledges `ack` of the endpoint's stream and offers a window up to `edge`.
     pub fn on_acknowledges(&mut self, ack: u64, edge: u64) {
         if ack <= self.seen {
-            self.invited = self.invited.max(edge);
+            self.advertised = self.advertised.max(edge);
         }
     }
 
@@ -146,7 +146,7 @@ impl Peer {
         let fin = header.flags.contains(TcpFlags::FIN);
         assert!(!fin || (closed && at == written + 1), "a FIN at {at} of {written} bytes, closed: {closed}");
         let end = at + u64::from(fin);
-        assert!(end == offset || end <= self.invited, "{end} is beyond the window, {}", self.invited);
+        assert!(end == offset || end <= self.advertised, "{end} is beyond the window, {}", self.advertised);
         self.seen = self.seen.max(end);
         if !lost {
             self.on_arrived(offset, end);

@@ -39,7 +39,7 @@ pub struct End {
     pub passed: u64,
     /// Up to where the other end acknowledged them, and offered to take them.
     pub confirmed: u64,
-    pub invited: u64,
+    pub advertised: u64,
     pub sent_reset: bool,
     /// What it sends now is for the other end, whose window counts.
     pub direct: bool,
@@ -66,7 +66,7 @@ impl End {
             offered: 1,
             passed: 1,
             confirmed: 1,
-            invited: 1,
+            advertised: 1,
             sent_reset: false,
             direct: false,
         }
@@ -93,7 +93,7 @@ impl End {
         if flags.contains(TcpFlags::FIN) {
             self.fins.insert(end);
         }
-        let edge = if self.direct { self.edge.max(self.invited) } else { self.edge };
+        let edge = if self.direct { self.edge.max(self.advertised) } else { self.edge };
         if offset <= edge {
             let fin = u64::from(flags.contains(TcpFlags::FIN) && end <= edge);
             self.furthest = self.furthest.max(end.min(edge) + fin);
@@ -128,7 +128,7 @@ impl End {
         let end = end + u64::from(fin);
         assert!(offset <= self.passed, "a gap before {offset}: only up to {} was passed on", self.passed);
         if end > offset {
-            assert!(end <= self.invited, "{end} is beyond the offered window, {}", self.invited);
+            assert!(end <= self.advertised, "{end} is beyond the offered window, {}", self.advertised);
         }
         self.passed = self.passed.max(end);
         if header.flags.contains(TcpFlags::RST) {
@@ -198,11 +198,11 @@ impl End {
         }
     }
 
-    /// The other end acknowledges `ack` and invites up to `edge`.
+    /// The other end acknowledges `ack` and advertises a window up to `edge`.
     pub fn on_confirmed(&mut self, ack: u64, edge: u64) {
         if ack <= self.passed {
             self.confirmed = self.confirmed.max(ack);
-            self.invited = self.invited.max(edge);
+            self.advertised = self.advertised.max(edge);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Without any progress in so many turns of the ends, a flow is stuck. It covers all the timeouts
 /// in a row after which a gateway may give up.
-const PATIENCE: u32 = 100;
+const STUCK_AFTER: u32 = 100;
 /// Nothing takes so many turns, however small the segments and the windows.
 const ENDLESS: u32 = 100_000;
 
@@ -28,7 +28,7 @@ impl World {
             let progress = self.flows.iter().map(Flow::progress).sum();
             stalled = if progress > best { 0 } else { stalled + 1 };
             best = best.max(progress);
-            assert!(stalled < PATIENCE, "stuck: {}", self.describe());
+            assert!(stalled < STUCK_AFTER, "stuck: {}", self.describe());
             self.take_turns(&goals, stalled);
         }
         panic!("endless: {}", self.describe());
@@ -72,7 +72,7 @@ impl World {
     /// Both ends close, where they have not said contradictory things about that before.
     fn close(&mut self) {
         let plain: Vec<bool> = self.flows.iter().map(|flow| flow.alive && flow.can_close()).collect();
-        for _ in 0..PATIENCE {
+        for _ in 0..STUCK_AFTER {
             if self.flows.iter().zip(&plain).all(|(flow, plain)| !(*plain && flow.alive)) {
                 return;
             }
@@ -99,14 +99,14 @@ impl World {
         let flows = self.flows.iter().map(|flow| {
             let ends = flow.ends.each_ref().map(|end| {
                 format!(
-                    "next {} furthest {} acknowledged {} edge {} passed {} confirmed {} invited {} fins {:?}",
+                    "next {} furthest {} acknowledged {} edge {} passed {} confirmed {} advertised {} fins {:?}",
                     end.next,
                     end.furthest,
                     end.acknowledged,
                     end.edge,
                     end.passed,
                     end.confirmed,
-                    end.invited,
+                    end.advertised,
                     end.fins()
                 )
             });

@@ -182,7 +182,7 @@ impl World {
         }
         for (end, offered) in flow.ends.iter_mut().zip(offered) {
             end.edge = 1 + u64::from(offered >> shift << shift);
-            end.invited = 1 + u64::from(HANDSHAKE_WINDOW);
+            end.advertised = 1 + u64::from(HANDSHAKE_WINDOW);
         }
         flow.alive = self.gateway.counters().flows_split > index as u64;
         self.flows.push(flow);

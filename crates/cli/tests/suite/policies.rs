@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// When to give up on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// The delay of the access link, each way.
 const DELAY: Duration = Duration::from_millis(60);
 
@@ -66,8 +66,8 @@ impl Site {
         let near = self.lab.host("client").run(|| TcpStream::connect((address, port))).expect("connecting");
         let (far, _) = listener.accept().expect("accepting");
         for socket in [&near, &far] {
-            socket.set_read_timeout(Some(PATIENCE)).expect("SO_RCVTIMEO");
-            socket.set_write_timeout(Some(PATIENCE)).expect("SO_SNDTIMEO");
+            socket.set_read_timeout(Some(TIMEOUT)).expect("SO_RCVTIMEO");
+            socket.set_write_timeout(Some(TIMEOUT)).expect("SO_SNDTIMEO");
             socket.set_nodelay(true).expect("TCP_NODELAY");
         }
         [near, far]
@@ -134,7 +134,7 @@ fn time_to_ack([near, far]: &mut [TcpStream; 2]) -> Duration {
     let wait_until = |holds: &dyn Fn(TcpInfo) -> bool| {
         let start = Instant::now();
         while !holds(TcpInfo::of(far).expect("TCP_INFO")) {
-            assert!(start.elapsed() < PATIENCE, "no acknowledgment");
+            assert!(start.elapsed() < TIMEOUT, "no acknowledgment");
             std::thread::sleep(Duration::from_micros(200));
         }
     };
@@ -248,11 +248,11 @@ fn a_legs_own_timer_waits_out_a_black_hole() {
         let start = Instant::now();
         // The usual timer runs out after 200 ms and some, and again after twice that.
         while timeouts(5002) < before[1] + 2 {
-            assert!(start.elapsed() < PATIENCE, "no timeout");
+            assert!(start.elapsed() < TIMEOUT, "no timeout");
         }
         assert_eq!(timeouts(5001), before[0], "the coarse timer has run out as early as the usual one");
         while timeouts(5001) == before[0] {
-            assert!(start.elapsed() < PATIENCE, "no timeout");
+            assert!(start.elapsed() < TIMEOUT, "no timeout");
         }
         let waited = start.elapsed();
         link.reconfigure(Direction::Down, access_link()).expect("an emulated link");
@@ -278,7 +278,7 @@ fn what_splitting_gains_is_told_against_a_control_group() {
     let start = Instant::now();
     let mut gains = site.answer("gain", &[]);
     while compared(&gains) < u64::from(FLOWS) {
-        assert!(start.elapsed() < PATIENCE, "{gains}");
+        assert!(start.elapsed() < TIMEOUT, "{gains}");
         gains = site.answer("gain", &[]);
     }
     // With this server, and with all that there are.

@@ -67,7 +67,7 @@ pub struct Illinois {
 #[derive(Debug, Default)]
 struct Round {
     /// Bytes still to be delivered before it ends.
-    left: u64,
+    remaining: u64,
     sum: Duration,
     samples: u32,
 }
@@ -118,10 +118,10 @@ impl Illinois {
             self.round.sum = self.round.sum.saturating_add(rtt);
             self.round.samples = self.round.samples.saturating_add(1);
         }
-        self.round.left = self.round.left.saturating_sub(ack.delivered);
-        if self.round.left == 0 {
+        self.round.remaining = self.round.remaining.saturating_sub(ack.delivered);
+        if self.round.remaining == 0 {
             self.adapt();
-            self.round = Round { left: ack.in_flight.max(1), ..Round::default() };
+            self.round = Round { remaining: ack.in_flight.max(1), ..Round::default() };
         }
     }
 

@@ -64,7 +64,7 @@ pub struct Vegas {
 #[derive(Debug, Default)]
 struct Round {
     /// Bytes still to be delivered before it ends.
-    left: u64,
+    remaining: u64,
     min_rtt: Option<Duration>,
     samples: u32,
     /// The window limited the sender throughout.
@@ -75,7 +75,7 @@ struct Round {
 
 impl Round {
     fn new(in_flight: u64) -> Self {
-        Round { left: in_flight, limited: true, ..Round::default() }
+        Round { remaining: in_flight, limited: true, ..Round::default() }
     }
 }
 
@@ -135,8 +135,8 @@ impl Control for Vegas {
             self.round.samples = self.round.samples.saturating_add(1);
         }
         self.round.limited &= ack.cwnd_limited;
-        let ended = ack.delivered >= self.round.left;
-        self.round.left = self.round.left.saturating_sub(ack.delivered);
+        let ended = ack.delivered >= self.round.remaining;
+        self.round.remaining = self.round.remaining.saturating_sub(ack.delivered);
         let admitted = self.window.admits(ack);
         self.round.disturbed |= !admitted && ack.in_recovery;
         if admitted {

@@ -54,12 +54,12 @@ impl WholeFlow {
         };
         let passes = |packet: Packet, part: &mut Box<dyn Interceptor>| part.on_packet(now, side, packet);
         let mut parts = self.interceptors.iter_mut();
-        let left = if side == self.access {
+        let sent = if side == self.access {
             parts.try_fold(packet, passes)
         } else {
             parts.rev().try_fold(packet, passes)
         };
-        out.extend(left.map(|packet| (to, packet)));
+        out.extend(sent.map(|packet| (to, packet)));
         self.poll(now, out);
         seen
     }

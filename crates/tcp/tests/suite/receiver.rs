@@ -1,4 +1,4 @@
-//! What a receiver acknowledges, when, and how much it invites.
+//! What a receiver acknowledges, when, and which window it advertises.
 use shorthaul_tcp::{AckPolicy, ByteQueue, Receiver, Segment};
 use shorthaul_types::Time;
 use shorthaul_wire::{Payload, PayloadList, Timestamps};

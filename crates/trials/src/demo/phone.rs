@@ -39,7 +39,7 @@ const PAGE: Bytes = Bytes(200_000);
 /// How long its reader rests before the next page.
 const REST: Duration = Duration::from_millis(300);
 /// A page that takes longer is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The update runs alone for so long, so that its queue is there.
 const AHEAD: Duration = Duration::from_secs(2);
 /// How often the links are asked for their queues.
@@ -179,7 +179,7 @@ fn run_way(server: &str, way: Way, time: Duration, seed: Seed) -> Result<Seen> {
             let lab = &lab;
             move || watch(lab, LOOK, &ended)
         });
-        let update = download(Amount::Time(time), time + PATIENCE, seed.derive("update"));
+        let update = download(Amount::Time(time), time + PAGE_TIMEOUT, seed.derive("update"));
         let lab = &lab;
         let update = scope.spawn(move || update.run(lab.host("client"), lab.host("server")));
         let end = Instant::now() + time;
@@ -188,13 +188,13 @@ fn run_way(server: &str, way: Way, time: Duration, seed: Seed) -> Result<Seen> {
             if Instant::now() >= end {
                 break;
             }
-            let page = download(Amount::Bytes(PAGE), PATIENCE, seed.derive("page").nth(number));
+            let page = download(Amount::Bytes(PAGE), PAGE_TIMEOUT, seed.derive("page").nth(number));
             match page.run(lab.host("client"), lab.host("server")) {
                 // What ends after the update has not had to share with it.
                 Ok(report) if Instant::now() < end => seen.pages.push(report.completed.as_secs_f64()),
                 Err(TransferError::Late { .. }) => {
                     seen.given_up += 1;
-                    seen.pages.push(PATIENCE.as_secs_f64());
+                    seen.pages.push(PAGE_TIMEOUT.as_secs_f64());
                 }
                 Ok(_) | Err(_) => {}
             }

@@ -40,12 +40,12 @@ fn connections_whose_readers_do_not_read_leave_room_for_the_others() {
 }
 
 #[test]
-fn whoever_comes_when_all_memory_is_promised_is_invited_all_the_same() {
+fn whoever_comes_when_all_memory_is_promised_has_a_window_all_the_same() {
     let mut site = Site::new(AggregateConfig { host_buffer: Bytes(2_000_000), ..config(1_000_000) });
     for port in 5001..5061 {
         let flow = (1, port);
         site.open(flow);
-        // What the mobile host invited in its handshake is sent, and taken when it reads on.
+        // The window that the mobile host advertised in its handshake is sent, and taken when it reads on.
         site.mobile_says_with_window(flow, TcpFlags::ACK, 1, &[], 0);
         site.send(flow, 1, 60);
         for taken in (1..60_000).step_by(10 * MSS as usize) {
@@ -55,12 +55,12 @@ fn whoever_comes_when_all_memory_is_promised_is_invited_all_the_same() {
         site.mobile_says(flow, TcpFlags::ACK, 60_001, &[]);
         let (acknowledged, edge) = site.told[&flow];
         assert_eq!(acknowledged, 60_001);
-        assert!(edge >= 60_001 + 2 * MSS, "{flow:?} is invited to {} bytes", edge - 60_001);
+        assert!(edge >= 60_001 + 2 * MSS, "{flow:?} is offered {} bytes", edge - 60_001);
     }
 }
 
 #[test]
-fn what_servers_were_invited_to_send_is_never_dropped() {
+fn what_servers_were_offered_is_never_dropped() {
     let aggregate = AggregateConfig { host_buffer: Bytes(90_000), window_share: None, ..config(10_000) };
     let mut site = Site::new(aggregate);
     let flows = [A, B, (1, 5003)];
@@ -91,7 +91,7 @@ fn what_servers_were_invited_to_send_is_never_dropped() {
             break;
         }
     }
-    assert!(total > 30_000, "{total} bytes were invited in all");
+    assert!(total > 30_000, "{total} bytes were offered in all");
     assert!(sent.values().all(|sent| *sent > 4_500), "each has its part: {sent:?}");
 }
 
@@ -108,7 +108,7 @@ fn a_thousand_hosts_with_ten_connections_each_stay_within_their_memory_when_ever
         site.server_says(flow, TcpFlags::SYN | TcpFlags::ACK, 0, 0);
         site.mobile_says(flow, TcpFlags::ACK, 1, &[]);
     }
-    // Every server sends all that it is invited to, and no mobile host ever answers.
+    // Every server fills its window, and no mobile host ever answers.
     let mut offered: BTreeMap<(u16, u16), u32> = BTreeMap::new();
     for _ in 0..3 {
         for &flow in &flows {
@@ -131,7 +131,7 @@ fn a_thousand_hosts_with_ten_connections_each_stay_within_their_memory_when_ever
     assert!(probes <= 1000 * 100, "one probe a host at a time: {probes}");
 }
 
-/// What they were invited to once cannot be taken back, but not all of them begin at once.
+/// The window that they were offered once cannot be taken back, but not all of them begin at once.
 #[test]
 fn connections_that_are_idle_do_not_keep_the_memory_of_those_that_are_not() {
     let mut site = Site::new(config(2_000_000));
@@ -142,7 +142,7 @@ fn connections_that_are_idle_do_not_keep_the_memory_of_those_that_are_not() {
         site.wait(100);
         site.mobile_says(flow, TcpFlags::ACK, 3001, &[]);
         let (acknowledged, edge) = site.told[&flow];
-        assert!(edge >= acknowledged + 50 * MSS, "{flow:?} is invited to {} bytes", edge - acknowledged);
+        assert!(edge >= acknowledged + 50 * MSS, "{flow:?} is offered {} bytes", edge - acknowledged);
         // … and then it has nothing more to say.
     }
     let flow = (1, 5060);
@@ -195,7 +195,7 @@ fn room_that_comes_of_sending_is_offered_at_once() {
 
 /// The kernel hands over two segments at once in a buffer of 16 KiB, and there is memory for the two.
 #[test]
-fn what_servers_were_invited_to_send_is_taken_however_it_is_put_together() {
+fn what_servers_were_offered_is_taken_however_it_is_put_together() {
     let mut site = Site::new(AggregateConfig { host_buffer: Bytes(100_000), ..config(10_000) });
     let flows: Vec<(u16, u16)> = (0..12).map(|i| (1, 5001 + i)).collect();
     for &flow in &flows {

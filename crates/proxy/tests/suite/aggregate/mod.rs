@@ -103,7 +103,7 @@ fn a_stall_is_probed_with_one_segment_at_equal_distances_and_the_first_answer_re
     let steady = &gaps[..14];
     assert!(steady.iter().all(|gap| (140..=170).contains(gap)), "1.5 round trips of 100 ms: {gaps:?}");
     assert!(site.gateway.hosts().next().unwrap().stalled);
-    // While the link is stalled, the servers are invited to nothing more.
+    // While the link is stalled, the servers are offered nothing more.
     let before = site.told[&A].1;
     site.send(A, 20_001, 20);
     assert_eq!(site.told[&A].1, before);

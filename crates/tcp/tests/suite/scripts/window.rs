@@ -8,7 +8,7 @@ fn small_buffer() -> ConnectionConfig {
 }
 
 #[test]
-fn no_more_is_sent_than_the_peer_invites() {
+fn no_more_is_sent_than_the_peer_advertises() {
     let mut s = Script::established(plain());
     s.inject(". 1:1(0) ack 1 win 2000").write(5_000);
     s.expect(". 1:1001(1000) ack 1").expect(". 1001:2001(1000) ack 1").quiet();
