@@ -1,4 +1,4 @@
-.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build bench-tcp bench-plan harmless bench-noise
+.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build bench-tcp bench-plan harmless harmless-live bench-noise
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -45,6 +45,10 @@ agreement:
 # It goes on where it was interrupted. docs/harmless.md
 harmless:
 	cargo run --release --quiet --bin shorthaul -- harmless
+
+# Eight of these cells between kernels, with and without the gateway by turns: half an hour.
+harmless-live:
+	cargo run --release --quiet --bin shorthaul -- harmless --live
 
 # Every promise of the gateway, live against the kernel's TCP on both sides.
 conformance:

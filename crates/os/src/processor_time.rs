@@ -8,6 +8,8 @@ pub struct ProcessorTime {
     idle: u64,
     /// Of programs at low priority (`nice`), which give way.
     low_priority: u64,
+    /// What the host of this virtual machine gave to others.
+    stolen: u64,
     /// Of this process.
     own: u64,
     /// This process does not run at low priority itself.
@@ -35,6 +37,7 @@ impl ProcessorTime {
             all: times.iter().sum(),
             idle: times.get(3)? + times.get(4)?,
             low_priority: *times.get(1)?,
+            stolen: *times.get(7)?,
             own,
             goes_before: niceness <= 0,
         })
@@ -45,6 +48,11 @@ impl ProcessorTime {
     pub fn busy_until(&self, later: &ProcessorTime) -> f64 {
         let since = |field: fn(&ProcessorTime) -> u64| field(later).saturating_sub(field(self)) as f64;
         share(since(|t| t.all) - since(|t| t.idle) - since(|t| t.low_priority), since(|t| t.all))
+    }
+
+    /// The share of the time from here to `later` that the host of this virtual machine gave to others, 0 to 1.
+    pub fn stolen_until(&self, later: &ProcessorTime) -> f64 {
+        share(later.stolen.saturating_sub(self.stolen) as f64, later.all.saturating_sub(self.all) as f64)
     }
 
     /// The share of the processors' time from here to `later` that others took, 0 to 1. Those at low priority give way to
@@ -76,6 +84,7 @@ mod tests {
     fn what_is_neither_idle_nor_ours_is_the_others() {
         let before = at("cpu  100 0 50 800 50 0 0 0 7 7\ncpu0 1\n", 0, [30, 10]);
         let after = at("cpu  200 0 100 900 50 0 10 40 7 7\ncpu0 1\n", 0, [130, 40]);
+        assert!((before.stolen_until(&after) - 40.0 / 300.0).abs() < 1e-9);
         // 300 ticks, of which 100 idle and 130 ours
         assert!((before.others_until(&after) - 70.0 / 300.0).abs() < 1e-9);
         assert!(before.others_until(&before).abs() < 1e-9);

@@ -32,7 +32,8 @@ pub(super) fn run(text: &str, seed: u64) -> Result<Figures, String> {
     }
 }
 
-fn of(scenario: &Scenario, seed: u64, outcome: &Outcome) -> Figures {
+/// What of an outcome counts.
+pub(super) fn of(scenario: &Scenario, seed: u64, outcome: &Outcome) -> Figures {
     let until = scenario.duration.as_secs_f64();
     let delivered: u64 = outcome.flows.iter().map(|flow| flow.delivered).sum();
     let starts = scenario.starts(Seed(seed));

@@ -1,15 +1,18 @@
 //! The matrix: paths × servers × work, direct and through a gateway of which nothing is configured, in the simulator.
 //!
 //! Reading order: `matrix` (the cells, and their scenarios), `figures` (what of a run counts), `verdict` (the bounds), this
-//! file (which runs are made).
+//! file (which runs are made), `live` (some of the cells between kernels).
 mod figures;
+mod live;
 mod matrix;
 mod verdict;
 
 use crate::error::{Result, TrialError, While};
 use crate::trial::{Judgement, Trial, select};
 use figures::Figures;
+use live::Between;
 use matrix::{Cell, Way};
+use shorthaul_live::Bounds;
 use shorthaul_observe::{Key, Store, in_parallel};
 use shorthaul_report::{Console, Progress};
 use shorthaul_sim::ENGINE;
@@ -36,6 +39,15 @@ pub struct Harmless {
     /// one
     #[arg(long = "with", value_name = "TOML")]
     with: Vec<String>,
+    /// Run cells between kernels instead, direct and through the gateway by turns: eight of them, unless a filter names
+    /// others. Needs root, or a host that allows user namespaces
+    #[arg(long, conflicts_with_all = ["seeds", "most_seeds", "jobs", "all", "write", "out"])]
+    live: bool,
+    /// Pairs of live runs of every cell
+    #[arg(long, default_value_t = 5, requires = "live", value_parser = clap::value_parser!(u64).range(2..=1000))]
+    pairs: u64,
+    #[command(flatten)]
+    bounds: Bounds,
     /// Seeds of every cell
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..=1000))]
     seeds: u64,
@@ -71,13 +83,20 @@ impl Trial for Harmless {
             )?,
             None => matrix::own()?,
         };
-        let cells = select(matrix::cells(&paths), &self.filter, Cell::name)?;
+        let unasked = self.live && self.filter.is_empty() && self.paths.is_none();
+        let eight: Vec<String> = live::CELLS.map(str::to_owned).into();
+        let filter = if unasked { &eight } else { &self.filter };
+        let cells = select(matrix::cells(&paths), filter, Cell::name)?;
         if self.list {
             cells.iter().for_each(|cell| console.say(&cell.name()));
             return Ok(Judgement::listed());
         }
         for cell in &cells {
             cell.check(&self.with)?;
+        }
+        if self.live {
+            let Harmless { with, seed, pairs, bounds, .. } = self;
+            return Between { with, seed: *seed, pairs: *pairs, bounds }.kernels(&cells, console);
         }
         let judged = self.judge(&cells, console)?;
         if let Some(directory) = &self.write {

@@ -4,11 +4,12 @@ use super::matrix::{Cell, Figure};
 use crate::trial::Judgement;
 use serde_json::{Value, json};
 use shorthaul_report::{Cell as Shown, Column, Console, Table, Tone, Unit};
+use std::time::Duration;
 
 /// Of direct's throughput, at least.
-const THROUGHPUT: f64 = 0.98;
+pub(super) const THROUGHPUT: f64 = 0.98;
 /// Of direct's time of a page, at most.
-const PAGE: f64 = 1.03;
+pub(super) const PAGE: f64 = 1.03;
 /// Of direct's queueing delay, at most.
 const QUEUE: f64 = 1.05;
 /// A queue that is no longer than this, in seconds, is short enough in any case.
@@ -21,6 +22,12 @@ const OF_ROUND_TRIP: f64 = 0.25;
 const DOUBT: f64 = 2.0;
 /// Rows of a table of the worst.
 const WORST: usize = 12;
+
+/// The longest queue that is no harm, in seconds: by direct's, by how throughput rises, and by the round trip.
+pub(super) fn longest_queue(direct: f64, throughput: f64, round_trip: Duration) -> f64 {
+    let of_trip = if throughput > RISES { OF_ROUND_TRIP * round_trip.as_secs_f64() } else { 0.0 };
+    (QUEUE * direct).max(SHORT_QUEUE).max(of_trip)
+}
 
 /// The runs of a cell, seed by seed.
 #[derive(Clone, Debug)]
@@ -87,9 +94,7 @@ impl<'a> Judged<'a> {
 
     /// The longest queue that it may have, in seconds.
     fn queue_bound(&self) -> f64 {
-        let rises = self.throughput.value > RISES;
-        let of_trip = if rises { OF_ROUND_TRIP * self.cell.round_trip().as_secs_f64() } else { 0.0 };
-        (QUEUE * self.queues[0]).max(SHORT_QUEUE).max(of_trip)
+        longest_queue(self.queues[0], self.throughput.value, self.cell.round_trip())
     }
 
     /// How many times better than direct.

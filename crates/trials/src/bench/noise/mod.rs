@@ -11,6 +11,7 @@ use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::Config;
 use shorthaul_lab::workload::{Amount, Ends, Sender, Transfer};
 use shorthaul_lab::{GatewayProcess, Lab, Look, Privilege, Topology};
+use shorthaul_os::ProcessorTime;
 use shorthaul_proxy::LegSpec;
 use shorthaul_report::{Console, Progress, Unit};
 use shorthaul_tcp::ProfilePatch;
@@ -178,7 +179,7 @@ impl Noise {
             Some(gateway) => Some(gateway.handle().doing("finding the gateway's process")?),
             None => None,
         };
-        let before = steal();
+        let before = ProcessorTime::now();
         let (report, stood) =
             disturbance.during(handle.as_ref(), || workload.run(lab.host("client"), lab.host("server")));
         let report = report?;
@@ -186,9 +187,7 @@ impl Noise {
             let late = look.links.iter().flat_map(|link| [link.up.lateness.p99, link.down.lateness.p99]);
             late.max().unwrap_or_default()
         });
-        let stolen = before
-            .zip(steal())
-            .map_or(0.0, |(before, after)| (after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64);
+        let steal = before.zip(ProcessorTime::now()).map_or(0.0, |(then, now)| then.stolen_until(&now));
         Ok(Run {
             cell,
             way,
@@ -196,7 +195,7 @@ impl Noise {
             turn,
             goodput: report.throughput().bits_per_sec() as f64,
             emulator_late: late.as_secs_f64(),
-            steal: stolen,
+            steal,
             gateway_waited: gateway.as_ref().map_or(Duration::ZERO, GatewayProcess::waited).as_secs_f64(),
             stood: stood.as_secs_f64(),
         })
@@ -214,13 +213,4 @@ impl Noise {
             ..Config::default()
         }
     }
-}
-
-/// Ticks that the host of a virtual machine gave to others, and all ticks, since it runs.
-fn steal() -> Option<(u64, u64)> {
-    let text = std::fs::read_to_string("/proc/stat").ok()?;
-    let fields = text.lines().next()?.strip_prefix("cpu ")?;
-    // user, nice, system, idle, iowait, irq, softirq, steal
-    let times: Vec<u64> = fields.split_whitespace().take(8).map_while(|ticks| ticks.parse().ok()).collect();
-    Some((*times.get(7)?, times.iter().sum()))
 }
