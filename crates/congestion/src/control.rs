@@ -90,10 +90,10 @@ pub trait Control: Debug + Send {
     /// cumulatively acknowledged, the lost ones included.
     fn on_congestion(&mut self, now: Time, event: CongestionEvent, flight_size: u64);
 
-    /// A loss met slow start on a path that turned out to be clear: window and threshold become three
-    /// quarters of the window (PRB §4.1). An algorithm without such a window does nothing.
-    fn on_slow_start_loss(&mut self, now: Time) {
-        let _ = now;
+    /// A loss was no congestion, and the window is to be smaller all the same: it becomes `percent`, from 1 to 100, of what it
+    /// was, and the threshold becomes the window. An algorithm whose window is none of losses does nothing.
+    fn decrease(&mut self, now: Time, percent: u64) {
+        let _ = (now, percent);
     }
 
     /// The retransmission timer expired. The window falls to one segment and ssthresh by

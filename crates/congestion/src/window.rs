@@ -109,9 +109,9 @@ impl Window {
         growth.saturating_sub(room)
     }
 
-    /// Three quarters of the window, and of the threshold as much.
-    pub(crate) fn ease(&mut self) {
-        self.set_bytes(self.bytes / 4 * 3);
+    /// `percent` of the window remain, and the threshold is the window.
+    pub(crate) fn decrease(&mut self, percent: u64) {
+        self.set_bytes(self.bytes * percent.min(100) / 100);
         self.set_ssthresh(self.bytes);
     }
 

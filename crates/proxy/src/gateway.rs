@@ -74,7 +74,7 @@ pub struct Gateway {
 
 /// The emulated links of a policy that has any.
 fn emulated_links(policy: &Policy, seed: u64) -> Option<EmulatedLinks> {
-    let link = policy.senders.ack.as_ref()?.emulated_link()?.clone();
+    let link = policy.senders.emulated_link()?.clone();
     Some(EmulatedLinks::new(link, seed))
 }
 

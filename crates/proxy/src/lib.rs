@@ -39,7 +39,7 @@ mod window_limit;
 
 pub use access_side::HostInfo;
 pub use ack_release::{
-    ACK_RELEASES, AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress, QueueShare,
+    ACK_RELEASES, AckOptions, AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress, QueueShare,
     Regulated, SackRanges,
 };
 pub use aggregate::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
@@ -53,11 +53,11 @@ pub use gateway::Gateway;
 pub use interceptor::{ExplicitWindow, INTERCEPTORS, Interceptor, InterceptorKind};
 pub use leg::{LegConfig, LegSpec};
 pub use path_tail::{Cell, PathTailConfig, TailScope};
-pub use policy::{FlowMatch, HostPrefix, Mode, Policy, PolicyError, Row, SenderControl};
+pub use policy::{FlowMatch, HostPrefix, Mode, Policy, PolicyError, Row, SenderControl, Setting, Subscription};
 #[cfg(feature = "serde")]
 pub use policy::{GatewayMode, Parameters, PartError, PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
 pub use split_flow::SplitFlow;
 pub use whole_flow::{Observed, ObservedDirection};
 pub use window_limit::{
-    ClampedWindow, ConstantQueue, Freeze, Occupancy, WINDOW_LIMITS, WindowLimit, WindowLimitKind,
+    ClampedWindow, ConstantQueue, Freeze, Occupancy, WINDOW_LIMITS, WindowLimit, WindowLimitKind, WindowUpdate,
 };

@@ -16,6 +16,17 @@ pub enum CongestionManager {
     Shared(Grant),
 }
 
+/// What the retransmission timer of a sender is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetransmissionTimer {
+    /// It repairs what was lost: each expiry counts toward giving up, and shows that what was sent is gone (RFC 6298 §5).
+    #[default]
+    Repairs,
+    /// It asks whether the path carries anything: the first segment is its question, repeated until it is answered. Whoever asks
+    /// knows when to give up.
+    Probes,
+}
+
 /// What a managed sender and its manager tell each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
@@ -25,6 +36,8 @@ pub struct Grant {
     pub lost_before: Option<Time>,
     /// What was delivered since the manager last looked.
     pub feedback: Feedback,
+    /// What it means when the manager's retransmission timer expires.
+    pub timer: RetransmissionTimer,
 }
 
 /// What a congestion manager learns from the acknowledgments of a sender.
@@ -43,9 +56,9 @@ pub struct Feedback {
 }
 
 impl CongestionManager {
-    /// A manager outside that has granted nothing yet.
-    pub fn shared() -> Self {
-        CongestionManager::Shared(Grant::default())
+    /// A manager outside with such a timer, that has granted nothing yet.
+    pub fn shared(timer: RetransmissionTimer) -> Self {
+        CongestionManager::Shared(Grant { timer, ..Grant::default() })
     }
 
     /// The grant of a manager outside.
@@ -84,12 +97,11 @@ impl CongestionManager {
         }
     }
 
-    /// The retransmission timer only asks whether the path carries anything: it repeats its question with the first segment
-    /// until that is answered, and knows itself when to give up.
-    pub(crate) fn timer_probes(&self) -> bool {
+    /// What the retransmission timer is for, the sender's or the manager's.
+    pub(crate) fn timer(&self) -> RetransmissionTimer {
         match self {
-            CongestionManager::Own => false,
-            CongestionManager::Shared(_) => true,
+            CongestionManager::Own => RetransmissionTimer::Repairs,
+            CongestionManager::Shared(grant) => grant.timer,
         }
     }
 

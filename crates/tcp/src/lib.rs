@@ -35,7 +35,7 @@ mod sender;
 mod timers;
 
 pub use byte_queue::ByteQueue;
-pub use congestion_manager::{CongestionManager, Feedback, Grant};
+pub use congestion_manager::{CongestionManager, Feedback, Grant, RetransmissionTimer};
 pub use connection::{
     Addresses, Agreed, ChallengeLimit, Connection, ConnectionConfig, Event, Failure, KeepAlive, State,
     WindowShifts,
@@ -51,7 +51,7 @@ pub use loss_detector::{
     Transmission,
 };
 pub use loss_discriminator::{
-    Discriminator, LossEvidence, LossResponse, LossSign, OCTETS, Octet, Probe, ProbeAnswer, ProbeForm,
+    Acknowledged, Discriminator, LossEvidence, LossResponse, LossSign, Octet, Probe, ProbeAnswer, ProbeForm, ProbeName,
     ProbeStage,
 };
 pub use notation::UnknownAckPolicy;

@@ -34,8 +34,11 @@ pub struct LossEvidence {
 pub enum LossResponse {
     /// The link lost it: the window stays as it is.
     Transient,
-    /// The link lost it, but the window was still growing exponentially: it stops at three quarters.
-    Gentle,
+    /// The link lost it, but the window is to be smaller: it becomes this share of what it was.
+    Decrease {
+        /// From 1 to 100.
+        percent: u64,
+    },
     /// Congestion: the window is reduced, as after duplicate ACKs.
     Mild,
     /// Heavy congestion: the window falls to one segment, as after an RTO.
@@ -90,17 +93,35 @@ pub struct Octet {
     pub byte: u8,
 }
 
-/// How many of the last acknowledged bytes take turns in probes.
-pub const OCTETS: u32 = 64;
+/// By what an answer names the probe that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeName {
+    /// By the number of a [`ProbeForm::Numbered`].
+    Number(u32),
+    /// By the offset of a [`ProbeForm::Octet`], in a D-SACK.
+    Octet(u64),
+}
 
 /// The answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeAnswer {
-    /// The number that it names, for a [`ProbeForm::Octet`] the remainder of its offset by [`OCTETS`]. `None` for an
-    /// ordinary acknowledgment.
-    pub number: Option<u32>,
+    /// The probe that it names; `None` for an ordinary acknowledgment.
+    pub name: Option<ProbeName>,
     /// It is a duplicate ACK: one more segment has left the network.
     pub duplicate: bool,
+}
+
+/// What an acknowledgment shows of a path on which nothing may be wrong: what losses are compared with.
+#[derive(Clone, Debug)]
+pub struct Acknowledged<'a> {
+    /// When it arrived.
+    pub now: Time,
+    /// What it acknowledged cumulatively. Empty where it did not.
+    pub acked: Range<u64>,
+    /// The bytes of that, which leave the queue next.
+    pub queue: &'a ByteQueue,
+    /// The round-trip time that it measured with data.
+    pub rtt: Option<Duration>,
 }
 
 /// Says what losses mean, one at a time. While its response is [`LossResponse::Waiting`], the sender sends its probes, hands
@@ -109,14 +130,9 @@ pub trait Discriminator: Debug + Send {
     /// A loss was noticed.
     fn respond(&mut self, now: Time, evidence: &LossEvidence) -> LossResponse;
 
-    /// A round-trip time was measured with data.
-    fn on_rtt_sample(&mut self, now: Time, rtt: Duration) {
-        let _ = (now, rtt);
-    }
-
-    /// The bytes in this range were acknowledged, and are about to leave the queue.
-    fn on_acked(&mut self, acked: Range<u64>, queue: &ByteQueue) {
-        let _ = (acked, queue);
+    /// An acknowledgment moved SND.UNA, or measured a round-trip time.
+    fn on_ack(&mut self, ack: &Acknowledged<'_>) {
+        let _ = ack;
     }
 
     /// While waiting: the next probe to send, if one is due.

@@ -187,8 +187,8 @@ impl Control for Cubic {
         self.curve = Curve { w_max: Some(w_max), cwnd_prior: cwnd, epoch: None };
     }
 
-    fn on_slow_start_loss(&mut self, _now: Time) {
-        self.window.ease();
+    fn decrease(&mut self, _now: Time, percent: u64) {
+        self.window.decrease(percent);
     }
 
     fn on_timeout(&mut self, _now: Time, _flight_size: u64) {

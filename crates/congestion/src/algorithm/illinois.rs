@@ -193,8 +193,8 @@ impl Control for Illinois {
         self.unrewarded = 0.0;
     }
 
-    fn on_slow_start_loss(&mut self, _now: Time) {
-        self.window.ease();
+    fn decrease(&mut self, _now: Time, percent: u64) {
+        self.window.decrease(percent);
     }
 
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {

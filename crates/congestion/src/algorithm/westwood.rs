@@ -158,8 +158,8 @@ impl Control for WestwoodPlus {
         self.avoidance.reset();
     }
 
-    fn on_slow_start_loss(&mut self, _now: Time) {
-        self.window.ease();
+    fn decrease(&mut self, _now: Time, percent: u64) {
+        self.window.decrease(percent);
     }
 
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {

@@ -352,7 +352,7 @@ fn buffer(study: &Study, case: &str) -> Option<f64> {
     scenario.nodes.iter().find_map(|node| match &node.role {
         Role::Gateway(gateway) => {
             let policies = gateway.policies([None; 2]).ok()?;
-            Some(policies.last()?.senders.ack.as_ref()?.emulated_link()?.buffer.0 as f64)
+            Some(policies.last()?.senders.emulated_link()?.buffer.0 as f64)
         }
         _ => None,
     })

@@ -1,3 +1,4 @@
+use super::released::Released;
 use super::{AckRelease, AckReleaseKind, Event, Opening, Progress};
 use alloc::boxed::Box;
 use shorthaul_types::Time;
@@ -11,36 +12,29 @@ pub struct Delivered {}
 /// Follows the receiver's acknowledgments.
 #[derive(Debug)]
 struct EndToEnd {
-    released: u64,
-    /// It has moved since the last acknowledgment.
-    moved: bool,
+    released: Released,
 }
 
 impl AckReleaseKind for Delivered {
     fn open(&self, opening: &Opening) -> Box<dyn AckRelease> {
-        Box::new(EndToEnd { released: opening.next, moved: false })
+        Box::new(EndToEnd { released: Released::new(opening.next) })
     }
 }
 
 impl AckRelease for EndToEnd {
     fn on_event(&mut self, _now: Time, event: Event) {
-        match event {
-            Event::Delivered(Progress { delivered, held, .. }) => {
-                let to = if held == 0 { delivered } else { delivered - 1 };
-                self.moved |= to > self.released;
-                self.released = self.released.max(to);
-            }
-            Event::AckSent { .. } => self.moved = false,
-            _ => {}
+        self.released.on_event(event);
+        if let Event::Delivered(Progress { delivered, held, .. }) = event {
+            self.released.advance(if held == 0 { delivered } else { delivered - 1 });
         }
     }
 
     fn released(&self) -> u64 {
-        self.released
+        self.released.to()
     }
 
     fn wants_ack(&self) -> bool {
-        self.moved
+        self.released.wants_ack()
     }
 }
 

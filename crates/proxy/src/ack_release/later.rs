@@ -1,4 +1,5 @@
-use super::{AckRelease, AckReleaseKind, Event, Opening};
+use super::released::Released;
+use super::{AckOptions, AckRelease, AckReleaseKind, Event, Opening};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -24,9 +25,7 @@ pub struct Later {
 #[derive(Debug)]
 struct Delayed {
     after: Duration,
-    released: u64,
-    /// `released` has moved since the last acknowledgment.
-    moved: bool,
+    released: Released,
     /// The timestamp to echo: the earliest of what is acknowledged with one acknowledgment (RFC 7323 §4.3).
     ts_recent: Option<u32>,
     waiting: VecDeque<Waiting>,
@@ -45,8 +44,7 @@ impl AckReleaseKind for Later {
     fn open(&self, opening: &Opening) -> Box<dyn AckRelease> {
         Box::new(Delayed {
             after: self.after,
-            released: opening.next,
-            moved: false,
+            released: Released::new(opening.next),
             ts_recent: opening.ts_recent,
             waiting: VecDeque::new(),
         })
@@ -65,46 +63,41 @@ impl Delayed {
 
     fn release_due(&mut self, now: Time) {
         while let Some(Waiting { end, ts_recent, .. }) = self.waiting.pop_front_if(|first| first.due <= now) {
-            if !self.moved {
+            if !self.released.has_moved() {
                 self.ts_recent = ts_recent;
             }
-            self.release(end);
+            self.released.advance(end);
         }
-    }
-
-    fn release(&mut self, end: u64) {
-        self.moved |= end > self.released;
-        self.released = self.released.max(end);
     }
 }
 
 impl AckRelease for Delayed {
     fn on_event(&mut self, now: Time, event: Event) {
+        self.released.on_event(event);
         match event {
-            Event::Received { bytes, in_order, ts_recent } if bytes > 0 => {
+            Event::Received { bytes, in_order, ts_recent, .. } if bytes > 0 => {
                 self.on_received(now, in_order, ts_recent);
             }
             Event::Timeout => self.release_due(now),
             // With the acknowledgment of the FIN the flow is over: there is nothing left to wait for.
             Event::Finished(end) => {
                 self.waiting.clear();
-                self.release(end);
+                self.released.advance(end);
             }
-            Event::AckSent { .. } => self.moved = false,
             _ => {}
         }
     }
 
     fn released(&self) -> u64 {
-        self.released
+        self.released.to()
     }
 
     fn wants_ack(&self) -> bool {
-        self.moved
+        self.released.wants_ack()
     }
 
-    fn ts_recent(&self, _received: Option<u32>) -> Option<u32> {
-        self.ts_recent
+    fn options(&self, received: AckOptions, in_order: u64) -> AckOptions {
+        AckOptions { ts_recent: self.ts_recent, ..received.held_back(self.released.to(), in_order) }
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
@@ -126,7 +119,7 @@ mod tests {
     }
 
     fn receive(release: &mut Box<dyn AckRelease>, at: Time, in_order: u64) {
-        release.on_event(at, Event::Received { bytes: 1000, in_order, ts_recent: Some(in_order as u32) });
+        release.on_event(at, Event::Received { bytes: 1000, in_order, ts_recent: Some(in_order as u32), gap: false });
     }
 
     #[test]
@@ -139,7 +132,7 @@ mod tests {
             release.on_event(ms(at), Event::Timeout);
             assert_eq!((release.released(), release.wants_ack()), (released, wants), "at {at} ms");
             let echoed = (released > 1).then_some(released as u32);
-            assert_eq!(release.ts_recent(Some(7)), echoed, "of what is acknowledged");
+            assert_eq!(release.options(AckOptions::default(), 2001).ts_recent, echoed, "of what is acknowledged");
             release.on_event(ms(at), Event::AckSent { with_data: false });
         }
         assert!(release.poll_timeout().is_none());

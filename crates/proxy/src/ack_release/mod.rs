@@ -7,13 +7,15 @@
 mod delivered;
 mod later;
 mod regulated;
+mod released;
 
 pub use delivered::Delivered;
 pub use regulated::Regulated;
 
 use crate::PathTailConfig;
-use crate::policy::{Row, row};
+use crate::policy::{Row, Setting, Subscription, row};
 use alloc::boxed::Box;
+use alloc::string::String;
 use arrayvec::ArrayVec;
 use core::fmt::Debug;
 use core::time::Duration;
@@ -34,10 +36,12 @@ pub enum Event {
         in_order: u64,
         /// The timestamp to echo if that were acknowledged now (RFC 7323 §4.3).
         ts_recent: Option<u32>,
+        /// There is a gap, or something came twice: a receiver tells of that at once (RFC 5681 §4.2).
+        gap: bool,
     },
-    /// Nothing is kept any more of what came out of order: a gap was closed, or memory was needed.
-    NothingEarly,
-    /// A datagram has come over the emulated link that it was put on.
+    /// What had come out of order was given up for want of memory, and has to come again (RFC 2018 §8).
+    Reneged,
+    /// A datagram has come over the emulated link that it was put on ([`Subscription::EmulatedLink`]).
     Carried(Extent),
     /// The receiver has acknowledged more.
     Delivered(Progress),
@@ -48,7 +52,7 @@ pub enum Event {
         /// Unacknowledged bytes have left.
         under_way: bool,
     },
-    /// What the flow's deliveries mean in the queue of its host.
+    /// What the flow's deliveries mean in the queue of its host ([`Subscription::HostQueue`]).
     Shared(QueueShare),
     /// An acknowledgment left toward the sender; with data it is no duplicate for its receiver.
     AckSent {
@@ -105,6 +109,30 @@ pub struct Opening {
     pub ts_recent: Option<u32>,
 }
 
+/// What the options of an acknowledgment say of a direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AckOptions {
+    /// What has come out of order, the newest first; what has come twice before all (RFC 2018, RFC 2883).
+    pub sack: SackRanges,
+    /// The timestamp to echo (RFC 7323 §4.3).
+    pub ts_recent: Option<u32>,
+}
+
+impl AckOptions {
+    /// The same, where everything has come up to `in_order`, and only what lies before `released` is acknowledged.
+    /// What waits to be released has come too: a sender that hears of a gap behind it must not repair it.
+    #[must_use]
+    pub fn held_back(mut self, released: u64, in_order: u64) -> Self {
+        if released < in_order && !self.sack.is_empty() {
+            if self.sack.is_full() {
+                self.sack.pop();
+            }
+            self.sack.push((released, in_order));
+        }
+        self
+    }
+}
+
 /// Says up to where the sender of one direction may be acknowledged.
 pub trait AckRelease: Debug + Send {
     /// Something happened.
@@ -116,26 +144,10 @@ pub trait AckRelease: Debug + Send {
     /// Whether an acknowledgment is due.
     fn wants_ack(&self) -> bool;
 
-    /// Whether a gap, or what came twice, is told of as it comes.
-    fn tells_of_gaps_at_once(&self) -> bool {
-        true
-    }
-
-    /// What to say in a SACK option, where `received` is what came out of order, and everything up to `in_order` has come.
-    /// What waits to be released has come too: a sender that hears of a gap behind it must not repair it.
-    fn sack_ranges(&self, mut received: SackRanges, in_order: u64) -> SackRanges {
-        if self.released() < in_order && !received.is_empty() {
-            if received.is_full() {
-                received.pop();
-            }
-            received.push((self.released(), in_order));
-        }
-        received
-    }
-
-    /// The timestamp to echo, where `received` is that of the last segment in order (RFC 7323 §4.3).
-    fn ts_recent(&self, received: Option<u32>) -> Option<u32> {
-        received
+    /// What the options of an acknowledgment say, where `received` is what they would say if nothing were held back, and
+    /// everything up to `in_order` has come.
+    fn options(&self, received: AckOptions, in_order: u64) -> AckOptions {
+        received.held_back(self.released(), in_order)
     }
 
     /// When it is to be told of [`Event::Timeout`].
@@ -149,16 +161,16 @@ pub trait AckReleaseKind: Debug + Send + Sync {
     /// The release of a direction that begins.
     fn open(&self, opening: &Opening) -> Box<dyn AckRelease>;
 
-    /// The emulated link that datagrams are put on when they arrive, where the release waits for them to be carried.
-    fn emulated_link(&self) -> Option<&PathTailConfig> {
-        None
+    /// What it hears of beyond its own flow.
+    fn subscription(&self) -> Subscription<'_> {
+        Subscription::FlowAlone
     }
 
-    /// Whether it can work in a gateway that holds `flow_buffer` of each direction.
+    /// Whether it can work in this setting.
     ///
     /// # Errors
-    /// Says which parameter cannot be worked with, and what would be right.
-    fn check(&self, _flow_buffer: Bytes) -> Result<(), &'static str> {
+    /// Says which parameter cannot be worked with, or beside what, and what would be right.
+    fn check(&self, _setting: &Setting<'_>) -> Result<(), String> {
         Ok(())
     }
 }

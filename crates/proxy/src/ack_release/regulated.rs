@@ -1,3 +1,4 @@
+use super::released::Released;
 use super::{AckRelease, AckReleaseKind, Event, Opening, Progress};
 use alloc::boxed::Box;
 use shorthaul_types::{Bytes, Time};
@@ -23,9 +24,7 @@ pub struct Regulated {
 /// Keeps the queue from overflowing.
 #[derive(Debug)]
 struct Regulator {
-    released: u64,
-    /// It has moved since the last acknowledgment.
-    moved: bool,
+    released: Released,
     /// The limit of the queue.
     queue: u64,
     /// What the acknowledgments that were let through are expected to bring and have not brought yet.
@@ -38,7 +37,7 @@ impl AckReleaseKind for Regulated {
     fn open(&self, opening: &Opening) -> Box<dyn AckRelease> {
         let segment = u64::from(opening.mss);
         let queue = self.queue.0;
-        Box::new(Regulator { released: opening.next, moved: false, queue, expected: 0, segment })
+        Box::new(Regulator { released: Released::new(opening.next), queue, expected: 0, segment })
     }
 }
 
@@ -46,9 +45,9 @@ impl Regulator {
     /// How much of what waits may be acknowledged.
     fn admitted(&mut self, Progress { delivered, received, held }: Progress) -> u64 {
         let room = self.queue.saturating_sub(held + self.expected);
-        let window = received - self.released;
+        let window = received - self.released.to();
         let brings = if window < self.queue { 2 } else { 1 };
-        let most = (room / brings).min(delivered.saturating_sub(self.released));
+        let most = (room / brings).min(delivered.saturating_sub(self.released.to()));
         let released = most / self.segment * self.segment;
         self.expected += brings * released;
         released
@@ -57,6 +56,7 @@ impl Regulator {
 
 impl AckRelease for Regulator {
     fn on_event(&mut self, _now: Time, event: Event) {
+        self.released.on_event(event);
         match event {
             Event::Received { bytes, .. } => self.expected = self.expected.saturating_sub(bytes),
             Event::Delivered(progress) => {
@@ -64,22 +64,20 @@ impl AckRelease for Regulator {
                     self.expected = 0; // nothing more will come to make room
                     progress.delivered
                 } else {
-                    self.released + self.admitted(progress)
+                    self.released.to() + self.admitted(progress)
                 };
-                self.moved |= to > self.released;
-                self.released = self.released.max(to);
+                self.released.advance(to);
             }
-            Event::AckSent { .. } => self.moved = false,
             _ => {}
         }
     }
 
     fn released(&self) -> u64 {
-        self.released
+        self.released.to()
     }
 
     fn wants_ack(&self) -> bool {
-        self.moved
+        self.released.wants_ack()
     }
 }
 
@@ -102,7 +100,7 @@ mod tests {
         release.on_event(Time::ZERO, Event::AckSent { with_data: false });
         assert_eq!(delivered(&mut release, 3001, 8001), (2001, false));
         // they have come and were delivered
-        release.on_event(Time::ZERO, Event::Received { bytes: 4000, in_order: 12_001, ts_recent: None });
+        release.on_event(Time::ZERO, Event::Received { bytes: 4000, in_order: 12_001, ts_recent: None, gap: false });
         assert_eq!(
             delivered(&mut release, 9001, 12_001).0,
             9001,

@@ -1,9 +1,11 @@
 use super::PathTailConfig;
-use crate::ack_release::{AckRelease, AckReleaseKind, Event, Extent, Opening, SackRanges};
+use crate::ack_release::{AckOptions, AckRelease, AckReleaseKind, Event, Extent, Opening, SackRanges};
+use crate::policy::{Setting, Subscription};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
 use arrayvec::ArrayVec;
-use shorthaul_types::{Bytes, Time};
+use shorthaul_types::Time;
 
 /// The mobile host as the sender is to see it: what it would have received by now, and so what it would
 /// have acknowledged, if the path's tail were the emulated link.
@@ -34,12 +36,16 @@ impl AckReleaseKind for PathTailConfig {
         Box::new(EmulatedHost::new(opening.next, opening.ts_recent))
     }
 
-    fn emulated_link(&self) -> Option<&PathTailConfig> {
-        Some(self)
+    fn subscription(&self) -> Subscription<'_> {
+        Subscription::EmulatedLink(self)
     }
 
-    fn check(&self, flow_buffer: Bytes) -> Result<(), &'static str> {
-        self.check_against(flow_buffer)
+    fn check(&self, setting: &Setting<'_>) -> Result<(), String> {
+        self.check_against(setting.flow_buffer)?;
+        match setting.aggregate {
+            None => Ok(()),
+            Some(_) => Err("a host that is served by an aggregate cannot be behind an emulated link too: both set the pace of its senders; leave out one of them".to_string()),
+        }
     }
 }
 
@@ -127,8 +133,9 @@ impl EmulatedHost {
 impl AckRelease for EmulatedHost {
     fn on_event(&mut self, _now: Time, event: Event) {
         match event {
+            // A gap shows when the datagram behind it has come over the emulated link, and not as it comes here.
             Event::Carried(extent) => self.on_arrival(extent),
-            Event::NothingEarly => self.forget_early(),
+            Event::Reneged => self.forget_early(),
             Event::Finished(end) => self.catch_up(end),
             Event::AckSent { with_data } => {
                 self.moved = false;
@@ -150,13 +157,8 @@ impl AckRelease for EmulatedHost {
         self.moved || self.repeats > 0
     }
 
-    /// A gap shows when the datagram behind it has come over the emulated link.
-    fn tells_of_gaps_at_once(&self) -> bool {
-        false
-    }
-
-    /// A duplicate first, then what grew last, as the emulated host has it.
-    fn sack_ranges(&self, _received: SackRanges, _in_order: u64) -> SackRanges {
+    /// As the emulated host has it: what came twice first, then what grew last.
+    fn options(&self, _received: AckOptions, _in_order: u64) -> AckOptions {
         let mut ranges: SackRanges = self.duplicate.into_iter().collect();
         let range_at = |at: u64| self.early.range(..=at).next_back().filter(|(_, end)| **end > at);
         for (&start, &end) in self.recent.iter().filter_map(|&at| range_at(at)) {
@@ -164,11 +166,7 @@ impl AckRelease for EmulatedHost {
                 ranges.push((start, end));
             }
         }
-        ranges
-    }
-
-    fn ts_recent(&self, _received: Option<u32>) -> Option<u32> {
-        self.ts_recent
+        AckOptions { sack: ranges, ts_recent: self.ts_recent }
     }
 }
 
@@ -181,7 +179,7 @@ mod tests {
     }
 
     fn sacked(host: &EmulatedHost) -> SackRanges {
-        host.sack_ranges(SackRanges::new(), 0)
+        host.options(AckOptions::default(), 0).sack
     }
 
     fn sent(host: &mut EmulatedHost) {
@@ -230,9 +228,9 @@ mod tests {
     fn the_timestamp_is_that_of_the_datagram_that_is_acknowledged() {
         let mut host = EmulatedHost::new(1, Some(10));
         host.on_arrival(Extent { start: 1, end: 1001, ts_val: Some(20) });
-        assert_eq!(host.ts_recent(None), Some(20));
+        assert_eq!(host.options(AckOptions::default(), 0).ts_recent, Some(20));
         sent(&mut host);
         host.on_arrival(Extent { start: 2001, end: 3001, ts_val: Some(30) });
-        assert_eq!(host.ts_recent(None), Some(20), "not by what lies behind a gap (RFC 7323 §4.3)");
+        assert_eq!(host.options(AckOptions::default(), 0).ts_recent, Some(20), "not by what lies behind a gap (RFC 7323 §4.3)");
     }
 }

@@ -1,11 +1,10 @@
-use super::{HostPrefix, Mode, Policy};
-use crate::{Clamp, GatewayConfig};
+use super::{HostPrefix, Mode, Policy, Setting};
+use crate::GatewayConfig;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use shorthaul_tcp::SenderProfile;
-use shorthaul_types::Bytes;
 
 /// What cannot be worked with in a gateway's policies, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,9 +145,8 @@ impl Policy {
 
     /// What of its own parts cannot be combined: the key, and why.
     fn check(&self, config: &GatewayConfig) -> Result<(), (&'static str, String)> {
-        if let Some(ack) = &self.senders.ack {
-            ack.check(config.flow_buffer).map_err(|why| ("senders", why.to_string()))?;
-        }
+        let setting = Setting { flow_buffer: config.flow_buffer, aggregate: None };
+        self.senders.check(&setting).map_err(|why| ("senders", why))?;
         if !(0.0..=0.5).contains(&self.control_group) {
             let why = format!(
                 "{} is no share of flows that can be spared; write one from 0 to 0.5, such as 0.02",
@@ -180,25 +178,8 @@ impl Policy {
         }
         let Some(aggregate) = &self.aggregate else { return Ok(()) };
         check_aggregated(&self.access.sender).map_err(|why| ("to_access", why))?;
-        if self.senders.ack.as_ref().is_some_and(|ack| ack.emulated_link().is_some()) {
-            let why = "a host that is served by an aggregate cannot be behind an emulated link too: both set the pace of its senders; leave out one of them";
-            return Err(("aggregate", why.into()));
-        }
-        if self.senders.follows_host_queue() {
-            let why = "the aggregate and this bound on the window both steer the queue of a host; leave out one of them";
-            return Err(("aggregate", why.into()));
-        }
-        let fixed = self.senders.window.iter().filter_map(|limit| limit.fixed()).min();
-        if let (Clamp::Fixed(shared), Some(own)) = (aggregate.clamp, fixed)
-            && own < shared.0
-        {
-            let why = format!(
-                "one connection that may hold at most {} cannot fill the window of {shared} that its host's connections share; write `clamp = \"auto\"`, or a window for each flow that is no smaller",
-                Bytes(own)
-            );
-            return Err(("aggregate", why));
-        }
-        Ok(())
+        let setting = Setting { aggregate: Some(aggregate), ..setting };
+        self.senders.check(&setting).map_err(|why| ("aggregate", why))
     }
 }
 
@@ -247,14 +228,14 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::{
-        ACK_RELEASES, AggregateConfig, ClampedWindow, ConstantQueue, FlowMatch, INTERCEPTORS, LegConfig,
+        ACK_RELEASES, AggregateConfig, Clamp, ClampedWindow, ConstantQueue, FlowMatch, INTERCEPTORS, LegConfig,
         PathTailConfig, SenderControl,
     };
     use alloc::sync::Arc;
     use alloc::vec;
     use shorthaul_congestion::Algorithm;
     use shorthaul_tcp::{Discrimination, LossDetection};
-    use shorthaul_types::BitRate;
+    use shorthaul_types::{BitRate, Bytes};
 
     fn class(prefix: &str) -> FlowMatch {
         FlowMatch { hosts: vec![prefix.parse().unwrap()], ..FlowMatch::default() }

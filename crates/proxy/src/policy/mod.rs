@@ -27,9 +27,11 @@ pub use written::{GatewayMode, PartSpec, PolicySpec, SenderSpec, WrittenPolicies
 use crate::ack_release::AckReleaseKind;
 use crate::interceptor::InterceptorKind;
 use crate::window_limit::WindowLimitKind;
-use crate::{AggregateConfig, LegConfig};
+use crate::{AggregateConfig, LegConfig, PathTailConfig};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use shorthaul_types::Bytes;
 
 /// What is done to the flows of a class.
 #[derive(Clone, Debug, Default)]
@@ -108,8 +110,51 @@ impl SenderControl {
         self
     }
 
+    fn subscriptions(&self) -> impl Iterator<Item = Subscription<'_>> {
+        let window = self.window.iter().map(|limit| limit.subscription());
+        self.ack.iter().map(|ack| ack.subscription()).chain(window)
+    }
+
     /// Whether any part follows the queue of the host.
     pub(crate) fn follows_host_queue(&self) -> bool {
-        self.window.iter().any(|limit| limit.follows_host_queue())
+        self.subscriptions().any(|subscription| matches!(subscription, Subscription::HostQueue))
     }
+
+    /// The emulated link that datagrams are put on, where any part waits for them to come over one.
+    pub fn emulated_link(&self) -> Option<&PathTailConfig> {
+        self.subscriptions().find_map(|subscription| match subscription {
+            Subscription::EmulatedLink(link) => Some(link),
+            Subscription::FlowAlone | Subscription::HostQueue => None,
+        })
+    }
+
+    /// Whether its parts can work in this setting.
+    ///
+    /// # Errors
+    /// In words, with the remedy.
+    pub(crate) fn check(&self, setting: &Setting<'_>) -> Result<(), String> {
+        self.ack.iter().try_for_each(|ack| ack.check(setting))?;
+        self.window.iter().try_for_each(|limit| limit.check(setting))
+    }
+}
+
+/// What a part hears of beyond its own flow: the registry of the access side gives the flow a place there, and the part is
+/// told by events.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Subscription<'a> {
+    /// Nothing.
+    FlowAlone,
+    /// What its deliveries mean in the queue of its host: [`Event::Shared`](crate::ack_release::Event::Shared).
+    HostQueue,
+    /// When its datagrams have come over an emulated link: [`Event::Carried`](crate::ack_release::Event::Carried).
+    EmulatedLink(&'a PathTailConfig),
+}
+
+/// What the parts of a policy have to work with.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    /// What is held of each direction of a flow at most.
+    pub flow_buffer: Bytes,
+    /// What serves the connections of a host together, if anything does.
+    pub aggregate: Option<&'a AggregateConfig>,
 }

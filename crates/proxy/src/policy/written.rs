@@ -1,7 +1,7 @@
 //! The form in which people write policies, in TOML.
 use super::registry::find;
 use super::registry::{part_schema, sender_control, sender_control_schema, sender_controls};
-use super::{FlowMatch, Mode, Parameters, PartError, Policy, PolicyError, Row, SenderControl};
+use super::{FlowMatch, Mode, Parameters, PartError, Policy, PolicyError, Row, SenderControl, Setting};
 use crate::{ACK_RELEASES, AggregateConfig, INTERCEPTORS, LegConfig, LegSpec, WINDOW_LIMITS};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -73,9 +73,7 @@ impl SenderSpec {
     /// Names the key and the remedy.
     pub fn resolve(&self, flow_buffer: Bytes) -> Result<SenderControl, PartError> {
         let control = self.parts()?;
-        if let Some(ack) = &control.ack {
-            ack.check(flow_buffer).map_err(|why| PartError::Wrong(why.to_string()))?;
-        }
+        control.check(&Setting { flow_buffer, aggregate: None }).map_err(PartError::Wrong)?;
         Ok(control)
     }
 }
@@ -424,8 +422,8 @@ mod tests {
         let tail = resolve(
             "policy = \"path-tail\"\nbandwidth = \"1 Mbit/s\"\nqueue = \"60 kB\"\ncells = [{ name = \"a\", prefixes = [\"10.0.0.0/8\"] }]",
         );
-        let ack = tail.unwrap().ack.unwrap();
-        let link = ack.emulated_link().unwrap();
+        let tail = tail.unwrap();
+        let link = tail.emulated_link().unwrap();
         assert_eq!((link.queue, link.buffer), (Bytes(60_000), Bytes(310_000)));
         assert!(matches!(&link.scope, crate::TailScope::Cell(cells) if cells.len() == 1));
     }

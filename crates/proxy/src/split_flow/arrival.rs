@@ -116,12 +116,10 @@ impl SplitFlow {
         };
         let end = offset + payload.len() as u64;
         let is_whole = payload.len() == segment.payload.len();
-        if had_gap
-            && !receiver.has_gap()
-            && let Some(release) = &mut direction.release
-        {
-            release.on_event(now, Event::NothingEarly);
+        if had_gap && !receiver.has_gap() {
+            direction.on_event(now, Event::Reneged);
         }
+        let Direction { receiver, sender, .. } = direction;
         let taken = Segment {
             offset,
             payload,
@@ -131,19 +129,13 @@ impl SplitFlow {
         };
         let before = receiver.data_end();
         receiver.on_segment(now, taken, sender.queue_mut(), 2 * budget.windows[side.index()] as usize);
-        let in_order = receiver.data_end();
-        if let Some(release) = &mut direction.release {
-            release.on_event(
-                now,
-                Event::Received { bytes: in_order - before, in_order, ts_recent: receiver.ts_recent() },
-            );
-            if release.tells_of_gaps_at_once() && !receiver.sack_ranges().is_empty() {
-                receiver.request_ack();
-            }
-        }
         if receiver.is_finished() {
             sender.finish();
         }
+        let in_order = receiver.data_end();
+        let gap = !receiver.sack_ranges().is_empty();
+        let ts_recent = receiver.ts_recent();
+        direction.on_event(now, Event::Received { bytes: in_order - before, in_order, ts_recent, gap });
         self.note_arrival(now, side, end, segment);
     }
 

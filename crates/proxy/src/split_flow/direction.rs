@@ -1,10 +1,10 @@
 //! What one end sends: we receive it from that end and send it to the other.
 use super::first_retransmission::FirstRetransmission;
 use super::managed::managed_by_aggregate;
-use crate::ack_release::{AckRelease, Event, Opening, SackRanges};
+use crate::ack_release::{AckOptions, AckRelease, Event, Opening, SackRanges};
 use crate::end::End;
 use crate::handshake::Agreed;
-use crate::window_limit::{Buffer, Occupancy, WindowLimit};
+use crate::window_limit::{Buffer, Occupancy, WindowLimit, WindowUpdate};
 use crate::{LegConfig, Policy, SenderControl};
 use alloc::boxed::Box;
 use shorthaul_tcp::{AckPolicy, ProbedPeer, Receiver, Sender, SenderStart};
@@ -23,8 +23,16 @@ pub(super) struct Direction {
     /// Up to where its sender is acknowledged; `None`: what has come.
     pub release: Option<Box<dyn AckRelease>>,
     /// Bounds on what its sender is offered, besides memory.
-    limits: Box<[Box<dyn WindowLimit>]>,
+    limits: Box<[Limit]>,
     pub first_retransmission: Option<FirstRetransmission>,
+}
+
+/// A bound on what the sender of a direction is offered.
+#[derive(Debug)]
+struct Limit {
+    part: Box<dyn WindowLimit>,
+    /// It has closed the window.
+    closed: bool,
 }
 
 /// The ends of a direction.
@@ -79,7 +87,7 @@ impl Direction {
             keep_alive: false,
             echo_congestion: false,
             release: control.ack.as_ref().map(|kind| kind.open(&opening)),
-            limits: control.window.iter().map(|kind| kind.open(&opening)).collect(),
+            limits: control.window.iter().map(|kind| Limit { part: kind.open(&opening), closed: false }).collect(),
             first_retransmission: None,
         }
     }
@@ -90,7 +98,8 @@ impl Direction {
             release.on_event(now, event);
         }
         for limit in &mut self.limits {
-            if limit.on_event(now, event) {
+            if let Some(update) = limit.part.on_event(now, event) {
+                limit.closed = update == WindowUpdate::Closed;
                 self.receiver.request_ack();
             }
         }
@@ -105,7 +114,7 @@ impl Direction {
             early: self.receiver.early(),
         };
         let memory = Buffer { size: buffer }.bound(&occupancy, u64::MAX);
-        let room = self.limits.iter_mut().fold(memory, |room, limit| limit.bound(&occupancy, room));
+        let room = self.limits.iter_mut().fold(memory, |room, limit| limit.part.bound(&occupancy, room));
         (occupancy, room)
     }
 
@@ -113,7 +122,7 @@ impl Direction {
     pub fn poll_timeout(&self) -> Option<Deadline> {
         let earliest = Deadline::earliest(self.sender.poll_timeout(), self.receiver.poll_timeout());
         let release = self.release.as_ref().and_then(|release| release.poll_timeout());
-        let limits = self.limits.iter().map(|limit| limit.poll_timeout());
+        let limits = self.limits.iter().map(|limit| limit.part.poll_timeout());
         limits.fold(Deadline::earliest(earliest, release), Deadline::earliest)
     }
 
@@ -127,7 +136,7 @@ impl Direction {
 
     /// The window that its sender is offered, from there on.
     pub fn window(&self) -> u64 {
-        if self.limits.iter().any(|limit| limit.is_closed()) {
+        if self.limits.iter().any(|limit| limit.closed) {
             return 0;
         }
         self.receiver.edge().saturating_sub(self.ack())
@@ -145,17 +154,24 @@ impl Direction {
 
     /// What a SACK option says.
     pub fn sack_ranges(&self) -> SackRanges {
-        let received = self.receiver.sack_ranges();
         match &self.release {
-            Some(release) => release.sack_ranges(received, self.receiver.data_end()),
-            None => received,
+            Some(release) => self.held_back(&**release).sack,
+            None => self.receiver.sack_ranges(),
         }
     }
 
     /// The timestamp to echo.
     pub fn ts_recent(&self) -> Option<u32> {
-        let received = self.receiver.ts_recent();
-        self.release.as_ref().map_or(received, |release| release.ts_recent(received))
+        match &self.release {
+            Some(release) => self.held_back(&**release).ts_recent,
+            None => self.receiver.ts_recent(),
+        }
+    }
+
+    fn held_back(&self, release: &dyn AckRelease) -> AckOptions {
+        let Direction { receiver, .. } = self;
+        let received = AckOptions { sack: receiver.sack_ranges(), ts_recent: receiver.ts_recent() };
+        release.options(received, receiver.data_end())
     }
 
     /// An acknowledgment left.

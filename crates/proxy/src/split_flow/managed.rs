@@ -5,7 +5,7 @@ use crate::aggregate::{AllottedWindow, LinkLost};
 use crate::end::{End, Side};
 use alloc::boxed::Box;
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{CongestionManager, LossDetection, Sender, SenderConfig};
+use shorthaul_tcp::{CongestionManager, LossDetection, RetransmissionTimer, Sender, SenderConfig};
 use shorthaul_types::{Bytes, PortId, Time};
 use shorthaul_wire::{IpHeader, TxBatch};
 
@@ -100,7 +100,7 @@ pub(super) fn managed_by_aggregate(sender: SenderConfig, params: ControlParams) 
         // Losses are found among the connections of the host together.
         loss_detection: LossDetection::RACK_TLP,
         discriminator: Box::new(LinkLost),
-        manager: CongestionManager::shared(),
+        manager: CongestionManager::shared(RetransmissionTimer::Probes),
         pacing: false,
         idle_restart: false,
         ..sender

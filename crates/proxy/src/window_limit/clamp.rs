@@ -1,6 +1,10 @@
 use super::{Occupancy, WindowLimit, WindowLimitKind};
+use crate::Clamp;
 use crate::ack_release::Opening;
+use crate::policy::Setting;
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
 use shorthaul_types::Bytes;
 
 /// Offer what is missing to a fixed amount that may be held and under way together: the product of the access link's
@@ -17,8 +21,17 @@ impl WindowLimitKind for ClampedWindow {
         Box::new(*self)
     }
 
-    fn fixed(&self) -> Option<u64> {
-        Some(self.window.0)
+    fn check(&self, setting: &Setting<'_>) -> Result<(), String> {
+        let own = self.window;
+        if own.0 == 0 {
+            return Err("window: nothing could ever be sent; write a size such as \"12 kB\"".to_string());
+        }
+        match setting.aggregate.map(|aggregate| aggregate.clamp) {
+            Some(Clamp::Fixed(shared)) if own < shared => Err(format!(
+                "one connection that may hold at most {own} cannot fill the window of {shared} that its host's connections share; write `clamp = \"auto\"`, or a window for each flow that is no smaller"
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

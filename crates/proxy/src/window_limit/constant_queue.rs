@@ -1,6 +1,8 @@
-use super::{Occupancy, WindowLimit, WindowLimitKind};
+use super::{Occupancy, WindowLimit, WindowLimitKind, WindowUpdate};
 use crate::ack_release::{Event, Opening, QueueShare};
+use crate::policy::{Setting, Subscription};
 use alloc::boxed::Box;
+use alloc::string::{String, ToString};
 use shorthaul_types::{Bytes, Time};
 
 /// How fast the window moves, per byte delivered: with an empty queue it grows by this share of it, so that it doubles in
@@ -54,8 +56,15 @@ impl WindowLimitKind for ConstantQueue {
         Box::new(self.window(opening))
     }
 
-    fn follows_host_queue(&self) -> bool {
-        true
+    fn subscription(&self) -> Subscription<'_> {
+        Subscription::HostQueue
+    }
+
+    fn check(&self, setting: &Setting<'_>) -> Result<(), String> {
+        match setting.aggregate {
+            None => Ok(()),
+            Some(_) => Err("the aggregate and this bound on the window both steer the queue of a host; leave out one of them".to_string()),
+        }
     }
 }
 
@@ -64,13 +73,13 @@ impl WindowLimit for Window {
         room.min((self.size as u64).saturating_sub(occupancy.held))
     }
 
-    fn on_event(&mut self, _now: Time, event: Event) -> bool {
+    fn on_event(&mut self, _now: Time, event: Event) -> Option<WindowUpdate> {
         if let Event::Shared(QueueShare { delivered, fair, queue }) = event {
             let price = (queue as f64 / self.queue.max(1) as f64).min(HIGHEST_PRICE);
             let share = fair.min(MOST_SHARE * delivered) as f64;
             self.size = (self.size + GAIN * (share - price * delivered as f64)).max(self.least);
         }
-        false
+        None
     }
 }
 

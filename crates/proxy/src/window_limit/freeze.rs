@@ -1,6 +1,8 @@
-use super::{Occupancy, WindowLimit, WindowLimitKind};
+use super::{Occupancy, WindowLimit, WindowLimitKind, WindowUpdate};
+use crate::policy::Setting;
 use crate::ack_release::{Event, Opening};
 use alloc::boxed::Box;
+use alloc::string::{String, ToString};
 use core::time::Duration;
 use shorthaul_types::{Deadline, Time};
 
@@ -32,6 +34,13 @@ impl WindowLimitKind for Freeze {
     fn open(&self, opening: &Opening) -> Box<dyn WindowLimit> {
         Box::new(Silence { after: self.after, heard: opening.now, waits: false, frozen: false })
     }
+
+    fn check(&self, _setting: &Setting<'_>) -> Result<(), String> {
+        match self.after.is_zero() {
+            true => Err("after: no receiver answers at once; write a time such as \"1 s\"".to_string()),
+            false => Ok(()),
+        }
+    }
 }
 
 impl WindowLimit for Silence {
@@ -39,30 +48,26 @@ impl WindowLimit for Silence {
         room
     }
 
-    fn on_event(&mut self, now: Time, event: Event) -> bool {
+    fn on_event(&mut self, now: Time, event: Event) -> Option<WindowUpdate> {
         match event {
             Event::Delivered(_) => {
                 self.heard = now;
-                core::mem::take(&mut self.frozen)
+                core::mem::take(&mut self.frozen).then_some(WindowUpdate::Open)
             }
             Event::Polled { under_way } => {
                 if under_way && !self.waits {
                     self.heard = now;
                 }
                 self.waits = under_way;
-                false
+                None
             }
             Event::Timeout => {
                 let due = self.poll_timeout().is_some_and(|deadline| deadline.at <= now);
                 self.frozen |= due;
-                due
+                due.then_some(WindowUpdate::Closed)
             }
-            _ => false,
+            _ => None,
         }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.frozen
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
@@ -83,10 +88,10 @@ mod tests {
         assert!(limit.poll_timeout().is_none(), "nothing is under way");
         limit.on_event(Time::from_secs(5), Event::Polled { under_way: true });
         assert_eq!(limit.poll_timeout().map(|deadline| deadline.at), Some(Time::from_secs(6)));
-        assert!(!limit.on_event(Time::from_millis(5900), Event::Timeout));
-        assert!(limit.on_event(Time::from_secs(6), Event::Timeout) && limit.is_closed());
+        assert_eq!(limit.on_event(Time::from_millis(5900), Event::Timeout), None);
+        assert_eq!(limit.on_event(Time::from_secs(6), Event::Timeout), Some(WindowUpdate::Closed));
         let heard = Event::Delivered(Progress { delivered: 2, received: 2, held: 0 });
-        assert!(limit.on_event(Time::from_secs(9), heard) && !limit.is_closed());
+        assert_eq!(limit.on_event(Time::from_secs(9), heard), Some(WindowUpdate::Open));
         assert_eq!(limit.bound(&Occupancy { held: 0, unsent: 0, early: 0 }, 7000), 7000);
     }
 }

@@ -11,8 +11,9 @@ pub use constant_queue::ConstantQueue;
 pub use freeze::Freeze;
 
 use crate::ack_release::{Event, Opening};
-use crate::policy::{Row, row};
+use crate::policy::{Row, Setting, Subscription, row};
 use alloc::boxed::Box;
+use alloc::string::String;
 use core::fmt::Debug;
 use core::time::Duration;
 use shorthaul_types::{Bytes, Deadline, Time};
@@ -28,19 +29,23 @@ pub struct Occupancy {
     pub early: u64,
 }
 
+/// What a sender has to hear at once of the window that it is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowUpdate {
+    /// A window of zero from now on, whatever was offered before (RFC 9293 §3.8.6.1).
+    Closed,
+    /// What the bounds leave.
+    Open,
+}
+
 /// One bound on what the sender of a direction is offered.
 pub trait WindowLimit: Debug + Send {
     /// How much may be offered beyond what has come in order, of the `room` that other bounds leave.
     fn bound(&mut self, occupancy: &Occupancy, room: u64) -> u64;
 
-    /// Something happened. Whether the sender has to hear at once what the window is now.
-    fn on_event(&mut self, _now: Time, _event: Event) -> bool {
-        false
-    }
-
-    /// Whether the window is closed, whatever was offered before.
-    fn is_closed(&self) -> bool {
-        false
+    /// Something happened. Returns what the sender has to hear of it at once. What it closes stays closed until it opens it.
+    fn on_event(&mut self, _now: Time, _event: Event) -> Option<WindowUpdate> {
+        None
     }
 
     /// When it is to be told of [`Event::Timeout`].
@@ -54,14 +59,17 @@ pub trait WindowLimitKind: Debug + Send + Sync {
     /// The bound of a direction that begins.
     fn open(&self, opening: &Opening) -> Box<dyn WindowLimit>;
 
-    /// Whether it is to be told what its deliveries mean in the queue of its host ([`Event::Shared`]).
-    fn follows_host_queue(&self) -> bool {
-        false
+    /// What it hears of beyond its own flow.
+    fn subscription(&self) -> Subscription<'_> {
+        Subscription::FlowAlone
     }
 
-    /// What it lets be held and under way of a flow at most, where that is a fixed amount, in bytes.
-    fn fixed(&self) -> Option<u64> {
-        None
+    /// Whether it can work in this setting.
+    ///
+    /// # Errors
+    /// Says which parameter cannot be worked with, or beside what, and what would be right.
+    fn check(&self, _setting: &Setting<'_>) -> Result<(), String> {
+        Ok(())
     }
 }
 

@@ -7,17 +7,19 @@
 //! No data leaves meanwhile. While the path is dead or loses much, the cycle goes on; when it is clear
 //! again, the cycle ends within two round trips, and the round trips that it measured, beside the best one
 //! ever measured with data, say what the loss meant.
-use crate::ByteQueue;
 use crate::loss_discriminator::{
-    Discriminator, LossEvidence, LossResponse, LossSign, OCTETS, Octet, Probe, ProbeAnswer, ProbeForm,
-    ProbeStage,
+    Acknowledged, Discriminator, LossEvidence, LossResponse, LossSign, Octet, Probe, ProbeAnswer, ProbeForm,
+    ProbeName, ProbeStage,
 };
 use alloc::boxed::Box;
 use arrayvec::ArrayVec;
-use core::ops::Range;
 use core::time::Duration;
 use shorthaul_types::{Deadline, Time};
 
+/// What an adaptive rule leaves of the window, in percent, where a clear path lost something in slow start (PRB §4.1).
+const IN_SLOW_START: u64 = 75;
+/// How many of the last acknowledged bytes take turns in probes: a probe is named by the remainder of its byte's offset.
+const OCTETS: u32 = 64;
 /// How many of the last probes are remembered, so that a late answer still counts.
 const REMEMBERED: usize = OCTETS as usize;
 /// Toward peers whose answers all look alike, a probe is taken for lost after so many of the best round trips,
@@ -151,7 +153,8 @@ struct AckedBytes {
 }
 
 impl AckedBytes {
-    fn on_acked(&mut self, acked: Range<u64>, queue: &ByteQueue) {
+    fn on_ack(&mut self, ack: &Acknowledged<'_>) {
+        let Acknowledged { acked, queue, .. } = ack;
         let first = acked.end.saturating_sub(u64::from(OCTETS)).max(acked.start);
         let mut recent = [0; OCTETS as usize];
         let list = queue.gather(first, (acked.end - first) as usize);
@@ -235,7 +238,7 @@ impl Probing {
     fn decide(&self, cycle: &Cycle, second_is_good: bool) -> LossResponse {
         let adaptive = matches!(self.config.rule, ProbingRule::Adaptive | ProbingRule::Selective { .. });
         match (cycle.first_is_good, second_is_good) {
-            (true, true) if adaptive && cycle.in_slow_start => LossResponse::Gentle,
+            (true, true) if adaptive && cycle.in_slow_start => LossResponse::Decrease { percent: IN_SLOW_START },
             (true, true) => LossResponse::Transient,
             (false, true) if adaptive => LossResponse::Mild,
             // The paper leaves open what a good first and a bad second mean: it is getting worse.
@@ -268,14 +271,18 @@ impl Probing {
     /// How long ago the probe was sent that this answers, if it answers one.
     fn round_trip(&self, now: Time, cycle: &Cycle, answer: ProbeAnswer) -> Option<Duration> {
         let mut ages = cycle.sent.iter().rev().map(|(number, at)| (*number, now.saturating_since(*at)));
-        let found = match (self.peer, answer.number) {
-            (ProbedPeer::Willing, Some(asked)) => ages.find(|(number, _)| *number == asked),
-            (ProbedPeer::Reporting, Some(asked)) => ages.find(|(number, _)| number % OCTETS == asked),
+        let found = match (self.peer, answer.name) {
+            (ProbedPeer::Willing, Some(ProbeName::Number(asked))) => {
+                ages.find(|(number, _)| *number == asked)
+            }
+            (ProbedPeer::Reporting, Some(ProbeName::Octet(offset))) => {
+                ages.find(|(number, _)| u64::from(number % OCTETS) == offset % u64::from(OCTETS))
+            }
             (ProbedPeer::Plain, _) => {
                 let youngest = self.best.map_or(Duration::ZERO, |best| best * YOUNGEST_ANSWER / 100);
                 ages.find(|(_, age)| *age >= youngest)
             }
-            (_, None) => None,
+            _ => None,
         };
         found.map(|(_, age)| age)
     }
@@ -307,7 +314,11 @@ impl Discriminator for Probing {
         LossResponse::Waiting
     }
 
-    fn on_rtt_sample(&mut self, now: Time, rtt: Duration) {
+    fn on_ack(&mut self, ack: &Acknowledged<'_>) {
+        if let Some(kept) = self.acked.as_mut().filter(|_| !ack.acked.is_empty()) {
+            kept.on_ack(ack);
+        }
+        let (now, Some(rtt)) = (ack.now, ack.rtt) else { return };
         self.exhausted = false;
         self.best = Some(self.best.map_or(rtt, |best| best.min(rtt)));
         self.smoothed = Some(self.smoothed.map_or(rtt, |smoothed| (smoothed * 7 + rtt) / 8));
@@ -348,9 +359,9 @@ impl Discriminator for Probing {
 
     fn on_probe_answer(&mut self, now: Time, answer: ProbeAnswer) -> LossResponse {
         let Some(mut cycle) = self.cycle.take() else { return LossResponse::Mild };
-        self.has_dsacked |= answer.number.is_some();
+        self.has_dsacked |= answer.name.is_some();
         let Some(rtt) = self.round_trip(now, &cycle, answer) else {
-            cycle.acknowledged |= answer.number.is_none();
+            cycle.acknowledged |= answer.name.is_none();
             self.cycle = Some(cycle);
             return LossResponse::Waiting;
         };
@@ -385,12 +396,6 @@ impl Discriminator for Probing {
             self.congested(sign)
         } else {
             LossResponse::Waiting
-        }
-    }
-
-    fn on_acked(&mut self, acked: Range<u64>, queue: &ByteQueue) {
-        if let Some(kept) = &mut self.acked {
-            kept.on_acked(acked, queue);
         }
     }
 

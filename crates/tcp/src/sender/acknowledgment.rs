@@ -1,9 +1,8 @@
 //! What an acknowledgment does to a sender.
-use super::segment_size::last_try;
 use super::{Ack, Sender, State};
 use crate::Record;
 use crate::loss_detector::{AckEvent, Delivered, Duplicate, Event};
-use crate::loss_discriminator::{OCTETS, ProbeAnswer};
+use crate::loss_discriminator::{Acknowledged, ProbeAnswer};
 use core::time::Duration;
 use shorthaul_congestion::{AckSample, CongestionEvent};
 use shorthaul_types::Time;
@@ -16,6 +15,9 @@ struct Account {
     newest: Option<Time>,
     /// A round trip, by our own clock.
     rtt: Option<Duration>,
+    /// The same, or where there is none, one by the echo of a timestamp: coarser, but also of what was retransmitted. An echo
+    /// counts only where SND.UNA moves: any other may be of the last segment in order (RFC 7323 §4.1).
+    sample: Option<Duration>,
     /// Bytes that were retransmitted, and of which the original was delivered (Eifel detection, RFC 3522):
     /// the answer came sooner after the repair than a round trip takes, or echoes an older timestamp.
     of_originals: u64,
@@ -33,16 +35,13 @@ impl Sender {
         let window_changed = self.update_window(ack);
         let (in_flight_before, una_before) = (self.in_flight(), self.snd.una);
         let advanced = ack.ack - una_before;
-        let Account { delivered, newest, rtt, of_originals } = self.account(now, ack);
+        let Account { delivered, newest, rtt, sample, of_originals } = self.account(now, ack);
         // A window that opens shows as well that the path carries something.
         if delivered > 0 || window_changed {
             self.manager.on_delivered(delivered, newest, rtt);
         }
-        // Our own times are finer, but say nothing of what was retransmitted (Karn's algorithm). An echo
-        // counts only where SND.UNA moves: any other may be of the last segment in order (RFC 7323 §4.1).
-        if let Some(rtt) = rtt.or(ack.echo.filter(|_| advanced > 0)) {
+        if let Some(rtt) = sample {
             self.rtt.on_sample(now, rtt);
-            self.discriminator.on_rtt_sample(now, rtt);
         }
         if advanced > 0 {
             // The RTO stays doubled until there is a sample (RFC 6298 §5): what was retransmitted gives none, and a path that
@@ -50,7 +49,7 @@ impl Sender {
             self.timers.timeouts = 0;
             self.timers.rto_at = (!self.board.is_empty()).then(|| self.rto_deadline(now));
         }
-        let (dsack, octet) = self.take_dsack(ack);
+        let (dsack, name) = self.read_dsack(ack);
         // A response is undone before anything else is made of the acknowledgment.
         if let (Duplicate::Data, Some(&(left, right))) = (dsack, ack.sack.first()) {
             self.undo.on_dsack(right - left);
@@ -72,7 +71,7 @@ impl Sender {
         if let State::Waiting { sign, .. } = self.state {
             self.timers.rto_at = None;
             self.note_answer();
-            let answer = ProbeAnswer { number: octet, duplicate: event.duplicate };
+            let answer = ProbeAnswer { name, duplicate: event.duplicate };
             let response = self.discriminator.on_probe_answer(now, answer);
             self.answer_loss(now, sign, response, self.flight_size());
         }
@@ -116,22 +115,6 @@ impl Sender {
         }
     }
 
-    /// An answer to one of the discriminator's probes that names its number.
-    pub fn on_probe_answer(&mut self, now: Time, number: u32) {
-        if let State::Waiting { sign, .. } = self.state {
-            self.note_answer();
-            let answer = ProbeAnswer { number: Some(number), duplicate: false };
-            let response = self.discriminator.on_probe_answer(now, answer);
-            self.answer_loss(now, sign, response, self.flight_size());
-        }
-    }
-
-    /// The peer answers the discriminator's probes: it is there, however often what follows is lost. Smaller segments are tried all the
-    /// same, for probes are small.
-    fn note_answer(&mut self) {
-        self.timers.timeouts = self.timers.timeouts.min(last_try());
-    }
-
     /// Takes the window. Returns whether the right edge moved.
     fn update_window(&mut self, ack: &Ack<'_>) -> bool {
         let Some(changed) = self.peer.update(ack) else { return false };
@@ -139,18 +122,6 @@ impl Sender {
             self.persist.stop();
         }
         changed
-    }
-
-    /// What arrived twice, by D-SACK; and the number of the probe that it names, where it was one with an acknowledged byte.
-    fn take_dsack(&self, ack: &Ack<'_>) -> (Duplicate, Option<u32>) {
-        let first = ack.sack.first().filter(|&&(left, right)| is_dsack(left, right, ack));
-        match first.filter(|_| self.options.sack) {
-            None => (Duplicate::None, None),
-            Some(&(left, right)) if self.undo.is_octet(left, right) => {
-                (Duplicate::Probe, Some((left % u64::from(OCTETS)) as u32))
-            }
-            Some(_) => (Duplicate::Data, None),
-        }
     }
 
     /// Books what the acknowledgment covers.
@@ -198,18 +169,15 @@ impl Sender {
                 }
             }
         }
-        if ack.ack > una {
-            self.discriminator.on_acked(una..ack.ack, &self.queue);
+        // Our own times are finer, but say nothing of what was retransmitted (Karn's algorithm).
+        let rtt = newest_once.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
+        let sample = rtt.or(ack.echo.filter(|_| ack.ack > una));
+        if ack.ack > una || sample.is_some() {
+            let acked = una..ack.ack;
+            self.discriminator.on_ack(&Acknowledged { now, acked, queue: &self.queue, rtt: sample });
         }
         self.snd.una = ack.ack;
         self.queue.release(ack.ack);
-        let rtt = newest_once.filter(|_| !ambiguous).map(|sent| now.saturating_since(sent));
-        Account { delivered, newest, rtt, of_originals }
+        Account { delivered, newest, rtt, sample, of_originals }
     }
-}
-
-/// Whether the first block of an option is a D-SACK (RFC 2883 §4): it lies below the acknowledgment or within the second
-/// block.
-fn is_dsack(left: u64, right: u64, ack: &Ack<'_>) -> bool {
-    right <= ack.ack || ack.sack.get(1).is_some_and(|&(l, r)| l <= left && right <= r)
 }

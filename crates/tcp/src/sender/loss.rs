@@ -1,6 +1,7 @@
 //! Finding losses, having them judged, and answering them.
 use super::f_rto::{FRto, FRtoAck, FRtoFinding};
 use super::{Sender, State};
+use crate::RetransmissionTimer;
 use crate::loss_detector::{AckEvent, Detection, Event, Repair};
 use crate::loss_discriminator::{LossEvidence, LossResponse, LossSign};
 use crate::prr::Prr;
@@ -139,8 +140,8 @@ impl Sender {
                 self.control.on_timeout(now, self.used_window(flight_size));
                 self.begin_anew(now, sign);
             }
-            LossResponse::Gentle => {
-                self.control.on_slow_start_loss(now);
+            LossResponse::Decrease { percent } => {
+                self.control.decrease(now, percent);
                 self.repair_what_is_lost(now, sign, None);
             }
             LossResponse::Transient => self.repair_what_is_lost(now, sign, None),
@@ -183,7 +184,7 @@ impl Sender {
         let (una, nxt, mss) = (self.snd.una, self.snd.nxt, self.segment.bytes());
         // A second RTO, or one with nothing behind the head, cannot be told apart so. A timer that probes has sent nothing but
         // the head again, however often.
-        let probing = self.manager.timer_probes();
+        let probing = self.manager.timer() == RetransmissionTimer::Probes;
         let f_rto = self.options.f_rto && (first || probing) && sign == LossSign::Timeout && nxt - una > mss;
         let f_rto = f_rto.then(|| FRto::new(now, mss, before, probing));
         let end = if f_rto.is_some() { una + mss } else { nxt };
@@ -203,7 +204,7 @@ impl Sender {
         self.stats.timeouts += 1;
         // A timer that probes gives up by itself, and an outage looks like a black hole: but not where nothing of full size
         // ever arrived.
-        let counts = !self.manager.timer_probes()
+        let counts = self.manager.timer() == RetransmissionTimer::Repairs
             || self.segment.is_untried(self.timers.timeouts, self.rate.delivered());
         self.timers.timeouts += u32::from(counts);
         if self.segment.probe_black_hole(self.timers.timeouts) {

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `config` (what goes in and out), this file (what it keeps), `acknowledgment` (what an acknowledgment does
 //! to it), `loss` (finding losses and answering them), `f_rto` and `undo` (answers that were mistakes), `output` (what leaves
-//! next), `peer_window`, `persist`, `segment_size`, `timers`, `managed` (what a congestion manager outside asks of it).
+//! next), `probe` (what a discriminator sends and is answered), `peer_window`, `persist`, `segment_size`, `timers`, `managed` (what a congestion manager outside asks of it).
 mod acknowledgment;
 mod config;
 mod f_rto;
@@ -11,6 +11,7 @@ mod managed;
 mod output;
 mod peer_window;
 mod persist;
+mod probe;
 mod segment_size;
 mod timers;
 mod undo;
@@ -27,6 +28,7 @@ use core::time::Duration;
 use f_rto::FRto;
 use peer_window::PeerWindow;
 use persist::Persist;
+use probe::Probes;
 use segment_size::SegmentSize;
 use shorthaul_congestion::{Control, DeliveryRate, Pacer, RttEstimator};
 use shorthaul_types::Time;
@@ -104,6 +106,7 @@ pub struct Sender {
     discriminator: Box<dyn Discriminator>,
     control: Box<dyn Control>,
     manager: CongestionManager,
+    probes: Probes,
     undo: Undo,
     persist: Persist,
     rtt: RttEstimator,
@@ -137,6 +140,7 @@ impl Sender {
             discriminator: config.discriminator,
             control: config.control,
             manager: config.manager,
+            probes: Probes::default(),
             undo: Undo::default(),
             persist: Persist::default(),
             rtt: RttEstimator::new(config.rtt),

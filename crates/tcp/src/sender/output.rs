@@ -1,9 +1,7 @@
 //! What leaves next.
 use super::{Outgoing, Sender, State};
 use crate::loss_detector::{Event, Transmission};
-use crate::loss_discriminator::ProbeForm;
 use shorthaul_types::Time;
-use shorthaul_wire::Payload;
 
 /// Payload of the largest super-segment: what fits into an IPv4 total length with both headers.
 const MAX_SUPER_SEGMENT: u64 = 65_535 - 120;
@@ -118,37 +116,7 @@ impl Sender {
         Some(len)
     }
 
-    /// The next probe of the discriminator, if one is due, and before it the segment that it brings.
-    fn discriminators_probe(&mut self, now: Time) -> Option<Outgoing> {
-        let State::Waiting { sign, behind_head } = self.state else { return None };
-        let probe = match behind_head {
-            Some(probe) => {
-                self.state = State::Waiting { sign, behind_head: None };
-                probe
-            }
-            None => {
-                let probe = self.discriminator.poll_probe(now)?;
-                if probe.brings_head && !self.board.is_empty() {
-                    self.state = State::Waiting { sign, behind_head: Some(probe) };
-                    let len = self.flight_size().min(self.segment.bytes());
-                    let head = self.transmit(now, self.snd.una, len);
-                    self.timers.rto_at = None; // the probe behind it has its own time
-                    return Some(head);
-                }
-                probe
-            }
-        };
-        self.stats.probes += 1;
-        let mut out = Outgoing { probe: Some(probe), ..Outgoing::empty(self.snd.una - 1) };
-        if let ProbeForm::Octet(octet) = probe.form {
-            self.undo.on_octet_sent();
-            out.offset = octet.offset;
-            out.payload = Payload::copy_of(&[octet.byte]).into();
-        }
-        Some(out)
-    }
-
-    fn transmit(&mut self, now: Time, offset: u64, len: u64) -> Outgoing {
+    pub(super) fn transmit(&mut self, now: Time, offset: u64, len: u64) -> Outgoing {
         let data_end = self.queue.end();
         let data = len.min(data_end - offset.min(data_end));
         let payload = self.queue.gather(offset, data as usize);

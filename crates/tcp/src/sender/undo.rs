@@ -4,8 +4,6 @@
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     retransmitted: Option<Retransmitted>,
-    /// Probes with acknowledged bytes were sent: D-SACKs of single bytes answer them.
-    octets_sent: bool,
 }
 
 /// What was retransmitted since the response.
@@ -55,15 +53,5 @@ impl Undo {
     /// Whether everything was retransmitted in vain.
     pub fn all_in_vain(&self) -> bool {
         self.retransmitted.is_some_and(|retransmitted| retransmitted.any && retransmitted.bytes == 0)
-    }
-
-    /// A probe with an acknowledged byte leaves.
-    pub fn on_octet_sent(&mut self) {
-        self.octets_sent = true;
-    }
-
-    /// Whether a D-SACK answers a probe with an acknowledged byte.
-    pub fn is_octet(&self, left: u64, right: u64) -> bool {
-        self.octets_sent && right - left == 1
     }
 }

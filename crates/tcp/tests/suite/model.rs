@@ -42,7 +42,7 @@ impl ByChance {
             0 => LossResponse::Transient,
             1 => LossResponse::Mild,
             2 => LossResponse::Severe,
-            3 => LossResponse::Gentle,
+            3 => LossResponse::Decrease { percent: 75 },
             _ => {
                 self.due = true;
                 LossResponse::Waiting

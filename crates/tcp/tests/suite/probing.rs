@@ -2,10 +2,11 @@
 use crate::half::{Fate, Half, MSS};
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_tcp::{
-    Discrimination, Discriminator, LossDetection, LossEvidence, LossResponse, LossSign, OCTETS, Probe,
-    ProbeAnswer, ProbeForm, ProbeStage, ProbedPeer, Probing, ProbingConfig, ProbingRule, SenderConfig,
+    Acknowledged, ByteQueue, Discrimination, Discriminator, LossDetection, LossEvidence, LossResponse, LossSign,
+    Probe, ProbeAnswer, ProbeForm, ProbeName, ProbeStage, ProbedPeer, Probing, ProbingConfig, ProbingRule, SenderConfig,
 };
 use shorthaul_types::Time;
+use shorthaul_wire::Payload;
 use std::time::Duration;
 
 const BEST: Duration = Duration::from_millis(100);
@@ -21,17 +22,29 @@ fn evidence(sign: LossSign) -> LossEvidence {
 /// A discriminator that has measured a best round trip of 100 ms, at the time 100 ms.
 fn discriminator(rule: ProbingRule, peer: ProbedPeer) -> Probing {
     let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::new(rule), peer);
-    discriminator.on_rtt_sample(at(50), BEST * 2);
-    discriminator.on_rtt_sample(at(100), BEST);
+    measure(&mut discriminator, at(50), BEST * 2);
+    measure(&mut discriminator, at(100), BEST);
     discriminator
 }
 
-fn named(number: u32) -> ProbeAnswer {
-    ProbeAnswer { number: Some(number), duplicate: false }
+/// A round trip was measured with data; of what was acknowledged, a hundred bytes were the last.
+fn measure(discriminator: &mut Probing, now: Time, rtt: Duration) {
+    let mut queue = ByteQueue::new(1);
+    queue.push(Payload::copy_of(&[7; 100]));
+    discriminator.on_ack(&Acknowledged { now, acked: 1..101, queue: &queue, rtt: Some(rtt) });
+}
+
+/// An answer that names the probe, in the manner of its form.
+fn named(probe: &Probe) -> ProbeAnswer {
+    let name = match probe.form {
+        ProbeForm::Octet(octet) => ProbeName::Octet(octet.offset),
+        ProbeForm::Numbered | ProbeForm::Empty => ProbeName::Number(probe.number),
+    };
+    ProbeAnswer { name: Some(name), duplicate: false }
 }
 
 /// An acknowledgment that names no probe.
-const PLAIN: ProbeAnswer = ProbeAnswer { number: None, duplicate: true };
+const PLAIN: ProbeAnswer = ProbeAnswer { name: None, duplicate: true };
 
 /// What the discriminator says when its two probes take so many milliseconds.
 fn response(rule: ProbingRule, evidence: LossEvidence, first: u64, second: u64) -> LossResponse {
@@ -41,15 +54,15 @@ fn response(rule: ProbingRule, evidence: LossEvidence, first: u64, second: u64) 
     assert_eq!((probe.stage, probe.form), (ProbeStage::First, ProbeForm::Numbered));
     assert_eq!(discriminator.poll_probe(at(1_000)), None, "one at a time");
     let then = 1_000 + first;
-    assert_eq!(discriminator.on_probe_answer(at(then), named(probe.number)), LossResponse::Waiting);
+    assert_eq!(discriminator.on_probe_answer(at(then), named(&probe)), LossResponse::Waiting);
     let probe = discriminator.poll_probe(at(then)).expect("PROBE2");
     assert_eq!(probe.stage, ProbeStage::Second);
-    discriminator.on_probe_answer(at(then + second), named(probe.number))
+    discriminator.on_probe_answer(at(then + second), named(&probe))
 }
 
 #[test]
 fn the_rules_are_those_of_figures_1_8_and_11() {
-    use LossResponse::{Gentle, Mild, Severe, Transient};
+    use LossResponse::{Decrease, Mild, Severe, Transient};
     use LossSign::{Acknowledgments, Timeout};
     let often = ProbingRule::Selective { round_trips: 0, interval: Duration::ZERO };
     let (tahoe, reno, adaptive) = (ProbingRule::Tahoe, ProbingRule::Reno, ProbingRule::Adaptive);
@@ -76,7 +89,7 @@ fn the_rules_are_those_of_figures_1_8_and_11() {
         assert_eq!(got, verdict, "{rule:?}, {sign:?}, {first} ms, {second} ms");
     }
     let starting = LossEvidence { in_slow_start: true, ..evidence(Timeout) };
-    assert_eq!(response(adaptive, starting, 90, 90), Gentle, "three quarters in slow start");
+    assert_eq!(response(adaptive, starting, 90, 90), Decrease { percent: 75 }, "three quarters in slow start");
     assert_eq!(response(reno, starting, 90, 90), Transient, "which the simple rules do not know");
 }
 
@@ -92,7 +105,7 @@ fn a_lost_probe_is_retried_and_a_lost_second_begins_the_cycle_anew() {
     let second = discriminator.poll_probe(again).unwrap();
     assert!(second.number != first.number && second.stage == ProbeStage::First);
     // The answer to the earlier one came late: it counts, as the round trip that it took.
-    assert_eq!(discriminator.on_probe_answer(at(1_400), named(first.number)), LossResponse::Waiting);
+    assert_eq!(discriminator.on_probe_answer(at(1_400), named(&first)), LossResponse::Waiting);
     let probe = discriminator.poll_probe(at(1_400)).unwrap();
     assert_eq!(probe.stage, ProbeStage::Second);
     // Twice what the first one took, which is more than usual.
@@ -101,7 +114,7 @@ fn a_lost_probe_is_retried_and_a_lost_second_begins_the_cycle_anew() {
     assert_eq!(discriminator.on_timeout(given_up), LossResponse::Waiting);
     assert_eq!(discriminator.poll_probe(given_up).unwrap().stage, ProbeStage::First);
     assert_eq!(
-        discriminator.on_probe_answer(at(2_201), named(probe.number)),
+        discriminator.on_probe_answer(at(2_201), named(&probe)),
         LossResponse::Waiting,
         "too late"
     );
@@ -125,7 +138,7 @@ fn a_cycle_ends_at_its_limit_and_no_other_begins_before_something_is_measured() 
     assert_eq!(probes, 600, "one in 200 ms");
     assert_eq!(discriminator.respond(now, &evidence(LossSign::Timeout)), LossResponse::Severe);
     assert_eq!(discriminator.respond(now, &evidence(LossSign::Acknowledgments)), LossResponse::Mild);
-    discriminator.on_rtt_sample(now, BEST);
+    measure(&mut discriminator, now, BEST);
     assert_eq!(discriminator.respond(now, &evidence(LossSign::Timeout)), LossResponse::Waiting);
 }
 
@@ -135,15 +148,15 @@ fn a_selective_discriminator_probes_after_duplicates_only_now_and_then() {
     let duplicates = evidence(LossSign::Acknowledgments);
     let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::new(rule), ProbedPeer::Willing);
     for sample in 1..=3 {
-        discriminator.on_rtt_sample(at(100 * sample), BEST);
-        discriminator.on_rtt_sample(at(100 * sample + 10), BEST); // the same round trip
+        measure(&mut discriminator, at(100 * sample), BEST);
+        measure(&mut discriminator, at(100 * sample + 10), BEST); // the same round trip
     }
     assert_eq!(
         discriminator.respond(at(400), &duplicates),
         LossResponse::Mild,
         "three estimates are not above three"
     );
-    discriminator.on_rtt_sample(at(410), BEST);
+    measure(&mut discriminator, at(410), BEST);
     assert_eq!(discriminator.respond(at(420), &duplicates), LossResponse::Waiting);
     assert_eq!(discriminator.respond(at(430), &duplicates), LossResponse::Mild, "the count begins anew");
     assert_eq!(
@@ -161,7 +174,7 @@ fn a_selective_discriminator_probes_after_duplicates_only_now_and_then() {
 #[test]
 fn a_peer_with_d_sack_is_asked_by_bytes_that_name_themselves() {
     let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
-    discriminator.on_rtt_sample(at(100), BEST);
+    measure(&mut discriminator, at(100), BEST);
     for sign in [LossSign::Timeout, LossSign::Acknowledgments] {
         discriminator.respond(at(1_000), &evidence(sign));
         let sent: Vec<Probe> =
@@ -174,17 +187,17 @@ fn a_peer_with_d_sack_is_asked_by_bytes_that_name_themselves() {
             "it may be of data"
         );
         // The third from the end: 100 ms ago, though two were sent since.
-        let named_by_byte = named(sent[9].number % OCTETS);
+        let named_by_byte = named(&sent[9]);
         assert_eq!(discriminator.on_probe_answer(at(1_550), named_by_byte), LossResponse::Waiting);
         let probe = discriminator.poll_probe(at(1_550)).unwrap();
         assert_eq!((probe.stage, probe.brings_head), (ProbeStage::Second, true));
-        let stale = named(sent[11].number % OCTETS);
+        let stale = named(&sent[11]);
         assert_eq!(
             discriminator.on_probe_answer(at(1_650), stale),
             LossResponse::Waiting,
             "an answer to PROBE1"
         );
-        let response = discriminator.on_probe_answer(at(1_660), named(probe.number % OCTETS));
+        let response = discriminator.on_probe_answer(at(1_660), named(&probe));
         assert_eq!(response, LossResponse::Transient, "{sign:?}");
     }
 }
@@ -192,22 +205,22 @@ fn a_peer_with_d_sack_is_asked_by_bytes_that_name_themselves() {
 #[test]
 fn a_queue_is_seen_however_many_probes_were_sent_into_it() {
     let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
-    discriminator.on_rtt_sample(at(100), BEST);
+    measure(&mut discriminator, at(100), BEST);
     discriminator.respond(at(1_000), &evidence(LossSign::Acknowledgments));
     let first = discriminator.poll_probe(at(1_000)).unwrap();
     for i in 1..4 {
         discriminator.poll_probe(at(1_000 + 50 * i)).unwrap();
     }
     // Twice the best round trip: not good, though the last probe is 50 ms old.
-    discriminator.on_probe_answer(at(1_200), named(first.number % OCTETS));
+    discriminator.on_probe_answer(at(1_200), named(&first));
     let second = discriminator.poll_probe(at(1_200)).unwrap();
-    assert_eq!(discriminator.on_probe_answer(at(1_300), named(second.number % OCTETS)), LossResponse::Mild);
+    assert_eq!(discriminator.on_probe_answer(at(1_300), named(&second)), LossResponse::Mild);
 }
 
 #[test]
 fn a_peer_without_d_sack_is_asked_after_timeouts_only_by_empty_segments() {
     let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Plain);
-    discriminator.on_rtt_sample(at(100), BEST);
+    measure(&mut discriminator, at(100), BEST);
     let duplicates = evidence(LossSign::Acknowledgments);
     assert_eq!(
         discriminator.respond(at(1_000), &duplicates),
@@ -230,7 +243,7 @@ fn a_peer_without_d_sack_is_asked_after_timeouts_only_by_empty_segments() {
 #[test]
 fn a_peer_that_never_sends_d_sack_is_not_asked_after_duplicates_again() {
     let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
-    discriminator.on_rtt_sample(at(100), BEST);
+    measure(&mut discriminator, at(100), BEST);
     let duplicates = evidence(LossSign::Acknowledgments);
     assert_eq!(discriminator.respond(at(1_000), &duplicates), LossResponse::Waiting);
     let mut now = at(1_000);
