@@ -14,10 +14,9 @@ use crate::access_side::AccessSide;
 use crate::fragments::Fragments;
 use crate::gain::{Gains, Group};
 use crate::inherited::InheritedFlow;
-use crate::path_tail::EmulatedLinks;
 use crate::shares::Shares;
 use crate::split_flow::{Fate, Turn};
-use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, Policy, SplitFlow};
+use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, SplitFlow};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -56,26 +55,18 @@ pub struct Gateway {
     fragments: Fragments,
     shares: Shares,
     passing: TxBatch,
-    /// The emulated links of each policy that has any.
-    links: Vec<Option<EmulatedLinks>>,
     allocated: usize,
     draining: bool,
     counters: Counters,
     now: Time,
     /// How late it is woken.
     lateness: Lateness,
-    /// The hosts at the access side that share something among their flows.
+    /// The registry of hosts at the access side that share something among their flows: queues, emulated links, aggregates.
     access: AccessSide,
     /// Whether splitting pays.
     gains: Gains,
     /// How many of the policies are for new flows; those behind them are kept for flows that have them.
     in_force: usize,
-}
-
-/// The emulated links of a policy that has any.
-fn emulated_links(policy: &Policy, seed: u64) -> Option<EmulatedLinks> {
-    let link = policy.senders.emulated_link()?.clone();
-    Some(EmulatedLinks::new(link, seed))
 }
 
 impl Gateway {
@@ -89,9 +80,8 @@ impl Gateway {
         let hash_seed = config.hash_seed;
         Gateway {
             table: Table::new(config.hash_seed),
-            links: config.policies.iter().map(|policy| emulated_links(policy, hash_seed)).collect(),
             in_force: config.policies.len(),
-            access: AccessSide::new(config.hosts),
+            access: AccessSide::new(config.hosts, &config.policies),
             gains: Gains::new(config.hash_seed),
             shares: Shares::new(hash_seed),
             fragments: Fragments::new(config.memory.0, hash_seed),

@@ -39,8 +39,8 @@ mod window_limit;
 
 pub use access_side::HostInfo;
 pub use ack_release::{
-    ACK_RELEASES, AckOptions, AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress, QueueShare,
-    Regulated, SackRanges,
+    ACK_RELEASES, AckOptions, AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress,
+    QueueShare, Regulated, SackRanges,
 };
 pub use aggregate::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
 pub use config::GatewayConfig;
@@ -53,11 +53,14 @@ pub use gateway::Gateway;
 pub use interceptor::{ExplicitWindow, INTERCEPTORS, Interceptor, InterceptorKind};
 pub use leg::{LegConfig, LegSpec};
 pub use path_tail::{Cell, PathTailConfig, TailScope};
-pub use policy::{FlowMatch, HostPrefix, Mode, Policy, PolicyError, Row, SenderControl, Setting, Subscription};
+pub use policy::{
+    FlowMatch, HostPrefix, Mode, Policy, PolicyError, Row, SenderControl, Setting, Subscription,
+};
 #[cfg(feature = "serde")]
 pub use policy::{GatewayMode, Parameters, PartError, PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
 pub use split_flow::SplitFlow;
 pub use whole_flow::{Observed, ObservedDirection};
 pub use window_limit::{
-    ClampedWindow, ConstantQueue, Freeze, Occupancy, WINDOW_LIMITS, WindowLimit, WindowLimitKind, WindowUpdate,
+    ClampedWindow, ConstantQueue, Freeze, Occupancy, WINDOW_LIMITS, WindowLimit, WindowLimitKind,
+    WindowUpdate,
 };

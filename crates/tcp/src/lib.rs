@@ -51,8 +51,8 @@ pub use loss_detector::{
     Transmission,
 };
 pub use loss_discriminator::{
-    Acknowledged, Discriminator, LossEvidence, LossResponse, LossSign, Octet, Probe, ProbeAnswer, ProbeForm, ProbeName,
-    ProbeStage,
+    Acknowledged, Discriminator, LossEvidence, LossResponse, LossSign, Octet, Probe, ProbeAnswer, ProbeForm,
+    ProbeName, ProbeStage,
 };
 pub use notation::UnknownAckPolicy;
 pub use profile::{ProfilePatch, SenderProfile, SenderStart, UnknownProfile};

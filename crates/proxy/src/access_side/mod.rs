@@ -1,26 +1,33 @@
 //! The access side of a gateway: a tree of bottleneck groups, hosts and flows.
 //!
 //! What is scheduled together belongs to a [`Group`]: the flows of hosts that share a bottleneck. What is one host's alone
-//! belongs to a [`Host`]: its memory, its queue, its uplink. What a flow has of its own there is its [`Place`]. Each host is a
-//! group of its own.
+//! belongs to a [`Host`]: its memory, its queue, its uplink. What a flow has of its own there is its [`Place`]. An emulated link
+//! is at the node of the tree that it is the path's tail to.
+//!
+//! A host is a group of its own, but where its policy emulates radio cells: the hosts of a cell are a group. A host that has
+//! flows of policies with cells and of others is in the tree more than once: it shares with others what its group shares.
 //!
 //! Only flows whose policy needs any of this have a place here; a plain split does not.
 mod host_queue;
 mod info;
+mod links;
 mod place;
 
 pub(crate) use host_queue::{HostQueue, QueuePlace};
 pub use info::HostInfo;
+pub(crate) use links::LinkPlace;
 pub(crate) use place::Place;
 
-use crate::HostPrefix;
 use crate::aggregate::{Aggregate, AggregateConfig, HostMemory, Served, Uplink};
+use crate::path_tail::TailScope;
+use crate::{HostPrefix, Policy};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
+use links::{Links, Node};
 use shorthaul_tcp::Timers;
 use shorthaul_types::Time;
 use slab::Slab;
@@ -30,11 +37,18 @@ const MOST_REMEMBERED: usize = 1 << 14;
 /// At least this many hosts are looked through for old ones.
 const FEW: usize = 64;
 
+/// A radio cell of which a policy emulates the link: the policy's tail, and the cell's place there.
+type CellKey = (u32, usize);
+
 /// Hosts that share a bottleneck, and what sends to them.
 #[derive(Debug)]
 pub(crate) struct Group {
+    /// The cell that it is, if it is no host by itself.
+    cell: Option<CellKey>,
     /// Its hosts in the registry.
     pub hosts: Vec<u32>,
+    /// The emulated link that they share.
+    link: Option<u32>,
     /// What serves those of its flows that are aggregated.
     pub aggregate: Option<Box<Aggregate>>,
     /// It is in the queue of groups that may have something to send.
@@ -50,6 +64,10 @@ pub(crate) struct Host {
     pub prefix: IpAddr,
     /// Its group in the registry.
     pub group: u32,
+    /// Its place among the hosts of that.
+    in_group: usize,
+    /// The emulated links to it alone, each with the tail that it is of.
+    links: Vec<(u32, u32)>,
     /// Flows that have a place here.
     flows: u32,
     /// Since when it has no flows.
@@ -68,9 +86,15 @@ pub(crate) struct Host {
 #[derive(Debug)]
 pub(crate) struct AccessSide {
     prefix: HostPrefix,
-    by_prefix: BTreeMap<IpAddr, u32>,
+    /// Hosts by the cell that they are in, if in one, and by their prefix.
+    by_prefix: BTreeMap<(Option<CellKey>, IpAddr), u32>,
+    cells: BTreeMap<CellKey, u32>,
     hosts: Slab<Host>,
     groups: Slab<Group>,
+    /// The emulated links of all levels.
+    pub links: Links,
+    /// The tail that each policy has emulated, if it has, in the order of the policies.
+    tails: Vec<Option<u32>>,
     /// Deadlines of groups.
     pub timers: Timers,
     /// Groups that may have something to send.
@@ -81,17 +105,43 @@ pub(crate) struct AccessSide {
 }
 
 impl AccessSide {
-    pub fn new(prefix: HostPrefix) -> Self {
+    /// Nobody is known; these are the policies.
+    pub fn new(prefix: HostPrefix, policies: &[Policy]) -> Self {
+        let mut links = Links::default();
         AccessSide {
             prefix,
             by_prefix: BTreeMap::new(),
+            cells: BTreeMap::new(),
             hosts: Slab::new(),
             groups: Slab::new(),
+            tails: policies.iter().map(|policy| tail_of(policy, &mut links)).collect(),
+            links,
             timers: Timers::default(),
             ready: VecDeque::new(),
             next_serial: 0,
             forget_at: FEW,
         }
+    }
+
+    /// The policies are these from now on, and behind them those former ones that flows still have.
+    pub fn reconfigure(&mut self, policies: &[Policy], still_used: &[bool]) {
+        let fresh = policies.iter().map(|policy| tail_of(policy, &mut self.links)).collect();
+        for (tail, used) in core::mem::replace(&mut self.tails, fresh).into_iter().zip(still_used) {
+            match (tail, used) {
+                (tail, true) => self.tails.push(tail),
+                (Some(tail), false) => self.links.remove_tail(tail),
+                (None, false) => {}
+            }
+        }
+    }
+
+    /// Whether a policy, by its place in the list, has emulated links.
+    pub fn has_links(&self, policy: u16) -> bool {
+        self.tail(policy).is_some()
+    }
+
+    fn tail(&self, policy: u16) -> Option<u32> {
+        self.tails.get(usize::from(policy)).copied().flatten()
     }
 
     pub fn host(&self, host: u32) -> Option<&Host> {
@@ -142,13 +192,15 @@ impl AccessSide {
 
     /// The host with this address, if it is known.
     pub fn find(&self, address: IpAddr) -> Option<&Host> {
-        self.host(*self.by_prefix.get(&self.prefix.of(address))?)
+        self.host(*self.by_prefix.get(&(None, self.prefix.of(address)))?)
     }
 
-    /// A flow to this address begins: its host, a new one if it is not known.
-    pub fn join(&mut self, now: Time, address: IpAddr) -> u32 {
+    /// A flow of this policy to this address begins: its host, a new one if it is not known.
+    pub fn join(&mut self, now: Time, address: IpAddr, policy: u16) -> u32 {
         let prefix = self.prefix.of(address);
-        let host = match self.by_prefix.get(&prefix) {
+        let tail = self.tail(policy);
+        let cell = tail.and_then(|tail| Some((tail, self.links.tail(tail)?.cell_of(address)?)));
+        let host = match self.by_prefix.get(&(cell, prefix)) {
             Some(&host) => {
                 self.forget_if_old(now, host);
                 host
@@ -157,16 +209,78 @@ impl AccessSide {
                 if self.by_prefix.len() >= self.forget_at {
                     self.forget_old(now);
                 }
-                let group = Group { hosts: Vec::new(), aggregate: None, ready: false, armed: None };
-                let group = self.groups.insert(group) as u32;
+                let group = self.group_for(cell);
                 let host = self.hosts.insert(Host::new(now, prefix, group)) as u32;
-                self.groups[group as usize].hosts.push(host);
-                self.by_prefix.insert(prefix, host);
+                let hosts = &mut self.groups[group as usize].hosts;
+                self.hosts[host as usize].in_group = hosts.len();
+                hosts.push(host);
+                self.by_prefix.insert((cell, prefix), host);
                 host
             }
         };
         self.hosts[host as usize].flows += 1;
         host
+    }
+
+    /// The group of a cell, or a new one for a host by itself.
+    fn group_for(&mut self, cell: Option<CellKey>) -> u32 {
+        if let Some(&group) = cell.and_then(|cell| self.cells.get(&cell)) {
+            return group;
+        }
+        let group = Group { cell, hosts: Vec::new(), link: None, aggregate: None, ready: false, armed: None };
+        let group = self.groups.insert(group) as u32;
+        if let Some(cell) = cell {
+            self.cells.insert(cell, group);
+        }
+        group
+    }
+
+    /// A flow of this policy with this number, to this host, takes its place behind an emulated link where the policy has one;
+    /// `delivered` was delivered of it so far.
+    pub fn join_link(
+        &mut self,
+        now: Time,
+        host: u32,
+        policy: u16,
+        (number, delivered): (u64, u64),
+    ) -> Option<LinkPlace> {
+        let tail = self.tail(policy)?;
+        let links = &mut self.links;
+        let known = self.hosts.get_mut(host as usize)?;
+        let index = match links.tail(tail)?.scope() {
+            TailScope::Flow => links.insert(now, tail, Node::Flow, None),
+            TailScope::Host => match known.links.iter().find(|(of, _)| *of == tail) {
+                Some((_, link)) => *link,
+                None => {
+                    let link = links.insert(now, tail, Node::Host(host), None);
+                    known.links.push((tail, link));
+                    link
+                }
+            },
+            TailScope::Cell(_) => {
+                let group = self.groups.get_mut(known.group as usize)?;
+                let cell = group.cell.map(|(_, place)| place);
+                *group.link.get_or_insert_with(|| links.insert(now, tail, Node::Group(known.group), cell))
+            }
+        };
+        Some(links.join(index, number, delivered))
+    }
+
+    /// A flow has left its place behind an emulated link.
+    pub fn leave_link(&mut self, place: &LinkPlace) {
+        match self.links.leave(place) {
+            Some(Node::Group(group)) => {
+                if let Some(group) = self.groups.get_mut(group as usize) {
+                    group.link = None;
+                }
+            }
+            Some(Node::Host(host)) => {
+                if let Some(host) = self.hosts.get_mut(host as usize) {
+                    host.links.retain(|(_, link)| *link != place.index);
+                }
+            }
+            Some(Node::Flow) | None => {}
+        }
     }
 
     /// An aggregated flow to this host, with segments of `mss` bytes, begins.
@@ -193,17 +307,25 @@ impl AccessSide {
         known.empty_since = now;
         let (flows, group) = (known.flows, known.group);
         if flows == 0 && self.aggregate(group).is_none() {
-            self.by_prefix.remove(&self.hosts[host as usize].prefix);
             self.remove(host);
         }
     }
 
     fn remove(&mut self, host: u32) {
-        let Host { group, .. } = self.hosts.remove(host as usize);
+        let Host { group, prefix, in_group, .. } = self.hosts.remove(host as usize);
         let known = &mut self.groups[group as usize];
-        known.hosts.retain(|other| *other != host);
-        if known.hosts.is_empty() {
+        let cell = known.cell;
+        known.hosts.swap_remove(in_group);
+        let (moved, is_empty) = (known.hosts.get(in_group).copied(), known.hosts.is_empty());
+        self.by_prefix.remove(&(cell, prefix));
+        if let Some(moved) = moved {
+            self.hosts[moved as usize].in_group = in_group;
+        }
+        if is_empty {
             self.groups.remove(group as usize);
+            if let Some(cell) = cell {
+                self.cells.remove(&cell);
+            }
         }
     }
 
@@ -216,8 +338,8 @@ impl AccessSide {
     fn forget_if_old(&mut self, now: Time, index: u32) {
         let Some(host) = self.host(index) else { return };
         if host.is_old(now, self.remember(host)) {
-            let (prefix, group) = (host.prefix, host.group);
-            self.hosts[index as usize] = Host::new(now, prefix, group);
+            let (prefix, group, in_group) = (host.prefix, host.group, host.in_group);
+            self.hosts[index as usize] = Host { in_group, ..Host::new(now, prefix, group) };
             let group = &mut self.groups[group as usize];
             if group.hosts.len() == 1 {
                 group.aggregate = None;
@@ -234,14 +356,9 @@ impl AccessSide {
             let remember = if too_many { Duration::ZERO } else { self.remember(host) };
             host.is_old(now, remember) && !self.groups[host.group as usize].ready
         };
-        let old: Vec<(IpAddr, u32)> = self
-            .by_prefix
-            .iter()
-            .filter(|(_, host)| self.host(**host).is_none_or(is_old))
-            .map(|(prefix, host)| (*prefix, *host))
-            .collect();
-        for (prefix, host) in old {
-            self.by_prefix.remove(&prefix);
+        let old = self.by_prefix.values().copied().filter(|host| self.host(*host).is_some_and(is_old));
+        let old: Vec<u32> = old.collect();
+        for host in old {
             self.remove(host);
         }
         self.forget_at = (2 * self.by_prefix.len()).max(FEW);
@@ -290,11 +407,18 @@ impl AccessSide {
     }
 }
 
+/// The tail that a policy has emulated, if it has.
+fn tail_of(policy: &Policy, links: &mut Links) -> Option<u32> {
+    Some(links.add_tail(policy.senders.emulated_link()?))
+}
+
 impl Host {
     fn new(now: Time, prefix: IpAddr, group: u32) -> Self {
         Host {
             prefix,
             group,
+            in_group: 0,
+            links: Vec::new(),
             flows: 0,
             empty_since: now,
             members: Vec::new(),
@@ -313,15 +437,20 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SenderControl;
+    use crate::ack_release::Extent;
+    use crate::path_tail::{AckToken, Cell, PathTailConfig};
+    use alloc::vec;
     use core::net::Ipv4Addr;
+    use shorthaul_types::{BitRate, Bytes};
 
     fn access_side() -> AccessSide {
-        AccessSide::new(HostPrefix::default())
+        AccessSide::new(HostPrefix::default(), &[])
     }
 
     /// An aggregated flow to `address` begins and ends.
     fn visit(access: &mut AccessSide, now: Time, address: IpAddr) -> u32 {
-        let host = access.join(now, address);
+        let host = access.join(now, address, 0);
         access.aggregate_for(now, host, 1000, &Arc::new(AggregateConfig::default())).unwrap();
         access.leave(now, host);
         host
@@ -329,19 +458,101 @@ mod tests {
 
     #[test]
     fn addresses_of_one_prefix_are_one_host() {
-        let mut access = AccessSide::new(HostPrefix { v4: 24, ..HostPrefix::default() });
-        let mut of = |address: &str| access.join(Time::ZERO, address.parse().unwrap());
+        let mut access = AccessSide::new(HostPrefix { v4: 24, ..HostPrefix::default() }, &[]);
+        let mut of = |address: &str| access.join(Time::ZERO, address.parse().unwrap(), 0);
         assert_eq!(of("10.0.0.1"), of("10.0.0.200"));
         assert_ne!(of("10.0.0.1"), of("10.0.1.1"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
     }
 
+    /// Policies with emulated links for whom these say.
+    fn emulating<const N: usize>(scopes: [TailScope; N]) -> AccessSide {
+        let bandwidth = BitRate::from_bits_per_sec(1_000_000);
+        let of = |scope| PathTailConfig { scope, ..PathTailConfig::of(bandwidth) };
+        let senders = scopes.map(|scope| SenderControl::acknowledging(of(scope)));
+        let policies = senders.map(|senders| Policy { senders, ..Policy::default() });
+        AccessSide::new(HostPrefix::default(), &policies)
+    }
+
+    /// A flow to a host begins: the host's node, and the flow's place behind a link.
+    fn begin(access: &mut AccessSide, address: &str, policy: u16) -> (u32, LinkPlace) {
+        let host = access.join(Time::ZERO, address.parse().unwrap(), policy);
+        (host, access.join_link(Time::ZERO, host, policy, (0, 0)).unwrap())
+    }
+
+    fn cells() -> TailScope {
+        let cell = |name: &str, prefix: &str, bandwidth| Cell {
+            name: name.into(),
+            prefixes: vec![prefix.parse().unwrap()],
+            bandwidth,
+        };
+        let half = Some(BitRate::from_bits_per_sec(500_000));
+        TailScope::Cell(vec![cell("all", "10.0.0.0/8", None), cell("second", "10.2.0.0/16", half)])
+    }
+
+    #[test]
+    fn hosts_flows_and_cells_share_a_link_as_they_are_told() {
+        for (scope, same) in [
+            (TailScope::Host, [false, false, true]),
+            (TailScope::Flow, [false, false, false]),
+            (cells(), [true, false, true]),
+        ] {
+            let mut access = emulating([scope.clone()]);
+            let flows = ["10.1.0.7", "10.1.0.8", "10.2.0.9", "10.1.0.7"].map(|a| begin(&mut access, a, 0));
+            let links = flows.map(|(_, place)| place.index);
+            assert_eq!([1, 2, 3].map(|other| links[other] == links[0]), same, "{scope:?}");
+            if let TailScope::Cell(_) = scope {
+                let token = AckToken { slot: 0, flow: 0, extent: Extent { start: 1, end: 2, ts_val: None } };
+                assert!(access.links.offer(Time::ZERO, links[2], Bytes(1500), token));
+                let at = access.links.poll_timeout().map(|deadline| deadline.at);
+                assert_eq!(at, Some(Time::from_millis(24)), "half the rate");
+            }
+            for (host, place) in flows {
+                access.leave_link(&place);
+                access.leave(Time::ZERO, host);
+            }
+            assert!(access.hosts.is_empty() && access.groups.is_empty() && access.cells.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_hosts_of_a_cell_are_a_group_for_flows_of_its_policy_alone() {
+        let mut access = emulating([cells(), TailScope::Host]);
+        let [one, two] = ["10.1.0.7", "10.1.0.8"].map(|address| begin(&mut access, address, 0));
+        let elsewhere = begin(&mut access, "10.1.0.7", 1);
+        let group = |access: &AccessSide, (host, _): (u32, LinkPlace)| access.group_of(host).unwrap();
+        assert_eq!(group(&access, one), group(&access, two));
+        assert_ne!(group(&access, one), group(&access, elsewhere));
+        assert_ne!(one.1.index, elsewhere.1.index, "each policy has links of its own");
+        assert!(access.aggregate_for(Time::ZERO, elsewhere.0, 1000, &Arc::default()).is_some());
+        assert!(access.aggregate(group(&access, two)).is_none(), "what is another group's");
+        // The first host goes, and the second stays where it is.
+        access.leave_link(&one.1);
+        access.leave(Time::ZERO, one.0);
+        assert_eq!(access.groups[group(&access, two) as usize].hosts, [two.0]);
+        access.leave_link(&two.1);
+        access.leave(Time::ZERO, two.0);
+        assert!(access.cells.is_empty());
+    }
+
+    #[test]
+    fn former_links_go_on_under_another_configuration() {
+        let mut access = emulating([TailScope::Host]);
+        let former = begin(&mut access, "10.1.0.7", 0);
+        let policies: Vec<Policy> = Vec::from([Policy::default()]);
+        access.reconfigure(&policies, &[true]);
+        assert_eq!([0, 1].map(|policy| access.has_links(policy)), [false, true]);
+        assert_eq!(begin(&mut access, "10.1.0.7", 1).1.index, former.1.index);
+        access.reconfigure(&policies, &[false, false]);
+        assert!(!access.has_links(1));
+    }
+
     #[test]
     fn a_host_of_which_nothing_is_shared_any_more_is_forgotten_at_once() {
         let mut access = access_side();
-        let host = access.join(Time::ZERO, "10.0.0.1".parse().unwrap());
-        access.join(Time::ZERO, "10.0.0.1".parse().unwrap());
+        let host = access.join(Time::ZERO, "10.0.0.1".parse().unwrap(), 0);
+        access.join(Time::ZERO, "10.0.0.1".parse().unwrap(), 0);
         access.leave(Time::from_secs(1), host);
         assert!(access.find("10.0.0.1".parse().unwrap()).is_some(), "it has another flow");
         access.leave(Time::from_secs(1), host);
@@ -354,14 +565,14 @@ mod tests {
         let mut access = access_side();
         let [one, two]: [IpAddr; 2] = ["10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap()];
         let first = visit(&mut access, Time::ZERO, one);
-        assert_eq!(access.join(Time::from_secs(500), one), first);
+        assert_eq!(access.join(Time::from_secs(500), one, 0), first);
         assert!(access.aggregate(access.group_of(first).unwrap()).is_some(), "its window is known still");
         access.leave(Time::from_secs(500), first);
         visit(&mut access, Time::from_secs(599), two);
         assert_eq!(access.hosts.len(), 2);
         // Of the first one nothing is known any more, …
         let mut is_known = |at, address: IpAddr| {
-            let host = access.join(Time::from_secs(at), address);
+            let host = access.join(Time::from_secs(at), address, 0);
             let known = access.group_of(host).and_then(|group| access.aggregate(group)).is_some();
             access.leave(Time::from_secs(at), host);
             known

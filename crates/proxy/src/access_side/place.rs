@@ -1,6 +1,5 @@
-use super::QueuePlace;
+use super::{LinkPlace, QueuePlace};
 use crate::aggregate::Member;
-use crate::path_tail::LinkPlace;
 use alloc::boxed::Box;
 
 /// What a flow has of its own at the access side: its parts in what its host shares.

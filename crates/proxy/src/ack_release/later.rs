@@ -119,7 +119,10 @@ mod tests {
     }
 
     fn receive(release: &mut Box<dyn AckRelease>, at: Time, in_order: u64) {
-        release.on_event(at, Event::Received { bytes: 1000, in_order, ts_recent: Some(in_order as u32), gap: false });
+        release.on_event(
+            at,
+            Event::Received { bytes: 1000, in_order, ts_recent: Some(in_order as u32), gap: false },
+        );
     }
 
     #[test]
@@ -132,7 +135,11 @@ mod tests {
             release.on_event(ms(at), Event::Timeout);
             assert_eq!((release.released(), release.wants_ack()), (released, wants), "at {at} ms");
             let echoed = (released > 1).then_some(released as u32);
-            assert_eq!(release.options(AckOptions::default(), 2001).ts_recent, echoed, "of what is acknowledged");
+            assert_eq!(
+                release.options(AckOptions::default(), 2001).ts_recent,
+                echoed,
+                "of what is acknowledged"
+            );
             release.on_event(ms(at), Event::AckSent { with_data: false });
         }
         assert!(release.poll_timeout().is_none());

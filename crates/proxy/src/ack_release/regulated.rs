@@ -100,7 +100,10 @@ mod tests {
         release.on_event(Time::ZERO, Event::AckSent { with_data: false });
         assert_eq!(delivered(&mut release, 3001, 8001), (2001, false));
         // they have come and were delivered
-        release.on_event(Time::ZERO, Event::Received { bytes: 4000, in_order: 12_001, ts_recent: None, gap: false });
+        release.on_event(
+            Time::ZERO,
+            Event::Received { bytes: 4000, in_order: 12_001, ts_recent: None, gap: false },
+        );
         assert_eq!(
             delivered(&mut release, 9001, 12_001).0,
             9001,

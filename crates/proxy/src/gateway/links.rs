@@ -2,7 +2,7 @@
 use super::table::{Entry, Phase};
 use super::{Fate, Gateway};
 use crate::ack_release::Extent;
-use crate::path_tail::{AckToken, EmulatedLinks};
+use crate::path_tail::AckToken;
 use shorthaul_types::{BitRate, Bytes, Deadline, Time};
 use shorthaul_wire::{Packet, TcpFlags, Transport};
 
@@ -11,23 +11,17 @@ impl Gateway {
     /// What waits to be acknowledged goes on at the new rate. Returns whether there is such a cell.
     pub fn set_path_tail_bandwidth(&mut self, now: Time, cell: Option<&str>, bandwidth: BitRate) -> bool {
         self.now = now;
-        let mut heeded = false;
-        for links in self.links.iter_mut().flatten() {
-            heeded |= links.set_bandwidth(now, cell, bandwidth);
-        }
-        heeded
+        self.access.links.set_bandwidth(now, cell, bandwidth)
     }
 
     /// What of a packet the emulated link takes, if it goes to one: all, or of a super-segment the first
     /// datagrams that fit; nothing if none does.
     pub(super) fn admit(&mut self, now: Time, slot: u32, mut packet: Packet) -> Option<Packet> {
-        let Some(Entry { phase: Phase::Split(flow), place: Some(place), policy, .. }) = self.table.get(slot)
-        else {
+        let Some(Entry { phase: Phase::Split(flow), place: Some(place), .. }) = self.table.get(slot) else {
             return Some(packet);
         };
-        let (Some(link), Some(links)) = (&place.link, &mut self.links[usize::from(*policy)]) else {
-            return Some(packet);
-        };
+        let Some(link) = &place.link else { return Some(packet) };
+        let links = &mut self.access.links;
         let Some(side) = flow.access_side().filter(|side| flow.is_released_to(*side)) else {
             return Some(packet);
         };
@@ -75,10 +69,8 @@ impl Gateway {
 
     /// Lets what has come over the emulated links be acknowledged.
     pub(super) fn release_tokens(&mut self, now: Time) {
-        for policy in 0..self.links.len() {
-            while let Some(token) = self.links[policy].as_mut().and_then(|links| links.poll(now)) {
-                self.release(now, token);
-            }
+        while let Some(token) = self.access.links.poll(now) {
+            self.release(now, token);
         }
     }
 
@@ -96,6 +88,6 @@ impl Gateway {
 
     /// When the next token comes over its link.
     pub(super) fn next_token(&self) -> Option<Deadline> {
-        self.links.iter().flatten().map(EmulatedLinks::poll_timeout).fold(None, Deadline::earliest)
+        self.access.links.poll_timeout()
     }
 }

@@ -3,7 +3,6 @@ use super::Gateway;
 use super::table::{Entry, Phase};
 use crate::access_side::Place;
 use crate::aggregate::Joining;
-use crate::path_tail::LinkUser;
 use alloc::boxed::Box;
 use shorthaul_types::Time;
 
@@ -11,22 +10,21 @@ impl Gateway {
     /// A flow was split: it takes its place, if its policy needs one.
     pub(super) fn take_place(&mut self, now: Time, index: u32) {
         let number = self.counters.flows_split; // unlike that of any other
-        let Gateway { config, access, links, table, .. } = self;
+        let Gateway { config, access, table, .. } = self;
         let Some(Entry { phase: Phase::Split(flow), place, policy, .. }) = table.get_mut(index) else {
             return;
         };
-        let policy_index = usize::from(*policy);
-        let policy = &config.policies[policy_index];
-        let links = links[policy_index].as_mut();
+        let number_of_policy = *policy;
+        let policy = &config.policies[usize::from(number_of_policy)];
         let (follows_queue, aggregate) = (policy.senders.follows_host_queue(), policy.aggregate.as_ref());
-        if links.is_none() && !follows_queue && aggregate.is_none() {
+        if !access.has_links(number_of_policy) && !follows_queue && aggregate.is_none() {
             return;
         }
         let Some(side) = flow.access_side() else { return };
         let address = flow.address_of(side);
         let delivered = flow.delivered_to(side);
-        let host = access.join(now, address);
-        let link = links.map(|links| links.join(now, &LinkUser { host, address, number }, delivered));
+        let host = access.join(now, address, number_of_policy);
+        let link = access.join_link(now, host, number_of_policy, (number, delivered));
         let queue = access.host(host).filter(|_| follows_queue).map(|host| host.queue.join(delivered));
         let serial = access.serial();
         let member =
@@ -42,7 +40,7 @@ impl Gateway {
     }
 
     /// A flow is no more.
-    pub(super) fn leave(&mut self, place: Place, policy: u16) {
+    pub(super) fn leave(&mut self, place: Place) {
         let now = self.now;
         let Place { host, queue, link, member } = place;
         if let Some(mut member) = member
@@ -56,8 +54,8 @@ impl Gateway {
             }
             self.access.wake(group);
         }
-        if let (Some(link), Some(links)) = (&link, &mut self.links[usize::from(policy)]) {
-            links.leave(link);
+        if let Some(link) = &link {
+            self.access.leave_link(link);
         }
         if let (Some(queue), Some(host)) = (&queue, self.access.host_mut(host)) {
             host.queue.leave(queue);
@@ -68,16 +66,15 @@ impl Gateway {
     /// Something happened to a flow: what it holds and has delivered is booked in what it shares.
     pub(super) fn book(&mut self, index: u32) {
         let now = self.now;
-        let Gateway { access, links, table, .. } = self;
-        let Some(Entry { phase: Phase::Split(flow), place: Some(place), policy, .. }) = table.get_mut(index)
-        else {
+        let Gateway { access, table, .. } = self;
+        let Some(Entry { phase: Phase::Split(flow), place: Some(place), .. }) = table.get_mut(index) else {
             return;
         };
         let Some(side) = flow.access_side() else { return };
-        if let (Some(link), Some(links)) = (&mut place.link, &mut links[usize::from(*policy)])
+        if let Some(link) = &mut place.link
             && flow.is_released_to(side)
         {
-            links.book(now, link, flow.held_for(side), flow.delivered_to(side));
+            access.links.book(now, link, flow.held_for(side), flow.delivered_to(side));
         }
         if let (Some(queue), Some(host)) = (&mut place.queue, access.host_mut(place.host))
             && let Some(share) = host.queue.book(now, queue, flow.queued_for(side), flow.delivered_to(side))

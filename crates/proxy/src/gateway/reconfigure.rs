@@ -1,5 +1,5 @@
 //! Another configuration, while there are flows.
-use super::{Gateway, emulated_links};
+use super::Gateway;
 use crate::GatewayConfig;
 use crate::gain::Gains;
 use alloc::vec;
@@ -19,17 +19,16 @@ impl Gateway {
         for entry in self.table.entries.iter().flatten() {
             used[usize::from(entry.policy)] = true;
         }
-        let former = take(&mut self.config.policies).into_iter().zip(take(&mut self.links));
+        let former = take(&mut self.config.policies);
         self.config = GatewayConfig { hosts, hash_seed, ..config };
         let policies = &mut self.config.policies;
         self.in_force = policies.len();
-        self.links = policies.iter().map(|policy| emulated_links(policy, hash_seed)).collect();
+        self.access.reconfigure(policies, &used);
         let mut places = Vec::with_capacity(used.len());
-        for ((policy, links), used) in former.zip(&used) {
+        for (policy, used) in former.into_iter().zip(&used) {
             places.push(policies.len() as u16);
             if *used {
                 policies.push(policy);
-                self.links.push(links);
             }
         }
         for entry in self.table.entries.iter_mut().flatten() {

@@ -207,7 +207,7 @@ impl Gateway {
     pub(super) fn remove(&mut self, index: u32) {
         if let Some(mut entry) = self.table.remove(index) {
             if let Some(place) = entry.place.take() {
-                self.leave(*place, entry.policy);
+                self.leave(*place);
             }
             for (side, held) in entry.allocated.into_iter().enumerate() {
                 self.allocated -= held;

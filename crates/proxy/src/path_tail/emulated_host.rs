@@ -231,6 +231,10 @@ mod tests {
         assert_eq!(host.options(AckOptions::default(), 0).ts_recent, Some(20));
         sent(&mut host);
         host.on_arrival(Extent { start: 2001, end: 3001, ts_val: Some(30) });
-        assert_eq!(host.options(AckOptions::default(), 0).ts_recent, Some(20), "not by what lies behind a gap (RFC 7323 §4.3)");
+        assert_eq!(
+            host.options(AckOptions::default(), 0).ts_recent,
+            Some(20),
+            "not by what lies behind a gap (RFC 7323 §4.3)"
+        );
     }
 }

@@ -9,12 +9,12 @@
 
 mod config;
 mod emulated_host;
-mod emulated_links;
+mod emulated_link;
 mod estimate;
 #[cfg(feature = "serde")]
 mod written;
 
 pub use config::{Cell, PathTailConfig, TailScope};
-pub(crate) use emulated_links::{AckToken, EmulatedLinks, LinkPlace, LinkUser};
+pub(crate) use emulated_link::{AckToken, Booking, EmulatedLink, Tail};
 #[cfg(feature = "serde")]
 pub(crate) use written::prefix;

@@ -228,8 +228,8 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::{
-        ACK_RELEASES, AggregateConfig, Clamp, ClampedWindow, ConstantQueue, FlowMatch, INTERCEPTORS, LegConfig,
-        PathTailConfig, SenderControl,
+        ACK_RELEASES, AggregateConfig, Clamp, ClampedWindow, ConstantQueue, FlowMatch, INTERCEPTORS,
+        LegConfig, PathTailConfig, SenderControl,
     };
     use alloc::sync::Arc;
     use alloc::vec;

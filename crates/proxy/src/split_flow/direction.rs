@@ -87,7 +87,11 @@ impl Direction {
             keep_alive: false,
             echo_congestion: false,
             release: control.ack.as_ref().map(|kind| kind.open(&opening)),
-            limits: control.window.iter().map(|kind| Limit { part: kind.open(&opening), closed: false }).collect(),
+            limits: control
+                .window
+                .iter()
+                .map(|kind| Limit { part: kind.open(&opening), closed: false })
+                .collect(),
             first_retransmission: None,
         }
     }

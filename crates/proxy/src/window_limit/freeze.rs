@@ -1,6 +1,6 @@
 use super::{Occupancy, WindowLimit, WindowLimitKind, WindowUpdate};
-use crate::policy::Setting;
 use crate::ack_release::{Event, Opening};
+use crate::policy::Setting;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use core::time::Duration;

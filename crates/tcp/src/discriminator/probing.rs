@@ -238,7 +238,9 @@ impl Probing {
     fn decide(&self, cycle: &Cycle, second_is_good: bool) -> LossResponse {
         let adaptive = matches!(self.config.rule, ProbingRule::Adaptive | ProbingRule::Selective { .. });
         match (cycle.first_is_good, second_is_good) {
-            (true, true) if adaptive && cycle.in_slow_start => LossResponse::Decrease { percent: IN_SLOW_START },
+            (true, true) if adaptive && cycle.in_slow_start => {
+                LossResponse::Decrease { percent: IN_SLOW_START }
+            }
             (true, true) => LossResponse::Transient,
             (false, true) if adaptive => LossResponse::Mild,
             // The paper leaves open what a good first and a bad second mean: it is getting worse.

@@ -2,7 +2,9 @@
 use crate::half::{Fate, Half, MSS, Sent, losing};
 use crate::model::{controls, fate};
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{CongestionManager, Discrimination, LossDetection, ProbedPeer, RetransmissionTimer, SenderConfig};
+use shorthaul_tcp::{
+    CongestionManager, Discrimination, LossDetection, ProbedPeer, RetransmissionTimer, SenderConfig,
+};
 use shorthaul_testkit::{Chance, each_seed};
 use shorthaul_types::{Bytes, Time};
 use std::time::Duration;
@@ -91,7 +93,10 @@ fn managed(detection: LossDetection, discrimination: Discrimination, sack: bool,
     let what = format!("{detection}, {discrimination}, sack {sack}, seed {seed}");
     let unlimited = Algorithm::Fixed(Bytes(u64::MAX));
     let config = config(unlimited, detection, discrimination, sack);
-    let mut half = Half::new(SenderConfig { manager: CongestionManager::shared(RetransmissionTimer::Probes), ..config }, 200_000);
+    let mut half = Half::new(
+        SenderConfig { manager: CongestionManager::shared(RetransmissionTimer::Probes), ..config },
+        200_000,
+    );
     let mut chance = Chance(seed);
     let loss = [0, 20, 200][chance.below(3) as usize];
     let (mut there, mut back) = (Chance(seed ^ 3), Chance(seed ^ 4));

@@ -2,8 +2,9 @@
 use crate::half::{Fate, Half, MSS};
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_tcp::{
-    Acknowledged, ByteQueue, Discrimination, Discriminator, LossDetection, LossEvidence, LossResponse, LossSign,
-    Probe, ProbeAnswer, ProbeForm, ProbeName, ProbeStage, ProbedPeer, Probing, ProbingConfig, ProbingRule, SenderConfig,
+    Acknowledged, ByteQueue, Discrimination, Discriminator, LossDetection, LossEvidence, LossResponse,
+    LossSign, Probe, ProbeAnswer, ProbeForm, ProbeName, ProbeStage, ProbedPeer, Probing, ProbingConfig,
+    ProbingRule, SenderConfig,
 };
 use shorthaul_types::Time;
 use shorthaul_wire::Payload;
@@ -89,7 +90,11 @@ fn the_rules_are_those_of_figures_1_8_and_11() {
         assert_eq!(got, verdict, "{rule:?}, {sign:?}, {first} ms, {second} ms");
     }
     let starting = LossEvidence { in_slow_start: true, ..evidence(Timeout) };
-    assert_eq!(response(adaptive, starting, 90, 90), Decrease { percent: 75 }, "three quarters in slow start");
+    assert_eq!(
+        response(adaptive, starting, 90, 90),
+        Decrease { percent: 75 },
+        "three quarters in slow start"
+    );
     assert_eq!(response(reno, starting, 90, 90), Transient, "which the simple rules do not know");
 }
 
@@ -113,11 +118,7 @@ fn a_lost_probe_is_retried_and_a_lost_second_begins_the_cycle_anew() {
     assert_eq!(given_up, at(2_200));
     assert_eq!(discriminator.on_timeout(given_up), LossResponse::Waiting);
     assert_eq!(discriminator.poll_probe(given_up).unwrap().stage, ProbeStage::First);
-    assert_eq!(
-        discriminator.on_probe_answer(at(2_201), named(&probe)),
-        LossResponse::Waiting,
-        "too late"
-    );
+    assert_eq!(discriminator.on_probe_answer(at(2_201), named(&probe)), LossResponse::Waiting, "too late");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A sender watched from outside, in virtual time: what it sends, and when. Segments are counted
 //! from zero; each has [`MSS`] bytes.
 use shorthaul_congestion::{Algorithm, ControlParams};
-use shorthaul_tcp::{Ack, CongestionManager, LossDetection, Outgoing, RetransmissionTimer, Sender, SenderConfig};
+use shorthaul_tcp::{
+    Ack, CongestionManager, LossDetection, Outgoing, RetransmissionTimer, Sender, SenderConfig,
+};
 use shorthaul_types::{Bytes, Time};
 use shorthaul_wire::Payload;
 use std::ops::Range;
@@ -38,7 +40,8 @@ impl Trace {
 
     /// To a receiver without SACK, with a congestion manager that grants so many segments.
     pub fn managed_without_sack(credit: u64) -> Self {
-        let mut trace = Trace::managed_by(CongestionManager::shared(RetransmissionTimer::Probes), WIDE, false);
+        let mut trace =
+            Trace::managed_by(CongestionManager::shared(RetransmissionTimer::Probes), WIDE, false);
         trace.sender.grant_mut().unwrap().bytes = credit * MSS;
         trace
     }
