@@ -70,7 +70,7 @@ pub struct Args {
     /// Accept connections at an address and take them on to another, such as
     /// `0.0.0.0:7001=server:5201` (repeat for several)
     #[arg(long, value_name = "LISTEN=TARGET")]
-    relay: Vec<Way>,
+    relay: Vec<Forward>,
     /// The targets of --relay get a PROXY header first
     #[arg(long, value_name = "v1|v2")]
     send_proxy: Option<ProxyVersion>,
@@ -148,12 +148,12 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// From where to where.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct Forward {
     pub listen: SocketAddr,
     pub to: Endpoint,
 }
 
-impl FromStr for Way {
+impl FromStr for Forward {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -161,7 +161,7 @@ impl FromStr for Way {
         let (listen, to) = text.split_once('=').ok_or_else(|| format!("`{text}` has no `=`: {example}"))?;
         let listen = listen.parse().map_err(|error| format!("`{listen}`: {error}: {example}"))?;
         let to = to.parse().map_err(|error| format!("{error}: {example}"))?;
-        Ok(Way { listen, to })
+        Ok(Forward { listen, to })
     }
 }
 
@@ -324,12 +324,12 @@ mod tests {
 
     #[test]
     fn a_way_has_two_ends() {
-        let way: Way = "[::]:7001=server:5201".parse().unwrap();
+        let way: Forward = "[::]:7001=server:5201".parse().unwrap();
         assert_eq!((way.listen, way.to.to_string().as_str()), ("[::]:7001".parse().unwrap(), "server:5201"));
         for wrong in
             ["7001", "7001=server:5201", "0.0.0.0:7001=server", "0.0.0.0:7001=:80", "0.0.0.0:7001=a:b"]
         {
-            let error = wrong.parse::<Way>().unwrap_err();
+            let error = wrong.parse::<Forward>().unwrap_err();
             assert!(error.contains("0.0.0.0:7001=server:5201"), "{error}");
         }
     }

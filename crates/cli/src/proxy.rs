@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use shorthaul_relay::{LocalConfig, LocalProxy, Service};
 
-use crate::node::{Way, network};
+use crate::node::{Forward, network};
 use crate::route::RouteArgs;
 
 /// Offer SOCKS5 and HTTP CONNECT to local programs, forward ports, take redirected connections
@@ -19,7 +19,7 @@ pub struct Args {
     listen: Vec<SocketAddr>,
     /// A local port that leads to one destination, such as `127.0.0.1:5201=server:5201`
     #[arg(long, value_name = "LISTEN=TARGET")]
-    forward: Vec<Way>,
+    forward: Vec<Forward>,
     /// A local port for connections that the firewall redirects (`REDIRECT`): each goes on to where it was
     /// going
     #[arg(long, value_name = "ADDRESS")]

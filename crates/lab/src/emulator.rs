@@ -10,7 +10,7 @@
 //! which it would send the packets that it stands for.
 use crate::capture::Tap;
 use crate::lateness::{Lateness, LatenessStats};
-use shorthaul_link::{Direction, Link, LinkConfig, LinkStats, Verdict};
+use shorthaul_link::{Direction, Link, LinkConfig, LinkStats, Offered};
 use shorthaul_os::clock::{monotonic, sharpen_timers};
 use shorthaul_os::poll::{Waker, wait_readable};
 use shorthaul_os::{BufferPool, Tun, schedule};
@@ -81,7 +81,7 @@ fn is_multicast_report(packet: &[u8]) -> bool {
 
 pub(crate) struct Emulator {
     ends: [Tun; 2],
-    ways: [Way; 2],
+    ways: [EmulatedDirection; 2],
     pool: BufferPool,
     requests: Receiver<Request>,
     waker: Arc<Waker>,
@@ -90,14 +90,14 @@ pub(crate) struct Emulator {
 }
 
 /// One direction.
-struct Way {
+struct EmulatedDirection {
     link: Link<Cut>,
     lateness: Lateness,
     refused: u64,
     not_captured: u64,
 }
 
-impl Way {
+impl EmulatedDirection {
     fn report(&self, now: Time) -> DirectionReport {
         DirectionReport {
             link: *self.link.stats(),
@@ -119,7 +119,8 @@ impl Emulator {
         requests: Receiver<Request>,
         waker: Arc<Waker>,
     ) -> Self {
-        let way = |link| Way { link, lateness: Lateness::default(), refused: 0, not_captured: 0 };
+        let way =
+            |link| EmulatedDirection { link, lateness: Lateness::default(), refused: 0, not_captured: 0 };
         Emulator {
             ends,
             ways: links.map(way),
@@ -178,8 +179,8 @@ impl Emulator {
                     continue;
                 };
                 let dropped = match way.link.push(now, size, packet.clone()) {
-                    Verdict::Queued => None,
-                    Verdict::Dropped { reason, .. } => Some(reason),
+                    Offered::Queued => None,
+                    Offered::Dropped { reason, .. } => Some(reason),
                 };
                 way.not_captured += u64::from(!tap.note(end, now, &packet, dropped));
             }

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use core::time::Duration;
-//! use shorthaul_link::{Link, LinkConfig, QueueLimit, Rate, Verdict};
+//! use shorthaul_link::{Link, LinkConfig, Offered, QueueLimit, Rate};
 //! use shorthaul_types::{BitRate, Bytes, Seed, Time};
 //!
 //! let config = LinkConfig {
@@ -17,7 +17,7 @@
 //!     ..LinkConfig::default()
 //! };
 //! let mut link = Link::new(config, Seed(7));
-//! assert_eq!(link.push(Time::ZERO, Bytes(1500), "a packet"), Verdict::Queued);
+//! assert_eq!(link.push(Time::ZERO, Bytes(1500), "a packet"), Offered::Queued);
 //! assert_eq!(link.next_delivery(), Some(Time::from_millis(65)));
 //! assert_eq!(link.pop(Time::from_millis(70)), Some((Time::from_millis(65), "a packet")));
 //! ```
@@ -88,7 +88,7 @@ pub use config::{
 };
 pub use distribution::Distribution;
 pub use gprs::{GprsPhone, GprsRadio};
-pub use link::{Link, Verdict};
+pub use link::{Link, Offered};
 pub use loss::LossModel;
 pub use notation::{NotationError, parse_probability};
 pub use radio::RadioNetwork;

@@ -63,7 +63,7 @@ struct Draws {
 /// What has become of a packet that was pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a dropped packet is given back"]
-pub enum Verdict<T> {
+pub enum Offered<T> {
     /// It is on its way.
     Queued,
     /// It will never come out.
@@ -122,7 +122,7 @@ impl<T> Link<T> {
 
     /// Puts a packet of `size` bytes onto the link, without ever duplicating it: for items that cannot be
     /// cloned. See [`push`](Self::push).
-    pub fn push_once(&mut self, now: Time, size: Bytes, item: T) -> Verdict<T> {
+    pub fn push_once(&mut self, now: Time, size: Bytes, item: T) -> Offered<T> {
         self.clock = self.clock.max(now);
         self.backlog.advance(self.clock);
         let index = self.stats.offered;
@@ -141,12 +141,12 @@ impl<T> Link<T> {
             return self.lose(item, DropReason::Loss);
         }
         self.send(Entry { delivery: Time::MAX, key, departure: slot.departure, size, item });
-        Verdict::Queued
+        Offered::Queued
     }
 
-    fn lose(&mut self, item: T, reason: DropReason) -> Verdict<T> {
+    fn lose(&mut self, item: T, reason: DropReason) -> Offered<T> {
         self.stats.dropped.count(reason);
-        Verdict::Dropped { item, reason }
+        Offered::Dropped { item, reason }
     }
 
     /// Gives a packet a place in the queue and serializes it, if there is room.
@@ -324,13 +324,13 @@ impl<T: Clone> Link<T> {
     ///
     /// The verdict tells at once whether it is lost; a packet that is lost on the way nevertheless takes its
     /// place in the queue and its time on the link.
-    pub fn push(&mut self, now: Time, size: Bytes, item: T) -> Verdict<T> {
+    pub fn push(&mut self, now: Time, size: Bytes, item: T) -> Offered<T> {
         let index = self.stats.offered;
         let is_doubled =
             self.config.duplicate > 0.0 && self.draws.duplicate.happens(index, self.config.duplicate);
         let copy = is_doubled.then(|| item.clone());
         let verdict = self.push_once(now, size, item);
-        if let (Verdict::Queued, Some(item)) = (&verdict, copy) {
+        if let (Offered::Queued, Some(item)) = (&verdict, copy) {
             self.send_copy(original_key(index) + 1, size, item);
         }
         verdict

@@ -66,7 +66,7 @@ impl LinkConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Link, Verdict};
+    use crate::{Link, Offered};
     use shorthaul_types::{Seed, Time};
 
     /// What a saturated downlink carries of its rate, and the share of packets that it loses.
@@ -79,8 +79,8 @@ mod tests {
         let mut now = Time::ZERO;
         for number in 0..count {
             match link.push(now, Bytes(1500), number) {
-                Verdict::Queued => carried += 1500.0 * 8.0,
-                Verdict::Dropped { .. } => lost += 1,
+                Offered::Queued => carried += 1500.0 * 8.0,
+                Offered::Dropped { .. } => lost += 1,
             }
             now = now + link.queue_delay(now);
             while link.pop(now).is_some() {}

@@ -35,7 +35,7 @@ pub struct Run<'a> {
 }
 
 /// One direction of a link, before and after.
-struct Way {
+struct LinkDirection {
     name: String,
     from: NodeIndex,
     link: usize,
@@ -77,14 +77,14 @@ impl Run<'_> {
         }
     }
 
-    fn ways(&self) -> Vec<Way> {
+    fn ways(&self) -> Vec<LinkDirection> {
         let mut ways = Vec::new();
         for (index, link) in self.scenario.links.iter().enumerate() {
             for direction in [Direction::Up, Direction::Down] {
                 let [first, second] = link.between;
                 let (from, to) = if direction == Direction::Up { (first, second) } else { (second, first) };
                 let name = |NodeIndex(index): NodeIndex| self.scenario.nodes[index].name.as_str();
-                ways.push(Way {
+                ways.push(LinkDirection {
                     name: format!("{}>{}", name(from), name(to)),
                     from,
                     link: index,
@@ -159,18 +159,18 @@ impl Run<'_> {
         self.counted.iter().map(grown).sum()
     }
 
-    fn sent(&self, ways: &[Way]) -> Sent {
+    fn sent(&self, ways: &[LinkDirection]) -> Sent {
         let last = || self.flows.iter().flat_map(Flown::last_samples);
-        let by = |sends: &dyn Fn(NodeIndex) -> bool, of: fn(&Way) -> u64| -> Option<u64> {
+        let by = |sends: &dyn Fn(NodeIndex) -> bool, of: fn(&LinkDirection) -> u64| -> Option<u64> {
             Some(ways.iter().filter(|way| sends(way.from)).map(of).sum())
         };
         let role = |node: NodeIndex| &self.scenario.nodes[node.0].role;
         Sent {
-            by_hosts: by(&|node| matches!(role(node), Role::Host(_)), Way::offered_bytes),
-            by_relays: by(&|node| matches!(role(node), Role::Relay(_)), Way::offered_bytes),
+            by_hosts: by(&|node| matches!(role(node), Role::Host(_)), LinkDirection::offered_bytes),
+            by_relays: by(&|node| matches!(role(node), Role::Relay(_)), LinkDirection::offered_bytes),
             tcp_by_senders: by(
                 &|node| self.scenario.flows.iter().any(|flow| flow.from == node),
-                Way::offered_tcp_bytes,
+                LinkDirection::offered_tcp_bytes,
             ),
             retransmitted: Some(last().map(|sample| sample.retransmitted.0).sum()),
             timeouts: last().map(|sample| sample.timeouts.map(u64::from)).sum(),
@@ -184,7 +184,7 @@ impl Run<'_> {
         }
     }
 
-    fn link(&self, way: &Way) -> LinkObservation {
+    fn link(&self, way: &LinkDirection) -> LinkObservation {
         let looks = || {
             let looks = self.looks.iter().filter(|look| look.seconds >= self.warm_up());
             looks.map(|look| direction_of(&look.links[way.link], way.direction))
@@ -201,7 +201,7 @@ impl Run<'_> {
         }
     }
 
-    fn series(&self, ways: &[Way]) -> Vec<TimeSeries> {
+    fn series(&self, ways: &[LinkDirection]) -> Vec<TimeSeries> {
         let mut all = Vec::new();
         for &series in &self.scenario.measure.series {
             let of_queue: Option<fn(&DirectionReport) -> f64> = match series {
@@ -248,7 +248,7 @@ impl Run<'_> {
         points
     }
 
-    fn fidelity(&self, ways: &[Way]) -> Fidelity {
+    fn fidelity(&self, ways: &[LinkDirection]) -> Fidelity {
         let missed = |look: &Look| look.links.iter().map(|link| link.missed).sum::<u64>();
         let refused: u64 = ways.iter().map(|way| way.after.refused - way.before.refused).sum();
         Fidelity {
@@ -309,7 +309,7 @@ impl Run<'_> {
     }
 }
 
-impl Way {
+impl LinkDirection {
     fn offered_bytes(&self) -> u64 {
         self.after.link.offered_bytes.0 - self.before.link.offered_bytes.0
     }

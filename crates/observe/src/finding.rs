@@ -1,6 +1,6 @@
 //! What a paper states, beside ours.
 use serde::Serialize;
-use shorthaul_report::{Cell, Column, Page, Table, Tone, Unit};
+use shorthaul_report::{Column, Page, Table, TableCell, Tone, Unit};
 use std::fmt;
 
 /// One statement of a paper, or one thing that is asked, beside what came out; it holds or differs.
@@ -132,8 +132,9 @@ impl Finding {
                 Verdict::Holds => Tone::Good,
                 Verdict::Shown => Tone::Quiet,
             };
-            let cells = [&finding.what, &finding.stated, &finding.ours].map(|text| Cell::from(text.clone()));
-            table.row(cells.into_iter().chain([Cell::toned(finding.remark(), tone)]));
+            let cells =
+                [&finding.what, &finding.stated, &finding.ours].map(|text| TableCell::from(text.clone()));
+            table.row(cells.into_iter().chain([TableCell::toned(finding.remark(), tone)]));
         }
         table
     }

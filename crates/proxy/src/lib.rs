@@ -48,11 +48,11 @@ pub use counters::Counters;
 pub use custody::CustodyRecord;
 pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
-pub use gain::{GainFigure, GainInfo, Verdict};
+pub use gain::{GainFigure, GainInfo, GainVerdict};
 pub use gateway::Gateway;
 pub use interceptor::{ExplicitWindow, INTERCEPTORS, Interceptor, InterceptorKind};
 pub use leg::{LegConfig, LegSpec};
-pub use path_tail::{Cell, PathTailConfig, TailScope};
+pub use path_tail::{PathTailCell, PathTailConfig, TailScope};
 pub use policy::{
     FlowMatch, HostPrefix, Mode, Policy, PolicyError, Row, SenderControl, Setting, Subscription,
 };

@@ -30,21 +30,21 @@ fn relay_to(to: SocketAddr, change: impl Fn(&mut NodeConfig)) -> (SocketAddr, No
 }
 
 /// A relay, and the target that it leads to.
-struct Way {
+struct RelayedTarget {
     server: TcpListener,
     relay: SocketAddr,
     node: NodeHandle,
 }
 
-impl Way {
-    fn new() -> Way {
-        Way::with(|_| {})
+impl RelayedTarget {
+    fn new() -> RelayedTarget {
+        RelayedTarget::with(|_| {})
     }
 
-    fn with(change: impl Fn(&mut NodeConfig)) -> Way {
+    fn with(change: impl Fn(&mut NodeConfig)) -> RelayedTarget {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let (relay, node) = relay_to(server.local_addr().unwrap(), change);
-        Way { server, relay, node }
+        RelayedTarget { server, relay, node }
     }
 
     /// Both ends of a session: the client's and the target's.
@@ -59,7 +59,7 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for RelayedTarget {
     fn drop(&mut self) {
         self.node.stop();
     }
@@ -96,7 +96,7 @@ fn reset(socket: TcpStream) {
 
 #[test]
 fn a_direction_ends_while_the_other_is_full() {
-    let way = Way::new();
+    let way = RelayedTarget::new();
     for near_ends in [true, false] {
         let [near, far] = way.session();
         let (ends, other) = if near_ends { (near, far) } else { (far, near) };
@@ -119,7 +119,7 @@ fn a_direction_ends_while_the_other_is_full() {
 
 #[test]
 fn messages_of_every_size_arrive_whole() {
-    let way = Way::new();
+    let way = RelayedTarget::new();
     let [near, far] = way.session();
     near.set_nodelay(true).unwrap();
     // Around what is read at once, what a pipe holds, and what a segment holds.
@@ -144,7 +144,7 @@ fn messages_of_every_size_arrive_whole() {
 
 #[test]
 fn a_break_while_bytes_are_held_is_a_reset_and_spoils_no_other_session() {
-    let way = Way::new();
+    let way = RelayedTarget::new();
     for (near_sends, sender_breaks) in [(true, true), (true, false), (false, true), (false, false)] {
         let [near, far] = way.session();
         let (sender, receiver) = if near_sends { (near, far) } else { (far, near) };
@@ -176,7 +176,7 @@ fn a_break_while_bytes_are_held_is_a_reset_and_spoils_no_other_session() {
 
 #[test]
 fn a_receiver_that_does_not_read_stops_its_sender_alone() {
-    let way = Way::new();
+    let way = RelayedTarget::new();
     let [mut stuck, mut far] = way.session();
     let taken = fill(&stuck);
     // The other direction of the same session goes on.
@@ -203,7 +203,7 @@ fn a_receiver_that_does_not_read_stops_its_sender_alone() {
 #[test]
 fn more_receivers_that_do_not_read_than_there_are_pipes() {
     // Small buffers are soon full.
-    let way = Way::with(|config| config.relays[0].buffer = Some(Bytes(16 << 10)));
+    let way = RelayedTarget::with(|config| config.relays[0].buffer = Some(Bytes(16 << 10)));
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     SockRef::from(&way.server).set_recv_buffer_size(4096).unwrap();
     let stuck: Vec<[TcpStream; 2]> = (0..300)
@@ -268,7 +268,7 @@ fn a_target_that_connects_late_hears_all_that_was_said() {
 
 #[test]
 fn connections_of_one_sender_are_shared_by_all_threads() {
-    let way = Way::with(|config| config.threads = None);
+    let way = RelayedTarget::with(|config| config.threads = None);
     let mut open: Vec<[TcpStream; 2]> = (0..64).map(|_| way.session()).collect();
     let mut byte = [0];
     for (at, [near, far]) in open.iter_mut().enumerate() {

@@ -24,5 +24,5 @@ pub use error::{ReportError, make_directory, write_file};
 pub use manifest::{Manifest, Scenario};
 pub use page::Page;
 pub use quantity::Unit;
-pub use table::{Align, Cell, Column, Table, Tone};
+pub use table::{Align, Column, Table, TableCell, Tone};
 pub use terminal::Terminal;

@@ -43,7 +43,7 @@ pub enum Align {
 
 /// A cell: text and how it is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub struct TableCell {
     text: String,
     tone: Tone,
 }
@@ -66,7 +66,7 @@ pub enum Tone {
 
 #[derive(Clone, Debug)]
 enum Row {
-    Cells(Vec<Cell>),
+    Cells(Vec<TableCell>),
     Rule,
 }
 
@@ -99,22 +99,22 @@ impl Align {
     }
 }
 
-impl Cell {
+impl TableCell {
     /// A cell with a tone.
     pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
-        Cell { text: text.into(), tone }
+        TableCell { text: text.into(), tone }
     }
 }
 
-impl From<&str> for Cell {
+impl From<&str> for TableCell {
     fn from(text: &str) -> Self {
-        Cell::toned(text, Tone::Plain)
+        TableCell::toned(text, Tone::Plain)
     }
 }
 
-impl From<String> for Cell {
+impl From<String> for TableCell {
     fn from(text: String) -> Self {
-        Cell::toned(text, Tone::Plain)
+        TableCell::toned(text, Tone::Plain)
     }
 }
 
@@ -128,11 +128,11 @@ impl Table {
     ///
     /// # Panics
     /// Where there are more cells than columns: that is a mistake in the program.
-    pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) -> &mut Self {
-        let mut cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+    pub fn row<C: Into<TableCell>>(&mut self, cells: impl IntoIterator<Item = C>) -> &mut Self {
+        let mut cells: Vec<TableCell> = cells.into_iter().map(Into::into).collect();
         let expected = self.columns.len();
         assert!(cells.len() <= expected, "a row of {} cells in a table of {expected} columns", cells.len());
-        cells.resize(expected, Cell::from(""));
+        cells.resize(expected, TableCell::from(""));
         self.rows.push(Row::Cells(cells));
         self
     }
@@ -147,13 +147,14 @@ impl Table {
     pub fn render(&self, terminal: Terminal) -> String {
         let widths = self.widths();
         let mut out = String::new();
-        let heading = |c: &Column| Cell::toned(c.heading.clone(), Tone::Strong);
+        let heading = |c: &Column| TableCell::toned(c.heading.clone(), Tone::Strong);
         self.line(&mut out, &widths, terminal, self.columns.iter().map(heading));
         if self.columns.iter().any(|c| !c.unit.is_empty()) {
-            let unit = |c: &Column| Cell::toned(c.unit.clone(), Tone::Quiet);
+            let unit = |c: &Column| TableCell::toned(c.unit.clone(), Tone::Quiet);
             self.line(&mut out, &widths, terminal, self.columns.iter().map(unit));
         }
-        let rule: Vec<Cell> = widths.iter().map(|w| Cell::toned("─".repeat(*w), Tone::Quiet)).collect();
+        let rule: Vec<TableCell> =
+            widths.iter().map(|w| TableCell::toned("─".repeat(*w), Tone::Quiet)).collect();
         self.line(&mut out, &widths, terminal, rule.iter().cloned());
         for row in &self.rows {
             let cells = match row {
@@ -218,7 +219,7 @@ impl Table {
         out: &mut String,
         widths: &[usize],
         terminal: Terminal,
-        cells: impl Iterator<Item = Cell>,
+        cells: impl Iterator<Item = TableCell>,
     ) {
         let start = out.len();
         // Where the last visible character ends: padding after it is cut off again.
@@ -245,7 +246,7 @@ impl Table {
 }
 
 /// ECMA-48 select graphic rendition; the 8 basic colours follow the reader's own scheme.
-fn push_toned(out: &mut String, cell: &Cell, terminal: Terminal) {
+fn push_toned(out: &mut String, cell: &TableCell, terminal: Terminal) {
     let code = match cell.tone {
         _ if !terminal.color => None,
         Tone::Plain => None,
@@ -269,7 +270,7 @@ mod tests {
     fn table() -> Table {
         let mut table = Table::new([Column::left("path"), Column::right("gain"), Column::left("note")]);
         table.row(["半分 half", "2.1 ×", "ok"]).rule();
-        table.row([Cell::from("geo"), Cell::toned("10.0 ×", Tone::Good)]);
+        table.row([TableCell::from("geo"), TableCell::toned("10.0 ×", Tone::Good)]);
         table
     }
 

@@ -5,7 +5,7 @@ use crate::cross::CrossSource;
 use crate::endpoint::{Buffers, connection_config};
 use crate::gateway_node::GatewayNode;
 use crate::host::{AppHost, port_of};
-use crate::network::{CellState, Network, NodeState, WayState};
+use crate::network::{CellState, DirectionState, Network, NodeState};
 use crate::pattern::Pattern;
 use crate::relay::{NextHop, RelayNode, Service};
 use crate::route::{Routes, address_of};
@@ -61,7 +61,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn ways(&self) -> Vec<WayState> {
+    fn ways(&self) -> Vec<DirectionState> {
         let mut ways = Vec::with_capacity(2 * self.scenario.links.len());
         for link in &self.scenario.links {
             let names = link.between.map(|NodeIndex(index)| self.scenario.nodes[index].name.as_str());
@@ -75,7 +75,7 @@ impl Builder<'_> {
                     Direction::Up => "up",
                     Direction::Down => "down",
                 });
-                ways.push(WayState {
+                ways.push(DirectionState {
                     may_duplicate: config.duplicate > 0.0,
                     link: Link::new(config, seed),
                     name: format!("{}>{}", names[from], names[to]),
@@ -90,7 +90,7 @@ impl Builder<'_> {
     }
 
     /// The cells, with the `ways` to their users told of them.
-    fn cells(&self, ways: &mut [WayState]) -> Vec<CellState> {
+    fn cells(&self, ways: &mut [DirectionState]) -> Vec<CellState> {
         let cell = |(index, cell): (usize, &CellDescription)| {
             let number =
                 |(link, direction): (usize, Direction)| 2 * link + usize::from(direction == Direction::Down);

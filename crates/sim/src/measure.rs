@@ -1,7 +1,7 @@
 //! From a network that runs to numbers.
 use crate::application::{EndReport, Opening, Transfer, seconds};
 use crate::host::flow_of_port;
-use crate::network::{Network, NodeState, WayState};
+use crate::network::{DirectionState, Network, NodeState};
 use crate::station::Station;
 use shorthaul_link::{LinkStats, QueueLimit, Rate};
 use shorthaul_observe::{FlowOutcome, LinkObservation, LinkOutcome, Mean, Observations, Sent, TimeSeries};
@@ -333,7 +333,11 @@ fn flow_outcomes(scenario: &Scenario, network: &Network) -> Vec<FlowOutcome> {
     scenario.flows.iter().zip(&reports).filter_map(outcome).collect()
 }
 
-fn link_observation(network: &Network, way: &WayState, (packets, delay): (Mean, Mean)) -> LinkObservation {
+fn link_observation(
+    network: &Network,
+    way: &DirectionState,
+    (packets, delay): (Mean, Mean),
+) -> LinkObservation {
     let stats = way.link.stats();
     // what the cell before it dropped never came to the link
     let cell = network.cell_stats(way).copied().unwrap_or_default();

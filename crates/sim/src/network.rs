@@ -7,7 +7,7 @@ use crate::route::{Routes, node_of};
 use crate::segmentation::cut_super_segments;
 use crate::station::Station;
 use crate::trace_hash::TraceHash;
-use shorthaul_link::{Cell, Departure, DropReason, Link, LinkStats, QueueLimit, Verdict};
+use shorthaul_link::{Cell, Departure, DropReason, Link, LinkStats, Offered, QueueLimit};
 use shorthaul_scenario::NodeIndex;
 use shorthaul_types::{Bytes, PortId, Time};
 use shorthaul_wire::{Packet, Transport, TxBatch};
@@ -17,13 +17,13 @@ use std::time::Duration;
 const STUCK: u64 = 20_000_000;
 
 /// One direction of a link, by its number: twice the link's, and one more for the direction `down`.
-pub(crate) type Way = u32;
+pub(crate) type DirectionIndex = u32;
 
 /// A network that runs.
 pub(crate) struct Network {
     pub now: Time,
     agenda: Agenda,
-    pub ways: Vec<WayState>,
+    pub ways: Vec<DirectionState>,
     pub nodes: Vec<NodeState>,
     pub cross: Vec<CrossSource>,
     pub cells: Vec<CellState>,
@@ -38,7 +38,7 @@ pub(crate) struct Network {
 }
 
 /// One direction of a link.
-pub(crate) struct WayState {
+pub(crate) struct DirectionState {
     pub link: Link<Frame>,
     pub name: String,
     /// Where it ends.
@@ -55,7 +55,7 @@ pub(crate) struct WayState {
 pub(crate) struct CellState {
     pub cell: Cell<Frame>,
     /// The way to each user.
-    pub ways: Vec<Way>,
+    pub ways: Vec<DirectionIndex>,
 }
 
 /// A node: what it does, and where it sends.
@@ -101,7 +101,7 @@ pub(crate) struct Stuck {
 
 impl Network {
     pub fn new(
-        ways: Vec<WayState>,
+        ways: Vec<DirectionState>,
         nodes: Vec<NodeState>,
         cross: Vec<CrossSource>,
         cells: Vec<CellState>,
@@ -266,7 +266,7 @@ impl Network {
         };
         let state = &mut self.ways[way as usize];
         if frame.size > state.mtu {
-            let WayState { name, mtu, .. } = state;
+            let DirectionState { name, mtu, .. } = state;
             let (name, mtu) = (&*name, *mtu);
             self.problems.add("a packet longer than the MTU", || {
                 format!("{} bytes on {name}, which takes {mtu}", frame.size)
@@ -288,7 +288,7 @@ impl Network {
         let verdict = cell.push(now, user, Bytes(u64::from(frame.size)), frame);
         let next = cell.next_event();
         self.agenda.set(self.cell_source(index), next);
-        if let Verdict::Dropped { reason, .. } = verdict {
+        if let Offered::Dropped { reason, .. } = verdict {
             self.drop_frame(way, frame, reason);
         }
     }
@@ -307,7 +307,7 @@ impl Network {
         self.agenda.set(self.cell_source(index), next);
     }
 
-    fn drop_frame(&mut self, way: Way, frame: Frame, reason: DropReason) {
+    fn drop_frame(&mut self, way: DirectionIndex, frame: Frame, reason: DropReason) {
         if let Some(recorder) = &mut self.recorder {
             recorder.offered(self.now, way as usize, frame, Some(reason), &self.packets);
         }
@@ -316,7 +316,7 @@ impl Network {
     }
 
     #[inline]
-    fn enter_link(&mut self, way: Way, frame: Frame) {
+    fn enter_link(&mut self, way: DirectionIndex, frame: Frame) {
         let now = self.now;
         let state = &mut self.ways[way as usize];
         let size = Bytes(u64::from(frame.size));
@@ -332,7 +332,7 @@ impl Network {
         };
         let next = state.link.next_delivery();
         self.agenda.set(way, next);
-        if let Verdict::Dropped { reason, .. } = verdict {
+        if let Offered::Dropped { reason, .. } = verdict {
             self.drop_frame(way, frame, reason);
         } else if let Some(recorder) = &mut self.recorder {
             recorder.offered(now, way as usize, frame, None, &self.packets);
@@ -352,30 +352,30 @@ impl Network {
 
 /// What can be seen of a way, with the cell before it.
 impl Network {
-    fn cell_of(&self, way: &WayState) -> Option<(&Cell<Frame>, usize)> {
+    fn cell_of(&self, way: &DirectionState) -> Option<(&Cell<Frame>, usize)> {
         way.cell.map(|(cell, user)| (&self.cells[cell].cell, user))
     }
 
     /// Packets in the queue of a way.
-    pub fn queue_len(&self, way: &WayState) -> usize {
+    pub fn queue_len(&self, way: &DirectionState) -> usize {
         let in_cell = self.cell_of(way).map_or(0, |(cell, user)| cell.queue_len(user));
         way.link.queue_len(self.now) + in_cell
     }
 
     /// How long a packet would wait there, in seconds.
-    pub fn queue_delay(&self, way: &WayState) -> f64 {
+    pub fn queue_delay(&self, way: &DirectionState) -> f64 {
         let in_cell = self.cell_of(way).map_or(Duration::ZERO, |(cell, user)| cell.queue_delay(user));
         (way.link.queue_delay(self.now) + in_cell).as_secs_f64()
     }
 
     /// What the cell before a way has done for it, if there is one.
-    pub fn cell_stats(&self, way: &WayState) -> Option<&LinkStats> {
+    pub fn cell_stats(&self, way: &DirectionState) -> Option<&LinkStats> {
         self.cell_of(way).map(|(cell, user)| cell.stats(user))
     }
 
     /// Of each user of each cell: the way there, what was done, how many packets are inside, and the limit.
     pub fn cell_queues(&self) -> Vec<(String, LinkStats, u64, QueueLimit)> {
-        let of = |way: &WayState| {
+        let of = |way: &DirectionState| {
             let (cell, user) = self.cell_of(way)?;
             let limit = cell.config().users[user].queue;
             Some((way.name.clone(), *cell.stats(user), cell.queue_len(user) as u64, limit))

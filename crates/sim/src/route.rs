@@ -1,5 +1,5 @@
 //! Addresses and next hops. A node's address is its number, so that no table is needed to find it.
-use crate::network::Way;
+use crate::network::DirectionIndex;
 use shorthaul_link::Direction;
 use shorthaul_scenario::{NodeIndex, Scenario};
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,16 +24,16 @@ pub(crate) fn node_of(address: IpAddr) -> Option<NodeIndex> {
 #[derive(Clone, Debug)]
 pub(crate) enum Routes {
     /// It has one link.
-    Only(Way),
+    Only(DirectionIndex),
     /// By destination; [`Routes::NONE`] where no way leads.
-    Table(Box<[Way]>),
+    Table(Box<[DirectionIndex]>),
 }
 
 impl Routes {
-    const NONE: Way = Way::MAX;
+    const NONE: DirectionIndex = DirectionIndex::MAX;
 
     #[inline]
-    pub fn to(&self, destination: NodeIndex) -> Option<Way> {
+    pub fn to(&self, destination: NodeIndex) -> Option<DirectionIndex> {
         match self {
             Routes::Only(way) => Some(*way),
             Routes::Table(table) => table.get(destination.0).copied().filter(|&way| way != Self::NONE),
@@ -44,34 +44,39 @@ impl Routes {
     pub fn of(scenario: &Scenario) -> Vec<Routes> {
         let nodes = scenario.nodes.len();
         // by node: its links, as the way toward the neighbour and the neighbour
-        let mut neighbours: Vec<Vec<(Way, usize)>> = vec![Vec::new(); nodes];
+        let mut neighbours: Vec<Vec<(DirectionIndex, usize)>> = vec![Vec::new(); nodes];
         for (index, link) in scenario.links.iter().enumerate() {
             let [first, second] = link.between;
             neighbours[first.0].push((way(index, Direction::Up), second.0));
             neighbours[second.0].push((way(index, Direction::Down), first.0));
         }
-        let mut tables: Vec<Vec<Way>> = neighbours
+        let mut tables: Vec<Vec<DirectionIndex>> = neighbours
             .iter()
             .map(|links| if links.len() > 1 { vec![Self::NONE; nodes] } else { Vec::new() })
             .collect();
         for source in (0..nodes).filter(|&node| neighbours[node].len() > 1) {
             tables[source] = first_hops(scenario, &neighbours, source);
         }
-        let routes = |(links, table): (&Vec<(Way, usize)>, Vec<Way>)| match links.as_slice() {
-            [(only, _)] => Routes::Only(*only),
-            _ => Routes::Table(table.into()),
-        };
+        let routes =
+            |(links, table): (&Vec<(DirectionIndex, usize)>, Vec<DirectionIndex>)| match links.as_slice() {
+                [(only, _)] => Routes::Only(*only),
+                _ => Routes::Table(table.into()),
+            };
         neighbours.iter().zip(tables).map(routes).collect()
     }
 }
 
 /// The number of one direction of link `index`.
-pub(crate) fn way(index: usize, direction: Direction) -> Way {
-    (2 * index) as Way + Way::from(direction == Direction::Down)
+pub(crate) fn way(index: usize, direction: Direction) -> DirectionIndex {
+    (2 * index) as DirectionIndex + DirectionIndex::from(direction == Direction::Down)
 }
 
 /// For every destination, the first link of the way there; the search is that of `Scenario::way`.
-fn first_hops(scenario: &Scenario, neighbours: &[Vec<(Way, usize)>], source: usize) -> Vec<Way> {
+fn first_hops(
+    scenario: &Scenario,
+    neighbours: &[Vec<(DirectionIndex, usize)>],
+    source: usize,
+) -> Vec<DirectionIndex> {
     let mut hops = vec![Routes::NONE; neighbours.len()];
     let mut frontier = std::collections::VecDeque::from([source]);
     while let Some(node) = frontier.pop_front() {

@@ -8,7 +8,7 @@ use shorthaul_observe::results::{
     Soundness, by_point, failure_sentences, format_metric, label, ratio, summary,
 };
 use shorthaul_observe::{Engine, EngineName, RunRecord, Summary, run_all, runs_of};
-use shorthaul_report::{Cell, Column, Console, Progress, Table, Tone, Unit};
+use shorthaul_report::{Column, Console, Progress, Table, TableCell, Tone, Unit};
 use shorthaul_scenario::{Metric, Study};
 use shorthaul_sim::Simulator;
 use std::path::PathBuf;
@@ -132,11 +132,11 @@ impl Agreement {
                 |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| Unit::Times.format(ratio));
             let tone = if agrees { Tone::Strong } else { Tone::Bad };
             table.row([
-                Cell::from(std::mem::take(&mut shown)),
+                TableCell::from(std::mem::take(&mut shown)),
                 point.into(),
                 format_metric(Metric::Goodput, sim.mean).into(),
                 format_metric(Metric::Goodput, live.mean).into(),
-                Cell::toned(Unit::Times.format(of_goodput), tone),
+                TableCell::toned(Unit::Times.format(of_goodput), tone),
                 sure.map_or_else(String::new, |sure| format!("{sure:.2}")).into(),
                 times(ratio(&runs, Metric::Rtt)).into(),
                 times(ratio(&runs, Metric::Retransmitted)).into(),

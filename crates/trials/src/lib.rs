@@ -14,6 +14,7 @@ mod agreement;
 mod bench;
 pub mod conformance;
 mod demo;
+mod direct_or_split;
 mod endpoint;
 mod error;
 mod harmless;

@@ -1,6 +1,6 @@
 //! The control: what the suite asks for, the kernel alone must do. And what the suite must notice.
 use shorthaul_report::Silence;
-use shorthaul_trials::conformance::{Case, Fault, Gateway, Report, Suite, Verdict, cases};
+use shorthaul_trials::conformance::{Case, CaseVerdict, Fault, Gateway, Report, Suite, cases};
 use shorthaul_types::Seed;
 
 fn run(gateway: Gateway, faults: &[Fault], names: &[&str]) -> Report {
@@ -43,7 +43,7 @@ fn a_gateway_that_drops_everything_is_found_out() {
     // Over IPv6 it does no harm.
     assert_eq!((report.passed(), report.failed()), (2, 2), "{report}");
     for outcome in report.outcomes {
-        assert_eq!(outcome.verdict == Verdict::Passed, outcome.family == "IPv6");
+        assert_eq!(outcome.verdict == CaseVerdict::Passed, outcome.family == "IPv6");
     }
 }
 
@@ -53,7 +53,7 @@ fn a_gateway_that_does_not_start_fails_every_case_and_says_why() {
     let report = run(gateway, &[Fault::None], &["true-addresses"]);
     assert_eq!(report.passed(), 0);
     for outcome in &report.outcomes {
-        let Verdict::Failed { reason } = &outcome.verdict else { panic!("{outcome}") };
+        let CaseVerdict::Failed { reason } = &outcome.verdict else { panic!("{outcome}") };
         assert!(reason.contains("no such key"), "{reason}");
     }
 }

@@ -1,6 +1,6 @@
 //! One way to make the transfer: a row of the table, and of the CSV.
 use shorthaul_planner::{Forecast, Limit};
-use shorthaul_report::{Cell, Csv, Field, Manifest, ReportError, Tone, Unit};
+use shorthaul_report::{Csv, Field, Manifest, ReportError, TableCell, Tone, Unit};
 use shorthaul_types::{Bytes, format_duration};
 
 /// A way to make the transfer and its forecast.
@@ -23,59 +23,59 @@ impl Row {
         self.forecast.legs - 1
     }
 
-    pub fn time(&self) -> Cell {
+    pub fn time(&self) -> TableCell {
         let time = self.forecast.time;
         let tone = if self.advised { Tone::Strong } else { Tone::Plain };
-        Cell::toned(format_duration(time.expected), tone)
+        TableCell::toned(format_duration(time.expected), tone)
     }
 
-    pub fn interval(&self) -> Cell {
+    pub fn interval(&self) -> TableCell {
         let time = self.forecast.time;
         let text = format!("{} to {}", format_duration(time.low), format_duration(time.high));
-        Cell::toned(text, Tone::Quiet)
+        TableCell::toned(text, Tone::Quiet)
     }
 
-    pub fn throughput(&self) -> Cell {
+    pub fn throughput(&self) -> TableCell {
         Unit::BitsPerSecond.format(self.forecast.throughput().bits_per_sec() as f64).into()
     }
 
     /// How many times as fast as the direct way, green where it is worth it.
-    pub fn gain(&self) -> Cell {
+    pub fn gain(&self) -> TableCell {
         match self.gain {
-            None => Cell::toned("–", Tone::Quiet),
-            Some(_) if self.relays() == 0 => Cell::toned("1", Tone::Quiet),
+            None => TableCell::toned("–", Tone::Quiet),
+            Some(_) if self.relays() == 0 => TableCell::toned("1", Tone::Quiet),
             Some(gain) => {
                 let tone = match gain {
                     1.1.. => Tone::Good,
                     ..0.95 => Tone::Bad,
                     _ => Tone::Plain,
                 };
-                Cell::toned(format!("{gain:.2} ×"), tone)
+                TableCell::toned(format!("{gain:.2} ×"), tone)
             }
         }
     }
 
     /// The largest of the relays' buffers.
-    pub fn buffer(&self) -> Cell {
+    pub fn buffer(&self) -> TableCell {
         match self.buffers.iter().max() {
             Some(buffer) => buffer.to_string().into(),
-            None => Cell::toned("–", Tone::Quiet),
+            None => TableCell::toned("–", Tone::Quiet),
         }
     }
 
     /// The worst of the relays.
-    pub fn drought(&self) -> Cell {
+    pub fn drought(&self) -> TableCell {
         let worst = self.forecast.relays.iter().map(|relay| relay.drought).max_by(f64::total_cmp);
         share(worst)
     }
 
     /// The worst of the relays.
-    pub fn overflow(&self) -> Cell {
+    pub fn overflow(&self) -> TableCell {
         let worst = self.forecast.relays.iter().map(|relay| relay.overflow).max_by(f64::total_cmp);
         share(worst)
     }
 
-    pub fn binds(&self) -> Cell {
+    pub fn binds(&self) -> TableCell {
         let bottleneck = self.forecast.bottleneck;
         let text = match bottleneck.limit {
             Limit::Start => bottleneck.limit.to_string(),
@@ -87,10 +87,10 @@ impl Row {
     }
 }
 
-fn share(share: Option<f64>) -> Cell {
+fn share(share: Option<f64>) -> TableCell {
     match share {
         Some(share) => format!("{:.0} %", 100.0 * share).into(),
-        None => Cell::toned("–", Tone::Quiet),
+        None => TableCell::toned("–", Tone::Quiet),
     }
 }
 

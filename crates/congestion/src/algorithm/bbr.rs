@@ -63,7 +63,7 @@ pub struct Bbr {
     prior_window: u64,
     pacing_rate: Option<u64>,
     mode: Mode,
-    recovery: Recovery,
+    recovery: PacketConservation,
     rounds: Rounds,
     bandwidth: RecentMax<u64, 10>,
     full_pipe: FullPipe,
@@ -97,7 +97,7 @@ struct ProbeRtt {
 
 /// How losses narrow the window for a while (§4.2.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Recovery {
+enum PacketConservation {
     None,
     /// Fast recovery was entered since the last ACK.
     Entering,
@@ -120,7 +120,7 @@ impl Bbr {
             prior_window: 0,
             pacing_rate: None,
             mode: Mode::Startup,
-            recovery: Recovery::None,
+            recovery: PacketConservation::None,
             rounds: Rounds::default(),
             bandwidth: RecentMax::new(),
             full_pipe: FullPipe::default(),
@@ -271,18 +271,18 @@ impl Bbr {
 
     /// §4.2.3.4 to §4.2.3.6.
     fn set_window(&mut self, ack: &AckSample, lost: u64) {
-        if matches!(self.recovery, Recovery::Conserving | Recovery::Growing) {
-            if self.recovery == Recovery::Conserving && self.rounds.started() {
-                self.recovery = Recovery::Growing;
+        if matches!(self.recovery, PacketConservation::Conserving | PacketConservation::Growing) {
+            if self.recovery == PacketConservation::Conserving && self.rounds.started() {
+                self.recovery = PacketConservation::Growing;
             }
             self.window = self.window.saturating_sub(lost).max(self.mss);
         }
-        if self.recovery == Recovery::Entering {
-            self.recovery = Recovery::Conserving;
+        if self.recovery == PacketConservation::Entering {
+            self.recovery = PacketConservation::Conserving;
             self.rounds.restart();
             self.window = ack.in_flight.saturating_add(ack.delivered.max(self.mss));
         }
-        if self.recovery == Recovery::Conserving {
+        if self.recovery == PacketConservation::Conserving {
             self.window = self.window.max(ack.in_flight.saturating_add(ack.delivered));
         } else {
             let grown = self.window.saturating_add(ack.delivered);
@@ -314,7 +314,7 @@ impl Bbr {
     }
 
     fn save_window(&mut self) {
-        let narrowed = self.recovery != Recovery::None || matches!(self.mode, Mode::ProbeRtt(_));
+        let narrowed = self.recovery != PacketConservation::None || matches!(self.mode, Mode::ProbeRtt(_));
         self.prior_window = if narrowed { self.prior_window.max(self.window) } else { self.window };
     }
 
@@ -346,28 +346,28 @@ impl Control for Bbr {
     fn on_congestion(&mut self, _now: Time, event: CongestionEvent, _flight_size: u64) {
         if event == CongestionEvent::Loss {
             self.save_window();
-            self.recovery = Recovery::Entering;
+            self.recovery = PacketConservation::Entering;
             self.undoable = true;
         }
     }
 
     fn on_timeout(&mut self, _now: Time, _flight_size: u64) {
         self.save_window();
-        self.recovery = Recovery::TimedOut;
+        self.recovery = PacketConservation::TimedOut;
         self.undoable = true;
         self.window = self.mss;
     }
 
     fn on_recovered(&mut self, _now: Time) {
-        if self.recovery != Recovery::None {
-            self.recovery = Recovery::None;
+        if self.recovery != PacketConservation::None {
+            self.recovery = PacketConservation::None;
             self.restore_window();
         }
     }
 
     fn on_spurious(&mut self, _now: Time) {
         if core::mem::take(&mut self.undoable) {
-            self.recovery = Recovery::None;
+            self.recovery = PacketConservation::None;
             self.restore_window();
             if !self.full_pipe.is_full() {
                 self.full_pipe = FullPipe::default();

@@ -79,7 +79,7 @@ pub struct Bbr3 {
     selective_acks: bool,
     pacing_rate: Option<NonZeroU64>,
     state: State,
-    recovery: Recovery,
+    recovery: LossEpisode,
     model: Model,
     rounds: Rounds,
     /// The search for the end of the rise, in Startup or in ProbeBW_UP.
@@ -108,7 +108,7 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Recovery {
+enum LossEpisode {
     None,
     Fast,
     TimedOut,
@@ -144,7 +144,7 @@ impl Bbr3 {
             prior_window: 0,
             pacing_rate: None,
             state: State::Startup,
-            recovery: Recovery::None,
+            recovery: LossEpisode::None,
             model: Model::new(),
             rounds: Rounds::default(),
             full_pipe: FullPipe::default(),
@@ -326,7 +326,7 @@ impl Bbr3 {
 
     /// SaveCwnd() (§5.6.4.4).
     fn save_window(&mut self) {
-        let narrowed = self.recovery != Recovery::None || self.state == State::ProbeRtt;
+        let narrowed = self.recovery != LossEpisode::None || self.state == State::ProbeRtt;
         self.prior_window = if narrowed { self.prior_window.max(self.window) } else { self.window };
     }
 
@@ -408,7 +408,7 @@ impl Control for Bbr3 {
         match event {
             CongestionEvent::Loss => {
                 self.save_state();
-                self.recovery = Recovery::Fast;
+                self.recovery = LossEpisode::Fast;
             }
             CongestionEvent::EcnEcho => _ = self.model.note_loss(self.rounds.delivered()),
         }
@@ -417,14 +417,14 @@ impl Control for Bbr3 {
     fn on_timeout(&mut self, _now: Time, _flight_size: u64) {
         self.save_state();
         self.save_window();
-        self.recovery = Recovery::TimedOut;
+        self.recovery = LossEpisode::TimedOut;
         self.window = self.mss;
     }
 
     fn on_recovered(&mut self, _now: Time) {
         self.in_episode = false;
-        if self.recovery != Recovery::None {
-            self.recovery = Recovery::None;
+        if self.recovery != LossEpisode::None {
+            self.recovery = LossEpisode::None;
             self.restore_window();
         }
     }
@@ -433,7 +433,7 @@ impl Control for Bbr3 {
     fn on_spurious(&mut self, _now: Time) {
         self.in_episode = false;
         let Some(undo) = self.undo.take() else { return };
-        self.recovery = Recovery::None;
+        self.recovery = LossEpisode::None;
         self.restore_window();
         self.model.loss_in_round = false;
         self.full_pipe = FullPipe::default();

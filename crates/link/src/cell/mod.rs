@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use shorthaul_types::{Bytes, Seed, Time};
 
-use crate::{DropReason, LinkStats, Verdict};
+use crate::{DropReason, LinkStats, Offered};
 use user::{Block, Repetition, User};
 
 /// The downlink of a radio cell that carries items of type `T`: see [`CellConfig`].
@@ -90,11 +90,11 @@ impl<T> Cell<T> {
     ///
     /// # Panics
     /// If there is no such user.
-    pub fn push(&mut self, now: Time, user: usize, size: Bytes, item: T) -> Verdict<T> {
+    pub fn push(&mut self, now: Time, user: usize, size: Bytes, item: T) -> Offered<T> {
         self.advance(now);
         match self.users[user].push(now, size, item) {
-            Ok(()) => Verdict::Queued,
-            Err(item) => Verdict::Dropped { item, reason: DropReason::QueueFull },
+            Ok(()) => Offered::Queued,
+            Err(item) => Offered::Dropped { item, reason: DropReason::QueueFull },
         }
     }
 

@@ -37,7 +37,7 @@ fn saturated(mut cell: Cell<u64>, until: Time) -> (Vec<u64>, Vec<(Time, usize, u
     let mut all = Vec::new();
     for user in 0..users {
         for packet in 0..20 {
-            assert_eq!(cell.push(Time::ZERO, user, Bytes(1500), packet), Verdict::Queued);
+            assert_eq!(cell.push(Time::ZERO, user, Bytes(1500), packet), Offered::Queued);
         }
     }
     while let Some(at) = cell.next_event().filter(|at| *at <= until) {
@@ -59,8 +59,8 @@ fn a_packet_takes_the_slots_that_it_needs() {
     let mut cell = cell(Scheduler::RoundRobin, vec![clean()]);
     let at = |micros: u64| Time::from_nanos(micros * 1000);
     // 2500 bytes are three blocks, the last of which has room for the 400 of the next packet
-    assert_eq!(cell.push(at(300), 0, Bytes(2500), 1), Verdict::Queued);
-    assert_eq!(cell.push(at(300), 0, Bytes(400), 2), Verdict::Queued);
+    assert_eq!(cell.push(at(300), 0, Bytes(2500), 1), Offered::Queued);
+    assert_eq!(cell.push(at(300), 0, Bytes(400), 2), Offered::Queued);
     assert_eq!(cell.next_event(), Some(at(2000)), "slots begin at whole milliseconds");
     assert_eq!(cell.pop(at(3999)), None);
     assert_eq!(cell.pop(at(4000)), Some(came(at(4000), 1)));
@@ -71,9 +71,9 @@ fn a_packet_takes_the_slots_that_it_needs() {
 #[test]
 fn what_comes_at_the_start_of_a_slot_is_in_time_for_it() {
     let mut cell = cell(Scheduler::RoundRobin, vec![clean()]);
-    assert_eq!(cell.push(Time::from_millis(2), 0, Bytes(500), 1), Verdict::Queued);
+    assert_eq!(cell.push(Time::from_millis(2), 0, Bytes(500), 1), Offered::Queued);
     assert_eq!(cell.pop(Time::from_millis(2)), None);
-    assert_eq!(cell.push(Time::from_millis(2), 0, Bytes(500), 2), Verdict::Queued);
+    assert_eq!(cell.push(Time::from_millis(2), 0, Bytes(500), 2), Offered::Queued);
     assert_eq!(cell.pop(Time::from_millis(3)), Some(came(Time::from_millis(3), 1)));
     assert_eq!(cell.pop(Time::from_millis(3)), Some(came(Time::from_millis(3), 2)));
 }
@@ -142,11 +142,11 @@ fn a_block_that_is_given_up_loses_its_packets() {
 fn a_full_queue_drops_at_the_tail_and_for_its_user_alone() {
     let small = CellUser { queue: QueueLimit::Bytes(3000), ..clean() };
     let mut cell = cell(Scheduler::RoundRobin, vec![small, clean()]);
-    assert_eq!(cell.push(Time::ZERO, 0, Bytes(1500), 1), Verdict::Queued);
-    assert_eq!(cell.push(Time::ZERO, 0, Bytes(1500), 2), Verdict::Queued);
-    let full = Verdict::Dropped { item: 3, reason: DropReason::QueueFull };
+    assert_eq!(cell.push(Time::ZERO, 0, Bytes(1500), 1), Offered::Queued);
+    assert_eq!(cell.push(Time::ZERO, 0, Bytes(1500), 2), Offered::Queued);
+    let full = Offered::Dropped { item: 3, reason: DropReason::QueueFull };
     assert_eq!(cell.push(Time::ZERO, 0, Bytes(1500), 3), full);
-    assert_eq!(cell.push(Time::ZERO, 1, Bytes(1500), 4), Verdict::Queued);
+    assert_eq!(cell.push(Time::ZERO, 1, Bytes(1500), 4), Offered::Queued);
     assert_eq!((cell.queue_len(0), cell.stats(0).dropped.queue_full), (2, 1));
 }
 

@@ -2,8 +2,8 @@
 use std::time::Duration;
 
 use shorthaul_link::{
-    Arq, Distribution, DropReason, GprsPhone, GprsRadio, Jitter, Link, LinkConfig, LossModel, Outages,
-    QueueLimit, Rate, Verdict,
+    Arq, Distribution, DropReason, GprsPhone, GprsRadio, Jitter, Link, LinkConfig, LossModel, Offered,
+    Outages, QueueLimit, Rate,
 };
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 
@@ -103,7 +103,7 @@ fn gprs_outages_hit_both_directions_and_the_long_ones_lose_bursts() {
         let mut link = Link::new(config, Seed(5));
         let dropped = |i: u64| {
             let verdict = link.push(Time::from_millis(i * 500), Bytes(100), i);
-            matches!(verdict, Verdict::Dropped { reason: DropReason::Outage, .. })
+            matches!(verdict, Offered::Dropped { reason: DropReason::Outage, .. })
         };
         (0..20_000).map(dropped).collect::<Vec<bool>>()
     };
@@ -154,7 +154,7 @@ fn on_off_loss_does_not_depend_on_the_traffic() {
         let mut link = Link::new(LinkConfig { loss, ..LinkConfig::default() }, Seed(8));
         (0..600_000 / spacing)
             .map(|i| i * spacing)
-            .filter(|t| matches!(link.push(Time::from_millis(*t), Bytes(1), ()), Verdict::Dropped { .. }))
+            .filter(|t| matches!(link.push(Time::from_millis(*t), Bytes(1), ()), Offered::Dropped { .. }))
             .collect::<std::collections::BTreeSet<u64>>()
     };
     let (dense, sparse) = (lost_at(10), lost_at(70));
@@ -203,7 +203,7 @@ fn changing_the_delay_does_not_change_what_is_lost() {
                         LinkConfig { loss: bursts, delay: ms(i % 7), ..LinkConfig::default() },
                     );
                 }
-                matches!(link.push(now, Bytes(1), i), Verdict::Queued)
+                matches!(link.push(now, Bytes(1), i), Offered::Queued)
             })
             .collect::<Vec<bool>>()
     };
@@ -230,7 +230,7 @@ fn changing_the_configuration_keeps_the_outages_where_they_are() {
                     // the overhead costs no time here, but makes everything be serialized again
                     link.reconfigure(now, LinkConfig { overhead: Bytes(i % 7), ..config.clone() });
                 }
-                matches!(link.push(now, Bytes(1), i), Verdict::Queued)
+                matches!(link.push(now, Bytes(1), i), Offered::Queued)
             })
             .collect::<Vec<bool>>()
     };

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use shorthaul_link::{
-    Arq, Distribution, Drx, FrameAggregation, Jitter, Link, LinkConfig, LossModel, OutageTimes, Outages,
-    QueueLimit, Rate, Reordering, Trace, Verdict,
+    Arq, Distribution, Drx, FrameAggregation, Jitter, Link, LinkConfig, LossModel, Offered, OutageTimes,
+    Outages, QueueLimit, Rate, Reordering, Trace,
 };
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 
@@ -158,7 +158,7 @@ fn drive(config: &LinkConfig, seed: u64, steps: &[(u64, Step)]) -> Vec<(Time, Se
         match step {
             Step::Push { size } => {
                 let sent = Sent { number, at: now, size: *size };
-                if let Verdict::Dropped { item, .. } = link.push(now, Bytes(*size), sent.clone()) {
+                if let Offered::Dropped { item, .. } = link.push(now, Bytes(*size), sent.clone()) {
                     assert_eq!(item, sent);
                 }
             }
@@ -279,7 +279,7 @@ proptest! {
         let fates = |config: LinkConfig| {
             let mut link = Link::new(config, Seed(seed));
             (0..100_u64)
-                .map(|i| matches!(link.push(Time::from_millis(i), Bytes(100), i), Verdict::Queued))
+                .map(|i| matches!(link.push(Time::from_millis(i), Bytes(100), i), Offered::Queued))
                 .collect::<Vec<_>>()
         };
         let base = LinkConfig { queue: QueueLimit::Unlimited, duplicate: 0.0, ..config };

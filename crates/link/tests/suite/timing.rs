@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shorthaul_link::{
-    Arq, Distribution, DropReason, Drx, FrameAggregation, Jitter, Link, LinkConfig, LossModel, Outage,
-    OutageTimes, Outages, QueueLimit, Rate, Reordering, Verdict,
+    Arq, Distribution, DropReason, Drx, FrameAggregation, Jitter, Link, LinkConfig, LossModel, Offered,
+    Outage, OutageTimes, Outages, QueueLimit, Rate, Reordering,
 };
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 
@@ -23,8 +23,8 @@ fn one_mbit() -> Rate {
 
 fn push(link: &mut Link<u32>, now: Time, size: u64, item: u32) -> Option<DropReason> {
     match link.push(now, Bytes(size), item) {
-        Verdict::Queued => None,
-        Verdict::Dropped { item: given_back, reason } => {
+        Offered::Queued => None,
+        Offered::Dropped { item: given_back, reason } => {
             assert_eq!(given_back, item);
             Some(reason)
         }
@@ -363,6 +363,6 @@ fn the_same_configuration_again_changes_nothing() {
 fn nothing_that_cannot_be_copied_is_needed() {
     struct Unique;
     let mut link = Link::new(LinkConfig { duplicate: 1.0, ..LinkConfig::default() }, Seed(1));
-    assert!(matches!(link.push_once(at(0), Bytes(1), Unique), Verdict::Queued));
+    assert!(matches!(link.push_once(at(0), Bytes(1), Unique), Offered::Queued));
     assert!(link.pop(at(0)).is_some() && link.is_empty());
 }

@@ -1,6 +1,6 @@
 //! The table for people: a row for every point, metric and engine.
 use crate::{EngineName, RunRecord, Summary};
-use shorthaul_report::{Cell, Column, Table, Tone, Unit};
+use shorthaul_report::{Column, Table, TableCell, Tone, Unit};
 use shorthaul_scenario::Metric;
 
 use super::{by_point, engines, failures, format_metric, metrics, paths, short, summary};
@@ -48,13 +48,14 @@ pub fn table(records: &[RunRecord]) -> Table {
     }
     let mut table = Table::new(columns);
     for ((_, case, values), runs) in by_point(records) {
-        let mut labels: Vec<Cell> = Vec::new();
+        let mut labels: Vec<TableCell> = Vec::new();
         if has_cases {
             labels.push(case.unwrap_or_default().into());
         }
-        labels.extend(values.into_iter().map(|(_, value)| Cell::from(value.trim_matches('"').to_owned())));
+        labels
+            .extend(values.into_iter().map(|(_, value)| TableCell::from(value.trim_matches('"').to_owned())));
         // The labels stand in the first row of a point, and the metric in the first of its rows.
-        let blank = vec![Cell::from(""); labels.len()];
+        let blank = vec![TableCell::from(""); labels.len()];
         let mut next_labels = || std::mem::replace(&mut labels, blank.clone());
         for metric in metrics(records) {
             let mut name = metric.name();
@@ -77,8 +78,8 @@ pub fn table(records: &[RunRecord]) -> Table {
             for (count, what) in [(failed, "failed"), (doubtful, "not to be trusted")] {
                 if count > 0 {
                     let mut cells = next_labels();
-                    cells.push(Cell::toned(format!("{count} runs {what}"), Tone::Bad));
-                    cells.push(Cell::toned(if several { engine.name() } else { "" }, Tone::Bad));
+                    cells.push(TableCell::toned(format!("{count} runs {what}"), Tone::Bad));
+                    cells.push(TableCell::toned(if several { engine.name() } else { "" }, Tone::Bad));
                     table.row(cells);
                 }
             }
@@ -87,12 +88,14 @@ pub fn table(records: &[RunRecord]) -> Table {
     table
 }
 
-fn numbers(summary: &Summary, metric: Metric) -> Vec<Cell> {
+fn numbers(summary: &Summary, metric: Metric) -> Vec<TableCell> {
     let show = |value: f64| format_metric(metric, value);
-    let mut cells = vec![Cell::toned(show(summary.mean), Tone::Strong)];
+    let mut cells = vec![TableCell::toned(show(summary.mean), Tone::Strong)];
     cells.push(summary.confidence().map_or_else(String::new, show).into());
     cells.push(if summary.count() > 1 { show(summary.std_dev).into() } else { "".into() });
-    cells.extend([0.05, 0.5, 0.95].map(|share| Cell::toned(show(summary.percentile(share)), Tone::Quiet)));
+    cells.extend(
+        [0.05, 0.5, 0.95].map(|share| TableCell::toned(show(summary.percentile(share)), Tone::Quiet)),
+    );
     cells.push(summary.count().to_string().into());
     cells
 }

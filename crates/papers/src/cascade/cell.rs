@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// One combination of Table I's values, and how many relays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub(super) struct Cell {
+pub(super) struct PathPoint {
     /// Round trip between the ends.
     pub rtt_ms: u64,
     /// Of every link.
@@ -52,14 +52,14 @@ pub(super) fn ends(name: &str, streams: u32) -> Option<Ends> {
     Some(Ends { profile, differences, model, streams })
 }
 
-impl Cell {
+impl PathPoint {
     /// All of Table I with 0, 1 and 2 relays: 840 cells.
-    pub fn all() -> Vec<Cell> {
+    pub fn all() -> Vec<PathPoint> {
         let mut all = Vec::new();
         for rtt_ms in RTTS_MS {
             for kbit in KBITS {
                 for loss_per_100k in LOSSES_PER_100K {
-                    all.extend(RELAYS.map(|relays| Cell { rtt_ms, kbit, loss_per_100k, relays }));
+                    all.extend(RELAYS.map(|relays| PathPoint { rtt_ms, kbit, loss_per_100k, relays }));
                 }
             }
         }
@@ -67,8 +67,8 @@ impl Cell {
     }
 
     /// Those of the figures, and of what the paper states.
-    pub fn in_figures() -> Vec<Cell> {
-        let mut all = Cell::all();
+    pub fn in_figures() -> Vec<PathPoint> {
+        let mut all = PathPoint::all();
         all.retain(|cell| {
             let figure_2 =
                 cell.loss_per_100k == 100 && (4_000..=128_000).contains(&cell.kbit) && cell.relays < 2;
@@ -147,27 +147,27 @@ mod tests {
 
     #[test]
     fn the_matrix_is_table_ones() {
-        assert_eq!(Cell::all().len(), 7 * 10 * 4 * 3);
-        let quick = Cell::in_figures();
+        assert_eq!(PathPoint::all().len(), 7 * 10 * 4 * 3);
+        let quick = PathPoint::in_figures();
         assert!(quick.len() < 220, "{}", quick.len());
         // No relayed cell without the long-haul one that it is compared with.
-        assert!(quick.iter().all(|cell| quick.contains(&Cell { relays: 0, ..*cell })));
+        assert!(quick.iter().all(|cell| quick.contains(&PathPoint { relays: 0, ..*cell })));
     }
 
     #[test]
     fn legs_share_round_trip_and_loss() {
-        let cell = Cell { rtt_ms: 64, kbit: 32_000, loss_per_100k: 100, relays: 1 };
+        let cell = PathPoint { rtt_ms: 64, kbit: 32_000, loss_per_100k: 100, relays: 1 };
         let path = cell.path();
         assert_eq!(path.legs.len(), 2);
         assert!(path.legs.iter().all(|leg| leg.rtt == Duration::from_millis(32)));
         assert!((path.legs.iter().map(|leg| leg.loss).sum::<f64>() - 0.001).abs() < 1e-12);
-        let tiny = Cell { rtt_ms: 8, kbit: 512, loss_per_100k: 100, relays: 0 };
+        let tiny = PathPoint { rtt_ms: 8, kbit: 512, loss_per_100k: 100, relays: 0 };
         assert!((49..=51).contains(&tiny.path().legs[0].queue_packets()));
     }
 
     #[test]
     fn sizes_are_steady_or_marked() {
-        for cell in Cell::all() {
+        for cell in PathPoint::all() {
             let (size, steady) = cell.size();
             assert!(size.0 >= 500 * 1448 && size.0 <= 150_000 * 1448, "{cell:?}");
             assert!(steady || cell.loss_per_100k <= 10 || cell.product() > 4e6, "{cell:?}");

@@ -1,4 +1,4 @@
-use super::cell::{Cell, KBITS, LOSSES_PER_100K, RTTS_MS};
+use super::cell::{KBITS, LOSSES_PER_100K, PathPoint, RTTS_MS};
 use super::live::Live;
 use super::matrix::{Matrix, Measured};
 use shorthaul_planner::{Framing, kalim};
@@ -75,7 +75,7 @@ fn by_throughput(cell: &Measured) -> (f64, f64, f64) {
 
 /// The cells of one link rate and loss, by round trip.
 fn along_rtt(matrix: &Matrix, kbit: u64, loss_per_100k: u64, relays: usize) -> Vec<&Measured> {
-    let cell = |rtt_ms| matrix.get(Cell { rtt_ms, kbit, loss_per_100k, relays });
+    let cell = |rtt_ms| matrix.get(PathPoint { rtt_ms, kbit, loss_per_100k, relays });
     RTTS_MS.into_iter().filter_map(cell).collect()
 }
 
@@ -88,7 +88,7 @@ fn utilization(matrix: &Matrix, live: &Live) -> Figure {
             let rtt = |cell: &Measured| seconds(cell.cell.rtt_ms);
             let panel = both(panel, &label(kbit), Hue::nth(number), &cells, rtt, by_utilization);
             let measured = |rtt_ms| {
-                let rate = live.rate(Cell { rtt_ms, kbit, loss_per_100k: 100, relays })?;
+                let rate = live.rate(PathPoint { rtt_ms, kbit, loss_per_100k: 100, relays })?;
                 Some((seconds(rtt_ms), rate / (kbit as f64 * 1e3)))
             };
             crosses(panel, Hue::nth(number), RTTS_MS.into_iter().filter_map(measured))
@@ -126,7 +126,7 @@ fn gain(matrix: &Matrix, live: &Live) -> Figure {
                     .points(gains.iter().map(|(rtt, _, model)| (*rtt, *model))),
             );
         let measured = |rtt_ms| {
-            let gain = live.gain(Cell { rtt_ms, kbit, loss_per_100k: 100, relays: 1 })?;
+            let gain = live.gain(PathPoint { rtt_ms, kbit, loss_per_100k: 100, relays: 1 })?;
             Some((seconds(rtt_ms), gain - 1.0))
         };
         panel = crosses(panel, Hue::nth(number), RTTS_MS.into_iter().filter_map(measured));
@@ -144,13 +144,13 @@ fn relays(matrix: &Matrix, live: &Live) -> Figure {
             .y(Axis::new("utilization", Unit::Percent).from(0.0).to(1.0))
             .reference("headers leave 94 %", Framing::ETHERNET.ceiling());
         LOSSES_PER_100K.into_iter().enumerate().fold(panel, |panel, (number, loss_per_100k)| {
-            let cell = |relays| matrix.get(Cell { rtt_ms, kbit: 32_000, loss_per_100k, relays });
+            let cell = |relays| matrix.get(PathPoint { rtt_ms, kbit: 32_000, loss_per_100k, relays });
             let cells: Vec<&Measured> = (0..=2).filter_map(cell).collect();
             let name = Unit::Percent.format(loss_per_100k as f64 / 1e5);
             let panel =
                 both(panel, &name, Hue::nth(number), &cells, |cell| cell.cell.relays as f64, by_utilization);
             let measured = |relays| {
-                let rate = live.rate(Cell { rtt_ms, kbit: 32_000, loss_per_100k, relays })?;
+                let rate = live.rate(PathPoint { rtt_ms, kbit: 32_000, loss_per_100k, relays })?;
                 Some((relays as f64, rate / 32e6))
             };
             crosses(panel, Hue::nth(number), (0..=2).filter_map(measured))
@@ -170,7 +170,7 @@ fn against_mathis(matrix: &Matrix) -> Figure {
         .x(Axis::new("equation 4 for the long-haul connection", Unit::BitsPerSecond).logarithmic())
         .y(Axis::new("throughput", Unit::BitsPerSecond).logarithmic());
     // Equation 4 counts segments.
-    let equation = |cell: &Cell| {
+    let equation = |cell: &PathPoint| {
         let leg = cell.long_haul();
         kalim::equal_relays_rate(&leg, 0) * 8.0 * f64::from(leg.framing.mss())
     };

@@ -1,4 +1,4 @@
-use super::cell::Cell;
+use super::cell::PathPoint;
 use super::matrix::Matrix;
 use super::variants::{Variant, WINDOW_DIRECT, WINDOW_RELAYED};
 use serde::Serialize;
@@ -37,8 +37,12 @@ fn times(gain: f64) -> String {
 
 /// All that was run has something to say about.
 pub(super) fn all(matrix: &Matrix, variants: &[Variant]) -> Vec<Beside> {
-    let cell =
-        |mbit: u64, rtt_ms, loss_per_100k, relays| Cell { kbit: mbit * 1000, rtt_ms, loss_per_100k, relays };
+    let cell = |mbit: u64, rtt_ms, loss_per_100k, relays| PathPoint {
+        kbit: mbit * 1000,
+        rtt_ms,
+        loss_per_100k,
+        relays,
+    };
     let mut found = Vec::new();
     let beyond = "equations 5 and 8 say 2.8 where no link binds";
     for (cell, remark) in
@@ -67,17 +71,17 @@ pub(super) fn all(matrix: &Matrix, variants: &[Variant]) -> Vec<Beside> {
     found
 }
 
-fn name(cell: Cell) -> String {
+fn name(cell: PathPoint) -> String {
     let loss = Unit::Percent.format(cell.loss_per_100k as f64 / 1e5);
     format!("{} Mbit/s, {} ms, {loss}", cell.kbit as f64 / 1e3, cell.rtt_ms)
 }
 
-fn relays(cell: Cell) -> &'static str {
+fn relays(cell: PathPoint) -> &'static str {
     ["long-haul", "one relay", "two relays"].get(cell.relays).copied().unwrap_or("relays")
 }
 
-fn gain(matrix: &Matrix, cell: Cell, paper: &str, remark: &'static str) -> Option<Beside> {
-    let long_haul = matrix.get(Cell { relays: 0, ..cell })?;
+fn gain(matrix: &Matrix, cell: PathPoint, paper: &str, remark: &'static str) -> Option<Beside> {
+    let long_haul = matrix.get(PathPoint { relays: 0, ..cell })?;
     Some(
         Beside::new(
             format!("{}: gain of {}", name(cell), relays(cell)),
@@ -89,7 +93,7 @@ fn gain(matrix: &Matrix, cell: Cell, paper: &str, remark: &'static str) -> Optio
     )
 }
 
-fn utilization(matrix: &Matrix, cell: Cell, paper: &str, remark: &'static str) -> Option<Beside> {
+fn utilization(matrix: &Matrix, cell: PathPoint, paper: &str, remark: &'static str) -> Option<Beside> {
     let measured = matrix.get(cell)?;
     let half = measured.utilization_confidence();
     Some(
@@ -105,7 +109,7 @@ fn utilization(matrix: &Matrix, cell: Cell, paper: &str, remark: &'static str) -
 
 /// How much of the link the second relay adds, as a part of what the first adds.
 fn second_relay(matrix: &Matrix, loss_per_100k: u64) -> Option<Beside> {
-    let cell = |relays| Cell { kbit: 32_000, rtt_ms: 64, loss_per_100k, relays };
+    let cell = |relays| PathPoint { kbit: 32_000, rtt_ms: 64, loss_per_100k, relays };
     let measured = [matrix.get(cell(0))?, matrix.get(cell(1))?, matrix.get(cell(2))?];
     let added = |rate: [f64; 3]| percent((rate[2] - rate[1]) / (rate[1] - rate[0]));
     Some(Beside::new(
@@ -133,7 +137,7 @@ fn ceiling(matrix: &Matrix) -> Option<Beside> {
 fn worthwhile(matrix: &Matrix) -> Option<Beside> {
     let relayed: Vec<_> =
         matrix.cells().filter(|m| m.cell.relays == 1 && m.cell.loss_per_100k == 100).collect();
-    let bounds = |gain: &dyn Fn(Cell) -> Option<f64>| {
+    let bounds = |gain: &dyn Fn(PathPoint) -> Option<f64>| {
         let gains = || relayed.iter().filter_map(|m| Some((m.cell.product(), gain(m.cell)?)));
         let from = gains().filter(|(_, gain)| *gain >= WORTHWHILE).map(|(product, _)| product);
         let to = gains().filter(|(_, gain)| *gain < WORTHWHILE).map(|(product, _)| product);
@@ -147,7 +151,9 @@ fn worthwhile(matrix: &Matrix) -> Option<Beside> {
         "0.1 %: one relay gains a tenth, by bandwidth-delay product",
         "from 32 KB",
         bounds(&|cell| matrix.gain(cell)),
-        bounds(&|cell| Some(matrix.get(cell)?.forecast / matrix.get(Cell { relays: 0, ..cell })?.forecast)),
+        bounds(&|cell| {
+            Some(matrix.get(cell)?.forecast / matrix.get(PathPoint { relays: 0, ..cell })?.forecast)
+        }),
     ))
 }
 

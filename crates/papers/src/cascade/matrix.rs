@@ -1,4 +1,4 @@
-use super::cell::Cell;
+use super::cell::PathPoint;
 use crate::error::Result;
 use serde::Serialize;
 use shorthaul_observe::Ledger;
@@ -14,13 +14,13 @@ pub(super) const SEED: u64 = 1;
 
 /// What came of cells.
 pub(super) struct Matrix {
-    results: BTreeMap<Cell, Measured>,
+    results: BTreeMap<PathPoint, Measured>,
 }
 
 /// What came of a cell; rates in bit/s of payload, from the first SYN until the last relay has drained.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Measured {
-    pub cell: Cell,
+    pub cell: PathPoint,
     /// Payload in bytes.
     pub size: u64,
     /// Whether the size is what a steady state of 90 % takes, and not cut off before.
@@ -59,7 +59,7 @@ impl Measured {
 impl Matrix {
     /// Simulates and forecasts `cells`.
     pub fn run(
-        cells: Vec<Cell>,
+        cells: Vec<PathPoint>,
         ends: Ends,
         repeats: u64,
         ledger: &Ledger,
@@ -71,7 +71,7 @@ impl Matrix {
         });
         ledger.fill(jobs.collect::<Vec<_>>(), slowest_transfer, console)?;
         let model = model::by_name(ends.model)?;
-        let measured = |cell: Cell| -> Result<(Cell, Measured)> {
+        let measured = |cell: PathPoint| -> Result<(PathPoint, Measured)> {
             let (size, steady) = cell.size();
             let chain = cell.chain(ends);
             let bits = size.0 as f64 * 8.0;
@@ -95,7 +95,7 @@ impl Matrix {
     }
 
     /// What came of a cell, if it was run.
-    pub fn get(&self, cell: Cell) -> Option<&Measured> {
+    pub fn get(&self, cell: PathPoint) -> Option<&Measured> {
         self.results.get(&cell)
     }
 
@@ -105,8 +105,8 @@ impl Matrix {
     }
 
     /// How many times the throughput of the long-haul connection a cell has.
-    pub fn gain(&self, cell: Cell) -> Option<f64> {
-        let long_haul = self.get(Cell { relays: 0, ..cell })?;
+    pub fn gain(&self, cell: PathPoint) -> Option<f64> {
+        let long_haul = self.get(PathPoint { relays: 0, ..cell })?;
         Some(self.get(cell)?.throughput / long_haul.throughput)
     }
 

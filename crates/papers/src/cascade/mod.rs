@@ -13,7 +13,7 @@ mod variants;
 
 use crate::Paper;
 use crate::error::{PaperError, Result, While};
-use cell::Cell;
+use cell::PathPoint;
 use live::{Buffers, Live, Measurement};
 use matrix::Matrix;
 use serde_json::json;
@@ -113,7 +113,7 @@ impl Cascade {
     fn simulate(&self, ends: Ends, live: &Live, console: &dyn Console) -> Result<()> {
         let repeats = self.repeats.unwrap_or(if self.quick { 3 } else { 10 });
         let ledger = Ledger::open(&self.out.join("runs"), ENGINE)?;
-        let cells = if self.quick { Cell::in_figures() } else { Cell::all() };
+        let cells = if self.quick { PathPoint::in_figures() } else { PathPoint::all() };
         let matrix = Matrix::run(cells, ends, repeats, &ledger, console)?;
         let variants = variants::run(ends, repeats, &ledger, console)?;
 
@@ -148,12 +148,12 @@ mod tests {
     use shorthaul_sim::slowest_transfer;
     use shorthaul_types::Bytes;
 
-    use super::cell::{self, Cell};
+    use super::cell::{self, PathPoint};
 
     /// Throughput over rate of `size` bytes with 0, 1 and 2 relays, the mean of three seeds.
-    fn utilizations(cell: Cell, size: u64) -> [f64; 3] {
+    fn utilizations(cell: PathPoint, size: u64) -> [f64; 3] {
         [0, 1, 2].map(|relays| {
-            let chain = Cell { relays, ..cell }.chain(cell::ends("reno", 1).unwrap());
+            let chain = PathPoint { relays, ..cell }.chain(cell::ends("reno", 1).unwrap());
             let scenario = Chain { transfer: Transfer::new(Bytes(size)), ..chain }.scenario();
             let rate = |seed| {
                 8.0 * size as f64 / slowest_transfer(&scenario, seed).unwrap() / (cell.kbit as f64 * 1e3)
@@ -167,7 +167,7 @@ mod tests {
         // "With latencies of 256 ms at 8 Mbps, Cascaded TCP continues to be twice as efficient"; "the same is observed for
         // ... 32 Mbps and latencies 64 ms". "Approximately 90 % utilization" with two relays; headers leave 94 %.
         for (kbit, rtt_ms) in [(8_000, 256), (32_000, 64)] {
-            let found = utilizations(Cell { kbit, rtt_ms, loss_per_100k: 100, relays: 0 }, 100_000_000);
+            let found = utilizations(PathPoint { kbit, rtt_ms, loss_per_100k: 100, relays: 0 }, 100_000_000);
             assert!((1.8..3.0).contains(&(found[1] / found[0])), "{kbit} kbit/s, {rtt_ms} ms: {found:?}");
             assert!((0.75..0.942).contains(&found[2]), "{kbit} kbit/s, {rtt_ms} ms: {found:?}");
         }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_small_product_has_no_use_for_relays() {
         // 2 Mbit/s and 16 ms are 4 KB, far below the paper's 32 KB.
-        let cell = Cell { kbit: 2_000, rtt_ms: 16, loss_per_100k: 100, relays: 0 };
+        let cell = PathPoint { kbit: 2_000, rtt_ms: 16, loss_per_100k: 100, relays: 0 };
         let found = utilizations(cell, 10_000_000);
         assert!(found[1] / found[0] < 1.1, "{found:?}");
         assert!(found[0] > 0.85 && found.iter().all(|share| *share < 0.942), "{found:?}");
@@ -185,11 +185,11 @@ mod tests {
     #[test]
     fn a_transfer_too_small_to_gain_is_told_to_go_direct() {
         use shorthaul_planner::{Advice, Policy, model};
-        let cell = Cell { kbit: 32_000, rtt_ms: 64, loss_per_100k: 100, relays: 1 };
+        let cell = PathPoint { kbit: 32_000, rtt_ms: 64, loss_per_100k: 100, relays: 1 };
         let reno = model::by_name("reno").unwrap();
         let advised = |size| {
             let forecast = |relays| {
-                let path = Cell { relays, ..cell }.path();
+                let path = PathPoint { relays, ..cell }.path();
                 path.forecast(&*reno, &Transfer::new(Bytes(size))).unwrap()
             };
             Advice::new(Some(&forecast(0)), &[forecast(1), forecast(2)], Policy::default()).relays()

@@ -1,5 +1,5 @@
 //! All of it on one HTML page.
-use super::cell::Cell;
+use super::cell::PathPoint;
 use super::findings::Beside;
 use super::live::Live;
 use super::matrix::Matrix;
@@ -75,7 +75,7 @@ fn measured(matrix: &Matrix, live: &Live) -> Table {
     );
     let times = |gain: Option<f64>| gain.map_or("–".to_owned(), |gain| Unit::Times.format(gain));
     for cell in live.cells() {
-        let with = |relays| Cell { relays, ..cell };
+        let with = |relays| PathPoint { relays, ..cell };
         let forecast = |relays| Some(matrix.get(with(relays))?.forecast / matrix.get(cell)?.forecast);
         table.row([
             format!("{} ms", cell.rtt_ms),
@@ -99,13 +99,13 @@ fn utilizations(matrix: &Matrix) -> Table {
         ["rate", "round trip", "long-haul", "model", "one relay", "model", "two relays", "model"]
             .map(Column::right),
     );
-    let mut cells: Vec<Cell> = matrix.cells().map(|measured| measured.cell).collect();
+    let mut cells: Vec<PathPoint> = matrix.cells().map(|measured| measured.cell).collect();
     cells.retain(|cell| cell.relays == 0 && cell.loss_per_100k == LOSS_IN_TABLE);
     cells.sort_by_key(|cell| (cell.kbit, cell.rtt_ms));
     for cell in cells {
         let mut row = vec![format!("{} Mbit/s", cell.kbit as f64 / 1e3), format!("{} ms", cell.rtt_ms)];
         for relays in 0..=2 {
-            let found = matrix.get(Cell { relays, ..cell });
+            let found = matrix.get(PathPoint { relays, ..cell });
             row.push(found.map_or("–".to_owned(), |found| {
                 let (share, half) = (found.utilization(), found.utilization_confidence());
                 format!("{} ± {}", Unit::Percent.format(share), Unit::Percent.format(half))

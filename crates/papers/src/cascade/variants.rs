@@ -1,4 +1,4 @@
-use super::cell::{Cell, with_queue};
+use super::cell::{PathPoint, with_queue};
 use super::matrix::SEED;
 use crate::error::Result;
 use serde::Serialize;
@@ -39,7 +39,7 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         let relays = vec![Relay::default(); legs.len() - 1];
         Chain { path: Path { legs, relays }, transfer: Transfer::new(Bytes(60_000_000)), ends }
     };
-    let one = Cell { rtt_ms: 64, kbit: 32_000, loss_per_100k: 100, relays: 1 };
+    let one = PathPoint { rtt_ms: 64, kbit: 32_000, loss_per_100k: 100, relays: 1 };
     let at_once = one.chain(ends);
     let forwarding =
         |forwarding| Chain { transfer: Transfer { forwarding, ..at_once.transfer }, ..at_once.clone() };
@@ -54,7 +54,7 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         let legs = [first, 1.0 - first].map(|part| with_queue(one.long_haul().share(part)));
         Chain { path: Path { legs: legs.to_vec(), relays: vec![Relay::default()] }, ..at_once.clone() }
     };
-    let two = Cell { relays: 2, ..one }.chain(ends);
+    let two = PathPoint { relays: 2, ..one }.chain(ends);
     let sequential =
         Chain { transfer: Transfer { set_up: SetUp::Sequential, ..two.transfer }, ..two.clone() };
     vec![

@@ -1,6 +1,6 @@
 //! Figures 2 to 7, 9, 10 and 12 to 25: time and overhead against the error rate.
 use super::measured::{Measured, Tables};
-use super::paper::{Cell, PROTOCOLS, RATES, Stated};
+use super::paper::{PROTOCOLS, PaperCell, RATES, Stated};
 use shorthaul_observe::Summary;
 use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Panel, Point, Series};
@@ -75,7 +75,7 @@ pub fn all(tables: &Tables) -> Vec<(String, Figure)> {
             for (place, protocol) in protocols.iter().enumerate() {
                 let cells = RATES.iter().enumerate().filter_map(|(x, rate)| {
                     let (measured, stated) =
-                        tables.get(Cell { on: *on, protocol: *protocol, rate: *rate })?;
+                        tables.get(PaperCell { on: *on, protocol: *protocol, rate: *rate })?;
                     let (ours, papers) = shows.of(measured, stated);
                     let half = ours.confidence().unwrap_or(0.0);
                     let low = (ours.mean - half).max(ours.mean / 10.0);

@@ -1,5 +1,5 @@
 //! The simulated tables.
-use super::paper::{Cell, PROTOCOLS, Stated};
+use super::paper::{PROTOCOLS, PaperCell, Stated};
 use crate::error::{Result, While};
 use shorthaul_observe::{RunRecord, Summary};
 use shorthaul_report::{Csv, Field, Manifest, ReportError};
@@ -19,7 +19,7 @@ pub struct Measured {
 
 /// All cells, with what the paper says of each.
 pub struct Tables {
-    cells: BTreeMap<Cell, (Measured, Stated)>,
+    cells: BTreeMap<PaperCell, (Measured, Stated)>,
     /// Runs that ended in a failed connection, in words.
     pub failures: Vec<String>,
 }
@@ -29,8 +29,8 @@ impl Tables {
     ///
     /// # Errors
     /// If a cell has no successful run.
-    pub fn of(records: &[RunRecord], paper: &BTreeMap<Cell, Stated>) -> Result<Tables> {
-        let mut runs: BTreeMap<Cell, Vec<&RunRecord>> = BTreeMap::new();
+    pub fn of(records: &[RunRecord], paper: &BTreeMap<PaperCell, Stated>) -> Result<Tables> {
+        let mut runs: BTreeMap<PaperCell, Vec<&RunRecord>> = BTreeMap::new();
         let mut failures = Vec::new();
         for record in records {
             let cell = cell_of(record)?;
@@ -57,22 +57,22 @@ impl Tables {
     }
 
     /// Every cell.
-    pub fn iter(&self) -> impl Iterator<Item = (Cell, &Measured, Stated)> {
+    pub fn iter(&self) -> impl Iterator<Item = (PaperCell, &Measured, Stated)> {
         self.cells.iter().map(|(cell, (measured, stated))| (*cell, measured, *stated))
     }
 
     /// Ours and the paper's of one cell.
-    pub fn get(&self, cell: Cell) -> Option<&(Measured, Stated)> {
+    pub fn get(&self, cell: PaperCell) -> Option<&(Measured, Stated)> {
         self.cells.get(&cell)
     }
 
     /// Our mean completion time in a cell, in seconds; not a number where there is none.
     pub fn time(&self, on: u32, protocol: usize, rate: u32) -> f64 {
-        self.cells.get(&Cell { on, protocol, rate }).map_or(f64::NAN, |(measured, _)| measured.time.mean)
+        self.cells.get(&PaperCell { on, protocol, rate }).map_or(f64::NAN, |(measured, _)| measured.time.mean)
     }
 
     /// By how much ours differs from the paper's time, as a share of it.
-    pub fn differences(&self) -> impl Iterator<Item = (Cell, f64)> {
+    pub fn differences(&self) -> impl Iterator<Item = (PaperCell, f64)> {
         self.iter().map(|(cell, measured, stated)| (cell, measured.time.mean / stated.time - 1.0))
     }
 
@@ -129,7 +129,7 @@ impl Tables {
 }
 
 /// Which cell a run belongs to.
-fn cell_of(record: &RunRecord) -> Result<Cell> {
+fn cell_of(record: &RunRecord) -> Result<PaperCell> {
     let value = |key: &str| {
         let found = record.values.iter().find(|(path, _)| path.ends_with(key)).map(|(_, value)| value);
         found.doing(format!("a run without `{key}`"))
@@ -141,7 +141,7 @@ fn cell_of(record: &RunRecord) -> Result<Cell> {
         text.parse::<f64>().ok().doing(format!("a run whose `{key}` is `{text}`"))
     };
     let (on, rate) = (number(".on")? as u32, number(".rate")?);
-    Ok(Cell { on, protocol, rate: (rate * 100.0).round() as u32 })
+    Ok(PaperCell { on, protocol, rate: (rate * 100.0).round() as u32 })
 }
 
 /// Spearman's rank correlation: that of Pearson between the ranks, of which equal values share the mean.

@@ -129,7 +129,7 @@ fn beside(tables: &Tables, on: u32) -> Table {
     for overhead in [false, true] {
         for (protocol, name) in paper::PROTOCOLS.iter().enumerate() {
             let cell = |rate| {
-                let Some((ours, paper)) = tables.get(paper::Cell { on, protocol, rate }) else {
+                let Some((ours, paper)) = tables.get(paper::PaperCell { on, protocol, rate }) else {
                     return String::new();
                 };
                 if overhead {

@@ -18,7 +18,7 @@ pub const RATES: [u32; 7] = [0, 1, 10, 20, 33, 50, 99];
 
 /// One number of a table, and the one below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Cell {
+pub struct PaperCell {
     /// The mean length of the on phase, in seconds; that of the off phase is always five.
     pub on: u32,
     /// By its place in [`PROTOCOLS`].
@@ -27,7 +27,7 @@ pub struct Cell {
     pub rate: u32,
 }
 
-impl Cell {
+impl PaperCell {
     /// For people: `Reno, 4/5 s, 99 %`.
     pub fn name(self) -> String {
         format!("{}, {}/5 s, {} %", PROTOCOLS[self.protocol], self.on, self.rate)
@@ -47,7 +47,7 @@ pub struct Stated {
 ///
 /// # Errors
 /// If a table is not what it was.
-pub fn tables() -> Result<std::collections::BTreeMap<Cell, Stated>> {
+pub fn tables() -> Result<std::collections::BTreeMap<PaperCell, Stated>> {
     let mut cells = std::collections::BTreeMap::new();
     for (on, text) in TABLES {
         for line in text.lines().skip(1) {
@@ -59,7 +59,7 @@ pub fn tables() -> Result<std::collections::BTreeMap<Cell, Stated>> {
             let protocol = protocol.doing(format!("`{name}` is no protocol of the paper"))?;
             let number = |text: &str| text.parse::<f64>().ok().doing(format!("`{text}` is no number"));
             let stated = Stated { time: number(time)?, overhead: number(overhead)? };
-            cells.insert(Cell { on, protocol, rate: number(rate)? as u32 }, stated);
+            cells.insert(PaperCell { on, protocol, rate: number(rate)? as u32 }, stated);
         }
     }
     match cells.len() {
@@ -77,11 +77,11 @@ mod tests {
         let tables = tables().unwrap();
         for on in 1..=4 {
             for protocol in 0..PROTOCOLS.len() {
-                assert!(RATES.iter().all(|&rate| tables.contains_key(&Cell { on, protocol, rate })));
+                assert!(RATES.iter().all(|&rate| tables.contains_key(&PaperCell { on, protocol, rate })));
             }
         }
         // Table 4, the worst case of Tahoe and of Tahoe-Probing.
-        let cell = |protocol| tables[&Cell { on: 4, protocol, rate: 99 }];
+        let cell = |protocol| tables[&PaperCell { on: 4, protocol, rate: 99 }];
         assert_eq!(cell(0), Stated { time: 296.4, overhead: 2.16 });
         assert_eq!(cell(1), Stated { time: 41.9, overhead: 1.89 });
     }

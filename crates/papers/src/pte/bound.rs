@@ -1,6 +1,6 @@
 //! What the mobile link itself allows: the straight line of Figure 3, with the delays that were drawn.
 use crate::error::{Result, While};
-use shorthaul_link::{Direction, Link, QueueLimit, Verdict};
+use shorthaul_link::{Direction, Link, Offered, QueueLimit};
 use shorthaul_scenario::Scenario;
 use shorthaul_types::{Bytes, Seed, Time};
 
@@ -13,7 +13,7 @@ pub(super) fn curve(scenario: &Scenario, link: &str, seed: u64, packets: Packets
     let mut link = Link::new(config, description.seed(Seed(seed)).derive("up"));
     let mut curve = vec![(0.0, 0.0)];
     for number in 1..=packets.count {
-        if link.push(Time::ZERO, packets.size, number) != Verdict::Queued {
+        if link.push(Time::ZERO, packets.size, number) != Offered::Queued {
             continue;
         }
         let Some((at, _)) = link.pop(Time::MAX) else { continue };

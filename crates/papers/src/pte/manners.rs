@@ -22,22 +22,22 @@ const SHOWN: [(Metric, &str); 11] = [
 ];
 
 /// What tells a line of the table from the others.
-type Cell<'a> = (EngineName, &'a str, &'a [(String, String)]);
+type LineKey<'a> = (EngineName, &'a str, &'a [(String, String)]);
 
-fn cell(record: &RunRecord) -> Cell<'_> {
+fn cell(record: &RunRecord) -> LineKey<'_> {
     (record.engine, record.case.as_deref().unwrap_or_default(), &record.values)
 }
 
 /// A line for each case, swept values and engine, with means over the seeds; throughput also as a share of a plain split's in the
 /// same place, where there is one.
 pub(super) fn table(records: &[RunRecord]) -> Table {
-    let mut cells: Vec<Cell> = Vec::new();
+    let mut cells: Vec<LineKey> = Vec::new();
     for record in records {
         if !cells.contains(&cell(record)) {
             cells.push(cell(record));
         }
     }
-    let mean = |wanted: Cell, metric: Metric| {
+    let mean = |wanted: LineKey, metric: Metric| {
         let outcomes = records.iter().filter(|record| cell(record) == wanted);
         let values = outcomes.filter_map(|record| record.outcome.as_ref()?.metrics.get(&metric).copied());
         Summary::of(values).map(|summary| summary.mean)

@@ -13,7 +13,7 @@ pub(super) struct Part<'a> {
 }
 
 /// What a policy comes to.
-struct Verdict {
+struct PolicyScore {
     policy: &'static str,
     cells: usize,
     /// Throughput as a share of a plain split's: mean and least.
@@ -32,11 +32,12 @@ struct Verdict {
 
 /// The table and the picture of the comparison; nothing without runs.
 pub(super) fn overview(parts: &[Part<'_>]) -> Option<(Table, Figure)> {
-    let verdicts: Vec<Verdict> = POLICIES.iter().filter_map(|&(policy, ..)| verdict(policy, parts)).collect();
+    let verdicts: Vec<PolicyScore> =
+        POLICIES.iter().filter_map(|&(policy, ..)| verdict(policy, parts)).collect();
     (!verdicts.is_empty()).then(|| (table(&verdicts), figure(&verdicts)))
 }
 
-fn verdict(policy: &'static str, parts: &[Part<'_>]) -> Option<Verdict> {
+fn verdict(policy: &'static str, parts: &[Part<'_>]) -> Option<PolicyScore> {
     let (mut shares, mut most, mut rates, mut closed) = (Vec::new(), 0.0_f64, [0.0; 2], 0.0);
     let mut least_fair = 1.0_f64;
     for Part { study, records } in parts {
@@ -70,7 +71,7 @@ fn verdict(policy: &'static str, parts: &[Part<'_>]) -> Option<Verdict> {
     }
     let cells = shares.len();
     let mean = |sum: f64| sum / cells as f64;
-    (cells > 0).then(|| Verdict {
+    (cells > 0).then(|| PolicyScore {
         policy,
         cells,
         throughput: [mean(shares.iter().sum()), shares.iter().copied().fold(f64::MAX, f64::min)],
@@ -88,7 +89,7 @@ fn closed_share(outcome: &Outcome, warm_up: Duration) -> f64 {
     outcome.metrics.get(&Metric::WindowLimited).map_or(0.0, |closed| closed / time)
 }
 
-fn table(verdicts: &[Verdict]) -> Table {
+fn table(verdicts: &[PolicyScore]) -> Table {
     let mut table = Table::new([
         Column::left("policy"),
         Column::right("cells"),
@@ -117,9 +118,9 @@ fn table(verdicts: &[Verdict]) -> Table {
     table
 }
 
-fn figure(verdicts: &[Verdict]) -> Figure {
+fn figure(verdicts: &[PolicyScore]) -> Figure {
     let names: Vec<&str> = verdicts.iter().map(|verdict| verdict.policy).collect();
-    let panel = |label: &str, unit, value: fn(&Verdict) -> f64| {
+    let panel = |label: &str, unit, value: fn(&PolicyScore) -> f64| {
         let bars =
             verdicts.iter().enumerate().map(|(place, verdict)| Point::new(place as f64, value(verdict)));
         Panel::new("")

@@ -20,7 +20,7 @@ pub use cubic::{Cubic, LossPattern};
 pub use mathis::Mathis;
 pub use pftk::Pftk;
 pub(crate) use pftk::{backoff_series, loss_is_timeout};
-pub use reno::{Recovery, Reno};
+pub use reno::{LossRepair, Reno};
 pub(crate) use start::{Overshoot, overshoot};
 
 use crate::{Leg, PlanError};
@@ -139,8 +139,8 @@ pub trait ThroughputModel: fmt::Debug + Send + Sync {
 /// The models by their names: the most exact for its congestion control first.
 pub fn all() -> Vec<Box<dyn ThroughputModel>> {
     vec![
-        Box::new(Reno { recovery: Recovery::Sack }),
-        Box::new(Reno { recovery: Recovery::NewReno }),
+        Box::new(Reno { recovery: LossRepair::Sack }),
+        Box::new(Reno { recovery: LossRepair::NewReno }),
         Box::new(Cubic { losses: LossPattern::Random }),
         Box::new(Cubic { losses: LossPattern::Periodic }),
         Box::new(Bbr { version: BbrVersion::V3 }),

@@ -3,7 +3,7 @@ use crate::Leg;
 
 /// How a sender repairs what was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recovery {
+pub enum LossRepair {
     /// RFC 6582: one hole each round trip; what a window loses beyond that costs a round trip each.
     NewReno,
     /// RFC 2018 and 6937: all holes in one round trip, while the sender goes on at the reduced window.
@@ -21,7 +21,7 @@ pub enum Recovery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reno {
     /// How losses are repaired.
-    pub recovery: Recovery,
+    pub recovery: LossRepair,
 }
 
 /// Points of the grid on which the chain is solved.
@@ -32,8 +32,8 @@ const KEPT: f64 = 0.5;
 impl ThroughputModel for Reno {
     fn name(&self) -> &'static str {
         match self.recovery {
-            Recovery::NewReno => "newreno",
-            Recovery::Sack => "reno",
+            LossRepair::NewReno => "newreno",
+            LossRepair::Sack => "reno",
         }
     }
 
@@ -51,15 +51,15 @@ impl ThroughputModel for Reno {
 
     fn response(&self) -> Response {
         let holes_per_round_trip = match self.recovery {
-            Recovery::NewReno => 1.0,
-            Recovery::Sack => f64::INFINITY,
+            LossRepair::NewReno => 1.0,
+            LossRepair::Sack => f64::INFINITY,
         };
         Response::KeepsShare { kept: KEPT, holes_per_round_trip }
     }
 }
 
 /// The stationary mean of the sawtooth.
-fn sawtooth(leg: &Leg, recovery: Recovery) -> Rate {
+fn sawtooth(leg: &Leg, recovery: LossRepair) -> Rate {
     let rtt = leg.round_trip();
     let (b, bdp, clamp) = (leg.segments_per_ack, leg.bdp_segments(), leg.window_segments());
     let overflow = bdp + leg.queue_segments();
@@ -153,17 +153,17 @@ fn stationary(survival: &[f64], start_of: impl Fn(usize) -> f64, step: f64, mean
 }
 
 /// Seconds that a mean recovery from a window of `w` takes, and new segments that it sends meanwhile.
-fn repair(leg: &Leg, recovery: Recovery, w: f64) -> (f64, f64) {
+fn repair(leg: &Leg, recovery: LossRepair, w: f64) -> (f64, f64) {
     let (p, rtt) = (leg.loss, leg.round_trip().max(w / leg.capacity_segments()));
     let timeout_time = leg.rto() * backoff_series(p) / (1.0 - p);
     match recovery {
-        Recovery::NewReno => {
+        LossRepair::NewReno => {
             // A lost retransmission, or too few duplicate ACKs for the first of the window's losses.
             let timeout = (p + few_duplicates(p, w)).min(1.0);
             let rounds = 1.0 + p * w;
             ((1.0 - timeout) * rtt * rounds + timeout * timeout_time, 0.0)
         }
-        Recovery::Sack => {
+        LossRepair::Sack => {
             let timeout = (p + few_duplicates(p, w)).min(1.0);
             ((1.0 - timeout) * rtt + timeout * timeout_time, (1.0 - timeout) * KEPT * w)
         }
@@ -188,7 +188,7 @@ mod tests {
     const FAST: BitRate = BitRate::from_bits_per_sec(1_000_000_000_000);
 
     fn rate(leg: &Leg) -> Rate {
-        Reno { recovery: Recovery::Sack }.rate(leg)
+        Reno { recovery: LossRepair::Sack }.rate(leg)
     }
 
     #[test]

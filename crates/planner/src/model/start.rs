@@ -173,10 +173,10 @@ mod tests {
 
     use shorthaul_types::{BitRate, Bytes};
 
-    use super::super::{Recovery, Reno, ThroughputModel};
+    use super::super::{LossRepair, Reno, ThroughputModel};
     use super::*;
 
-    const RENO: Reno = Reno { recovery: Recovery::Sack };
+    const RENO: Reno = Reno { recovery: LossRepair::Sack };
     const FAST: BitRate = BitRate::from_bits_per_sec(1_000_000_000_000);
 
     fn leg(loss: f64) -> Leg {
@@ -233,7 +233,7 @@ mod tests {
         let leg = Leg { capacity: BitRate::from_bits_per_sec(32_000_000), ..leg(0.0) };
         // Twice 32 Mbit/s · 100 ms, of 1538 bytes each.
         let lost = 2.0 * leg.bdp_segments();
-        let newreno = Reno { recovery: Recovery::NewReno }.times(&leg, &[2000.0])[0];
+        let newreno = Reno { recovery: LossRepair::NewReno }.times(&leg, &[2000.0])[0];
         assert!((newreno / (lost * leg.round_trip()) - 1.0).abs() < 0.05, "{newreno} s for {lost} segments");
         assert!(RENO.times(&leg, &[2000.0])[0] < 2.0);
     }

@@ -439,7 +439,7 @@ mod tests {
     use super::*;
     use crate::SenderControl;
     use crate::ack_release::Extent;
-    use crate::path_tail::{AckToken, Cell, PathTailConfig};
+    use crate::path_tail::{AckToken, PathTailCell, PathTailConfig};
     use alloc::vec;
     use core::net::Ipv4Addr;
     use shorthaul_types::{BitRate, Bytes};
@@ -482,7 +482,7 @@ mod tests {
     }
 
     fn cells() -> TailScope {
-        let cell = |name: &str, prefix: &str, bandwidth| Cell {
+        let cell = |name: &str, prefix: &str, bandwidth| PathTailCell {
             name: name.into(),
             prefixes: vec![prefix.parse().unwrap()],
             bandwidth,

@@ -34,7 +34,7 @@ pub(crate) struct ClassKey {
 
 /// What is known of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GainVerdict {
     /// Not enough to say.
     #[default]
     Open,
@@ -53,7 +53,7 @@ pub(crate) struct Class {
     pub comparisons: [Comparison; METRICS],
     /// Flows that passed a milestone: split, and of the control group.
     pub flows: [u32; 2],
-    verdict: Verdict,
+    verdict: GainVerdict,
     /// How often splitting did harm.
     harms: u32,
     /// Until when flows stay whole.
@@ -63,10 +63,10 @@ pub(crate) struct Class {
 
 impl Class {
     /// What holds now.
-    pub fn verdict(&mut self, now: Time) -> Verdict {
-        if self.verdict == Verdict::Harms && now >= self.withdrawn_until {
+    pub fn verdict(&mut self, now: Time) -> GainVerdict {
+        if self.verdict == GainVerdict::Harms && now >= self.withdrawn_until {
             let harms = self.harms;
-            *self = Class { verdict: Verdict::Probation, harms, last_heard: now, ..Class::default() };
+            *self = Class { verdict: GainVerdict::Probation, harms, last_heard: now, ..Class::default() };
         }
         self.verdict
     }
@@ -80,7 +80,7 @@ impl Class {
     }
 
     /// The verdict, as it stood last.
-    pub fn last_verdict(&self) -> Verdict {
+    pub fn last_verdict(&self) -> GainVerdict {
         self.verdict
     }
 
@@ -97,7 +97,7 @@ impl Class {
         elapsed: Duration,
     ) -> bool {
         self.last_heard = now;
-        if group == Group::Withdrawn || self.verdict(now) == Verdict::Harms {
+        if group == Group::Withdrawn || self.verdict(now) == GainVerdict::Harms {
             return false; // there is nothing to compare with
         }
         let value = log(elapsed.min(LONGEST).as_secs_f64().max(1e-6));
@@ -111,14 +111,14 @@ impl Class {
         if harm >= EVIDENCE {
             let wait = FIRST_WITHDRAWAL * (1 << self.harms.min(DOUBLINGS));
             self.harms += 1;
-            self.verdict = Verdict::Harms;
+            self.verdict = GainVerdict::Harms;
             self.withdrawn_until = now + wait;
             return true;
         }
-        let on_probation = self.verdict == Verdict::Probation && self.flows[0] < PROBATION;
+        let on_probation = self.verdict == GainVerdict::Probation && self.flows[0] < PROBATION;
         if !on_probation {
             let gains = self.evidence(0.0, |difference| difference < 0.0) >= EVIDENCE;
-            self.verdict = if gains { Verdict::Gains } else { Verdict::Open };
+            self.verdict = if gains { GainVerdict::Gains } else { GainVerdict::Open };
             if gains {
                 self.harms = 0;
             }

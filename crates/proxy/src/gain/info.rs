@@ -1,5 +1,5 @@
 //! What others see of the gain.
-use super::class::{Class, ClassKey, Verdict};
+use super::class::{Class, ClassKey, GainVerdict};
 use super::evidence::{Comparison, Sample};
 use super::milestones::BYTES;
 use crate::HostPrefix;
@@ -24,7 +24,7 @@ pub struct GainInfo {
     /// The network of the servers; `None`: all.
     pub server: Option<IpNet>,
     /// What follows.
-    pub verdict: Verdict,
+    pub verdict: GainVerdict,
     /// What was compared.
     pub figures: Vec<GainFigure>,
 }
@@ -55,14 +55,14 @@ impl GainInfo {
     }
 }
 
-impl Verdict {
+impl GainVerdict {
     /// In a word.
     pub const fn name(self) -> &'static str {
         match self {
-            Verdict::Open => "open",
-            Verdict::Gains => "gains",
-            Verdict::Harms => "harms",
-            Verdict::Probation => "probation",
+            GainVerdict::Open => "open",
+            GainVerdict::Gains => "gains",
+            GainVerdict::Harms => "harms",
+            GainVerdict::Probation => "probation",
         }
     }
 }
@@ -103,10 +103,10 @@ impl fmt::Display for GainInfo {
             write!(f, " with {server}")?;
         }
         f.write_str(match self.verdict {
-            Verdict::Open => "",
-            Verdict::Gains => ": splitting pays",
-            Verdict::Harms => ": splitting does harm; new flows stay whole for a while",
-            Verdict::Probation => ": splitting did harm, and is tried again with every other flow",
+            GainVerdict::Open => "",
+            GainVerdict::Gains => ": splitting pays",
+            GainVerdict::Harms => ": splitting does harm; new flows stay whole for a while",
+            GainVerdict::Probation => ": splitting did harm, and is tried again with every other flow",
         })?;
         self.figures.iter().try_for_each(|figure| write!(f, "\n    {figure}"))
     }

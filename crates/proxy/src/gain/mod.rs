@@ -8,7 +8,7 @@ mod evidence;
 mod info;
 mod milestones;
 
-pub use class::Verdict;
+pub use class::GainVerdict;
 pub use info::{GainFigure, GainInfo};
 pub(crate) use milestones::Milestones;
 
@@ -129,9 +129,9 @@ impl Gains {
         let is_spared = (split_before as f64) < spared;
         let mut p = if is_spared { 0.0 } else { 1.0 / (1.0 / share - spared) };
         match self.verdict(now, ends) {
-            Verdict::Harms => return Group::Withdrawn,
-            Verdict::Probation => p = p.max(SHARE_ON_PROBATION),
-            Verdict::Gains | Verdict::Open => {
+            GainVerdict::Harms => return Group::Withdrawn,
+            GainVerdict::Probation => p = p.max(SHARE_ON_PROBATION),
+            GainVerdict::Gains | GainVerdict::Open => {
                 let leans = ends.classes().iter().any(|key| self.leans_to_harm(key));
                 let is_silent = !is_spared && now.saturating_since(silent_since) >= SILENCE;
                 if leans || is_silent {
@@ -154,12 +154,12 @@ impl Gains {
     }
 
     /// What holds for a flow: the verdict on its narrower class, or else on the wider one.
-    fn verdict(&mut self, now: Time, ends: Ends) -> Verdict {
+    fn verdict(&mut self, now: Time, ends: Ends) -> GainVerdict {
         let mut verdicts = ends.classes().into_iter().filter_map(|key| {
             let class = self.classes.get_mut(&key)?;
-            Some(class.verdict(now)).filter(|verdict| *verdict != Verdict::Open)
+            Some(class.verdict(now)).filter(|verdict| *verdict != GainVerdict::Open)
         });
-        verdicts.next().unwrap_or(Verdict::Open)
+        verdicts.next().unwrap_or(GainVerdict::Open)
     }
 
     /// A flow of `group` has passed `milestones`, so long after its SYN. Returns whether a class turned out to be harmed.
@@ -184,7 +184,7 @@ impl Gains {
 
     /// Whether running flows between these ends are to be stepped out of.
     pub fn is_harmed(&mut self, now: Time, ends: Ends) -> bool {
-        self.verdict(now, ends) == Verdict::Harms
+        self.verdict(now, ends) == GainVerdict::Harms
     }
 
     /// Forgets the class that was heard of least lately, where there are too many.

@@ -105,7 +105,7 @@ fn splitting_is_tried_again_and_given_up_for_longer_if_it_still_does_harm() {
     let third = second + 1201;
     assert_eq!(feed(&mut gains, 3, third, 300, 0.3), None);
     let info = gains.info();
-    assert!(info.iter().all(|info| info.verdict == Verdict::Gains), "{info:?}");
+    assert!(info.iter().all(|info| info.verdict == GainVerdict::Gains), "{info:?}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub struct PathTailConfig {
 pub enum TailScope {
     /// All hosts of a radio cell share one, like stations on an Ethernet. A host belongs to the cell
     /// with the longest prefix that holds its address; hosts in none share one more.
-    Cell(Vec<Cell>),
+    Cell(Vec<PathTailCell>),
     /// Every mobile host has one of its own.
     Host,
     /// Every flow has one of its own: a guaranteed rate, as of a quality-of-service profile.
@@ -40,7 +40,7 @@ pub enum TailScope {
 
 /// A radio cell: addresses that share a bandwidth.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub struct PathTailCell {
     /// By what name a radio controller speaks of it.
     pub name: String,
     /// The prefixes of its hosts' addresses.

@@ -3,7 +3,7 @@ use super::{PathTailConfig, TailScope};
 use crate::ack_release::Extent;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use shorthaul_link::{Link, LinkConfig, QueueLimit, Rate, Verdict};
+use shorthaul_link::{Link, LinkConfig, Offered, QueueLimit, Rate};
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 
 /// An acknowledgment in the queue of an emulated link: of what, and of which flow.
@@ -151,7 +151,7 @@ impl EmulatedLink {
 
     /// A datagram of `size` bytes, IP header included, comes to the link: whether it fits its queue.
     pub fn offer(&mut self, now: Time, size: Bytes, token: AckToken) -> bool {
-        let accepted = self.queue.push_once(now, size, token) == Verdict::Queued;
+        let accepted = self.queue.push_once(now, size, token) == Offered::Queued;
         if accepted {
             self.taken[0] += token.extent.end - token.extent.start;
             self.taken[1] += size.0;

@@ -14,7 +14,7 @@ mod estimate;
 #[cfg(feature = "serde")]
 mod written;
 
-pub use config::{Cell, PathTailConfig, TailScope};
+pub use config::{PathTailCell, PathTailConfig, TailScope};
 pub(crate) use emulated_link::{AckToken, Booking, EmulatedLink, Tail};
 #[cfg(feature = "serde")]
 pub(crate) use written::prefix;

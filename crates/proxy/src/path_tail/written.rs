@@ -1,5 +1,5 @@
 //! The form in which people write an emulated link, in TOML.
-use super::{Cell, PathTailConfig, TailScope};
+use super::{PathTailCell, PathTailConfig, TailScope};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -86,11 +86,11 @@ impl TryFrom<Written> for PathTailConfig {
 }
 
 impl WrittenCell {
-    fn cell(self) -> Result<Cell, String> {
+    fn cell(self) -> Result<PathTailCell, String> {
         let WrittenCell { name, prefixes, bandwidth } = self;
         let prefixes = prefixes.iter().map(|text| prefix(text)).collect::<Result<_, _>>();
         let prefixes = prefixes.map_err(|error| format!("cells: {error}"))?;
-        Ok(Cell { name, prefixes, bandwidth })
+        Ok(PathTailCell { name, prefixes, bandwidth })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which flows a gateway takes, how long it keeps one that is silent, and how large the segments are
 //! that it sends.
 use shorthaul_proxy::{
-    ExplicitWindow, FlowMatch, Gateway, GatewayConfig, InterceptorKind, LegConfig, Mode, Policy, Verdict,
+    ExplicitWindow, FlowMatch, GainVerdict, Gateway, GatewayConfig, InterceptorKind, LegConfig, Mode, Policy,
 };
 use shorthaul_testkit::packets::{self, filler, syn_options};
 use shorthaul_types::{Bytes, SeqNum, Time};
@@ -277,7 +277,7 @@ fn where_splitting_does_harm_flows_stay_whole_and_running_ones_are_stepped_out_o
     );
     assert!(states.contains(&Some("split")) && states.contains(&Some("control")), "{states:?}");
     assert!(gateway.flows().all(|flow| flow.state == "control"), "nothing was held of those that were split");
-    assert!(gateway.gains().iter().all(|gain| gain.verdict == Verdict::Harms));
+    assert!(gateway.gains().iter().all(|gain| gain.verdict == GainVerdict::Harms));
     let later = secs(10 + states.len() as u64 + 5);
     open(&mut gateway, later, 4000);
     assert!(gateway.flows().any(|flow| flow.key.src.port() == 4000 && flow.state == "withdrawn"));

@@ -14,7 +14,7 @@ use shorthaul_types::Time;
 
 use super::key::Keyring;
 use super::message::PORT;
-use super::probing::{Way, way_to};
+use super::probing::{Distance, way_to};
 use super::responder::{Arrival, Bound, Counters, Load, Responder, ResponderConfig};
 use crate::policy::DestinationPolicy;
 
@@ -293,7 +293,7 @@ impl Service {
             let (shared, keys) = (Arc::clone(&self.shared), self.keys.clone());
             // The responder asks for no more than a few at a time.
             let measuring = thread::Builder::new().name("way".into()).spawn(move || {
-                let way = way_to(&keys, target).map(|way: Way| way.rtt);
+                let way = way_to(&keys, target).map(|way: Distance| way.rtt);
                 let now = shared.now();
                 shared.responder().learn(now, target, way);
             });

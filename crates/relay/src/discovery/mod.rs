@@ -34,7 +34,7 @@ pub use message::{
     Unreadable,
 };
 pub use prober::{ASKED_MAX, Findings, Found, Ignored, Prober, Question, Retry};
-pub use probing::{By, Way, probe, probe_and_tell, way_to};
+pub use probing::{By, Distance, probe, probe_and_tell, way_to};
 pub use ranking::{Facts, Ranked, Ranking, RankingError, Selection, View, is_worth_probing, rank};
 pub use responder::{Answer, Arrival, Bound, Counters, Identity, Load, Responder, ResponderConfig, Silence};
 pub use survey::{Survey, Surveyed, median};

@@ -88,7 +88,7 @@ fn socket() -> io::Result<UdpSocket> {
 
 /// How far a target is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Distance {
     /// The round-trip time.
     pub rtt: Duration,
     /// How that is known.
@@ -106,9 +106,9 @@ pub enum By {
 
 /// The way from here to a target: as a handshake at the port itself tells, which is given up right after; or else
 /// as the target's responder does.
-pub fn way_to(keys: &Keyring, target: SocketAddr) -> Option<Way> {
+pub fn way_to(keys: &Keyring, target: SocketAddr) -> Option<Distance> {
     if let Some(rtt) = shake_hands(target, WAY_TIMEOUT) {
-        return Some(Way { rtt, by: By::Handshake });
+        return Some(Distance { rtt, by: By::Handshake });
     }
     let question = Question {
         destination: Some(SocketAddr::new(target.ip(), PORT)),
@@ -117,7 +117,7 @@ pub fn way_to(keys: &Keyring, target: SocketAddr) -> Option<Way> {
         cookie: None,
     };
     let rtt = probe(keys, question, Retry { timeout: WAY_TIMEOUT, tries: 1 }).ok()?.rtt?;
-    Some(Way { rtt, by: By::Responder })
+    Some(Distance { rtt, by: By::Responder })
 }
 
 /// The round-trip time that a handshake takes; nothing was said, so nothing is lost when it is reset.

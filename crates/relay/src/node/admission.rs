@@ -32,7 +32,7 @@ pub struct Admission {
 
 /// How a request came.
 #[derive(Clone, Copy, Debug)]
-pub struct Way {
+pub struct RequestOrigin {
     /// From where.
     pub peer: SocketAddr,
     /// To which address of this node.
@@ -112,7 +112,7 @@ impl Admission {
     pub fn admit(
         &self,
         read: &ReadRequest,
-        way: Way,
+        way: RequestOrigin,
         reached_by: &[SocketAddr],
         seen: &Seen,
     ) -> Result<Arc<Account>, Denial> {

@@ -22,11 +22,11 @@ type Connected = Result<Far, Refusal>;
 /// All of them.
 #[derive(Debug, Default)]
 pub struct Prepared {
-    ways: Mutex<HashMap<SessionId, Way>>,
+    ways: Mutex<HashMap<SessionId, PreparedHop>>,
 }
 
 #[derive(Debug)]
-struct Way {
+struct PreparedHop {
     user: String,
     next: Endpoint,
     /// Nothing if its session was there first: then there is nothing to prepare either.
@@ -45,7 +45,7 @@ impl Shared {
                 return;
             }
             let next = request.next_hop().clone();
-            ways.insert(id, Way { user: account.name().into(), next, connected: Some(connected) });
+            ways.insert(id, PreparedHop { user: account.name().into(), next, connected: Some(connected) });
         }
         let shared = Arc::clone(self);
         tokio::spawn(async move {
@@ -72,7 +72,7 @@ impl Shared {
                 // It came before it was announced: so that the announcement does nothing any more.
                 if ways.len() < MAX_PREPARED {
                     let next = request.next_hop().clone();
-                    ways.insert(id, Way { user: account.name().into(), next, connected: None });
+                    ways.insert(id, PreparedHop { user: account.name().into(), next, connected: None });
                     let shared = Arc::clone(self);
                     tokio::spawn(async move { shared.forget_later(id).await });
                 }

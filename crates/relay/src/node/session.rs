@@ -1,6 +1,6 @@
 //! One connection from a client: from its first byte to the end of its session.
 use super::Shared;
-use super::admission::Way;
+use super::admission::RequestOrigin;
 use crate::account::Account;
 use crate::answer::{Answer, Failure, HopStatus, Refusal};
 use crate::links::{Links, NamedBy, set_buffer};
@@ -105,7 +105,7 @@ async fn ask(shared: &Arc<Shared>, socket: Socket, peer: SocketAddr) -> Result<O
             Ok(Err(_)) | Err(_) => return Err(Abandoned),
         }
     }
-    let way = Way {
+    let way = RequestOrigin {
         peer: client,
         local: leg.socket().0.local_addr().map_err(|_| Abandoned)?,
         is_tls: leg.is_tls(),

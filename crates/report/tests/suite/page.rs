@@ -1,7 +1,7 @@
 //! The HTML page as a browser meets it: it refers to nothing outside of itself, and shows what it is given
 //! as text.
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series};
-use shorthaul_report::{Cell, Column, Manifest, Page, Table, Tone, Unit};
+use shorthaul_report::{Column, Manifest, Page, Table, TableCell, Tone, Unit};
 
 const NASTY: &str = "<script>alert('x')</script> & \"q\" <img src=http://example.org/x.png>";
 
@@ -12,7 +12,10 @@ fn page() -> String {
         .scenario(NASTY, "abc")
         .fact("kernel", NASTY);
     let mut table = Table::new([Column::left(NASTY).unit(NASTY), Column::right("goodput")]);
-    table.row([Cell::from(NASTY), Cell::toned(NASTY, Tone::Bad)]).rule().row(["plain", "1.5 Mbit/s"]);
+    table
+        .row([TableCell::from(NASTY), TableCell::toned(NASTY, Tone::Bad)])
+        .rule()
+        .row(["plain", "1.5 Mbit/s"]);
     let series = Series::line(NASTY, Hue::Blue).points([Point::new(0.0, 1.0).within(0.5, 1.5).text(NASTY)]);
     let axis = |label| Axis::new(label, Unit::Seconds);
     let figure =

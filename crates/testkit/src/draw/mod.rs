@@ -7,8 +7,8 @@ mod written;
 use crate::Chance;
 use shorthaul_congestion::Algorithm;
 use shorthaul_proxy::{
-    ACK_RELEASES, AggregateConfig, Cell, Clamp, FlowMatch, GatewayConfig, HostPrefix, INTERCEPTORS,
-    LegConfig, Mode, PathTailConfig, Policy, SenderControl, TailScope, UplinkWindow, WINDOW_LIMITS,
+    ACK_RELEASES, AggregateConfig, Clamp, FlowMatch, GatewayConfig, HostPrefix, INTERCEPTORS, LegConfig,
+    Mode, PathTailCell, PathTailConfig, Policy, SenderControl, TailScope, UplinkWindow, WINDOW_LIMITS,
 };
 use shorthaul_tcp::{AckPolicy, ConnectionConfig, Discrimination, KeepAlive, LossDetection, SenderProfile};
 use shorthaul_types::{BitRate, Bytes};
@@ -186,7 +186,7 @@ impl Draw {
     /// An emulated link, for whomever.
     fn path_tail(&mut self) -> PathTailConfig {
         let all = ["0.0.0.0/0", "::/0"].map(|prefix| prefix.parse().expect("a prefix"));
-        let cell = Cell { name: "all".into(), prefixes: all.into(), bandwidth: None };
+        let cell = PathTailCell { name: "all".into(), prefixes: all.into(), bandwidth: None };
         let scopes = [TailScope::Host, TailScope::Flow, TailScope::Cell(vec![cell])];
         let rate = *self.chance.pick(&[300_000, 2_000_000, 20_000_000]);
         PathTailConfig {

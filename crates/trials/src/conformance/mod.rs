@@ -31,7 +31,7 @@ pub use cases::cases;
 pub use end::{End, Incoming, Outgoing, Sent};
 pub use failure::Failure;
 pub use gateway::{ACCESS, Gateway, WAN};
-pub use outcome::{Outcome, Report, Verdict};
+pub use outcome::{CaseVerdict, Outcome, Report};
 pub use pattern::{CHUNK, Pattern, Tape};
 pub use suite::Suite;
 pub use trial::Conformance;

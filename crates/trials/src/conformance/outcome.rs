@@ -4,7 +4,7 @@ use std::fmt;
 /// How a case went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
-pub enum Verdict {
+pub enum CaseVerdict {
     /// What must hold, held.
     Passed,
     /// It did not.
@@ -29,7 +29,7 @@ pub struct Outcome {
     pub fault: String,
     /// How it went.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: CaseVerdict,
     /// What was measured on the way.
     pub notes: Vec<String>,
     /// How long it took.
@@ -39,9 +39,9 @@ pub struct Outcome {
 impl fmt::Display for Outcome {
     /// One line of the table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = if self.verdict == Verdict::Passed { "pass" } else { "FAIL" };
+        let word = if self.verdict == CaseVerdict::Passed { "pass" } else { "FAIL" };
         write!(f, "{word}  {:<32} {:<5} {:<6} {:>6.1} s", self.case, self.family, self.fault, self.seconds)?;
-        if let Verdict::Failed { reason } = &self.verdict {
+        if let CaseVerdict::Failed { reason } = &self.verdict {
             write!(f, "  {reason}")?;
         }
         if !self.notes.is_empty() {
@@ -67,7 +67,7 @@ pub struct Report {
 impl Report {
     /// How many passed.
     pub fn passed(&self) -> usize {
-        self.outcomes.iter().filter(|o| o.verdict == Verdict::Passed).count()
+        self.outcomes.iter().filter(|o| o.verdict == CaseVerdict::Passed).count()
     }
 
     /// How many failed.

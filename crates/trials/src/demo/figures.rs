@@ -1,4 +1,5 @@
 //! Two figures: an overview for the README, and every transfer.
+use crate::direct_or_split::DirectOrSplit;
 use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series, Share};
 use shorthaul_types::Bytes;
@@ -6,7 +7,7 @@ use shorthaul_types::Bytes;
 use super::live::INTERVAL;
 use super::outcome::Pair;
 use super::phone::{self, Phone};
-use super::plan::{Congestion, Transfer, Way};
+use super::plan::{Congestion, Transfer};
 
 /// The congestion control whose course over time stands in the overview: Linux's own default.
 const SHOWN: Congestion = Congestion::Cubic;
@@ -88,11 +89,11 @@ fn by_path(pairs: &[Pair]) -> Vec<&[Pair]> {
     pairs.chunk_by(|a, b| a.path == b.path).collect()
 }
 
-pub fn series(way: Way, make: fn(&str, Hue) -> Series) -> Series {
+pub fn series(way: DirectOrSplit, make: fn(&str, Hue) -> Series) -> Series {
     match way {
         // Orange and blue also differ in brightness, for those who print in grey.
-        Way::Direct => make("direct", Hue::Orange),
-        Way::Split => make("split", Hue::Blue),
+        DirectOrSplit::Direct => make("direct", Hue::Orange),
+        DirectOrSplit::Split => make("split", Hue::Blue),
     }
 }
 
@@ -106,7 +107,7 @@ fn bars(path: &[Pair], transfer: Transfer, title: &str) -> Panel {
     };
     let mut panel =
         Panel::new(title).y(y).x(Axis::categories(&about, pairs.iter().map(|p| p.congestion.name())));
-    for way in Way::ALL {
+    for way in DirectOrSplit::ALL {
         let points = pairs.iter().enumerate().map(|(i, pair)| {
             let outcome = pair.way(way);
             let y = match transfer {
@@ -116,7 +117,7 @@ fn bars(path: &[Pair], transfer: Transfer, title: &str) -> Panel {
             };
             let point = Point::new(i as f64, y);
             match pair.trusted_gain() {
-                Some(gain) if way == Way::Split => point.text(format!("{gain:.1} ×")),
+                Some(gain) if way == DirectOrSplit::Split => point.text(format!("{gain:.1} ×")),
                 _ => point,
             }
         });
@@ -143,7 +144,7 @@ fn throughput(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
     // Over less than a dozen packets or two round trips, single bursts are all that is seen.
     let packets = 12.0 * 12_000.0 / pair.facts.rate_bit_per_s;
     let window = (span(pair) / 20.0).max(2.0 * pair.facts.round_trip_s).max(packets);
-    for way in Way::ALL {
+    for way in DirectOrSplit::ALL {
         let outcome = pair.way(way);
         let mut rates = outcome.throughput(window, (span(pair) / 300.0).max(INTERVAL.as_secs_f64()));
         // Down to nothing: a transfer that has ended is seen to have ended.
@@ -158,7 +159,7 @@ fn queueing(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
         .x(Axis::new("time", Unit::Seconds).from(0.0))
         .y(Axis::new("queueing delay", Unit::Seconds));
     let Some(pair) = long(path, congestion) else { return panel };
-    for way in Way::ALL {
+    for way in DirectOrSplit::ALL {
         let samples = pair.way(way).queueing.iter().map(|q| (q.seconds, q.delay_s));
         panel = panel.series(series(way, Series::line).points(samples));
     }

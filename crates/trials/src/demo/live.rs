@@ -1,5 +1,6 @@
 //! Runs the transfers: a network for each congestion control and way, and in it the short transfer
 //! and then the long one.
+use crate::direct_or_split::DirectOrSplit;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use shorthaul_types::Seed;
 
 use super::facts::PathFacts;
 use super::outcome::{Outcome, Queueing, Received};
-use super::plan::{Case, Congestion, Path, Transfer, Way};
+use super::plan::{Case, Congestion, Path, Transfer};
 use crate::error::{Result, While};
 use crate::trial::in_lanes;
 
@@ -29,8 +30,8 @@ pub fn run(path: Path, controls: &[Congestion], seed: Seed, progress: &Progress<
         let network = |way| run_network(path, congestion, way, seed, progress);
         // Both ways at once: what disturbs the machine disturbs both.
         thread::scope(|scope| {
-            let split = scope.spawn(|| network(Way::Split));
-            let mut outcomes = network(Way::Direct);
+            let split = scope.spawn(|| network(DirectOrSplit::Split));
+            let mut outcomes = network(DirectOrSplit::Direct);
             outcomes.extend(split.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             outcomes
         })
@@ -76,7 +77,7 @@ fn told(case: &Case, outcome: &Outcome) -> String {
 fn run_network(
     path: Path,
     congestion: Congestion,
-    way: Way,
+    way: DirectOrSplit,
     seed: Seed,
     progress: &Progress<'_>,
 ) -> Vec<(Case, Outcome)> {
@@ -84,8 +85,10 @@ fn run_network(
     let made = topology(&path, seed).and_then(|topology| {
         let lab = Lab::start(&topology)?;
         let gateway = match way {
-            Way::Direct => None,
-            Way::Split => Some(GatewayProcess::start(lab.host("gateway"), gateway(&path, congestion))?),
+            DirectOrSplit::Direct => None,
+            DirectOrSplit::Split => {
+                Some(GatewayProcess::start(lab.host("gateway"), gateway(&path, congestion))?)
+            }
         };
         Ok((lab, gateway, PathFacts::of(&topology, &path)))
     });
@@ -169,7 +172,7 @@ fn arrived(report: &TransferReport, case: &Case, facts: &PathFacts) -> Outcome {
     };
     // A split server sees the round trip to the gateway; an unsplit one that to the client.
     let between = (facts.wan_round_trip_s + facts.round_trip_s) / 2.0;
-    if case.way == Way::Split && outcome.server_round_trip_s > between {
+    if case.way == DirectOrSplit::Split && outcome.server_round_trip_s > between {
         let failure = "the gateway passed the connection on without splitting it".to_string();
         return Outcome { failure: Some(failure), ..outcome };
     }

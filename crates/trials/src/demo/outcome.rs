@@ -1,9 +1,10 @@
 //! What a transfer did, and the few numbers that say it.
+use crate::direct_or_split::DirectOrSplit;
 use serde::Serialize;
 use shorthaul_report::Unit;
 
 use super::facts::PathFacts;
-use super::plan::{Case, Congestion, Transfer, Way};
+use super::plan::{Case, Congestion, Transfer};
 
 /// What was seen of one transfer. Times are seconds from the moment the client began to connect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -117,12 +118,14 @@ impl Pair {
         let mut pairs = Vec::new();
         for congestion in Congestion::ALL {
             for transfer in Transfer::ALL {
-                let mut take = |way: Way| {
+                let mut take = |way: DirectOrSplit| {
                     let wanted = |c: &Case| (c.congestion, c.transfer, c.way) == (congestion, transfer, way);
                     let at = outcomes.iter().position(|(case, _)| wanted(case))?;
                     Some(outcomes.swap_remove(at))
                 };
-                if let (Some((case, direct)), Some((_, split))) = (take(Way::Direct), take(Way::Split)) {
+                if let (Some((case, direct)), Some((_, split))) =
+                    (take(DirectOrSplit::Direct), take(DirectOrSplit::Split))
+                {
                     let (path, title, facts) = (case.path.name, case.path.title, *facts);
                     pairs.push(Pair { path, title, facts, congestion, transfer, direct, split });
                 }
@@ -168,10 +171,10 @@ impl Pair {
     }
 
     /// One way's outcome.
-    pub fn way(&self, way: Way) -> &Outcome {
+    pub fn way(&self, way: DirectOrSplit) -> &Outcome {
         match way {
-            Way::Direct => &self.direct,
-            Way::Split => &self.split,
+            DirectOrSplit::Direct => &self.direct,
+            DirectOrSplit::Split => &self.split,
         }
     }
 

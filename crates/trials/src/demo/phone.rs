@@ -1,4 +1,5 @@
 //! What people have today: a phone on a 5G link that downloads an update while it loads pages, direct and through the gateway.
+use crate::direct_or_split::DirectOrSplit;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,13 +12,12 @@ use shorthaul_lab::{GatewayProcess, Lab, Look, Topology, watch};
 use shorthaul_observe::Summary;
 use shorthaul_proxy::AggregateConfig;
 use shorthaul_report::plot::{Axis, Panel, Series};
-use shorthaul_report::{Cell, Column, Progress, Table, Tone, Unit};
+use shorthaul_report::{Column, Progress, Table, TableCell, Tone, Unit};
 use shorthaul_types::{Bytes, Seed};
 
 use super::figures::series;
 use super::live::Links;
 use super::outcome::Queueing;
-use super::plan::Way;
 use crate::error::Result;
 
 /// A 5G cell with blockage: 100 Mbit/s, and for half a second of four only 8; round trip 36 ms.
@@ -86,8 +86,8 @@ impl Seen {
 }
 
 impl Phone {
-    pub fn way(&self, way: Way) -> &Seen {
-        if way == Way::Direct { &self.direct } else { &self.split }
+    pub fn way(&self, way: DirectOrSplit) -> &Seen {
+        if way == DirectOrSplit::Direct { &self.direct } else { &self.split }
     }
 
     /// Why nothing is concluded from it, if the machine was too slow for it.
@@ -143,7 +143,7 @@ impl Phone {
 pub fn run(time: Duration, at_once: bool, seed: Seed, progress: &Progress<'_>) -> Result<Vec<Phone>> {
     let one = |server: &'static str| -> Result<Phone> {
         let ways = thread::scope(|scope| {
-            Way::ALL
+            DirectOrSplit::ALL
                 .map(|way| scope.spawn(move || run_way(server, way, time, seed)))
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
@@ -156,13 +156,13 @@ pub fn run(time: Duration, at_once: bool, seed: Seed, progress: &Progress<'_>) -
     crate::trial::in_lanes(lanes, SERVERS, one).into_iter().collect()
 }
 
-fn run_way(server: &str, way: Way, time: Duration, seed: Seed) -> Result<Seen> {
+fn run_way(server: &str, way: DirectOrSplit, time: Duration, seed: Seed) -> Result<Seen> {
     let mut topology = Topology::from_toml("phone", LINKS)?;
     topology.seed = seed.derive("phone");
     let lab = Lab::start(&topology)?;
     let _gateway = match way {
-        Way::Direct => None,
-        Way::Split => Some(GatewayProcess::start(lab.host("gateway"), gateway())?),
+        DirectOrSplit::Direct => None,
+        DirectOrSplit::Split => Some(GatewayProcess::start(lab.host("gateway"), gateway())?),
     };
     let download = |amount, limit, seed: Seed| Transfer {
         sender: Sender::Server,
@@ -237,12 +237,12 @@ pub fn table(phones: &[Phone]) -> Table {
         Column::right("update"),
     ]);
     for phone in phones {
-        for way in Way::ALL {
+        for way in DirectOrSplit::ALL {
             let seen = phone.way(way);
             let tone = if phone.doubt().is_some() { Tone::Quiet } else { Tone::Plain };
-            let time = |value: f64| Cell::toned(Unit::Seconds.format(value), tone);
+            let time = |value: f64| TableCell::toned(Unit::Seconds.format(value), tone);
             table.row([
-                Cell::from(phone.server),
+                TableCell::from(phone.server),
                 way.name().into(),
                 seen.pages.len().to_string().into(),
                 time(seen.page(0.5)),
@@ -267,7 +267,7 @@ pub fn panels(phones: &[Phone]) -> [Vec<Panel>; 2] {
             Unit::Percent,
         )
         .from(0.0));
-        Way::ALL.into_iter().fold(panel, |panel, way| {
+        DirectOrSplit::ALL.into_iter().fold(panel, |panel, way| {
             let pages = &phone.way(way).pages;
             let count = pages.len().max(1) as f64;
             let points = pages.iter().enumerate().map(|(n, time)| (*time, (n + 1) as f64 / count));
@@ -279,7 +279,7 @@ pub fn panels(phones: &[Phone]) -> [Vec<Panel>; 2] {
         let panel = Panel::new("")
             .x(Axis::new("time", Unit::Seconds).from(0.0))
             .y(Axis::new("queueing delay", Unit::Seconds));
-        Way::ALL.into_iter().fold(panel, |panel, way| {
+        DirectOrSplit::ALL.into_iter().fold(panel, |panel, way| {
             let points = phone.way(way).queueing.iter().map(|look| (look.seconds, look.delay_s));
             panel.series(series(way, Series::line).points(points))
         })

@@ -1,4 +1,5 @@
 //! What the demonstration runs: three paths, three congestion controls, two sizes, two ways.
+use crate::direct_or_split::DirectOrSplit;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -86,21 +87,13 @@ pub enum Transfer {
     Long,
 }
 
-/// With or without a gateway that splits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Way {
-    Direct,
-    Split,
-}
-
 /// One transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     pub path: Path,
     pub congestion: Congestion,
     pub transfer: Transfer,
-    pub way: Way,
+    pub way: DirectOrSplit,
 }
 
 impl Congestion {
@@ -137,17 +130,6 @@ impl Transfer {
         match self {
             Transfer::Short => "short",
             Transfer::Long => "long",
-        }
-    }
-}
-
-impl Way {
-    pub const ALL: [Way; 2] = [Way::Direct, Way::Split];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Way::Direct => "direct",
-            Way::Split => "split",
         }
     }
 }

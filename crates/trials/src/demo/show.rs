@@ -1,11 +1,12 @@
 //! The results as a table for people, and as CSV and JSON for programs.
+use crate::direct_or_split::DirectOrSplit;
 use serde_json::{Value, json};
-use shorthaul_report::{Cell, Column, Csv, Manifest, ReportError, Table, Tone, Unit};
+use shorthaul_report::{Column, Csv, Manifest, ReportError, Table, TableCell, Tone, Unit};
 use shorthaul_types::Bytes;
 
 use super::outcome::{Outcome, Pair};
 use super::phone::{self, Phone};
-use super::plan::{Path, Transfer, Way};
+use super::plan::{Path, Transfer};
 use super::sentence;
 
 /// A gain from here on is shown as one; below the inverse it is shown as a loss.
@@ -32,9 +33,9 @@ pub fn table(pairs: &[Pair]) -> Table {
         let new_control = new_path || previous.is_none_or(|p| p.congestion != pair.congestion);
         let size = Bytes(pair.direct.asked.max(pair.split.asked));
         table.row([
-            Cell::from(if new_path { pair.path } else { "" }),
-            Cell::from(if new_control { pair.congestion.name() } else { "" }),
-            Cell::from(format!("{} {size}", pair.transfer.name())),
+            TableCell::from(if new_path { pair.path } else { "" }),
+            TableCell::from(if new_control { pair.congestion.name() } else { "" }),
+            TableCell::from(format!("{} {size}", pair.transfer.name())),
             result(&pair.direct, pair.transfer),
             result(&pair.split, pair.transfer),
             gain(pair),
@@ -47,23 +48,23 @@ pub fn table(pairs: &[Pair]) -> Table {
 }
 
 /// Time for a short transfer, rate for a long one; `>` where it did not end in its time.
-fn result(outcome: &Outcome, transfer: Transfer) -> Cell {
+fn result(outcome: &Outcome, transfer: Transfer) -> TableCell {
     if outcome.failure.is_some() {
-        return Cell::toned("failed", Tone::Bad);
+        return TableCell::toned("failed", Tone::Bad);
     }
     match (transfer, outcome.complete()) {
         (Transfer::Short, true) => Unit::Seconds.format(outcome.seconds).into(),
         (Transfer::Short, false) => {
-            Cell::toned(format!("> {}", Unit::Seconds.format(outcome.seconds)), Tone::Bad)
+            TableCell::toned(format!("> {}", Unit::Seconds.format(outcome.seconds)), Tone::Bad)
         }
         (Transfer::Long, _) => Unit::BitsPerSecond.format(outcome.goodput()).into(),
     }
 }
 
-fn gain(pair: &Pair) -> Cell {
+fn gain(pair: &Pair) -> TableCell {
     match pair.trusted_gain() {
-        None if pair.gain().is_some() => Cell::toned("not trusted", Tone::Quiet),
-        None => Cell::toned("–", Tone::Quiet),
+        None if pair.gain().is_some() => TableCell::toned("not trusted", Tone::Quiet),
+        None => TableCell::toned("–", Tone::Quiet),
         Some(gain) => {
             let tone = if gain >= NOTABLE {
                 Tone::Good
@@ -72,14 +73,14 @@ fn gain(pair: &Pair) -> Cell {
             } else {
                 Tone::Plain
             };
-            Cell::toned(format!("{gain:.2} ×"), tone)
+            TableCell::toned(format!("{gain:.2} ×"), tone)
         }
     }
 }
 
-fn queueing(outcome: &Outcome) -> Cell {
+fn queueing(outcome: &Outcome) -> TableCell {
     let median = outcome.median_queueing().map(|delay| Unit::Seconds.format(delay));
-    Cell::toned(median.unwrap_or_else(|| "–".to_string()), Tone::Quiet)
+    TableCell::toned(median.unwrap_or_else(|| "–".to_string()), Tone::Quiet)
 }
 
 /// How far the emulation itself may have distorted the results.
@@ -130,7 +131,7 @@ pub fn csv(pairs: &[Pair], manifest: &Manifest) -> Result<Csv, ReportError> {
     ];
     let mut csv = Csv::new(manifest, &columns);
     for pair in pairs {
-        for way in Way::ALL {
+        for way in DirectOrSplit::ALL {
             let outcome = pair.way(way);
             csv.row([
                 pair.path.into(),

@@ -1,7 +1,8 @@
 //! Cells of the matrix between kernels: direct and through the gateway by turns, judged by the intervals of the pairs.
 use super::figures::{self, Figures};
-use super::matrix::{Cell, Way};
+use super::matrix::MatrixCell;
 use super::verdict::{PAGE, THROUGHPUT, longest_queue};
+use crate::direct_or_split::DirectOrSplit;
 use crate::error::{Result, TrialError, While};
 use crate::trial::Judgement;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use shorthaul_lab::Privilege;
 use shorthaul_live::{Bounds, Live};
 use shorthaul_observe::{Engine, Summary};
 use shorthaul_os::ProcessorTime;
-use shorthaul_report::{Cell as Shown, Column, Console, Progress, Table, Tone, Unit};
+use shorthaul_report::{Column, Console, Progress, Table, TableCell, Tone, Unit};
 use shorthaul_scenario::Study;
 
 /// Cells that are run where none are named: the kernel has no `bbr3`, and a lab here carries up to 100 Mbit/s.
@@ -65,7 +66,7 @@ impl Margin {
 /// The pairs of a cell.
 #[derive(Clone, Debug)]
 struct Pairs<'a> {
-    cell: &'a Cell<'a>,
+    cell: &'a MatrixCell<'a>,
     direct: Vec<Run>,
     gateway: Vec<Run>,
 }
@@ -112,7 +113,7 @@ impl Pairs<'_> {
         self.runs().filter(|run| !run.doubts.is_empty()).count()
     }
 
-    fn row(&self) -> Option<[Shown; 9]> {
+    fn row(&self) -> Option<[TableCell; 9]> {
         let kept = self.margins()?.map(Margin::is_kept);
         let tone = |kept| match kept {
             Some(true) => Tone::Good,
@@ -121,7 +122,7 @@ impl Pairs<'_> {
         };
         let ratio = |of: fn(&Figures) -> f64, kept| {
             let Margin { mean, within } = self.ratio(of)?;
-            Some(Shown::toned(format!("{mean:.3} ± {within:.3}"), tone(kept)))
+            Some(TableCell::toned(format!("{mean:.3} ± {within:.3}"), tone(kept)))
         };
         let mean =
             |runs: &[Run]| Summary::of(runs.iter().map(|run| run.figures.queue)).map(|queue| queue.mean);
@@ -135,11 +136,11 @@ impl Pairs<'_> {
             ratio(|figures| figures.throughput, kept[0])?,
             ratio(|figures| figures.page, kept[1])?,
             Unit::Seconds.format(mean(&self.direct)?).into(),
-            Shown::toned(Unit::Seconds.format(mean(&self.gateway)?), tone(kept[2])),
+            TableCell::toned(Unit::Seconds.format(mean(&self.gateway)?), tone(kept[2])),
             Unit::Seconds.format(self.most(|run| run.late)).into(),
             Unit::Percent.format(self.most(|run| run.steal)).into(),
             self.doubtful().to_string().into(),
-            Shown::toned(verdict.to_owned(), tone(self.holds())),
+            TableCell::toned(verdict.to_owned(), tone(self.holds())),
         ])
     }
 
@@ -169,12 +170,12 @@ pub(super) struct Between<'a> {
 
 impl Between<'_> {
     /// Runs the cells, turn by turn, and judges them.
-    pub fn kernels(&self, cells: &[Cell<'_>], console: &dyn Console) -> Result<Judgement> {
+    pub fn kernels(&self, cells: &[MatrixCell<'_>], console: &dyn Console) -> Result<Judgement> {
         // While the process has a single thread: the kernel asks for that.
         Privilege::obtain()?;
         let live = Live { bounds: self.bounds.clone(), jobs: 1 };
         for cell in cells {
-            let refusals = live.refusals(&self.scenario(cell, Way::Gateway, self.seed)?);
+            let refusals = live.refusals(&self.scenario(cell, DirectOrSplit::Split, self.seed)?);
             if !refusals.is_empty() {
                 return Err(TrialError::asked(format!("{}: {}", cell.name(), refusals.join("; "))));
             }
@@ -193,15 +194,26 @@ impl Between<'_> {
         Ok(report(&all, console))
     }
 
-    fn scenario(&self, cell: &Cell<'_>, way: Way, seed: u64) -> Result<shorthaul_scenario::Scenario> {
+    fn scenario(
+        &self,
+        cell: &MatrixCell<'_>,
+        way: DirectOrSplit,
+        seed: u64,
+    ) -> Result<shorthaul_scenario::Scenario> {
         let study = Study::from_toml(&cell.name(), &cell.scenario(way, self.with, seed))?;
         Ok(study.scenario(&study.points()[0])?)
     }
 
     /// The two runs of a turn, made again where this machine was not up to one of them.
-    fn pair(&self, cell: &Cell<'_>, turn: u64, live: &Live, progress: &Progress<'_>) -> Result<[Run; 2]> {
+    fn pair(
+        &self,
+        cell: &MatrixCell<'_>,
+        turn: u64,
+        live: &Live,
+        progress: &Progress<'_>,
+    ) -> Result<[Run; 2]> {
         // Who begins changes from turn to turn.
-        let mut ways = [Way::Direct, Way::Gateway];
+        let mut ways = [DirectOrSplit::Direct, DirectOrSplit::Split];
         ways.rotate_left(turn as usize % 2);
         let mut tries = 1;
         loop {
@@ -224,7 +236,7 @@ impl Between<'_> {
         }
     }
 
-    fn one(&self, cell: &Cell<'_>, way: Way, seed: u64, live: &Live) -> Result<Run> {
+    fn one(&self, cell: &MatrixCell<'_>, way: DirectOrSplit, seed: u64, live: &Live) -> Result<Run> {
         let doing = || format!("{}, {}", cell.name(), way.name());
         let scenario = self.scenario(cell, way, seed)?;
         let before = ProcessorTime::now();
@@ -313,7 +325,7 @@ mod tests {
     #[test]
     fn the_cells_that_are_run_unasked_are_cells_of_the_matrix() {
         let paths = matrix::own().unwrap();
-        let names: Vec<String> = matrix::cells(&paths).iter().map(Cell::name).collect();
+        let names: Vec<String> = matrix::cells(&paths).iter().map(MatrixCell::name).collect();
         assert!(CELLS.iter().all(|cell| names.iter().any(|name| name == cell)));
     }
 }

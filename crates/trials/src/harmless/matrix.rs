@@ -1,4 +1,5 @@
 //! The cells of the matrix, and the scenario of each.
+use crate::direct_or_split::DirectOrSplit;
 use crate::error::{Result, TrialError};
 use serde::Deserialize;
 use shorthaul_link::{Direction, LinkSpec};
@@ -37,22 +38,6 @@ pub(super) enum Work {
 
 const WORK: [(Work, &str); 4] =
     [(Work::Bulk, "bulk"), (Work::Pages, "pages"), (Work::Upload, "upload"), (Work::Mixed, "mixed")];
-
-/// With a gateway or without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Direct,
-    Gateway,
-}
-
-impl Way {
-    pub fn name(self) -> &'static str {
-        match self {
-            Way::Direct => "direct",
-            Way::Gateway => "gateway",
-        }
-    }
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,7 +105,7 @@ const fn unit() -> Bytes {
 
 /// A path, a server and a kind of work.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cell<'a> {
+pub(super) struct MatrixCell<'a> {
     pub path: &'a Path,
     server: (&'static str, &'static str),
     work: (Work, &'static str),
@@ -138,13 +123,14 @@ pub(super) fn read(name: &str, text: &str) -> Result<Vec<Path>> {
 }
 
 /// All cells of these paths.
-pub(super) fn cells(paths: &[Path]) -> Vec<Cell<'_>> {
-    let of =
-        |path| SERVERS.into_iter().flat_map(move |server| WORK.map(move |work| Cell { path, server, work }));
+pub(super) fn cells(paths: &[Path]) -> Vec<MatrixCell<'_>> {
+    let of = |path| {
+        SERVERS.into_iter().flat_map(move |server| WORK.map(move |work| MatrixCell { path, server, work }))
+    };
     paths.iter().flat_map(of).collect()
 }
 
-impl Cell<'_> {
+impl MatrixCell<'_> {
     /// Such as `lte/cubic/bulk`.
     pub fn name(&self) -> String {
         format!("{}/{}/{}", self.path.name, self.server.0, self.work.1)
@@ -158,7 +144,7 @@ impl Cell<'_> {
 
     /// Whether its scenarios make sense.
     pub fn check(&self, with: &[String]) -> Result<()> {
-        for way in [Way::Direct, Way::Gateway] {
+        for way in [DirectOrSplit::Direct, DirectOrSplit::Split] {
             Study::from_toml(&self.name(), &self.scenario(way, with, 1))?;
         }
         Ok(())
@@ -178,12 +164,12 @@ impl Cell<'_> {
     }
 
     /// The scenario: whether there is a gateway is all that differs, and `with` is what it is told.
-    pub fn scenario(&self, way: Way, with: &[String], seed: u64) -> String {
+    pub fn scenario(&self, way: DirectOrSplit, with: &[String], seed: u64) -> String {
         let Path { access, wan, seconds, .. } = self.path;
         let (_, profile) = self.server;
         let gateway = match way {
-            Way::Direct => "split = false".to_owned(),
-            Way::Gateway => with.join("\n"),
+            DirectOrSplit::Direct => "split = false".to_owned(),
+            DirectOrSplit::Split => with.join("\n"),
         };
         let mut text = format!(
             "duration = \"{seconds} s\"\n\
@@ -278,8 +264,8 @@ mod tests {
     fn only_the_gateway_differs() {
         let paths = own().unwrap();
         let cell = cells(&paths)[0];
-        let [direct, gateway] =
-            [Way::Direct, Way::Gateway].map(|way| cell.scenario(way, &["split = true".into()], 1));
+        let [direct, gateway] = [DirectOrSplit::Direct, DirectOrSplit::Split]
+            .map(|way| cell.scenario(way, &["split = true".into()], 1));
         assert_eq!(direct.replace("split = false", ""), gateway.replace("split = true", ""));
     }
 

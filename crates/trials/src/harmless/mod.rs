@@ -7,11 +7,12 @@ mod live;
 mod matrix;
 mod verdict;
 
+use crate::direct_or_split::DirectOrSplit;
 use crate::error::{Result, TrialError, While};
 use crate::trial::{Judgement, Trial, select};
 use figures::Figures;
 use live::Between;
-use matrix::{Cell, Way};
+use matrix::MatrixCell;
 use shorthaul_live::Bounds;
 use shorthaul_observe::{Key, Store, in_parallel};
 use shorthaul_report::{Console, Progress};
@@ -86,7 +87,7 @@ impl Trial for Harmless {
         let unasked = self.live && self.filter.is_empty() && self.paths.is_none();
         let eight: Vec<String> = live::CELLS.map(str::to_owned).into();
         let filter = if unasked { &eight } else { &self.filter };
-        let cells = select(matrix::cells(&paths), filter, Cell::name)?;
+        let cells = select(matrix::cells(&paths), filter, MatrixCell::name)?;
         if self.list {
             cells.iter().for_each(|cell| console.say(&cell.name()));
             return Ok(Judgement::listed());
@@ -102,7 +103,7 @@ impl Trial for Harmless {
         if let Some(directory) = &self.write {
             shorthaul_report::make_directory(directory)?;
             for judged in judged.iter().filter(|judged| !judged.holds()) {
-                for way in [Way::Direct, Way::Gateway] {
+                for way in [DirectOrSplit::Direct, DirectOrSplit::Split] {
                     let file = directory.join(format!(
                         "{}-{}.toml",
                         judged.cell.name().replace('/', "-"),
@@ -118,7 +119,7 @@ impl Trial for Harmless {
 
 impl Harmless {
     /// Runs what is to be run, first all cells with few seeds, then those in doubt with more.
-    fn judge<'a>(&self, cells: &'a [Cell<'a>], console: &dyn Console) -> Result<Vec<Judged<'a>>> {
+    fn judge<'a>(&self, cells: &'a [MatrixCell<'a>], console: &dyn Console) -> Result<Vec<Judged<'a>>> {
         let store = Store::open(&self.out)?;
         let progress = Progress::begin(console, 0);
         let mut seeds = vec![self.seeds; cells.len()];
@@ -149,13 +150,13 @@ impl Harmless {
     /// Makes the runs that were not made yet.
     fn fill<'a>(
         &self,
-        cells: impl Iterator<Item = (&'a Cell<'a>, &'a u64)>,
+        cells: impl Iterator<Item = (&'a MatrixCell<'a>, &'a u64)>,
         store: &Store,
         progress: &Progress<'_>,
     ) -> Result<()> {
         let mut missing = Vec::new();
         for (cell, seeds) in cells {
-            for way in [Way::Direct, Way::Gateway] {
+            for way in [DirectOrSplit::Direct, DirectOrSplit::Split] {
                 for seed in self.seed..self.seed + seeds {
                     let text = cell.scenario(way, &self.with, seed);
                     let key = self.key(&text, seed);
@@ -177,13 +178,13 @@ impl Harmless {
         Ok(())
     }
 
-    fn compared(&self, cell: &Cell<'_>, seeds: u64, store: &Store) -> Result<Compared> {
+    fn compared(&self, cell: &MatrixCell<'_>, seeds: u64, store: &Store) -> Result<Compared> {
         let figures = |way| {
             let kept = |seed| store.get::<Figures>(&self.key(&cell.scenario(way, &self.with, seed), seed));
             let all = (self.seed..self.seed + seeds).map(kept);
             let lost = || TrialError::Failed(format!("what was run is not in {}", self.out.display()));
             all.collect::<Option<Vec<_>>>().ok_or_else(lost)
         };
-        Ok(Compared { direct: figures(Way::Direct)?, gateway: figures(Way::Gateway)? })
+        Ok(Compared { direct: figures(DirectOrSplit::Direct)?, gateway: figures(DirectOrSplit::Split)? })
     }
 }

@@ -1,9 +1,9 @@
 //! The bounds, and who keeps them.
 use super::figures::Figures;
-use super::matrix::{Cell, Figure};
+use super::matrix::{Figure, MatrixCell};
 use crate::trial::Judgement;
 use serde_json::{Value, json};
-use shorthaul_report::{Cell as Shown, Column, Console, Table, Tone, Unit};
+use shorthaul_report::{Column, Console, Table, TableCell, Tone, Unit};
 use std::time::Duration;
 
 /// Of direct's throughput, at least.
@@ -66,7 +66,7 @@ impl Compared {
 /// A cell, with what came of it.
 #[derive(Clone, Debug)]
 pub(super) struct Judged<'a> {
-    pub cell: &'a Cell<'a>,
+    pub cell: &'a MatrixCell<'a>,
     compared: Compared,
     throughput: Ratio,
     page: Ratio,
@@ -77,7 +77,7 @@ pub(super) struct Judged<'a> {
 }
 
 impl<'a> Judged<'a> {
-    pub fn new(cell: &'a Cell<'a>, compared: Compared) -> Self {
+    pub fn new(cell: &'a MatrixCell<'a>, compared: Compared) -> Self {
         let both = |of: fn(&Figures) -> f64| {
             [Compared::mean(&compared.direct, of), Compared::mean(&compared.gateway, of)]
         };
@@ -145,21 +145,21 @@ impl<'a> Judged<'a> {
             || near(self.queues[1], self.queue_bound(), queue)
     }
 
-    fn row(&self) -> [Shown; 9] {
+    fn row(&self) -> [TableCell; 9] {
         let seconds = |value: f64| Unit::Seconds.format(value);
         let ratio = |ratio: Ratio, bad: bool| {
             let text = format!("{:.3} ± {:.3}", ratio.value, ratio.error);
-            Shown::toned(text, if bad { Tone::Bad } else { Tone::Plain })
+            TableCell::toned(text, if bad { Tone::Bad } else { Tone::Plain })
         };
         let queue_breaks = self.queues[1] > self.queue_bound();
         [
-            Shown::from(self.cell.name()),
+            TableCell::from(self.cell.name()),
             ratio(self.throughput, self.throughput.value < THROUGHPUT),
             ratio(self.page, self.page.value > PAGE),
             seconds(self.pages[0]).into(),
             seconds(self.pages[1]).into(),
             seconds(self.queues[0]).into(),
-            Shown::toned(seconds(self.queues[1]), if queue_breaks { Tone::Bad } else { Tone::Plain }),
+            TableCell::toned(seconds(self.queues[1]), if queue_breaks { Tone::Bad } else { Tone::Plain }),
             self.compared.direct.len().to_string().into(),
             self.broken().join(", ").into(),
         ]

@@ -5,7 +5,7 @@
 mod show;
 mod transfer;
 
-use super::cell::Cell;
+use super::cell::PathPoint;
 use crate::error::{PaperError, Result};
 use serde::Deserialize;
 use shorthaul_lab::Privilege;
@@ -19,7 +19,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use show::Measured;
-use transfer::Way;
+use transfer::Relaying;
 
 /// How cells are measured.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl FromStr for Buffers {
 }
 
 /// The subset of Table I that is measured live; of the third and the eighth the paper states results.
-pub(super) fn cells() -> Vec<Cell> {
+pub(super) fn cells() -> Vec<PathPoint> {
     const CELLS: [(u64, u64, u64); 14] = [
         (16, 8, 100),
         (16, 64, 100),
@@ -82,20 +82,21 @@ pub(super) fn cells() -> Vec<Cell> {
         (64, 32, 1_000),
         (256, 2, 100),
     ];
-    let cell = |(rtt_ms, mbit, loss_per_100k)| Cell { rtt_ms, kbit: mbit * 1_000, loss_per_100k, relays: 0 };
+    let cell =
+        |(rtt_ms, mbit, loss_per_100k)| PathPoint { rtt_ms, kbit: mbit * 1_000, loss_per_100k, relays: 0 };
     CELLS.into_iter().map(cell).collect()
 }
 
 /// As in tables and on the command line.
-pub(super) fn name(cell: Cell) -> String {
+pub(super) fn name(cell: PathPoint) -> String {
     format!("{}ms {}Mbit/s {}%", cell.rtt_ms, mbit(cell), loss_percent(cell))
 }
 
-fn mbit(cell: Cell) -> u64 {
+fn mbit(cell: PathPoint) -> u64 {
     cell.kbit / 1_000
 }
 
-fn loss_percent(cell: Cell) -> f64 {
+fn loss_percent(cell: PathPoint) -> f64 {
     cell.loss_per_100k as f64 / 1e3
 }
 
@@ -104,7 +105,7 @@ impl Measurement {
     ///
     /// # Errors
     /// If there are none, or a transfer failed.
-    pub fn run(&self, wanted: Vec<Cell>, out: &Path, console: &dyn Console) -> Result<Live> {
+    pub fn run(&self, wanted: Vec<PathPoint>, out: &Path, console: &dyn Console) -> Result<Live> {
         if wanted.is_empty() {
             let names: Vec<String> = cells().into_iter().map(name).collect();
             return Err(PaperError::asked(format!(
@@ -115,8 +116,8 @@ impl Measurement {
         // While the process has a single thread: the kernel asks for that.
         Privilege::obtain()?;
         make_directory(out)?;
-        let ways: Vec<Way> = Way::ALL.into_iter().filter(|way| way.is_installed()).collect();
-        if ways.len() < Way::ALL.len() {
+        let ways: Vec<Relaying> = Relaying::ALL.into_iter().filter(|way| way.is_installed()).collect();
+        if ways.len() < Relaying::ALL.len() {
             console.warn("netcat is not measured: it is not installed (`nc`, of netcat-openbsd)");
         }
         let total = wanted.len() * ways.len() * self.repeats as usize;
@@ -137,7 +138,7 @@ impl Measurement {
         }
     }
 
-    fn measure(&self, cell: Cell, ways: &[Way], progress: &Progress<'_>) -> Measured {
+    fn measure(&self, cell: PathPoint, ways: &[Relaying], progress: &Progress<'_>) -> Measured {
         let mut results = Measured::new(cell, self);
         for repeat in 0..self.repeats {
             let seed = self.seed.derive(&name(cell)).derive(&repeat.to_string());
@@ -174,9 +175,9 @@ impl Measurement {
 /// What was measured on kernels, by cell: medians in bit/s.
 #[derive(Debug, Default)]
 pub(super) struct Live {
-    rates: BTreeMap<Cell, f64>,
+    rates: BTreeMap<PathPoint, f64>,
     /// One relay of netcat instead of ours.
-    netcat: BTreeMap<Cell, f64>,
+    netcat: BTreeMap<PathPoint, f64>,
 }
 
 #[derive(Deserialize)]
@@ -220,7 +221,7 @@ impl Live {
     fn of(found: Measurements) -> Live {
         let mut live = Live::default();
         for row in found.cells {
-            let cell = |relays| Cell {
+            let cell = |relays| PathPoint {
                 rtt_ms: row.rtt_ms,
                 kbit: row.mbit_s * 1_000,
                 loss_per_100k: (row.loss_percent * 1e3).round() as u64,
@@ -234,22 +235,25 @@ impl Live {
     }
 
     /// Bits a second in a cell.
-    pub fn rate(&self, cell: Cell) -> Option<f64> {
+    pub fn rate(&self, cell: PathPoint) -> Option<f64> {
         self.rates.get(&cell).copied()
     }
 
     /// How many times as fast as directly.
-    pub fn gain(&self, cell: Cell) -> Option<f64> {
-        Some(self.rate(cell)? / self.rate(Cell { relays: 0, ..cell })?)
+    pub fn gain(&self, cell: PathPoint) -> Option<f64> {
+        Some(self.rate(cell)? / self.rate(PathPoint { relays: 0, ..cell })?)
     }
 
     /// The same with netcat as the relay.
-    pub fn netcat_gain(&self, cell: Cell) -> Option<f64> {
-        Some(self.netcat.get(&Cell { relays: 1, ..cell })? / self.rate(Cell { relays: 0, ..cell })?)
+    pub fn netcat_gain(&self, cell: PathPoint) -> Option<f64> {
+        Some(
+            self.netcat.get(&PathPoint { relays: 1, ..cell })?
+                / self.rate(PathPoint { relays: 0, ..cell })?,
+        )
     }
 
     /// The cells, without relays.
-    pub fn cells(&self) -> impl Iterator<Item = Cell> {
+    pub fn cells(&self) -> impl Iterator<Item = PathPoint> {
         self.rates.keys().copied().filter(|cell| cell.relays == 0)
     }
 }
@@ -267,10 +271,10 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let live = Live::read(&path).unwrap();
         std::fs::remove_file(path).unwrap();
-        let cell = Cell { rtt_ms: 64, kbit: 32_000, loss_per_100k: 100, relays: 1 };
+        let cell = PathPoint { rtt_ms: 64, kbit: 32_000, loss_per_100k: 100, relays: 1 };
         assert_eq!(live.gain(cell), Some(2.0));
         assert_eq!(live.netcat_gain(cell), Some(1.875));
-        assert_eq!(live.rate(Cell { relays: 2, ..cell }), None);
+        assert_eq!(live.rate(PathPoint { relays: 2, ..cell }), None);
         assert_eq!(live.cells().count(), 1);
     }
 }

@@ -6,26 +6,26 @@ use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series};
 use shorthaul_report::{Column, Csv, Field, Manifest, ReportError, Table, Unit};
 use shorthaul_types::BitRate;
 
-use super::super::cell::Cell;
-use super::transfer::Way;
+use super::super::cell::PathPoint;
+use super::transfer::Relaying;
 use super::{Measurement, loss_percent, mbit};
 use crate::error::Result;
 
 /// What was measured of a cell.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    pub cell: Cell,
+    pub cell: PathPoint,
     measurement: Measurement,
-    rates: BTreeMap<Way, Vec<BitRate>>,
+    rates: BTreeMap<Relaying, Vec<BitRate>>,
     failures: usize,
 }
 
 impl Measured {
-    pub fn new(cell: Cell, measurement: &Measurement) -> Measured {
+    pub fn new(cell: PathPoint, measurement: &Measurement) -> Measured {
         Measured { cell, measurement: measurement.clone(), rates: BTreeMap::new(), failures: 0 }
     }
 
-    pub fn add(&mut self, way: Way, result: Result<BitRate>) {
+    pub fn add(&mut self, way: Relaying, result: Result<BitRate>) {
         match result {
             Ok(rate) => self.rates.entry(way).or_default().push(rate),
             Err(_) => self.failures += 1,
@@ -37,7 +37,7 @@ impl Measured {
     }
 
     /// The median, in bits per second.
-    fn rate(&self, way: Way) -> Option<f64> {
+    fn rate(&self, way: Relaying) -> Option<f64> {
         let mut rates: Vec<f64> =
             self.rates.get(&way)?.iter().map(|rate| rate.bits_per_sec() as f64).collect();
         rates.sort_by(f64::total_cmp);
@@ -46,20 +46,20 @@ impl Measured {
     }
 
     /// How many times as fast as directly.
-    fn gain(&self, way: Way) -> Option<f64> {
-        Some(self.rate(way)? / self.rate(Way::Direct)?)
+    fn gain(&self, way: Relaying) -> Option<f64> {
+        Some(self.rate(way)? / self.rate(Relaying::Direct)?)
     }
 
-    fn forecast(&self, way: Way) -> Option<f64> {
+    fn forecast(&self, way: Relaying) -> Option<f64> {
         Some(self.measurement.forecast(self.cell, way.relays())?.bits_per_sec() as f64)
     }
 
-    fn forecast_gain(&self, way: Way) -> Option<f64> {
-        Some(self.forecast(way)? / self.forecast(Way::Direct)?)
+    fn forecast_gain(&self, way: Relaying) -> Option<f64> {
+        Some(self.forecast(way)? / self.forecast(Relaying::Direct)?)
     }
 
     /// The share of the links' rate that the payload takes.
-    fn share(&self, way: Way) -> Option<f64> {
+    fn share(&self, way: Relaying) -> Option<f64> {
         Some(self.rate(way)? / (self.cell.kbit * 1_000) as f64)
     }
 }
@@ -87,13 +87,13 @@ pub fn table(measured: &[Measured]) -> Table {
             format!("{} ms", one.cell.rtt_ms),
             format!("{} Mbit/s", mbit(one.cell)),
             format!("{} %", loss_percent(one.cell)),
-            both(Way::Direct),
-            both(Way::OneRelay),
-            gains(Way::OneRelay),
-            both(Way::TwoRelays),
-            gains(Way::TwoRelays),
-            one.share(Way::TwoRelays).map_or("–".into(), |share| format!("{:.0} %", share * 100.0)),
-            format!("{} ×", times(one.gain(Way::Netcat))),
+            both(Relaying::Direct),
+            both(Relaying::OneRelay),
+            gains(Relaying::OneRelay),
+            both(Relaying::TwoRelays),
+            gains(Relaying::TwoRelays),
+            one.share(Relaying::TwoRelays).map_or("–".into(), |share| format!("{:.0} %", share * 100.0)),
+            format!("{} ×", times(one.gain(Relaying::Netcat))),
         ]);
     }
     table
@@ -110,7 +110,7 @@ pub fn sentences(measured: &[Measured]) -> Vec<String> {
         errors.get(errors.len() / 2).copied()
     };
     let mut said = Vec::new();
-    let forecasts = [Way::Direct, Way::OneRelay, Way::TwoRelays];
+    let forecasts = [Relaying::Direct, Relaying::OneRelay, Relaying::TwoRelays];
     let parts: Vec<String> = forecasts
         .into_iter()
         .filter_map(|way| Some(format!("{:.0} % {}", errors(way)? * 100.0, way.name())))
@@ -118,8 +118,10 @@ pub fn sentences(measured: &[Measured]) -> Vec<String> {
     if !parts.is_empty() {
         said.push(format!("The planner's forecast is off by, in the median: {}.", parts.join(", ")));
     }
-    let mut ahead: Vec<f64> =
-        measured.iter().filter_map(|one| Some(one.rate(Way::OneRelay)? / one.rate(Way::Netcat)?)).collect();
+    let mut ahead: Vec<f64> = measured
+        .iter()
+        .filter_map(|one| Some(one.rate(Relaying::OneRelay)? / one.rate(Relaying::Netcat)?))
+        .collect();
     ahead.sort_by(f64::total_cmp);
     if let (Some(least), Some(median), Some(most)) = (ahead.first(), ahead.get(ahead.len() / 2), ahead.last())
     {
@@ -134,15 +136,15 @@ pub fn json(measured: &[Measured], manifest: &Manifest) -> Value {
     let cells: Vec<Value> = measured
         .iter()
         .map(|one| {
-            let of = |way: Way| {
+            let of = |way: Relaying| {
                 json!({ "bit_s": one.rate(way), "gain": one.gain(way), "share": one.share(way),
                         "forecast_bit_s": one.forecast(way), "runs": one.rates.get(&way).map(Vec::len) })
             };
             json!({
                 "rtt_ms": one.cell.rtt_ms, "mbit_s": mbit(one.cell), "loss_percent": loss_percent(one.cell),
                 "bytes": one.measurement.size(one.cell).0, "congestion": one.measurement.congestion,
-                "direct": of(Way::Direct), "one_relay": of(Way::OneRelay),
-                "two_relays": of(Way::TwoRelays), "netcat": of(Way::Netcat),
+                "direct": of(Relaying::Direct), "one_relay": of(Relaying::OneRelay),
+                "two_relays": of(Relaying::TwoRelays), "netcat": of(Relaying::Netcat),
             })
         })
         .collect();
@@ -194,16 +196,20 @@ pub fn figure(measured: &[Measured], congestion: &str) -> Figure {
             .y(Axis::new("gain", Unit::Times).from(0.0))
             .x(Axis::categories("", names))
             .reference("direct", 1.0);
-        let ways = [(Way::OneRelay, Hue::Blue), (Way::TwoRelays, Hue::Green), (Way::Netcat, Hue::Orange)];
+        let ways = [
+            (Relaying::OneRelay, Hue::Blue),
+            (Relaying::TwoRelays, Hue::Green),
+            (Relaying::Netcat, Hue::Orange),
+        ];
         for (way, hue) in ways {
             let points = cells.iter().enumerate().filter_map(|(i, one)| {
                 let gain = one.gain(way)?;
                 let point = Point::new(i as f64, gain);
-                Some(if way == Way::Netcat { point } else { point.text(format!("{gain:.1}")) })
+                Some(if way == Relaying::Netcat { point } else { point.text(format!("{gain:.1}")) })
             });
             panel = panel.series(Series::bars(way.name(), hue).points(points));
         }
-        for (way, place) in [(Way::OneRelay, -0.27), (Way::TwoRelays, 0.0)] {
+        for (way, place) in [(Relaying::OneRelay, -0.27), (Relaying::TwoRelays, 0.0)] {
             let points = cells
                 .iter()
                 .enumerate()

@@ -1,5 +1,5 @@
 //! One transfer between kernels, and the relays that it goes by.
-use super::super::cell::Cell;
+use super::super::cell::PathPoint;
 use super::{Buffers, Measurement, loss_percent};
 use crate::error::{Result, While};
 use shorthaul_lab::workload::{Amount, Sender, Transfer};
@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// How a transfer gets from the client to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Relaying {
     Direct,
     OneRelay,
     TwoRelays,
@@ -30,29 +30,30 @@ pub enum Way {
     Netcat,
 }
 
-impl Way {
-    pub const ALL: [Way; 4] = [Way::Direct, Way::OneRelay, Way::TwoRelays, Way::Netcat];
+impl Relaying {
+    pub const ALL: [Relaying; 4] =
+        [Relaying::Direct, Relaying::OneRelay, Relaying::TwoRelays, Relaying::Netcat];
 
     pub const fn name(self) -> &'static str {
         match self {
-            Way::Direct => "direct",
-            Way::OneRelay => "one relay",
-            Way::TwoRelays => "two relays",
-            Way::Netcat => "netcat",
+            Relaying::Direct => "direct",
+            Relaying::OneRelay => "one relay",
+            Relaying::TwoRelays => "two relays",
+            Relaying::Netcat => "netcat",
         }
     }
 
     pub const fn relays(self) -> usize {
         match self {
-            Way::Direct => 0,
-            Way::OneRelay | Way::Netcat => 1,
-            Way::TwoRelays => 2,
+            Relaying::Direct => 0,
+            Relaying::OneRelay | Relaying::Netcat => 1,
+            Relaying::TwoRelays => 2,
         }
     }
 
     /// Whether what it takes is there.
     pub fn is_installed(self) -> bool {
-        self != Way::Netcat || is_installed("nc")
+        self != Relaying::Netcat || is_installed("nc")
     }
 }
 
@@ -68,13 +69,13 @@ impl Chain {
     /// client is to connect.
     pub fn start(
         &mut self,
-        way: Way,
+        way: Relaying,
         lab: &Lab,
         server: SocketAddr,
         congestion: &str,
         buffers: &[Option<Bytes>],
     ) -> io::Result<SocketAddr> {
-        if way == Way::Netcat {
+        if way == Relaying::Netcat {
             let host = lab.host("relay1");
             let listen = SocketAddr::new(host.address_v4().into(), PORT);
             self.netcat(host, listen, server)?;
@@ -124,17 +125,17 @@ fn listens(port: u16) -> bool {
     })
 }
 
-fn rtt(cell: Cell) -> Duration {
+fn rtt(cell: PathPoint) -> Duration {
     Duration::from_millis(cell.rtt_ms)
 }
 
-fn rate(cell: Cell) -> BitRate {
+fn rate(cell: PathPoint) -> BitRate {
     BitRate::from_bits_per_sec(cell.kbit * 1_000)
 }
 
 impl Measurement {
     /// How much is moved: the same by every way, so much that it takes about `aim` by two relays.
-    pub fn size(&self, cell: Cell) -> Bytes {
+    pub fn size(&self, cell: PathPoint) -> Bytes {
         // By the law of Mathis et al. (1997), of a leg when there are three, each with a third of the
         // round trip and of the loss.
         let (rtt, loss) = (rtt(cell).as_secs_f64() / 3.0, loss_percent(cell) / 300.0);
@@ -143,12 +144,12 @@ impl Measurement {
     }
 
     /// What the planner expects with so many relays.
-    pub fn forecast(&self, cell: Cell, relays: usize) -> Option<BitRate> {
+    pub fn forecast(&self, cell: PathPoint, relays: usize) -> Option<BitRate> {
         Some(self.planned(cell, relays)?.1.throughput())
     }
 
     /// The path with the relays' buffers, as far as they are known, and what the planner says of it.
-    fn planned(&self, cell: Cell, relays: usize) -> Option<(Path, Forecast)> {
+    fn planned(&self, cell: PathPoint, relays: usize) -> Option<(Path, Forecast)> {
         let leg = Leg::new(rtt(cell), loss_percent(cell) / 100.0, rate(cell));
         let model = model::by_name(&self.congestion).ok()?;
         let transfer = shorthaul_planner::Transfer::new(self.size(cell));
@@ -166,13 +167,13 @@ impl Measurement {
     }
 
     /// What each relay is told to hold, from the client's side on; `None` leaves it to the kernel.
-    fn relay_buffers(&self, cell: Cell, relays: usize) -> Vec<Option<Bytes>> {
+    fn relay_buffers(&self, cell: PathPoint, relays: usize) -> Vec<Option<Bytes>> {
         let planned = self.planned(cell, relays);
         planned.map_or(vec![None; relays], |(path, _)| path.relays.iter().map(|relay| relay.buffer).collect())
     }
 
     /// The chain of hosts: the round trip and the loss are shared by the legs.
-    fn topology(&self, cell: Cell, relays: usize, seed: Seed) -> Topology {
+    fn topology(&self, cell: PathPoint, relays: usize, seed: Seed) -> Topology {
         let legs = relays as u32 + 1;
         let mut hosts: Vec<String> = (1..=relays).map(|n| format!("relay{n}")).collect();
         hosts.insert(0, "client".into());
@@ -204,7 +205,7 @@ impl Measurement {
     }
 
     /// One transfer from the client to the server; the throughput until the last byte is there.
-    pub fn transfer(&self, cell: Cell, way: Way, seed: Seed) -> Result<BitRate> {
+    pub fn transfer(&self, cell: PathPoint, way: Relaying, seed: Seed) -> Result<BitRate> {
         let topology = self.topology(cell, way.relays(), seed);
         let lab = Lab::start(&topology).doing("building the path")?;
         let transfer = Transfer {

@@ -1,6 +1,6 @@
 //! A phone behind a gateway, whose uplink is any link, and a server: all with the code that runs live.
 use shorthaul_congestion::Algorithm;
-use shorthaul_link::{Link, LinkConfig, QueueLimit, Rate, Verdict};
+use shorthaul_link::{Link, LinkConfig, Offered, QueueLimit, Rate};
 use shorthaul_proxy::{AggregateConfig, Gateway, GatewayConfig, Policy, UplinkWindow};
 use shorthaul_tcp::{Addresses, ConnectionConfig, ConnectionId, Event, Host, HostConfig, SenderProfile};
 use shorthaul_types::{BitRate, Bytes, Deadline, PortId, Seed, Time};
@@ -147,7 +147,7 @@ impl World {
             self.check_edge(&packet);
         }
         let size = Bytes(packet.wire_len() as u64);
-        let _: Verdict<Packet> = self.links[link].push(self.now, size, packet);
+        let _: Offered<Packet> = self.links[link].push(self.now, size, packet);
     }
 
     /// The right edge of a window never moves left.

@@ -83,7 +83,7 @@ impl Discovery {
         console.warn(&format!("round trip {}, windows of {}", format_duration(line.rtt), line.window));
         let transfers = self.repeats as usize * HOPS;
         let progress =
-            Progress::begin(console, transfers + self.placements as usize + set_up::Way::ALL.len());
+            Progress::begin(console, transfers + self.placements as usize + set_up::ContactKind::ALL.len());
         for repeat in 0..self.repeats {
             for hop in 0..HOPS {
                 let rate = line.transfer((hop > 0).then_some(hop), self.size)?;

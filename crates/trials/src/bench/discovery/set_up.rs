@@ -15,7 +15,7 @@ const ENOUGH: Bytes = Bytes(300_000);
 
 /// How a session comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ContactKind {
     /// One connection, no discovery.
     Direct,
     /// Probed, and nobody but the destination answered.
@@ -30,42 +30,42 @@ pub enum Way {
     Cached,
 }
 
-impl Way {
-    pub const ALL: [Way; 6] = [
-        Way::Direct,
-        Way::ProbedThenDirect,
-        Way::FirstContact,
-        Way::ProbedThenRelayed,
-        Way::Overlapped,
-        Way::Cached,
+impl ContactKind {
+    pub const ALL: [ContactKind; 6] = [
+        ContactKind::Direct,
+        ContactKind::ProbedThenDirect,
+        ContactKind::FirstContact,
+        ContactKind::ProbedThenRelayed,
+        ContactKind::Overlapped,
+        ContactKind::Cached,
     ];
 
     pub const fn name(self) -> &'static str {
         match self {
-            Way::Direct => "direct",
-            Way::ProbedThenDirect => "probed, then direct",
-            Way::FirstContact => "probed at first contact, then by the relay",
-            Way::ProbedThenRelayed => "probed, then by the relay",
-            Way::Overlapped => "probed while connecting to the relay",
-            Way::Cached => "by the relay that the table has",
+            ContactKind::Direct => "direct",
+            ContactKind::ProbedThenDirect => "probed, then direct",
+            ContactKind::FirstContact => "probed at first contact, then by the relay",
+            ContactKind::ProbedThenRelayed => "probed, then by the relay",
+            ContactKind::Overlapped => "probed while connecting to the relay",
+            ContactKind::Cached => "by the relay that the table has",
         }
     }
 
     /// What the paper says, in round trips (section 4, "Setup Time Comparison"): for a relay half-way, `rttX` is half of one.
     pub const fn stated(self) -> Option<(f64, &'static str)> {
         match self {
-            Way::Direct => Some((1.5, "3/2 rtt")),
-            Way::ProbedThenDirect => Some((2.5, "5/2 rtt")),
-            Way::ProbedThenRelayed | Way::Overlapped => Some((2.25, "2 rtt + 1/2 rttX + ts")),
-            Way::FirstContact | Way::Cached => None,
+            ContactKind::Direct => Some((1.5, "3/2 rtt")),
+            ContactKind::ProbedThenDirect => Some((2.5, "5/2 rtt")),
+            ContactKind::ProbedThenRelayed | ContactKind::Overlapped => Some((2.25, "2 rtt + 1/2 rttX + ts")),
+            ContactKind::FirstContact | ContactKind::Cached => None,
         }
     }
 }
 
 /// From the wish to send until the destination has the first byte: medians of `times`.
-pub fn measure(line: &Line, times: u32, progress: &Progress<'_>) -> Result<Vec<(Way, Duration)>> {
+pub fn measure(line: &Line, times: u32, progress: &Progress<'_>) -> Result<Vec<(ContactKind, Duration)>> {
     let mut found = Vec::new();
-    for way in Way::ALL {
+    for way in ContactKind::ALL {
         let mut measured = Vec::new();
         for _ in 0..times {
             measured.push(once(line, way)?);
@@ -79,24 +79,24 @@ pub fn measure(line: &Line, times: u32, progress: &Progress<'_>) -> Result<Vec<(
     Ok(found)
 }
 
-fn once(line: &Line, way: Way) -> Result<Duration> {
-    let offered: &[usize] = if way == Way::ProbedThenDirect { &[] } else { &[HALF_WAY] };
+fn once(line: &Line, way: ContactKind) -> Result<Duration> {
+    let offered: &[usize] = if way == ContactKind::ProbedThenDirect { &[] } else { &[HALF_WAY] };
     let _answering = line.offer(offered)?;
     let finder = line.finder()?;
     let ask = || line.on_source(|| finder.best_route(line.sink(), Some(ENOUGH)));
     // Whoever was in contact with the network has a cookie; whoever asked for this destination has it in the table.
     match way {
-        Way::ProbedThenDirect | Way::ProbedThenRelayed | Way::Overlapped => {
+        ContactKind::ProbedThenDirect | ContactKind::ProbedThenRelayed | ContactKind::Overlapped => {
             line.on_source(|| finder.round(line.sink(), &mut Default::default())).map_err(TrialError::of)?;
         }
-        Way::Cached => drop(ask()),
-        Way::Direct | Way::FirstContact => {}
+        ContactKind::Cached => drop(ask()),
+        ContactKind::Direct | ContactKind::FirstContact => {}
     }
     let began = Instant::now();
     let mut connecting = None;
     let hop = match way {
-        Way::Direct => None,
-        Way::Overlapped => {
+        ContactKind::Direct => None,
+        ContactKind::Overlapped => {
             let choice = line.on_source(|| {
                 let mut early = |found: &Found| {
                     let session = found.offer.session;
@@ -109,7 +109,11 @@ fn once(line: &Line, way: Way) -> Result<Duration> {
         }
         _ => first_hop(line, &ask())?,
     };
-    let wanted = if matches!(way, Way::Direct | Way::ProbedThenDirect) { None } else { Some(HALF_WAY) };
+    let wanted = if matches!(way, ContactKind::Direct | ContactKind::ProbedThenDirect) {
+        None
+    } else {
+        Some(HALF_WAY)
+    };
     if hop != wanted {
         return Err(TrialError::failed(format!("{}: discovery chose hop {hop:?}", way.name())));
     }

@@ -7,7 +7,7 @@ use shorthaul_report::{Column, Csv, Field, Manifest, ReportError, Table, Unit};
 use shorthaul_types::{BitRate, Bytes, format_duration};
 
 use super::path::{HOPS, Line};
-use super::set_up::Way;
+use super::set_up::ContactKind;
 
 /// Relays that differ by less than this share of throughput are equally good: so much do two transfers of one kind differ.
 const EQUAL: f64 = 0.03;
@@ -91,7 +91,7 @@ pub struct Results {
     pub placements: Vec<Placement>,
     /// What mistakes cost.
     pub rechecks: Vec<Recheck>,
-    pub set_ups: Vec<(Way, Duration)>,
+    pub set_ups: Vec<(ContactKind, Duration)>,
 }
 
 impl Results {

@@ -4,6 +4,7 @@
 mod disturbance;
 mod verdict;
 
+use crate::direct_or_split::DirectOrSplit;
 use crate::error::{Result, While};
 use crate::trial::{Judgement, Trial};
 use disturbance::Disturbance;
@@ -16,7 +17,6 @@ use shorthaul_proxy::LegSpec;
 use shorthaul_report::{Console, Progress, Unit};
 use shorthaul_tcp::ProfilePatch;
 use shorthaul_types::Seed;
-use std::fmt;
 use std::time::Duration;
 use verdict::{Compared, LEAST, Run};
 
@@ -43,22 +43,9 @@ const ENDS: [(&str, Algorithm); 3] =
 
 /// A path, and who sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cell {
+pub struct NoiseCase {
     pub path: &'static Path,
     pub congestion: &'static str,
-}
-
-/// With or without a gateway that splits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    Direct,
-    Split,
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(if *self == Way::Split { "split" } else { "direct" })
-    }
 }
 
 /// The throughput of a gateway that is stopped for 10 ms ten times a second, and of one on whose processors others are busy, beside
@@ -92,18 +79,18 @@ impl Trial for Noise {
         // First of all, while the process has a single thread: the kernel asks for that.
         Privilege::obtain()?;
         let kinds = [
-            (Way::Split, Disturbance::None),
-            (Way::Split, Disturbance::Stopped),
-            (Way::Split, Disturbance::Busy),
-            (Way::Direct, Disturbance::None),
-            (Way::Direct, Disturbance::Busy),
+            (DirectOrSplit::Split, Disturbance::None),
+            (DirectOrSplit::Split, Disturbance::Stopped),
+            (DirectOrSplit::Split, Disturbance::Busy),
+            (DirectOrSplit::Direct, Disturbance::None),
+            (DirectOrSplit::Direct, Disturbance::Busy),
         ];
         let here = crate::kernel::congestion_controls()?;
         let wanted = |path: &&Path| self.path.is_empty() || self.path.iter().any(|name| name == path.name);
-        let cells: Vec<(Cell, Algorithm)> = PATHS
+        let cells: Vec<(NoiseCase, Algorithm)> = PATHS
             .iter()
             .filter(wanted)
-            .flat_map(|path| ENDS.map(|(congestion, algorithm)| (Cell { path, congestion }, algorithm)))
+            .flat_map(|path| ENDS.map(|(congestion, algorithm)| (NoiseCase { path, congestion }, algorithm)))
             .filter(|(cell, _)| here.contains(&cell.congestion))
             .collect();
         let progress = Progress::begin(console, cells.len() * kinds.len() * self.turns as usize);
@@ -142,9 +129,9 @@ impl Trial for Noise {
 
 /// What one run is.
 struct Plan {
-    cell: Cell,
+    cell: NoiseCase,
     algorithm: Algorithm,
-    way: Way,
+    way: DirectOrSplit,
     disturbance: Disturbance,
     turn: u32,
 }
@@ -164,8 +151,10 @@ impl Noise {
         topology.seed = seed;
         let lab = Lab::start(&topology)?;
         let gateway = match way {
-            Way::Direct => None,
-            Way::Split => Some(GatewayProcess::start(lab.host("gateway"), self.gateway(algorithm))?),
+            DirectOrSplit::Direct => None,
+            DirectOrSplit::Split => {
+                Some(GatewayProcess::start(lab.host("gateway"), self.gateway(algorithm))?)
+            }
         };
         let workload = Transfer {
             sender: Sender::Server,

@@ -1,9 +1,10 @@
 //! What came of the runs, and whether it holds.
+use super::NoiseCase;
 use super::disturbance::Disturbance;
-use super::{Cell, Way};
+use crate::direct_or_split::DirectOrSplit;
 use serde_json::{Value, json};
 use shorthaul_observe::Summary;
-use shorthaul_report::{Cell as TableCell, Column, Table, Tone, Unit};
+use shorthaul_report::{Column, Table, TableCell, Tone, Unit};
 
 /// Of the undisturbed throughput, at least this share has to be left.
 pub const LEAST: f64 = 0.95;
@@ -11,8 +12,8 @@ pub const LEAST: f64 = 0.95;
 /// What one run saw.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    pub cell: Cell,
-    pub way: Way,
+    pub cell: NoiseCase,
+    pub way: DirectOrSplit,
     pub disturbance: Disturbance,
     /// Which turn: runs of one turn follow each other.
     pub turn: u32,
@@ -31,8 +32,8 @@ pub struct Run {
 /// The disturbed runs of a cell and way beside the undisturbed ones of the same turns.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    pub cell: Cell,
-    pub way: Way,
+    pub cell: NoiseCase,
+    pub way: DirectOrSplit,
     pub disturbance: Disturbance,
     /// Received bits a second, undisturbed, in the mean.
     pub undisturbed: f64,
@@ -91,7 +92,7 @@ impl Compared {
 
     /// Whether it says something of a gateway that splits.
     pub fn counts(&self) -> bool {
-        self.way == Way::Split
+        self.way == DirectOrSplit::Split
     }
 
     /// Whether the throughput is what it has to be; `None` where the interval has the bound in it, or there is none.
@@ -179,8 +180,8 @@ mod tests {
     use super::super::{PATHS, Path};
     use super::*;
 
-    fn run(way: Way, disturbance: Disturbance, turn: u32, goodput: f64) -> Run {
-        let cell = Cell { path: &PATHS[0] as &'static Path, congestion: "bbr" };
+    fn run(way: DirectOrSplit, disturbance: Disturbance, turn: u32, goodput: f64) -> Run {
+        let cell = NoiseCase { path: &PATHS[0] as &'static Path, congestion: "bbr" };
         let [emulator_late, steal, gateway_waited, stood] = [0.0; 4];
         Run { cell, way, disturbance, turn, goodput, emulator_late, steal, gateway_waited, stood }
     }
@@ -188,12 +189,12 @@ mod tests {
     #[test]
     fn disturbed_runs_stand_beside_those_of_the_same_turn() {
         let runs = [
-            run(Way::Split, Disturbance::None, 1, 10e6),
-            run(Way::Split, Disturbance::Stopped, 1, 9e6),
-            run(Way::Split, Disturbance::None, 2, 20e6),
-            run(Way::Split, Disturbance::Stopped, 2, 18e6),
-            run(Way::Direct, Disturbance::None, 1, 10e6),
-            run(Way::Direct, Disturbance::Busy, 1, 10e6),
+            run(DirectOrSplit::Split, Disturbance::None, 1, 10e6),
+            run(DirectOrSplit::Split, Disturbance::Stopped, 1, 9e6),
+            run(DirectOrSplit::Split, Disturbance::None, 2, 20e6),
+            run(DirectOrSplit::Split, Disturbance::Stopped, 2, 18e6),
+            run(DirectOrSplit::Direct, Disturbance::None, 1, 10e6),
+            run(DirectOrSplit::Direct, Disturbance::Busy, 1, 10e6),
         ];
         let compared = Compared::of(&runs);
         assert_eq!(compared.len(), 2);
@@ -208,8 +209,10 @@ mod tests {
     #[test]
     fn what_the_interval_leaves_open_is_no_judgement() {
         let row = |share, within| {
-            let runs =
-                [run(Way::Split, Disturbance::None, 1, 1.0), run(Way::Split, Disturbance::Busy, 1, 1.0)];
+            let runs = [
+                run(DirectOrSplit::Split, Disturbance::None, 1, 1.0),
+                run(DirectOrSplit::Split, Disturbance::Busy, 1, 1.0),
+            ];
             Compared { share, within: Some(within), ..Compared::of(&runs).remove(0) }.holds()
         };
         assert_eq!(row(0.926, 0.146), None);

@@ -38,13 +38,13 @@ pub enum Ready {
 
 /// How a session is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct SessionKind {
     pub protection: Protection,
     pub set_up: SetUp,
     pub ready: Ready,
 }
 
-impl Way {
+impl SessionKind {
     pub const fn protection(self) -> &'static str {
         match self.protection {
             Protection::Plain => "plain",
@@ -67,7 +67,7 @@ impl Way {
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for SessionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}, {} ready", self.protection(), self.set_up(), self.ready())
     }
@@ -128,7 +128,7 @@ impl Line {
     }
 
     /// From the wish to send until the server has the first byte, so many times.
-    pub fn measure(&self, way: Way, times: u32) -> Result<Vec<Duration>> {
+    pub fn measure(&self, way: SessionKind, times: u32) -> Result<Vec<Duration>> {
         let folder = Folder::new()?;
         let mut took = Vec::new();
         match way.ready {
@@ -148,12 +148,12 @@ impl Line {
         Ok(took)
     }
 
-    fn start_nodes(&self, way: Way, folder: &Folder) -> Result<Vec<Child>> {
+    fn start_nodes(&self, way: SessionKind, folder: &Folder) -> Result<Vec<Child>> {
         (1..=self.nodes).map(|number| start_node(&self.lab, number, way.protection, folder)).collect()
     }
 
     /// So many sessions of one client, one after the other, with a pause in which what is to be ready becomes so.
-    fn sessions(&self, way: Way, folder: &Folder, count: u32, ready: usize) -> Result<Vec<Duration>> {
+    fn sessions(&self, way: SessionKind, folder: &Folder, count: u32, ready: usize) -> Result<Vec<Duration>> {
         let client = self.client(way, folder, ready)?;
         let target = Endpoint::from(self.server);
         let arrivals = &self.arrivals;
@@ -180,7 +180,7 @@ impl Line {
         })
     }
 
-    fn client(&self, way: Way, folder: &Folder, ready: usize) -> Result<Client> {
+    fn client(&self, way: SessionKind, folder: &Folder, ready: usize) -> Result<Client> {
         let secret = NetworkSecret::read(&folder.secret()).map_err(TrialError::of)?;
         let links = Links::new(LinkOptions {
             name: "client".into(),

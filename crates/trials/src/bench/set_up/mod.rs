@@ -15,7 +15,7 @@ use shorthaul_report::{Console, Manifest, Progress, make_directory};
 
 use crate::error::{Result, TrialError, While};
 use crate::trial::{Judgement, Trial};
-use chain::{Line, Ready, Way};
+use chain::{Line, Ready, SessionKind};
 use verdict::{Measured, Results};
 
 /// Most nodes in a chain.
@@ -74,9 +74,9 @@ impl Trial for SetUp {
 }
 
 /// Everything that can be measured with so many nodes.
-fn ways(nodes: usize) -> Vec<Way> {
+fn ways(nodes: usize) -> Vec<SessionKind> {
     if nodes == 0 {
-        return vec![Way {
+        return vec![SessionKind {
             protection: Protection::Plain,
             set_up: request::SetUp::Parallel,
             ready: Ready::Nothing,
@@ -86,7 +86,7 @@ fn ways(nodes: usize) -> Vec<Way> {
     for ready in [Ready::Nothing, Ready::Connections] {
         for protection in [Protection::Plain, Protection::Tls] {
             for set_up in [request::SetUp::Sequential, request::SetUp::Parallel] {
-                ways.push(Way { protection, set_up, ready });
+                ways.push(SessionKind { protection, set_up, ready });
             }
         }
     }

@@ -9,7 +9,7 @@ use shorthaul_report::{Column, Csv, Field, Manifest, ReportError, Table, Unit};
 use shorthaul_types::format_duration;
 
 use super::NODES;
-use super::chain::{Ready, Way, median};
+use super::chain::{Ready, SessionKind, median};
 
 /// What a chain of three nodes that are told in parallel, with connections ready, is to need at most: round trips.
 const ASK: f64 = 1.6;
@@ -21,7 +21,7 @@ const FOUND: f64 = 2.25;
 /// Sessions of one kind.
 pub struct Measured {
     nodes: usize,
-    way: Way,
+    way: SessionKind,
     median: Duration,
     /// The least and the most, in round trips.
     range: [f64; 2],
@@ -29,7 +29,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    pub fn new(nodes: usize, way: Way, mut times: Vec<Duration>, rtt: Duration) -> Measured {
+    pub fn new(nodes: usize, way: SessionKind, mut times: Vec<Duration>, rtt: Duration) -> Measured {
         times.sort_unstable();
         let trips = |time: Duration| time.as_secs_f64() / rtt.as_secs_f64();
         let range = [times.first(), times.last()].map(|time| time.copied().map_or(f64::NAN, trips));
@@ -53,7 +53,7 @@ pub struct Results {
 }
 
 impl Results {
-    fn of(&self, nodes: usize, way: Way) -> Option<&Measured> {
+    fn of(&self, nodes: usize, way: SessionKind) -> Option<&Measured> {
         self.measured.iter().find(|measured| measured.nodes == nodes && measured.way == way)
     }
 
@@ -78,7 +78,7 @@ impl Results {
     }
 
     fn asked(&self, protection: Protection) -> Option<f64> {
-        let way = Way { protection, set_up: SetUp::Parallel, ready: Ready::Connections };
+        let way = SessionKind { protection, set_up: SetUp::Parallel, ready: Ready::Connections };
         self.of(NODES, way).map(|measured| measured.round_trips)
     }
 
@@ -141,7 +141,7 @@ impl Results {
                 (Protection::Tls, SetUp::Sequential, Hue::Orange),
             ];
             for (protection, set_up, hue) in kinds {
-                let way = Way { protection, set_up, ready };
+                let way = SessionKind { protection, set_up, ready };
                 let points = (1..=NODES).filter_map(|nodes| {
                     let measured = self.of(nodes, way)?;
                     let [least, most] = measured.range;

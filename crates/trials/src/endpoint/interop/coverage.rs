@@ -1,5 +1,5 @@
 //! What a series of transfers has covered.
-use shorthaul_report::{Cell, Column, Table, Tone, Unit};
+use shorthaul_report::{Column, Table, TableCell, Tone, Unit};
 use shorthaul_tcp::SenderProfile;
 
 use super::Outcome;
@@ -101,11 +101,14 @@ pub fn table(outcomes: &[Outcome]) -> Table {
             let failed = with.len() - times.len();
             let median = times.get(times.len() / 2).map(|&time| Unit::Seconds.format(time));
             table.row([
-                Cell::from(if place == 0 { name } else { "" }),
+                TableCell::from(if place == 0 { name } else { "" }),
                 value.into(),
-                Cell::toned(with.len().to_string(), if with.is_empty() { Tone::Quiet } else { Tone::Plain }),
-                Cell::toned(failed.to_string(), if failed > 0 { Tone::Bad } else { Tone::Quiet }),
-                Cell::toned(median.unwrap_or_else(|| "–".to_owned()), Tone::Quiet),
+                TableCell::toned(
+                    with.len().to_string(),
+                    if with.is_empty() { Tone::Quiet } else { Tone::Plain },
+                ),
+                TableCell::toned(failed.to_string(), if failed > 0 { Tone::Bad } else { Tone::Quiet }),
+                TableCell::toned(median.unwrap_or_else(|| "–".to_owned()), Tone::Quiet),
             ]);
         }
     }

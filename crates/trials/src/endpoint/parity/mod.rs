@@ -1,8 +1,8 @@
 //! Parity: our sender against the kernel's own, over the same path.
 //!
-//! Reading order: `cell` (what is compared), `transfer` (one transfer, live), `machine` (was it quiet?),
+//! Reading order: `case` (what is compared), `transfer` (one transfer, live), `machine` (was it quiet?),
 //! `result`, `show`.
-mod cell;
+mod case;
 mod result;
 mod show;
 mod transfer;
@@ -16,7 +16,7 @@ use shorthaul_types::{Bytes, Seed, format_duration};
 
 use crate::error::{Result, While};
 use crate::trial::{Judgement, Ran, Trial, run_all, select};
-use cell::Cell;
+use case::ParityCase;
 use result::{Pair, Row};
 use shorthaul_os::ProcessorTime;
 use transfer::Who;
@@ -60,7 +60,7 @@ impl Parity {
     }
 
     /// One pair of a cell's; the failure says which it was.
-    fn measure(&self, cell: &Cell, number: u64) -> Ran<Result<Pair, String>> {
+    fn measure(&self, cell: &ParityCase, number: u64) -> Ran<Result<Pair, String>> {
         let seed = Seed(self.seed).derive(&cell.name_of_path()).nth(number);
         match run_undisturbed(cell, cell.amount(self.quick), seed, number) {
             Ok(pair) => {
@@ -82,14 +82,14 @@ impl Parity {
         }
     }
 
-    fn rows(&self, cells: &[Cell], console: &dyn Console) -> Vec<Row> {
+    fn rows(&self, cells: &[ParityCase], console: &dyn Console) -> Vec<Row> {
         let pairs = self.pairs();
         let runs = cells.iter().flat_map(|cell| (0..pairs).map(move |number| (cell, number)));
         let progress = Progress::begin(console, cells.len() * pairs as usize);
         // One at a time: the machine is to have nothing else to do.
         let outcomes = run_all(&progress, 1, runs, |(cell, number)| self.measure(cell, number));
         let mut outcomes = outcomes.into_iter();
-        let row = |cell: &Cell| {
+        let row = |cell: &ParityCase| {
             let bytes = cell.amount(self.quick).0;
             let mut row = Row { cell: *cell, bytes, pairs: Vec::new(), failure: None };
             for outcome in outcomes.by_ref().take(pairs as usize) {
@@ -118,7 +118,7 @@ impl Parity {
 
 impl Trial for Parity {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
-        let cells = select(Cell::all(), &self.cells, Cell::name)?;
+        let cells = select(ParityCase::all(), &self.cells, ParityCase::name)?;
         if self.list {
             for cell in &cells {
                 let amount = cell.amount(self.quick).to_string();
@@ -155,7 +155,7 @@ impl Trial for Parity {
 const REPEATS: u32 = 2;
 
 /// The first pair that nobody disturbed, or else the least disturbed of several.
-fn run_undisturbed(cell: &Cell, bytes: Bytes, seed: Seed, number: u64) -> Result<Pair> {
+fn run_undisturbed(cell: &ParityCase, bytes: Bytes, seed: Seed, number: u64) -> Result<Pair> {
     let mut best = run_pair(cell, bytes, seed, number)?;
     for _ in 0..REPEATS {
         if !best.is_disturbed() {
@@ -171,7 +171,7 @@ fn run_undisturbed(cell: &Cell, bytes: Bytes, seed: Seed, number: u64) -> Result
 
 /// Both at once, so that what disturbs the machine disturbs both; one after the other where it could
 /// not bear both, beginning with each of them in turn.
-fn run_pair(cell: &Cell, bytes: Bytes, seed: Seed, number: u64) -> Result<Pair> {
+fn run_pair(cell: &ParityCase, bytes: Bytes, seed: Seed, number: u64) -> Result<Pair> {
     let before = ProcessorTime::now();
     let run = |who| transfer::run(cell, who, bytes, seed).doing(format!("{} sender", who.name()));
     let (ours, kernel) = if !cell.is_fast() {

@@ -1,7 +1,7 @@
 //! What a cell came to.
 use serde::Serialize;
 
-use super::cell::Cell;
+use super::case::ParityCase;
 use super::transfer::{Measured, Who};
 
 /// Two transfers over the same path, which lost the same packets.
@@ -36,7 +36,7 @@ impl Pair {
 /// A cell with what was measured.
 #[derive(Clone, Debug)]
 pub struct Row {
-    pub cell: Cell,
+    pub cell: ParityCase,
     pub bytes: u64,
     pub pairs: Vec<Pair>,
     pub failure: Option<String>,
@@ -109,7 +109,7 @@ pub mod tests {
     use super::*;
 
     /// Results such as a run may have.
-    pub fn invented(cell: Cell, ratios: &[f64]) -> Row {
+    pub fn invented(cell: ParityCase, ratios: &[f64]) -> Row {
         let measured = |goodput: f64| Measured {
             goodput_bit_per_s: goodput,
             seconds: 8.0,
@@ -126,7 +126,7 @@ pub mod tests {
 
     #[test]
     fn the_median_of_the_pairs_decides() {
-        let cell = Cell::all()[0];
+        let cell = ParityCase::all()[0];
         let row = invented(cell, &[0.5, 0.96, 1.2]);
         assert!((row.ratio().unwrap() - 0.96).abs() < 1e-9 && row.holds());
         assert!(!invented(cell, &[0.5, 0.94, 1.2]).holds());
@@ -139,7 +139,7 @@ pub mod tests {
 
     #[test]
     fn a_late_or_lossy_emulator_is_noticed() {
-        let cell = Cell::all()[0];
+        let cell = ParityCase::all()[0];
         let mut row = invented(cell, &[1.0]);
         assert!(row.is_exact());
         row.pairs[0].kernel.late_s = 0.021 * cell.round_trip.as_secs_f64();

@@ -3,9 +3,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use shorthaul_report::plot::{Axis, Figure, Hue, Panel, Point, Series, Share};
-use shorthaul_report::{Cell as Text, Column, Csv, Manifest, ReportError, Table, Tone, Unit};
+use shorthaul_report::{Column, Csv, Manifest, ReportError, Table, TableCell, Tone, Unit};
 
-use super::cell::{Cell, Control};
+use super::case::{Control, ParityCase};
 use super::result::{Pair, Row};
 use super::transfer::Who;
 
@@ -33,28 +33,28 @@ pub fn table(rows: &[Row]) -> Table {
         let ratio = row.ratio().map_or_else(|| "failed".to_owned(), |ratio| format!("{ratio:.2}"));
         let range = row.range().map(|(low, high)| format!("{low:.2}…{high:.2}"));
         table.row([
-            Text::from(row.cell.control.profile()),
+            TableCell::from(row.cell.control.profile()),
             row.cell.path_label().into(),
             row.cell.trouble.label().into(),
             rate(row.goodput(Who::Kernel)).into(),
             rate(row.goodput(Who::Ours)).into(),
-            Text::toned(ratio, tone),
-            Text::toned(range.unwrap_or_default(), Tone::Quiet),
+            TableCell::toned(ratio, tone),
+            TableCell::toned(range.unwrap_or_default(), Tone::Quiet),
             emulation(row),
         ]);
     }
     table
 }
 
-fn emulation(row: &Row) -> Text {
+fn emulation(row: &Row) -> TableCell {
     let late = Unit::Seconds.format(row.late_s());
     match (row.is_exact(), row.missed()) {
-        (true, _) => Text::toned("exact", Tone::Quiet),
+        (true, _) => TableCell::toned("exact", Tone::Quiet),
         (false, 0) if row.pairs.iter().any(Pair::is_disturbed) => {
-            Text::toned(format!("others took {:.0} % of the machine", row.others() * 100.0), Tone::Bad)
+            TableCell::toned(format!("others took {:.0} % of the machine", row.others() * 100.0), Tone::Bad)
         }
-        (false, 0) => Text::toned(format!("late by {late}"), Tone::Bad),
-        (false, missed) => Text::toned(format!("{missed} packets missed"), Tone::Bad),
+        (false, 0) => TableCell::toned(format!("late by {late}"), Tone::Bad),
+        (false, missed) => TableCell::toned(format!("{missed} packets missed"), Tone::Bad),
     }
 }
 
@@ -66,7 +66,7 @@ pub fn markdown(rows: &[Row], manifest: &Manifest) -> String {
         let _ = write!(text, " kernel `{}` | our `{name}` | ratio |", control.kernel());
     }
     text.push_str("\n|---|---|---:|---:|---:|---:|---:|---:|\n");
-    let mut paths: Vec<&Cell> = Vec::new();
+    let mut paths: Vec<&ParityCase> = Vec::new();
     for row in rows {
         let known = paths.iter().any(|c| c.name_of_path() == row.cell.name_of_path());
         if !known {
@@ -258,7 +258,7 @@ mod tests {
     use shorthaul_report::Terminal;
 
     fn rows() -> Vec<Row> {
-        Cell::all().into_iter().map(|cell| invented(cell, &[0.9, 0.97, 1.1])).collect()
+        ParityCase::all().into_iter().map(|cell| invented(cell, &[0.9, 0.97, 1.1])).collect()
     }
 
     #[test]

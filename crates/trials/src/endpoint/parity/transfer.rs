@@ -11,7 +11,7 @@ use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Event, SenderProfil
 use shorthaul_types::{Bytes, Seed};
 use shorthaul_wire::Payload;
 
-use super::cell::Cell;
+use super::case::ParityCase;
 use crate::endpoint::place::{GUEST, KERNEL, OURS};
 use crate::error::{Result, TrialError, While};
 
@@ -73,7 +73,7 @@ pub struct Measured {
 }
 
 /// Sends `amount` in a network of its own; the same `seed` loses the same packets.
-pub fn run(cell: &Cell, who: Who, amount: Bytes, seed: Seed) -> Result<Measured> {
+pub fn run(cell: &ParityCase, who: Who, amount: Bytes, seed: Seed) -> Result<Measured> {
     let path = cell.path(seed);
     let lab = path.start()?;
     let control = cell.control.kernel().to_owned();
@@ -144,7 +144,7 @@ struct Sent {
 
 /// Our sender: connects, sends, closes, and sees to it that all of it is acknowledged.
 fn send(
-    cell: &Cell,
+    cell: &ParityCase,
     endpoint: &mut HostLoop,
     address: SocketAddr,
     amount: Bytes,

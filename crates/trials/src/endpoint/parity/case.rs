@@ -58,7 +58,7 @@ impl Trouble {
 
 /// One cell of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cell {
+pub struct ParityCase {
     pub control: Control,
     pub rate: BitRate,
     /// Without queueing.
@@ -70,9 +70,9 @@ pub struct Cell {
 const TARGET: Duration = Duration::from_secs(8);
 const MBIT: u64 = 1_000_000;
 
-impl Cell {
+impl ParityCase {
     /// All cells, in the order of the table.
-    pub fn all() -> Vec<Cell> {
+    pub fn all() -> Vec<ParityCase> {
         let troubles =
             [0.0, 0.0001, 0.001, 0.01].map(Trouble::Loss).into_iter().chain([Trouble::Reordering(0.01)]);
         let slow = [20, 100, 300].into_iter().flat_map(|millis| {
@@ -82,7 +82,8 @@ impl Cell {
         let fast = (BitRate::from_bits_per_sec(1000 * MBIT), Duration::from_millis(100), Trouble::Loss(0.0));
         let paths: Vec<_> = slow.chain([fast]).collect();
         let with = |control| {
-            let cell = move |&(rate, round_trip, trouble): &_| Cell { control, rate, round_trip, trouble };
+            let cell =
+                move |&(rate, round_trip, trouble): &_| ParityCase { control, rate, round_trip, trouble };
             paths.iter().map(cell).collect::<Vec<_>>()
         };
         Control::ALL.into_iter().flat_map(with).collect()
@@ -101,7 +102,7 @@ impl Cell {
 
     /// Path and trouble: what cells of different controls may share.
     pub fn name_of_path(&self) -> String {
-        Cell { control: Control::Cubic, ..*self }.name()
+        ParityCase { control: Control::Cubic, ..*self }.name()
     }
 
     /// The path, for people.
@@ -181,9 +182,9 @@ mod tests {
 
     #[test]
     fn the_table_is_the_promised_one() {
-        let cells = Cell::all();
+        let cells = ParityCase::all();
         assert_eq!(cells.len(), 2 * (3 * 5 + 1));
-        let mut names: Vec<String> = cells.iter().map(Cell::name).collect();
+        let mut names: Vec<String> = cells.iter().map(ParityCase::name).collect();
         assert_eq!(names[2], "cubic-100M-20ms-loss0.1");
         assert!(names.contains(&"reno-1000M-100ms-loss0".to_owned()));
         assert!(names.contains(&"reno-100M-300ms-reordering1".to_owned()));
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn amounts_fit_the_path_and_are_halved_when_it_has_to_be_quick() {
-        for cell in Cell::all() {
+        for cell in ParityCase::all() {
             let (whole, half) = (cell.amount(false).0, cell.amount(true).0);
             assert!(half < whole, "{}", cell.name());
             let line = cell.rate.bytes_in(TARGET).0;
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn only_data_is_troubled_and_the_queue_is_one_bandwidth_delay_product() {
-        for cell in Cell::all() {
+        for cell in ParityCase::all() {
             let path = cell.path(Seed(1));
             assert_eq!(path.down.loss, LossModel::None);
             assert_eq!(path.down.reordering, None);
