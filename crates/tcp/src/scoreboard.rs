@@ -1,10 +1,14 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::time::Duration;
 use shorthaul_congestion::SendState;
 use shorthaul_types::Time;
 
 /// Ranges that are told apart, at most: the segments of a full window of any but the smallest size. Beyond, a report counts for
 /// whole ranges only.
 const MOST_RECORDS: usize = 16_384;
+/// What was sent so long ago is no longer on its way, nor is an acknowledgment of it: half of the Maximum Segment Lifetime
+/// of RFC 9293 §3.4.2, as long as Linux keeps TIME-WAIT.
+const LIFETIME: Duration = Duration::from_secs(60);
 /// What a range costs in the tree: its place, and the share of the nodes' room that is empty.
 const TREE_OVERHEAD: usize = 24;
 
@@ -19,6 +23,8 @@ pub struct Record {
     pub transmission: u64,
     /// It was retransmitted.
     pub retransmitted: bool,
+    /// An acknowledgment of it may be of an earlier transmission (Karn's algorithm, RFC 6298 §3).
+    pub ambiguous: bool,
     /// The receiver has SACKed it (RFC 2018).
     pub sacked: bool,
     /// It is believed lost and not yet retransmitted.
@@ -54,6 +60,7 @@ impl Record {
             (self.sent, self.transmission) = (next.sent, next.transmission);
         }
         self.retransmitted |= next.retransmitted;
+        self.ambiguous |= next.ambiguous;
         self.end = next.end;
     }
 }
@@ -144,8 +151,8 @@ impl Scoreboard {
         let fresh = self.records.last_key_value().is_none_or(|(_, last)| last.end <= start);
         if fresh {
             self.outstanding += end - start;
-            let record =
-                Record { end, sent, transmission, retransmitted: false, sacked: false, lost: false, cuts };
+            let (retransmitted, ambiguous, sacked, lost) = (false, false, false, false);
+            let record = Record { end, sent, transmission, retransmitted, ambiguous, sacked, lost, cuts };
             self.records.insert(start, record);
         } else {
             self.split(start);
@@ -157,7 +164,9 @@ impl Scoreboard {
                 if record.lost {
                     self.lost -= record.end - at;
                 }
-                *record = Record { sent, transmission, retransmitted: true, lost: false, cuts, ..*record };
+                let ambiguous = sent.sent_at().saturating_since(record.sent.sent_at()) < LIFETIME;
+                let (retransmitted, lost) = (true, false);
+                *record = Record { sent, transmission, retransmitted, ambiguous, lost, cuts, ..*record };
             }
         }
         self.order.push_back((transmission, start, end));

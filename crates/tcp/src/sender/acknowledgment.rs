@@ -145,7 +145,7 @@ impl Sender {
             delivered += record.end - start;
             rate.on_delivered(now, record.end - start, &record.sent);
             // What lies behind a repaired hole may have arrived long before (Karn's algorithm).
-            ambiguous |= record.retransmitted;
+            ambiguous |= record.ambiguous;
             let of_original = record.retransmitted && is_of_original(start, record);
             detector.on_delivered(&Delivered { now, record, of_original, min_rtt });
             if of_original {
@@ -153,7 +153,7 @@ impl Sender {
                 return; // when it was sent, nobody knows any more
             }
             let sent = record.sent.sent_at();
-            if !record.retransmitted {
+            if !record.ambiguous {
                 newest_once = newest_once.max(Some(sent));
             }
             // What arrived within the shortest round trip was an earlier transmission.

@@ -265,8 +265,11 @@ impl Sender {
         // What arrived twice was an answer; and the backoff ends, so that RTOs would soon be many.
         self.rtt.reset_backoff();
         self.timers.timeouts = 0;
-        self.state = State::Open;
-        self.tell_detector(now, Event::Undone);
+        // What is being asked about is another loss, and is answered by itself.
+        if !matches!(self.state, State::Waiting { .. }) {
+            self.state = State::Open;
+            self.tell_detector(now, Event::Undone);
+        }
         self.set_pace();
     }
 

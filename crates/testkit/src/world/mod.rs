@@ -452,7 +452,23 @@ impl World {
         assert!(held <= most_bytes, "{held} bytes held, of {most_bytes}");
         let known = self.gateway.flows().count();
         assert!(known <= most_flows, "{known} flows in a table of {most_flows}");
-        (0..self.flows.len()).for_each(|flow| self.check_custody(flow));
+        for flow in 0..self.flows.len() {
+            self.check_custody(flow);
+            (0..2).for_each(|end| self.check_timers(flow, end));
+        }
+    }
+
+    /// An end that waits for acknowledgments does not wait for ever.
+    fn check_timers(&self, flow: usize, end: usize) {
+        let open = self.connection(flow, end).filter(|connection| connection.state().is_synchronized());
+        if let Some(sender) = open.map(Connection::sender) {
+            let waits = !sender.scoreboard().is_empty();
+            assert!(
+                !waits || sender.poll_timeout().is_some(),
+                "at {} end {end} of flow {flow} waits for an acknowledgment, and for no time",
+                self.now
+            );
+        }
     }
 
     /// How many flows the gateway may know, and how many bytes it may hold: as configured, or as many as it had or inherited when
