@@ -51,6 +51,8 @@ counters! {
     flows_reset,
     /// Flows that we reset because an end no longer answered.
     flows_given_up,
+    /// Resets that were sent once more to ends of such flows, which went on.
+    resets_repeated,
     /// Flows that we stepped out of alive.
     flows_stepped_out,
     /// Flows that were reset because a crash of ours had lost bytes of theirs.

@@ -1,6 +1,7 @@
 mod aggregation;
 mod arrival;
 mod gain;
+mod given_up;
 mod half_open;
 mod links;
 mod opaque;
@@ -21,6 +22,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use core::time::Duration;
+use given_up::GivenUp;
 use shorthaul_congestion::Lateness;
 use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Machine, Packet, Transport, TxBatch};
@@ -53,6 +55,7 @@ pub struct Gateway {
     sweep_next: usize,
     custody_due: Vec<u32>,
     fragments: Fragments,
+    given_up: GivenUp,
     shares: Shares,
     passing: TxBatch,
     allocated: usize,
@@ -85,6 +88,7 @@ impl Gateway {
             gains: Gains::new(config.hash_seed),
             shares: Shares::new(hash_seed),
             fragments: Fragments::new(config.memory.0, hash_seed),
+            given_up: GivenUp::new(hash_seed),
             config,
             sweep_at: None,
             sweep_next: 0,

@@ -122,7 +122,7 @@ impl InheritedFlow {
 }
 
 /// A segment without data between two addresses of one family.
-fn packet_between(from: SocketAddr, to: SocketAddr, header: TcpHeader) -> Option<Packet> {
+pub(crate) fn packet_between(from: SocketAddr, to: SocketAddr, header: TcpHeader) -> Option<Packet> {
     let ip = ip_between(from, to)?;
     Some(Packet::tcp(ip, TcpSegment { header, ..TcpSegment::default() }))
 }

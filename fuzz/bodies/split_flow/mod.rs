@@ -449,8 +449,11 @@ impl World {
             }
             return;
         }
-        assert!(flow.alive, "{packet:?} of a flow that is over");
         let counters = self.gateway.counters();
+        if counters.resets_repeated > 0 && segment.header.flags == TcpFlags::RST && !flow.alive {
+            return; // whoever goes on with a flow that was given up is told once more
+        }
+        assert!(flow.alive, "{packet:?} of a flow that is over");
         if segment.header.flags.contains(TcpFlags::RST) {
             let given_up = counters.flows_given_up > 0;
             assert!(near.sent_reset || given_up, "a reset that nobody sent");

@@ -32,6 +32,9 @@ impl Gateway {
         let flags = segment.header.flags;
         let opens = flags.contains(TcpFlags::SYN) && !flags.intersects(TcpFlags::ACK | TcpFlags::RST);
         let Some(index) = self.table.find(key) else {
+            if self.answers_given_up(now, port, key, &packet) {
+                return;
+            }
             return if opens { self.begin(now, port, key, packet) } else { self.forward(port, packet) };
         };
         let Some(entry) = self.table.get_mut(index) else {

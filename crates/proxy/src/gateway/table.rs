@@ -337,6 +337,11 @@ impl Gateway {
             Fate::SteppedOut => &mut self.counters.flows_stepped_out,
         };
         *counter += 1;
+        if fate == Fate::GivenUp
+            && let Some(entry) = self.table.get(index)
+        {
+            self.note_given_up(entry.key);
+        }
         self.remove(index);
     }
 

@@ -5,3 +5,9 @@ use shorthaul_testkit::{adversity, each_seed};
 fn whatever_goes_wrong_nothing_is_lost_in_silence_and_everybody_gets_an_answer() {
     each_seed(0..300, adversity::run);
 }
+
+/// An end left without an answer: it undid a response while it asked about another loss, and had no timer any more.
+#[test]
+fn an_undone_response_leaves_a_timer() {
+    adversity::run(9_321);
+}

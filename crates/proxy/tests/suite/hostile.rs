@@ -278,3 +278,70 @@ fn two_gateways_do_not_answer_each_other_for_ever() {
     }
     assert!((2..=10).contains(&rounds), "they talk for {rounds} rounds");
 }
+
+/// Each end was sent one reset, and both were lost: the ends would ask each other for ever.
+#[test]
+fn an_end_that_did_not_hear_that_its_flow_was_given_up_is_told_again() {
+    let mut world = World::new(GatewayConfig::default());
+    let client = (host(1), 5000);
+    assert!(world.open(client));
+    world.says(false, client, TcpFlags::ACK, 1, 1, MSS);
+    world.wait(Duration::from_secs(1_800));
+    assert_eq!(world.gateway.counters().flows_given_up, 1, "nobody acknowledged for half an hour");
+    let resets = |out: &TxBatch| -> Vec<(bool, u32)> {
+        let segments =
+            out.iter().map(|(port, packet)| (*port, packet.as_tcp().expect("a segment").header.clone()));
+        let resets = segments.filter(|(_, header)| header.flags == TcpFlags::RST);
+        resets.map(|(port, header)| (port == Gateway::ACCESS, header.seq.0)).collect()
+    };
+    let isn = world.isn;
+    // Wherever it is by its own account, its reset stands there, and the other end hears nothing.
+    let out = world.says(true, client, TcpFlags::ACK, 1, 700, 10);
+    assert_eq!((out.len(), resets(&out)), (1, vec![(true, isn + 700)]));
+    let out = world.says(false, client, TcpFlags::ACK, 9_000, 11, MSS);
+    assert_eq!((out.len(), resets(&out)), (1, vec![(false, isn + 11)]));
+    // No more often than challenges, and resets are not answered.
+    let flood: usize = (0..1_000).map(|_| world.says(true, client, TcpFlags::ACK, 1, 700, 10).len()).sum();
+    assert!(flood <= 8, "{flood} answers");
+    assert_eq!(
+        resets(&world.says(true, client, TcpFlags::RST, 1, 0, 0)),
+        vec![(false, isn + 1)],
+        "it passes"
+    );
+    // Another connection with these ports is its own.
+    assert!(world.open(client));
+    let out = world.says(true, client, TcpFlags::ACK, 1, 1, 10);
+    assert!(resets(&out).is_empty(), "{out:?}");
+}
+
+/// Who does not answer may be many.
+#[test]
+fn few_flows_that_were_given_up_are_remembered_and_not_for_long() {
+    let mut world = World::new(GatewayConfig::default());
+    for number in 0..5_000u32 {
+        let client = (host(1 + number / 1_000), 1_000 + (number % 1_000) as u16);
+        world.says(true, client, TcpFlags::SYN, 0, 0, 0);
+        world.says(false, client, TcpFlags::SYN | TcpFlags::ACK, 0, 1, 0);
+        world.says(true, client, TcpFlags::ACK, 1, 1, 0);
+        world.says(false, client, TcpFlags::ACK, 1, 1, 10);
+    }
+    let given_up = |world: &World| world.gateway.counters().flows_given_up;
+    for _ in 0..60 {
+        if given_up(&world) == 5_000 {
+            break;
+        }
+        world.wait(Duration::from_secs(30));
+    }
+    assert_eq!(given_up(&world), 5_000);
+    let answered = |world: &mut World, number: u32| {
+        let client = (host(1 + number / 1_000), 1_000 + (number % 1_000) as u16);
+        let before = world.gateway.counters().resets_repeated;
+        world.says(true, client, TcpFlags::ACK, 1, 1, 10);
+        world.gateway.counters().resets_repeated - before
+    };
+    let first: u64 = (0..5_000).map(|number| answered(&mut world, number)).sum();
+    assert_eq!(first, 4_096);
+    world.wait(Duration::from_secs(901));
+    let later: u64 = (0..5_000).map(|number| answered(&mut world, number)).sum();
+    assert_eq!(later, 0);
+}

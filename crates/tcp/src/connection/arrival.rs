@@ -119,8 +119,11 @@ impl Connection {
     fn on_reset(&mut self, now: Time, offset: u64) {
         let next = self.receiver.next();
         if offset == next {
+            // Without error by RFC 9293 §3.10.7.4, but for a user whose data may not have arrived, as in Linux.
+            let has_arrived = self.sender.una() >= self.sender.queue().end();
             match self.state {
-                State::TimeWait | State::LastAck | State::Closing => self.end(now, Event::Closed),
+                State::TimeWait => self.end(now, Event::Closed),
+                State::LastAck | State::Closing if has_arrived => self.end(now, Event::Closed),
                 State::SynReceived if !self.passive => self.fail(now, Failure::Refused),
                 _ => self.fail(now, Failure::Reset),
             }

@@ -475,7 +475,9 @@ impl World {
     /// it was configured.
     fn bounds(&self) -> (usize, u64) {
         let (flows, bytes) = self.had;
-        (flows.max(self.config.max_flows), bytes.max(self.config.memory.0))
+        // What it had leaves in segments, and what is noted of each is memory, too.
+        let noted = bytes / 16;
+        (flows.max(self.config.max_flows), (bytes + noted).max(self.config.memory.0))
     }
 
     /// Nothing is acknowledged to its sender that is neither held nor delivered.

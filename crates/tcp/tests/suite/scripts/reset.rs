@@ -114,3 +114,17 @@ fn a_reset_ends_time_wait() {
     s.close().expect("F. 1:1(0) ack 1").inject("F. 1:1(0) ack 2").expect(". 2:2(0) ack 2");
     s.event(Event::PeerClosed).at(100).inject("R 2:2(0)").quiet().event(Event::Closed);
 }
+
+/// RFC 9293 §3.10.7.4 ends LAST-ACK without error: right for a FIN alone, and not for data that may never have arrived.
+#[test]
+fn a_reset_in_last_ack_is_a_failure_if_data_is_unacknowledged() {
+    let mut s = Script::established(plain());
+    s.at(100).inject("F. 1:1(0) ack 1").expect(". 1:1(0) ack 2").event(Event::PeerClosed);
+    s.at(110).write(10).expect("P. 1:11(10) ack 2").close().expect("F. 11:11(0) ack 2").quiet();
+    assert_eq!(s.connection().state(), State::LastAck);
+    s.at(120).inject("R 2:2(0)").event(Event::Failed(Failure::Reset));
+    let mut s = Script::established(plain());
+    s.at(100).inject("F. 1:1(0) ack 1").expect(". 1:1(0) ack 2").event(Event::PeerClosed);
+    s.at(110).write(10).expect("P. 1:11(10) ack 2").close().expect("F. 11:11(0) ack 2").quiet();
+    s.at(120).inject(". 2:2(0) ack 11").inject("R 2:2(0)").event(Event::Closed);
+}

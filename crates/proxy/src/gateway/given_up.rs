@@ -1,0 +1,95 @@
+//! Flows that were given up. Each end is sent a reset, and a reset may be lost: whoever goes on is sent another.
+use super::{Gateway, Keyed};
+use crate::inherited::packet_between;
+use alloc::collections::VecDeque;
+use core::time::Duration;
+use hashbrown::HashMap;
+use shorthaul_tcp::ChallengeLimit;
+use shorthaul_types::{FlowKey, PortId, Time};
+use shorthaul_wire::{Packet, TcpFlags, TcpHeader};
+
+/// So many flows are remembered, the oldest go.
+const MOST: usize = 4_096;
+/// For so long: an end that goes on says so within the longest RTO, several times.
+const REMEMBERED: Duration = Duration::from_secs(900);
+
+/// The flows that were given up lately.
+#[derive(Debug)]
+pub(super) struct GivenUp {
+    /// Since when, and how often each was answered of late.
+    flows: HashMap<FlowKey, (Time, ChallengeLimit), Keyed>,
+    by_age: VecDeque<(Time, FlowKey)>,
+}
+
+impl GivenUp {
+    pub fn new(hash_seed: u64) -> Self {
+        GivenUp { flows: HashMap::with_hasher(Keyed(hash_seed)), by_age: VecDeque::new() }
+    }
+
+    fn note(&mut self, now: Time, key: FlowKey) {
+        while let Some(&(since, oldest)) = self.by_age.front()
+            && (self.by_age.len() >= MOST || now.saturating_since(since) >= REMEMBERED)
+        {
+            self.by_age.pop_front();
+            if self.flows.get(&oldest).is_some_and(|known| known.0 == since) {
+                self.flows.remove(&oldest);
+            }
+        }
+        self.by_age.push_back((now, key));
+        self.flows.insert(key, (now, ChallengeLimit::default()));
+    }
+
+    /// The entry of a flow, either way.
+    fn find(&mut self, now: Time, key: FlowKey) -> Option<&mut (Time, ChallengeLimit)> {
+        let key = if self.flows.contains_key(&key) { key } else { key.reversed() };
+        self.flows.get_mut(&key).filter(|known| now.saturating_since(known.0) < REMEMBERED)
+    }
+}
+
+impl Gateway {
+    /// A flow was given up.
+    pub(super) fn note_given_up(&mut self, key: FlowKey) {
+        self.given_up.note(self.now, key);
+    }
+
+    /// A segment that is of no flow in the table comes: it is answered and taken, if its flow was given up. The reset stands where
+    /// its sender expects it (RFC 9293 §3.10.7.1), and resets leave no more often than challenges (RFC 5961 §7).
+    ///
+    /// A SYN is of another connection.
+    pub(super) fn answers_given_up(
+        &mut self,
+        now: Time,
+        port: PortId,
+        key: FlowKey,
+        packet: &Packet,
+    ) -> bool {
+        if self.given_up.flows.is_empty() {
+            return false;
+        }
+        let Some(segment) = packet.as_tcp() else { return false };
+        let flags = segment.header.flags;
+        if flags.contains(TcpFlags::SYN) {
+            self.given_up.flows.remove(&key);
+            self.given_up.flows.remove(&key.reversed());
+            return false;
+        }
+        if flags.contains(TcpFlags::RST) || !flags.contains(TcpFlags::ACK) {
+            return false;
+        }
+        let Some((_, limit)) = self.given_up.find(now, key) else { return false };
+        if limit.admits(now) {
+            let header = TcpHeader {
+                src_port: key.dst.port(),
+                dst_port: key.src.port(),
+                seq: segment.header.ack,
+                flags: TcpFlags::RST,
+                ..TcpHeader::default()
+            };
+            self.passing.extend(packet_between(key.dst, key.src, header).map(|reset| (port, reset)));
+            self.counters.resets_repeated += 1;
+        } else {
+            self.counters.challenges_suppressed += 1;
+        }
+        true
+    }
+}
