@@ -2,7 +2,7 @@ use crate::Priority;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_proxy::{
-    AggregateConfig, GatewayConfig, GatewayMode, HostPrefix, LegSpec, PolicyError, PolicySpec, SenderSpec,
+    AggregateConfig, GatewayConfig, GatewayMode, HostSpec, LegSpec, PolicyError, PolicySpec, SenderSpec,
     WrittenPolicies,
 };
 use shorthaul_types::{Bytes, schema, written_as};
@@ -23,6 +23,8 @@ pub struct Config {
     pub access: Vec<String>,
     /// Interfaces toward the rest of the world.
     pub wan: Vec<String>,
+    /// What one host is on the access side: addresses that agree in their first bits.
+    pub hosts: HostSpec,
     /// Bounds on what is held.
     pub memory: Memory,
     /// How to send toward the access side.
@@ -93,6 +95,7 @@ impl Default for Config {
             name: Name("gw".into()),
             access: Vec::new(),
             wan: Vec::new(),
+            hosts: HostSpec::default(),
             memory: Memory::default(),
             to_access: LegSpec::default(),
             to_wan: LegSpec::default(),
@@ -259,7 +262,7 @@ impl Config {
             memory: self.memory.total,
             max_flows: self.memory.max_flows,
             idle_timeout: self.idle_timeout,
-            hosts: HostPrefix::of_policies(&policies),
+            hosts: self.hosts.resolve(&policies),
             policies,
             hash_seed,
         };
@@ -297,6 +300,8 @@ mod tests {
             ("[memory]\n\nper_flow = \"4 KiB\"\n", 3, ["per_flow", "\"4 MiB\""]),
             ("[to_access]\ncongestion = \"tornado\"\n", 2, ["congestion", "\"cubic\""]),
             ("\nname = \"my gateway\"\n", 2, ["name", "letters or digits"]),
+            ("\n[hosts]\nprefix_v4 = 33\n", 3, ["prefix_v4", "0 to 32"]),
+            ("hosts = { prefix = 24 }\n", 1, ["prefix", "`prefix_v4`"]),
             ("[to_access]\ninitial_window = 0\n", 2, ["initial_window", "1 to 1000"]),
             ("[to_access]\npacing = true\nsack = false\n", 3, ["sack", "leave it out"]),
             ("[to_wan]\npaceing = true\n", 2, ["paceing", "`pacing`"]),
@@ -397,6 +402,10 @@ mod tests {
             ("[memory]\nmax_flows = 0\n", ["max_flows:", "at least 1"]),
             ("idle_timeout = \"0 s\"\n", ["idle_timeout:", "7440 s"]),
             ("[aggregate]\nprefix_v4 = 33\n", ["prefix_v4:", "0 to 32"]),
+            (
+                "hosts = { prefix_v4 = 24 }\n[aggregate]\nprefix_v4 = 28\n",
+                ["prefix_v4:", "hosts = { prefix_v4 = 24 }"],
+            ),
             ("[aggregate]\nprefix_v6 = 129\n", ["prefix_v6:", "0 to 128"]),
             ("[[policy]]\n[aggregate]\n", ["policy 1: match:", "`aggregate`"]),
             (

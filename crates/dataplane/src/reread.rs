@@ -22,8 +22,8 @@ impl Reread {
     pub fn of(running: &Config, read: Config) -> Result<Self, ConfigError> {
         let (hosts, former) = (read.gateway(0)?.hosts, running.gateway(0)?.hosts);
         if hosts != former {
-            let why = "what one host is (`prefix_v4`, `prefix_v6`) cannot change while the gateway runs: start it again";
-            return Err(ConfigError::Value { key: "aggregate", why: why.into() });
+            let why = "what one host is (prefix_v4, prefix_v6) cannot change while the gateway runs: start it again";
+            return Err(ConfigError::Value { key: "hosts", why: why.into() });
         }
         let before = keys(running);
         let wanted = keys(&read);
@@ -87,7 +87,7 @@ mod tests {
     fn what_cannot_be_worked_with_is_refused() {
         let error = Reread::of(&config(""), config("[[policy]]\n[aggregate]\n")).unwrap_err().to_string();
         assert!(error.starts_with("policy 1"), "{error}");
-        let other_hosts = "[aggregate]\nprefix_v4 = 24\n";
+        let other_hosts = "[hosts]\nprefix_v4 = 24\n";
         let error = Reread::of(&config("[aggregate]\n"), config(other_hosts)).unwrap_err().to_string();
         assert!(error.contains("prefix_v4") && error.contains("start it again"), "{error}");
     }

@@ -97,6 +97,7 @@ impl Network {
             control_group: Some(gateway.control_group),
             senders: gateway.senders_as_written.clone(),
             mode: Some(gateway.mode()),
+            hosts: gateway.hosts,
             aggregate: gateway.aggregate.clone(),
             policy: gateway.policy.clone(),
             ..Config::default()

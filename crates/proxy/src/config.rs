@@ -1,4 +1,4 @@
-use crate::{HostPrefix, Policy};
+use crate::{HostPrefix, HostSpec, Policy};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -48,6 +48,6 @@ impl GatewayConfig {
     /// A gateway that does the same to all flows.
     pub fn of(policy: Policy) -> Self {
         let policies = vec![policy];
-        GatewayConfig { hosts: HostPrefix::of_policies(&policies), policies, ..GatewayConfig::default() }
+        GatewayConfig { hosts: HostSpec::default().resolve(&policies), policies, ..GatewayConfig::default() }
     }
 }

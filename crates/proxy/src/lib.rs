@@ -54,7 +54,7 @@ pub use interceptor::{ExplicitWindow, INTERCEPTORS, Interceptor, InterceptorKind
 pub use leg::{LegConfig, LegSpec};
 pub use path_tail::{PathTailCell, PathTailConfig, TailScope};
 pub use policy::{
-    FlowMatch, HostPrefix, Mode, Policy, PolicyError, Row, SenderControl, Setting, Subscription,
+    FlowMatch, HostPrefix, HostSpec, Mode, Policy, PolicyError, Row, SenderControl, Setting, Subscription,
 };
 #[cfg(feature = "serde")]
 pub use policy::{GatewayMode, Parameters, PartError, PartSpec, PolicySpec, SenderSpec, WrittenPolicies};

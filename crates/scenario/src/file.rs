@@ -233,6 +233,9 @@ pub(crate) struct GatewaySection {
     /// What a radio controller tells it during a run.
     #[serde(default)]
     pub bandwidth_changes: Vec<BandwidthSection>,
+    /// What one host is on the access side: addresses that agree in their first bits.
+    #[serde(default)]
+    pub hosts: shorthaul_proxy::HostSpec,
     /// How the connections to one host on the access side are served together.
     pub aggregate: Option<AggregateSection>,
     /// How late it looks at what happens; in time if left out. Simulated alone.

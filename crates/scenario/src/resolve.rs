@@ -9,7 +9,7 @@ use crate::{
     Role, Scenario, ScenarioError, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
-use shorthaul_proxy::{AggregateConfig, GatewayConfig, GatewayMode, HostPrefix, PolicyError};
+use shorthaul_proxy::{AggregateConfig, GatewayConfig, GatewayMode, PolicyError};
 use shorthaul_types::{Bytes, Seed};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -223,6 +223,7 @@ impl Work<'_> {
             flow_buffer: section.flow_buffer,
             aggregate,
             policy: section.policy.iter().map(|spec| spec.get_ref().clone()).collect(),
+            hosts: section.hosts,
             control_group: section.control_group,
             lateness: section.lateness,
         };
@@ -242,7 +243,7 @@ impl Work<'_> {
             let policies = gateway.policies([None; 2])?;
             let usual = GatewayConfig::default();
             let flow_buffer = gateway.flow_buffer.unwrap_or(usual.flow_buffer);
-            let hosts = HostPrefix::of_policies(&policies);
+            let hosts = gateway.hosts.resolve(&policies);
             GatewayConfig { flow_buffer, hosts, policies, ..usual }.check()
         };
         check().map_err(|error: PolicyError| {

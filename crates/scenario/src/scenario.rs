@@ -128,6 +128,8 @@ pub struct Gateway {
     pub bandwidth_changes: Vec<BandwidthChange>,
     /// How the connections to one host on the access side are served together, if that is written.
     pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
+    /// What one host is on the access side.
+    pub hosts: shorthaul_proxy::HostSpec,
     /// The share of flows that it observes instead of splitting them, to compare with.
     pub control_group: f64,
     /// What it does to flows of certain classes, the first that matches; the rest is for all others.

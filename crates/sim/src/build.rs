@@ -12,7 +12,7 @@ use crate::route::{Routes, address_of};
 use crate::sleep::Sleep;
 use crate::station::Station;
 use shorthaul_link::{Cell, Direction, Link};
-use shorthaul_proxy::{Gateway, GatewayConfig, HostPrefix};
+use shorthaul_proxy::{Gateway, GatewayConfig};
 use shorthaul_scenario::{CellDescription, Flow, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
 use shorthaul_tcp::{ConnectionConfig, Host, HostConfig};
 use shorthaul_types::{PortId, Seed, Time};
@@ -154,7 +154,7 @@ impl Builder<'_> {
                 });
                 let config = GatewayConfig {
                     flow_buffer: gateway.flow_buffer.unwrap_or(default.flow_buffer),
-                    hosts: HostPrefix::of_policies(&policies),
+                    hosts: gateway.hosts.resolve(&policies),
                     policies,
                     max_flows: default.max_flows.max(self.scenario.flows.len()),
                     hash_seed: self.seed.derive("gateway").0,

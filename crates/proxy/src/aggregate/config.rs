@@ -161,8 +161,7 @@ pub struct AggregateConfig {
         schemars(range(min = 0.0))
     )]
     pub headroom: f64,
-    /// Addresses that agree in so many bits are one host, for all of the gateway: see
-    /// [`HostPrefix`](crate::HostPrefix), which has the defaults.
+    /// The former place of what [`HostSpec`](crate::HostSpec) says for all of the gateway. Read for one release.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"), schemars(range(max = 32)))]
     pub prefix_v4: Option<u8>,
     /// The same for IPv6, where a phone has a whole prefix (RFC 7278).

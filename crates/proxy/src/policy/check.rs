@@ -100,7 +100,7 @@ impl GatewayConfig {
                 }
                 if let Some(own) = own.filter(|own| *own != all) {
                     let why = format!(
-                        "{own} bits are one host here, and {all} elsewhere; a gateway has one answer: write it once"
+                        "{own} bits are one host here, and {all} elsewhere; a gateway has one answer: write it once, as `hosts = {{ {key} = {all} }}`, and leave it out here"
                     );
                     return Err(PolicyError { policy: Some(index), key, why });
                 }
@@ -228,8 +228,8 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::{
-        ACK_RELEASES, AggregateConfig, Clamp, ClampedWindow, ConstantQueue, FlowMatch, INTERCEPTORS,
-        LegConfig, PathTailConfig, SenderControl,
+        ACK_RELEASES, AggregateConfig, Clamp, ClampedWindow, ConstantQueue, FlowMatch, HostSpec,
+        INTERCEPTORS, LegConfig, PathTailConfig, SenderControl,
     };
     use alloc::sync::Arc;
     use alloc::vec;
@@ -374,11 +374,24 @@ mod tests {
             with(class("10.2.0.0/16"), Some(28)),
             Policy::default(),
         ];
-        let config =
-            GatewayConfig { hosts: HostPrefix::of_policies(&policies), policies, ..GatewayConfig::default() };
+        let config = GatewayConfig {
+            hosts: HostSpec::default().resolve(&policies),
+            policies,
+            ..GatewayConfig::default()
+        };
         assert_eq!(config.hosts.v4, 24);
         let error = config.check().unwrap_err();
         assert_eq!((error.policy, error.key), (Some(1), "prefix_v4"));
+        // What is written for the whole gateway counts, and whoever says something else is named.
+        let policies = vec![with(FlowMatch::default(), Some(24))];
+        for (prefix_v4, refused) in [(Some(24), false), (Some(28), true), (None, false)] {
+            let hosts = HostSpec { prefix_v4, ..HostSpec::default() }.resolve(&policies);
+            assert_eq!(hosts.v4, prefix_v4.unwrap_or(24));
+            let config = GatewayConfig { hosts, policies: policies.clone(), ..GatewayConfig::default() };
+            let said = config.check().err();
+            assert_eq!(said.is_some(), refused, "{prefix_v4:?}");
+            assert!(said.is_none_or(|error| error.why.contains("hosts = { prefix_v4 = 28 }")));
+        }
     }
 
     #[test]

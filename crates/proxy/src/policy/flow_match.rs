@@ -99,17 +99,55 @@ impl Default for HostPrefix {
     }
 }
 
-impl HostPrefix {
-    /// What the first aggregate says that says anything, or what is usual.
-    pub fn of_policies(policies: &[Policy]) -> Self {
+/// What is written of that: `hosts = { prefix_v4 = 24 }`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(deny_unknown_fields, default)
+)]
+pub struct HostSpec {
+    /// IPv4 addresses that agree in their first so many bits are one host: 0 to 32, and 32 if left out.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "bits::<32, _>", skip_serializing_if = "Option::is_none"),
+        schemars(range(max = 32))
+    )]
+    pub prefix_v4: Option<u8>,
+    /// The same for IPv6, where a phone has a whole prefix (RFC 7278): 0 to 128, and 64 if left out.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "bits::<128, _>", skip_serializing_if = "Option::is_none"),
+        schemars(range(max = 128))
+    )]
+    pub prefix_v6: Option<u8>,
+}
+
+/// The length of a prefix of an address of `MOST` bits.
+#[cfg(feature = "serde")]
+fn bits<'de, const MOST: u8, D: serde::Deserializer<'de>>(d: D) -> Result<Option<u8>, D::Error> {
+    let bits: u8 = serde::Deserialize::deserialize(d)?;
+    match bits <= MOST {
+        true => Ok(Some(bits)),
+        false => Err(serde::de::Error::custom(alloc::format!(
+            "an address has {MOST} bits, and not {bits}; write a number from 0 to {MOST}"
+        ))),
+    }
+}
+
+impl HostSpec {
+    /// What a host is, for a gateway with these policies: what is written here, or else in an aggregate, where these keys were
+    /// before, or else what is usual. [`GatewayConfig::check`](crate::GatewayConfig::check) refuses two answers.
+    pub fn resolve(&self, policies: &[Policy]) -> HostPrefix {
         let aggregates = || policies.iter().filter_map(|policy| policy.aggregate.as_ref());
         let usual = HostPrefix::default();
-        HostPrefix {
-            v4: aggregates().find_map(|aggregate| aggregate.prefix_v4).unwrap_or(usual.v4),
-            v6: aggregates().find_map(|aggregate| aggregate.prefix_v6).unwrap_or(usual.v6),
-        }
+        let v4 = self.prefix_v4.or_else(|| aggregates().find_map(|aggregate| aggregate.prefix_v4));
+        let v6 = self.prefix_v6.or_else(|| aggregates().find_map(|aggregate| aggregate.prefix_v6));
+        HostPrefix { v4: v4.unwrap_or(usual.v4), v6: v6.unwrap_or(usual.v6) }
     }
+}
 
+impl HostPrefix {
     /// What an address has in common with all others of its host.
     pub(crate) fn of(self, address: IpAddr) -> IpAddr {
         match address {

@@ -12,7 +12,7 @@ pub use check::PolicyError;
 pub(crate) use flow_match::Subject;
 #[cfg(feature = "serde")]
 pub(crate) use flow_match::codepoints;
-pub use flow_match::{FlowMatch, HostPrefix};
+pub use flow_match::{FlowMatch, HostPrefix, HostSpec};
 pub use registry::Row;
 #[cfg(feature = "serde")]
 pub(crate) use registry::read;

@@ -7,8 +7,8 @@ mod written;
 use crate::Chance;
 use shorthaul_congestion::Algorithm;
 use shorthaul_proxy::{
-    ACK_RELEASES, AggregateConfig, Clamp, FlowMatch, GatewayConfig, HostPrefix, INTERCEPTORS, LegConfig,
-    Mode, PathTailCell, PathTailConfig, Policy, SenderControl, TailScope, UplinkWindow, WINDOW_LIMITS,
+    ACK_RELEASES, AggregateConfig, Clamp, FlowMatch, GatewayConfig, HostSpec, INTERCEPTORS, LegConfig, Mode,
+    PathTailCell, PathTailConfig, Policy, SenderControl, TailScope, UplinkWindow, WINDOW_LIMITS,
 };
 use shorthaul_tcp::{AckPolicy, ConnectionConfig, Discrimination, KeepAlive, LossDetection, SenderProfile};
 use shorthaul_types::{BitRate, Bytes};
@@ -268,7 +268,7 @@ impl Draw {
                 policies.push(self.policy(frame, FlowMatch { ports: vec![port], ..FlowMatch::default() }));
             }
             policies.push(self.policy(frame, FlowMatch::default()));
-            let hosts = HostPrefix::of_policies(&policies);
+            let hosts = HostSpec::default().resolve(&policies);
             let config = GatewayConfig { policies, hosts, ..frame.clone() };
             if config.check().is_ok() {
                 return config;
