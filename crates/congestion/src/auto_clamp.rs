@@ -49,15 +49,15 @@ const UNNOTICED: Duration = Duration::from_millis(2);
 /// However much the rate varies, the surplus is not more than this.
 const MOST_SURPLUS: u32 = 2000;
 /// Where the rate varies by less than this, one aggregate of acknowledgments is like another: a segment waits for half of its time,
-/// and half of it is enough, …
+/// and half of it is enough.
 const ALIKE: Gain = Gain(70);
-/// … and where it varies by more than this, what follows an aggregate may be a longer silence than any before, and the whole of it
+/// Where the rate varies by more than this, what follows an aggregate of acknowledgments may be a longer silence than any before, and the whole of it
 /// is needed.
 const UNLIKE: Gain = Gain(110);
-/// At the start, the link is full when the mean round-trip time of a round is so much above the shortest, …
+/// At the start, the link is full when the mean round-trip time of a round is this many times the shortest.
 const FULL: Gain = Gain(1200);
-/// … or so many in a row are, before the round is over (as in HyStart++, RFC 9406 §4.2): the window has doubled by then, but
-/// what it lets out has not. Fewer may be a burst.
+/// At the start, the link is full when this many round trips in a row are [`FULL`], before the round is over (as in HyStart++,
+/// RFC 9406 §4.2): the window has doubled by then, but what it lets out has not. Fewer may be a burst.
 const WAITING: u32 = 64;
 /// When the mean is so much above it, there is more than a second window in the queue, and no doubt.
 const OVERFULL: Gain = Gain(2500);
@@ -73,18 +73,18 @@ const MEMORY: Duration = Duration::from_secs(3600);
 const CONFIRM_EVERY: Duration = Duration::from_secs(10);
 /// The same in round trips with the window's own queue: draining costs about one of them of the link's time, a hundredth.
 const CONFIRM_ROUND_TRIPS: u32 = 100;
-/// How long the shortest round trip is remembered that a longer path was seen after: until then, the longer one is in
-/// doubt, …
+/// How long the shortest round trip is remembered that a longer path was seen after. Until then, the longer one is in
+/// doubt.
 const DOUBT: Duration = Duration::from_secs(60);
-/// … and confirmed so often, …
+/// How often a path in doubt is confirmed.
 const CONFIRM_DOUBTED: Duration = Duration::from_secs(2);
-/// … or after so many round trips.
+/// After how many round trips a path in doubt is confirmed, if that is later.
 const DOUBTED_ROUND_TRIPS: u32 = 16;
 /// The beginning lasts for so many rounds after silence.
 const BEGINNING: u32 = 2;
-/// The rounds of a drained window before its round trips are the path's own, …
+/// The rounds of a drained window before its round trips are the path's own.
 const DRAIN_ROUNDS: u32 = 2;
-/// … and how many more there are if they are longer than before.
+/// How many more rounds stay drained if their round trips are longer than before.
 const MORE_ROUNDS: u32 = 4;
 /// A round-trip time that is not longer than the shortest by more than this confirms it.
 const SAME: Gain = Gain(1125);
@@ -96,12 +96,12 @@ const RECENT: usize = 4;
 /// A round in which every round-trip time was so much longer than the shortest: the link has become slower, and earlier
 /// rates are not its own any more.
 const FALLEN: Gain = Gain(4000);
-/// The window never falls below so many segments, or delayed acknowledgments stop the clock; …
+/// The least window, in segments: with a smaller one delayed acknowledgments stop the clock.
 const FLOOR: u64 = 4;
-/// … and not below so many for each connection: a receiver acknowledges every second segment at once
-/// (RFC 5681 §4.2), and a single one when it likes, …
+/// The least window of each connection, in segments: a receiver acknowledges every second one at once (RFC 5681 §4.2), and
+/// a single one within [`DELAYED_ACK`].
 const EACH: u64 = 2;
-/// … within this time, as a rule (RFC 8985 §7.2, WCDelAckT). A rate that was measured while connections waited for
+/// How long an acknowledgment is delayed, as a rule (RFC 8985 §7.2, WCDelAckT). A rate that was measured while connections waited for
 /// that is not the link's, and a window that follows it proves it right. Twice what is carried in this time (so that it
 /// doubles, as at the start) is the most that the connections may ask for: a slow link, whose segments take longer than
 /// that, needs nothing of it.
@@ -133,9 +133,9 @@ pub struct AutoClamp {
     base: MinFilter,
     mss: u64,
     window: u64,
-    /// The window, at least, for what is sent first after silence, …
+    /// The least window for what is sent first after silence.
     first: u64,
-    /// … which is until this round.
+    /// The last round in which `first` holds.
     begun_until: u32,
     /// The link was never full yet: the window doubles each round.
     starting: bool,

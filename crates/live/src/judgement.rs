@@ -11,14 +11,14 @@ pub struct Bounds {
     /// A live run is not trusted if 1 % of its packets came later than the link models say by more than this
     #[arg(long, value_name = "TIME", default_value = "1 ms", value_parser = shorthaul_types::parse_duration)]
     pub max_late: Duration,
-    /// ... or if more packets than this were dropped that no link model dropped
+    /// A live run is not trusted if more packets than this were dropped that no link model dropped
     #[arg(long, value_name = "PACKETS", default_value_t = 0)]
     pub max_dropped: u64,
-    /// ... or if the processors were busy for more than this share of the time, in percent, not counting
+    /// A live run is not trusted if the processors were busy for more than this share of the time, in percent, not counting
     /// what runs at low priority
     #[arg(long, value_name = "PERCENT", default_value_t = 90.0)]
     pub max_busy: f64,
-    /// ... or if a program that sends, receives or splits stood waiting for a processor for more than this
+    /// A live run is not trusted if a program that sends, receives or splits stood waiting for a processor for more than this
     /// share of its time, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
     pub max_starved: f64,

@@ -69,11 +69,11 @@ pub const TOLERANCE: f64 = 0.05;
 const CRAMPED: f64 = 1.5 * TOLERANCE;
 /// Standard deviations of a two-sided interval of 95 %.
 const DEVIATIONS: f64 = 1.96;
-/// Sizes at which legs' courses are compared: first so many that grow by the same factor, for slow start, ...
+/// Legs' courses are compared at this many sizes that grow by the same factor, for slow start.
 const GROWING: usize = 24;
-/// ... up to this share of the transfer, and from there on at equal distances.
+/// The share of the transfer up to which sizes grow by a factor; from there on they are at equal distances.
 const BEGINNING: f64 = 1.0 / 40.0;
-/// All of them.
+/// All sizes at which legs' courses are compared.
 const SIZES: usize = 64;
 
 impl Forecast {

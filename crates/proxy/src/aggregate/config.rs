@@ -97,10 +97,10 @@ pub struct Class {
     /// Its connections' share of what the classes of this priority get, each.
     #[cfg_attr(feature = "serde", serde(default = "serde_parts::one_ticket"))]
     pub tickets: u32,
-    /// Connections to or from these ports belong to it, …
+    /// Connections to or from these ports belong to it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub ports: Vec<u16>,
-    /// … and packets with these differentiated services codepoints (RFC 2474).
+    /// Connections with these differentiated services codepoints (RFC 2474) belong to it, too.
     #[cfg_attr(
         feature = "serde",
         serde(default, deserialize_with = "crate::policy::codepoints"),

@@ -25,9 +25,9 @@ const AVERAGED: u32 = 16;
 /// The peak falls toward the window by this part with each acknowledgment.
 const PEAK_FALLS: u64 = 1000;
 
-/// A connection that does not answer for this many round trips while others do, …
+/// A connection is silent itself, and it is not the link, that does not answer for this many round trips while others do.
 const SILENT_ROUND_TRIPS: u32 = 4;
-/// … and for this long, is silent itself: it is not the link.
+/// The least time without an answer after which a connection is silent itself.
 const SILENT_TIME: Duration = Duration::from_secs(1);
 /// The longest time between two questions to a silent connection (RFC 6298 §2.5 asks for 60 s at least).
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);

@@ -5,23 +5,23 @@ use core::time::Duration;
 use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery};
 use shorthaul_types::{BitRate, Time};
 
-/// Windows of ten segments for each connection until more is known (RFC 6928), …
+/// Windows of ten segments for each connection until more is known (RFC 6928).
 const INITIAL_SEGMENTS: u64 = 10;
-/// … for so many, as browsers open to a server at once, …
+/// The most connections that begin with [`INITIAL_SEGMENTS`]: as many as browsers open to a server at once.
 const INITIAL_CONNECTIONS: usize = 6;
-/// … unless a handshake takes as long as only slow links do (and RFC 6298 §2.1 expects of none).
+/// A handshake that takes this long is that of a slow link (RFC 6298 §2.1 expects it of none): one connection begins then.
 const SLOW: Duration = Duration::from_secs(1);
-/// Bursts leave at this many percent of the window a round trip, so that pacing never holds the clock back, …
+/// Bursts leave at this many percent of the window a round trip, so that pacing never holds the clock back.
 const PACING_PERCENT: u128 = 125;
-/// … and at this many while the window doubles: who waits for the first segments waits no longer than for a third of a round
+/// Bursts leave at this many percent of the window while it doubles: who waits for the first segments waits no longer than for a third of a round
 /// trip.
 const STARTING_PERCENT: u128 = 300;
 
-/// A congestion mark leaves so many thousandths of the window (RFC 8511 §3.1, for marks that come early) …
+/// A congestion mark leaves so many thousandths of the window (RFC 8511 §3.1, for marks that come early).
 const MARKED: u64 = 800;
-/// … and each round trip without one gives back so many.
+/// Each round trip without a mark gives back so many thousandths.
 const GIVEN_BACK: u64 = 50;
-/// What is left at least.
+/// The least that marks leave of the window, in thousandths.
 const LEAST: u64 = 100;
 
 /// The window, and the part of it that congestion marks have left.

@@ -14,9 +14,9 @@ use core::time::Duration;
 use shorthaul_types::{FlowKey, PortId, Time};
 use shorthaul_wire::{IcmpError, IcmpErrorKind, IpHeader, Packet, TcpFlags};
 
-/// In a full table a flow that was idle for this long makes room for a new one...
+/// In a full table a flow that was idle for this long makes room for a new one.
 const DISPENSABLE: Duration = Duration::from_secs(60);
-/// ... if it is found among this many.
+/// How many flows are looked at for one that makes room.
 const SEARCH: usize = 256;
 
 impl Gateway {

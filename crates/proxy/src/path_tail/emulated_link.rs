@@ -95,9 +95,9 @@ pub(crate) struct EmulatedLink {
 /// What a flow has booked on a link, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Booking {
-    /// Held, …
+    /// What is held.
     pub held: u64,
-    /// … and of that, what waits behind a gap.
+    /// Of what is held, what waits behind a gap.
     pub early: u64,
     /// Up to where it had been delivered then.
     pub delivered: u64,

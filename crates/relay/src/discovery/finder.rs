@@ -24,9 +24,9 @@ use crate::route::{Endpoint, Route, RouteForecast, RouteProvider};
 const DIRECTORY_AGE: Duration = Duration::from_secs(60);
 /// How long directories are left alone that were of no use: asking them can take seconds each time.
 const DIRECTORY_REST: Duration = Duration::from_secs(10);
-/// Rounds of looking at a way for one transfer, at most...
+/// Rounds of looking at a way for one transfer, at most.
 const ROUNDS_MAX: u32 = 5;
-/// ... which may take this part of the time that the transfer is expected to take.
+/// The rounds may take one part in this many of the time that the transfer is expected to take.
 const SHARE_OF_TIME: u32 = 16;
 /// What a transfer of unknown size is taken for, once the way is known: enough for a relay to matter.
 const UNKNOWN_SIZE: Bytes = Bytes(10_000_000);

@@ -30,9 +30,9 @@ const LEAST_SEGMENTS: u64 = 4;
 const PAUSE: Duration = Duration::from_millis(50);
 /// The round trip of a host of which nothing is known, for that purpose.
 const UNKNOWN: Duration = Duration::from_secs(1);
-/// Shares are computed anew once a round trip, but not more often than this, …
+/// Shares are computed anew once a round trip, but not more often than this.
 const SHORTEST_ROUND: Duration = Duration::from_millis(10);
-/// … but for so many times in between, where somebody begins to need more.
+/// How often shares are computed in between, where somebody begins to need more.
 const URGENT: u32 = 64;
 /// While the link was never full, the window grows by this part of it at a time.
 const GROWS: u64 = 32;

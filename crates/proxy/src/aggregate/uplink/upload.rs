@@ -94,9 +94,9 @@ pub(crate) struct Upload {
     allotment: u64,
     /// The allotment, not memory, is what it has no more room for.
     held_back: bool,
-    /// Bytes that came since the shares were computed last, …
+    /// Bytes that came since the shares were computed last.
     counted: u64,
-    /// … and before that.
+    /// Bytes that came between the last two times that shares were computed.
     counted_before: u64,
     /// It uses up what it has, until then.
     needy_until: Time,
