@@ -4,10 +4,19 @@ use crate::loss_detector::{AckEvent, Detection, Event, Flight, LossDetector, Pha
 
 /// Non-congestion robustness (RFC 4653): a hole is lost when about a window of data has been SACKed above it, which tells a
 /// loss from a path that reorders. Until then, extended limited transmit keeps the clock of the acknowledgments going.
+///
+/// Steps are named as in the RFC. Its text was not at hand; the steps were compared with the Linux module `tcp_ncr` (D. Slot,
+/// C. Wolff, L. Schulte), which names its functions after them. It has the same I.1 to I.3, LT_F (2/3 and 1/2), E.2, E.6, T.1, T.4 and
+/// reduction by FlightSizePrev, and ends at an RTO, too. It differs in three things, where the RFC as remembered counts here:
+/// it rounds DupThresh down, T.2 never lowers ssthresh, and its Skipped of the careful variant is FlightSize less FlightSizePrev.
+///
+/// RFC 4653 §3 wants Nagle's algorithm on, for FlightSize over SMSS counts segments only where they are full. Here both sides of
+/// the comparison are in bytes, so that it may be off.
 #[derive(Debug)]
 pub(super) struct Ncr {
     variant: Variant,
-    /// Nothing was SACKed when SND.UNA last moved, so the next SACK begins extended limited transmit (§3.1).
+    /// Nothing was SACKed when SND.UNA last moved, be it at the end of a recovery: the next SACK begins extended limited
+    /// transmit (§3.1).
     ready: bool,
     limited: Option<ExtendedLimitedTransmit>,
     limit: Option<BurstLimit>,
@@ -51,7 +60,7 @@ impl Ncr {
     }
 
     /// DupThresh (§3.1 step I.3, §3.3 step E.6): so many segments SACKed above a hole that it is a window later by now. Loss
-    /// recovery works by the three of RFC 6675.
+    /// recovery works by the three of RFC 6675. A part of a segment counts as one: "at least 6⅔" is "at least 7".
     fn dup_thresh(&self, flight: &Flight) -> u64 {
         if self.limited.is_none() {
             return DUP_THRESH;
@@ -92,7 +101,9 @@ impl Ncr {
         let until = limited.flight_size_prev;
         self.limit = Some(BurstLimit { bytes: (flight.size() + flight.mss).min(until), until });
         if has_sack {
-            limited.skipped = 0; // something else is missing: it goes on (T.4)
+            // Something else is missing: it goes on, by steps I.2 and I.3 and not I.1 (T.4). What had been skipped may leave at
+            // once, as the RFC has it.
+            limited.skipped = 0;
         } else {
             self.limited = None;
             self.ready = true;
@@ -130,7 +141,7 @@ impl LossDetector for Ncr {
         self.detect(detection);
     }
 
-    fn on_event(&mut self, flight: &Flight, _board: &Scoreboard, event: Event) {
+    fn on_event(&mut self, flight: &Flight, board: &Scoreboard, event: Event) {
         match event {
             Event::Sent(sent) => {
                 if let Some(limited) = &mut self.limited
@@ -141,7 +152,9 @@ impl LossDetector for Ncr {
                 }
             }
             Event::RecoveryBegun | Event::WaitBegun | Event::Restarted => self.end(),
-            Event::Acknowledged | Event::Recovered | Event::Undone => {}
+            // The acknowledgment that ends a recovery moves SND.UNA as any other.
+            Event::Recovered => self.ready = board.sacked() == 0,
+            Event::Acknowledged | Event::Undone => {}
         }
     }
 

@@ -129,6 +129,23 @@ fn loss_recovery_goes_by_three_segments() {
     assert!(repairs(t.ack(152, 0, &[1..13, 14..17])));
 }
 
+/// §3.1: an acknowledgment without SACK that moves SND.UNA makes ready for the next hole, also where it ends a recovery.
+#[test]
+fn the_first_hole_after_a_recovery_is_waited_for_as_any_other() {
+    let mut t = twelve(LossDetection::NCR_AGGRESSIVE);
+    let sent = sacked_one_by_one(&mut t, 11);
+    assert!(sent[10].contains(&(0..1)), "{sent:?}");
+    let end = t.sender.nxt();
+    let next = (end - 1) / MSS;
+    t.ack(200, next, &[]);
+    assert_eq!(t.sender.stats().recoveries, 1);
+    // Three behind a hole were enough for RFC 6675.
+    for n in 1..=3 {
+        assert_eq!(t.ack(300 + n, next, &[next + 1..next + 1 + n]).len(), 1, "limited transmit, {n}");
+    }
+    assert_eq!((t.sender.stats().recoveries, t.sender.stats().retransmitted), (1, MSS));
+}
+
 #[test]
 fn without_reordering_it_sends_what_the_window_allows() {
     let mut t = twelve(LossDetection::NCR);
