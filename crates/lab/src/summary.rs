@@ -11,6 +11,7 @@ pub(crate) fn of(config: &LinkConfig) -> String {
         queue,
         delay,
         jitter,
+        route_changes,
         loss,
         duplicate,
         arq,
@@ -38,6 +39,10 @@ pub(crate) fn of(config: &LinkConfig) -> String {
             "jitter {mean} on average{}",
             if jitter.keeps_order { "" } else { ", reordering" }
         ));
+    }
+    if let Some(route) = route_changes {
+        let (mean, every) = (format_duration(route.delay.mean()), format_duration(route.every));
+        parts.push(format!("another path every {every}, with {mean} more on average"));
     }
     match *queue {
         QueueLimit::Unlimited => {}

@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use shorthaul_types::{BitRate, Bytes, Seed};
 
-use crate::{Distribution, LossModel, Trace};
+use crate::{Distribution, LossModel, RouteChanges, Trace};
 
 /// What a link is like, in one direction.
 ///
 /// A packet passes these parts in this order: queue limit, DRX wake-up, serialization at the rate (with
-/// the ARQ delay, interrupted by outages), loss, aggregation, propagation delay with jitter, and
-/// reordering. The default is a link that does nothing: infinitely fast, no delay, no queue limit.
+/// the ARQ delay, interrupted by outages), loss, aggregation, propagation delay with that of the route and
+/// jitter, and reordering. The default is a link that does nothing: infinitely fast, no delay, no queue limit.
 ///
 /// Everything that is a function of time (rate schedule, trace, outages, on/off loss) counts time
 /// from the start of the link; see [`Link::starting_at`](crate::Link::starting_at).
@@ -27,6 +27,8 @@ pub struct LinkConfig {
     pub delay: Duration,
     /// Random delay in addition to `delay`.
     pub jitter: Option<Jitter>,
+    /// Paths that take turns, each with a delay in addition to `delay`.
+    pub route_changes: Option<RouteChanges>,
     /// Random loss. A lost packet has taken its place in the queue and its time on the link: it is
     /// damaged on the way, not left out.
     pub loss: LossModel,
@@ -217,6 +219,8 @@ pub struct Drx {
 impl LinkConfig {
     /// Whether packets come out in the order in which they went in.
     pub fn keeps_order(&self) -> bool {
-        self.jitter.is_none_or(|jitter| jitter.keeps_order) && self.reordering.is_none_or(|r| r.share <= 0.0)
+        self.jitter.is_none_or(|jitter| jitter.keeps_order)
+            && self.route_changes.is_none()
+            && self.reordering.is_none_or(|r| r.share <= 0.0)
     }
 }

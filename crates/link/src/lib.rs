@@ -69,6 +69,7 @@ mod notation;
 mod opportunity;
 mod outage;
 mod radio;
+mod route;
 mod server;
 #[cfg(feature = "serde")]
 mod spec;
@@ -92,6 +93,7 @@ pub use link::{Link, Offered};
 pub use loss::LossModel;
 pub use notation::{NotationError, parse_probability};
 pub use radio::RadioNetwork;
+pub use route::RouteChanges;
 #[cfg(feature = "serde")]
 pub use spec::{Direction, LinkSpec, LinkSpecError, Preset};
 #[cfg(feature = "serde")]

@@ -55,6 +55,7 @@ pub struct Link<T> {
 #[derive(Clone, Copy, Debug)]
 struct Draws {
     duplicate: Draw,
+    route: Draw,
     jitter: Draw,
     reordering: Draw,
     drx: Draw,
@@ -102,6 +103,7 @@ impl<T> Link<T> {
             loss: Loss::new(config.loss, seed, origin),
             draws: Draws {
                 duplicate: Draw::of(seed, "duplicate"),
+                route: Draw::of(seed, "route"),
                 jitter: Draw::of(seed, "jitter"),
                 reordering: Draw::of(seed, "reordering"),
                 // The name of a draw is part of its numbers, and stays.
@@ -235,6 +237,9 @@ impl<T> Link<T> {
 
     fn possible_delivery(&self, departure: Time, leader: u64, key: u64) -> Time {
         let mut delivery = departure + self.config.delay;
+        if let Some(route) = &self.config.route_changes {
+            delivery += route.extra(self.draws.route, departure.saturating_since(self.origin));
+        }
         if let Some(jitter) = &self.config.jitter {
             delivery += jitter.distribution.sample(self.draws.jitter, leader);
         }

@@ -12,7 +12,7 @@ use shorthaul_types::{Bytes, Seed, schema};
 use crate::spec_parts::{self, OutagesSpec, RateSpec};
 use crate::{
     Arq, ConfigError, Drx, FrameAggregation, GprsPhone, GprsRadio, Jitter, LinkConfig, LossModel,
-    OutageTimes, Outages, QueueLimit, RadioNetwork, Rate, Reordering, Trace,
+    OutageTimes, Outages, QueueLimit, RadioNetwork, Rate, Reordering, RouteChanges, Trace,
 };
 
 /// A link as people write it in TOML. Every key may be left out; what is left out comes from the preset, or
@@ -29,6 +29,7 @@ use crate::{
 /// queue = "100 packets"              # or "120 kB", "unlimited"
 /// delay = "64 ms"
 /// jitter = "5 ms"                    # 0 to 5 ms, order kept; or { delay = "normal 20 ms +- 5 ms", order = "free" }
+/// route_changes = { every = "15 s", delay = "0 ms to 20 ms" }   # another path, as in a constellation in low orbit
 /// loss = 0.001                       # or "0.1 %", or { model = "on-off", on = "1 s", off = "5 s", rate = 0.33 },
 ///                                    # { model = "gilbert-elliott", to_bad = 0.01, to_good = 0.2, loss_bad = 0.5 },
 ///                                    # { model = "bit-errors", rate = 1e-6 }
@@ -67,6 +68,10 @@ pub struct LinkSpec {
     #[serde(deserialize_with = "spec_parts::jitter")]
     #[schemars(schema_with = "spec_parts::distribution_or_table::<spec_parts::JitterTable>")]
     pub jitter: Option<Option<Jitter>>,
+    /// Paths that take turns, each with a delay in addition to `delay`. `"none"` switches them off.
+    #[serde(deserialize_with = "crate::route::written::read")]
+    #[schemars(schema_with = "crate::route::written::schema")]
+    pub route_changes: Option<Option<RouteChanges>>,
     /// Random loss: a probability for every packet, or a model.
     #[serde(deserialize_with = "crate::loss::read")]
     #[schemars(schema_with = "crate::loss::written")]
@@ -227,6 +232,7 @@ impl LinkSpec {
         set(&mut config.queue, &self.queue);
         set(&mut config.delay, &self.delay);
         set(&mut config.jitter, &self.jitter);
+        set(&mut config.route_changes, &self.route_changes);
         set(&mut config.loss, &self.loss);
         set(&mut config.duplicate, &self.duplicate);
         set(&mut config.arq, &self.arq);

@@ -281,7 +281,7 @@ fn certain() -> f64 {
 
 // --- jitter and ARQ ------------------------------------------------------------------------------
 
-fn distribution<'de, D: Deserializer<'de>>(d: D) -> Result<Distribution, D::Error> {
+pub(crate) fn read_distribution<'de, D: Deserializer<'de>>(d: D) -> Result<Distribution, D::Error> {
     String::deserialize(d)?.parse().map_err(D::Error::custom)
 }
 
@@ -292,7 +292,7 @@ fn none_or_text<'a>(scalar: Scalar<'a>, wanted: &str) -> Result<Option<&'a str>,
 }
 
 /// Accepts `"none"` only, for parts that are tables otherwise.
-fn none_or(scalar: Scalar<'_>, wanted: &str) -> Result<(), String> {
+pub(crate) fn none_or(scalar: Scalar<'_>, wanted: &str) -> Result<(), String> {
     match scalar {
         Scalar::Text("none") => Ok(()),
         Scalar::Text(text) => Err(alloc::format!("`{text}` is not understood; write {wanted}, or \"none\"")),
@@ -307,7 +307,7 @@ fn none_or(scalar: Scalar<'_>, wanted: &str) -> Result<(), String> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct JitterTable {
     /// A distribution. A time alone stands for anywhere from zero to it.
-    #[serde(deserialize_with = "distribution")]
+    #[serde(deserialize_with = "read_distribution")]
     delay: Distribution,
     /// Whether packets may overtake each other.
     #[serde(default)]
@@ -358,7 +358,7 @@ pub(crate) enum ArqTable {
     /// A random time for a share of the packets.
     Delay {
         /// The time.
-        #[serde(deserialize_with = "distribution")]
+        #[serde(deserialize_with = "read_distribution")]
         delay: Distribution,
         /// The share of packets, 0 to 1.
         #[serde(default = "certain", deserialize_with = "probability")]
@@ -439,7 +439,7 @@ pub(crate) struct OutagesTable {
 }
 
 fn optional_distribution<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Distribution>, D::Error> {
-    distribution(d).map(Some)
+    read_distribution(d).map(Some)
 }
 
 /// One outage.
@@ -533,7 +533,7 @@ pub(crate) struct DrxTable {
     #[schemars(with = "schema::Duration")]
     idle: Duration,
     /// The delay.
-    #[serde(deserialize_with = "distribution")]
+    #[serde(deserialize_with = "read_distribution")]
     penalty: Distribution,
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn positive(part: &'static str, value: Duration) -> Result<(), Config
     if value.is_zero() { Err(ConfigError::new(part, "must be longer than zero")) } else { Ok(()) }
 }
 
-fn distribution(part: &'static str, value: &crate::Distribution) -> Result<(), ConfigError> {
+pub(crate) fn distribution(part: &'static str, value: &crate::Distribution) -> Result<(), ConfigError> {
     value.problem().map_or(Ok(()), |problem| Err(ConfigError::new(part, problem)))
 }
 
@@ -66,6 +66,7 @@ impl LinkConfig {
         if let Some(jitter) = &self.jitter {
             distribution("jitter", &jitter.distribution)?;
         }
+        self.route_changes.map_or(Ok(()), |route| route.validate())?;
         self.loss.validate()?;
         probability("duplicate", self.duplicate)?;
         self.validate_arq()?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use shorthaul_link::{
     Arq, Distribution, Drx, FrameAggregation, Jitter, Link, LinkConfig, LossModel, Offered, OutageTimes,
-    Outages, QueueLimit, Rate, Reordering, Trace,
+    Outages, QueueLimit, Rate, Reordering, RouteChanges, Trace,
 };
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 
@@ -99,6 +99,7 @@ prop_compose! {
         (rate, queue, loss, outages) in (rates(), queues(), losses(), outages()),
         delay in micros(0..50_000),
         jitter in prop::option::of((distributions(), any::<bool>())),
+        route_changes in prop::option::of((micros(1..100_000), distributions())),
         duplicate in prop_oneof![Just(0.0), 0.0..1.0],
         arq in prop::option::of(arqs()),
         reordering in prop::option::of((0.0..1.0, micros(0..20_000))),
@@ -112,6 +113,7 @@ prop_compose! {
             queue,
             delay,
             jitter: jitter.map(|(distribution, keeps_order)| Jitter { distribution, keeps_order }),
+            route_changes: route_changes.map(|(every, delay)| RouteChanges { every, delay }),
             loss,
             duplicate,
             arq,
@@ -196,6 +198,8 @@ fn keeping_order(mut config: LinkConfig) -> LinkConfig {
         jitter.keeps_order = true;
     }
     config.reordering = None;
+    config.route_changes = None;
+    assert!(config.keeps_order());
     config
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shorthaul_link::{
     Arq, Direction, Distribution, Drx, FrameAggregation, GprsPhone, GprsRadio, Jitter, LinkConfig, LinkSpec,
-    LossModel, Outage, OutageTimes, Outages, QueueLimit, Rate, Reordering, Trace,
+    LossModel, Outage, OutageTimes, Outages, QueueLimit, Rate, Reordering, RouteChanges, Trace,
 };
 use shorthaul_types::{BitRate, Bytes, Seed};
 
@@ -60,6 +60,7 @@ fn every_key_reaches_its_part() {
         queue = "100 packets"
         delay = "64 ms"
         jitter = { delay = "normal 20 ms +- 5 ms", order = "free" }
+        route_changes = { every = "15 s", delay = "0 ms to 20 ms" }
         loss = { model = "on-off", on = "1 s", off = "5 s", rate = "33 %" }
         duplicate = 0.01
         arq = { model = "delay", delay = "pareto 500 ms", share = 0.05 }
@@ -76,6 +77,10 @@ fn every_key_reaches_its_part() {
         jitter: Some(Jitter {
             distribution: Distribution::Normal { mean: ms(20), std_dev: ms(5) },
             keeps_order: false,
+        }),
+        route_changes: Some(RouteChanges {
+            every: ms(15_000),
+            delay: Distribution::Uniform { min: ms(0), max: ms(20) },
         }),
         loss: LossModel::OnOff { on: ms(1000), off: ms(5000), rate: 0.33, slot: Duration::ZERO },
         duplicate: 0.01,

@@ -138,6 +138,7 @@ fn of_link(config: &LinkConfig) -> Vec<&'static str> {
         queue: _,
         delay: _,
         jitter: _, // its mean is in the round trip
+        route_changes,
         loss,
         duplicate,
         arq,
@@ -152,6 +153,7 @@ fn of_link(config: &LinkConfig) -> Vec<&'static str> {
         (!loss.is_independent(), "losses that come in bursts"),
         (*duplicate > 0.0, "duplicates"),
         (arq.is_some(), "link-layer ARQ"),
+        (route_changes.is_some(), "paths that take turns"),
         (reordering.is_some(), "reordering"),
         (aggregation.is_some(), "frame aggregation"),
         (drx.is_some(), "DRX: a penalty after idle times"),

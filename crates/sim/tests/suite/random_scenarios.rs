@@ -32,6 +32,7 @@ fn link(chance: &mut Chance) -> String {
     maybe(chance, 6, "aggregation = { size = 4, wait = \"50 ms\" }");
     maybe(chance, 8, "drx = { idle = \"100 ms\", penalty = \"50 ms to 150 ms\" }");
     maybe(chance, 8, "arq = { model = \"delay\", delay = \"pareto 50 ms\", share = 0.05 }");
+    maybe(chance, 8, "route_changes = { every = \"2 s\", delay = \"0 ms to 30 ms\" }");
     let (at, lasts) = (chance.below(5), 1 + chance.below(8));
     maybe(
         chance,
