@@ -218,7 +218,8 @@ fn run<M: Controlled>(
         let slots = config.memory.max_flows;
         let now = monotonic();
         let left = Journal::left(&journal_path, now).map_err(file(journal_path.clone()))?;
-        (Some(Journal::create(&journal_path, slots, now).map_err(file(journal_path.clone()))?), left)
+        let journal = Journal::create(&journal_path, slots, config.memory.total, now);
+        (Some(journal.map_err(file(journal_path.clone()))?), left)
     };
     let routes = Routes::install(Interception {
         interfaces: [config.access.clone(), config.wan.clone()],
@@ -229,7 +230,8 @@ fn run<M: Controlled>(
     let (standing, granted) = Standing::ask(monotonic(), config.priority);
     notify(Notice::Priority(granted));
     let mut event_loop = EventLoop::new(devices, machine, journal, recorder).standing(standing);
-    event_loop.adopt(left);
+    event_loop.adopt(&left);
+    drop(left);
     event_loop.begin_journal().map_err(file(journal_path.clone()))?;
     notify(Notice::Ready);
     work(session, &mut event_loop, (&signals, &mut control), read_again, &mut notify)?;

@@ -1,5 +1,5 @@
 use crate::BandwidthReport;
-use shorthaul_proxy::{CustodyRecord, Gateway, GatewayConfig};
+use shorthaul_proxy::{Custody, Gateway, GatewayConfig, Inherited};
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{
     ChecksumMode, Datagram, HEADERS_MAX, Machine, Offload, Packet, Payload, RejectReason, TxBatch, headers,
@@ -13,14 +13,14 @@ pub trait Driven: Machine {
         let _ = reason;
     }
 
-    /// The next thing to be stored before the packets of this round leave.
-    fn poll_custody(&mut self) -> Option<(u32, Option<CustodyRecord>)> {
-        None
+    /// Tells a store what is to be there before the packets of this round leave.
+    fn save(&mut self, custody: &mut impl Custody) {
+        let _ = custody;
     }
 
-    /// A predecessor crashed and left this record.
-    fn adopt(&mut self, now: Time, record: CustodyRecord) {
-        let _ = (now, record);
+    /// A predecessor left this flow.
+    fn adopt(&mut self, now: Time, inherited: &Inherited) {
+        let _ = (now, inherited);
     }
 
     /// Begin to step out of everything.
@@ -52,12 +52,12 @@ impl Driven for Gateway {
         self.count_reason(reason.as_str());
     }
 
-    fn poll_custody(&mut self) -> Option<(u32, Option<CustodyRecord>)> {
-        Gateway::poll_custody(self)
+    fn save(&mut self, custody: &mut impl Custody) {
+        Gateway::save(self, custody);
     }
 
-    fn adopt(&mut self, now: Time, record: CustodyRecord) {
-        Gateway::adopt(self, now, std::iter::once(record));
+    fn adopt(&mut self, now: Time, inherited: &Inherited) {
+        Gateway::adopt(self, now, inherited);
     }
 
     fn drain(&mut self, now: Time) {
@@ -82,8 +82,10 @@ pub trait Outlet {
     /// A packet to leave by `port`: `headers`, then `slices`.
     fn packet(&mut self, port: PortId, headers: &[u8], slices: &[Payload], offload: &Offload);
 
-    /// A record to be stored in `slot` (`None` frees it) before the packets that follow.
-    fn custody(&mut self, slot: u32, record: Option<CustodyRecord>);
+    /// The machine says what is to be stored before the packets that follow.
+    fn save(&mut self, machine: &mut impl Driven) {
+        machine.save(&mut ());
+    }
 }
 
 /// Drives a machine with bytes. The live loop and a replay both do it through this, in the same order.
@@ -130,9 +132,7 @@ impl<M: Driven> Driver<M> {
         self.machine.handle_timeout(now);
         loop {
             let more = self.machine.poll_transmit(now, &mut self.out);
-            while let Some((slot, record)) = self.machine.poll_custody() {
-                outlet.custody(slot, record);
-            }
+            outlet.save(&mut self.machine);
             for (port, packet) in self.out.drain(..) {
                 put_out(port, &packet, outlet);
             }

@@ -4,7 +4,7 @@ use crate::record::{Mark, Recorder};
 use crate::{BandwidthReport, Config, ConfigError, Journal};
 use shorthaul_os::poll::wait_readable;
 use shorthaul_os::{BufferPool, Errno, Tun, monotonic};
-use shorthaul_proxy::CustodyRecord;
+use shorthaul_proxy::Inherited;
 use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Datagram, Offload, Payload};
 use std::io;
@@ -96,8 +96,10 @@ impl<M: Driven> EventLoop<M> {
     /// A loop over the devices of port 0 and port 1. What the machine wants to survive a crash goes to
     /// `journal`; all that goes in and out is recorded where there is a `recorder`.
     pub fn new(devices: [Tun; 2], machine: M, journal: Option<Journal>, recorder: Option<Recorder>) -> Self {
+        let buffers = journal.as_ref().map(Journal::buffers);
+        let pool = buffers.map_or_else(BufferPool::new, BufferPool::in_arena);
         let outside = Outside { devices, journal, recorder, stats: LoopStats::default(), now: monotonic() };
-        EventLoop { driver: Driver::new(machine), pool: BufferPool::new(), outside, standing: None }
+        EventLoop { driver: Driver::new(machine), pool, outside, standing: None }
     }
 
     /// The same, where the calling thread, which does the rounds, has this standing among others.
@@ -116,12 +118,14 @@ impl<M: Driven> EventLoop<M> {
         self.outside.stats
     }
 
-    /// Has the machine take over what a predecessor left when it crashed.
-    pub fn adopt(&mut self, records: impl IntoIterator<Item = CustodyRecord>) {
+    /// Has the machine take over what a predecessor left.
+    pub fn adopt(&mut self, left: &[Inherited]) {
         let now = monotonic();
-        for record in records {
-            self.outside.mark(now, Mark::Adopt, &record.encode());
-            self.driver.machine_mut().adopt(now, record);
+        for inherited in left {
+            if self.outside.recorder.is_some() {
+                self.outside.mark(now, Mark::Adopt, &inherited.encode());
+            }
+            self.driver.machine_mut().adopt(now, inherited);
         }
     }
 
@@ -131,9 +135,7 @@ impl<M: Driven> EventLoop<M> {
     /// # Errors
     /// It cannot be put there.
     pub fn begin_journal(&mut self) -> io::Result<()> {
-        while let Some((slot, record)) = self.driver.machine_mut().poll_custody() {
-            self.outside.custody(slot, record);
-        }
+        self.outside.save(self.driver.machine_mut());
         self.outside.journal.as_ref().map_or(Ok(()), Journal::put_in_place)
     }
 
@@ -251,9 +253,10 @@ impl Outlet for Outside {
         self.stats.count_written(&result);
     }
 
-    fn custody(&mut self, slot: u32, record: Option<CustodyRecord>) {
-        if let Some(journal) = &mut self.journal {
-            journal.store(slot, record);
+    fn save(&mut self, machine: &mut impl Driven) {
+        match &mut self.journal {
+            Some(journal) => machine.save(journal),
+            None => machine.save(&mut ()),
         }
     }
 }

@@ -1,65 +1,125 @@
-use shorthaul_os::JournalMap;
+//! What survives the gateway: how each flow stands, and the bytes that are held.
 use shorthaul_os::files::{create_privately, open_privately};
-use shorthaul_proxy::CustodyRecord;
-use shorthaul_types::Time;
-use std::io::{self, Read};
+use shorthaul_os::{Arena, Buffers, Found, Layout, Records};
+use shorthaul_proxy::{Custody, FlowRecord, Holding, Inherited};
+use shorthaul_types::{Bytes, Time};
+use shorthaul_wire::{Chunk, Labelled, Payload};
+use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const SIZE: usize = CustodyRecord::SIZE;
 /// In front of a journal.
-const MAGIC: &[u8; 16] = b"shorthaul 2 \n\0\0\0";
+const MAGIC: &[u8; 16] = b"shorthaul 3 \n\0\0\0";
+/// Where the records begin, behind the header.
+const HEADER: usize = 64;
+/// A record and the number of its change, twice: one is whole while the other is written.
+const COPY: usize = 8 + FlowRecord::SIZE;
+const SLOT: usize = 2 * COPY;
 /// How often it is noted that the gateway lives.
 const NOTE: Duration = Duration::from_secs(1);
 /// An end that has heard nothing for so long has given up (RFC 9293 §3.8.3 has at least 100 s, Linux a quarter of an hour), and
 /// its ports may be another connection's.
 const TOO_OLD: Duration = Duration::from_secs(15 * 60);
+/// Buffers take more room than bytes, and the bounds of the memory may be raised while the gateway runs. Room that is not used
+/// costs nothing.
+const SPACIOUS: u64 = 4;
+const LEAST: u64 = 256 << 20;
+/// Sizes of the buffers that bytes are copied to.
+const SIZES: [usize; 3] = [2_048, 16_384, 65_536];
 
-/// The crash journal: a record a flow, in a file that outlives the process that writes it.
+/// The crash journal: a record a flow and the bytes that are held, in a file that outlives the process that writes it.
 ///
-/// In front stand the boot of the machine and when the gateway was last alive, by the clock of that boot. Slots beyond the size of
-/// the file are not kept; the file has one for each flow that may be.
+/// In front stand the boot of the machine and when the gateway was last alive, by the clock of that boot. Packets are
+/// received into buffers that lie in the file, so that most bytes are never copied: their label says whose they are. What was
+/// copied elsewhere on its way is copied into the file, too.
 ///
 /// It is written beside its predecessor, and takes the place of that when all which is still to be seen to stands in it: a crash
 /// on the way loses nothing.
 pub struct Journal {
-    map: JournalMap,
+    records: Records,
+    buffers: Buffers,
     path: PathBuf,
+    layout: Layout,
     boot: [u8; 16],
     noted: Time,
+    /// The number of the last change of each slot.
+    changes: Vec<u64>,
+    copies: HashMap<u32, Copies>,
+    /// Bytes for which there was no room: a crash loses them.
+    not_kept: u64,
 }
+
+/// The bytes of a flow that were copied, by direction.
+#[derive(Default)]
+struct Copies([VecDeque<Chunk>; 2]);
 
 impl Journal {
     /// What a predecessor left at `path`, if that can still matter `now`.
     ///
     /// # Errors
-    /// The file cannot be read.
-    pub fn left(path: &Path, now: Time) -> io::Result<Vec<CustodyRecord>> {
-        let mut bytes = Vec::new();
-        match open_privately(path) {
-            Ok(mut file) => file.read_to_end(&mut bytes)?,
-            Err(error) => return Err(error),
+    /// The file cannot be read, or is not ours.
+    pub fn left(path: &Path, now: Time) -> io::Result<Vec<Inherited>> {
+        let Some(found) = Found::open(&open_privately(path)?)? else { return Ok(Vec::new()) };
+        let bytes = found.bytes();
+        let Some(header) = bytes.first_chunk::<HEADER>() else { return Ok(Vec::new()) };
+        let number = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&header[at..at + 8]);
+            u64::from_be_bytes(bytes)
         };
-        let (slots, _) = bytes.as_chunks::<SIZE>();
-        let Some((header, slots)) = slots.split_first() else { return Ok(Vec::new()) };
-        let (magic, rest) = header.split_at(16);
-        let (boot, rest) = rest.split_at(16);
-        let alive = rest.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        let age = now.saturating_since(Time::from_nanos(alive));
-        if magic != MAGIC || boot != this_boot() || age > TOO_OLD {
+        let age = now.saturating_since(Time::from_nanos(number(32)));
+        let [records, buffers] = [number(40), number(48)].map(usize::try_from);
+        let (Ok(records), Ok(buffers)) = (records, buffers) else { return Ok(Vec::new()) };
+        let fits = records.checked_add(buffers).is_some_and(|len| len <= bytes.len());
+        if header[..16] != *MAGIC
+            || header[16..32] != this_boot()
+            || age > TOO_OLD
+            || !fits
+            || records < HEADER
+        {
             return Ok(Vec::new());
         }
-        Ok(slots.iter().filter_map(CustodyRecord::decode).collect())
+        let mut flows: HashMap<[u64; 2], Left<'_>> = HashMap::new();
+        for (slot, copies) in (0..).zip(bytes[HEADER..records].chunks_exact(SLOT)) {
+            if let Some(record) = latest(copies) {
+                flows.insert([slot, record.serial], Left { record, pieces: Default::default() });
+            }
+        }
+        for (labelled, at) in found.labelled(Layout { records, buffers }) {
+            let [stream, serial] = labelled.stream;
+            if let Some(left) = flows.get_mut(&[stream >> 1, serial]) {
+                left.pieces[(stream & 1) as usize].push((labelled.offset, &bytes[at]));
+            }
+        }
+        let mut flows: Vec<_> = flows.into_iter().collect();
+        flows.sort_unstable_by_key(|(key, _)| *key);
+        Ok(flows.into_iter().map(|(_, left)| Inherited::assemble(left.record, left.pieces)).collect())
     }
 
-    /// A journal for `slots` flows, that is to stand at `path`.
+    /// A journal for `slots` flows that hold `memory` bytes, that is to stand at `path`.
     ///
     /// # Errors
     /// The file cannot be made or mapped.
-    pub fn create(path: &Path, slots: usize, now: Time) -> io::Result<Self> {
-        let mut file = create_privately(&beside(path))?;
-        let map = JournalMap::new(&mut file, (slots.max(1) + 1) * SIZE)?;
-        let mut journal = Journal { map, path: path.to_owned(), boot: this_boot(), noted: now };
+    pub fn create(path: &Path, slots: usize, memory: Bytes, now: Time) -> io::Result<Self> {
+        let buffers = memory.0.saturating_mul(SPACIOUS).max(LEAST);
+        let layout = Layout {
+            records: HEADER + slots.max(1) * SLOT,
+            buffers: usize::try_from(buffers)
+                .map_err(|_| io::Error::other("the memory is larger than can be addressed"))?,
+        };
+        let (records, buffers) = Arena::create(create_privately(&beside(path))?, layout)?;
+        let mut journal = Journal {
+            records,
+            buffers,
+            path: path.to_owned(),
+            layout,
+            boot: this_boot(),
+            noted: now,
+            changes: vec![0; slots.max(1)],
+            copies: HashMap::new(),
+            not_kept: 0,
+        };
         journal.write_header();
         Ok(journal)
     }
@@ -72,10 +132,14 @@ impl Journal {
         std::fs::rename(beside(&self.path), &self.path)
     }
 
-    /// Stores the record of a slot, or frees it.
-    pub fn store(&mut self, slot: u32, record: Option<CustodyRecord>) {
-        let bytes = record.map_or([0; SIZE], |record| record.encode());
-        self.map.store((slot as usize + 1) * SIZE, &bytes);
+    /// Where packets are to be received into.
+    pub fn buffers(&self) -> Buffers {
+        self.buffers.clone()
+    }
+
+    /// Bytes that were held and for which there was no room.
+    pub fn not_kept(&self) -> u64 {
+        self.not_kept
     }
 
     /// Notes now and then that the gateway lives.
@@ -87,12 +151,126 @@ impl Journal {
     }
 
     fn write_header(&mut self) {
-        let mut header = [0; 40];
+        let mut header = [0; HEADER];
         header[..16].copy_from_slice(MAGIC);
         header[16..32].copy_from_slice(&self.boot);
-        header[32..].copy_from_slice(&self.noted.as_nanos().to_be_bytes());
-        self.map.store(0, &header);
+        let numbers = [self.noted.as_nanos(), self.layout.records as u64, self.layout.buffers as u64];
+        for (number, to) in numbers.into_iter().zip(header[32..].chunks_exact_mut(8)) {
+            to.copy_from_slice(&number.to_be_bytes());
+        }
+        self.records.store(0, &header);
     }
+
+    /// Copies bytes that do not lie in the file already.
+    fn copy(&mut self, mut labelled: Labelled, mut bytes: &[u8]) {
+        let [stream, _] = labelled.stream;
+        let copies = self.copies.entry((stream >> 1) as u32).or_default();
+        let copies = &mut copies.0[(stream & 1) as usize];
+        while !bytes.is_empty() {
+            let has_room = |chunk: &&mut Chunk| {
+                let known = chunk.label().and_then(|label| label.read());
+                chunk.filled() < chunk.capacity()
+                    && known.is_some_and(|known| {
+                        known.stream == labelled.stream
+                            && known.offset + u64::from(known.len) == labelled.offset
+                    })
+            };
+            if copies.back_mut().filter(has_room).is_none() {
+                let size = SIZES.into_iter().find(|size| bytes.len() <= *size).unwrap_or(SIZES[2]);
+                match self.buffers.chunk(size) {
+                    Some(chunk) => copies.push_back(chunk),
+                    None => {
+                        self.not_kept += bytes.len() as u64;
+                        return;
+                    }
+                }
+            }
+            let Some(chunk) = copies.back_mut() else { return };
+            let taken = chunk.append(bytes);
+            if let Some(label) = chunk.label() {
+                let begun = label.read().unwrap_or(Labelled { start: 0, len: 0, ..labelled });
+                label.write(&Labelled { len: begun.len + taken as u32, ..begun });
+            }
+            labelled.offset += taken as u64;
+            bytes = &bytes[taken..];
+        }
+    }
+}
+
+impl Custody for Journal {
+    fn hold(&mut self, Holding { slot, serial, direction, offset }: Holding, payload: &Payload) {
+        let stream = [u64::from(slot) << 1 | u64::from(direction), serial];
+        let len = payload.len() as u32;
+        if let Some((label, start)) = payload.label() {
+            let whole = Labelled { stream, offset, start, len };
+            match label.read() {
+                None => return label.write(&whole),
+                Some(known) if continues(&known, &whole) => {
+                    return label.write(&Labelled { len: known.len + len, ..known });
+                }
+                Some(_) => {}
+            }
+        }
+        self.copy(Labelled { stream, offset, start: 0, len }, payload.as_slice());
+    }
+
+    fn store(&mut self, slot: u32, record: &FlowRecord) {
+        let Some(change) = self.changes.get_mut(slot as usize) else { return };
+        *change += 1;
+        let mut bytes = [0; COPY];
+        bytes[..8].copy_from_slice(&change.to_ne_bytes());
+        bytes[8..].copy_from_slice(&record.encode());
+        let at = HEADER + slot as usize * SLOT + (*change % 2) as usize * COPY;
+        self.records.store(at, &[0; 8]);
+        self.records.store(at + 8, &bytes[8..]);
+        self.records.store(at, &bytes[..8]);
+        if let Some(Copies(copies)) = self.copies.get_mut(&slot) {
+            for (side, copies) in copies.iter_mut().enumerate() {
+                let delivered = record.held(side).start;
+                let is_over = |chunk: &Chunk| {
+                    let known = chunk.label().and_then(|label| label.read());
+                    known.is_none_or(|known| {
+                        known.stream[1] != record.serial || known.offset + u64::from(known.len) <= delivered
+                    })
+                };
+                while copies.front().is_some_and(is_over) {
+                    copies.pop_front();
+                }
+            }
+        }
+    }
+
+    fn free(&mut self, slot: u32) {
+        self.copies.remove(&slot);
+        if (slot as usize) < self.changes.len() {
+            let at = HEADER + slot as usize * SLOT;
+            self.records.store(at, &[0; 8]);
+            self.records.store(at + COPY, &[0; 8]);
+        }
+    }
+}
+
+/// Whether bytes lie in a buffer right behind others of the same stream, which they continue.
+fn continues(known: &Labelled, more: &Labelled) -> bool {
+    known.stream == more.stream
+        && known.start.checked_add(known.len) == Some(more.start)
+        && known.offset + u64::from(known.len) == more.offset
+}
+
+/// What is left of a flow.
+struct Left<'a> {
+    record: FlowRecord,
+    pieces: [Vec<(u64, &'a [u8])>; 2],
+}
+
+/// The latest record of a slot that was written whole.
+fn latest(slot: &[u8]) -> Option<FlowRecord> {
+    let copies = slot.chunks_exact(COPY).filter_map(|copy| {
+        let (change, record) = copy.split_first_chunk()?;
+        let change = u64::from_ne_bytes(*change);
+        Some((change, FlowRecord::decode(record.first_chunk()?)?)).filter(|_| change > 0)
+    });
+    copies.max_by_key(|(change, _)| *change).map(|(_, record)| record)
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -109,69 +287,5 @@ fn this_boot() -> [u8; 16] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use shorthaul_types::{FlowKey, PortId, SeqNum};
-
-    fn record() -> CustodyRecord {
-        CustodyRecord {
-            flow: FlowKey { src: "10.0.0.1:1".parse().unwrap(), dst: "10.0.0.2:2".parse().unwrap() },
-            client_port: PortId(0),
-            directions: [(SeqNum(5), SeqNum(3)), (SeqNum(9), SeqNum(9))],
-        }
-    }
-
-    fn path(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("shorthaul-journal-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        path
-    }
-
-    fn left(path: &Path, now: u64) -> Vec<CustodyRecord> {
-        Journal::left(path, Time::from_secs(now)).unwrap()
-    }
-
-    #[test]
-    fn what_was_stored_is_there_until_the_next_one_has_taken_its_place() {
-        let path = path("place");
-        let mut journal = Journal::create(&path, 4, Time::from_secs(100)).unwrap();
-        assert_eq!(left(&path, 100), []);
-        journal.put_in_place().unwrap();
-        journal.store(1, Some(record()));
-        journal.store(2, Some(record()));
-        journal.store(2, None);
-        journal.store(99, Some(record())); // beyond the file: not kept, not harmful
-        drop(journal);
-        assert_eq!(left(&path, 101), [record()]);
-        // Another crash, before anything was seen to.
-        drop(Journal::create(&path, 4, Time::from_secs(102)).unwrap());
-        assert_eq!(left(&path, 103), [record()]);
-        let journal = Journal::create(&path, 4, Time::from_secs(104)).unwrap();
-        journal.put_in_place().unwrap();
-        assert_eq!(left(&path, 105), []);
-        std::fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn what_is_old_or_of_another_boot_or_torn_is_not_believed() {
-        let path = path("old");
-        let mut journal = Journal::create(&path, 4, Time::from_secs(100)).unwrap();
-        journal.put_in_place().unwrap();
-        journal.store(0, Some(record()));
-        assert_eq!(left(&path, 100 + 14 * 60), [record()]);
-        assert_eq!(left(&path, 100 + 16 * 60), [], "by now, its ports may be another's");
-        journal.note_alive(Time::from_secs(3_000));
-        assert_eq!(left(&path, 3_000 + 14 * 60), [record()], "a flow may hold the same bytes for hours");
-        drop(journal);
-        let whole = std::fs::read(&path).unwrap();
-        for at in [0, 20, SIZE + 40, SIZE + 125] {
-            let mut torn = whole.clone();
-            torn[at] ^= 0x40;
-            std::fs::write(&path, torn).unwrap();
-            assert_eq!(left(&path, 3_001), [], "byte {at}");
-        }
-        std::fs::write(&path, &whole[..200]).unwrap();
-        assert_eq!(left(&path, 3_001), []);
-        std::fs::remove_file(path).unwrap();
-    }
-}
+#[path = "journal_tests.rs"]
+mod tests;

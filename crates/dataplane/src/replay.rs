@@ -2,7 +2,7 @@ use crate::driver::{Driven, Driver, Outlet};
 use crate::record::{CLOCK, FIRST_OUT, INTERFACES, Mark, Session, TITLE};
 use crate::{Config, ConfigError, Forwarder};
 use shorthaul_os::BufferPool;
-use shorthaul_proxy::{CustodyRecord, Gateway};
+use shorthaul_proxy::{Gateway, Inherited};
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::pcapng::{ReadError, ReadErrorKind, Reader, Record};
 use shorthaul_wire::{Chunk, Datagram, Offload, Payload};
@@ -132,8 +132,6 @@ impl Outlet for Outputs {
         slices.iter().for_each(|slice| bytes.extend_from_slice(slice.as_slice()));
         self.0.push_back(Output { port: PortId(port.0 & 1), bytes, offload: *offload });
     }
-
-    fn custody(&mut self, _slot: u32, _record: Option<CustodyRecord>) {}
 }
 
 fn compare<M: Driven>(mut entries: Entries<'_>, session: Session, machine: M) -> Result<Replay, ReplayError> {
@@ -178,9 +176,9 @@ fn compare<M: Driven>(mut entries: Entries<'_>, session: Session, machine: M) ->
                 driver.turn(now, &mut outputs);
             }
             Entry::Mark(Mark::Adopt) => {
-                let custody = record.bytes.try_into().ok().and_then(CustodyRecord::decode);
-                let custody = custody.ok_or_else(|| entries.wrong("its content is no custody record"))?;
-                driver.machine_mut().adopt(now, custody);
+                let inherited = Inherited::decode(record.bytes);
+                let inherited = inherited.ok_or_else(|| entries.wrong("its content is no flow"))?;
+                driver.machine_mut().adopt(now, &inherited);
             }
             Entry::Mark(Mark::Drain) => driver.machine_mut().drain(now),
             Entry::Mark(Mark::Abandon) => driver.machine_mut().abandon(now),

@@ -31,6 +31,21 @@ pub fn create_privately(path: &Path) -> io::Result<File> {
     Ok(File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?))
 }
 
+/// The length of a file that is this user's, and that nobody else may write.
+///
+/// # Errors
+/// It is somebody else's, is none that holds bytes, or others may write it.
+pub fn owned_by_us(file: &File) -> io::Result<u64> {
+    let stat = rustix::fs::fstat(file)?;
+    let ours = stat.st_uid == rustix::process::geteuid().as_raw();
+    let plain = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile;
+    if ours && plain && stat.st_mode & 0o022 == 0 {
+        return Ok(u64::try_from(stat.st_size).unwrap_or(0));
+    }
+    let why = "it is no file of this user's alone: remove it if nobody needs it";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
 /// A socket that only its owner may connect to.
 ///
 /// # Errors

@@ -3,17 +3,17 @@
 //! System calls are rustix's. `libc` stands only where rustix has nothing, which is said there.
 //!
 //! Reading order: [`clock`], [`poll`] and [`signals`] (what an event loop waits for), [`Tun`] and [`BufferPool`] (packets of the host),
-//! [`netlink`] (interfaces, addresses, routes, rules), [`JournalMap`] (a file as memory); [`namespace`] and
+//! [`netlink`] (interfaces, addresses, routes, rules), [`Arena`] (a file as memory); [`namespace`] and
 //! [`process`] (hosts on one machine, and what runs in them), [`schedule`] and [`ProcessorTime`] (who runs when and where, and how much); [`socket`]
 //! and [`TcpInfo`] (options and state of sockets), [`datagram`] (with what the kernel knows of it), [`Tap`] (copies of
 //! what is forwarded), [`Pipe`] (bytes moved within the kernel); [`limits`] and [`confine`] (what a process may use,
 //! and what it gives up).
 
+mod arena;
 pub mod clock;
 pub mod confine;
 pub mod datagram;
 pub mod files;
-mod journal_map;
 pub mod limits;
 pub mod namespace;
 pub mod netlink;
@@ -29,8 +29,8 @@ mod tap;
 mod tcp_info;
 mod tun;
 
+pub use arena::{Arena, Buffers, Found, Layout, Records};
 pub use clock::monotonic;
-pub use journal_map::JournalMap;
 pub use netlink::Netlink;
 pub use pipe::Pipe;
 pub use pool::BufferPool;

@@ -1,3 +1,4 @@
+use crate::Buffers;
 use shorthaul_wire::{Chunk, Payload};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,12 +17,19 @@ const KEPT: usize = 512;
 #[derive(Default)]
 pub struct BufferPool {
     kept: [VecDeque<Arc<Chunk>>; 3],
+    /// Where new ones are made, as long as there is room.
+    arena: Option<Buffers>,
 }
 
 impl BufferPool {
     /// An empty pool.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty pool whose buffers lie in an arena, as long as there is room.
+    pub fn in_arena(arena: Buffers) -> Self {
+        BufferPool { kept: Default::default(), arena: Some(arena) }
     }
 
     /// An empty chunk of a size class that nobody else refers to.
@@ -37,7 +45,9 @@ impl BufferPool {
                 kept.push_back(chunk);
             }
         }
-        Arc::new(Chunk::new(SIZES.get(class).copied().unwrap_or(LARGEST)))
+        let size = SIZES.get(class).copied().unwrap_or(LARGEST);
+        let lent = self.arena.as_ref().and_then(|arena| arena.chunk(size));
+        Arc::new(lent.unwrap_or_else(|| Chunk::new(size)))
     }
 
     /// Lets `read` fill a chunk, and returns what it read with what it said. A small packet is moved

@@ -55,6 +55,8 @@ counters! {
     resets_repeated,
     /// Flows that we stepped out of alive.
     flows_stepped_out,
+    /// Flows that a predecessor left, and that went on where they stood.
+    flows_resumed,
     /// Flows that were reset because a crash of ours had lost bytes of theirs.
     flows_lost_in_crash,
     /// Flows that were not split because the memory or the table was full.

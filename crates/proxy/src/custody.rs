@@ -1,114 +1,265 @@
-use core::hash::Hasher as _;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+//! What must survive a crash of the gateway, and where it is kept.
+//!
+//! Reading order: [`Custody`] (a store, which the driver gives), [`FlowRecord`] (the state of a flow, as bytes of a fixed size),
+//! [`Inherited`] (what a predecessor left of a flow).
+mod codec;
+
+use crate::end::{End, Side};
+use crate::handshake::Agreed;
+use alloc::vec::Vec;
+use core::time::Duration;
 use shorthaul_types::{FlowKey, PortId, SeqNum};
-use siphasher::sip::SipHasher13;
+use shorthaul_wire::Payload;
 
-/// What must survive a crash of the gateway: of one flow, up to where we acknowledged each
-/// direction to its sender, and up to where its receiver acknowledged it to us.
-///
-/// Where the two differ, a crash loses bytes that the sender believes delivered, and only a reset
-/// is honest. The record is written before the packets that it speaks of leave.
+/// Which bytes are held: those of a direction of a flow, from an offset on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CustodyRecord {
+pub struct Holding {
+    /// The slot of the flow.
+    pub slot: u32,
+    /// Tells the flow from others that have its slot at other times.
+    pub serial: u64,
+    /// Whose bytes they are: 0 for what the client sends, 1 for what the server sends.
+    pub direction: u8,
+    /// The offset of the first byte in its stream.
+    pub offset: u64,
+}
+
+/// A store that outlives the gateway, as the driver has it.
+///
+/// All that [`Gateway::save`](crate::Gateway::save) tells it is to be there before the packets of the same round leave.
+pub trait Custody {
+    /// These bytes are held from now on, until a record of the flow says that they were delivered.
+    fn hold(&mut self, holding: Holding, bytes: &Payload);
+
+    /// How a flow stands, in the place of what was said of this slot before.
+    fn store(&mut self, slot: u32, record: &FlowRecord);
+
+    /// The flow of this slot needs nobody any more.
+    fn free(&mut self, slot: u32);
+}
+
+/// Nothing survives a crash.
+impl Custody for () {
+    fn hold(&mut self, _: Holding, _: &Payload) {}
+    fn store(&mut self, _: u32, _: &FlowRecord) {}
+    fn free(&mut self, _: u32) {}
+}
+
+/// How a split flow stands: all that the next gateway must know to go on with it, but for the bytes.
+///
+/// What is not in it begins anew: timers, what is known of losses, congestion windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// Tells the flow from others that have its slot at other times.
+    pub serial: u64,
+    /// The gateway was about to step out.
+    pub(crate) draining: bool,
+    pub(crate) agreed: Agreed,
+    /// The client and the server.
+    pub(crate) ends: [End; 2],
+    /// What they send, in this order.
+    pub(crate) directions: [DirectionRecord; 2],
+}
+
+/// How one direction stands; offsets are of its stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DirectionRecord {
+    /// Up to where we acknowledged it to its sender: what lies below and is not delivered is held.
+    pub received: u64,
+    /// Up to where its receiver acknowledged it to us: SND.UNA.
+    pub delivered: u64,
+    /// Up to where it was sent to its receiver: SND.NXT.
+    pub sent: u64,
+    /// The right edge of the window that its sender was offered.
+    pub edge: u64,
+    /// The right edge of the window that its receiver offers.
+    pub peer_edge: u64,
+    /// A FIN follows what was received.
+    pub finished: bool,
+    /// That FIN was acknowledged to its sender.
+    pub fin_confirmed: bool,
+    /// Its packets were marked, and its sender does not know that we know of its answer.
+    pub echo_congestion: bool,
+    /// The timestamp to echo.
+    pub ts_recent: Option<u32>,
+    /// The smoothed round trip to its receiver.
+    pub srtt: Option<Duration>,
+}
+
+impl FlowRecord {
     /// From the client to the server.
-    pub flow: FlowKey,
-    /// Our port that leads to the client.
-    pub client_port: PortId,
-    /// Sequence numbers of what the client and the server send, in this order: acknowledged to it
-    /// by us, acknowledged to us by the other.
-    pub directions: [(SeqNum, SeqNum); 2],
-}
-
-const USED: u8 = 0x52;
-/// Where the checksum lies, over all that is before it.
-const CHECKSUM: usize = 120;
-
-/// What tells a record that was written whole from one that a crash has torn.
-fn checksum(bytes: &[u8]) -> [u8; 8] {
-    let mut hasher = SipHasher13::new();
-    hasher.write(bytes);
-    hasher.finish().to_be_bytes()
-}
-
-impl CustodyRecord {
-    /// Bytes of an encoded record.
-    pub const SIZE: usize = 128;
-
-    /// Whether a crash would lose bytes.
-    pub fn holds_bytes(&self) -> bool {
-        self.directions.iter().any(|(acknowledged, delivered)| acknowledged != delivered)
+    pub fn flow(&self) -> FlowKey {
+        let [client, server] = self.ends.map(|end| core::net::SocketAddr::new(end.ip.src(), end.port));
+        FlowKey { src: client, dst: server }
     }
 
-    /// The record as bytes. The first byte is never zero.
-    pub fn encode(&self) -> [u8; Self::SIZE] {
-        let mut out = [0; Self::SIZE];
-        out[0] = USED;
-        out[1] = if self.flow.src.is_ipv4() { 4 } else { 6 };
-        out[2] = self.client_port.0;
-        for (i, address) in [self.flow.src, self.flow.dst].into_iter().enumerate() {
-            let at = 4 + i * 18;
-            match address.ip() {
-                IpAddr::V4(ip) => out[at..at + 4].copy_from_slice(&ip.octets()),
-                IpAddr::V6(ip) => out[at..at + 16].copy_from_slice(&ip.octets()),
+    /// Our port that leads to the client.
+    pub fn client_port(&self) -> PortId {
+        self.ends[0].attachment
+    }
+
+    /// Up to where the client (0) or the server (1) is acknowledged in whatever is sent to it.
+    pub fn acknowledged(&self, side: usize) -> SeqNum {
+        let (near, far) = (&self.ends[side], &self.ends[1 - side]);
+        let own = if self.draining { far.acknowledges.min(near.passed) } else { 0 };
+        let direction = &self.directions[side];
+        let fin = u64::from(direction.fin_confirmed);
+        near.space.seq((direction.received + fin).max(own))
+    }
+
+    /// The bytes that must be there of what the client (0) or the server (1) sends: acknowledged, and not delivered.
+    pub fn held(&self, side: usize) -> core::ops::Range<u64> {
+        let DirectionRecord { received, delivered, .. } = self.directions[side];
+        delivered.min(received)..received
+    }
+}
+
+/// The last bytes of a stream that were received in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The offset of the first.
+    pub start: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A flow as a predecessor left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inherited {
+    /// How it stood.
+    pub record: FlowRecord,
+    /// What was held of what the client and the server send, in this order, up to where the record says that they are acknowledged.
+    /// If it begins later than the record says, its receiver has acknowledged what is missing, or it is lost.
+    pub held: [Held; 2],
+}
+
+impl Inherited {
+    /// Puts a flow together from its record and from pieces of its two streams, `(offset, bytes)` in any order.
+    ///
+    /// A piece goes from the store when it was delivered, and may be gone before the next record is there: what is kept are
+    /// the last bytes, as far as they are without a gap.
+    pub fn assemble(record: FlowRecord, mut pieces: [Vec<(u64, &[u8])>; 2]) -> Self {
+        let held = [0, 1].map(|side| {
+            let wanted = record.held(side);
+            let pieces = &mut pieces[side];
+            pieces.sort_unstable_by_key(|(at, bytes)| (*at, bytes.len()));
+            let mut start = wanted.end;
+            let mut parts: Vec<&[u8]> = Vec::new();
+            for (at, bytes) in pieces.iter().rev() {
+                if start <= wanted.start {
+                    break;
+                }
+                let end = at.saturating_add(bytes.len() as u64);
+                let from = (*at).max(wanted.start);
+                if from < start && end >= start {
+                    parts.push(&bytes[(from - at) as usize..(start - at) as usize]);
+                    start = from;
+                }
             }
-            out[at + 16..at + 18].copy_from_slice(&address.port().to_be_bytes());
+            Held { start, bytes: parts.into_iter().rev().flatten().copied().collect() }
+        });
+        Inherited { record, held }
+    }
+
+    /// Whether bytes are missing that were not yet known to be delivered.
+    pub(crate) fn is_missing_bytes(&self, side: Side) -> bool {
+        self.held[side.index()].start > self.record.held(side.index()).start
+    }
+
+    /// As bytes, for a recording.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.record.encode().to_vec();
+        for Held { start, bytes } in &self.held {
+            out.extend(start.to_be_bytes());
+            out.extend((bytes.len() as u64).to_be_bytes());
+            out.extend(bytes);
         }
-        let numbers = self.directions.iter().flat_map(|(a, d)| [a.0, d.0]);
-        for (i, number) in numbers.enumerate() {
-            out[40 + i * 4..44 + i * 4].copy_from_slice(&number.to_be_bytes());
-        }
-        let sum = checksum(&out[..CHECKSUM]);
-        out[CHECKSUM..].copy_from_slice(&sum);
         out
     }
 
-    /// Reads a record; `None` for a free slot, for one that was torn, and for bytes that are none.
-    pub fn decode(bytes: &[u8; Self::SIZE]) -> Option<Self> {
-        if bytes[0] != USED || bytes[CHECKSUM..] != checksum(&bytes[..CHECKSUM]) {
-            return None;
+    /// Reads what [`Inherited::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (record, mut rest) = bytes.split_first_chunk()?;
+        let record = FlowRecord::decode(record)?;
+        let mut held = [Held::default(), Held::default()];
+        for (side, held) in held.iter_mut().enumerate() {
+            let (start, after) = rest.split_first_chunk()?;
+            let (len, after) = after.split_first_chunk()?;
+            let (bytes, after) = after.split_at_checked(usize::try_from(u64::from_be_bytes(*len)).ok()?)?;
+            *held = Held { start: u64::from_be_bytes(*start), bytes: bytes.to_vec() };
+            let wanted = record.held(side);
+            if held.start < wanted.start || held.start.checked_add(held.bytes.len() as u64)? != wanted.end {
+                return None;
+            }
+            rest = after;
         }
-        let address = |at: usize| {
-            let ip: [u8; 16] = bytes[at..at + 16].try_into().ok()?;
-            let ip = match bytes[1] {
-                4 => IpAddr::V4(Ipv4Addr::new(ip[0], ip[1], ip[2], ip[3])),
-                6 => IpAddr::V6(Ipv6Addr::from(ip)),
-                _ => return None,
-            };
-            Some(SocketAddr::new(ip, u16::from_be_bytes([bytes[at + 16], bytes[at + 17]])))
-        };
-        let number = |i: usize| {
-            let at = 40 + i * 4;
-            SeqNum(u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
-        };
-        Some(CustodyRecord {
-            flow: FlowKey { src: address(4)?, dst: address(22)? },
-            client_port: PortId(bytes[2]),
-            directions: [(number(0), number(1)), (number(2), number(3))],
-        })
+        rest.is_empty().then_some(Inherited { record, held })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::codec::tests::record;
     use super::*;
 
-    #[test]
-    fn a_record_survives_its_bytes() {
-        for (src, dst) in [("10.0.0.1:80", "10.0.0.2:4000"), ("[fd00::1]:80", "[fd00::2]:9")] {
-            let record = CustodyRecord {
-                flow: FlowKey { src: src.parse().unwrap(), dst: dst.parse().unwrap() },
-                client_port: PortId(1),
-                directions: [(SeqNum(1), SeqNum(u32::MAX)), (SeqNum(7), SeqNum(7))],
-            };
-            assert_eq!(CustodyRecord::decode(&record.encode()), Some(record));
-            assert!(record.holds_bytes());
-            for torn in 0..CustodyRecord::SIZE {
-                let mut bytes = record.encode();
-                bytes[torn] ^= 1;
-                assert_eq!(CustodyRecord::decode(&bytes), None, "byte {torn}");
-            }
+    /// A direction of which these bytes are held.
+    fn between(delivered: u64, received: u64) -> DirectionRecord {
+        let edge = received + 1_000;
+        DirectionRecord {
+            received,
+            delivered,
+            sent: received,
+            edge,
+            peer_edge: edge,
+            ..DirectionRecord::default()
         }
-        assert_eq!(CustodyRecord::decode(&[0; 128]), None);
-        assert_eq!(CustodyRecord::decode(&[USED; 128]), None);
+    }
+
+    /// The bytes of a stream.
+    fn stream(range: core::ops::Range<u64>) -> Vec<u8> {
+        range.map(|at| at as u8).collect()
+    }
+
+    #[test]
+    fn the_last_bytes_without_a_gap_are_what_was_held() {
+        let mut record = record("10.0.0.1", "10.0.0.2");
+        record.directions = [between(50, 50), between(100, 400)];
+        let [a, b, c, d] = [90..200, 200..310, 300..405, 500..600].map(stream);
+        let all = [(300, &c[..]), (500, &d[..]), (90, &a[..]), (200, &b[..])];
+        let whole = Inherited::assemble(record, [Vec::new(), all.to_vec()]);
+        assert_eq!(whole.held[1], Held { start: 100, bytes: stream(100..400) });
+        assert_eq!(whole.held[0], Held { start: 50, bytes: Vec::new() });
+        assert!(!whole.is_missing_bytes(Side::Server));
+        assert_eq!(Inherited::decode(&whole.encode()), Some(whole.clone()));
+        // The first piece went when it was delivered.
+        let released = Inherited::assemble(record, [Vec::new(), vec_of(&[(300, &c), (200, &b)])]);
+        assert_eq!(released.held[1].start, 200);
+        assert!(released.is_missing_bytes(Side::Server));
+        // Behind a gap there is nothing that could be used.
+        let torn = Inherited::assemble(record, [Vec::new(), vec_of(&[(90, &a), (300, &c)])]);
+        assert_eq!(torn.held[1].start, 300);
+        let nothing = Inherited::assemble(record, [Vec::new(), vec_of(&[(90, &a), (200, &b)])]);
+        assert_eq!(nothing.held[1], Held { start: 400, bytes: Vec::new() });
+    }
+
+    fn vec_of<'a>(pieces: &[(u64, &'a Vec<u8>)]) -> Vec<(u64, &'a [u8])> {
+        pieces.iter().map(|(at, bytes)| (*at, &bytes[..])).collect()
+    }
+
+    #[test]
+    fn what_is_garbled_is_no_flow() {
+        let mut record = record("10.0.0.1", "10.0.0.2");
+        record.directions = [between(40, 50), between(100, 100)];
+        let bytes = stream(0..50);
+        let whole = Inherited::assemble(record, [vec_of(&[(0, &bytes)]), Vec::new()]).encode();
+        assert!(Inherited::decode(&whole).is_some());
+        for len in 0..whole.len() {
+            assert_eq!(Inherited::decode(&whole[..len]), None);
+        }
+        for at in FlowRecord::SIZE..FlowRecord::SIZE + 16 {
+            let mut garbled = whole.clone();
+            garbled[at] ^= 0x81;
+            assert_eq!(Inherited::decode(&garbled), None, "byte {at}");
+        }
     }
 }

@@ -32,7 +32,7 @@ impl Side {
 
 /// What we know of an end: how it numbers what it sends, what it agreed to, and what its packets
 /// look like, so that ours in its name look the same.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     /// Its sequence numbers.
     pub space: SeqSpace,

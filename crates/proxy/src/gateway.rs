@@ -3,6 +3,7 @@ mod arrival;
 mod gain;
 mod given_up;
 mod half_open;
+mod inherit;
 mod links;
 mod opaque;
 mod places;
@@ -14,11 +15,9 @@ mod whole;
 use crate::access_side::AccessSide;
 use crate::fragments::Fragments;
 use crate::gain::{Gains, Group};
-use crate::inherited::InheritedFlow;
 use crate::shares::Shares;
 use crate::split_flow::{Fate, Turn};
-use crate::{Counters, CustodyRecord, FlowInfo, GatewayConfig, SplitFlow};
-use alloc::boxed::Box;
+use crate::{Counters, FlowInfo, GatewayConfig, SplitFlow};
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use core::time::Duration;
@@ -28,9 +27,6 @@ use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Machine, Packet, Transport, TxBatch};
 use siphasher::sip::SipHasher13;
 use table::{Entry, Phase, Table};
-
-/// How often the ends of an inherited flow are asked.
-const INHERITED_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Keyed(pub u64);
@@ -54,6 +50,8 @@ pub struct Gateway {
     /// Where the search for them goes on.
     sweep_next: usize,
     custody_due: Vec<u32>,
+    /// The number of the flow that was entered last.
+    serial: u64,
     fragments: Fragments,
     given_up: GivenUp,
     shares: Shares,
@@ -93,6 +91,7 @@ impl Gateway {
             sweep_at: None,
             sweep_next: 0,
             custody_due: Vec::new(),
+            serial: 0,
             passing: Vec::new(),
             allocated: 0,
             draining: false,
@@ -164,9 +163,9 @@ impl Gateway {
                 legs: None,
                 observed: Some(flow.observed()),
             },
-            phase => FlowInfo {
+            Phase::Opening(_) | Phase::Closed => FlowInfo {
                 key: entry.key,
-                state: if matches!(phase, Phase::Inherited(_)) { "inherited" } else { "opening" },
+                state: "opening",
                 age: self.now.saturating_since(entry.since),
                 legs: None,
                 observed: None,
@@ -220,24 +219,6 @@ impl Gateway {
             self.settle(index, fate);
         }
     }
-
-    /// Takes over from a predecessor that crashed. Flows of which it held bytes are asked, at both
-    /// ends, what they have: where bytes are lost, both ends are reset, so that they fail at once
-    /// instead of waiting for ever. All other flows need nothing.
-    pub fn adopt(&mut self, now: Time, records: impl Iterator<Item = CustodyRecord>) {
-        self.now = now;
-        for record in records.filter(CustodyRecord::holds_bytes) {
-            let phase = Phase::Inherited(Box::new(InheritedFlow::new(record)));
-            let index = self.insert(now, record.flow, 0, phase);
-            self.table.arm(index, now);
-            self.note_custody(index);
-        }
-    }
-
-    /// Flows that a predecessor left, of which it is not yet known what became.
-    pub fn inherited_flows(&self) -> usize {
-        self.table.entries.iter().flatten().filter(|entry| matches!(entry.phase, Phase::Inherited(_))).count()
-    }
 }
 
 impl Machine for Gateway {
@@ -272,10 +253,6 @@ impl Machine for Gateway {
                     let fate = flow.on_timeout(now, &mut self.passing);
                     self.settle(index, fate);
                 }
-                Phase::Inherited(flow) => match flow.ask(&mut self.passing) {
-                    true => self.table.arm(index, now + INHERITED_INTERVAL),
-                    false => self.remove(index),
-                },
                 Phase::Whole(_) => self.poll_whole(now, index),
                 Phase::Opening(handshake) if handshake.expires_at() > now => {
                     let at = handshake.expires_at();

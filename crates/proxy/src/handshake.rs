@@ -25,7 +25,7 @@ pub(crate) struct Handshake {
 }
 
 /// What the SYNs agreed on.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub sack: bool,
     pub timestamps: bool,

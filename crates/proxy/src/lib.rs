@@ -8,7 +8,7 @@
 //! end, to speak in its name); `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
 //! around one buffer); [`AckRelease`] and [`WindowLimit`] (when senders are acknowledged, and how much they are offered);
 //! `WholeFlow` and [`Interceptor`] (flows that we do not stand in); `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
-//! [`shorthaul_wire::Machine`]); [`CustodyRecord`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose
+//! [`shorthaul_wire::Machine`]); [`Custody`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose
 //! connections are served together).
 #![no_std]
 #![forbid(unsafe_code)]
@@ -27,7 +27,6 @@ mod fragments;
 mod gain;
 mod gateway;
 mod handshake;
-mod inherited;
 mod interceptor;
 mod leg;
 mod path_tail;
@@ -45,7 +44,7 @@ pub use ack_release::{
 pub use aggregate::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
 pub use config::GatewayConfig;
 pub use counters::Counters;
-pub use custody::CustodyRecord;
+pub use custody::{Custody, FlowRecord, Held, Holding, Inherited};
 pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
 pub use gain::{GainFigure, GainInfo, GainVerdict};

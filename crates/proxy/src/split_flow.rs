@@ -7,6 +7,7 @@ mod managed;
 mod memory;
 mod output;
 mod place;
+mod resumed;
 mod uploading;
 
 use crate::ack_release::Event;
@@ -18,8 +19,9 @@ use crate::{Policy, UplinkWindow};
 use alloc::boxed::Box;
 use core::net::SocketAddr;
 use core::time::Duration;
-use direction::{Direction, Ends};
+use direction::{Direction, Ends, Standing};
 use managed::is_managed;
+use resumed::Resumed;
 use shorthaul_tcp::ChallengeLimit;
 use shorthaul_types::{Deadline, FlowKey, Time};
 use shorthaul_wire::TxBatch;
@@ -72,6 +74,8 @@ pub enum Fate {
     Reset,
     /// An end no longer answers; both were told.
     GivenUp,
+    /// A crash of ours lost bytes of it; both were told.
+    Lost,
     /// We hold nothing of it and have stepped out.
     SteppedOut,
 }
@@ -95,6 +99,8 @@ pub struct SplitFlow {
     allotted: Option<AllottedWindow>,
     /// What the mobile host sends, where that is limited.
     upload: Option<Box<Upload>>,
+    /// A predecessor left it.
+    resumed: Option<Box<Resumed>>,
 }
 
 /// Segments that were not taken, since they were last asked for.
@@ -120,7 +126,11 @@ impl SplitFlow {
         let ends = [client, server];
         let directions = Side::BOTH.map(|side| {
             let both = Ends { from: &ends[side.index()], to: &ends[side.other().index()] };
-            Direction::new(now, both, &agreed, policy, is_managed(&ends, side.other(), policy))
+            // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
+            let edge = 1 + u64::from(both.to.window);
+            let standing =
+                Standing { next: 1, edge, delivered: 1, peer_edge: edge, ts_recent: both.from.ts_val };
+            Direction::new(now, both, &agreed, policy, is_managed(&ends, side.other(), policy), standing)
         });
         let mut flow = SplitFlow {
             key,
@@ -134,6 +144,7 @@ impl SplitFlow {
             challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default), // none until its aggregate says how much
             upload: None,
+            resumed: None,
         };
         if policy.aggregate.as_ref().is_some_and(|aggregate| aggregate.uplink != UplinkWindow::None) {
             flow.limit_upload(now, syn_ack_at);
@@ -195,7 +206,9 @@ impl SplitFlow {
 
     /// Whether nothing is held or under way: it would not notice if it were stepped out of.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.holds_bytes() && self.directions.iter().all(|d| d.sender.is_idle() && !d.owes_ack())
+        !self.holds_bytes()
+            && !self.is_unheard()
+            && self.directions.iter().all(|d| d.sender.is_idle() && !d.owes_ack())
     }
 
     fn drained(&self) -> Fate {
@@ -246,7 +259,7 @@ impl SplitFlow {
         if self.directions.iter().any(|d| d.sender.has_given_up()) {
             return self.reset_both(out);
         }
-        Fate::Alive
+        self.ask(now, out)
     }
 
     /// Ends the flow with a reset to both ends.
@@ -259,7 +272,7 @@ impl SplitFlow {
 
     /// When a timer falls due next.
     pub(crate) fn poll_timeout(&self) -> Option<Deadline> {
-        self.directions.iter().map(Direction::poll_timeout).fold(None, Deadline::earliest)
+        self.directions.iter().map(Direction::poll_timeout).fold(self.next_question(), Deadline::earliest)
     }
 
     /// Puts out what may leave now, at most a turn's worth; returns whether there may be more.

@@ -106,6 +106,22 @@ impl ByteQueue {
         self.release(self.end);
     }
 
+    /// Forgets everything held, and goes on at `offset`, which is not before the old end.
+    pub fn skip_to(&mut self, offset: u64) {
+        self.clear();
+        self.start = self.start.max(offset);
+        self.end = self.start;
+    }
+
+    /// The slices from `offset` on with the offsets of their first bytes.
+    pub fn slices_from(&self, offset: u64) -> impl Iterator<Item = (u64, Payload)> + '_ {
+        let first = self.slices.partition_point(|(at, slice)| at + slice.len() as u64 <= offset);
+        self.slices.range(first..).map(move |(at, slice)| {
+            let skip = offset.saturating_sub(*at);
+            (at + skip, slice.slice(skip as usize..slice.len()))
+        })
+    }
+
     /// Up to `max` bytes from `offset` on, fewer where they lie in too many slices for one
     /// segment.
     pub fn gather(&self, offset: u64, max: usize) -> PayloadList {
@@ -149,6 +165,21 @@ mod tests {
         queue.release(99);
         assert!(queue.is_empty() && queue.allocated() == 0);
         assert_eq!(queue.end(), 10);
+    }
+
+    #[test]
+    fn slices_are_read_from_the_middle_and_the_queue_goes_on_elsewhere() {
+        let mut queue = ByteQueue::new(1);
+        queue.push(Payload::copy_of(&[1; 1000]));
+        queue.push(Payload::copy_of(&[2; 1000]));
+        let slices: alloc::vec::Vec<_> =
+            queue.slices_from(501).map(|(at, slice)| (at, slice.len())).collect();
+        assert_eq!(slices, [(501, 500), (1001, 1000)]);
+        assert_eq!(queue.slices_from(2001).count(), 0);
+        queue.skip_to(5000);
+        assert_eq!((queue.start(), queue.end(), queue.allocated()), (5000, 5000, 0));
+        queue.push(Payload::copy_of(&[3; 600]));
+        assert_eq!(bytes(&queue.gather(5000, 9)), [3; 9]);
     }
 
     #[test]

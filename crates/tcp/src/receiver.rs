@@ -275,6 +275,33 @@ impl Receiver {
         }
     }
 
+    /// The stream ends here: what was received is followed by a FIN, which is acknowledged already if `confirmed`. For a
+    /// receiver that goes on where another stopped.
+    pub fn ends_here(&mut self, confirmed: bool) {
+        self.fin = Some(self.next);
+        self.fin_confirmed = confirmed;
+    }
+
+    /// Everything before `offset` reached its reader on another way. What is contiguous with it goes into `queue`, which goes on
+    /// there, too.
+    pub fn skip_to(&mut self, offset: u64, queue: &mut ByteQueue) {
+        if offset <= self.next || self.is_finished() {
+            return;
+        }
+        // Behind a FIN there is nothing.
+        let offset = self.fin.map_or(offset, |fin| offset.min(fin));
+        queue.skip_to(offset);
+        self.next = self.reassembly.take(offset, queue);
+        self.edge = self.edge.max(self.next);
+        self.ack_now = true;
+    }
+
+    /// Acknowledges by another policy from now on.
+    pub fn acknowledge_by(&mut self, policy: AckPolicy) {
+        self.policy = policy;
+        self.ack_now = true;
+    }
+
     /// Asks for an acknowledgment at once, whatever the policy.
     pub fn request_ack(&mut self) {
         self.ack_now = true;

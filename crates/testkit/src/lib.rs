@@ -10,8 +10,10 @@ mod app;
 mod chance;
 pub mod draw;
 pub mod packets;
+mod vault;
 mod world;
 
 pub use app::{App, pattern};
 pub use chance::{Chance, each_seed, seeds};
+pub use vault::Vault;
 pub use world::{DELAY, Faults, Flow, Opening, Station, World};

@@ -18,6 +18,7 @@ mod emit;
 mod extension;
 mod fragment;
 mod icmp;
+mod label;
 mod machine;
 mod offload;
 mod packet;
@@ -31,6 +32,7 @@ mod tcp_options;
 
 pub use emit::{ChecksumMode, HEADERS_MAX, headers, payload_slices, to_datagram};
 pub use fragment::{Fragment, join};
+pub use label::{Label, Labelled, Lender, Lent};
 pub use machine::{Machine, TxBatch};
 pub use offload::{Gso, Offload, ParseOffloadError, PartialChecksum};
 pub use packet::{

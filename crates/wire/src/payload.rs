@@ -1,3 +1,4 @@
+use crate::label::{Label, Lent};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -10,25 +11,63 @@ use core::ops::Range;
 /// It is filled once, from the front, and read by any number of payloads afterwards. Its size is
 /// what a payload costs in memory, however few of its bytes the payload shows.
 pub struct Chunk {
-    bytes: Box<[u8]>,
+    memory: Memory,
     filled: usize,
+}
+
+/// Where the bytes of a chunk are.
+enum Memory {
+    Own(Box<[u8]>),
+    Lent(Lent),
+}
+
+impl Memory {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Memory::Own(bytes) => bytes,
+            Memory::Lent(lent) => lent.bytes,
+        }
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Own(bytes) => bytes,
+            Memory::Lent(lent) => lent.bytes,
+        }
+    }
 }
 
 impl Chunk {
     /// An empty chunk that can hold `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
-        Chunk { bytes: vec![0; capacity].into_boxed_slice(), filled: 0 }
+        Chunk { memory: Memory::Own(vec![0; capacity].into_boxed_slice()), filled: 0 }
+    }
+
+    /// An empty chunk in memory that is somebody else's. Its label says nothing.
+    pub fn lent(lent: Lent) -> Self {
+        lent.label.erase();
+        Chunk { memory: Memory::Lent(lent), filled: 0 }
+    }
+
+    /// The note beside it, if it lies in memory where there is one.
+    pub fn label(&self) -> Option<&Label> {
+        match &self.memory {
+            Memory::Own(_) => None,
+            Memory::Lent(lent) => Some(lent.label),
+        }
     }
 
     /// A chunk that holds `bytes` and has room for no more.
     pub fn from_bytes(bytes: Box<[u8]>) -> Self {
         let filled = bytes.len();
-        Chunk { bytes, filled }
+        Chunk { memory: Memory::Own(bytes), filled }
     }
 
     /// How many bytes it can hold.
     pub fn capacity(&self) -> usize {
-        self.bytes.len()
+        self.memory.bytes().len()
     }
 
     /// How many bytes it holds.
@@ -38,7 +77,7 @@ impl Chunk {
 
     /// The part that is not yet filled, for a driver to read into.
     pub fn spare_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.filled..]
+        &mut self.memory.bytes_mut()[self.filled..]
     }
 
     /// Says that `n` more bytes were written at the front of [`Chunk::spare_mut`].
@@ -46,20 +85,23 @@ impl Chunk {
     /// # Panics
     /// If `n` exceeds the spare room: the driver overran its own buffer.
     pub fn advance(&mut self, n: usize) {
-        assert!(n <= self.bytes.len() - self.filled, "a chunk was filled beyond its end");
+        assert!(n <= self.capacity() - self.filled, "a chunk was filled beyond its end");
         self.filled += n;
     }
 
     /// Appends as much of `bytes` as fits and says how much that was.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
-        let n = bytes.len().min(self.bytes.len() - self.filled);
-        self.bytes[self.filled..self.filled + n].copy_from_slice(&bytes[..n]);
+        let n = bytes.len().min(self.capacity() - self.filled);
+        self.spare_mut()[..n].copy_from_slice(&bytes[..n]);
         self.filled += n;
         n
     }
 
     /// Empties it for reuse; the bytes stay where they are until they are overwritten.
     pub fn clear(&mut self) {
+        if let Memory::Lent(lent) = &self.memory {
+            lent.label.erase(); // before they are
+        }
         self.filled = 0;
     }
 }
@@ -104,7 +146,7 @@ impl Payload {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        &self.chunk.bytes[self.start as usize..self.end as usize]
+        &self.chunk.memory.bytes()[self.start as usize..self.end as usize]
     }
 
     /// A part of this payload, counted from its own start.
@@ -137,6 +179,11 @@ impl Payload {
     /// The memory that this payload keeps alive, in bytes: all of its chunk.
     pub fn allocated(&self) -> usize {
         self.chunk.capacity()
+    }
+
+    /// The note beside its chunk, if there is one, and where in the chunk it begins.
+    pub fn label(&self) -> Option<(&Label, u32)> {
+        Some((self.chunk.label()?, self.start))
     }
 
     /// Whether `other` views the same chunk and begins where this one ends.

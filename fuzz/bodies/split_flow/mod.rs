@@ -18,15 +18,14 @@ use end::{End, LONGEST_STREAM};
 use script::{Step, Target};
 use shape::{Place, Script, Shape, Stamp};
 use shorthaul_congestion::Algorithm;
-use shorthaul_proxy::{AggregateConfig, Clamp, CustodyRecord, Gateway, GatewayConfig, Mode, UplinkWindow};
+use shorthaul_proxy::{AggregateConfig, Clamp, Gateway, GatewayConfig, Mode, UplinkWindow};
 use shorthaul_tcp::AckPolicy;
-use shorthaul_testkit::{draw::Draw, packets};
+use shorthaul_testkit::{Vault, draw::Draw, packets};
 use shorthaul_types::{Bytes, FlowKey, PortId, SeqNum, Time};
 use shorthaul_wire::{
     Chunk, IcmpError, IcmpErrorKind, Machine, Packet, Payload, PayloadList, SackBlock, TcpFlags, TcpHeader,
     TcpOptions, TcpSegment, Timestamps, Transport, TxBatch,
 };
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -68,8 +67,8 @@ struct World {
     /// Its policy has parts that may close a window that was offered.
     is_drawn: bool,
     flows: Vec<Flow>,
-    /// What would survive a crash, by slot.
-    custody: BTreeMap<u32, CustodyRecord>,
+    /// What would survive a crash.
+    custody: Vault,
     /// What was handed in since the last flush, which may pass through as it is.
     handed: Vec<Packet>,
     /// Packet buffers that the driver keeps for reuse, as its pool does.
@@ -104,7 +103,7 @@ impl World {
             config,
             is_drawn,
             flows: Vec::new(),
-            custody: BTreeMap::new(),
+            custody: Vault::default(),
             handed: Vec::new(),
             pool: Vec::new(),
             played: Vec::new(),
@@ -386,12 +385,7 @@ impl World {
             polls += 1;
             assert!(polls < bound && out.len() < bound, "polling goes on for ever");
         }
-        while let Some((slot, record)) = self.gateway.poll_custody() {
-            match record {
-                Some(record) => self.custody.insert(slot, record),
-                None => self.custody.remove(&slot),
-            };
-        }
+        self.gateway.save(&mut self.custody);
         let handed = std::mem::take(&mut self.handed);
         for (_, packet) in &out {
             self.check_packet(packet, &handed);
@@ -469,9 +463,9 @@ impl World {
         let may_close = self.is_drawn && segment.header.window == 0;
         far.on_acknowledged(segment, flow.shifts.map(|_| shift), may_close);
         // A flow that is over leaves no record, and nothing that could be lost.
-        match self.custody.values().find(|record| record.flow == flow.key) {
+        match self.custody.records().find(|record| record.flow() == flow.key) {
             Some(record) => {
-                let (acknowledged, _) = record.directions[1 - from];
+                let acknowledged = record.acknowledged(1 - from);
                 let covered = repeated || !segment.header.ack.after(acknowledged);
                 assert!(covered, "acknowledged {:?}, beyond {record:?}", segment.header.ack);
             }

@@ -59,7 +59,7 @@ impl Served<'_> {
             promised: 0,
             first_edge: flow.managed_edge(),
             offered_more: false,
-            received: 1,
+            received: flow.managed_received(),
             waiting: false,
             active: false,
             active_at: now,

@@ -4,7 +4,6 @@ use super::table::Phase;
 use crate::end::Side;
 use crate::gain::Group;
 use crate::handshake::{Handshake, Step};
-use crate::inherited::Ruling;
 use crate::policy::Subject;
 use crate::split_flow::Rejected;
 use crate::whole_flow::WholeFlow;
@@ -60,6 +59,11 @@ impl Gateway {
                     if opens { self.begin(now, port, key, packet) } else { self.forward(port, packet) }
                 }
             },
+            // Its ends have given it up while nobody stood in it, and open another.
+            Phase::Split(flow) if opens && flow.is_unheard() => {
+                self.remove(index);
+                self.begin(now, port, key, packet);
+            }
             Phase::Split(_) => self.handle_split(now, index, side, packet),
             Phase::Whole(flow) if opens && !flow.is_opened_by(segment.header.seq) => {
                 self.remove(index);
@@ -67,21 +71,6 @@ impl Gateway {
             }
             Phase::Whole(_) => self.handle_whole(now, index, (side, opposite(port)), packet),
             Phase::Closed => self.forward(port, packet),
-            Phase::Inherited(_) if opens => {
-                self.remove(index);
-                self.begin(now, port, key, packet);
-            }
-            Phase::Inherited(flow) => match flow.on_segment(side, segment) {
-                Ruling::Unknown => self.forward(port, packet),
-                Ruling::Whole => {
-                    self.remove(index);
-                    self.forward(port, packet);
-                }
-                Ruling::Lost { newly } => {
-                    self.counters.flows_lost_in_crash += u64::from(newly);
-                    self.passing.extend(flow.reset(side, segment).map(|reset| (port, reset)));
-                }
-            },
         }
     }
 
@@ -229,7 +218,7 @@ const fn access_side(port: PortId) -> Side {
 }
 
 /// What a flow is matched by, from its first packet.
-fn subject(port: PortId, key: FlowKey, ip: &IpHeader) -> Subject {
+pub(super) fn subject(port: PortId, key: FlowKey, ip: &IpHeader) -> Subject {
     let (near, far) = (key.src.ip(), key.dst.ip());
     let (host, server) = if port == Gateway::ACCESS { (near, far) } else { (far, near) };
     let dscp = match ip {

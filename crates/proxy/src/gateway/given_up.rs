@@ -1,12 +1,12 @@
 //! Flows that were given up. Each end is sent a reset, and a reset may be lost: whoever goes on is sent another.
 use super::{Gateway, Keyed};
-use crate::inherited::packet_between;
 use alloc::collections::VecDeque;
+use core::net::SocketAddr;
 use core::time::Duration;
 use hashbrown::HashMap;
 use shorthaul_tcp::ChallengeLimit;
 use shorthaul_types::{FlowKey, PortId, Time};
-use shorthaul_wire::{Packet, TcpFlags, TcpHeader};
+use shorthaul_wire::{IpHeader, Ipv4Header, Ipv6Header, Packet, TcpFlags, TcpHeader, TcpSegment};
 
 /// So many flows are remembered, the oldest go.
 const MOST: usize = 4_096;
@@ -91,5 +91,33 @@ impl Gateway {
             self.counters.challenges_suppressed += 1;
         }
         true
+    }
+}
+
+/// A segment without data between two addresses of one family.
+fn packet_between(from: SocketAddr, to: SocketAddr, header: TcpHeader) -> Option<Packet> {
+    let ip = ip_between(from, to)?;
+    Some(Packet::tcp(ip, TcpSegment { header, ..TcpSegment::default() }))
+}
+
+/// A fresh IP header between two ends, for a packet that has no other to imitate.
+fn ip_between(from: SocketAddr, to: SocketAddr) -> Option<IpHeader> {
+    match (from, to) {
+        (SocketAddr::V4(from), SocketAddr::V4(to)) => Some(IpHeader::V4(Ipv4Header {
+            src: *from.ip(),
+            dst: *to.ip(),
+            tos: 0,
+            ttl: 64,
+            id: 0,
+            dont_fragment: true,
+        })),
+        (SocketAddr::V6(from), SocketAddr::V6(to)) => Some(IpHeader::V6(Ipv6Header {
+            src: *from.ip(),
+            dst: *to.ip(),
+            traffic_class: 0,
+            hop_limit: 64,
+            flow_label: 0,
+        })),
+        _ => None,
     }
 }

@@ -9,7 +9,7 @@ use shorthaul_types::Time;
 impl Gateway {
     /// A flow was split: it takes its place, if its policy needs one.
     pub(super) fn take_place(&mut self, now: Time, index: u32) {
-        let number = self.counters.flows_split; // unlike that of any other
+        let number = self.counters.flows_split + self.counters.flows_resumed; // unlike that of any other
         let Gateway { config, access, table, .. } = self;
         let Some(Entry { phase: Phase::Split(flow), place, policy, .. }) = table.get_mut(index) else {
             return;

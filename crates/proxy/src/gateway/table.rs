@@ -6,11 +6,10 @@ use crate::access_side::Place;
 use crate::aggregate::Member;
 use crate::end::Side;
 use crate::handshake::Handshake;
-use crate::inherited::InheritedFlow;
 use crate::shares::{Holder, NO_SHARE};
 use crate::split_flow::{Budget, Fate, SplitFlow};
 use crate::whole_flow::WholeFlow;
-use crate::{CustodyRecord, HostPrefix};
+use crate::{Custody, HostPrefix};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -36,8 +35,6 @@ pub(super) enum Phase {
     Whole(Box<WholeFlow>),
     /// Between two phases.
     Closed,
-    /// A predecessor crashed while it held bytes of it.
-    Inherited(Box<InheritedFlow>),
 }
 
 /// A flow in the table.
@@ -53,6 +50,8 @@ pub(super) struct Entry {
     pub armed: Option<Time>,
     pub ready: bool,
     pub custody_due: bool,
+    /// Tells it from others that have its slot at other times.
+    pub serial: u64,
     /// Of what the client and the server send, in this order.
     pub allocated: [usize; 2],
     /// Where the shares in the memory are of the client and the server, in this order.
@@ -166,6 +165,7 @@ impl Gateway {
     pub(super) fn insert(&mut self, now: Time, key: FlowKey, policy: u16, phase: Phase) -> u32 {
         self.sweep_at.get_or_insert(now + self.config.idle_timeout / SWEEPS);
         let is_open = !matches!(phase, Phase::Opening(_) | Phase::Whole(_));
+        self.serial += 1;
         let index = self.table.insert(Entry {
             phase,
             key,
@@ -175,6 +175,7 @@ impl Gateway {
             armed: None,
             ready: false,
             custody_due: false,
+            serial: self.serial,
             allocated: [0; 2],
             shares: [NO_SHARE; 2],
             is_open,
@@ -217,7 +218,7 @@ impl Gateway {
             if !entry.is_open {
                 self.table.note_never_opened();
             }
-            if matches!(entry.phase, Phase::Split(_) | Phase::Inherited(_)) && !entry.custody_due {
+            if matches!(entry.phase, Phase::Split(_)) && !entry.custody_due {
                 self.custody_due.push(index);
             }
         }
@@ -334,10 +335,11 @@ impl Gateway {
             Fate::Finished => &mut self.counters.flows_finished,
             Fate::Reset => &mut self.counters.flows_reset,
             Fate::GivenUp => &mut self.counters.flows_given_up,
+            Fate::Lost => &mut self.counters.flows_lost_in_crash,
             Fate::SteppedOut => &mut self.counters.flows_stepped_out,
         };
         *counter += 1;
-        if fate == Fate::GivenUp
+        if matches!(fate, Fate::GivenUp | Fate::Lost)
             && let Some(entry) = self.table.get(index)
         {
             self.note_given_up(entry.key);
@@ -353,19 +355,22 @@ impl Gateway {
         }
     }
 
-    /// The next change of what must survive a crash: the slot, and its record or `None` if it is
-    /// free now. To be stored before the packets of the same round leave.
-    pub fn poll_custody(&mut self) -> Option<(u32, Option<CustodyRecord>)> {
-        let index = self.custody_due.pop()?;
-        let record = self.table.get_mut(index).and_then(|entry| {
-            entry.custody_due = false;
-            match &entry.phase {
-                Phase::Split(flow) => Some(flow.custody()),
-                Phase::Inherited(flow) => Some(flow.record()),
-                _ => None,
+    /// Tells the store what has changed of what must survive a crash. To be done before the packets of the same round leave.
+    pub fn save(&mut self, custody: &mut impl Custody) {
+        while let Some(slot) = self.custody_due.pop() {
+            match self.table.get_mut(slot) {
+                Some(Entry { phase: Phase::Split(flow), custody_due, serial, .. }) => {
+                    *custody_due = false;
+                    flow.hold(slot, *serial, custody);
+                    custody.store(slot, &flow.record(*serial));
+                }
+                Some(Entry { custody_due, .. }) => {
+                    *custody_due = false;
+                    custody.free(slot);
+                }
+                None => custody.free(slot),
             }
-        });
-        Some((index, record))
+        }
     }
 }
 
@@ -381,7 +386,7 @@ mod tests {
     /// Gateways hold tens of thousands of idle flows.
     #[test]
     fn an_idle_flow_is_small() {
-        assert!(size_of::<Entry>() <= 152, "{} bytes in the table", size_of::<Entry>());
+        assert!(size_of::<Entry>() <= 160, "{} bytes in the table", size_of::<Entry>());
         let parts = SplitFlow::bytes_of_parts();
         assert!(parts <= 80, "{parts} bytes of each direction beside its halves");
         assert!(size_of::<WholeFlow>() <= 640, "{} bytes to observe a flow", size_of::<WholeFlow>());

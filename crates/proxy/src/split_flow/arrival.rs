@@ -1,13 +1,14 @@
 //! What arrives from an end.
 use super::first_retransmission::FirstRetransmission;
 use super::memory::make_room;
+use super::resumed::Bearing;
 use super::{Budget, Direction, Fate, SplitFlow};
 use crate::ack_release::{Event, Progress};
 use crate::end::Side;
 use arrayvec::ArrayVec;
 use shorthaul_tcp::{Ack, Segment};
 use shorthaul_types::Time;
-use shorthaul_wire::{Packet, TcpFlags, TcpSegment, TxBatch};
+use shorthaul_wire::{Packet, TcpFlags, TcpHeader, TcpSegment, TxBatch};
 
 impl SplitFlow {
     /// A TCP packet of this flow arrived, from `side`. What it makes pass goes to `out`.
@@ -22,6 +23,20 @@ impl SplitFlow {
         let Some(segment) = packet.as_tcp() else { return Fate::Alive };
         let header = &segment.header;
         let (near, far) = (side.index(), side.other().index());
+        match self.look_back(now, side, segment) {
+            Bearing::Usual => {}
+            Bearing::Stranger => {
+                out.push((self.ends[far].attachment, packet));
+                return Fate::Alive;
+            }
+            Bearing::Lost => {
+                // Where it must be (RFC 9293 §3.10.7.4): this end has not come as far as we would go on.
+                let reset = self.header_toward(side, 0, TcpFlags::RST | TcpFlags::ACK);
+                out.push(self.bare_toward(side, TcpHeader { seq: header.ack, ..reset }));
+                out.push(self.reset_toward(side.other()));
+                return Fate::Lost;
+            }
+        }
         let Some(offset) =
             self.ends[near].space.offset(header.seq, self.directions[near].receiver.data_end())
         else {
@@ -45,10 +60,13 @@ impl SplitFlow {
         let old = self.agreed.timestamps && receiver.is_old_duplicate(header.options.timestamps);
         if beyond || old {
             self.rejected.unacceptable += 1;
+            if beyond {
+                self.ask_soon(now);
+            }
             if beyond || segment.payload.is_empty() {
                 self.challenge(now, side);
             } else {
-                receiver.request_ack(); // data that was retransmitted in vain: its sender waits for this
+                self.directions[near].receiver.request_ack(); // data that was retransmitted in vain: its sender waits for this
             }
             return Fate::Alive;
         }

@@ -25,6 +25,21 @@ pub(super) struct Direction {
     /// Bounds on what its sender is offered, besides memory.
     limits: Box<[Limit]>,
     pub first_retransmission: Option<FirstRetransmission>,
+    /// Up to where the store of what survives a crash was told of its bytes.
+    pub kept: u64,
+}
+
+/// Where a direction begins; offsets are of its stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// The first byte that its sender is expected to send, and the right edge of what it was offered.
+    pub next: u64,
+    pub edge: u64,
+    /// The first byte that its receiver has not acknowledged, and the right edge of what it offers.
+    pub delivered: u64,
+    pub peer_edge: u64,
+    /// The timestamp to echo.
+    pub ts_recent: Option<u32>,
 }
 
 /// A bound on what the sender of a direction is offered.
@@ -43,13 +58,14 @@ pub(super) struct Ends<'a> {
 }
 
 impl Direction {
-    /// What `from` sends to `to`.
+    /// What `from` sends to `to`, from there on.
     pub fn new(
         now: Time,
         Ends { from, to }: Ends<'_>,
         agreed: &Agreed,
         policy: &Policy,
         managed: bool,
+        standing: Standing,
     ) -> Self {
         let leg = |end: &End| -> &LegConfig {
             if end.attachment == PortId(0) { &policy.access } else { &policy.wan }
@@ -71,19 +87,17 @@ impl Direction {
         let sender = out.sender.sender(&start);
         let params = out.sender.control_params(&start);
         let sender = if managed { managed_by_aggregate(sender, params) } else { sender };
-        // The window of a SYN-ACK is not scaled (RFC 7323 §2.2); the client's comes with its ACK.
-        let edge = 1 + u64::from(to.window);
         let plain = SenderControl::default();
         let control = if to.attachment == PortId(0) { &policy.senders } else { &plain };
         let ack = if control.ack.is_none() { leg(from).sender.ack } else { AckPolicy::ByOwner };
-        let mut receiver = Receiver::new(1, edge, mss, ack);
-        if let Some(val) = from.ts_val.filter(|_| agreed.timestamps) {
+        let mut receiver = Receiver::new(standing.next, standing.edge, mss, ack);
+        if let Some(val) = standing.ts_recent.filter(|_| agreed.timestamps) {
             receiver.set_ts_recent(val);
         }
-        let opening = Opening { now, next: 1, mss, ts_recent: receiver.ts_recent() };
+        let opening = Opening { now, next: standing.next, mss, ts_recent: receiver.ts_recent() };
         Direction {
             receiver,
-            sender: Sender::new(now, 1, edge, sender),
+            sender: Sender::new(now, standing.delivered, standing.peer_edge.max(standing.delivered), sender),
             keep_alive: false,
             echo_congestion: false,
             release: control.ack.as_ref().map(|kind| kind.open(&opening)),
@@ -93,6 +107,7 @@ impl Direction {
                 .map(|kind| Limit { part: kind.open(&opening), closed: false })
                 .collect(),
             first_retransmission: None,
+            kept: standing.next.min(standing.delivered),
         }
     }
 

@@ -1,25 +1,16 @@
 //! What others see of a flow.
 use super::{Direction, SplitFlow};
 use crate::end::Side;
-use crate::{CustodyRecord, FlowInfo, LegInfo};
+use crate::{FlowInfo, LegInfo};
 use shorthaul_types::Time;
 
 impl SplitFlow {
-    /// What must survive a crash.
-    pub fn custody(&self) -> CustodyRecord {
-        let directions = Side::BOTH.map(|side| {
-            let space = self.ends[side.index()].space;
-            let direction = &self.directions[side.index()];
-            (space.seq(self.acknowledged_to(side)), space.seq(direction.sender.una()))
-        });
-        CustodyRecord { flow: self.key, client_port: self.ends[0].attachment, directions }
-    }
-
     /// What people see of it.
     pub fn info(&self, now: Time) -> FlowInfo {
         let closing = self.directions.iter().any(|d| d.receiver.is_finished());
         let state = match (self.draining, closing) {
             (true, _) => "draining",
+            _ if self.is_unheard() => "inherited",
             (_, true) => "closing",
             _ => "split",
         };

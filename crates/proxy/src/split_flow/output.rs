@@ -9,8 +9,7 @@ use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegm
 
 impl SplitFlow {
     pub(super) fn acknowledge(&mut self, now: Time, side: Side) -> (PortId, Packet) {
-        let far = side.other().index();
-        let seq = self.directions[far].sender.nxt();
+        let seq = self.sent_to(side);
         let mut options = self.options_toward(side);
         if self.agreed.sack {
             let space = self.ends[side.index()].space;
@@ -63,7 +62,7 @@ impl SplitFlow {
     }
 
     pub(super) fn reset_toward(&self, side: Side) -> (PortId, Packet) {
-        let seq = self.directions[side.other().index()].sender.nxt();
+        let seq = self.sent_to(side);
         let header = self.header_toward(side, seq, TcpFlags::RST | TcpFlags::ACK);
         self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
     }
@@ -96,6 +95,12 @@ impl SplitFlow {
             window: self.window_field(side, window, shift),
             ..TcpHeader::default()
         }
+    }
+
+    /// A segment without data.
+    pub(super) fn bare_toward(&self, side: Side, header: TcpHeader) -> (PortId, Packet) {
+        let header = TcpHeader { options: self.options_toward(side), ..header };
+        self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
     }
 
     fn options_toward(&self, side: Side) -> TcpOptions {

@@ -44,7 +44,7 @@ fn pass(gateway: &mut Gateway, now: Time, packet: Packet) -> TxBatch {
 fn poll(gateway: &mut Gateway, now: Time) -> TxBatch {
     let mut out = TxBatch::new();
     while gateway.poll_transmit(now, &mut out) {}
-    while gateway.poll_custody().is_some() {}
+    gateway.save(&mut ());
     out
 }
 

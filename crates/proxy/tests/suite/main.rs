@@ -3,6 +3,7 @@
 mod admission;
 mod adversity;
 mod aggregate;
+mod crash;
 mod fuzz_corpus;
 mod hostile;
 mod opaque;

@@ -162,6 +162,26 @@ impl Sender {
         &self.queue
     }
 
+    /// Everything before `offset`, which is beyond SND.NXT, has reached the peer on another way, or was sent by a predecessor:
+    /// it is as if it had been sent and acknowledged now. The queue is the caller's where `offset` lies beyond its end.
+    pub fn skip_to(&mut self, now: Time, offset: u64) {
+        if offset <= self.snd.nxt {
+            return;
+        }
+        self.board.acknowledge(offset, |_, _| {});
+        self.queue.release(offset);
+        self.snd.una = offset;
+        self.snd.nxt = offset;
+        self.peer.edge = self.peer.edge.max(offset);
+        self.ecn.end = self.ecn.end.max(offset);
+        self.state = State::Open;
+        self.timers.rto_at = None;
+        self.timers.timeouts = 0;
+        self.manager.on_delivered(0, None, None);
+        self.tell_detector(now, Event::Restarted);
+        self.set_pace();
+    }
+
     /// The stream ends behind what is queued.
     pub fn finish(&mut self) {
         self.fin = true;

@@ -10,9 +10,6 @@ impl World {
         self.is_down = true;
         self.waiting.clear();
         self.sleeps_until = Time::ZERO;
-        for flow in &mut self.flows {
-            flow.was_cut |= !flow.apps.iter().all(|app| app.is_over());
-        }
     }
 
     /// The next gateway takes over what the journal of the last one says.
@@ -24,9 +21,10 @@ impl World {
         self.gateway = Gateway::new(config.clone());
         self.config = config;
         self.is_down = false;
-        let records = std::mem::take(&mut self.custody);
-        self.gateway.adopt(self.now, records.into_values());
-        self.had = (self.gateway.flows().count(), 0);
+        let left = std::mem::take(&mut self.custody).left();
+        left.iter().for_each(|inherited| self.gateway.adopt(self.now, inherited));
+        // What was taken over is held, whatever this one's own bounds are.
+        self.had = (self.gateway.flows().count(), self.gateway.allocated() as u64);
         self.settle();
     }
 

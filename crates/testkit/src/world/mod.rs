@@ -3,9 +3,9 @@ mod dress;
 mod failing;
 mod hostile;
 
-use crate::{App, Chance};
+use crate::{App, Chance, Vault};
 use dress::Parts;
-use shorthaul_proxy::{CustodyRecord, FlowInfo, Gateway, GatewayConfig};
+use shorthaul_proxy::{FlowInfo, Gateway, GatewayConfig};
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Host, HostConfig, Sender};
 use shorthaul_types::{FlowKey, PortId, Seed, SeqNum, Time};
 use shorthaul_wire::{Machine, Packet, TcpFlags, TxBatch};
@@ -64,7 +64,7 @@ pub struct Flow {
     /// What they do.
     pub apps: [App; 2],
     isns: [Option<SeqNum>; 2],
-    /// The gateway crashed while it was not yet over, or reset what it held.
+    /// The gateway reset what it held of it.
     pub was_cut: bool,
     /// One of its applications gave it up.
     pub was_aborted: bool,
@@ -106,8 +106,8 @@ pub struct World {
     pub stations: Vec<Station>,
     /// The connections, as they were opened.
     pub flows: Vec<Flow>,
-    /// What would survive a crash of the gateway, by slot.
-    pub custody: BTreeMap<u32, CustodyRecord>,
+    /// What would survive a crash of the gateway.
+    pub custody: Vault,
     wire: BTreeMap<(Time, u64), (Stop, Packet)>,
     count: u64,
     fragment_id: u32,
@@ -137,7 +137,7 @@ impl World {
             chance: Chance(seed),
             stations: Vec::new(),
             flows: Vec::new(),
-            custody: BTreeMap::new(),
+            custody: Vault::default(),
             wire: BTreeMap::new(),
             count: 0,
             fragment_id: 0,
@@ -329,12 +329,7 @@ impl World {
             if self.is_awake() {
                 let mut out = TxBatch::new();
                 more |= self.gateway.poll_transmit(self.now, &mut out);
-                while let Some((slot, record)) = self.gateway.poll_custody() {
-                    match record {
-                        Some(record) => self.custody.insert(slot, record),
-                        None => self.custody.remove(&slot),
-                    };
-                }
+                self.gateway.save(&mut self.custody);
                 sent |= !out.is_empty();
                 for (port, packet) in out {
                     self.deliver(port, packet);

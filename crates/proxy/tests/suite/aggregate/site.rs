@@ -65,7 +65,7 @@ impl Site {
     pub fn flush(&mut self) {
         let mut out = TxBatch::new();
         while self.gateway.poll_transmit(self.now, &mut out) {}
-        while self.gateway.poll_custody().is_some() {}
+        self.gateway.save(&mut ());
         for (port, packet) in out {
             let Some(tcp) = packet.as_tcp() else { continue };
             if tcp.header.flags.contains(TcpFlags::RST) {

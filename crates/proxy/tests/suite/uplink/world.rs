@@ -206,7 +206,7 @@ impl World {
             let mut more = self.phone.poll_transmit(self.now, &mut out[0]);
             more |= self.gateway.poll_transmit(self.now, &mut out[1]);
             more |= self.server.poll_transmit(self.now, &mut out[2]);
-            while self.gateway.poll_custody().is_some() {}
+            self.gateway.save(&mut ());
             let quiet = out.iter().all(Vec::is_empty);
             let [phone, gateway, server] = out;
             phone.into_iter().for_each(|(_, packet)| self.put(UP, packet));

@@ -1,0 +1,225 @@
+use super::*;
+use shorthaul_proxy::{Gateway, GatewayConfig};
+use shorthaul_testkit::packets;
+use shorthaul_types::{PortId, SeqNum};
+use shorthaul_wire::{Machine, Packet, TcpFlags, TcpHeader, TcpOptions, TcpSegment, TxBatch};
+use std::mem::forget; // whoever is killed drops nothing
+use std::net::IpAddr;
+use std::sync::Arc;
+
+const MEMORY: Bytes = Bytes(1 << 20);
+
+fn path(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("shorthaul-journal-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+fn left(path: &Path, now: u64) -> Vec<Inherited> {
+    Journal::left(path, Time::from_secs(now)).unwrap()
+}
+
+fn journal(path: &Path, now: u64) -> Journal {
+    Journal::create(path, 4, MEMORY, Time::from_secs(now)).unwrap()
+}
+
+/// A gateway with a connection of which the server sends and the client acknowledges nothing.
+struct Scene {
+    gateway: Gateway,
+    now: Time,
+    sent: u32,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let mut scene =
+            Scene { gateway: Gateway::new(GatewayConfig::default()), now: Time::from_secs(1), sent: 1 };
+        let options = TcpOptions { mss: Some(1_460), ..TcpOptions::default() };
+        for (from, flags, seq, ack) in
+            [(0, TcpFlags::SYN, 0, 0), (1, TcpFlags::SYN | TcpFlags::ACK, 0, 1), (0, TcpFlags::ACK, 1, 1)]
+        {
+            let header = TcpHeader { flags, seq: SeqNum(seq), ack: SeqNum(ack), ..TcpHeader::default() };
+            let options = if seq == 0 { options.clone() } else { TcpOptions::default() };
+            scene.say(from, TcpHeader { options, ..header }, None);
+        }
+        scene
+    }
+
+    fn say(&mut self, from: u8, header: TcpHeader, payload: Option<Payload>) {
+        let [client, server]: [(IpAddr, u16); 2] = [([10, 0, 0, 1].into(), 5000), ([10, 0, 0, 2].into(), 80)];
+        let (near, far) = if from == 0 { (client, server) } else { (server, client) };
+        let header = TcpHeader { src_port: near.1, dst_port: far.1, window: 60_000, ..header };
+        let payload = payload.map(Into::into).unwrap_or_default();
+        let packet = Packet::tcp(packets::ip(near.0, far.0), TcpSegment { header, payload, gso_size: None });
+        self.gateway.handle_packet(self.now, PortId(from), packet);
+    }
+
+    /// The server sends this.
+    fn data(&mut self, payload: Payload) {
+        let header = TcpHeader {
+            flags: TcpFlags::ACK,
+            seq: SeqNum(self.sent),
+            ack: SeqNum(1),
+            ..TcpHeader::default()
+        };
+        self.sent += payload.len() as u32;
+        self.say(1, header, Some(payload));
+    }
+
+    /// The client acknowledges so many bytes.
+    fn acknowledge(&mut self, bytes: u32) {
+        let header = TcpHeader {
+            flags: TcpFlags::ACK,
+            seq: SeqNum(1),
+            ack: SeqNum(1 + bytes),
+            ..TcpHeader::default()
+        };
+        self.say(0, header, None);
+    }
+
+    fn turn(&mut self, journal: &mut Journal) {
+        let mut out = TxBatch::new();
+        while self.gateway.poll_transmit(self.now, &mut out) {}
+        self.gateway.save(journal);
+    }
+}
+
+/// Bytes that differ from place to place.
+fn stream(from: usize, len: usize) -> Vec<u8> {
+    (from..from + len).map(|at| (at % 251) as u8).collect()
+}
+
+/// Bytes as a device hands them over: in a buffer of the journal's file, behind headers.
+fn received(journal: &Journal, bytes: &[u8], capacity: usize) -> Payload {
+    let mut chunk = journal.buffers().chunk(capacity).unwrap();
+    chunk.append(&[0xee; 52]);
+    chunk.append(bytes);
+    Payload::new(Arc::new(chunk), 52..52 + bytes.len())
+}
+
+#[test]
+fn what_is_held_is_left_to_the_next_one_wherever_it_lies() {
+    let path = path("held");
+    let mut journal = journal(&path, 100);
+    assert_eq!(left(&path, 100), []);
+    journal.put_in_place().unwrap();
+    let mut scene = Scene::new();
+    scene.turn(&mut journal);
+    let held = |now| {
+        let left = left(&path, now);
+        assert_eq!(left.len(), 1);
+        (left[0].held[1].start, left[0].held[1].bytes.clone())
+    };
+    assert_eq!(held(101), (1, Vec::new()));
+    // In buffers of the file of each size, on the heap, and small ones that are gathered on their way.
+    let mut sent = 0;
+    for (len, capacity) in
+        [(1_400, 2_048), (10_000, 16_384), (20_000, 65_536), (1_000, 0), (10, 2_048), (9, 0)]
+    {
+        let bytes = stream(sent, len);
+        let payload =
+            if capacity > 0 { received(&journal, &bytes, capacity) } else { Payload::copy_of(&bytes) };
+        scene.data(payload);
+        scene.turn(&mut journal);
+        sent += len;
+        assert!(held(101) == (1, stream(0, sent)), "after {len} bytes");
+    }
+    scene.acknowledge(1_400);
+    scene.turn(&mut journal);
+    assert!(held(101) == (1_401, stream(1_400, sent - 1_400)));
+    // What is acknowledged goes before the next record is there.
+    scene.acknowledge(11_400);
+    drop(received(&journal, &[1; 100], 2_048));
+    assert!(held(101) == (11_401, stream(11_400, sent - 11_400)));
+    for acknowledged in [11_400, 20_000, 30_000, sent as u32] {
+        scene.turn(&mut journal);
+        scene.acknowledge(acknowledged);
+    }
+    scene.turn(&mut journal);
+    assert!(held(101) == (1 + sent as u64, Vec::new()), "{} bytes are held", held(101).1.len());
+    assert_eq!(journal.not_kept(), 0);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn the_next_gateway_goes_on_and_leaves_as_much_itself() {
+    let path = path("next");
+    let mut first = journal(&path, 100);
+    first.put_in_place().unwrap();
+    let mut scene = Scene::new();
+    scene.data(received(&first, &stream(0, 30_000), 65_536));
+    scene.turn(&mut first);
+    forget(first);
+    for crash in 1..4 {
+        let inherited = left(&path, 100 + crash);
+        assert!(inherited[0].held[1].bytes == stream(0, 30_000), "crash {crash}");
+        // Another crash, before it has taken its predecessor's place.
+        let mut next = journal(&path, 100 + crash);
+        forget(std::mem::replace(&mut scene.gateway, Gateway::new(GatewayConfig::default())));
+        scene.gateway.adopt(scene.now, &inherited[0]);
+        assert!(left(&path, 100 + crash) == inherited);
+        scene.gateway.save(&mut next);
+        next.put_in_place().unwrap();
+        forget(next);
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn what_is_old_or_of_another_boot_or_torn_is_not_believed() {
+    let path = path("old");
+    let mut journal = journal(&path, 100);
+    journal.put_in_place().unwrap();
+    let mut scene = Scene::new();
+    scene.turn(&mut journal);
+    assert_eq!(left(&path, 100 + 14 * 60).len(), 1);
+    assert_eq!(left(&path, 100 + 16 * 60), [], "by now, its ports may be another's");
+    journal.note_alive(Time::from_secs(3_000));
+    assert_eq!(left(&path, 3_000 + 14 * 60).len(), 1, "a flow may hold the same bytes for hours");
+    scene.data(Payload::copy_of(&stream(0, 100)));
+    scene.turn(&mut journal);
+    let slot = 0;
+    let changes = journal.changes[slot];
+    forget(journal);
+    let whole = std::fs::read(&path).unwrap();
+    for at in [0, 20] {
+        let mut other = whole.clone();
+        other[at] ^= 0x40;
+        std::fs::write(&path, &other).unwrap();
+        assert_eq!(left(&path, 3_001), [], "byte {at}");
+    }
+    // Of two records that are written in turn, one is torn: the other holds.
+    let mut torn = whole.clone();
+    torn[HEADER + slot * SLOT + (changes % 2) as usize * COPY + 100] ^= 0x40;
+    std::fs::write(&path, &torn).unwrap();
+    assert!(left(&path, 3_001)[0].held[1].bytes.is_empty());
+    std::fs::write(&path, &whole).unwrap();
+    assert_eq!(left(&path, 3_001)[0].held[1].bytes.len(), 100);
+    for len in [0, 1, 63, 64, 200, 1 << 20] {
+        std::fs::write(&path, &whole[..len]).unwrap();
+        assert_eq!(left(&path, 3_001), [], "{len} bytes of it");
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn what_others_can_write_is_not_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = path("foreign");
+    drop(journal(&path, 100));
+    std::fs::rename(beside(&path), &path).unwrap();
+    let nobody = 65_534;
+    std::os::unix::fs::chown(&path, Some(nobody), None).unwrap_or_default();
+    if std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&path).unwrap()) == nobody {
+        let error = Journal::left(&path, Time::from_secs(101)).unwrap_err().to_string();
+        assert!(error.contains("remove it"), "{error}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    let target = path.with_extension("target");
+    std::fs::write(&target, "").unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(&target, &path).unwrap();
+    assert!(Journal::left(&path, Time::from_secs(101)).is_err(), "a link is not followed");
+    std::fs::remove_file(path).unwrap();
+    std::fs::remove_file(target).unwrap();
+}

@@ -1,0 +1,45 @@
+//! What a predecessor left is taken over.
+use super::Gateway;
+use super::arrival::subject;
+use super::table::Phase;
+use crate::split_flow::{Fate, SplitFlow};
+use crate::{Inherited, Mode};
+use alloc::boxed::Box;
+use shorthaul_types::Time;
+
+impl Gateway {
+    /// Goes on with a flow that a predecessor left: the same sequence numbers, the same bytes. Timers begin anew, and
+    /// what is known of losses, windows and rates.
+    ///
+    /// A flow that no policy splits now is stepped out of as soon as what is held of it is delivered. Where bytes are lost that
+    /// their sender believes delivered, both ends are reset, so that they fail at once instead of waiting for ever.
+    pub fn adopt(&mut self, now: Time, inherited: &Inherited) {
+        self.now = now;
+        let record = &inherited.record;
+        let (key, port) = (record.flow(), record.client_port());
+        if self.table.find(key).is_some() {
+            return; // no predecessor had it twice
+        }
+        let subject = subject(port, key, &record.ends[0].ip);
+        let policies = &self.config.policies[..self.in_force];
+        let chosen = policies.iter().position(|policy| policy.matches.holds(&subject));
+        let splits = chosen.filter(|number| policies[*number].mode == Mode::Split);
+        let any = policies.iter().position(|policy| policy.mode == Mode::Split);
+        let number = splits.or(any).or(chosen).unwrap_or(0);
+        let mut flow = SplitFlow::resume(now, inherited, &self.config.policies[number]);
+        if splits.is_none() || self.draining {
+            flow.drain();
+        }
+        let index = self.insert(now, key, number as u16, Phase::Split(Box::new(flow)));
+        self.counters.flows_resumed += 1;
+        self.take_shares(index);
+        self.take_place(now, index);
+        self.table.arm(index, now);
+        self.settle(index, Fate::Alive);
+    }
+
+    /// Flows that a predecessor left, of which not both ends have spoken since.
+    pub fn inherited_flows(&self) -> usize {
+        self.split_flows().filter(|flow| flow.is_unheard()).count()
+    }
+}

@@ -1,0 +1,268 @@
+//! A flow that a predecessor left: it goes on where it stood.
+//!
+//! While nobody stood in it, its ends spoke with each other. Each may have had more from the other than we know of, and says so in
+//! what it acknowledges: that is believed for a time. What had been sent and was not acknowledged is sent again; what arrives twice
+//! harms nobody. Both ends are asked what they have, until they have answered.
+use super::direction::{Direction, Ends, Standing};
+use super::managed::is_managed;
+use super::{Fate, SplitFlow};
+use crate::aggregate::{AllottedWindow, UplinkWindow};
+use crate::custody::{DirectionRecord, FlowRecord, Held, Inherited};
+use crate::end::Side;
+use crate::{Custody, Holding, Policy};
+use alloc::boxed::Box;
+use core::time::Duration;
+use shorthaul_tcp::AckPolicy;
+use shorthaul_types::{Deadline, SeqNum, Time};
+use shorthaul_wire::{Payload, TcpFlags, TcpSegment, TxBatch};
+
+/// How often the ends are asked, and how many times at most.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+const QUESTIONS: u32 = 20;
+/// Nothing is lost before the ends were asked so often: what was under way may still arrive.
+const CERTAIN: u32 = 2;
+/// So long an end may acknowledge what the other sent it past us. Longer no connection waits for an answer.
+const PAST_US: Duration = Duration::from_secs(15 * 60);
+/// No window is larger (RFC 7323 §2.3): what lies further away is of another connection that has these ports by now.
+const WINDOW: u64 = 1 << 30;
+/// The largest piece that inherited bytes are put into.
+const PIECE: usize = 65_536;
+
+/// What is known of the time before, of a flow that a predecessor left.
+#[derive(Debug)]
+pub(super) struct Resumed {
+    until: Time,
+    ask_at: Option<Time>,
+    asked: u32,
+    /// The ends that have spoken since.
+    heard: [bool; 2],
+    /// Up to where each direction had been sent, SND.NXT then.
+    sent: [u64; 2],
+    /// The directions of which bytes are missing that may not have been delivered.
+    missing: [bool; 2],
+}
+
+/// What a segment is to a flow that a predecessor left.
+pub(super) enum Bearing {
+    /// One like any other.
+    Usual,
+    /// Of another connection, or forged: it passes as it is.
+    Stranger,
+    /// Bytes are lost that their sender believes delivered.
+    Lost,
+}
+
+impl SplitFlow {
+    /// Goes on with a flow that a predecessor left.
+    pub(crate) fn resume(now: Time, inherited: &Inherited, policy: &Policy) -> SplitFlow {
+        let FlowRecord { draining, agreed, ends, directions, .. } = inherited.record;
+        let directions = Side::BOTH.map(|side| {
+            let both = Ends { from: &ends[side.index()], to: &ends[side.other().index()] };
+            let managed = is_managed(&ends, side.other(), policy);
+            let standing = Standing::of(&directions[side.index()]);
+            let mut direction = Direction::new(now, both, &agreed, policy, managed, standing);
+            direction.go_on(now, &directions[side.index()], &inherited.held[side.index()]);
+            direction
+        });
+        let mut flow = SplitFlow {
+            key: inherited.record.flow(),
+            managed: Side::BOTH.into_iter().find(|side| is_managed(&ends, *side, policy)),
+            ends,
+            directions,
+            agreed,
+            opened: now,
+            draining,
+            rejected: Default::default(),
+            challenges: Default::default(),
+            allotted: policy.aggregate.is_some().then(AllottedWindow::default),
+            upload: None,
+            resumed: Some(Box::new(Resumed {
+                until: now + PAST_US,
+                ask_at: Some(now),
+                asked: 0,
+                heard: [false; 2],
+                sent: inherited.record.directions.map(|direction| direction.sent),
+                missing: Side::BOTH.map(|side| inherited.is_missing_bytes(side)),
+            })),
+        };
+        if policy.aggregate.as_ref().is_some_and(|aggregate| aggregate.uplink != UplinkWindow::None) {
+            flow.limit_upload(now, now);
+        }
+        flow
+    }
+
+    /// Whether it was left by a predecessor, and not both of its ends have spoken since.
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.resumed.as_ref().is_some_and(|resumed| resumed.heard != [true; 2])
+    }
+
+    /// What must survive a crash, but for the bytes.
+    pub(crate) fn record(&self, serial: u64) -> FlowRecord {
+        FlowRecord {
+            serial,
+            draining: self.draining,
+            agreed: self.agreed,
+            ends: self.ends,
+            directions: self.directions.each_ref().map(Direction::record),
+        }
+    }
+
+    /// Tells a store of the bytes that it was not told of.
+    pub(crate) fn hold(&mut self, slot: u32, serial: u64, custody: &mut impl Custody) {
+        for (number, direction) in (0..).zip(&mut self.directions) {
+            let queue = direction.sender.queue();
+            if direction.kept < queue.end() {
+                for (offset, payload) in queue.slices_from(direction.kept) {
+                    custody.hold(Holding { slot, serial, direction: number, offset }, &payload);
+                }
+                direction.kept = queue.end();
+            }
+        }
+    }
+
+    /// Where SND.NXT is of what is sent to `side`, what a predecessor had sent counted.
+    pub(super) fn sent_to(&self, side: Side) -> u64 {
+        let far = side.other().index();
+        let before = self.resumed.as_ref().map_or(0, |resumed| resumed.sent[far]);
+        self.directions[far].sender.nxt().max(before)
+    }
+
+    /// Looks at a segment of `side`, at `seq` and `ack` of the two streams, before anything is made of it.
+    pub(super) fn look_back(&mut self, now: Time, side: Side, segment: &TcpSegment) -> Bearing {
+        let Some(resumed) = self.resumed.as_deref_mut() else { return Bearing::Usual };
+        let header = &segment.header;
+        if !header.flags.contains(TcpFlags::ACK) || header.flags.intersects(TcpFlags::SYN | TcpFlags::RST) {
+            let is_other = header.flags.contains(TcpFlags::SYN) && !resumed.heard[side.index()];
+            return if is_other { Bearing::Stranger } else { Bearing::Usual };
+        }
+        let (near, far) = (side.index(), side.other().index());
+        let [seq, ack] = [(near, header.seq), (far, header.ack)].map(|(of, number): (usize, SeqNum)| {
+            let reference = self.directions[of].receiver.data_end();
+            let at = self.ends[of].space.offset(number, reference)?;
+            (at.abs_diff(reference) <= WINDOW).then_some(at)
+        });
+        let Some(ack) = ack.filter(|_| seq.is_some()) else {
+            return if resumed.heard[near] { Bearing::Usual } else { Bearing::Stranger };
+        };
+        resumed.heard[near] = true;
+        let direction = &mut self.directions[far];
+        if resumed.missing[far] {
+            if ack >= direction.sender.una() {
+                resumed.missing[far] = false;
+            } else if resumed.asked >= CERTAIN {
+                return Bearing::Lost;
+            }
+        }
+        if resumed.heard == [true; 2] && resumed.missing == [false; 2] {
+            resumed.ask_at = None;
+        }
+        if ack > direction.sender.nxt() && now < resumed.until {
+            direction.skip_to(now, ack);
+        }
+        Bearing::Usual
+    }
+
+    /// What is received beyond all windows may be what the far end has acknowledged past us: it is asked.
+    pub(super) fn ask_soon(&mut self, now: Time) {
+        if let Some(resumed) = self.resumed.as_deref_mut().filter(|resumed| now < resumed.until) {
+            resumed.asked = resumed.asked.min(QUESTIONS - 1);
+            resumed.ask_at.get_or_insert(now + ASK_INTERVAL / 50);
+        }
+    }
+
+    /// When the ends are asked again.
+    pub(super) fn next_question(&self) -> Option<Deadline> {
+        let at = self.resumed.as_ref()?.ask_at?;
+        Some(Deadline { at, timer: "ask-inherited" })
+    }
+
+    /// Asks the ends what they have, if it is time: a segment from below the window draws an acknowledgment (RFC 9293 §3.10.7.4).
+    pub(super) fn ask(&mut self, now: Time, out: &mut TxBatch) -> Fate {
+        let Some(resumed) = self.resumed.as_deref_mut() else { return Fate::Alive };
+        if resumed.ask_at.is_none_or(|at| at > now) {
+            return Fate::Alive;
+        }
+        resumed.asked += 1;
+        resumed.ask_at = (resumed.asked < QUESTIONS).then(|| now + ASK_INTERVAL);
+        let is_over = resumed.ask_at.is_none() && resumed.heard == [false; 2];
+        if is_over && !self.holds_bytes() {
+            return Fate::SteppedOut; // nobody is there any more
+        }
+        for side in Side::BOTH {
+            let una = self.directions[side.other().index()].sender.una();
+            let header = self.header_toward(side, una - 1, TcpFlags::ACK);
+            out.push(self.bare_toward(side, header));
+        }
+        Fate::Alive
+    }
+}
+
+impl Standing {
+    /// Where a direction stood.
+    fn of(record: &DirectionRecord) -> Standing {
+        Standing {
+            next: record.received,
+            edge: record.edge,
+            delivered: record.delivered.min(record.received),
+            peer_edge: record.peer_edge,
+            ts_recent: record.ts_recent,
+        }
+    }
+}
+
+impl Direction {
+    /// How it stands. What was received and not acknowledged is its sender's still.
+    fn record(&self) -> DirectionRecord {
+        let Direction { receiver, sender, .. } = self;
+        let received = self.ack().max(sender.una()).min(receiver.data_end());
+        let finished = receiver.is_finished() && received == receiver.data_end();
+        DirectionRecord {
+            received,
+            delivered: sender.una(),
+            sent: sender.nxt(),
+            edge: receiver.edge(),
+            peer_edge: sender.una() + sender.peer_window(),
+            finished,
+            fin_confirmed: finished && receiver.ack() > received,
+            echo_congestion: self.echo_congestion,
+            ts_recent: self.ts_recent(),
+            srtt: sender.rtt().srtt(),
+        }
+    }
+
+    /// Takes over what was held, and what else was known.
+    fn go_on(&mut self, now: Time, record: &DirectionRecord, held: &Held) {
+        let Direction { receiver, sender, .. } = self;
+        self.echo_congestion = record.echo_congestion;
+        sender.skip_to(now, held.start);
+        sender.queue_mut().skip_to(held.start.min(record.received));
+        for piece in held.bytes.chunks(PIECE) {
+            sender.queue_mut().push(Payload::copy_of(piece));
+        }
+        if record.finished {
+            receiver.ends_here(record.fin_confirmed);
+            sender.finish();
+            sender.skip_to(now, record.delivered);
+        }
+        if let Some(srtt) = record.srtt.filter(|srtt| !srtt.is_zero()) {
+            sender.on_rtt_sample(now, srtt);
+        }
+        receiver.request_ack();
+    }
+
+    /// Everything before `ack`, which is more than we have sent, reached its receiver on another way.
+    fn skip_to(&mut self, now: Time, ack: u64) {
+        let Direction { receiver, sender, .. } = self;
+        if ack > receiver.data_end() && self.release.take().is_some() {
+            // What released its acknowledgments does not know of what went past us.
+            receiver.acknowledge_by(AckPolicy::default());
+        }
+        receiver.skip_to(ack, sender.queue_mut());
+        if receiver.is_finished() {
+            sender.finish();
+        }
+        let end = receiver.data_end() + u64::from(receiver.is_finished());
+        sender.skip_to(now, ack.min(end));
+        self.kept = self.kept.max(sender.queue().start());
+    }
+}

@@ -1,0 +1,155 @@
+//! A gateway crashes, and the next one goes on with what it left: nobody notices but by the time that it took.
+use crate::pair::Setup;
+use shorthaul_proxy::{Gateway, GatewayConfig};
+use shorthaul_testkit::{Chance, DELAY, Faults, World, draw::Draw, each_seed};
+use shorthaul_types::{Bytes, Time};
+use std::time::Duration;
+
+/// The bounds of the gateways here.
+fn frame() -> GatewayConfig {
+    GatewayConfig { flow_buffer: Bytes(100_000), ..GatewayConfig::default() }
+}
+
+/// Runs to the end; at each of `crashes` the gateway is gone, and the next one is there so much later. Returns how many flows were
+/// taken over.
+fn survives(world: &mut World, config: &GatewayConfig, crashes: &[(Time, Duration)]) -> u64 {
+    let mut resumed = 0;
+    let mut crashes = crashes.iter().copied().peekable();
+    let mut back = None;
+    for _ in 0..400_000 {
+        if let Some((at, time)) = crashes.peek().copied()
+            && world.now >= at
+            && back.is_none()
+        {
+            world.crash();
+            back = Some(world.now + time);
+            crashes.next();
+        }
+        if back.is_some_and(|back| world.now >= back) {
+            back = None;
+            world.restart(config.clone());
+            resumed += world.gateway.counters().flows_resumed;
+        }
+        let is_over = (0..world.flows.len()).all(|flow| world.is_whole(flow));
+        if is_over && crashes.peek().is_none() && back.is_none() {
+            assert_eq!(world.gateway.counters().flows_lost_in_crash, 0);
+            return resumed;
+        }
+        let next = crashes.peek().map(|(at, _)| *at);
+        let limit = back.or(next).unwrap_or(Time::MAX);
+        assert!(world.step(limit), "nothing happens any more: {}", world.describe());
+    }
+    panic!("stuck: {}", world.describe());
+}
+
+/// When the gateway crashes, and for how long: once or twice, sometimes for no time at all.
+fn crashes(chance: &mut Chance) -> Vec<(Time, Duration)> {
+    let mut at = Time::from_millis(1_000);
+    let count = 1 + chance.below(3);
+    (0..count)
+        .map(|_| {
+            at += Duration::from_micros(chance.below(1_500_000));
+            let time = *chance.pick(&[Duration::ZERO, DELAY / 2, 10 * DELAY, 100 * DELAY, 300 * DELAY]);
+            let crash = (at, time);
+            at += time;
+            crash
+        })
+        .collect()
+}
+
+#[test]
+fn a_crash_at_any_moment_loses_nothing() {
+    let mut resumed = 0;
+    each_seed(0..300, |seed| {
+        let mut chance = Chance(seed);
+        let totals = [chance.below(150_000), chance.below(150_000)];
+        let faults = Faults::of(*chance.pick(&[0, 0, 20, 60]), chance.below(50), chance.below(20));
+        let crashes = crashes(&mut chance);
+        println!("{totals:?} {faults:?} {crashes:?}");
+        let mut world = Setup { faults, ..Setup::new(seed, totals) }.with(frame());
+        resumed += survives(&mut world, &frame(), &crashes);
+    });
+    assert!(resumed > 0, "no flow was open in any crash");
+}
+
+/// Whatever is registered, in whatever combination can be worked with; the next gateway may work in another way.
+#[test]
+fn whatever_is_configured_a_crash_loses_nothing() {
+    let mut resumed = 0;
+    each_seed(0..200, |seed| {
+        let mut draw = Draw::new(seed);
+        let config = draw.gateway(&frame(), &[]);
+        let next = if draw.chance.once_in(2) { config.clone() } else { draw.gateway(&frame(), &[]) };
+        let mut setup = Setup::new(seed, [draw.chance.below(50_000), draw.chance.below(100_000)]);
+        setup.faults = Faults::of(draw.chance.below(40), draw.chance.below(50), draw.chance.below(20));
+        setup.configs = [draw.end(), draw.end()];
+        let crashes = crashes(&mut draw.chance);
+        println!("{}{config:#?}\n{setup:#?}\n{crashes:?}", draw.rows);
+        let mut world = setup.with(config);
+        resumed += survives(&mut world, &next, &crashes);
+    });
+    assert!(resumed > 0, "no flow was open in any crash");
+}
+
+/// The receiver reads nothing at first: what its sender believes delivered is in the gateway alone when it crashes.
+#[test]
+fn what_was_acknowledged_and_not_delivered_is_delivered_by_the_next_gateway() {
+    let mut world = Setup::new(7, [0, 90_000]).with(frame());
+    world.flows[0].apps[0].appetite = 0;
+    let only_here =
+        |world: &World| world.known(0).and_then(|info| info.legs).map_or(0, |legs| legs[1].buffered);
+    assert!(world.run_until(|world| only_here(world) > 20_000), "{}", world.describe());
+    let (acknowledged, held) = (world.sender(0, 1).unwrap().una(), only_here(&world));
+    assert!(acknowledged > held, "{acknowledged} of which {held}");
+    world.crash();
+    world.restart(frame());
+    assert_eq!((world.gateway.counters().flows_resumed, only_here(&world)), (1, held));
+    world.flows[0].apps[0].appetite = usize::MAX;
+    survives(&mut world, &frame(), &[]);
+}
+
+/// When a connection is over, nothing of it is kept.
+#[test]
+fn nothing_is_kept_of_what_is_over() {
+    let mut world = Setup::new(3, [50_000, 50_000]).with(frame());
+    let mut most = 0;
+    assert!(world.run(|world| most = most.max(world.custody.bytes())));
+    let end = world.now + Duration::from_secs(10);
+    while world.now < end {
+        world.step(end);
+    }
+    assert!(most > 10_000, "{most}");
+    assert_eq!((world.custody.records().count(), world.custody.bytes()), (0, 0));
+}
+
+/// Bytes of the store are gone, against all that was promised: both ends are reset, and not left to wait for ever.
+#[test]
+fn where_bytes_are_lost_both_ends_are_told() {
+    let mut world = Setup::new(7, [0, 90_000]).with(frame());
+    world.flows[0].apps[0].appetite = 0;
+    // Nothing is under way: the client has no room.
+    let waits = |world: &World| {
+        let legs = world.known(0).and_then(|info| info.legs);
+        legs.is_some_and(|legs| legs[1].in_flight == 0 && legs[1].buffered > 20_000)
+    };
+    assert!(world.run_until(waits), "{}", world.describe());
+    let mut left = world.custody.left();
+    let held = &mut left[0].held[1];
+    let kept = held.bytes.split_off(held.bytes.len() / 2);
+    held.start += held.bytes.len() as u64;
+    held.bytes = kept;
+    world.crash();
+    world.restart(frame());
+    world.gateway = Gateway::new(frame());
+    world.gateway.adopt(world.now, &left[0]);
+    world.flows[0].was_cut = true;
+    let end = world.now + Duration::from_secs(10);
+    while world.now < end {
+        world.step(end);
+    }
+    let [client, server] = &world.flows[0].apps;
+    // Who has closed and waits for nothing but the answer to that is not told of a failure.
+    assert!(client.failure().is_some() && server.is_over(), "{}", world.describe());
+    assert_eq!(world.gateway.counters().flows_lost_in_crash, 1);
+    assert_eq!(world.gateway.flows_known(), 0);
+}

@@ -1,0 +1,70 @@
+//! What a gateway keeps for the case that it crashes, in memory.
+use shorthaul_proxy::{Custody, FlowRecord, Holding, Inherited};
+use shorthaul_wire::Payload;
+use std::collections::BTreeMap;
+
+/// What is kept of a flow: its record as bytes, and pieces of its two streams by offset.
+#[derive(Clone, Debug)]
+struct Kept {
+    serial: u64,
+    record: Option<[u8; FlowRecord::SIZE]>,
+    pieces: [BTreeMap<u64, Vec<u8>>; 2],
+}
+
+/// A store that outlives a simulated gateway.
+#[derive(Clone, Debug, Default)]
+pub struct Vault(BTreeMap<u32, Kept>);
+
+impl Vault {
+    fn kept(&mut self, slot: u32, serial: u64) -> &mut Kept {
+        let new = || Kept { serial, record: None, pieces: Default::default() };
+        let kept = self.0.entry(slot).or_insert_with(new);
+        if kept.serial != serial {
+            *kept = new();
+        }
+        kept
+    }
+
+    /// The record of each flow.
+    pub fn records(&self) -> impl Iterator<Item = FlowRecord> + '_ {
+        self.0.values().filter_map(|kept| FlowRecord::decode(kept.record.as_ref()?))
+    }
+
+    /// How many bytes are kept.
+    pub fn bytes(&self) -> usize {
+        self.0.values().flat_map(|kept| &kept.pieces).flat_map(BTreeMap::values).map(Vec::len).sum()
+    }
+
+    /// Each flow as it is left to the next gateway.
+    pub fn left(&self) -> Vec<Inherited> {
+        let of = |kept: &Kept| {
+            let record = FlowRecord::decode(kept.record.as_ref()?)?;
+            let pieces = kept
+                .pieces
+                .each_ref()
+                .map(|pieces| pieces.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect());
+            Some(Inherited::assemble(record, pieces))
+        };
+        self.0.values().filter_map(of).collect()
+    }
+}
+
+impl Custody for Vault {
+    fn hold(&mut self, holding: Holding, bytes: &Payload) {
+        let kept = self.kept(holding.slot, holding.serial);
+        kept.pieces[usize::from(holding.direction)].insert(holding.offset, bytes.as_slice().to_vec());
+    }
+
+    fn store(&mut self, slot: u32, record: &FlowRecord) {
+        let kept = self.kept(slot, record.serial);
+        kept.record = Some(record.encode());
+        for (side, pieces) in kept.pieces.iter_mut().enumerate() {
+            let delivered = record.held(side).start;
+            pieces.retain(|at, bytes| at + bytes.len() as u64 > delivered);
+        }
+    }
+
+    fn free(&mut self, slot: u32) {
+        self.0.remove(&slot);
+    }
+}
