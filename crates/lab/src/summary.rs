@@ -88,11 +88,17 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shorthaul_link::RouteChanges;
+    use std::time::Duration;
 
     #[test]
     fn every_part_of_a_link_is_in_its_summary() {
         assert_eq!(of(&LinkConfig::default()), "nothing");
         let overhead = LinkConfig { overhead: Bytes(38), ..LinkConfig::default() };
         assert_eq!(of(&overhead), "overhead 38 B");
+        let delay = "0 ms to 20 ms".parse().unwrap();
+        let route_changes = Some(RouteChanges { every: Duration::from_secs(15), delay });
+        let changing = LinkConfig { route_changes, ..LinkConfig::default() };
+        assert_eq!(of(&changing), "another path every 15 s, with 10 ms more on average");
     }
 }

@@ -247,6 +247,12 @@ fn what_is_wrong_within_a_gateways_policies_is_said() {
             "aggregate: a host",
         ),
         ("senders = { policy = \"clamp\", window = \"much\" }", 7, "window: `much`"),
+        ("hosts = { prefix_v4 = 33 }", 7, "0 to 32"),
+        (
+            "hosts = { prefix_v4 = 24 }\naggregate = { prefix_v4 = 28 }",
+            5,
+            "write it once, as `hosts = { prefix_v4 = 24 }`",
+        ),
     ] {
         let error = gateway(rest);
         assert!(error.contains(&format!("line {line}")) && error.contains(part), "{rest}: {error}");
