@@ -12,7 +12,8 @@ use std::time::Duration;
 /// Split the TCP connections that pass through this host, until told to stop
 ///
 /// SIGTERM or Ctrl-C steps out: what is held is delivered, and every connection goes on directly.
-/// SIGHUP reads the configuration file again.
+/// SIGHUP reads the configuration file again. After a crash the next one goes on with every connection; --take-over
+/// does that with a gateway that runs.
 /// Needs CAP_NET_ADMIN and /dev/net/tun, and IP forwarding switched on.
 #[derive(clap::Args)]
 pub struct Args {
@@ -80,6 +81,10 @@ pub struct Args {
     /// Forward every packet as it is, without splitting: the baseline of measurements
     #[arg(long)]
     forward_only: bool,
+    /// Go on in the place of the gateway of this name that runs, which ends: with its devices, routes and connections, and without a
+    /// packet lost. For an upgrade, or for a configuration that cannot be read again
+    #[arg(long, conflicts_with = "forward_only")]
+    take_over: bool,
     /// Print the JSON schema of configuration files, for editors, and do nothing else
     #[arg(long, exclusive = true)]
     schema: bool,
@@ -124,7 +129,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let ran = if args.forward_only {
         run_forwarder(&config, notify)
     } else {
-        run_gateway(&config, &mut read_again, notify)
+        run_gateway(&config, &mut read_again, args.take_over, notify)
     };
     ran.context("the gateway cannot run")
 }

@@ -69,6 +69,8 @@ impl Controlled for Gateway {
     }
 }
 
+/// What a process asks that wants to go on in the place of this one; `take_over.rs` has what follows.
+pub(crate) const TAKE_OVER: &str = "take-over";
 /// Flows that are looked at in one round: a fraction of a millisecond.
 const FLOWS_A_ROUND: usize = 256;
 /// Requests that are answered at once; whoever comes then is sent away.
@@ -88,7 +90,7 @@ pub(crate) struct ControlSocket {
     questions: Receiver<Question>,
     /// A listing of flows that is under way, and where it goes on.
     listing: Option<(Sender<Part>, usize)>,
-    path: PathBuf,
+    path: Option<PathBuf>,
 }
 
 /// What the thread with the packets is asked.
@@ -105,6 +107,17 @@ enum About {
     Gains,
     /// It is told something.
     Bandwidth(BandwidthReport),
+    /// Another process wants to go on in its place, and is to be handed all that takes over this.
+    TakeOver(UnixStream),
+}
+
+/// What the thread with the packets is told.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// The access side carries another bandwidth.
+    Bandwidth(BandwidthReport),
+    /// Another process wants to go on in its place.
+    TakeOver(UnixStream),
 }
 
 /// A part of an answer.
@@ -128,13 +141,13 @@ impl ControlSocket {
             Ok((waker, questions))
         };
         match bind() {
-            Ok((waker, questions)) => Ok(ControlSocket { waker, questions, listing: None, path }),
+            Ok((waker, questions)) => Ok(ControlSocket { waker, questions, listing: None, path: Some(path) }),
             Err(error) => Err((path, error)),
         }
     }
 
     /// Says what was asked, a little at a time, and returns what was told instead.
-    pub(crate) fn answer(&mut self, machine: &impl Controlled, stats: LoopStats) -> Option<BandwidthReport> {
+    pub(crate) fn answer(&mut self, machine: &impl Controlled, stats: LoopStats) -> Option<Told> {
         self.waker.clear();
         if let Some((answer, from)) = self.listing.take() {
             let (flows, next) = machine.flows(from, FLOWS_A_ROUND);
@@ -158,9 +171,17 @@ impl ControlSocket {
                 answer.send(Part::Counters(machine.counters().into_iter().chain(stats.named()).collect()))
             }
             About::Gains => answer.send(Part::Gains(machine.gains())),
-            About::Bandwidth(report) => return Some(report),
+            About::Bandwidth(report) => return Some(Told::Bandwidth(report)),
+            About::TakeOver(stream) => return Some(Told::TakeOver(stream)),
         };
         None
+    }
+}
+
+impl ControlSocket {
+    /// The socket's place is a successor's.
+    pub(crate) fn leave(&mut self) {
+        self.path = None;
     }
 }
 
@@ -172,7 +193,9 @@ impl AsFd for ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -213,6 +236,10 @@ impl Front {
         let mut request = [0; 128];
         let length = stream.read(&mut request)?;
         let request = String::from_utf8_lossy(&request[..length]).trim().to_owned();
+        if request == TAKE_OVER {
+            drop(self.ask(About::TakeOver(stream)));
+            return Ok(());
+        }
         self.write_answer(&request, &mut BufWriter::new(stream))
     }
 

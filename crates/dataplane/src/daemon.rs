@@ -1,8 +1,9 @@
 use crate::bandwidth::{BandwidthFile, BandwidthReport, ParseBandwidthError};
-use crate::control::{ControlSocket, Controlled, control_path};
+use crate::control::{ControlSocket, Controlled, Told, control_path};
 use crate::priority::{Granted, Standing};
 use crate::reread::Reread;
 use crate::routes::{RouteError, is_forwarding};
+use crate::take_over::{self, HandedOver};
 use crate::{Config, ConfigError, EventLoop, Forwarder, Interception, Journal, Recorder, Routes, Session};
 use shorthaul_os::clock::sharpen_timers;
 use shorthaul_os::files::open_privately;
@@ -16,6 +17,7 @@ use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,6 +62,21 @@ pub enum DaemonError {
     File {
         /// The path.
         path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The running gateway cannot be taken over.
+    #[error(
+        "cannot take over the gateway `{name}`: {error}{}",
+        if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) {
+            " (none of that name runs with this --run-dir: leave out --take-over)"
+        } else {
+            ""
+        }
+    )]
+    TakeOver {
+        /// Its name.
+        name: String,
         /// Why.
         error: io::Error,
     },
@@ -122,6 +139,13 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// Another process has taken over; this one ends.
+    TakenOver,
+    /// Another process wanted to take over, and did not.
+    NotTakenOver {
+        /// Why.
+        error: io::Error,
+    },
     /// Nothing more is recorded; the gateway goes on.
     RecordingEnded {
         /// Why.
@@ -156,6 +180,10 @@ impl fmt::Display for Notice {
             Notice::NotReread { why } => {
                 write!(f, "configuration read again and not taken, the gateway goes on as it was: {why}")
             }
+            Notice::TakenOver => f.write_str("taken over: another process goes on with everything"),
+            Notice::NotTakenOver { error } => {
+                write!(f, "another process wanted to take over and did not, this one goes on: {error}")
+            }
             Notice::RecordingEnded { error } => {
                 write!(f, "recording ended, the gateway goes on without: {error}")
             }
@@ -166,19 +194,21 @@ impl fmt::Display for Notice {
 /// Reads the configuration again; `None` where there is no file to read.
 pub type ReadAgain<'a> = dyn FnMut() -> Option<Result<Config, ConfigError>> + 'a;
 
-/// Runs a gateway until it is asked to end and has delivered what it holds. On SIGHUP it takes what `read_again` says.
+/// Runs a gateway until it is asked to end and has delivered what it holds, or until another takes over. On SIGHUP it takes what
+/// `read_again` says. With `take_over` it goes on in the place of the one of its name that runs.
 ///
 /// # Errors
 /// Says what is missing and what to do.
 pub fn run_gateway(
     config: &Config,
     read_again: &mut ReadAgain<'_>,
+    take_over: bool,
     notify: impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
     let hash_seed = RandomState::new().hash_one(0);
     let config = &with_mtus(config)?;
     let session = Session::gateway(config, hash_seed)?;
-    run(&session, Gateway::new(config.gateway(hash_seed)?), read_again, notify)
+    run(&session, Gateway::new(config.gateway(hash_seed)?), read_again, take_over, notify)
 }
 
 /// Forwards every packet as it is, until it is asked to end: what a gateway is measured against.
@@ -186,13 +216,14 @@ pub fn run_gateway(
 /// # Errors
 /// Says what is missing and what to do.
 pub fn run_forwarder(config: &Config, notify: impl FnMut(Notice)) -> Result<(), DaemonError> {
-    run(&Session::forwarder(config)?, Forwarder::default(), &mut || None, notify)
+    run(&Session::forwarder(config)?, Forwarder::default(), &mut || None, false, notify)
 }
 
 fn run<M: Controlled>(
     session: &Session,
     machine: M,
     read_again: &mut ReadAgain<'_>,
+    take_over: bool,
     mut notify: impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
     let config = &session.config;
@@ -200,8 +231,29 @@ fn run<M: Controlled>(
     let signals = Signals::take_over().map_err(system("taking over signals"))?;
     sharpen_timers();
     let names = [format!("sh-{}-e", config.name), format!("sh-{}-w", config.name)];
-    let devices = [create_device(&names[0])?, create_device(&names[1])?];
-    let _lock = lock(config)?;
+    let interception = Interception {
+        interfaces: [config.access.clone(), config.wan.clone()],
+        devices: names.clone(),
+        tables: [config.table, config.table + 1],
+        priority: RulePriority(config.table),
+    };
+    let journal_path = config.run_dir.join(format!("{}.custody", config.name));
+    let slots = config.memory.max_flows;
+    let create_journal = || {
+        let journal = Journal::create(&journal_path, slots, config.memory.total, monotonic());
+        journal.map_err(file(journal_path.clone()))
+    };
+    // All that takes time comes before the running gateway is asked to stop.
+    let prepared = if take_over { Some(create_journal()?) } else { None };
+    let asked = if take_over {
+        Some(take_over::ask(config, &interception).map_err(not_taken(config))?)
+    } else {
+        None
+    };
+    let (devices, lock, predecessor) = match asked {
+        Some(HandedOver { devices, lock, stream }) => (devices, lock, Some(stream)),
+        None => ([create_device(&names[0])?, create_device(&names[1])?], lock(config)?, None),
+    };
     let socket = control_path(&config.run_dir, &config.name.to_string());
     let mut control =
         ControlSocket::bind(socket).map_err(|(path, error)| DaemonError::File { path, error })?;
@@ -211,30 +263,40 @@ fn run<M: Controlled>(
     };
     // What a crash left is read when nothing but the kernel's refusal of a route can keep us from
     // seeing to it.
-    let journal_path = config.run_dir.join(format!("{}.custody", config.name));
     let (journal, left) = if session.forward_only {
         (None, Vec::new())
     } else {
-        let slots = config.memory.max_flows;
-        let now = monotonic();
-        let left = Journal::left(&journal_path, now).map_err(file(journal_path.clone()))?;
-        let journal = Journal::create(&journal_path, slots, config.memory.total, now);
-        (Some(journal.map_err(file(journal_path.clone()))?), left)
+        let left = Journal::left(&journal_path, monotonic()).map_err(file(journal_path.clone()))?;
+        (Some(prepared.map_or_else(create_journal, Ok)?), left)
     };
-    let routes = Routes::install(Interception {
-        interfaces: [config.access.clone(), config.wan.clone()],
-        devices: names,
-        tables: [config.table, config.table + 1],
-        priority: RulePriority(config.table),
-    })?;
+    let routes = match predecessor {
+        Some(_) => Routes::handed_over(interception.clone())?,
+        None => Routes::install(interception.clone())?,
+    };
     let (standing, granted) = Standing::ask(monotonic(), config.priority);
     notify(Notice::Priority(granted));
     let mut event_loop = EventLoop::new(devices, machine, journal, recorder).standing(standing);
     event_loop.adopt(&left);
     drop(left);
     event_loop.begin_journal().map_err(file(journal_path.clone()))?;
+    if let Some(stream) = predecessor {
+        // It may be gone by now. Then all the more we go on.
+        let _ = take_over::say_taken(&stream);
+    }
     notify(Notice::Ready);
-    work(session, &mut event_loop, (&signals, &mut control), read_again, &mut notify)?;
+    loop {
+        let ended = work(session, &mut event_loop, (&signals, &mut control), read_again, &mut notify)?;
+        let Ended::AskedFor(stream) = ended else { break };
+        match take_over::hand_over(&stream, &interception, event_loop.devices(), &lock) {
+            Ok(()) => {
+                notify(Notice::TakenOver);
+                routes.leave();
+                control.leave();
+                return Ok(());
+            }
+            Err(error) => notify(Notice::NotTakenOver { error }),
+        }
+    }
     drop(routes);
     // What was on its way to us still passes.
     loop {
@@ -252,14 +314,23 @@ fn run<M: Controlled>(
     Ok(())
 }
 
-/// Does rounds until it was asked to end and nothing is held any more, or until it was asked twice.
+/// Why there are no more rounds.
+enum Ended {
+    /// It was asked to end.
+    Over,
+    /// Another process wants to take over.
+    AskedFor(UnixStream),
+}
+
+/// Does rounds until it was asked to end and nothing is held any more, or until it was asked twice; or until another wants to take
+/// over.
 fn work<M: Controlled>(
     session: &Session,
     event_loop: &mut EventLoop<M>,
     (signals, control): (&Signals, &mut ControlSocket),
     read_again: &mut ReadAgain<'_>,
     notify: &mut impl FnMut(Notice),
-) -> Result<(), DaemonError> {
+) -> Result<Ended, DaemonError> {
     const IDLE: Duration = Duration::from_secs(1);
     const DRAINING: Duration = Duration::from_millis(10);
     /// How often a file of bandwidths is looked at.
@@ -277,6 +348,13 @@ fn work<M: Controlled>(
             notify(Notice::RecordingEnded { error });
         }
         let told = if asked { control.answer(event_loop.machine(), event_loop.stats()) } else { None };
+        let told = match told {
+            // Without a journal there is nothing to go on with; one that ends is left alone.
+            Some(Told::TakeOver(_)) if session.forward_only || end.is_some() => None,
+            Some(Told::TakeOver(stream)) => return Ok(Ended::AskedFor(stream)),
+            Some(Told::Bandwidth(report)) => Some(report),
+            None => None,
+        };
         let written = match &mut bandwidth_file {
             Some(file) if monotonic() >= look_at => {
                 look_at = monotonic() + LOOK;
@@ -297,7 +375,7 @@ fn work<M: Controlled>(
                         bandwidth_file = config.bandwidth_file.clone().map(BandwidthFile::new);
                     }
                 }
-                Asked::End if end.is_some() => return Ok(()),
+                Asked::End if end.is_some() => return Ok(Ended::Over),
                 Asked::End => {
                     notify(Notice::Draining { held_flows: event_loop.machine().held_flows() });
                     event_loop.drain();
@@ -308,7 +386,7 @@ fn work<M: Controlled>(
         if let Some(end) = end {
             let held_flows = event_loop.machine().held_flows();
             if held_flows == 0 {
-                return Ok(());
+                return Ok(Ended::Over);
             }
             if monotonic() >= end {
                 event_loop.abandon();
@@ -379,6 +457,11 @@ fn lock(config: &Config) -> Result<File, DaemonError> {
 
 fn create_device(name: &str) -> Result<Tun, DaemonError> {
     Tun::create(name).map_err(|error| DaemonError::Device { name: name.into(), error })
+}
+
+fn not_taken(config: &Config) -> impl FnOnce(io::Error) -> DaemonError {
+    let name = config.name.to_string();
+    move |error| DaemonError::TakeOver { name, error }
 }
 
 fn file(path: PathBuf) -> impl FnOnce(io::Error) -> DaemonError {

@@ -139,6 +139,12 @@ impl<M: Driven> EventLoop<M> {
         self.outside.journal.as_ref().map_or(Ok(()), Journal::put_in_place)
     }
 
+    /// The devices, to be handed over. All that the machine knows stands in the journal by then.
+    pub(crate) fn devices(&mut self) -> &[Tun; 2] {
+        self.outside.save(self.driver.machine_mut());
+        &self.outside.devices
+    }
+
     /// Has the machine begin to step out of everything.
     pub fn drain(&mut self) {
         let now = monotonic();

@@ -21,6 +21,7 @@ mod record;
 mod replay;
 mod reread;
 mod routes;
+mod take_over;
 
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
 pub use config::{Config, ConfigError, Memory, Name};

@@ -39,6 +39,8 @@ pub struct Interception {
 pub struct Routes {
     netlink: Netlink,
     interception: Interception,
+    /// A successor has them.
+    is_left: bool,
 }
 
 /// What could not be set up.
@@ -75,13 +77,27 @@ impl Routes {
             add_routes(&netlink, device, table)?;
         }
         // From here on the tables are ours, and with them every rule that leads there.
-        let routes = Routes { netlink, interception };
+        let routes = Routes { netlink, interception, is_left: false };
         routes.remove_rules();
         for rule in routes.rules() {
             let step = format!("adding a routing rule for {}", rule.interface.as_deref().unwrap_or_default());
             routes.netlink.add_rule(&rule).map_err(refused(step))?;
         }
         Ok(routes)
+    }
+
+    /// Those that a running gateway has set up, which hands them over. They are taken back when this is dropped.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn handed_over(interception: Interception) -> Result<Self, RouteError> {
+        let netlink = Netlink::open().map_err(refused("connecting to the kernel's routing"))?;
+        Ok(Routes { netlink, interception, is_left: false })
+    }
+
+    /// They are a successor's from now on.
+    pub fn leave(mut self) {
+        self.is_left = true;
     }
 
     fn rules(&self) -> Vec<Rule> {
@@ -118,7 +134,9 @@ impl Routes {
 
 impl Drop for Routes {
     fn drop(&mut self) {
-        self.remove_rules();
+        if !self.is_left {
+            self.remove_rules();
+        }
     }
 }
 

@@ -6,10 +6,10 @@ use shorthaul_os::process::ProcessHandle;
 use shorthaul_types::BitRate;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A running `shorthaul gateway`; ends when dropped.
 #[derive(Debug)]
@@ -31,25 +31,49 @@ impl GatewayProcess {
     /// If its configuration cannot be written, or it does not start.
     pub fn start(host: &Host, config: Config) -> Result<GatewayProcess, ChildError> {
         let failed = |source| ChildError::Start { name: "the gateway".into(), source };
-        let program = std::env::current_exe().map_err(failed)?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory =
-            std::env::temp_dir().join(format!("shorthaul-gateway-{}-{number}", std::process::id()));
+        // What survives it is written for every packet: in memory, where there is such a place.
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let directory = place.join(format!("shorthaul-gateway-{}-{number}", std::process::id()));
         let file = directory.join("gateway.toml");
         let config = Config { run_dir: directory.clone(), ..config };
         std::fs::create_dir_all(&directory)
             .and_then(|()| std::fs::write(&file, toml::to_string(&config).map_err(std::io::Error::other)?))
             .map_err(failed)?;
-        let mut command = Command::new(program);
-        command.arg("gateway").arg("--config").arg(&file);
-        let started = Child::start("the gateway", host, &mut command, Ready::Says("ready".into()));
-        match started {
+        match start_with(host, &file, false) {
             Ok(child) => Ok(GatewayProcess { child, directory, name: config.name.to_string() }),
             Err(error) => {
                 let _ = std::fs::remove_dir_all(directory);
                 Err(error)
             }
         }
+    }
+
+    /// Kills it, as a crash does.
+    pub fn crash(&mut self) {
+        self.child.kill();
+    }
+
+    /// Starts it again as it was, after it has ended, and waits until it intercepts.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_again(&mut self, host: &Host) -> Result<(), ChildError> {
+        self.child = start_with(host, &self.directory.join("gateway.toml"), false)?;
+        Ok(())
+    }
+
+    /// Starts another that takes over from it, and waits until that intercepts and this one has ended. Says whether it ended in
+    /// good order.
+    ///
+    /// # Errors
+    /// If it does not start, or this one does not end.
+    pub fn take_over(&mut self, host: &Host) -> Result<bool, ChildError> {
+        const ENDS: Duration = Duration::from_secs(5);
+        let next = start_with(host, &self.directory.join("gateway.toml"), true)?;
+        let mut former = std::mem::replace(&mut self.child, next);
+        Ok(former.wait(Instant::now() + ENDS)?.success())
     }
 
     /// A handle on it, to signal it from elsewhere while it runs.
@@ -95,6 +119,17 @@ impl GatewayProcess {
     pub fn is_running(&mut self) -> bool {
         self.child.is_running()
     }
+}
+
+/// Starts this same program as a gateway, and waits until it intercepts.
+fn start_with(host: &Host, file: &Path, take_over: bool) -> Result<Child, ChildError> {
+    let failed = |source| ChildError::Start { name: "the gateway".into(), source };
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.arg("gateway").arg("--config").arg(file);
+    if take_over {
+        command.arg("--take-over");
+    }
+    Child::start("the gateway", host, &mut command, Ready::Says("ready".into()))
 }
 
 impl Drop for GatewayProcess {

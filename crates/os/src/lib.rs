@@ -7,13 +7,14 @@
 //! [`process`] (hosts on one machine, and what runs in them), [`schedule`] and [`ProcessorTime`] (who runs when and where, and how much); [`socket`]
 //! and [`TcpInfo`] (options and state of sockets), [`datagram`] (with what the kernel knows of it), [`Tap`] (copies of
 //! what is forwarded), [`Pipe`] (bytes moved within the kernel); [`limits`] and [`confine`] (what a process may use,
-//! and what it gives up).
+//! and what it gives up); [`handover`] (what it leaves to another).
 
 mod arena;
 pub mod clock;
 pub mod confine;
 pub mod datagram;
 pub mod files;
+pub mod handover;
 pub mod limits;
 pub mod namespace;
 pub mod netlink;

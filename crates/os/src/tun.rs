@@ -47,6 +47,11 @@ impl Tun {
         Ok(Tun(fd))
     }
 
+    /// A device that another process has made, and handed over.
+    pub fn handed_over(descriptor: OwnedFd) -> Self {
+        Tun(descriptor)
+    }
+
     /// Reads a packet that the host sends into the empty `chunk`; `None` if there is none. The chunk has
     /// to have room for 65,535 bytes.
     #[inline]

@@ -68,6 +68,7 @@ trials! {
         Plan(bench::plan::Plan),
         Discovery(bench::discovery::Discovery),
         Noise(bench::noise::Noise),
+        Survive(bench::survive::Survive),
         SetUp(bench::set_up::SetUp),
     }
 }

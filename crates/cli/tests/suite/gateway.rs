@@ -159,3 +159,40 @@ fn a_gateway_that_nobody_listens_to_drains_all_the_same() {
     assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
     transfer(&mut server, &mut client, 1 << 20, || {});
 }
+
+/// What connections notice of a gateway that is killed, or taken over: a pause.
+#[test]
+fn a_killed_gateway_and_one_that_is_taken_over_lose_no_byte_and_no_connection() {
+    for more in [&[][..], &["--take-over"]] {
+        let mut command = Command::new(SHORTHAUL);
+        command.args([
+            "bench",
+            "survive",
+            "--connections",
+            "12",
+            "--busy",
+            "4",
+            "--times",
+            "2",
+            "--there",
+            "1s",
+        ]);
+        let said = command.args(more).output().unwrap();
+        let text = String::from_utf8_lossy(&said.stdout);
+        let last = text.lines().last().unwrap_or_default();
+        let result: serde_json::Value = serde_json::from_str(last)
+            .unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&said.stderr)));
+        // How long a pause is, is for a machine with nothing else to do.
+        assert_eq!((&result["broken_streams"], &result["broken_idle"]), (&0.into(), &0.into()), "{result}");
+        assert_eq!(result["pauses_s"].as_array().map(Vec::len), Some(2), "{result}");
+        assert!(result["goodput"].as_f64().is_some_and(|rate| rate > 1e6), "{result}");
+    }
+}
+
+#[test]
+fn who_takes_over_from_nobody_is_told_so() {
+    let site = Site::new("nobody", "");
+    let said = site.lab.host("gateway").run(|| site.command().arg("--take-over").output().unwrap());
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert!(!said.status.success() && text.contains("leave out --take-over"), "{text}");
+}

@@ -80,11 +80,6 @@ impl Gateway {
         }
     }
 
-    /// Whether there is a process that can be killed, restarted and measured.
-    pub(crate) fn is_process(&self) -> bool {
-        !matches!(self, Gateway::None)
-    }
-
     /// The flows that a gateway in `run_dir` knows; `None` if it cannot be asked.
     pub(crate) fn flows(&self, run_dir: &Path) -> Result<Option<BTreeSet<String>>, Failure> {
         let Gateway::Shorthaul { program, .. } = self else { return Ok(None) };

@@ -192,11 +192,6 @@ impl Site {
     pub(crate) fn flows(&self) -> Result<Option<BTreeSet<String>>, Failure> {
         self.gateway.flows(&self.run_dir)
     }
-
-    /// The gateway that is tested here.
-    pub(crate) fn gateway(&self) -> &Gateway {
-        &self.gateway
-    }
 }
 
 impl Drop for Site {

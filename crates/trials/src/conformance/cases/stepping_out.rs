@@ -6,7 +6,7 @@ use crate::conformance::end::{End, Ending};
 use crate::conformance::failure::{Failure, ensure};
 use shorthaul_types::format_duration;
 use socket2::Socket;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
@@ -107,20 +107,18 @@ struct Busy {
     /// Readers take their time until this is set.
     hurry: AtomicBool,
     under_way: Barrier,
-    resets: AtomicUsize,
 }
 
 impl Busy {
     fn new() -> Self {
         // Every transfer, and the case itself.
-        Busy { hurry: AtomicBool::new(false), under_way: Barrier::new(BUSY + 1), resets: AtomicUsize::new(0) }
+        Busy { hurry: AtomicBool::new(false), under_way: Barrier::new(BUSY + 1) }
     }
 
     /// Runs the transfers, half of them up and half down, and `meanwhile` when all are under way.
     fn run(
         &self,
         ctx: &Context,
-        may_reset: bool,
         meanwhile: impl FnOnce() -> Result<(), Failure> + Send,
     ) -> Result<(), Failure> {
         let transfers = || {
@@ -139,7 +137,7 @@ impl Busy {
                 let (client, server) = pair?;
                 let name = client.local()?;
                 let (sender, reader) = if i % 2 == 0 { (client, server) } else { (server, client) };
-                self.transfer(sender, reader, may_reset).map_err(|f| f.within(format!("that of {name}")))
+                self.transfer(sender, reader).map_err(|f| f.within(format!("that of {name}")))
             })
             .map_err(|f| f.within("busy connections"))
         };
@@ -153,7 +151,7 @@ impl Busy {
         Ok(())
     }
 
-    fn transfer(&self, mut sender: End, mut reader: End, may_reset: bool) -> Result<(), Failure> {
+    fn transfer(&self, mut sender: End, mut reader: End) -> Result<(), Failure> {
         let ((sent, sender_end), reader_end) = both(
             || {
                 let sending = sender.tx.send(CARGO).and_then(|()| sender.tx.finish());
@@ -191,10 +189,6 @@ impl Busy {
                 reader.who(),
                 reader.rx.position()
             ))),
-            (Ending::Reset, Ending::Reset) if may_reset => {
-                self.resets.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
             (at_reader, at_sender) => Err(Failure::new(format!(
                 "{} (reader) ended {at_reader:?} after {} of {CARGO} bytes, {} (sender) ended {at_sender:?}",
                 reader.who(),
@@ -208,7 +202,7 @@ impl Busy {
 fn starts_in_mid_stream(ctx: &Context) -> Result<(), Failure> {
     let mut idle = quiet_connections(ctx, 20, 1000)?;
     let busy = Busy::new();
-    busy.run(ctx, false, || ctx.site.start_gateway())?;
+    busy.run(ctx, || ctx.site.start_gateway())?;
     exchange_in_all(&mut idle, 100_000)?;
     new_connections(ctx, 10)
 }
@@ -230,7 +224,7 @@ fn killed_and_restarted(ctx: &Context) -> Result<(), Failure> {
     let mut drained = quiet_connections(ctx, DRAINED, 64 * 1024)?;
     let busy = Busy::new();
     let mut restarted = Instant::now();
-    busy.run(ctx, ctx.site.gateway().is_process(), || {
+    busy.run(ctx, || {
         ctx.site.kill_gateway();
         new_connections(ctx, 20).map_err(|f| f.within("after the kill"))?;
         exchange_in_all(&mut drained, 10_000).map_err(|f| f.within("after the kill: drained connections"))?;
@@ -240,11 +234,7 @@ fn killed_and_restarted(ctx: &Context) -> Result<(), Failure> {
         Ok(())
     })?;
     let took = restarted.elapsed();
-    ctx.note(format!(
-        "{} of {BUSY} busy ones reset, all over {} after the restart",
-        busy.resets.load(Ordering::Relaxed),
-        format_duration(took)
-    ));
+    ctx.note(format!("all {BUSY} busy ones whole, {} after the restart", format_duration(took)));
     ensure!(
         ctx.lossy() || took <= PROMPTLY,
         "the busy connections were over only {} after the restart",
@@ -262,7 +252,7 @@ fn terminated(ctx: &Context) -> Result<(), Failure> {
     let mut gateway = ctx.site.take_gateway();
     let busy = Busy::new();
     let asked = Instant::now();
-    busy.run(ctx, false, || {
+    busy.run(ctx, || {
         if let Some(gateway) = &gateway {
             gateway.ask_to_stop();
         }

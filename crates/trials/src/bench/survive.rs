@@ -1,0 +1,314 @@
+//! Survival: connections through a gateway that is killed again and again, or taken over.
+use crate::error::{Result, TrialError};
+use crate::trial::{Judgement, Trial};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use shorthaul_dataplane::Config;
+use shorthaul_lab::{GatewayProcess, Lab, Privilege, Topology};
+use shorthaul_proxy::GatewayMode;
+use shorthaul_report::{Console, Progress, Unit};
+use shorthaul_types::Seed;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+/// Nobody waits longer for a byte.
+const TIMEOUT: Duration = Duration::from_secs(90);
+/// What an application writes at once.
+const BLOCK: usize = 16 << 10;
+/// No connection may pause longer when a gateway is taken over.
+const LONGEST_TAKE_OVER: Duration = Duration::from_millis(50);
+
+/// What connections notice when the gateway is killed (`kill -9`) and started again, or taken over by another: again and again
+///
+/// Kernel TCP at both ends; of the connections some are busy in both directions all the while, and the others wait. It holds
+/// if none is reset and every SHA-256 is right; with --take-over, also if no busy connection pauses for more than 50 ms. Needs
+/// root, or a host that allows user namespaces. The last line is the result as JSON.
+#[derive(clap::Args)]
+pub struct Survive {
+    /// Connections that are open
+    #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    connections: u32,
+    /// Of these, connections that are busy in both directions
+    #[arg(long, value_name = "NUMBER", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=200))]
+    busy: u32,
+    /// How often the gateway is killed, or taken over
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    times: u32,
+    /// The links of each half, as in a topology
+    #[arg(
+        long,
+        value_name = "LINK",
+        default_value = "{ rate = \"100 Mbit/s\", delay = \"5 ms\", queue = \"500 kB\" }"
+    )]
+    half: String,
+    /// How long it is gone
+    #[arg(long, value_name = "TIME", default_value = "300 ms", value_parser = shorthaul_types::parse_duration)]
+    gone: Duration,
+    /// How long it is there before it goes
+    #[arg(long, value_name = "TIME", default_value = "3 s", value_parser = shorthaul_types::parse_duration)]
+    there: Duration,
+    /// Another takes over, instead of the gateway being killed
+    #[arg(long)]
+    take_over: bool,
+    /// The gateway's mode: auto or split
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    mode: GatewayMode,
+    /// Seed of what the links draw by chance, and of the data sent
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What a reader has seen.
+struct Reading {
+    begun: Instant,
+    /// When it read last, and the longest pause since that was last asked, in nanoseconds.
+    last: AtomicU64,
+    longest: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Reading {
+    fn now(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
+    }
+
+    fn note(&self, bytes: usize) {
+        let now = self.now();
+        let before = self.last.swap(now, Ordering::Relaxed);
+        self.longest.fetch_max(now.saturating_sub(before), Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The longest pause since this was asked last, one that is still going on included.
+    fn pause(&self) -> Duration {
+        let still = self.now().saturating_sub(self.last.load(Ordering::Relaxed));
+        Duration::from_nanos(self.longest.swap(0, Ordering::Relaxed).max(still))
+    }
+}
+
+/// Writes until it is to stop; what it wrote, as a hash.
+fn write(mut stream: &TcpStream, seed: Seed, stop: &AtomicBool) -> io::Result<[u8; 32]> {
+    let mut hash = Sha256::new();
+    let mut block = vec![0; BLOCK];
+    for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut word = seed.nth(number).0 | 1;
+        for bytes in block.chunks_mut(8) {
+            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            bytes.copy_from_slice(&word.to_ne_bytes()[..bytes.len()]);
+        }
+        stream.write_all(&block)?;
+        hash.update(&block);
+    }
+    stream.shutdown(Shutdown::Write)?;
+    Ok(hash.finalize().into())
+}
+
+/// Reads to the end; what it read, as a hash.
+fn read(mut stream: &TcpStream, reading: &Reading) -> io::Result<[u8; 32]> {
+    let mut hash = Sha256::new();
+    let mut block = vec![0; 4 * BLOCK];
+    loop {
+        let read = stream.read(&mut block)?;
+        if read == 0 {
+            return Ok(hash.finalize().into());
+        }
+        reading.note(read);
+        hash.update(&block[..read]);
+    }
+}
+
+/// Both ends of a connection.
+struct Pair([TcpStream; 2]);
+
+impl Pair {
+    fn open(lab: &Lab, listener: &TcpListener) -> io::Result<Pair> {
+        let to = listener.local_addr()?;
+        let client = lab.host("client").run(|| TcpStream::connect_timeout(&to, TIMEOUT))?;
+        let (server, _) = listener.accept()?;
+        for end in [&client, &server] {
+            end.set_read_timeout(Some(TIMEOUT))?;
+            end.set_write_timeout(Some(TIMEOUT))?;
+        }
+        Ok(Pair([client, server]))
+    }
+
+    /// A few bytes each way.
+    fn exchange(&self) -> io::Result<()> {
+        let [client, server] = &self.0;
+        for (mut from, mut to) in [(client, server), (server, client)] {
+            from.write_all(&[7; 1_000])?;
+            let mut read = [0; 1_000];
+            to.read_exact(&mut read)?;
+            if read != [7; 1_000] {
+                return Err(io::Error::other("other bytes arrived than were sent"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The two hashes of a stream.
+struct Stream<'scope> {
+    written: ScopedJoinHandle<'scope, io::Result<[u8; 32]>>,
+    read: ScopedJoinHandle<'scope, io::Result<[u8; 32]>>,
+}
+
+impl Stream<'_> {
+    /// What is wrong with it, if anything is.
+    fn fault(self) -> Option<String> {
+        let joined = |handle: ScopedJoinHandle<'_, io::Result<[u8; 32]>>| {
+            handle.join().unwrap_or_else(|_| Err(io::Error::other("panicked")))
+        };
+        match (joined(self.written), joined(self.read)) {
+            (Ok(written), Ok(read)) if written == read => None,
+            (Ok(_), Ok(_)) => Some("a SHA-256 is wrong".into()),
+            (Err(error), _) => Some(format!("writing: {error}")),
+            (_, Err(error)) => Some(format!("reading: {error}")),
+        }
+    }
+}
+
+impl Trial for Survive {
+    fn run(&self, console: &dyn Console) -> Result<Judgement> {
+        // First of all, while the process has a single thread: the kernel asks for that.
+        Privilege::obtain()?;
+        let half = &self.half;
+        let text = format!(
+            "[hosts.client]\n[hosts.gateway]\n[hosts.server]\n\
+             [[links]]\nbetween = [\"client\", \"gateway\"]\nlink = {half}\n\
+             [[links]]\nbetween = [\"gateway\", \"server\"]\nlink = {half}\n"
+        );
+        let mut topology = Topology::from_toml("survive", &text)?;
+        topology.seed = Seed(self.seed);
+        let lab = Lab::start(&topology)?;
+        let config = Config {
+            access: vec!["to-client".into()],
+            wan: vec!["to-server".into()],
+            mode: Some(self.mode),
+            ..Config::default()
+        };
+        let mut gateway = GatewayProcess::start(lab.host("gateway"), config)?;
+        let server = lab.host("server");
+        let listener = server.run(|| TcpListener::bind((server.address_v4(), 0)))?;
+        let mut idle = Vec::new();
+        for _ in self.busy..self.connections.max(self.busy) {
+            let pair = Pair::open(&lab, &listener)?;
+            pair.exchange()?;
+            idle.push(pair);
+        }
+        let busy = (0..self.busy).map(|_| Pair::open(&lab, &listener)).collect::<io::Result<Vec<_>>>()?;
+        let begun = Instant::now();
+        let readings: Vec<[Reading; 2]> = busy
+            .iter()
+            .map(|_| {
+                [(); 2].map(|()| Reading {
+                    begun,
+                    last: AtomicU64::new(0),
+                    longest: AtomicU64::new(0),
+                    bytes: AtomicU64::new(0),
+                })
+            })
+            .collect();
+        let stop = AtomicBool::new(false);
+        let (pauses, faults) = std::thread::scope(|scope| -> Result<_> {
+            let streams = self.begin(scope, &busy, &readings, &stop);
+            let pauses = self.disturb(console, &lab, &mut gateway, &readings);
+            stop.store(true, Ordering::Relaxed);
+            let faults: Vec<String> = streams.into_iter().filter_map(Stream::fault).collect();
+            Ok((pauses?, faults))
+        })?;
+        let time = begun.elapsed();
+        let bytes: u64 = readings.iter().flatten().map(|reading| reading.bytes.load(Ordering::Relaxed)).sum();
+        let broken = idle.iter().filter_map(|pair| pair.exchange().err()).count();
+        let rate = bytes as f64 * 8.0 / time.as_secs_f64();
+        let longest = pauses.iter().max().copied().unwrap_or_default();
+        console.say(&format!(
+            "{} busy streams, {} together; {} of them and {broken} of {} idle connections broken; longest pause {:.3} s",
+            2 * busy.len(),
+            Unit::BitsPerSecond.format(rate),
+            faults.len(),
+            idle.len(),
+            longest.as_secs_f64()
+        ));
+        let too_long = self.take_over && longest > LONGEST_TAKE_OVER;
+        let failure = match faults.first() {
+            Some(fault) => Some(format!("{} of {} busy streams: {fault}", faults.len(), 2 * busy.len())),
+            None if broken > 0 => Some(format!("{broken} of {} idle connections are broken", idle.len())),
+            None if too_long => Some(format!("a busy connection paused for {:.3} s", longest.as_secs_f64())),
+            None => None,
+        };
+        let json = json!({
+            "way": if self.take_over { "take-over" } else { "kill" }, "times": self.times, "half": self.half,
+            "connections": self.connections, "busy": self.busy, "gone_s": self.gone.as_secs_f64(),
+            "goodput": rate, "broken_streams": faults.len(), "broken_idle": broken,
+            "pauses_s": pauses.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),
+            "longest_pause_s": longest.as_secs_f64(),
+        });
+        Ok(Judgement::holds(json).unless(failure))
+    }
+}
+
+impl Survive {
+    fn begin<'scope>(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        busy: &'scope [Pair],
+        readings: &'scope [[Reading; 2]],
+        stop: &'scope AtomicBool,
+    ) -> Vec<Stream<'scope>> {
+        let mut streams = Vec::new();
+        for (number, (Pair(ends), readings)) in (0..).zip(busy.iter().zip(readings)) {
+            for side in 0..2 {
+                let seed = Seed(self.seed).nth(2 * number + side as u64);
+                streams.push(Stream {
+                    written: scope.spawn(move || write(&ends[side], seed, stop)),
+                    read: scope.spawn(move || read(&ends[1 - side], &readings[side])),
+                });
+            }
+        }
+        streams
+    }
+
+    /// The gateway goes and comes; the longest pause of a busy stream each time.
+    fn disturb(
+        &self,
+        console: &dyn Console,
+        lab: &Lab,
+        gateway: &mut GatewayProcess,
+        readings: &[[Reading; 2]],
+    ) -> Result<Vec<Duration>> {
+        let longest = || readings.iter().flatten().map(Reading::pause).max().unwrap_or_default();
+        let progress = Progress::begin(console, self.times as usize);
+        let mut pauses = Vec::new();
+        std::thread::sleep(self.there);
+        for _ in 0..self.times {
+            let before = longest();
+            if self.take_over {
+                if !gateway.take_over(lab.host("gateway"))? {
+                    return Err(TrialError::Failed(
+                        "the gateway that was taken over did not end in good order".into(),
+                    ));
+                }
+            } else {
+                gateway.crash();
+                std::thread::sleep(self.gone);
+                gateway.start_again(lab.host("gateway"))?;
+            }
+            std::thread::sleep(self.there);
+            let pause = longest();
+            progress.step(&format!(
+                "longest pause {:.3} s, {:.3} s before",
+                pause.as_secs_f64(),
+                before.as_secs_f64()
+            ));
+            pauses.push(pause);
+        }
+        Ok(pauses)
+    }
+}
