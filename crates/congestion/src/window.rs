@@ -1,6 +1,36 @@
 //! The window itself: what slow start, an RTO, idleness and an undo do to it, which is the
-//! same for Reno, CUBIC, Westwood+, Vegas and Hybla.
+//! same for Reno, CUBIC, Westwood+, Vegas, Hybla and Illinois.
 use crate::{AckSample, ControlParams};
+
+/// What a control answers by its [`Window`] alone, which is its field `window`.
+macro_rules! delegate_to_window {
+    () => {
+        fn decrease(&mut self, _now: shorthaul_types::Time, percent: u64) {
+            self.window.decrease(percent);
+        }
+
+        fn on_recovered(&mut self, _now: shorthaul_types::Time) {
+            self.window.recovered();
+        }
+
+        fn set_mss(&mut self, mss: u32) {
+            self.window.set_mss(mss);
+        }
+
+        fn window(&self) -> u64 {
+            self.window.bytes()
+        }
+
+        fn ssthresh(&self) -> u64 {
+            self.window.ssthresh()
+        }
+
+        fn in_slow_start(&self) -> bool {
+            self.window.in_slow_start()
+        }
+    };
+}
+pub(crate) use delegate_to_window;
 
 /// The largest window that TCP can announce and so the largest worth growing to
 /// (RFC 7323 §2.3).

@@ -22,7 +22,7 @@ use core::time::Duration;
 use shorthaul_types::Time;
 
 use crate::hystart::{self, HyStart, Phase};
-use crate::window::{SavedWindow, Window};
+use crate::window::{SavedWindow, Window, delegate_to_window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// Multiplicative decrease factor β_cubic.
@@ -187,10 +187,6 @@ impl Control for Cubic {
         self.curve = Curve { w_max: Some(w_max), cwnd_prior: cwnd, epoch: None };
     }
 
-    fn decrease(&mut self, _now: Time, percent: u64) {
-        self.window.decrease(percent);
-    }
-
     fn on_timeout(&mut self, _now: Time, _flight_size: u64) {
         let cwnd = self.window.bytes() as f64;
         if let Some(saved) = self.window.collapse(self.reduced()) {
@@ -199,10 +195,6 @@ impl Control for Cubic {
         }
         self.curve.w_max = None;
         self.curve.epoch = None;
-    }
-
-    fn on_recovered(&mut self, _now: Time) {
-        self.window.recovered();
     }
 
     fn on_spurious(&mut self, _now: Time) {
@@ -224,21 +216,7 @@ impl Control for Cubic {
         self.last_ack = now;
     }
 
-    fn set_mss(&mut self, mss: u32) {
-        self.window.set_mss(mss);
-    }
-
-    fn window(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    fn ssthresh(&self) -> u64 {
-        self.window.ssthresh()
-    }
-
-    fn in_slow_start(&self) -> bool {
-        self.window.in_slow_start()
-    }
+    delegate_to_window!();
 
     fn name(&self) -> &'static str {
         "cubic"

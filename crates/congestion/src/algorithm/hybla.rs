@@ -29,7 +29,7 @@ use shorthaul_types::Time;
 
 use super::reno::SLOW_START_LIMIT;
 use crate::volume;
-use crate::window::{MAX_WINDOW, SavedWindow, Window};
+use crate::window::{MAX_WINDOW, SavedWindow, Window, delegate_to_window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// The round-trip time that all connections are to behave as if they had.
@@ -157,18 +157,10 @@ impl Control for Hybla {
         self.forget();
     }
 
-    fn decrease(&mut self, _now: Time, percent: u64) {
-        self.window.decrease(percent);
-    }
-
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let threshold = self.threshold(flight_size);
         self.undo = self.window.collapse(threshold).or(self.undo);
         self.forget();
-    }
-
-    fn on_recovered(&mut self, _now: Time) {
-        self.window.recovered();
     }
 
     fn on_spurious(&mut self, _now: Time) {
@@ -183,21 +175,7 @@ impl Control for Hybla {
         self.undo = None;
     }
 
-    fn set_mss(&mut self, mss: u32) {
-        self.window.set_mss(mss);
-    }
-
-    fn window(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    fn ssthresh(&self) -> u64 {
-        self.window.ssthresh()
-    }
-
-    fn in_slow_start(&self) -> bool {
-        self.window.in_slow_start()
-    }
+    delegate_to_window!();
 
     fn name(&self) -> &'static str {
         "hybla"

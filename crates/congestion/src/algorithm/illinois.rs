@@ -26,7 +26,7 @@ use core::time::Duration;
 use shorthaul_types::Time;
 
 use super::reno::SLOW_START_LIMIT;
-use crate::window::{SavedWindow, Window};
+use crate::window::{SavedWindow, Window, delegate_to_window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// α without any queue, in segments a round trip.
@@ -193,19 +193,11 @@ impl Control for Illinois {
         self.unrewarded = 0.0;
     }
 
-    fn decrease(&mut self, _now: Time, percent: u64) {
-        self.window.decrease(percent);
-    }
-
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let half = self.reduced(flight_size, BETA_MAX);
         self.undo = self.window.collapse(half).or(self.undo);
         (self.alpha, self.beta) = (ALPHA_BASE, BETA_MAX);
         (self.calm, self.unrewarded, self.round) = (None, 0.0, Round::default());
-    }
-
-    fn on_recovered(&mut self, _now: Time) {
-        self.window.recovered();
     }
 
     fn on_spurious(&mut self, _now: Time) {
@@ -220,21 +212,7 @@ impl Control for Illinois {
         self.undo = None;
     }
 
-    fn set_mss(&mut self, mss: u32) {
-        self.window.set_mss(mss);
-    }
-
-    fn window(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    fn ssthresh(&self) -> u64 {
-        self.window.ssthresh()
-    }
-
-    fn in_slow_start(&self) -> bool {
-        self.window.in_slow_start()
-    }
+    delegate_to_window!();
 
     fn name(&self) -> &'static str {
         "illinois"

@@ -17,7 +17,7 @@
 use shorthaul_types::Time;
 
 use crate::congestion_avoidance::CongestionAvoidance;
-use crate::window::{SavedWindow, Window};
+use crate::window::{SavedWindow, Window, delegate_to_window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// L of RFC 3465 for a sender that does not pace.
@@ -64,18 +64,10 @@ impl Control for Reno {
         self.avoidance.reset();
     }
 
-    fn decrease(&mut self, _now: Time, percent: u64) {
-        self.window.decrease(percent);
-    }
-
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let half = self.half(flight_size);
         self.undo = self.window.collapse(half).or(self.undo);
         self.avoidance.reset();
-    }
-
-    fn on_recovered(&mut self, _now: Time) {
-        self.window.recovered();
     }
 
     fn on_spurious(&mut self, _now: Time) {
@@ -90,21 +82,7 @@ impl Control for Reno {
         self.undo = None;
     }
 
-    fn set_mss(&mut self, mss: u32) {
-        self.window.set_mss(mss);
-    }
-
-    fn window(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    fn ssthresh(&self) -> u64 {
-        self.window.ssthresh()
-    }
-
-    fn in_slow_start(&self) -> bool {
-        self.window.in_slow_start()
-    }
+    delegate_to_window!();
 
     fn name(&self) -> &'static str {
         "reno"

@@ -33,7 +33,7 @@ use shorthaul_types::Time;
 
 use super::reno::SLOW_START_LIMIT;
 use crate::congestion_avoidance::CongestionAvoidance;
-use crate::window::{SavedWindow, Window};
+use crate::window::{SavedWindow, Window, delegate_to_window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// α: with less than this in the queue, the window grows. In segments, like β and γ.
@@ -168,18 +168,10 @@ impl Control for Vegas {
         self.start_over(half);
     }
 
-    fn decrease(&mut self, _now: Time, percent: u64) {
-        self.window.decrease(percent);
-    }
-
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let half = flight_size.min(self.window.bytes()) / 2;
         self.undo = self.window.collapse(half).or(self.undo);
         self.start_over(0);
-    }
-
-    fn on_recovered(&mut self, _now: Time) {
-        self.window.recovered();
     }
 
     fn on_spurious(&mut self, _now: Time) {
@@ -199,21 +191,7 @@ impl Control for Vegas {
         self.round = Round { disturbed: true, ..Round::default() };
     }
 
-    fn set_mss(&mut self, mss: u32) {
-        self.window.set_mss(mss);
-    }
-
-    fn window(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    fn ssthresh(&self) -> u64 {
-        self.window.ssthresh()
-    }
-
-    fn in_slow_start(&self) -> bool {
-        self.window.in_slow_start()
-    }
+    delegate_to_window!();
 
     fn name(&self) -> &'static str {
         "vegas"

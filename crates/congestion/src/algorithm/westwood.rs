@@ -30,7 +30,7 @@ use shorthaul_types::{BitRate, Time};
 use super::reno::SLOW_START_LIMIT;
 use crate::congestion_avoidance::CongestionAvoidance;
 use crate::volume;
-use crate::window::{SavedWindow, Window};
+use crate::window::{SavedWindow, Window, delegate_to_window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
 /// No bandwidth sample covers less (Linux's `TCP_WESTWOOD_RTT_MIN`).
@@ -158,20 +158,12 @@ impl Control for WestwoodPlus {
         self.avoidance.reset();
     }
 
-    fn decrease(&mut self, _now: Time, percent: u64) {
-        self.window.decrease(percent);
-    }
-
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let pipe = self.pipe(flight_size);
         self.bandwidth.rising = false;
         self.undo = self.window.collapse(pipe).or(self.undo);
         self.avoidance.reset();
         self.renew_min_rtt = true;
-    }
-
-    fn on_recovered(&mut self, _now: Time) {
-        self.window.recovered();
     }
 
     fn on_spurious(&mut self, _now: Time) {
@@ -191,21 +183,7 @@ impl Control for WestwoodPlus {
         self.bandwidth.restart(now); // nothing was sent, which says nothing about the path
     }
 
-    fn set_mss(&mut self, mss: u32) {
-        self.window.set_mss(mss);
-    }
-
-    fn window(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    fn ssthresh(&self) -> u64 {
-        self.window.ssthresh()
-    }
-
-    fn in_slow_start(&self) -> bool {
-        self.window.in_slow_start()
-    }
+    delegate_to_window!();
 
     fn name(&self) -> &'static str {
         "westwood"

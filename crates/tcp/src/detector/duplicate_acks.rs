@@ -1,6 +1,6 @@
 use super::DUP_THRESH;
 use crate::Scoreboard;
-use crate::loss_detector::{Detection, Event, Flight, Phase};
+use crate::loss_detector::{AckEvent, Detection, Event, Flight, Phase};
 use shorthaul_types::SeqNum;
 
 /// Duplicate ACKs of a peer without SACK: three of them show that the first segment is missing (RFC 5681 §3.2).
@@ -17,8 +17,17 @@ pub(super) struct DuplicateAcks {
 }
 
 impl DuplicateAcks {
-    /// SND.UNA has moved.
-    pub fn on_advance(&mut self, flight: &Flight) {
+    /// Returns whether SND.UNA has moved: what that says of the next hole is the detector's own.
+    pub fn on_ack(&mut self, detection: &mut Detection<'_>, ack: &AckEvent) -> bool {
+        if ack.advanced > 0 {
+            self.on_advance(&detection.flight);
+        } else if ack.duplicate {
+            self.on_duplicate(detection);
+        }
+        ack.advanced > 0
+    }
+
+    fn on_advance(&mut self, flight: &Flight) {
         self.count = 0;
         if SeqNum(flight.una as u32).after(self.recover) {
             self.recover = SeqNum((flight.una - 1) as u32); // so that it is never half a space behind
@@ -26,7 +35,7 @@ impl DuplicateAcks {
     }
 
     /// A duplicate ACK: one more segment has left the network.
-    pub fn on_duplicate(&mut self, detection: &mut Detection<'_>) {
+    fn on_duplicate(&mut self, detection: &mut Detection<'_>) {
         let Flight { una, mss, phase, .. } = detection.flight;
         self.count += 1;
         self.sacked_out += mss;

@@ -11,8 +11,7 @@ pub(super) struct NewReno {
 impl LossDetector for NewReno {
     fn on_ack(&mut self, detection: &mut Detection<'_>, ack: &AckEvent) {
         let Flight { una, mss, phase, .. } = detection.flight;
-        if ack.advanced > 0 {
-            self.duplicates.on_advance(&detection.flight);
+        if self.duplicates.on_ack(detection, ack) {
             if matches!(phase, Phase::Recovery { end } if una < end) {
                 // The retransmitted segment has arrived, and what had arrived before behind it (§3.2 step 3).
                 self.duplicates.take_sacked_out(ack.advanced.saturating_sub(mss));
@@ -20,8 +19,6 @@ impl LossDetector for NewReno {
             } else {
                 self.duplicates.forget_sacked_out();
             }
-        } else if ack.duplicate {
-            self.duplicates.on_duplicate(detection);
         }
     }
 

@@ -10,11 +10,8 @@ pub(super) struct Reno {
 
 impl LossDetector for Reno {
     fn on_ack(&mut self, detection: &mut Detection<'_>, ack: &AckEvent) {
-        if ack.advanced > 0 {
-            self.duplicates.on_advance(&detection.flight);
+        if self.duplicates.on_ack(detection, ack) {
             self.duplicates.forget_sacked_out();
-        } else if ack.duplicate {
-            self.duplicates.on_duplicate(detection);
         }
     }
 

@@ -10,11 +10,7 @@ pub(super) struct Tahoe {
 
 impl LossDetector for Tahoe {
     fn on_ack(&mut self, detection: &mut Detection<'_>, ack: &AckEvent) {
-        if ack.advanced > 0 {
-            self.duplicates.on_advance(&detection.flight);
-        } else if ack.duplicate {
-            self.duplicates.on_duplicate(detection);
-        }
+        self.duplicates.on_ack(detection, ack);
     }
 
     fn on_event(&mut self, flight: &Flight, _board: &Scoreboard, event: Event) {
