@@ -12,6 +12,7 @@ mod finding;
 mod ledger;
 mod outcome;
 pub mod results;
+mod say_while;
 mod store;
 mod summary;
 
@@ -21,7 +22,7 @@ pub use finding::{Finding, Verdict};
 pub use ledger::{Job, Ledger, LedgerError};
 pub use outcome::{
     Fidelity, FlowOutcome, LinkObservation, LinkOutcome, Mean, Observations, Outcome, Sent, TimeSeries,
-    fairness,
+    fairness, jain_index,
 };
 pub use results::ResultsError;
 pub use store::{Key, Store, StoreError};

@@ -90,20 +90,4 @@ impl TrialError {
     }
 }
 
-/// Says what was being done when something failed, or what is not there.
-pub(crate) trait While<T> {
-    /// `doing`: and why it failed.
-    fn doing(self, doing: impl Into<String>) -> Result<T>;
-}
-
-impl<T, E: Into<TrialError>> While<T> for Result<T, E> {
-    fn doing(self, doing: impl Into<String>) -> Result<T> {
-        self.map_err(|error| TrialError::While { doing: doing.into(), source: Box::new(error.into()) })
-    }
-}
-
-impl<T> While<T> for Option<T> {
-    fn doing(self, missing: impl Into<String>) -> Result<T> {
-        self.ok_or_else(|| TrialError::failed(missing))
-    }
-}
+shorthaul_observe::say_while!(TrialError);

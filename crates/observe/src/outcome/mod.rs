@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use shorthaul_scenario::{Metric, Series};
 use std::collections::BTreeMap;
 
-pub use observations::{LinkObservation, Mean, Observations, Sent, fairness};
+pub use observations::{LinkObservation, Mean, Observations, Sent, fairness, jain_index};
 
 /// What came out of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

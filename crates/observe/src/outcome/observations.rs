@@ -177,12 +177,20 @@ fn mean<'a>(values: impl Iterator<Item = &'a f64>) -> Option<f64> {
     values.copied().collect::<Mean>().value()
 }
 
-/// Jain's fairness index: the square of the sum over the sum of the squares, by the number.
+/// Jain's fairness index of the flows' goodput.
 pub fn fairness(flows: &[FlowOutcome]) -> Option<f64> {
-    let (sum, squares) = flows
-        .iter()
-        .fold((0.0, 0.0), |(sum, squares), flow| (sum + flow.goodput, squares + flow.goodput * flow.goodput));
-    (squares > 0.0).then(|| sum * sum / (flows.len() as f64 * squares))
+    jain_index(flows.iter().map(|flow| flow.goodput))
+}
+
+/// Jain's fairness index: the square of the sum over the sum of the squares, by the number. `None` where all are zero, or none is.
+pub fn jain_index(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for value in values {
+        count += 1.0;
+        sum += value;
+        squares += value * value;
+    }
+    (squares > 0.0).then(|| sum * sum / (count * squares))
 }
 
 #[cfg(test)]

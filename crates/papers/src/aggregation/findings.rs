@@ -34,7 +34,7 @@ fn percent(share: f64) -> String {
 
 fn single_packets(records: &[RunRecord]) -> Option<Vec<Finding>> {
     let all = transfers(records, "", None);
-    let of = |share| percentile(all.clone(), share);
+    let of = |share| percentile(&all, share);
     let ours = format!("{} to {}, median {}", seconds(of(0.01)?), seconds(of(0.99)?), seconds(of(0.5)?));
     Some(vec![stated(
         "Fig. 1: a packet of 100 B up and one of 1024 B down, far apart",

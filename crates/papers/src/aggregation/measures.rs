@@ -1,6 +1,5 @@
 //! Numbers out of runs.
-use shorthaul_observe::EngineName;
-use shorthaul_observe::{FlowOutcome, Outcome, RunRecord};
+use shorthaul_observe::{EngineName, FlowOutcome, Outcome, RunRecord, Summary, jain_index};
 use shorthaul_scenario::{Metric, Series};
 
 /// Who sends over the wireless link where the gateway splits.
@@ -27,20 +26,18 @@ fn mean_over(
 }
 
 pub fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    Summary::of(values.iter().copied()).map(|summary| summary.mean)
 }
 
+/// The standard deviation; `None` of less than two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
-    let mean = mean(values)?;
-    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
+    let summary = Summary::of(values.iter().copied())?;
+    (summary.count() > 1).then_some(summary.std_dev)
 }
 
 /// The value below which a share of the values lies.
-pub fn percentile(mut values: Vec<f64>, share: f64) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    values.get(((values.len() as f64 * share) as usize).min(last)).copied()
+pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
+    Summary::of(values.iter().copied()).map(|summary| summary.percentile(share))
 }
 
 /// The size of downloads that a run has, in kilobytes.
@@ -131,7 +128,7 @@ pub fn shared_fairness(records: &[RunRecord], case: &str) -> Option<f64> {
         let whole = second.last()?.1;
         let from = second.iter().find(|(_, delivered)| *delivered > 0.0)?.0;
         let to = second.iter().find(|(_, delivered)| *delivered >= whole)?.0;
-        Some(jain(gain(first, from, to), gain(second, from, to)))
+        jain_index([gain(first, from, to), gain(second, from, to)])
     })
 }
 
@@ -165,10 +162,6 @@ pub fn gain(points: &[(f64, f64)], from: f64, to: f64) -> f64 {
 pub fn shared_from(records: &[RunRecord], case: &str, from: f64) -> Option<f64> {
     mean_over(records, case, |_, outcome| {
         let [first, second] = ["first", "second"].map(|name| points(outcome, Series::Delivered, name));
-        Some(jain(gain(first?, from, outcome.ended_at), gain(second?, from, outcome.ended_at)))
+        jain_index([gain(first?, from, outcome.ended_at), gain(second?, from, outcome.ended_at)])
     })
-}
-
-fn jain(a: f64, b: f64) -> f64 {
-    (a + b).powi(2) / (2.0 * (a * a + b * b))
 }

@@ -192,7 +192,7 @@ fn row(study: &Study, records: &[RunRecord], case: String, uplink: bool) -> Resu
     Ok(Row {
         used: mean(&used),
         queue_mean: mean(&delays),
-        queue_p95: percentile(delays, 0.95),
+        queue_p95: percentile(&delays, 0.95),
         page: mean(&transfers_of(records, &case, "page")),
         fairness: shared_from(records, &case, 15.0),
         doubts: failures.filter_map(|record| record.failure.clone()).collect(),
