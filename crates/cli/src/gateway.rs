@@ -1,7 +1,9 @@
 //! `shorthaul gateway`: run the transparent gateway on this host.
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
-use shorthaul_dataplane::{Config, ConfigError, Name, Notice, Priority, run_forwarder, run_gateway};
+use shorthaul_dataplane::{
+    Config, ConfigError, Name, Notice, Priority, routing_table, run_forwarder, run_gateway,
+};
 use shorthaul_proxy::{AggregateConfig, Clamp, GatewayMode};
 use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
 use shorthaul_tcp::Discrimination;
@@ -69,7 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = shorthaul_types::parse_duration)]
     drain_timeout: Option<Duration>,
     /// The first of the two routing tables to use, and the priority of the rules
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(256..32_765))]
+    #[arg(long, value_name = "NUMBER", value_parser = table)]
     table: Option<u32>,
     /// Record all packets to a pcapng file, for Wireshark and for `shorthaul replay`
     #[arg(long, value_name = "FILE")]
@@ -132,6 +134,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         run_gateway(&config, &mut read_again, args.take_over, notify)
     };
     ran.context("the gateway cannot run")
+}
+
+/// A routing table that can be ours.
+fn table(text: &str) -> Result<u32, String> {
+    let number = text.parse().map_err(|_| "write a number from 256 to 32764, such as 7001".to_owned())?;
+    routing_table(number)
 }
 
 impl Args {

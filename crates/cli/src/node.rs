@@ -86,6 +86,9 @@ pub struct Args {
     /// Congestion control of the kernel for what leaves here
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
+    /// Let the kernel pace what leaves here
+    #[arg(long)]
+    paced: bool,
     /// What may be held of a direction: of each --relay (without it, the kernel sizes its buffers), and at
     /// most of a session that asks (without it, 16 MiB)
     #[arg(long, value_name = "SIZE")]
@@ -269,6 +272,7 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>
         protection: args.links.map(LinkKind::protection),
         metrics: args.metrics,
         congestion: args.congestion.clone(),
+        paced: args.paced,
         most_buffer: args.buffer.unwrap_or(defaults.most_buffer),
         all_buffers: args.all_buffers,
         most_sessions: args.sessions,

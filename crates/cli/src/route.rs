@@ -106,6 +106,7 @@ impl RouteArgs {
             identity,
             credentials,
             congestion: self.congestion.clone(),
+            paced: false,
             timeout: Duration::from_secs(10),
             ready,
         })?);

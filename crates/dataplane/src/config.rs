@@ -163,12 +163,21 @@ fn per_flow<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
 }
 
 fn table<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {
-    match u32::deserialize(d)? {
-        table @ (1..253 | 256..32_765) => Ok(table),
-        other => Err(serde::de::Error::custom(format!(
+    routing_table(u32::deserialize(d)?).map_err(serde::de::Error::custom)
+}
+
+/// The first of our two routing tables, if both can be ours: the kernel's own are 0 and 253 to 255, and the priority of the rules is
+/// before its own, 32766.
+///
+/// # Errors
+/// What to write instead.
+pub fn routing_table(number: u32) -> Result<u32, String> {
+    match number {
+        1..253 | 256..32_765 => Ok(number),
+        other => Err(format!(
             "{other} and {} cannot be our routing tables: write a number from 256 to 32764, such as 7001",
             u64::from(other) + 1
-        ))),
+        )),
     }
 }
 

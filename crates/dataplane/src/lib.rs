@@ -24,7 +24,7 @@ mod routes;
 mod take_over;
 
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
-pub use config::{Config, ConfigError, Memory, Name};
+pub use config::{Config, ConfigError, Memory, Name, routing_table};
 pub use control::{Controlled, control_path};
 pub use daemon::{DaemonError, Notice, ReadAgain, run_forwarder, run_gateway};
 pub use driver::{Driven, Driver, Outlet};

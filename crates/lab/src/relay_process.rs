@@ -11,6 +11,8 @@ use std::process::Command;
 pub struct RelaySettings {
     /// The kernel's congestion control for what leaves it.
     pub congestion: String,
+    /// Whether the kernel paces what leaves it.
+    pub paced: bool,
     /// What it may hold of each direction; the kernel's own sizes if `None`.
     pub buffer: Option<Bytes>,
     /// When it sends on.
@@ -35,7 +37,7 @@ impl RelayProcess {
         target: SocketAddr,
         settings: &RelaySettings,
     ) -> Result<RelayProcess, ChildError> {
-        let RelaySettings { congestion, buffer, forward } = settings;
+        let RelaySettings { congestion, paced, buffer, forward } = settings;
         let program = std::env::current_exe()
             .map_err(|source| ChildError::Start { name: "the relay".into(), source })?;
         let mut command = Command::new(program);
@@ -44,6 +46,9 @@ impl RelayProcess {
             .arg("--relay")
             .arg(format!("{listen}={target}"))
             .args(["--congestion", congestion]);
+        if *paced {
+            command.arg("--paced");
+        }
         if let Some(Bytes(buffer)) = buffer {
             command.arg("--buffer").arg(format!("{buffer}B"));
         }

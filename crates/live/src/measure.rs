@@ -74,6 +74,7 @@ impl Run<'_> {
             trace_hash: 0,
             problems: self.problems(),
             fidelity: Some(self.fidelity(&ways)),
+            bounds: None,
         }
     }
 

@@ -33,6 +33,7 @@ pub fn start(
             .map_err(|lacking| io::Error::other(lacking.join("; ")))?;
         let settings = RelaySettings {
             congestion: scheme.congestion.to_owned(),
+            paced: scheme.paced,
             buffer: Some(relay.buffer),
             forward: relay.forward,
         };

@@ -1,9 +1,9 @@
 //! What cannot run live, and what cannot be measured there, each with its reason.
 use shorthaul_link::Direction;
-use shorthaul_scenario::{Flow, Metric, Node, Role, Scenario, Scheme, Series, SetUp, Stack, Workload};
+use shorthaul_scenario::{Flow, Metric, Role, Scenario, Scheme, Series, SetUp, Stack, Workload};
 
 use crate::own::is_own;
-use crate::scheme::{KernelScheme, available};
+use crate::scheme::KernelScheme;
 
 /// The longest request that fits into one segment of any link, as the live engine sends it.
 const ONE_SEGMENT: u64 = 1200;
@@ -144,15 +144,10 @@ pub fn scheme_at<'a>(scenario: &'a Scenario, flow: &'a Flow, gives: bool) -> Opt
 
 /// What a scenario wants measured and live runs do not measure, in sentences.
 pub fn unmeasured(scenario: &Scenario) -> Vec<String> {
-    let available = available().unwrap_or_default();
     let mut remarks = Vec::new();
     let has_gateway = scenario.nodes.iter().any(|node| matches!(node.role, Role::Gateway(_)));
     if scenario.measure.series.contains(&Series::Buffer) && !has_gateway {
         remarks.push("live runs have no series `buffer` without a gateway: it is that of relays".into());
-    }
-    let paced = |node: &Node| matches!(&node.role, Role::Relay(relay) if KernelScheme::of(&relay.scheme, &available).is_ok_and(|scheme| scheme.paced));
-    if scenario.nodes.iter().any(paced) {
-        remarks.push("live relays are paced by `bbr` only, where the scenario paces others too".into());
     }
     let rates = scenario.links.iter().flat_map(|link| {
         [Direction::Up, Direction::Down].map(|way| link.config(way, shorthaul_types::Seed(0)).rate)

@@ -88,6 +88,16 @@ pub fn summary(runs: &[&RunRecord], engine: EngineName, metric: Metric) -> Optio
     Summary::of(outcomes.filter_map(|outcome| outcome.metrics.get(&metric).copied()))
 }
 
+/// The 95 % interval of a metric: of the mean of several runs, or as an engine knows it of a single one.
+pub fn interval(runs: &[&RunRecord], engine: EngineName, metric: Metric) -> Option<[f64; 2]> {
+    let summary = summary(runs, engine, metric)?;
+    if let Some(half) = summary.confidence() {
+        return Some([summary.mean - half, summary.mean + half]);
+    }
+    let run = runs.iter().find(|record| record.engine == engine)?;
+    run.outcome.as_ref()?.intervals.get(&metric).copied()
+}
+
 /// The metrics that any run has, in the order of their list.
 fn metrics(records: &[RunRecord]) -> Vec<Metric> {
     let has = |metric: Metric| {
@@ -190,7 +200,7 @@ fn json(manifest: &Manifest, records: &[RunRecord]) -> Result<serde_json::Value,
                 let Some(summary) = summary(&runs, engine, metric) else { continue };
                 let value = serde_json::json!({
                     "unit": metric.unit(), "runs": summary.count(), "mean": summary.mean,
-                    "confidence_95": summary.confidence(), "standard_deviation": summary.std_dev,
+                    "confidence_95": summary.confidence(), "interval_95": interval(&runs, engine, metric), "standard_deviation": summary.std_dev,
                     "p5": summary.percentile(0.05), "median": summary.percentile(0.5),
                     "p95": summary.percentile(0.95),
                 });

@@ -5,7 +5,7 @@ mod course;
 mod refusal;
 
 use crate::scenario::{Planned, family};
-use course::Course;
+use course::{Course, Pick};
 use shorthaul_observe::{Engine, EngineError, EngineName, FlowOutcome, Observations};
 use shorthaul_scenario::{Flow, Metric, Scenario};
 
@@ -63,26 +63,39 @@ impl Engine for ModelEngine {
         if !reasons.is_empty() {
             return Err(EngineError::Refused { engine: self.name(), reasons });
         }
-        let mut flows: Vec<FlowOutcome> = Vec::new();
-        let mut ended_at = 0.0_f64;
-        for flow in &scenario.flows {
-            // Flows alike share a way, and get the same.
-            let alike = scenario.flows[..flows.len()].iter().position(|other| family(other) == family(flow));
-            let outcome = match alike {
-                Some(first) => FlowOutcome { name: flow.name.clone(), ..flows[first].clone() },
-                None => forecast(scenario, flow, &mut ended_at)?,
-            };
-            flows.push(outcome);
-            reached(flows.len() as f64 / scenario.flows.len() as f64);
-        }
-        Ok(Observations { flows, ended_at, ..Observations::default() })
+        let expected = observations(scenario, |time| time.expected, &|share| reached(share / 3.0))?;
+        let late = observations(scenario, |time| time.high, &|share| reached((1.0 + share) / 3.0))?;
+        let early = observations(scenario, |time| time.low, &|share| reached((2.0 + share) / 3.0))?;
+        Ok(Observations { bounds: Some(Box::new([late, early])), ..expected })
     }
 }
 
+/// What comes of a scenario, if times are as `pick` takes them from an estimate.
+fn observations(scenario: &Scenario, pick: Pick, reached: &dyn Fn(f64)) -> Result<Observations, EngineError> {
+    let mut flows: Vec<FlowOutcome> = Vec::new();
+    let mut ended_at = 0.0_f64;
+    for flow in &scenario.flows {
+        // Flows alike share a way, and get the same.
+        let alike = scenario.flows[..flows.len()].iter().position(|other| family(other) == family(flow));
+        let outcome = match alike {
+            Some(first) => FlowOutcome { name: flow.name.clone(), ..flows[first].clone() },
+            None => forecast(scenario, flow, pick, &mut ended_at)?,
+        };
+        flows.push(outcome);
+        reached(flows.len() as f64 / scenario.flows.len() as f64);
+    }
+    Ok(Observations { flows, ended_at, ..Observations::default() })
+}
+
 /// What a flow gets; the run ends when the last one does.
-fn forecast(scenario: &Scenario, flow: &Flow, ended_at: &mut f64) -> Result<FlowOutcome, EngineError> {
+fn forecast(
+    scenario: &Scenario,
+    flow: &Flow,
+    pick: Pick,
+    ended_at: &mut f64,
+) -> Result<FlowOutcome, EngineError> {
     let planned = Planned { scenario, flow, model: None };
-    let course = Course::of(&planned).map_err(|error| EngineError::failed(&error))?;
+    let course = Course::of(&planned, pick).map_err(|error| EngineError::failed(&error))?;
     let left = scenario.duration.saturating_sub(flow.start).as_secs_f64();
     let until = course.ends().filter(|ends| *ends <= left);
     let end = until.unwrap_or(left);
@@ -244,6 +257,17 @@ metrics = ["completion", "goodput", "set-up", "unfinished"]
             };
             assert_eq!(model(&other("sack")), ("newreno", 32), "{from}");
             assert_eq!(model(&other("timestamps")), ("reno", 20), "{from}");
+        }
+    }
+
+    #[test]
+    fn a_forecast_lies_in_its_interval() {
+        let scenario = scenario(&PATH.replace("queue", "loss = 0.005, queue"));
+        let wanted = [Metric::Completion, Metric::Goodput];
+        let outcome = ModelEngine.run(&scenario, 1, &|_| ()).unwrap().outcome(1, &wanted);
+        for metric in wanted {
+            let ([low, high], value) = (outcome.intervals[&metric], outcome.metrics[&metric]);
+            assert!(low < value && value < high, "{metric}: {value} in {low} to {high}");
         }
     }
 

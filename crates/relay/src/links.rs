@@ -73,6 +73,8 @@ pub struct LinkOptions {
     pub credentials: Credentials,
     /// The kernel's congestion control.
     pub congestion: Option<String>,
+    /// Whether the kernel paces what is sent.
+    pub paced: bool,
     /// The longest that it may take to connect, name, TCP and TLS together, and to be answered.
     pub timeout: Duration,
     /// Connections that are kept ready to each node that was asked lately.
@@ -220,6 +222,9 @@ impl Links {
         socket.set_tcp_nodelay(true)?;
         if let Some(name) = &self.options.congestion {
             socket.set_tcp_congestion(name.as_bytes())?;
+        }
+        if self.options.paced {
+            shorthaul_os::socket::set_paced(&socket)?;
         }
         // Before the handshake, so that the window scale fits.
         size_buffer(&SockRef::from(&socket), buffer, address.ip());
@@ -511,6 +516,7 @@ mod tests {
             identity: Identity::from_files(None, None).unwrap(),
             credentials: Credentials::None,
             congestion: None,
+            paced: false,
             timeout: Duration::from_secs(10),
             ready: 1,
         });

@@ -174,13 +174,14 @@ impl Node {
         let threads =
             config.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let mut listeners: Vec<Vec<(Purpose, TcpListener)>> = (0..threads).map(|_| Vec::new()).collect();
+        let congestion = config.congestion.clone();
+        let sending = Sending { congestion: congestion.as_deref(), paced: config.paced };
         for address in &mut config.listen {
-            *address = listen_on_all(&mut listeners, Purpose::Sessions, *address, &config.congestion, None)?;
+            *address = listen_on_all(&mut listeners, Purpose::Sessions, *address, sending, None)?;
         }
         for at in 0..config.relays.len() {
             let RelayConfig { listen, buffer, .. } = config.relays[at];
-            let bound =
-                listen_on_all(&mut listeners, Purpose::Relay(at), listen, &config.congestion, buffer)?;
+            let bound = listen_on_all(&mut listeners, Purpose::Relay(at), listen, sending, buffer)?;
             config.relays[at].listen = bound;
         }
         let processors = Processors::for_listeners(&listeners);
@@ -191,7 +192,7 @@ impl Node {
             if !admission.knows_somebody() && !trusts_certificates && !address.ip().is_loopback() {
                 return Err(NodeError::Open(address));
             }
-            prepare_listener(&SockRef::from(&adopted), &config.congestion, None, address)?;
+            prepare_listener(&SockRef::from(&adopted), sending, None, address)?;
             for of_thread in &mut listeners {
                 of_thread.push((Purpose::Sessions, adopted.try_clone()?));
             }
@@ -353,10 +354,18 @@ fn connections(
         identity,
         credentials: secret.map_or(Credentials::None, Credentials::Secret),
         congestion: config.congestion.clone(),
+        paced: config.paced,
         timeout: Duration::from_secs(10),
         ready: 2,
     })?;
     Ok((links, tls))
+}
+
+/// How accepted connections send.
+#[derive(Clone, Copy)]
+struct Sending<'a> {
+    congestion: Option<&'a str>,
+    paced: bool,
 }
 
 /// One socket for each thread at the same address: the kernel spreads connections over them.
@@ -364,7 +373,7 @@ fn listen_on_all(
     listeners: &mut [Vec<(Purpose, TcpListener)>],
     purpose: Purpose,
     address: SocketAddr,
-    congestion: &Option<String>,
+    sending: Sending<'_>,
     buffer: Option<Bytes>,
 ) -> Result<SocketAddr, NodeError> {
     let error = |error| NodeError::Listen { address, error };
@@ -383,7 +392,7 @@ fn listen_on_all(
     }
     for of_thread in listeners {
         let socket = socket(true, bound).map_err(error)?;
-        prepare_listener(&SockRef::from(&socket), congestion, buffer, bound)?;
+        prepare_listener(&SockRef::from(&socket), sending, buffer, bound)?;
         socket.listen(BACKLOG).map_err(error)?;
         let listener = TcpListener::from(socket);
         bound = listener.local_addr().map_err(error)?;
@@ -395,13 +404,16 @@ fn listen_on_all(
 /// What accepted connections have in common: they inherit it.
 fn prepare_listener(
     socket: &SockRef<'_>,
-    congestion: &Option<String>,
+    sending: Sending<'_>,
     buffer: Option<Bytes>,
     address: SocketAddr,
 ) -> Result<(), NodeError> {
-    if let Some(name) = congestion {
-        let error = |error| NodeError::Congestion { name: name.clone(), error };
+    if let Some(name) = sending.congestion {
+        let error = |error| NodeError::Congestion { name: name.to_owned(), error };
         socket.set_tcp_congestion(name.as_bytes()).map_err(error)?;
+    }
+    if sending.paced {
+        shorthaul_os::socket::set_paced(&**socket)?;
     }
     socket.set_tcp_nodelay(true)?;
     // Whatever ends the process ends what is open with a reset, so that nothing cut off looks complete.

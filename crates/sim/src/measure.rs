@@ -182,6 +182,7 @@ impl<'a> Probe<'a> {
             trace_hash: network.hash.value(),
             problems: network.problems.sentences(),
             fidelity: None,
+            bounds: None,
         }
     }
 }

@@ -15,6 +15,9 @@ pub struct Outcome {
     /// One number for every metric that could be measured; one that has no value (such as the completion
     /// time of transfers of which none ended) is left out.
     pub metrics: BTreeMap<Metric, f64>,
+    /// From where to where a metric lies in 95 % of cases, as far as the engine knows that of a single run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub intervals: BTreeMap<Metric, [f64; 2]>,
     /// What each flow got.
     pub flows: Vec<FlowOutcome>,
     /// What each direction of each link did.

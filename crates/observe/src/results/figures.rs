@@ -6,7 +6,7 @@ use shorthaul_scenario::{Metric, Series};
 use shorthaul_types::{BitRate, Bytes, parse_duration};
 use std::collections::BTreeMap;
 
-use super::{PointKey, by_point, engines, label, metrics, short, summary, unit_of};
+use super::{PointKey, by_point, engines, interval, label, metrics, short, summary, unit_of};
 
 /// More curves than colours cannot be told apart.
 const MOST_CURVES: usize = 8;
@@ -59,8 +59,8 @@ fn mean(x: f64, runs: &[&RunRecord], engine: EngineName, metric: Metric) -> Opti
     let summary = summary(runs, engine, metric)?;
     let scale = unit_of(metric).0;
     let point = Point::new(x, summary.mean * scale);
-    Some(match summary.confidence() {
-        Some(half) => point.within((summary.mean - half).max(0.0) * scale, (summary.mean + half) * scale),
+    Some(match interval(runs, engine, metric) {
+        Some([low, high]) => point.within(low.max(0.0) * scale, high * scale),
         None => point,
     })
 }
@@ -113,7 +113,7 @@ fn of_metrics(records: &[RunRecord]) -> Option<Figure> {
     let engine_names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
     let figure = Figure::new("Means over the runs")
         .subtitle(&format!(
-            "Engines: {}. Whiskers show the 95 % confidence interval of the mean, where there are several runs.",
+            "Engines: {}. Whiskers show the 95 % confidence interval of the mean, where there are several runs, and the interval in which a forecast lies in 95 % of cases.",
             engine_names.join(", ")
         ))
         .columns(if metrics.len() > 1 { 2 } else { 1 });

@@ -1,7 +1,8 @@
 use crate::scenario::Planned;
-use crate::{Forecast, PlanError, Transfer};
+use crate::{Estimate, Forecast, PlanError, Transfer};
 use shorthaul_scenario::Workload;
 use shorthaul_types::Bytes;
+use std::time::Duration;
 
 /// How many halvings find a size by its time: to less than a byte of any transfer.
 const HALVINGS: u32 = 48;
@@ -15,7 +16,11 @@ pub(super) struct Course<'p> {
     /// What it takes longer when the receiver opens it: the sender learns of it half a round trip later.
     asked: f64,
     kind: Kind,
+    pick: Pick,
 }
+
+/// Takes one of an estimate's times.
+pub(super) type Pick = fn(&Estimate) -> Duration;
 
 enum Kind {
     /// One transfer of a size.
@@ -27,7 +32,8 @@ enum Kind {
 }
 
 impl<'p> Course<'p> {
-    pub fn of(planned: &'p Planned<'p>) -> Result<Self, PlanError> {
+    /// The course of a flow, of which times are as `pick` takes them from an estimate.
+    pub fn of(planned: &'p Planned<'p>, pick: Pick) -> Result<Self, PlanError> {
         let kind = match &planned.flow.workload {
             Workload::Unlimited(lasts) => Kind::For(lasts.as_secs_f64()),
             Workload::Downloads { repeats, pause, .. } => {
@@ -44,7 +50,7 @@ impl<'p> Course<'p> {
         let transfer = planned.transfer(size).ok_or_else(cannot)?;
         let chain = planned.chain(&planned.flow.via)?;
         let round_trip: f64 = chain.legs.iter().map(|leg| leg.leg.rtt.as_secs_f64()).sum();
-        let mut course = Course { planned, transfer, set_up: 0.0, asked: 0.0, kind };
+        let mut course = Course { planned, transfer, set_up: 0.0, asked: 0.0, kind, pick };
         course.set_up = course.forecast(transfer.size)?.set_up.as_secs_f64();
         if !planned.flow.sender_opens {
             course.asked = round_trip / 2.0;
@@ -58,7 +64,7 @@ impl<'p> Course<'p> {
 
     /// When a transfer of this size is there. The path was forecast before, and any size can be.
     fn time_of(&self, size: Bytes) -> f64 {
-        let time = self.forecast(size).map(|forecast| forecast.time.expected.as_secs_f64());
+        let time = self.forecast(size).map(|forecast| (self.pick)(&forecast.time).as_secs_f64());
         time.map_or(f64::INFINITY, |time| time + self.asked)
     }
 

@@ -38,6 +38,8 @@ pub struct NodeConfig {
     pub metrics: Option<SocketAddr>,
     /// The kernel's congestion control for all legs; the host's own if none is named.
     pub congestion: Option<String>,
+    /// Whether the kernel paces what leaves here.
+    pub paced: bool,
     /// The most that a session may hold of a direction here.
     pub most_buffer: Bytes,
     /// What all sessions may reserve together.
@@ -76,6 +78,7 @@ impl Default for NodeConfig {
             protection: None,
             metrics: None,
             congestion: None,
+            paced: false,
             most_buffer: Bytes(16 << 20),
             all_buffers: Bytes(1 << 30),
             most_sessions: 100_000,

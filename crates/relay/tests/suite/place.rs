@@ -106,6 +106,7 @@ impl Place {
             identity,
             credentials,
             congestion: None,
+            paced: false,
             timeout: TIMEOUT,
             ready: 0,
         };

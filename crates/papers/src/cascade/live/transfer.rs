@@ -83,8 +83,12 @@ impl Chain {
         }
         let relays = (1..=way.relays()).map(|number| {
             let buffer = buffers.get(number - 1).copied().flatten();
-            let settings =
-                RelaySettings { congestion: congestion.to_owned(), buffer, forward: Forward::AtOnce };
+            let settings = RelaySettings {
+                congestion: congestion.to_owned(),
+                paced: false,
+                buffer,
+                forward: Forward::AtOnce,
+            };
             (lab.host(&format!("relay{number}")), settings)
         });
         let chain = RelayChain::start(relays, PORT, server).map_err(io::Error::other)?;

@@ -188,6 +188,7 @@ impl Line {
             identity: secret.identity(&[]).map_err(TrialError::of)?,
             credentials: Credentials::Secret(secret),
             congestion: Some(CONGESTION.into()),
+            paced: false,
             timeout: LIMIT,
             ready,
         })
