@@ -167,6 +167,8 @@ pub struct AutoClamp {
     connections: u64,
     /// It is larger than the path asks for, for their sake.
     at_least: bool,
+    /// What a round trip waits in queues that are not this window's.
+    beside: Duration,
 }
 
 /// What the window does.
@@ -232,7 +234,19 @@ impl AutoClamp {
             recent: RecentMax::new(),
             connections: 1,
             at_least: false,
+            beside: Duration::ZERO,
         }
+    }
+
+    /// Round trips wait so long in queues that are not this window's, such as that of the other direction. The window has room
+    /// for it; the round trips of deliveries are told without it.
+    pub fn set_beside(&mut self, beside: Duration) {
+        self.beside = beside;
+    }
+
+    /// The same, as it was told.
+    pub fn beside(&self) -> Duration {
+        self.beside
     }
 
     /// Segments are so long from now on, in bytes: the smallest windows are counted in them.
@@ -415,8 +429,9 @@ impl AutoClamp {
             self.longer = 0;
             self.phase = Phase::Drain { rounds: 0, before: self.window, least: None };
             let rate = self.best_rate();
-            let product = volume::in_time(rate, min_rtt.min(shortest));
-            self.window = (product * 3 / 4).min(self.window).max(FLOOR * self.mss);
+            let product = volume::in_time(rate, min_rtt.min(shortest)) * 3 / 4;
+            let beside = volume::in_time(rate, self.beside);
+            self.window = (product + beside).min(self.window).max(FLOOR * self.mss);
         }
     }
 
@@ -452,16 +467,18 @@ impl AutoClamp {
             let surplus = (u64::from(SURPLUS.0) + reserve).min(u64::from(MOST_SURPLUS));
             let surplus = Gain(surplus as u32);
             let unnoticed = volume::in_time(self.recent.get(), UNNOTICED);
-            let target = product
-                + surplus.of(product).max(unnoticed)
-                + of_aggregated(variation).of(self.aggregated(min_rtt));
+            let aggregated = of_aggregated(variation).of(self.aggregated(min_rtt));
+            let target = product + surplus.of(product).max(unnoticed) + aggregated;
             self.full_rtt = Duration::from_nanos(volume::share(nanos(own_rtt), target, product));
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
             let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));
             let first = if self.is_beginning() { self.first } else { 0 };
             let least = each.max(FLOOR * self.mss).max(first);
             self.at_least = target < least;
-            self.window = target.max(least).min(MAX_WINDOW);
+            // Acknowledgments that have waited come together: half of what both say is the same.
+            let beside = volume::in_time(self.recent.get(), self.beside);
+            let beside = beside - beside.min(aggregated) / 2;
+            self.window = target.saturating_add(beside).max(least).min(MAX_WINDOW);
         }
     }
 

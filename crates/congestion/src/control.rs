@@ -22,6 +22,9 @@ pub struct AckSample {
     /// The round-trip time that this ACK measured, never of a retransmitted segment unless a
     /// timestamp made that safe (RFC 6298 §3).
     pub rtt: Option<Duration>,
+    /// So much of that, at least, the acknowledgment has waited on its way here: in a queue that is not this sender's.
+    /// `None` where that is unknown.
+    pub waited: Option<Duration>,
     /// The delivery rate that ends with this ACK.
     pub rate: Option<RateSample>,
     /// The window, not the application or the peer, held the sender back in the last round.

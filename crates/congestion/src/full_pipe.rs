@@ -34,6 +34,11 @@ impl FullPipe {
         self.full = self.rounds >= PLATEAU_ROUNDS;
     }
 
+    /// Something else shows that it is full.
+    pub(crate) fn fill(&mut self) {
+        self.full = true;
+    }
+
     /// A plateau was found in this search.
     pub(crate) fn is_full(&self) -> bool {
         self.full

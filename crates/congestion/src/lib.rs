@@ -12,7 +12,7 @@
 //! 4. what a sender measures and keeps beside it: [`RttEstimator`] (RFC 6298),
 //!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation), [`Pacer`], and how late it is woken ([`Lateness`]);
 //! 5. what a path carries, from deliveries alone: [`PathEstimate`], and a window that follows
-//!    it: [`AutoClamp`].
+//!    it: [`AutoClamp`]; and how much of a round trip was a queue on the way here: [`HostClock`].
 //!
 //! An algorithm never sees a packet, a buffer or a clock. All windows are bytes.
 //!
@@ -33,6 +33,7 @@
 //!     in_flight_before: 14_600,
 //!     in_flight: 13_140,
 //!     rtt: Some(Duration::from_millis(50)),
+//!     waited: None,
 //!     rate: None,
 //!     cwnd_limited: true,
 //!     in_recovery: false,
@@ -46,6 +47,7 @@ extern crate alloc;
 
 mod ack_aggregation;
 mod algorithm;
+mod arrival_delay;
 mod auto_clamp;
 mod congestion_avoidance;
 mod control;
@@ -68,6 +70,7 @@ mod window;
 pub use algorithm::{
     Algorithm, Bbr, Bbr3, Cubic, Fixed, Hybla, ParseAlgorithmError, Reno, Vegas, WestwoodPlus,
 };
+pub use arrival_delay::{ArrivalDelay, HostClock, Waited, mean_toward};
 pub use auto_clamp::{AutoClamp, AutoClampConfig};
 pub use control::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams, LossSample};
 pub use delivery_rate::{DeliveryRate, RateSample, SendState};

@@ -101,6 +101,8 @@ pub struct SplitFlow {
     upload: Option<Box<Upload>>,
     /// A predecessor left it.
     resumed: Option<Box<Resumed>>,
+    /// The timestamp of what has arrived from the mobile host, until its aggregate takes it.
+    stamp: Option<u32>,
 }
 
 /// Segments that were not taken, since they were last asked for.
@@ -145,6 +147,7 @@ impl SplitFlow {
             allotted: policy.aggregate.is_some().then(AllottedWindow::default), // none until its aggregate says how much
             upload: None,
             resumed: None,
+            stamp: None,
         };
         if policy.aggregate.as_ref().is_some_and(|aggregate| aggregate.uplink != UplinkWindow::None) {
             flow.limit_upload(now, syn_ack_at);

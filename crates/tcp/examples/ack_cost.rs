@@ -137,6 +137,7 @@ impl Path {
                 ecn_echo: false,
                 echo: None,
                 sent_before: None,
+                waited: None,
             };
             self.sender.on_timeout(self.now);
             self.sender.on_ack(self.now, &ack);

@@ -19,12 +19,15 @@
 //! As in Linux's `tcp_bbr`, and unlike that draft: the pacing rate stays 1 % below the gain, and the
 //! window is enlarged by what aggregated ACKs need (at most 100 ms of the bandwidth). Not
 //! taken over from there is the detection of policers (`lt_bw`), which the draft does not have.
+//! What acknowledgments are known to have waited on their way ([`AckSample::waited`]) is no part of RTprop, and the window has
+//! room for it: a queue of the other direction would leave the flow a part of its rate otherwise.
 //! Before the first round-trip time there is no pacing rate: the initial window leaves at once.
 use core::time::Duration;
 
 use shorthaul_types::{BitRate, Time};
 
 use crate::ack_aggregation::{AckAggregation, Expectation};
+use crate::arrival_delay::mean_toward;
 use crate::draws::Draws;
 use crate::full_pipe::FullPipe;
 use crate::recent_max::RecentMax;
@@ -39,6 +42,13 @@ const HIGH_GAIN: Gain = Gain(2885);
 const DRAIN_GAIN: Gain = Gain(347);
 /// Room for delayed and stretched ACKs (§4.2.3.2).
 const CWND_GAIN: Gain = Gain(2000);
+/// The same where it is known how long acknowledgments have waited: the window has room for that, and needs no other but for
+/// the probes of [`CYCLE`].
+const CWND_GAIN_KNOWN: Gain = Gain(1250);
+/// Round trips so much longer than the shortest, in thousandths, have waited in a queue of this sender's …
+const QUEUED: u64 = 1250;
+/// … and where that is so for so many rounds, the pipe is full.
+const QUEUED_ROUNDS: u32 = 3;
 /// The cycle of ProbeBW (§4.3.4.3).
 const CYCLE: [Gain; 8] =
     [Gain(1250), Gain(750), Gain::ONE, Gain::ONE, Gain::ONE, Gain::ONE, Gain::ONE, Gain::ONE];
@@ -70,6 +80,14 @@ pub struct Bbr {
     aggregation: AckAggregation,
     min_rtt: Option<Duration>,
     min_rtt_at: Time,
+    /// What acknowledgments wait on their way, in queues that are not this sender's.
+    beside: Duration,
+    cwnd_gain: Gain,
+    /// The shortest round trip of this round, without what its acknowledgment has waited.
+    round_least: Option<Duration>,
+    /// Rounds in a row whose shortest round trip was long.
+    queued_rounds: u32,
+    acked_at: Time,
     /// Nothing was in flight, and no ACK has come since.
     idle_restart: bool,
     /// Bytes lost since the last ACK.
@@ -127,6 +145,11 @@ impl Bbr {
             aggregation: AckAggregation::new(params.now),
             min_rtt: None,
             min_rtt_at: params.now,
+            beside: Duration::ZERO,
+            cwnd_gain: CWND_GAIN,
+            round_least: None,
+            queued_rounds: 0,
+            acked_at: params.now,
             idle_restart: false,
             lost: 0,
             undoable: false,
@@ -148,7 +171,7 @@ impl Bbr {
         match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
-            Mode::ProbeBw { phase, .. } => (CYCLE[phase], CWND_GAIN),
+            Mode::ProbeBw { phase, .. } => (CYCLE[phase], self.cwnd_gain),
             Mode::ProbeRtt(_) => (Gain::ONE, Gain::ONE),
         }
     }
@@ -156,7 +179,9 @@ impl Bbr {
     /// Inflight(`gain`) (§4.2.3.2).
     fn inflight(&self, gain: Gain) -> u64 {
         let Some(rtt) = self.min_rtt else { return self.initial_window };
-        gain.of(volume::in_time(self.bandwidth.get(), rtt)).saturating_add(3 * self.send_quantum())
+        let beside = volume::in_time(self.bandwidth.get(), self.beside);
+        let own = gain.of(volume::in_time(self.bandwidth.get(), rtt));
+        own.saturating_add(beside).saturating_add(3 * self.send_quantum())
     }
 
     /// What leaves in one piece: a millisecond's worth (§4.2.2).
@@ -184,12 +209,32 @@ impl Bbr {
         if self.rounds.started() && ack.rate.is_some_and(|sample| !sample.app_limited) {
             self.full_pipe.on_round(self.bandwidth.get());
         }
+        if self.mode == Mode::Startup && self.keeps_a_queue(ack) {
+            self.full_pipe.fill();
+        }
         if self.mode == Mode::Startup && self.full_pipe.is_full() {
             self.mode = Mode::Drain;
         }
         if self.mode == Mode::Drain && ack.in_flight <= self.inflight(Gain::ONE) {
             self.enter_probe_bw(ack.now);
         }
+    }
+
+    /// Whether round trips show a queue of this sender's own, round for round. Who passes on what arrives as fast as the path
+    /// carries it is limited by that all the time: its rates would never say that the pipe is full, and a queue that is there
+    /// would stay. It can be told only where it is known how long acknowledgments have waited.
+    fn keeps_a_queue(&mut self, ack: &AckSample) -> bool {
+        let Some((waited, min_rtt)) = ack.waited.zip(self.min_rtt) else { return false };
+        if let Some(rtt) = ack.rtt.map(|rtt| rtt.saturating_sub(waited)) {
+            self.round_least = Some(self.round_least.map_or(rtt, |least| least.min(rtt)));
+        }
+        if self.rounds.started()
+            && let Some(least) = self.round_least.take()
+        {
+            let queued = volume::share(1000, least.as_nanos() as u64, min_rtt.as_nanos() as u64) > QUEUED;
+            self.queued_rounds = if queued { self.queued_rounds + 1 } else { 0 };
+        }
+        self.queued_rounds >= QUEUED_ROUNDS
     }
 
     /// Begins anywhere in the cycle but with the drain of a probe that was not made (§4.3.4.3).
@@ -202,7 +247,8 @@ impl Bbr {
     fn advance_cycle(&mut self, ack: &AckSample, lost: u64) {
         let Mode::ProbeBw { phase, since } = self.mode else { return };
         let gain = CYCLE[phase];
-        let full_length = ack.now.saturating_since(since) > self.min_rtt.unwrap_or_default();
+        let round_trip = self.min_rtt.unwrap_or_default() + self.beside;
+        let full_length = ack.now.saturating_since(since) > round_trip;
         let done = if gain > Gain::ONE {
             // Long enough to have put the gain into flight, unless the buffer has no room for it.
             full_length && (lost > 0 || ack.in_flight_before >= self.inflight(gain))
@@ -219,7 +265,12 @@ impl Bbr {
     /// §4.1.2.3 and §4.3.5.
     fn update_min_rtt(&mut self, ack: &AckSample) {
         let expired = ack.now.saturating_since(self.min_rtt_at) > MIN_RTT_WINDOW;
-        if let Some(rtt) = ack.rtt
+        let passed = ack.now.saturating_since(core::mem::replace(&mut self.acked_at, ack.now));
+        if let Some(waited) = ack.waited {
+            self.beside = mean_toward(self.beside, waited, passed, self.min_rtt.unwrap_or_default());
+            self.cwnd_gain = CWND_GAIN_KNOWN;
+        }
+        if let Some(rtt) = ack.rtt.map(|rtt| rtt.saturating_sub(ack.waited.unwrap_or_default()))
             && (expired || self.min_rtt.is_none_or(|min| rtt <= min))
         {
             self.min_rtt = Some(rtt);

@@ -204,3 +204,39 @@ fn a_link_that_becomes_ten_times_as_slow_is_as_full_as_one_that_always_was() {
     assert!(outcome.utilization > 0.99, "{}", outcome.utilization);
     assert!(outcome.settled < 0.02, "{}", outcome.settled);
 }
+
+/// 100 Mbit/s over 4 ms, and each round trip waits for 6 ms more behind what the other direction sends. Where that is told, the
+/// link is full; where it is taken for a queue of the window's own, the rate falls with the window.
+#[test]
+fn a_queue_of_the_other_direction_takes_nothing_of_the_rate_where_it_is_told() {
+    let used = |told: bool| {
+        let config = AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 15_000 };
+        let mut clamp = AutoClamp::new(Time::ZERO, config);
+        let beside = std::time::Duration::from_millis(6);
+        let (mut now, mut free, mut delivered) = (0, 0u64, 0);
+        let mut flight: VecDeque<(u64, u64)> = VecDeque::new();
+        while now < 4000 * MS {
+            while (flight.len() as u64 + 1) * MSS <= clamp.window() {
+                clamp.on_send(Time::from_nanos(now), flight.len() as u64 * MSS);
+                free = free.max(now) + MSS * 80;
+                // The other direction's queue is there from the second second on.
+                let waits = if now < 1000 * MS { 0 } else { 6 * MS };
+                flight.push_back((free + 4 * MS + waits, now));
+            }
+            clamp.on_full();
+            let (at, sent) = flight.pop_front().unwrap();
+            now = now.max(at);
+            let waits = if sent < 1000 * MS { std::time::Duration::ZERO } else { beside };
+            delivered += if now >= 2000 * MS { MSS } else { 0 };
+            let rtt = std::time::Duration::from_nanos(now - sent);
+            let own = if told { rtt - waits } else { rtt };
+            clamp.set_beside(if told { waits } else { std::time::Duration::ZERO });
+            let (now, sent_at) = (Time::from_nanos(now), Time::from_nanos(sent));
+            clamp.on_delivery(Delivery { now, bytes: MSS, sent_at, rtt: Some(own) });
+        }
+        delivered as f64 / 25e6
+    };
+    let (told, taken) = (used(true), used(false));
+    assert!(told > 0.97, "{told}");
+    assert!(taken < 0.9, "{taken}: the test would show nothing");
+}

@@ -24,18 +24,23 @@ impl Rounds {
 
     /// One ACK for a whole round at `rate`, of whose `in_flight` bytes `lost` were lost.
     fn ack(&mut self, control: &mut dyn Control, rate: u64, in_flight: u64, lost: u64, in_recovery: bool) {
+        control.on_ack(&self.round(rate, in_flight, lost, in_recovery));
+    }
+
+    fn round(&mut self, rate: u64, in_flight: u64, lost: u64, in_recovery: bool) -> AckSample {
         let rate = BitRate::from_bits_per_sec(rate);
         let delivered = rate.bytes_in(RTT).0;
         let prior_delivered = self.delivered;
         self.now += RTT;
         self.delivered += delivered;
-        control.on_ack(&AckSample {
+        AckSample {
             now: self.now,
             delivered,
             newly_acked: delivered,
             in_flight_before: in_flight,
             in_flight,
             rtt: Some(RTT),
+            waited: None,
             rate: Some(RateSample {
                 rate,
                 delivered: self.delivered,
@@ -47,7 +52,7 @@ impl Rounds {
             }),
             cwnd_limited: true,
             in_recovery,
-        });
+        }
     }
 
     fn lose(&self, control: &mut dyn Control, segment: u64, lost: u64, in_flight: u64) {
@@ -115,6 +120,7 @@ fn version_1_conserves_packets_for_the_first_round_of_recovery() {
         in_flight_before: 41 * MSS,
         in_flight: 40 * MSS,
         rtt: None,
+        waited: None,
         rate: None,
         cwnd_limited: true,
         in_recovery: true,
@@ -295,4 +301,36 @@ fn a_probe_that_loses_more_than_two_per_cent_sets_a_bound_that_the_next_one_touc
         assert_eq!(pace(&bbr), UP);
     }
     assert!(bbr.inflight_longterm() > Some(99 * MSS), "the bound is raised");
+}
+
+/// Acknowledgments wait for 300 ms behind what others send here, and are known to.
+#[test]
+fn version_1_has_room_for_what_waits_beside_others_and_takes_it_for_no_path() {
+    let mut rounds = Rounds::new();
+    let mut bbr = Bbr::new(params());
+    for rate in [1_000_000, 2_000_000, 4_000_000, 8_000_000].into_iter().chain([8_000_000; 40]) {
+        let waited = Duration::from_millis(300);
+        let sample = rounds.round(rate, 100 * MSS, 0, false);
+        bbr.on_ack(&AckSample { rtt: Some(RTT + waited), waited: Some(waited), ..sample });
+    }
+    assert_eq!(bbr.min_rtt(), Some(RTT));
+    // 5/4 of the product of 100 segments and three of it beside; and what comes in one piece.
+    let segments = bbr.window() / MSS;
+    assert!((415..=540).contains(&segments), "{segments}");
+}
+
+/// What arrives is passed on as fast as the path carries it: that is always what limits it, beside a queue of a round trip.
+#[test]
+fn version_1_ends_its_startup_before_a_queue_of_its_own_where_that_can_be_told() {
+    for (waited, starts) in [(None, true), (Some(Duration::ZERO), false)] {
+        let mut rounds = Rounds::new();
+        let mut bbr = Bbr::new(params());
+        for number in 0..12 {
+            let mut sample = rounds.round(8_000_000, 200 * MSS, 0, false);
+            sample.rate.as_mut().unwrap().app_limited = true;
+            let rtt = if number == 0 { RTT } else { 2 * RTT };
+            bbr.on_ack(&AckSample { rtt: Some(rtt), waited, ..sample });
+        }
+        assert_eq!(bbr.in_slow_start(), starts, "{waited:?}");
+    }
 }

@@ -208,6 +208,7 @@ impl Flow {
             in_flight_before,
             in_flight,
             rtt: Some(rtt),
+            waited: None,
             rate,
             cwnd_limited: una_before <= self.window_limited_until,
             in_recovery: matches!(self.state, State::Recovery { .. }),

@@ -163,6 +163,7 @@ fn first_ack(rtt: Duration, window: u64) -> shorthaul_congestion::AckSample {
         in_flight_before: window,
         in_flight: window,
         rtt: Some(rtt),
+        waited: None,
         rate: None,
         cwnd_limited: true,
         in_recovery: false,

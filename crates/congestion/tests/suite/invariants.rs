@@ -90,6 +90,7 @@ fn apply(control: &mut dyn Control, now: Time, event: &Event) -> Time {
                 in_flight_before: in_flight,
                 in_flight: in_flight.saturating_sub(acked),
                 rtt: Some(Duration::from_nanos(rtt)),
+                waited: None,
                 rate: rate.map(|[rate, delivered, prior_delivered, lost]| RateSample {
                     rate: BitRate::from_bits_per_sec(rate),
                     delivered,

@@ -28,6 +28,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 use links::{Links, Node};
+use shorthaul_congestion::{HostClock, Waited};
 use shorthaul_tcp::Timers;
 use shorthaul_types::Time;
 use slab::Slab;
@@ -78,6 +79,10 @@ pub(crate) struct Host {
     pub memory: HostMemory,
     /// What it sends, if that is limited.
     pub uplink: Option<Uplink>,
+    /// Its clock, and how long what it sends is on its way.
+    pub clock: HostClock,
+    /// The same of what has just arrived from it.
+    pub waited: Option<Waited>,
     /// What waits for it, of the flows that follow that.
     pub queue: HostQueue,
 }
@@ -424,6 +429,8 @@ impl Host {
             members: Vec::new(),
             memory: HostMemory::default(),
             uplink: None,
+            clock: HostClock::default(),
+            waited: None,
             queue: HostQueue::new(now),
         }
     }

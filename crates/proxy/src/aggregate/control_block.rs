@@ -10,7 +10,7 @@ use crate::SplitFlow;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::time::Duration;
-use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
+use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator, Waited};
 use shorthaul_tcp::{Feedback, Sender};
 use shorthaul_types::Time;
 
@@ -190,7 +190,13 @@ impl Aggregate {
     }
 
     /// Acknowledgments have come. Returns the round trip that they measured, and whether the link has come back from a stall.
-    pub fn on_feedback(&mut self, now: Time, feedback: &Feedback) -> (Option<Duration>, bool) {
+    /// They have waited so long on their way, if that is known: that is no queue of ours. The round trip is without it.
+    pub fn on_feedback(
+        &mut self,
+        now: Time,
+        feedback: &Feedback,
+        waited: Option<Waited>,
+    ) -> (Option<Duration>, bool) {
         let back = self.stall.take().is_some();
         if back {
             // The first answer restores the window (AGG §IV-E). What was on its way meanwhile says how long the
@@ -202,6 +208,7 @@ impl Aggregate {
         if let Some(rtt) = rtt {
             self.rtt.on_sample(now, rtt);
         }
+        let rtt = rtt.map(|rtt| rtt.saturating_sub(waited.unwrap_or_default().at_least));
         if let Some(sent_at) = feedback.newest {
             self.log.on_ack(sent_at);
             self.window.on_delivery(Delivery { now, bytes: feedback.delivered, sent_at, rtt });
@@ -219,7 +226,7 @@ impl Aggregate {
     /// again, and would keep back what the acknowledgments let out.
     fn pace(&mut self) {
         let rtt = self.rtt.min_rtt().or(self.rtt.srtt());
-        self.pacer.set_rate(self.window.pace(self.mss, rtt));
+        self.pacer.set_rate(self.window.pace(self.mss, rtt.map(|rtt| rtt + self.window.beside())));
         self.pacer.set_lateness(self.late.min(rtt.unwrap_or_default() / 2));
     }
 

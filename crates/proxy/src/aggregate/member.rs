@@ -3,6 +3,7 @@ use super::stride::Turn;
 use super::window_share::{SlidingRate, WindowShare};
 use crate::SplitFlow;
 use core::time::Duration;
+use shorthaul_congestion::ArrivalDelay;
 use shorthaul_tcp::Sender;
 use shorthaul_types::Time;
 
@@ -51,6 +52,8 @@ pub(crate) struct Member {
     /// When it last probed the link.
     pub(super) probed_at: Time,
     pub(super) silence: Option<Silence>,
+    /// How long what its host sends is on its way.
+    pub(super) arrivals: ArrivalDelay,
 }
 
 impl Member {

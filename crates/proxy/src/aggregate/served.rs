@@ -6,6 +6,7 @@ use super::stride::{Turn, advance};
 use super::window_share::{Progress, SlidingRate, WindowShare, moved};
 use crate::SplitFlow;
 use crate::access_side::Host;
+use shorthaul_congestion::ArrivalDelay;
 use shorthaul_tcp::Sender;
 use shorthaul_types::Time;
 
@@ -71,6 +72,7 @@ impl Served<'_> {
             unanswered: None,
             probed_at: Time::ZERO,
             silence: None,
+            arrivals: ArrivalDelay::default(),
         }
     }
 
@@ -90,6 +92,11 @@ impl Served<'_> {
         member.held = held;
         let received = flow.managed_received();
         let class = aggregate.config.class_of(flow.ports(), flow.managed_dscp());
+        host.waited = flow.take_stamp().and_then(|stamp| {
+            let rtt = aggregate.srtt().unwrap_or_default();
+            host.clock.on_arrival(now, stamp, rtt, &mut member.arrivals)
+        });
+        aggregate.window.set_beside(host.clock.mean());
         let Some(sender) = flow.managed_sender_mut() else { return false };
         let feedback =
             sender.grant_mut().map(|grant| core::mem::take(&mut grant.feedback)).unwrap_or_default();
@@ -106,8 +113,11 @@ impl Served<'_> {
         let backlog = sender.has_backlog() && member.silence.is_none();
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
-        let (rtt, back) =
-            if feedback.acknowledgments > 0 { aggregate.on_feedback(now, &feedback) } else { (None, false) };
+        let (rtt, back) = if feedback.acknowledgments > 0 {
+            aggregate.on_feedback(now, &feedback, host.waited)
+        } else {
+            (None, false)
+        };
         if let (Some(uplink), Some(rtt)) = (&mut host.uplink, rtt) {
             uplink.on_round_trip(now, rtt);
         }

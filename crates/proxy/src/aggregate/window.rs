@@ -127,6 +127,21 @@ impl SharedWindow {
         }
     }
 
+    /// Round trips wait so long in queues of others.
+    pub fn set_beside(&mut self, beside: Duration) {
+        if let Size::Auto(auto) = &mut self.clamp {
+            auto.set_beside(beside);
+        }
+    }
+
+    /// The same, as it was told; nothing where the window is fixed.
+    pub fn beside(&self) -> Duration {
+        match &self.clamp {
+            Size::Fixed(_) => Duration::ZERO,
+            Size::Auto(auto) => auto.beside(),
+        }
+    }
+
     pub fn on_link_back(&mut self, now: Time) {
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_link_back(now);

@@ -43,7 +43,7 @@ impl Gateway {
         let members = host.members.len();
         let Some((uplink, upload)) = host.uplink.as_mut().zip(flow.upload_mut()) else { return };
         let Some(arrival) = upload.take_arrival() else { return };
-        uplink.on_arrival(now, &arrival, upload);
+        uplink.on_arrival(now, &arrival, host.waited, upload);
         if let Some(due) = uplink.is_due(now, members) {
             self.share_uplink(now, index, due);
         }

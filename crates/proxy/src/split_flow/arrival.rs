@@ -85,6 +85,9 @@ impl SplitFlow {
             return Fate::Alive;
         }
         self.ends[near].observe(packet.ip, segment);
+        if self.managed == Some(side) && self.agreed.timestamps {
+            self.stamp = header.options.timestamps.map(|timestamps| timestamps.val);
+        }
         self.take_ack(now, side, offset, ack, segment);
         if packet.ip.ecn() == 3 && self.agreed.ecn {
             self.directions[near].echo_congestion = true;
@@ -169,6 +172,12 @@ impl SplitFlow {
         end.advertised = end.advertised.max(ack + window);
         let direction = &mut self.directions[far];
         let Direction { sender, first_retransmission, .. } = direction;
+        // What goes to the server beside a queue on the way from it is no longer on its way than without.
+        let stamp = header.options.timestamps.filter(|_| self.agreed.timestamps);
+        let upload = self.upload.as_deref_mut().filter(|_| self.managed == Some(side.other()));
+        let waited = upload.zip(stamp).and_then(|(upload, stamp)| {
+            upload.on_answer(now, stamp.val, sender.rtt().srtt().unwrap_or_default())
+        });
         let una = sender.una();
         let sack: ArrayVec<(u64, u64), 4> = header
             .options
@@ -192,6 +201,7 @@ impl SplitFlow {
                     ack,
                     header.options.timestamps.map(|ts| ts.ecr),
                 ),
+                waited: waited.map(|waited| waited.at_least),
             },
         );
         if sender.una() > una {

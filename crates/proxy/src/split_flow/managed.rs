@@ -25,6 +25,11 @@ impl SplitFlow {
         self.managed.map(|side| &mut self.directions[side.other().index()].sender)
     }
 
+    /// The timestamp of what has just arrived from the mobile host.
+    pub(crate) fn take_stamp(&mut self) -> Option<u32> {
+        self.stamp.take()
+    }
+
     /// Up to where its wired sender was received in order.
     pub(crate) fn managed_received(&self) -> u64 {
         self.managed.map_or(0, |side| self.directions[side.other().index()].receiver.data_end())

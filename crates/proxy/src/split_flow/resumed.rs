@@ -76,6 +76,7 @@ impl SplitFlow {
             challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default),
             upload: None,
+            stamp: None,
             resumed: Some(Box::new(Resumed {
                 until: now + PAST_US,
                 ask_at: Some(now),

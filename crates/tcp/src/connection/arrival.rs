@@ -168,6 +168,7 @@ impl Connection {
                 ecn_echo: self.agreed.ecn && header.flags.contains(TcpFlags::ECE),
                 echo,
                 sent_before: None,
+                waited: None,
             },
         );
         match probe {

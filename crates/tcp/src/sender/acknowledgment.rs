@@ -94,6 +94,7 @@ impl Sender {
                 in_flight_before,
                 in_flight: self.in_flight(),
                 rtt,
+                waited: ack.waited,
                 rate,
                 cwnd_limited: una_before <= self.snd.window_limited_until,
                 in_recovery: matches!(self.state, State::Recovery { .. } | State::Waiting { .. }),

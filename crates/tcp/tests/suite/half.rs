@@ -171,6 +171,7 @@ impl Half {
                         ecn_echo: false,
                         echo: None,
                         sent_before: None,
+                        waited: None,
                     };
                     self.sender.on_ack(self.now, &ack);
                     self.flush();

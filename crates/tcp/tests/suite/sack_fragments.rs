@@ -75,6 +75,7 @@ fn single_bytes_bring_no_packets_of_their_own() {
                 ecn_echo: false,
                 echo: None,
                 sent_before: None,
+                waited: None,
             },
         );
     };

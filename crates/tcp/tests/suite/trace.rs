@@ -138,6 +138,7 @@ impl Trace {
             ecn_echo: false,
             echo: self.echo,
             sent_before: self.sent_before.map(Time::from_millis),
+            waited: None,
         };
         self.sender.on_ack(self.now, &ack);
         assert!(self.sender.scoreboard().audit());

@@ -17,7 +17,7 @@ use super::config::{AggregateConfig, UplinkWindow};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery};
+use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery, Waited, mean_toward};
 use shorthaul_types::Time;
 
 /// A window of so many segments until more is known, and for who has not shown that it needs more: what an
@@ -83,6 +83,8 @@ pub(crate) struct Uplink {
     active: u64,
     /// What each of them needs: kept for its memory.
     needs: Vec<u64>,
+    /// When a round trip was last measured.
+    measured_at: Time,
 }
 
 impl Uplink {
@@ -111,6 +113,7 @@ impl Uplink {
             in_between: 0,
             active: 0,
             needs: Vec::new(),
+            measured_at: now,
         })
     }
 
@@ -182,9 +185,9 @@ impl Uplink {
         }
     }
 
-    /// Something of an upload has arrived.
-    pub fn on_arrival(&mut self, now: Time, arrival: &Arrival, upload: &mut Upload) {
-        let Arrival { bytes, sent_at, rtt, used_up, resumed } = *arrival;
+    /// Something of an upload has arrived. On its way it has waited so long, if that is known.
+    pub fn on_arrival(&mut self, now: Time, arrival: &Arrival, waited: Option<Waited>, upload: &mut Upload) {
+        let Arrival { bytes, sent_at, rtt, echoed, used_up, resumed } = *arrival;
         let paused = resumed && now.saturating_since(self.arrived_at) > self.pause_after();
         self.arrived_at = now;
         if paused {
@@ -199,15 +202,16 @@ impl Uplink {
         if let Some(rtt) = rtt {
             self.rtt = if self.rtt == UNKNOWN { rtt } else { self.rtt * 7 / 8 + rtt / 8 };
         }
+        let rtt = self.without_others(now, rtt, echoed || full, waited);
         if let Size::Auto(auto) = &mut self.size {
             if paused {
                 auto.on_send(now, 0);
             }
             let known = auto.path().min_rtt();
-            let waited = rtt.zip(known).is_some_and(|(rtt, known)| rtt > known * WAITED / 100);
+            let behind = rtt.zip(known).is_some_and(|(rtt, known)| rtt > known * WAITED / 100);
             if full {
                 auto.on_full();
-            } else if !waited && now.saturating_since(self.full_at) > self.rtt {
+            } else if !behind && now.saturating_since(self.full_at) > self.rtt {
                 auto.on_limited(bytes);
             }
             auto.on_delivery(Delivery { now, bytes, sent_at, rtt });
@@ -216,6 +220,26 @@ impl Uplink {
             }
         }
         upload.expect(self.pause_after(), self.rtt);
+    }
+
+    /// A round trip without what it has waited on the way to the host, behind what is sent there: all that is longer than the
+    /// shortest one and what has `waited` on the way back.
+    fn without_others(
+        &mut self,
+        now: Time,
+        rtt: Option<Duration>,
+        exact: bool,
+        waited: Option<Waited>,
+    ) -> Option<Duration> {
+        let (Size::Auto(auto), Some(rtt), Some(waited)) = (&mut self.size, rtt, waited) else { return rtt };
+        let Some(least) = auto.path().min_rtt() else { return Some(rtt.saturating_sub(waited.at_least)) };
+        let own = rtt.min(least + waited.about);
+        if !exact {
+            return Some(own); // it may just not have used what it was told of
+        }
+        let passed = now.saturating_since(core::mem::replace(&mut self.measured_at, now));
+        auto.set_beside(mean_toward(auto.beside(), rtt - own, passed, self.rtt));
+        Some(own)
     }
 
     /// Whether the shares are to be computed anew, among `members` connections: because a round trip is over, or because

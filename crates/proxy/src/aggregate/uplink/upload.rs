@@ -2,6 +2,7 @@
 use crate::window_limit::{Occupancy, WindowLimit};
 use alloc::collections::VecDeque;
 use core::time::Duration;
+use shorthaul_congestion::{ArrivalDelay, HostClock, Waited};
 use shorthaul_types::Time;
 
 /// Right edges that are remembered; more are thinned out.
@@ -35,6 +36,8 @@ struct Stamp {
 pub(crate) struct Arrival {
     /// Bytes that were not here before.
     pub bytes: u64,
+    /// That began with the first echo of a timestamp.
+    pub echoed: bool,
     /// The acknowledgment that its sender had when it sent this left here at that time, or later.
     pub sent_at: Time,
     /// The round trip from that acknowledgment on; `None` where it would be longer than one.
@@ -69,6 +72,8 @@ pub(crate) struct Upload {
     /// What it was told and has not used, in order.
     edges: VecDeque<Edge>,
     stamps: VecDeque<Stamp>,
+    /// The timestamp that it was told last.
+    told_val: Option<u32>,
     /// The highest edge told.
     told: u64,
     /// What had arrived when it was told.
@@ -102,6 +107,8 @@ pub(crate) struct Upload {
     needy_until: Time,
     /// How long that lasts: a round trip.
     round: Duration,
+    /// The clock of the server that it is for, and how long its answers are on their way.
+    server: (HostClock, ArrivalDelay),
 }
 
 impl Upload {
@@ -111,6 +118,7 @@ impl Upload {
         let mut upload = Upload {
             edges: VecDeque::new(),
             stamps: VecDeque::new(),
+            told_val: None,
             told: 0,
             arrived_when_told: 1,
             burst,
@@ -129,6 +137,7 @@ impl Upload {
             counted_before: 0,
             needy_until: Time::ZERO,
             round: Duration::ZERO,
+            server: Default::default(),
         };
         upload.on_told(at, edge, val);
         upload
@@ -147,14 +156,22 @@ impl Upload {
                 self.thin_out();
             }
         }
-        if let Some(val) = val
-            && self.stamps.back().is_none_or(|last| last.val != val)
+        let is_new = val.is_some() && core::mem::replace(&mut self.told_val, val) != val;
+        if let Some(val) = val.filter(|_| is_new)
+            && self.stamps.back().is_none_or(|last| now.saturating_since(last.at) >= self.spacing)
         {
             if self.stamps.len() == ECHOES {
                 self.stamps.pop_front();
             }
             self.stamps.push_back(Stamp { val, at: now });
         }
+    }
+
+    /// The server has answered, with the timestamp `val`, where round trips to it take `rtt`. Returns how long the answer has
+    /// waited on its way, if that is known.
+    pub fn on_answer(&mut self, now: Time, val: u32, rtt: Duration) -> Option<Waited> {
+        let (clock, arrivals) = &mut self.server;
+        clock.on_arrival(now, val, rtt, arrivals)
     }
 
     /// Every two edges become one, as if both had been told when the first was: round trips must not seem shorter than
@@ -199,6 +216,7 @@ impl Upload {
             bytes: bytes + self.arrival.map_or(0, |earlier| earlier.bytes),
             sent_at,
             rtt: is_sample.then(|| now.saturating_since(sent_at)),
+            echoed: is_sample && fresh && echoed.is_some(),
             used_up: is_new && room <= self.allotment / LITTLE,
             resumed: resumed || self.arrival.is_some_and(|earlier| earlier.resumed),
         };
