@@ -234,7 +234,8 @@ fn add_unseen(transfers: &mut [(Duration, TransferReport)], sender: &EndReport) 
         transfers.iter().filter_map(|(_, report)| report.samples.last()).map(of).sum()
     };
     let retransmitted = sender.sent.retransmitted.saturating_sub(known(|s| s.retransmitted.0));
-    let timeouts = sender.sent.timeouts.saturating_sub(known(|s| u64::from(s.timeouts.unwrap_or(0))));
+    let timeouts =
+        u64::from(sender.sent.timeouts).saturating_sub(known(|s| u64::from(s.timeouts.unwrap_or(0))));
     let last = transfers.iter_mut().rev().find_map(|(_, report)| report.samples.last_mut());
     if let Some(last) = last {
         last.retransmitted.0 += retransmitted;

@@ -158,9 +158,9 @@ impl<'a> Probe<'a> {
             by_relays: Some(sum_of(network, |station| matches!(station, Station::Relay(_)))),
             tcp_by_senders: Some(tcp_bytes_of_senders(scenario, network)),
             retransmitted: Some(total.retransmitted),
-            timeouts: Some(total.timeouts),
-            spurious_timeouts: Some(total.spurious_timeouts),
-            undone: Some(total.undone),
+            timeouts: Some(total.timeouts.into()),
+            spurious_timeouts: Some(total.spurious_timeouts.into()),
+            undone: Some(total.undone.into()),
         };
         let links = network.ways.iter().zip(self.queues);
         let series = self.series.into_iter();

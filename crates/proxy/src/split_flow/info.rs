@@ -28,7 +28,7 @@ impl SplitFlow {
                 peer_window: sender.peer_window(),
                 delivered: sender.una().saturating_sub(1),
                 retransmitted: stats.retransmitted,
-                timeouts: stats.timeouts,
+                timeouts: u64::from(stats.timeouts),
             }
         });
         FlowInfo {

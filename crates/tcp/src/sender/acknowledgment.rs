@@ -86,6 +86,8 @@ impl Sender {
             self.manager.on_marked();
         }
         if delivered > 0 || advanced > 0 {
+            let rtt_now = self.rtt.srtt().unwrap_or_default();
+            self.snd.pipe_ack.on_ack(now, self.snd.una, self.snd.nxt, self.rate.delivered(), rtt_now);
             let rate = self.rate.take_sample(now, self.rtt.min_rtt());
             self.control.on_ack(&AckSample {
                 now,

@@ -139,15 +139,15 @@ pub struct SenderStats {
     /// Payload bytes retransmitted.
     pub retransmitted: u64,
     /// RTOs: expiries of the retransmission timer.
-    pub timeouts: u64,
+    pub timeouts: u32,
     /// Times that recovery was entered.
-    pub recoveries: u64,
+    pub recoveries: u32,
     /// Recoveries and RTOs that turned out to be mistakes, and were undone.
-    pub undone: u64,
+    pub undone: u32,
     /// Of these, RTOs: what was taken for lost was on its way.
-    pub spurious_timeouts: u64,
+    pub spurious_timeouts: u32,
     /// Tail loss probes.
-    pub tail_probes: u64,
+    pub tail_probes: u32,
     /// Probes of the discriminator.
-    pub probes: u64,
+    pub probes: u32,
 }

@@ -158,10 +158,15 @@ impl Sender {
 
     /// What a reduction goes by: FlightSize (RFC 5681 equation 4). While a paced window grows, less is out
     /// than it allows, as the rest of the round trip's share is still to come; where the window is in use
-    /// and therefore grows, it counts as a whole (as in RFC 9438 §4.6 and RFC 9002 §7.3.2).
+    /// and therefore grows, it counts as a whole (as in RFC 9438 §4.6 and RFC 9002 §7.3.2). Where there was no more to send, what
+    /// was acknowledged within a round trip of late counts (RFC 7661 §4.4.1).
     fn used_window(&self, flight_size: u64) -> u64 {
-        let in_use = self.options.pacing && self.snd.una <= self.snd.window_limited_until;
-        if in_use { flight_size.max(self.control.window()) } else { flight_size }
+        if !self.options.pacing {
+            return flight_size;
+        }
+        let window = self.control.window();
+        let in_use = self.snd.una <= self.snd.window_limited_until;
+        flight_size.max(if in_use { window } else { self.snd.pipe_ack.bytes().min(window) })
     }
 
     /// Repairs what is marked, until all that is outstanding now has arrived.
@@ -260,7 +265,7 @@ impl Sender {
     fn undo_response(&mut self, now: Time) {
         self.undo.clear();
         self.stats.undone += 1;
-        self.stats.spurious_timeouts += u64::from(matches!(self.state, State::Loss { .. }));
+        self.stats.spurious_timeouts += u32::from(matches!(self.state, State::Loss { .. }));
         self.control.on_spurious(now);
         // What arrived twice was an answer; and the backoff ends, so that RTOs would soon be many.
         self.rtt.reset_backoff();

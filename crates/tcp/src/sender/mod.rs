@@ -11,6 +11,7 @@ mod managed;
 mod output;
 mod peer_window;
 mod persist;
+mod pipe_ack;
 mod probe;
 mod segment_size;
 mod timers;
@@ -28,6 +29,7 @@ use core::time::Duration;
 use f_rto::FRto;
 use peer_window::PeerWindow;
 use persist::Persist;
+use pipe_ack::PipeAck;
 use probe::Probes;
 use segment_size::SegmentSize;
 use shorthaul_congestion::{Control, DeliveryRate, Pacer, RttEstimator};
@@ -67,6 +69,8 @@ struct SendSequence {
     nxt: u64,
     /// The congestion window held the sender back until SND.NXT was this.
     window_limited_until: u64,
+    /// What was acknowledged within a round trip of late.
+    pipe_ack: PipeAck,
     /// When something left last.
     last_send: Time,
 }
@@ -124,7 +128,13 @@ impl Sender {
         Sender {
             queue: ByteQueue::new(next),
             fin: false,
-            snd: SendSequence { una: next, nxt: next, window_limited_until: next, last_send: now },
+            snd: SendSequence {
+                una: next,
+                nxt: next,
+                window_limited_until: next,
+                pipe_ack: PipeAck::new(now, next),
+                last_send: now,
+            },
             peer: PeerWindow::new(next, edge),
             segment: SegmentSize::new(config.mss, config.finds_black_holes),
             options: Options {

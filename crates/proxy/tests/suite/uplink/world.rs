@@ -136,7 +136,7 @@ impl World {
 
     /// The retransmission timeouts of the phone.
     pub fn timeouts(&self) -> u64 {
-        self.phone.connections().map(|(_, connection)| connection.sender().stats().timeouts).sum()
+        self.phone.connections().map(|(_, connection)| u64::from(connection.sender().stats().timeouts)).sum()
     }
 
     fn put(&mut self, link: usize, packet: Packet) {
