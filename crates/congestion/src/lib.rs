@@ -7,7 +7,7 @@
 //!    [`CongestionEvent`];
 //! 2. [`Algorithm`] and [`ControlParams`], which build one;
 //! 3. the algorithms that answer loss: [`Reno`] (RFC 5681), [`Cubic`] (RFC 9438, with HyStart++,
-//!    RFC 9406), [`WestwoodPlus`] and [`Hybla`]; [`Vegas`], which answers delay; [`Illinois`], which answers loss by as
+//!    RFC 9406), [`WestwoodPlus`] and [`Hybla`]; [`Vegas`], which answers delay; [Illinois](Algorithm::Illinois), which answers loss by as
 //!    much as the delay says; [`Bbr`] and [`Bbr3`], which measure bandwidth and delay; and [`Fixed`];
 //! 4. what a sender measures and keeps beside it: [`RttEstimator`] (RFC 6298),
 //!    [`DeliveryRate`] (draft-cheng-iccrg-delivery-rate-estimation), [`Pacer`], and how late it is woken ([`Lateness`]);
