@@ -2,10 +2,13 @@
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{
-    Config, ConfigError, Name, Notice, Priority, routing_table, run_forwarder, run_gateway,
+    Config, ConfigError, Giving, Name, Notice, Priority, keep, routing_table, run_forwarder, run_gateway,
 };
+use shorthaul_os::confine::{Confined, Confinement, Extent};
 use shorthaul_proxy::{AggregateConfig, Clamp, GatewayMode};
-use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Keyring, Load, ResponderConfig};
+use shorthaul_relay::discovery::{
+    AnsweringConfig, AnsweringSockets, Identity, Keyring, Load, ResponderConfig,
+};
 use shorthaul_tcp::Discrimination;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -87,6 +90,18 @@ pub struct Args {
     /// packet lost. For an upgrade, or for a configuration that cannot be read again
     #[arg(long, conflicts_with = "forward_only")]
     take_over: bool,
+    /// The user to become once it is set up. It must be able to read the configuration, if that is to be read again
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Keep capabilities, files and system calls that a gateway has no use for
+    #[arg(long)]
+    keep_privileges: bool,
+    /// Start even if this kernel cannot take all of that away
+    #[arg(long, conflicts_with = "keep_privileges")]
+    confine_if_possible: bool,
+    /// Keep the routing rules of the gateway that starts this, to take them back when it is gone
+    #[arg(long, hide = true, exclusive = true, value_name = "ESTATE")]
+    keeper: Option<String>,
     /// Print the JSON schema of configuration files, for editors, and do nothing else
     #[arg(long, exclusive = true)]
     schema: bool,
@@ -113,25 +128,43 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         println!("{}", serde_json::to_string_pretty(&Config::schema())?);
         return Ok(());
     }
+    if let Some(estate) = &args.keeper {
+        return keep(estate).context("keeping routing rules is for gateways to ask");
+    }
     let config = args.config()?;
-    let _answering = args.answer_probes.as_deref().map(|key| answer_probes(key, &config)).transpose()?;
+    let mut probes = args.answer_probes.as_deref().map(|key| answer_probes(key, &config)).transpose()?;
+    let mut answering = None;
     let what = if args.forward_only { "forwarding" } else { "splitting" };
     let ready = format!("ready: {what} between {} and {}", config.access.join(", "), config.wan.join(", "));
     // Nobody may listen any more. That is no reason to stop.
+    // A gateway's packets wait for one round of its loop: microseconds.
+    let load = Load {
+        service_time: Duration::ZERO,
+        buffer: config.memory.per_flow.0,
+        sessions: 0,
+        overloaded: false,
+    };
     let notify = |notice| match notice {
         Notice::Ready => {
+            // With no more privileges than the gateway has by now.
+            answering = probes.take().map(|sockets| sockets.answer(move || load));
+            if let Some(Err(error)) = &answering {
+                let _ = writeln!(std::io::stderr(), "probes are not answered: {error}");
+            }
             let mut out = std::io::stdout();
             let _ = writeln!(out, "{ready}").and_then(|()| out.flush());
         }
+        Notice::Confined(Confined { capabilities: true, files: true, calls: true, .. }) => {}
         other => {
             let _ = writeln!(std::io::stderr(), "{other}");
         }
     };
     let mut read_again = || args.config.is_some().then(|| args.config());
+    let giving = args.giving(&config);
     let ran = if args.forward_only {
-        run_forwarder(&config, notify)
+        run_forwarder(&config, &giving, notify)
     } else {
-        run_gateway(&config, &mut read_again, args.take_over, notify)
+        run_gateway(&config, &giving, &mut read_again, args.take_over, notify)
     };
     ran.context("the gateway cannot run")
 }
@@ -143,6 +176,24 @@ fn table(text: &str) -> Result<u32, String> {
 }
 
 impl Args {
+    /// What is given up once all is set up.
+    fn giving(&self, config: &Config) -> Giving {
+        // A file that is replaced is another one: its directory is what is read.
+        let directory = |path: &PathBuf| match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let files = self.config.iter().chain(&config.bandwidth_file);
+        Giving {
+            confinement: Confinement {
+                user: self.user.clone(),
+                extent: Extent::of(self.keep_privileges, self.confine_if_possible),
+            },
+            readable: files.map(directory).collect(),
+            opens_sockets: self.answer_probes.is_some(),
+        }
+    }
+
     /// The configuration file, and what flags say instead.
     fn config(&self) -> Result<Config, ConfigError> {
         let mut config = match &self.config {
@@ -185,12 +236,9 @@ impl Args {
     }
 }
 
-/// Answers what passes, beside the gateway and not through it: were this to fail, no packet would be lost.
-fn answer_probes(key: &Path, config: &Config) -> anyhow::Result<Answering> {
+/// What answers what passes, beside the gateway and not through it: were this to fail, no packet would be lost.
+fn answer_probes(key: &Path, config: &Config) -> anyhow::Result<AnsweringSockets> {
     let gateway = Identity::gateway(&config.name.to_string());
     let responder = ResponderConfig::new(Keyring::read(key)?, Some(gateway));
-    let buffer = config.memory.per_flow.0;
-    // A gateway's packets wait for one round of its loop: microseconds.
-    let load = Load { service_time: Duration::ZERO, buffer, sessions: 0, overloaded: false };
-    Ok(Answering::start(AnsweringConfig::new(responder, true), move || load)?)
+    Ok(AnsweringSockets::bind(AnsweringConfig::new(responder, true))?)
 }

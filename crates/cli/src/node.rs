@@ -12,7 +12,7 @@ use shorthaul_relay::discovery::{
     AnsweringConfig, AnsweringSockets, Identity, Keyring, Load, ResponderConfig,
 };
 use shorthaul_relay::{
-    Confinement, Echo, Endpoint, Forwarding, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
+    Confinement, Echo, Endpoint, Extent, Forwarding, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
     RelayConfig, Settings,
 };
 use shorthaul_types::{Bytes, parse_duration};
@@ -117,6 +117,9 @@ pub struct Args {
     /// Keep capabilities, files and system calls that a relay has no use for
     #[arg(long)]
     keep_privileges: bool,
+    /// Start even if this kernel cannot take all of that away
+    #[arg(long, conflicts_with = "keep_privileges")]
+    confine_if_possible: bool,
 }
 
 /// What is between nodes.
@@ -278,7 +281,10 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>
         most_sessions: args.sessions,
         drain: args.drain,
         threads: args.threads,
-        confinement: Confinement { user: args.user.clone(), keep_everything: args.keep_privileges },
+        confinement: Confinement {
+            user: args.user.clone(),
+            extent: Extent::of(args.keep_privileges, args.confine_if_possible),
+        },
         settings: args.settings.clone(),
         more: Settings {
             allow,

@@ -91,6 +91,8 @@ pub(crate) struct ControlSocket {
     /// A listing of flows that is under way, and where it goes on.
     listing: Option<(Sender<Part>, usize)>,
     path: Option<PathBuf>,
+    /// Until it listens.
+    listener: Option<(UnixListener, Front)>,
 }
 
 /// What the thread with the packets is asked.
@@ -129,7 +131,7 @@ enum Part {
 }
 
 impl ControlSocket {
-    /// Listens at `path`, in place of a predecessor's socket that may be there. Only its owner may ask.
+    /// Takes `path`, in place of a predecessor's socket that may be there. Only its owner may ask.
     pub(crate) fn bind(path: PathBuf) -> Result<Self, (PathBuf, io::Error)> {
         let _ = std::fs::remove_file(&path);
         let bind = || {
@@ -137,13 +139,23 @@ impl ControlSocket {
             let waker = Arc::new(Waker::new()?);
             let (ask, questions) = mpsc::sync_channel(AT_ONCE);
             let front = Front { ask, waker: Arc::clone(&waker) };
-            std::thread::Builder::new().name("control".into()).spawn(move || front.listen(&listener))?;
-            Ok((waker, questions))
+            Ok((waker, questions, (listener, front)))
         };
         match bind() {
-            Ok((waker, questions)) => Ok(ControlSocket { waker, questions, listing: None, path: Some(path) }),
+            Ok((waker, questions, listener)) => {
+                let (path, listener) = (Some(path), Some(listener));
+                Ok(ControlSocket { waker, questions, listing: None, path, listener })
+            }
             Err(error) => Err((path, error)),
         }
+    }
+
+    /// Begins to take questions, with no more privileges than the calling thread has now. Who asked before waits.
+    pub(crate) fn listen(&mut self) -> io::Result<()> {
+        if let Some((listener, front)) = self.listener.take() {
+            std::thread::Builder::new().name("control".into()).spawn(move || front.listen(&listener))?;
+        }
+        Ok(())
     }
 
     /// Says what was asked, a little at a time, and returns what was told instead.
@@ -378,6 +390,7 @@ mod tests {
     fn answer(request: &str, machine: &impl Controlled, stats: LoopStats) -> String {
         let path = std::env::temp_dir().join(format!("shorthaul-control-{}-{request}", std::process::id()));
         let mut control = ControlSocket::bind(path.clone()).unwrap();
+        control.listen().unwrap();
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let reader = std::thread::spawn(move || {
@@ -459,6 +472,7 @@ mod tests {
     fn whoever_asks_nothing_keeps_nobody_waiting() {
         let path = std::env::temp_dir().join(format!("shorthaul-control-silent-{}", std::process::id()));
         let mut control = ControlSocket::bind(path.clone()).unwrap();
+        control.listen().unwrap();
         let silent: Vec<_> = (0..5).map(|_| UnixStream::connect(&path).unwrap()).collect();
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600, "others may not ask");

@@ -1,11 +1,13 @@
 use crate::bandwidth::{BandwidthFile, BandwidthReport, ParseBandwidthError};
 use crate::control::{ControlSocket, Controlled, Told, control_path};
+use crate::keeper::{Estate, Keeper};
 use crate::priority::{Granted, Standing};
 use crate::reread::Reread;
 use crate::routes::{RouteError, is_forwarding};
 use crate::take_over::{self, HandedOver};
 use crate::{Config, ConfigError, EventLoop, Forwarder, Interception, Journal, Recorder, Routes, Session};
 use shorthaul_os::clock::sharpen_timers;
+use shorthaul_os::confine::{ConfineError, Confined, Confinement, Needs, Sockets};
 use shorthaul_os::files::open_privately;
 use shorthaul_os::netlink::{RulePriority, interfaces};
 use shorthaul_os::signals::{Asked, Signals};
@@ -57,6 +59,9 @@ pub enum DaemonError {
     /// Packets cannot be routed into the devices.
     #[error(transparent)]
     Routes(#[from] RouteError),
+    /// Privileges cannot be given up.
+    #[error(transparent)]
+    Confine(#[from] ConfineError),
     /// A file or socket of ours cannot be made.
     #[error("{path}: {error}{}", if error.kind() == io::ErrorKind::PermissionDenied { " (choose another directory with --run-dir)" } else { "" })]
     File {
@@ -90,6 +95,9 @@ pub enum DaemonError {
     },
 }
 
+/// So long a keeper takes to clear up at most, on a busy machine.
+const CLEARING: Duration = Duration::from_millis(500);
+
 fn device_remedy(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => {
@@ -108,6 +116,8 @@ fn device_remedy(error: &io::Error) -> &'static str {
 pub enum Notice {
     /// How promptly it is run.
     Priority(Granted),
+    /// What it has given up.
+    Confined(Confined),
     /// Packets are intercepted from now on.
     Ready,
     /// It was asked to end, and delivers first what it holds of so many flows.
@@ -157,6 +167,17 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Notice::Priority(granted) => granted.fmt(f),
+            Notice::Confined(Confined { capabilities, files, calls, .. }) => {
+                let kept: Vec<&str> =
+                    [(capabilities, "capabilities"), (files, "files"), (calls, "system calls")]
+                        .into_iter()
+                        .filter_map(|(given, what)| (!given).then_some(what))
+                        .collect();
+                match kept.is_empty() {
+                    true => f.write_str("confined: it has given up capabilities, files and system calls"),
+                    false => write!(f, "not confined: it still has all {}", kept.join(", ")),
+                }
+            }
             Notice::Ready => f.write_str("ready"),
             Notice::Draining { held_flows } => {
                 write!(f, "ending: delivering what is held of {held_flows} flows; once more to end at once")
@@ -191,6 +212,17 @@ impl fmt::Display for Notice {
     }
 }
 
+/// What a gateway gives up once it is set up, and what it keeps.
+#[derive(Clone, Debug, Default)]
+pub struct Giving {
+    /// What it gives up.
+    pub confinement: Confinement,
+    /// Files and directories that it reads later: where its configuration is, and reports of bandwidth.
+    pub readable: Vec<PathBuf>,
+    /// What runs beside it opens sockets: it answers probes.
+    pub opens_sockets: bool,
+}
+
 /// Reads the configuration again; `None` where there is no file to read.
 pub type ReadAgain<'a> = dyn FnMut() -> Option<Result<Config, ConfigError>> + 'a;
 
@@ -201,6 +233,7 @@ pub type ReadAgain<'a> = dyn FnMut() -> Option<Result<Config, ConfigError>> + 'a
 /// Says what is missing and what to do.
 pub fn run_gateway(
     config: &Config,
+    giving: &Giving,
     read_again: &mut ReadAgain<'_>,
     take_over: bool,
     notify: impl FnMut(Notice),
@@ -208,20 +241,25 @@ pub fn run_gateway(
     let hash_seed = RandomState::new().hash_one(0);
     let config = &with_mtus(config)?;
     let session = Session::gateway(config, hash_seed)?;
-    run(&session, Gateway::new(config.gateway(hash_seed)?), read_again, take_over, notify)
+    run(&session, Gateway::new(config.gateway(hash_seed)?), giving, read_again, take_over, notify)
 }
 
 /// Forwards every packet as it is, until it is asked to end: what a gateway is measured against.
 ///
 /// # Errors
 /// Says what is missing and what to do.
-pub fn run_forwarder(config: &Config, notify: impl FnMut(Notice)) -> Result<(), DaemonError> {
-    run(&Session::forwarder(config)?, Forwarder::default(), &mut || None, false, notify)
+pub fn run_forwarder(
+    config: &Config,
+    giving: &Giving,
+    notify: impl FnMut(Notice),
+) -> Result<(), DaemonError> {
+    run(&Session::forwarder(config)?, Forwarder::default(), giving, &mut || None, false, notify)
 }
 
 fn run<M: Controlled>(
     session: &Session,
     machine: M,
+    giving: &Giving,
     read_again: &mut ReadAgain<'_>,
     take_over: bool,
     mut notify: impl FnMut(Notice),
@@ -244,6 +282,14 @@ fn run<M: Controlled>(
         journal.map_err(file(journal_path.clone()))
     };
     // All that takes time comes before the running gateway is asked to stop.
+    let socket = control_path(&config.run_dir, &config.name.to_string());
+    let keeper = Keeper::start(&Estate {
+        lock: lock_path(config),
+        socket: socket.clone(),
+        tables: [config.table, config.table + 1],
+        priority: config.table,
+    })
+    .map_err(system("starting the keeper of the routing rules"))?;
     let prepared = if take_over { Some(create_journal()?) } else { None };
     let asked = if take_over {
         Some(take_over::ask(config, &interception).map_err(not_taken(config))?)
@@ -254,10 +300,9 @@ fn run<M: Controlled>(
         Some(HandedOver { devices, lock, stream }) => (devices, lock, Some(stream)),
         None => ([create_device(&names[0])?, create_device(&names[1])?], lock(config)?, None),
     };
-    let socket = control_path(&config.run_dir, &config.name.to_string());
     let mut control =
         ControlSocket::bind(socket).map_err(|(path, error)| DaemonError::File { path, error })?;
-    let recorder = match &config.record {
+    let mut recorder = match &config.record {
         Some(path) => Some(Recorder::create(path, session, monotonic()).map_err(file(path.clone()))?),
         None => None,
     };
@@ -273,8 +318,18 @@ fn run<M: Controlled>(
         Some(_) => Routes::handed_over(interception.clone())?,
         None => Routes::install(interception.clone())?,
     };
+    keeper.own().map_err(system("telling the keeper of the routing rules"))?;
     let (standing, granted) = Standing::ask(monotonic(), config.priority);
     notify(Notice::Priority(granted));
+    let confined = giving.confinement.apply(&Needs {
+        readable: &giving.readable,
+        writable: std::slice::from_ref(&config.run_dir),
+        sockets: if giving.opens_sockets { Sockets::Any } else { Sockets::Netlink },
+    })?;
+    notify(Notice::Confined(confined));
+    // Threads have given up what this one has.
+    control.listen().map_err(system("starting a thread"))?;
+    recorder.as_mut().map_or(Ok(()), Recorder::begin).map_err(system("starting a thread"))?;
     let mut event_loop = EventLoop::new(devices, machine, journal, recorder).standing(standing);
     event_loop.adopt(&left);
     drop(left);
@@ -290,6 +345,7 @@ fn run<M: Controlled>(
         match take_over::hand_over(&stream, &interception, event_loop.devices(), &lock) {
             Ok(()) => {
                 notify(Notice::TakenOver);
+                let _ = keeper.leave();
                 routes.leave();
                 control.leave();
                 return Ok(());
@@ -297,6 +353,8 @@ fn run<M: Controlled>(
             Err(error) => notify(Notice::NotTakenOver { error }),
         }
     }
+    // Who is confined may not; who is not can, should the keeper be gone.
+    let _ = keeper.remove_rules();
     drop(routes);
     // What was on its way to us still passes.
     loop {
@@ -446,13 +504,26 @@ fn check_host(config: &Config) -> Result<(), DaemonError> {
 /// Keeps a second gateway of this name from taking our files. The lock goes with the process.
 fn lock(config: &Config) -> Result<File, DaemonError> {
     std::fs::create_dir_all(&config.run_dir).map_err(file(config.run_dir.clone()))?;
-    let path = config.run_dir.join(format!("{}.lock", config.name));
+    let path = lock_path(config);
     let lock = open_privately(&path).map_err(file(path.clone()))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(DaemonError::Running { name: config.name.to_string() }),
-        Err(TryLockError::Error(error)) => Err(DaemonError::File { path, error }),
+    let give_up = monotonic() + CLEARING;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            // The keeper of one that is gone may be clearing up.
+            Err(TryLockError::WouldBlock) if monotonic() < give_up => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(DaemonError::Running { name: config.name.to_string() });
+            }
+            Err(TryLockError::Error(error)) => return Err(DaemonError::File { path, error }),
+        }
     }
+}
+
+fn lock_path(config: &Config) -> PathBuf {
+    config.run_dir.join(format!("{}.lock", config.name))
 }
 
 fn create_device(name: &str) -> Result<Tun, DaemonError> {

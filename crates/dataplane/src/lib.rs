@@ -3,7 +3,7 @@
 //! Reading order: [`Driver`] (bytes into a machine
 //! and out of it), [`EventLoop`] (one `now` a round), [`Routes`] (what is sent into the devices),
 //! [`Journal`] (what survives a crash), [`Recorder`] and [`replay()`] (a live run, again), [`Config`],
-//! [`run_gateway`]. [`HostLoop`] is for the other kind of machine: an endpoint behind one device.
+//! [`run_gateway`], [`keep()`]. [`HostLoop`] is for the other kind of machine: an endpoint behind one device.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ mod event_loop;
 mod forwarder;
 mod host_loop;
 mod journal;
+mod keeper;
 mod priority;
 mod record;
 mod replay;
@@ -26,12 +27,13 @@ mod take_over;
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
 pub use config::{Config, ConfigError, Memory, Name, routing_table};
 pub use control::{Controlled, control_path};
-pub use daemon::{DaemonError, Notice, ReadAgain, run_forwarder, run_gateway};
+pub use daemon::{DaemonError, Giving, Notice, ReadAgain, run_forwarder, run_gateway};
 pub use driver::{Driven, Driver, Outlet};
 pub use event_loop::{EventLoop, LoopStats};
 pub use forwarder::Forwarder;
 pub use host_loop::HostLoop;
 pub use journal::Journal;
+pub use keeper::{Estate, keep};
 pub use priority::{Granted, Priority};
 pub use record::{Mark, Recorder, Session};
 pub use replay::{Difference, Output, Replay, ReplayError, replay};

@@ -98,6 +98,10 @@ impl Standing {
                 _ => schedule::be_nice(NICE),
             };
             let is_granted = result.is_ok();
+            if is_granted && *step == Priority::RealTime {
+                // It steps back now and then, and must not lose that with its privileges.
+                let _ = shorthaul_os::limits::allow_real_time();
+            }
             refused = refused.take().or(result.err());
             is_granted
         });

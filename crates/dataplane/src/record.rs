@@ -140,13 +140,22 @@ impl Recorder {
         writer.clear();
         Ok(Recorder {
             writer,
-            disk: Disk::of(file)?,
+            disk: Disk::of(file),
             comment: String::new(),
             now,
             written_at: now,
             is_broken: false,
             error: None,
         })
+    }
+
+    /// Has the file written from now on by a thread with no more privileges than the calling one has now. What is recorded before
+    /// waits.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn begin(&mut self) -> io::Result<()> {
+        self.disk.begin()
     }
 
     /// Why nothing more is recorded, if so; said once.
@@ -215,15 +224,22 @@ impl Drop for Recorder {
 #[derive(Debug)]
 struct Disk {
     gathered: Option<SyncSender<Vec<u8>>>,
+    /// Until it is begun.
+    waiting: Option<(File, mpsc::Receiver<Vec<u8>>)>,
     writing: Option<JoinHandle<()>>,
     failed: Arc<Mutex<Option<io::Error>>>,
 }
 
 impl Disk {
-    fn of(mut file: File) -> io::Result<Disk> {
+    fn of(file: File) -> Disk {
         let (gathered, next) = mpsc::sync_channel::<Vec<u8>>(WAITING);
-        let failed = Arc::new(Mutex::new(None));
-        let noted = Arc::clone(&failed);
+        let (gathered, waiting) = (Some(gathered), Some((file, next)));
+        Disk { gathered, waiting, writing: None, failed: Arc::new(Mutex::new(None)) }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        let Some((mut file, next)) = self.waiting.take() else { return Ok(()) };
+        let noted = Arc::clone(&self.failed);
         let write = move || {
             for bytes in next {
                 if let Err(error) = file.write_all(&bytes) {
@@ -232,8 +248,8 @@ impl Disk {
                 }
             }
         };
-        let writing = std::thread::Builder::new().name("recording".into()).spawn(write)?;
-        Ok(Disk { gathered: Some(gathered), writing: Some(writing), failed })
+        self.writing = Some(std::thread::Builder::new().name("recording".into()).spawn(write)?);
+        Ok(())
     }
 
     /// Has bytes written, without waiting.
@@ -251,6 +267,7 @@ impl Disk {
 
     /// Has the last bytes written, and waits until all are.
     fn finish(&mut self, bytes: &[u8]) {
+        let _ = self.begin(); // a gateway that never began to work ends, too
         if let Some(gathered) = self.gathered.take() {
             let _ = gathered.send(bytes.to_vec());
         }

@@ -1,21 +1,66 @@
 //! What a process that talks to strangers gives up: a user, capabilities, files, system calls.
+mod system_calls;
+
 use crate::socket::check;
 use landlock::{
     ABI, Access as _, AccessFs, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetStatus,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use std::io;
 use std::path::{Path, PathBuf};
+use system_calls::filter;
 
-/// What a process gives up once its sockets listen. Threads that it starts later have given it up too.
+/// What a process gives up once it is set up. Threads that it starts later have given it up too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Confinement {
     /// The user to become, if the process is root's.
     pub user: Option<String>,
-    /// Whether it keeps everything else: for tracing it, and for tests that share a process.
-    pub keep_everything: bool,
+    /// How much else.
+    pub extent: Extent,
+}
+
+/// How much a process gives up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// All that it does not need; a kernel that cannot take it away is an error.
+    #[default]
+    Whole,
+    /// What this kernel can take away.
+    Possible,
+    /// Nothing: for tracing it, and for tests that share a process.
+    Nothing,
+}
+
+impl Extent {
+    /// What two flags say: to keep everything, and to do without what the kernel does not know.
+    pub fn of(keeps_everything: bool, if_possible: bool) -> Extent {
+        match (keeps_everything, if_possible) {
+            (true, _) => Extent::Nothing,
+            (false, true) => Extent::Possible,
+            (false, false) => Extent::Whole,
+        }
+    }
+}
+
+/// What a process needs once it is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs<'a> {
+    /// Files and directories that it reads.
+    pub readable: &'a [PathBuf],
+    /// Directories in which it makes, writes and removes files.
+    pub writable: &'a [PathBuf],
+    /// Which sockets it opens.
+    pub sockets: Sockets,
+}
+
+/// Which sockets a process opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sockets {
+    /// None but those that ask the kernel for interfaces and addresses: packets come by descriptors that it has.
+    Netlink,
+    /// Any, and names are looked up.
+    Any,
 }
 
 /// What could be given up.
@@ -25,10 +70,9 @@ pub struct Confined {
     pub user: bool,
     /// All capabilities.
     pub capabilities: bool,
-    /// All files but those that names are looked up in, and the configuration, to read; the
-    /// directory for temporary files, to write.
+    /// All files but those that are needed.
     pub files: bool,
-    /// System calls that start programs, look into other processes, or change the system.
+    /// All system calls but those that are needed.
     pub calls: bool,
 }
 
@@ -39,7 +83,9 @@ pub enum ConfineError {
     #[error("there is no user `{0}`: `useradd --system --no-create-home {0}` makes one")]
     NoUser(String),
     /// The kernel says no.
-    #[error("cannot give up {what}: {reason}; `--keep-privileges` does without")]
+    #[error(
+        "cannot give up {what}: {reason}; `--confine-if-possible` gives up what this kernel can take away, `--keep-privileges` nothing"
+    )]
     Kernel {
         /// What was to be given up.
         what: &'static str,
@@ -48,52 +94,12 @@ pub enum ConfineError {
     },
 }
 
-/// System calls that a relay has no use for, and that whoever breaks into one has.
-const REFUSED: [libc::c_long; 36] = [
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_kcmp,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_move_mount,
-    libc::SYS_open_tree,
-    libc::SYS_fsopen,
-    libc::SYS_fsmount,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_setns,
-    libc::SYS_unshare,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_keyctl,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_settimeofday,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_acct,
-];
-
 impl Confinement {
-    /// Confines this thread, and those that it starts. `readable` is what must still be read.
+    /// Confines this thread, and those that it starts. System calls are confined for all threads of the process.
     ///
     /// # Errors
-    /// What was asked for cannot be had. What the kernel does not know is left out, and reported.
-    pub fn apply(&self, readable: &[PathBuf]) -> Result<Confined, ConfineError> {
+    /// What was asked for cannot be had.
+    pub fn apply(&self, needs: &Needs<'_>) -> Result<Confined, ConfineError> {
         let refused = |what| move |reason: String| ConfineError::Kernel { what, reason };
         let mut confined = Confined { user: false, capabilities: false, files: false, calls: false };
         if let Some(name) = &self.user {
@@ -101,14 +107,21 @@ impl Confinement {
             become_user(ids).map_err(|error| refused("being root")(error.to_string()))?;
             confined.user = true;
         }
-        if self.keep_everything {
+        if self.extent == Extent::Nothing {
             return Ok(confined);
         }
         drop_capabilities().map_err(|error| refused("capabilities")(error.to_string()))?;
         confined.capabilities = true;
-        confined.files = restrict_files(readable).map_err(|error| refused("files")(error.to_string()))?;
-        let filter = refusals().map_err(|error| refused("system calls")(error.to_string()))?;
-        confined.calls = seccompiler::apply_filter(&filter).is_ok();
+        confined.files = restrict_files(needs).map_err(|error| refused("files")(error.to_string()))?;
+        let filter = filter(needs.sockets).map_err(|error| refused("system calls")(error.to_string()))?;
+        let filtered = seccompiler::apply_filter_all_threads(&filter);
+        confined.calls = filtered.is_ok();
+        if self.extent == Extent::Whole {
+            if !confined.files {
+                return Err(refused("files")("this kernel has no Landlock".into()));
+            }
+            filtered.map_err(|error| refused("system calls")(error.to_string()))?;
+        }
         Ok(confined)
     }
 }
@@ -132,35 +145,45 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
 }
 
-fn restrict_files(readable: &[PathBuf]) -> Result<bool, landlock::RulesetError> {
+/// Gives up all capabilities of this thread but that to change the network, for good.
+///
+/// # Errors
+/// None are known.
+pub fn keep_network_administration() -> io::Result<()> {
+    set_no_new_privs(true)?;
+    let kept = CapabilitySet::NET_ADMIN;
+    Ok(set_capabilities(
+        None,
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() },
+    )?)
+}
+
+fn restrict_files(needs: &Needs<'_>) -> Result<bool, landlock::RulesetError> {
     let abi = ABI::V5;
+    let all = AccessFs::from_all(abi) & !AccessFs::Execute;
     let read = AccessFs::from_read(abi) & !AccessFs::Execute;
     // Names are looked up by a library that loads others, by what stands in /etc.
-    let system = ["/etc", "/lib", "/lib64", "/usr/lib", "/usr/share", "/run/systemd/resolve", "/proc"];
+    let system: &[&str] = match needs.sockets {
+        Sockets::Any => {
+            &["/etc", "/lib", "/lib64", "/usr/lib", "/usr/share", "/run/systemd/resolve", "/proc"]
+        }
+        Sockets::Netlink => &["/proc/sys/net"],
+    };
+    let system = system.iter().map(|path| (Path::new(path), read));
+    let readable = needs.readable.iter().map(|path| (path.as_path(), read));
+    let writable = needs.writable.iter().map(|path| (path.as_path(), all));
+    let null = (Path::new("/dev/null"), AccessFs::ReadFile | AccessFs::WriteFile);
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(abi))?
         .create()?;
-    for path in system.iter().map(Path::new).chain(readable.iter().map(PathBuf::as_path)) {
+    for (path, access) in system.chain(readable).chain(writable).chain([null]) {
         if let Ok(open) = PathFd::new(path) {
-            let access = if path.is_dir() { read } else { read & AccessFs::from_file(abi) };
+            let access = if path.is_dir() { access } else { access & AccessFs::from_file(abi) };
             rules = rules.add_rule(PathBeneath::new(open, access))?;
         }
     }
-    if let Ok(spool) = PathFd::new(std::env::temp_dir()) {
-        rules = rules.add_rule(PathBeneath::new(spool, AccessFs::from_all(abi) & !AccessFs::Execute))?;
-    }
-    if let Ok(null) = PathFd::new("/dev/null") {
-        rules = rules.add_rule(PathBeneath::new(null, AccessFs::ReadFile | AccessFs::WriteFile))?;
-    }
     Ok(rules.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
-}
-
-fn refusals() -> Result<BpfProgram, seccompiler::BackendError> {
-    let rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let denied = SeccompAction::Errno(libc::EPERM as u32);
-    SeccompFilter::new(rules, SeccompAction::Allow, denied, arch)?.try_into()
 }
 
 /// The user and group of a name in /etc/passwd.

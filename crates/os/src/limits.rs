@@ -2,6 +2,15 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
+/// From now on this process may be run first ([`crate::schedule::run_first_by_turns`]) without a privilege.
+///
+/// # Errors
+/// The limit cannot be raised.
+pub fn allow_real_time() -> std::io::Result<()> {
+    let limit = Rlimit { current: Some(1), maximum: Some(1) };
+    Ok(setrlimit(Resource::Rtprio, limit)?)
+}
+
 /// Lets this process have `wanted` descriptors, or as many as it may; how many that is.
 pub fn raise_descriptor_limit(wanted: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

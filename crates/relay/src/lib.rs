@@ -42,6 +42,6 @@ pub use proxy_header::{ProxyHeader, ProxyVersion};
 pub use pump::Forwarding;
 pub use route::{Endpoint, EndpointError, FixedRoute, MAX_HOPS, Route, RouteForecast, RouteProvider};
 pub use secret::{Identity, NetworkSecret, SecretError};
-pub use shorthaul_os::confine::{ConfineError, Confined, Confinement};
+pub use shorthaul_os::confine::{ConfineError, Confined, Confinement, Extent};
 pub use sign::{Seen, Signature};
 pub use status::NodeStatus;

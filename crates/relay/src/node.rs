@@ -22,7 +22,7 @@ use admission::{Admission, Strangers};
 use prepared::Prepared;
 use processors::Processors;
 use ring::hmac;
-use shorthaul_os::confine::{ConfineError, Confined};
+use shorthaul_os::confine::{ConfineError, Confined, Needs, Sockets};
 use shorthaul_os::limits;
 use shorthaul_types::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -267,8 +267,14 @@ impl Node {
     /// # Errors
     /// What was asked for cannot be had.
     pub fn confine(&self) -> Result<Confined, ConfineError> {
-        let settings: Vec<PathBuf> = self.shared.config.settings.iter().cloned().collect();
-        self.shared.config.confinement.apply(&settings)
+        // A file that is replaced is another one: its directory is what is read.
+        let directory = |path: &PathBuf| {
+            path.parent().filter(|path| !path.as_os_str().is_empty()).map_or(".".into(), PathBuf::from)
+        };
+        let readable: Vec<PathBuf> = self.shared.config.settings.iter().map(directory).collect();
+        let writable = [std::env::temp_dir()];
+        let needs = Needs { readable: &readable, writable: &writable, sockets: Sockets::Any };
+        self.shared.config.confinement.apply(&needs)
     }
 
     /// Serves until it is told to stop, and its sessions have ended or have had their time.

@@ -196,3 +196,90 @@ fn who_takes_over_from_nobody_is_told_so() {
     let text = String::from_utf8_lossy(&said.stderr);
     assert!(!said.status.success() && text.contains("leave out --take-over"), "{text}");
 }
+
+/// The fields of all threads of a process.
+fn status_of_threads(process: u32, fields: &[&str]) -> Vec<(String, Vec<String>)> {
+    let folder = format!("/proc/{process}/task");
+    let threads = std::fs::read_dir(folder).unwrap().map(|thread| thread.unwrap().path());
+    let status = threads.filter_map(|path| std::fs::read_to_string(path.join("status")).ok());
+    let value = |status: &str, field: &str| {
+        let mut lines = status.lines().filter_map(|line| line.strip_prefix(field)?.strip_prefix(":"));
+        lines.next().unwrap_or_default().trim().to_owned()
+    };
+    status
+        .map(|status| (value(&status, "Name"), fields.iter().map(|field| value(&status, field)).collect()))
+        .collect()
+}
+
+impl Site {
+    /// The routing rules of the gateway's host that lead anywhere but to the usual tables.
+    fn rules(&self) -> String {
+        let said =
+            self.lab.host("gateway").run(|| Command::new("ip").args(["rule", "show"]).output()).unwrap();
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        said.lines().filter(|rule| rule.contains("ipproto")).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[test]
+fn a_gateway_gives_up_what_it_does_not_need_and_works() {
+    let site = Site::new("confined", "");
+    let mut command = site.command();
+    command.arg("--record").arg(site.folder.join("run.pcapng")).stderr(Stdio::piped());
+    let mut gateway = Running::start_in(site.lab.host("gateway"), &mut command, 1);
+    let said = BufReader::new(gateway.child.stderr.take().unwrap()).lines();
+    let mut said = said.filter(|line| line.as_ref().is_ok_and(|line| line.starts_with("configuration")));
+    let (mut client, mut server) = site.connect();
+    transfer(&mut server, &mut client, 4 << 20, || {
+        // A file that is replaced is read again, too.
+        let new = site.folder.join("new.toml");
+        std::fs::write(&new, "access = [\"to-client\"]\nwan = [\"to-server\"]\nidle_timeout = \"1 h\"\n")
+            .unwrap();
+        std::fs::rename(new, site.folder.join("gateway.toml")).unwrap();
+        signal(&gateway, "HUP");
+        let line = said.next().unwrap().unwrap();
+        assert!(line.contains("changed: idle_timeout"), "{line}");
+    });
+    assert_eq!(site.ask(&["--counters"])["flows_split"], 1);
+    let nothing = "0000000000000000";
+    let threads = status_of_threads(gateway.child.id(), &["CapEff", "CapPrm", "NoNewPrivs", "Seccomp"]);
+    for name in ["shorthaul", "control", "recording"] {
+        assert!(threads.iter().any(|(thread, _)| thread == name), "{name}: {threads:?}");
+    }
+    for (thread, values) in &threads {
+        assert_eq!(values, &[nothing, nothing, "1", "2"], "{thread}");
+    }
+    // It has its rules removed, though it may not any more.
+    assert!(!site.rules().is_empty());
+    drop((client, server));
+    signal(&gateway, "TERM");
+    assert!(gateway.child.wait().unwrap().success());
+    assert_eq!(site.rules(), "");
+    assert!(!site.folder.join("default.sock").exists());
+}
+
+#[test]
+fn a_gateway_that_is_killed_leaves_no_rules_and_the_next_one_has_its_own() {
+    let site = Site::new("killed", "");
+    for _ in 0..5 {
+        let mut gateway = site.start();
+        assert!(!site.rules().is_empty());
+        signal(&gateway, "KILL");
+        gateway.child.wait().unwrap();
+        let deadline = Instant::now() + TIMEOUT;
+        while !site.rules().is_empty() {
+            assert!(Instant::now() < deadline, "rules are left: {}", site.rules());
+            std::thread::yield_now();
+        }
+    }
+    // At once, where the last one's keeper may be at work still.
+    let mut former = site.start();
+    for _ in 0..5 {
+        signal(&former, "KILL");
+        former.child.wait().unwrap();
+        former = site.start();
+        let (mut client, mut server) = site.connect();
+        transfer(&mut server, &mut client, 1 << 20, || ());
+        assert_eq!(site.ask(&["--counters"])["flows_split"], 1);
+    }
+}

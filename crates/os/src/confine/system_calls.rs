@@ -1,0 +1,167 @@
+//! The system calls that a confined process may make. All others are answered with EPERM; those of another architecture end
+//! the process.
+use super::Sockets;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
+
+/// What every process needs: memory, threads, time, waiting, and descriptors that it has. Files are opened as far as Landlock
+/// lets it.
+const ALWAYS: &[libc::c_long] = &[
+    // memory
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    libc::SYS_membarrier,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_msync,
+    // threads
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getpid,
+    libc::SYS_getrlimit,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_prctl,
+    libc::SYS_prlimit64,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_tgkill,
+    libc::SYS_wait4,
+    // signals
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sigaltstack,
+    // time and chance
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getrandom,
+    libc::SYS_getrusage,
+    libc::SYS_gettimeofday,
+    libc::SYS_nanosleep,
+    libc::SYS_uname,
+    // waiting
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    libc::SYS_ppoll,
+    // descriptors
+    libc::SYS_close,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_fcntl,
+    libc::SYS_fdatasync,
+    libc::SYS_flock,
+    libc::SYS_fstat,
+    libc::SYS_fsync,
+    libc::SYS_ftruncate,
+    libc::SYS_ioctl,
+    libc::SYS_lseek,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    // files, as far as Landlock lets it
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_readlinkat,
+    libc::SYS_renameat2,
+    libc::SYS_statx,
+    libc::SYS_unlinkat,
+    // sockets that it has
+    libc::SYS_accept4,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+    libc::SYS_socketpair,
+];
+
+/// The older forms of some of these, which not every architecture has.
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[libc::c_long] = &[
+    libc::SYS_access,
+    libc::SYS_arch_prctl,
+    libc::SYS_dup2,
+    libc::SYS_epoll_wait,
+    libc::SYS_open,
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_rename,
+    libc::SYS_stat,
+    libc::SYS_time,
+    libc::SYS_unlink,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[libc::c_long] = &[];
+
+/// What one needs that opens sockets and moves bytes between them.
+const SOCKETS: &[libc::c_long] = &[
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_fallocate,
+    libc::SYS_fstatfs,
+    libc::SYS_listen,
+    libc::SYS_mkdirat,
+    libc::SYS_pipe2,
+    libc::SYS_sendmmsg,
+    libc::SYS_socket,
+    libc::SYS_splice,
+    libc::SYS_statfs,
+    libc::SYS_sysinfo,
+    libc::SYS_tee,
+    libc::SYS_umask,
+];
+
+/// What of these asking the kernel for interfaces takes: to name itself, and a socket of this kind alone.
+const NETLINK: &[libc::c_long] = &[libc::SYS_bind];
+
+/// The filter of a process that opens such sockets.
+pub(super) fn filter(sockets: Sockets) -> Result<BpfProgram, BackendError> {
+    let more = if sockets == Sockets::Any { SOCKETS } else { NETLINK };
+    let plain = ALWAYS.iter().chain(OLDER).chain(more);
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = plain.map(|call| (*call, Vec::new())).collect();
+    if sockets == Sockets::Netlink {
+        let family = libc::AF_NETLINK as u64;
+        let is = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family)?;
+        rules.insert(libc::SYS_socket, vec![SeccompRule::new(vec![is])?]);
+    }
+    // What injects input into a terminal is no matter of descriptors that it has (CVE-2017-5226).
+    let harmless = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, libc::TIOCSTI)?;
+    rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(vec![harmless])?]);
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    SeccompFilter::new(rules, refused, SeccompAction::Allow, arch)?.try_into()
+}
