@@ -1,6 +1,6 @@
 //! What a confined process may still do. It is this one: alone in its program, for there is no way back.
 use shorthaul_os::confine::{Confined, Confinement, Needs, Sockets};
-use shorthaul_os::{Netlink, netlink};
+use shorthaul_os::{Arena, Layout, Netlink, netlink};
 use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::net::{TcpStream, UdpSocket};
@@ -17,6 +17,10 @@ fn a_process_that_reads_packets_can_do_nothing_else() {
     }
     let mut kept = fs::File::open(other.join("file")).unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // What outlives a crash takes room while the gateway works.
+    let stored =
+        fs::File::options().read(true).write(true).create_new(true).open(own.join("stored")).unwrap();
+    let (_records, buffers) = Arena::create(stored, Layout { records: 1 << 20, buffers: 4 << 20 }).unwrap();
     let (there, _here) = UnixStream::pair().unwrap();
 
     let (readable, writable) = ([read.clone()], [own.clone()]);
@@ -49,6 +53,7 @@ fn a_process_that_reads_packets_can_do_nothing_else() {
         std::thread::scope(|scope| scope.spawn(tried).join()).unwrap();
     }
     // And descriptors that it has.
+    assert!(buffers.chunk(2_048).is_some());
     let mut text = String::new();
     kept.read_to_string(&mut text).unwrap();
     assert_eq!(text, "there");

@@ -69,6 +69,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_close,
     libc::SYS_dup,
     libc::SYS_dup3,
+    libc::SYS_fallocate,
     libc::SYS_fcntl,
     libc::SYS_fdatasync,
     libc::SYS_flock,
@@ -131,7 +132,6 @@ const OLDER: &[libc::c_long] = &[];
 const SOCKETS: &[libc::c_long] = &[
     libc::SYS_bind,
     libc::SYS_connect,
-    libc::SYS_fallocate,
     libc::SYS_fstatfs,
     libc::SYS_listen,
     libc::SYS_mkdirat,
