@@ -113,7 +113,7 @@ fn of_metrics(records: &[RunRecord]) -> Option<Figure> {
     let engine_names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
     let figure = Figure::new("Means over the runs")
         .subtitle(&format!(
-            "Engines: {}. Whiskers show the 95 % confidence interval of the mean, where there are several runs, and the interval in which a forecast lies in 95 % of cases.",
+            "Engines: {}. Whiskers show the 95 % confidence interval of the mean, where there are several runs, and of a forecast the interval in which a run lies in 95 % of cases.",
             engine_names.join(", ")
         ))
         .columns(if metrics.len() > 1 { 2 } else { 1 });
