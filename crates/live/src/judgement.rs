@@ -24,6 +24,13 @@ pub struct Bounds {
     pub max_starved: f64,
 }
 
+/// What the options say by themselves.
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { max_late: Duration::from_millis(1), max_dropped: 0, max_busy: 90.0, max_starved: 20.0 }
+    }
+}
+
 impl Bounds {
     /// What speaks against a run, in sentences; nothing if it is within the bounds.
     pub fn judge(&self, fidelity: &Fidelity) -> Vec<String> {

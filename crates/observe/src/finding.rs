@@ -24,11 +24,20 @@ pub struct Finding {
     pub ours: String,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// Why it holds or differs, where that is known.
+    /// What is to be known beside it.
     pub reason: String,
+    /// Why it differs, with the experiment that shows it; none where that is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// What the planner's model says, where it says something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// What came out as a number, for bounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
+    /// What is stated as a number, in the same unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<f64>,
 }
 
 /// Whether a statement holds.
@@ -52,7 +61,10 @@ impl Finding {
             ours: ours.into(),
             verdict: Verdict::Shown,
             reason: String::new(),
+            cause: None,
+            model: None,
             value: None,
+            expected: None,
         }
     }
 
@@ -90,7 +102,7 @@ impl Finding {
     #[must_use]
     pub fn within(self, share: f64, stated: f64) -> Self {
         let holds = self.value.is_some_and(|value| (value - stated).abs() <= share * stated.abs());
-        self.and(holds)
+        Finding { expected: Some(stated), ..self.and(holds) }
     }
 
     /// It holds only if this does, too.
@@ -103,7 +115,29 @@ impl Finding {
         Finding { verdict, ..self }
     }
 
-    /// Says why.
+    /// Says why it differs, and which experiment shows that. If the experiment does not show it, the cause stays what it was: open,
+    /// or that of another experiment. What holds needs no cause.
+    #[must_use]
+    pub fn explained(self, cause: impl Into<String>, shown: bool) -> Self {
+        match self.verdict == Verdict::Differs && self.cause.is_none() && shown {
+            true => Finding { cause: Some(cause.into()), ..self },
+            false => self,
+        }
+    }
+
+    /// What the planner's model says of it.
+    #[must_use]
+    pub fn model(self, says: impl Into<String>) -> Self {
+        Finding { model: Some(says.into()), ..self }
+    }
+
+    /// By how much the number is off what is stated, as a share of it; nothing where one of them is no number.
+    pub fn difference(&self) -> Option<f64> {
+        let (value, expected) = (self.value?, self.expected.filter(|expected| *expected != 0.0)?);
+        Some(value / expected - 1.0).filter(|share| share.is_finite())
+    }
+
+    /// Says what is to be known beside it.
     #[must_use]
     pub fn because(self, reason: impl Into<String>) -> Self {
         Finding { reason: reason.into(), ..self }
@@ -111,10 +145,12 @@ impl Finding {
 
     /// What it says beside the values: the verdict and the reason.
     pub fn remark(&self) -> String {
-        match (self.verdict, self.reason.is_empty()) {
-            (Verdict::Shown, _) => self.reason.clone(),
+        let known = [self.cause.as_deref(), Some(self.reason.as_str()).filter(|reason| !reason.is_empty())];
+        let known = known.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        match (self.verdict, known.is_empty()) {
+            (Verdict::Shown, _) => known,
             (verdict, true) => verdict.to_string(),
-            (verdict, false) => format!("{verdict}: {}", self.reason),
+            (verdict, false) => format!("{verdict}: {known}"),
         }
     }
 
@@ -164,7 +200,8 @@ impl fmt::Display for Verdict {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { what, stated, ours, verdict, reason, .. } = self;
+        let Finding { what, stated, ours, verdict, cause, reason, .. } = self;
+        let reason = cause.as_ref().unwrap_or(reason);
         match stated.is_empty() {
             true => write!(f, "{what}: {ours}")?,
             false => write!(f, "{what}: the paper states {stated}, ours is {ours}")?,
@@ -202,6 +239,24 @@ mod tests {
         let found = Finding::number("gain", "", 3.0, Unit::Times).at_most(2.0).at_least(1.0);
         assert_eq!(found.verdict, Verdict::Differs);
         assert_eq!(Finding::differing(&[found, Finding::shown("a", "", "b")]).count(), 1);
+    }
+
+    #[test]
+    fn a_cause_counts_only_where_it_is_needed_and_shown() {
+        let cause = |value: f64, shown: bool| {
+            let found = Finding::number("gain", "2", value, Unit::Times).within(0.1, 2.0);
+            found.explained("the queue: experiment 7", shown).explained("another", true).cause
+        };
+        assert_eq!(cause(2.1, true), None, "what holds needs none");
+        assert_eq!(cause(3.0, true).as_deref(), Some("the queue: experiment 7"));
+        assert_eq!(
+            cause(3.0, false).as_deref(),
+            Some("another"),
+            "an experiment that does not show it says nothing"
+        );
+        let found = Finding::number("gain", "2", 3.0, Unit::Times).within(0.1, 2.0);
+        assert_eq!((found.difference(), found.cause), (Some(0.5), None));
+        assert_eq!(Finding::number("gain", "0", 3.0, Unit::Times).within(0.1, 0.0).difference(), None);
     }
 
     #[test]

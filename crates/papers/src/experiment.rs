@@ -1,6 +1,6 @@
 //! A scenario file of a paper, and its runs.
 use crate::error::{PaperError, Result};
-use shorthaul_observe::{Engine, RunRecord, Store, run_all, runs_of};
+use shorthaul_observe::{Engine, Run, RunRecord, Store, run_all, runs_of};
 use shorthaul_report::{Console, Manifest, Progress};
 use shorthaul_scenario::Study;
 
@@ -27,9 +27,19 @@ pub(crate) fn records(
     store: Option<&Store>,
     console: &dyn Console,
 ) -> Result<Vec<RunRecord>> {
-    let runs = runs_of(study);
+    records_of(engine, study, &runs_of(study), store, console)
+}
+
+/// The same for some of the runs.
+pub(crate) fn records_of(
+    engine: &dyn Engine,
+    study: &Study,
+    runs: &[Run],
+    store: Option<&Store>,
+    console: &dyn Console,
+) -> Result<Vec<RunRecord>> {
     let progress = Progress::begin(console, runs.len());
-    Ok(run_all(engine, study, &runs, store, &progress, |_| ())?)
+    Ok(run_all(engine, study, runs, store, &progress, |_| ())?)
 }
 
 /// The records, unless one of the runs failed.

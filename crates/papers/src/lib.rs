@@ -13,37 +13,79 @@ pub mod aggregation;
 pub mod cascade;
 mod error;
 mod experiment;
+mod fidelity;
 pub mod probing;
 pub mod pte;
 pub mod pts;
+#[cfg(test)]
+mod testing;
 
 pub use error::PaperError;
+pub use fidelity::All;
 
+use serde::Serialize;
+use shorthaul_observe::{EngineName, Finding};
 use shorthaul_report::Console;
 
 /// A paper whose experiments are run again. Its fields are the options that they are run with.
-pub trait Paper {
-    /// Runs the experiments, tells the console what came of them, and writes pages, figures and data.
+pub trait Paper: Sized {
+    /// What it is called where all papers stand together.
+    const TITLE: &'static str;
+
+    /// With the options that `reproduce all` runs it with.
+    fn whole(options: &All) -> Self;
+
+    /// Runs the experiments, tells the console what came of them, and writes pages, figures and data. Returns what the paper
+    /// states beside what each engine found.
     ///
     /// # Errors
     /// If an experiment could not be run, or its results not be written.
-    fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError>;
+    fn reproduce(&self, console: &dyn Console) -> Result<Vec<Found>, PaperError>;
+}
+
+/// A finding, and the engine that it is of.
+#[derive(Clone, Debug, Serialize)]
+pub struct Found {
+    /// What ran the experiment.
+    pub engine: EngineName,
+    /// What it came to.
+    #[serde(flatten)]
+    pub finding: Finding,
+}
+
+impl Found {
+    /// The findings of one engine.
+    pub(crate) fn by(engine: EngineName, findings: Vec<Finding>) -> Vec<Found> {
+        findings.into_iter().map(|finding| Found { engine, finding }).collect()
+    }
 }
 
 /// The papers as commands: a row for each, with its name and its options.
 macro_rules! papers {
-    ($($(#[$about:meta])* $name:ident($options:ty)),+ $(,)?) => {
+    ($($(#[doc = $about:literal])* $name:ident($options:ty)),+ $(,)?) => {
         /// Every paper.
         #[derive(clap::Subcommand)]
         pub enum Papers {
-            $($(#[$about])* $name($options)),+
+            /// All papers, and one table of what they state beside ours: an hour, and goes on where it stopped
+            All(All),
+            $($(#[doc = $about])* $name($options)),+
         }
 
-        impl Paper for Papers {
-            fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError> {
+        impl Papers {
+            /// Runs it, tells the console what comes of it, and writes pages, figures and data.
+            ///
+            /// # Errors
+            /// If an experiment could not be run, or its results not be written.
+            pub fn reproduce(&self, console: &dyn Console) -> Result<Vec<Found>, PaperError> {
                 match self {
+                    Papers::All(all) => all.reproduce(console),
                     $(Papers::$name(paper) => paper.reproduce(console)),+
                 }
+            }
+
+            /// Every paper, with what it is called in the table of all of them.
+            pub(crate) fn whole(options: &All) -> Vec<(&'static str, Papers)> {
+                vec![$((<$options>::TITLE, Papers::$name(<$options>::whole(options)))),+]
             }
         }
     };

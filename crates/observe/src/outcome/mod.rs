@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub use observations::{LinkObservation, Mean, Observations, Sent, fairness, jain_index};
 
 /// What came out of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The seed.
     pub seed: u64,
@@ -54,7 +54,7 @@ pub struct Fidelity {
 }
 
 /// What a flow got.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
     /// Its name.
     pub name: String,

@@ -10,9 +10,9 @@ mod modern;
 
 use crate::error::{Result, While};
 use crate::experiment::{all_sound, records, study};
-use crate::{Paper, PaperError};
-use serde::Serialize;
+use crate::{All, Found, Paper, PaperError, fidelity};
 use serde_json::json;
+use shorthaul_lab::Privilege;
 use shorthaul_live::{Bounds, Live};
 use shorthaul_observe::{EngineName, Finding, RunRecord, Store};
 use shorthaul_report::{Console, Manifest, Page, make_directory, write_file};
@@ -71,23 +71,35 @@ struct Kept {
 /// The runs of the scenarios, by name.
 type Runs = BTreeMap<&'static str, Vec<RunRecord>>;
 
-/// A finding, and the engine that it is of.
-#[derive(Serialize)]
-struct Found {
-    engine: &'static str,
-    #[serde(flatten)]
-    finding: Finding,
-}
-
 impl Paper for Aggregation {
-    fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError> {
+    const TITLE: &'static str = "TCP flow aggregation";
+
+    /// The paper's figures; links of today are none of them.
+    fn whole(options: &All) -> Self {
+        Aggregation {
+            out: options.directory("aggregation"),
+            repeats: options.repeats(),
+            only: vec!["fig".to_owned()],
+            live: options.is_live(),
+            jobs: 12,
+            traces: None,
+            bounds: Bounds::default(),
+        }
+    }
+
+    fn reproduce(&self, console: &dyn Console) -> Result<Vec<Found>, PaperError> {
+        if self.live {
+            // First of all, while the process has a single thread: the kernel asks for that.
+            Privilege::obtain()?;
+        }
+        let simulated = fidelity::store(&self.out)?;
         let store = self.live.then(|| Store::open(&self.out.join("live"))).transpose()?;
         let live = Kept { live: Live { bounds: self.bounds.clone(), jobs: self.jobs }, store };
         let mut runs = BTreeMap::from([("sim", Runs::new()), ("live", Runs::new())]);
         for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| self.wants(name)) {
             let cannot = || format!("{name} cannot be run");
-            let simulated = simulate(name, text, self.repeats, console).doing(cannot())?;
-            runs.entry("sim").or_default().insert(name, simulated);
+            let records = simulate(name, text, self.repeats, Some(&simulated), console).doing(cannot())?;
+            runs.entry("sim").or_default().insert(name, records);
             if self.live && LIVE.contains(&name) {
                 let records = run_live(name, text, self.repeats, &live, console).doing(cannot())?;
                 runs.entry("live").or_default().insert(name, records);
@@ -127,22 +139,22 @@ impl Aggregation {
         runs: &BTreeMap<&str, Runs>,
         modern: &[modern::Run],
         console: &dyn Console,
-    ) -> Result<()> {
+    ) -> Result<Vec<Found>> {
         let manifest = Manifest::of_this_command().seed(1);
         let mut page = Page::new("TCP flow aggregation for mobile hosts", &manifest);
         let mut found = Vec::new();
         for (engine, caption) in [
-            ("sim", "What the paper states, beside ours (in the simulator)"),
-            ("live", "What the paper states, beside ours (live, between kernels)"),
+            (EngineName::Sim, "What the paper states, beside ours (in the simulator)"),
+            (EngineName::Live, "What the paper states, beside ours (live, between kernels)"),
         ] {
-            let findings = findings::all(&runs[engine]);
+            let findings = findings::all(&runs[engine.name()]);
             if findings.is_empty() {
                 continue;
             }
             console.say(&format!("\n{caption}:"));
             console.table(&Finding::table(&findings));
             Finding::show(&mut page, caption, &findings);
-            found.extend(findings.into_iter().map(|finding| Found { engine, finding }));
+            found.extend(Found::by(engine, findings));
         }
         let doubts = doubts(&runs["live"]);
         doubts.iter().for_each(|doubt| console.say(doubt));
@@ -169,7 +181,7 @@ impl Aggregation {
         write_file(&self.out.join("results.json"), serde_json::to_string(&results)?)?;
         page.save(&self.out.join("report.html"))?;
         console.say(&format!("Results and figures are in {}.", self.out.display()));
-        Ok(())
+        Ok(found)
     }
 
     fn draw(
@@ -196,10 +208,16 @@ impl Aggregation {
     }
 }
 
-fn simulate(name: &str, text: &str, repeats: Option<u32>, console: &dyn Console) -> Result<Vec<RunRecord>> {
+fn simulate(
+    name: &str,
+    text: &str,
+    repeats: Option<u32>,
+    store: Option<&Store>,
+    console: &dyn Console,
+) -> Result<Vec<RunRecord>> {
     let study = study(name, text, repeats)?;
     console.say(&format!("{name}: {}", study.about()));
-    all_sound(records(&Simulator::default(), &study, None, console)?)
+    all_sound(records(&Simulator::default(), &study, store, console)?)
 }
 
 /// Between kernels, which decide themselves when to acknowledge; one seed unless told otherwise.
@@ -241,7 +259,7 @@ mod tests {
 
     fn runs(name: &'static str, repeats: u32) -> Vec<RunRecord> {
         let (_, text) = SCENARIOS.into_iter().find(|(known, _)| *known == name).unwrap();
-        simulate(name, text, Some(repeats), &Silence).unwrap()
+        simulate(name, text, Some(repeats), None, &Silence).unwrap()
     }
 
     #[test]

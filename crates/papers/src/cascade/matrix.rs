@@ -94,6 +94,12 @@ impl Matrix {
         Ok(Matrix { results: cells.into_iter().map(measured).collect::<Result<_>>()? })
     }
 
+    /// What came of cells that were measured otherwise.
+    #[cfg(test)]
+    pub fn of(measured: impl IntoIterator<Item = Measured>) -> Self {
+        Matrix { results: measured.into_iter().map(|measured| (measured.cell, measured)).collect() }
+    }
+
     /// What came of a cell, if it was run.
     pub fn get(&self, cell: PathPoint) -> Option<&Measured> {
         self.results.get(&cell)

@@ -1,6 +1,5 @@
 //! All of it on one HTML page.
 use super::cell::PathPoint;
-use super::findings::Beside;
 use super::live::Live;
 use super::matrix::Matrix;
 use shorthaul_observe::Finding;
@@ -13,7 +12,7 @@ const LOSS_IN_TABLE: u64 = 100;
 pub(super) fn page(
     manifest: &Manifest,
     matrix: &Matrix,
-    findings: &[Beside],
+    findings: &[Finding],
     figures: &[(&'static str, Figure)],
     live: &Live,
 ) -> Page {
@@ -23,8 +22,7 @@ pub(super) fn page(
          Wide-Area Networks. Simulated: mean of the samples with its 95 % confidence interval. Model: the planner's.",
     );
     page.text(&matrix.summary());
-    let (stated, others): (Vec<_>, Vec<_>) =
-        findings.iter().partition(|beside| !beside.finding.stated.is_empty());
+    let (stated, others): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| !finding.stated.is_empty());
     page.heading("What the paper states");
     Finding::show(&mut page, "", &stated.into_iter().map(with_model).collect::<Vec<_>>());
     page.heading("Figures");
@@ -40,7 +38,8 @@ pub(super) fn page(
     if !others.is_empty() {
         let mut table =
             Table::new([Column::left("what"), Column::right("simulated"), Column::right("model")]);
-        for Beside { finding, model } in others {
+        for finding in others {
+            let model = finding.model.as_deref().unwrap_or_default();
             table.row([finding.what.as_str(), &finding.ours, model]);
         }
         page.heading("Variants").table("", &table);
@@ -61,8 +60,11 @@ pub(super) fn page(
     page
 }
 
-fn with_model(Beside { finding, model }: &Beside) -> Finding {
-    Finding { ours: format!("{}; model {model}", finding.ours), ..finding.clone() }
+fn with_model(finding: &Finding) -> Finding {
+    match &finding.model {
+        Some(model) => Finding { ours: format!("{}; model {model}", finding.ours), ..finding.clone() },
+        None => finding.clone(),
+    }
 }
 
 /// Gains live, simulated and by the model.

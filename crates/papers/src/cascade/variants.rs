@@ -27,6 +27,28 @@ pub(super) struct Variant {
 pub(super) const WINDOW_DIRECT: &str = "Table II: long-haul";
 pub(super) const WINDOW_RELAYED: &str = "Table II: one relay";
 
+/// The reference cell with a relay, and all loss on one leg.
+pub(super) const LOSS_ON_FIRST: &str = "32 Mbit/s, 64 ms, 0.1 %: one relay, all loss on the first leg";
+/// Without any loss, directly and with a relay.
+pub(super) const NO_LOSS: [&str; 2] =
+    ["32 Mbit/s, 256 ms, no loss: long-haul", "32 Mbit/s, 256 ms, no loss: one relay"];
+/// The cells whose utilization the paper states, with four connections.
+pub(super) const FOUR_32: &str = "32 Mbit/s, 64 ms, 0.1 %: two relays, four connections";
+pub(super) const FOUR_64: &str = "64 Mbit/s, 64 ms, 0.1 %: one relay, four connections";
+pub(super) const FOUR_128: &str = "128 Mbit/s, 32 ms, 0.1 %: one relay, four connections";
+/// A transfer that set-up makes longer: relays triggered in parallel, and in sequence.
+pub(super) const SMALL: [&str; 2] = [
+    "32 Mbit/s, 64 ms, 0.1 %: 15 kB, two relays, set up in parallel",
+    "32 Mbit/s, 64 ms, 0.1 %: 15 kB, two relays, set up one after the other",
+];
+
+/// What the experiments are called.
+#[cfg(test)]
+pub(super) fn names() -> Vec<&'static str> {
+    let Some(ends) = super::cell::ends("reno", 1) else { return Vec::new() };
+    chains(ends).into_iter().map(|(name, ..)| name).collect()
+}
+
 /// Table II's hosts, and the reference cell (32 Mbit/s, 64 ms, 0.1 %) with one relay in other ways.
 fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
     // The window follows from what was measured without relay: 5.85 Mbit/s in 448.07 ms.
@@ -57,17 +79,41 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
     let two = PathPoint { relays: 2, ..one }.chain(ends);
     let sequential =
         Chain { transfer: Transfer { set_up: SetUp::Sequential, ..two.transfer }, ..two.clone() };
+    let no_loss = |relays| {
+        let cell = PathPoint { rtt_ms: 256, kbit: 32_000, loss_per_100k: 1, relays };
+        let mut chain = cell.chain(ends);
+        chain.path.legs.iter_mut().for_each(|leg| leg.loss = 0.0);
+        chain
+    };
+    let four = |kbit, rtt_ms, relays| {
+        PathPoint { rtt_ms, kbit, loss_per_100k: 100, relays }.chain(Ends { streams: 4, ..ends })
+    };
+    let small = |chain: &Chain| Chain {
+        transfer: Transfer { size: Bytes(15_000), ..chain.transfer },
+        ..chain.clone()
+    };
     vec![
         (WINDOW_DIRECT, table_2(vec![limited(448_070)]), Some(5.85e6)),
         (WINDOW_RELAYED, table_2(vec![limited(194_740), limited(295_060)]), Some(6.44e6)),
-        ("one relay, forwarding at once", at_once.clone(), None),
-        ("one relay, waiting 16 windows", forwarding(Forwarding::Pipelined { wait_windows: 16 }), None),
-        ("one relay, storing first", forwarding(Forwarding::Stored), None),
-        ("two relays", two.clone(), None),
-        ("two relays, set up one after the other", sequential, None),
-        ("one relay at a quarter of the way", shares(0.25), None),
-        ("one relay, all loss on the first leg", on_first_leg(at_once.clone()), None),
-        ("two relays, all loss on the first leg", on_first_leg(two), None),
+        (NO_LOSS[0], no_loss(0), None),
+        (NO_LOSS[1], no_loss(1), None),
+        (FOUR_32, four(32_000, 64, 2), None),
+        (FOUR_64, four(64_000, 64, 1), None),
+        (FOUR_128, four(128_000, 32, 1), None),
+        (SMALL[0], small(&two), None),
+        (SMALL[1], small(&sequential), None),
+        ("32 Mbit/s, 64 ms, 0.1 %: one relay, forwarding at once", at_once.clone(), None),
+        (
+            "32 Mbit/s, 64 ms, 0.1 %: one relay, waiting 16 windows",
+            forwarding(Forwarding::Pipelined { wait_windows: 16 }),
+            None,
+        ),
+        ("32 Mbit/s, 64 ms, 0.1 %: one relay, storing first", forwarding(Forwarding::Stored), None),
+        ("32 Mbit/s, 64 ms, 0.1 %: two relays", two.clone(), None),
+        ("32 Mbit/s, 64 ms, 0.1 %: two relays, set up one after the other", sequential, None),
+        ("32 Mbit/s, 64 ms, 0.1 %: one relay at a quarter of the way", shares(0.25), None),
+        (LOSS_ON_FIRST, on_first_leg(at_once.clone()), None),
+        ("32 Mbit/s, 64 ms, 0.1 %: two relays, all loss on the first leg", on_first_leg(two), None),
     ]
 }
 

@@ -13,7 +13,7 @@ const ADAPTIVE: &[usize] = &[1, 3, 4];
 const SELECTIVE: &[usize] = &[4, 5];
 
 /// What a figure of the paper shows: its number, the on phase, the protocols, and whether time or overhead.
-const FIGURES: [(u32, u32, &[usize], Shows); 22] = [
+pub const FIGURES: [(u32, u32, &[usize], Shows); 22] = [
     (2, 1, SIMPLE, Shows::Time),
     (3, 3, SIMPLE, Shows::Time),
     (4, 4, SIMPLE, Shows::Time),
@@ -39,13 +39,16 @@ const FIGURES: [(u32, u32, &[usize], Shows); 22] = [
 ];
 
 #[derive(Clone, Copy)]
-enum Shows {
+pub enum Shows {
+    /// Task completion time.
     Time,
+    /// Overhead, in percent.
     Overhead,
 }
 
 impl Shows {
-    fn of<'a>(self, measured: &'a Measured, stated: &Stated) -> (&'a Summary, f64) {
+    /// Ours and the paper's.
+    pub fn of<'a>(self, measured: &'a Measured, stated: &Stated) -> (&'a Summary, f64) {
         match self {
             Shows::Time => (&measured.time, stated.time),
             Shows::Overhead => (&measured.overhead, stated.overhead),

@@ -4,6 +4,7 @@ use crate::error::{Result, While};
 use shorthaul_observe::{RunRecord, Summary};
 use shorthaul_report::{Csv, Field, Manifest, ReportError};
 use shorthaul_scenario::Metric;
+use shorthaul_types::Seed;
 use std::collections::BTreeMap;
 
 /// What came of a cell.
@@ -11,6 +12,8 @@ use std::collections::BTreeMap;
 pub struct Measured {
     /// Task completion time in seconds.
     pub time: Summary,
+    /// That of each run.
+    pub times: Vec<f64>,
     /// Overhead as the paper counts it, in percent.
     pub overhead: Summary,
     /// IP bytes that both hosts sent, of which energy is spent.
@@ -46,8 +49,11 @@ impl Tables {
                 let values = runs.iter().filter_map(|record| record.outcome.as_ref()?.metrics.get(&metric));
                 Summary::of(values.copied()).doing(format!("{}: no {metric}", cell.name()))
             };
+            let times =
+                runs.iter().filter_map(|record| record.outcome.as_ref()?.metrics.get(&Metric::Completion));
             let measured = Measured {
                 time: summary(Metric::Completion)?,
+                times: times.copied().collect(),
                 overhead: summary(Metric::SenderOverhead)?,
                 wire: summary(Metric::WireBytes)?,
             };
@@ -69,6 +75,11 @@ impl Tables {
     /// Our mean completion time in a cell, in seconds; not a number where there is none.
     pub fn time(&self, on: u32, protocol: usize, rate: u32) -> f64 {
         self.cells.get(&PaperCell { on, protocol, rate }).map_or(f64::NAN, |(measured, _)| measured.time.mean)
+    }
+
+    /// The paper's completion time in a cell, in seconds; not a number where there is none.
+    pub fn stated(&self, on: u32, protocol: usize, rate: u32) -> f64 {
+        self.cells.get(&PaperCell { on, protocol, rate }).map_or(f64::NAN, |(_, stated)| stated.time)
     }
 
     /// By how much ours differs from the paper's time, as a share of it.
@@ -128,13 +139,32 @@ impl Tables {
     }
 }
 
-/// Which cell a run belongs to.
+impl Measured {
+    /// Between which times the means of ten runs lie, 95 % of them: a bootstrap of a thousand draws of ten of ours. That is how far a
+    /// run's luck goes where the mean of ten runs is stated.
+    pub fn means_of_ten(&self) -> Option<[f64; 2]> {
+        if self.times.is_empty() {
+            return None;
+        }
+        let seed = Seed(1).derive("bootstrap");
+        let drawn = |number: u64| self.times[(seed.nth(number).0 % self.times.len() as u64) as usize];
+        let mean_of_ten = |place: u64| (0..10).map(|run| drawn(10 * place + run)).sum::<f64>() / 10.0;
+        let means = Summary::of((0..1000).map(mean_of_ten))?;
+        Some([means.percentile(0.025), means.percentile(0.975)])
+    }
+}
+
 fn cell_of(record: &RunRecord) -> Result<PaperCell> {
+    cell(record.case.as_deref(), &record.values)
+}
+
+/// Which cell a case with these swept values is.
+pub fn cell(case: Option<&str>, values: &[(String, String)]) -> Result<PaperCell> {
     let value = |key: &str| {
-        let found = record.values.iter().find(|(path, _)| path.ends_with(key)).map(|(_, value)| value);
+        let found = values.iter().find(|(path, _)| path.ends_with(key)).map(|(_, value)| value);
         found.doing(format!("a run without `{key}`"))
     };
-    let case = record.case.as_deref().unwrap_or_default();
+    let case = case.unwrap_or_default();
     let protocol = PROTOCOLS.iter().position(|known| *known == case).doing("a run of no protocol")?;
     let number = |key: &str| {
         let text = value(key)?.trim_matches('"').trim_end_matches(" s");
@@ -170,6 +200,22 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_luck_of_ten_runs_is_as_wide_as_their_spread() {
+        let of = |times: &[f64]| Measured {
+            time: Summary::of(times.iter().copied()).unwrap(),
+            times: times.to_vec(),
+            overhead: Summary::of([1.0]).unwrap(),
+            wire: Summary::of([1.0]).unwrap(),
+        };
+        assert_eq!(of(&[20.0; 12]).means_of_ten(), Some([20.0, 20.0]));
+        // One run of ten takes a hundred seconds longer: ten runs meet none to three or four such.
+        let mut times = [20.0; 10];
+        times[3] = 120.0;
+        let [low, high] = of(&times).means_of_ten().unwrap();
+        assert!(low == 20.0 && (45.0..=60.0).contains(&high), "{low} to {high}");
+    }
 
     #[test]
     fn ranks_do_not_see_how_much() {

@@ -1,18 +1,18 @@
 //! Tables 1 to 4 of "probing devices" (Lahanas and Tsaoussidis), and the figures that are plots of them.
 //!
 //! Reading order: `paper` (what it says), `measured` (what the simulator says), `findings` (what must hold),
-//! `figures`.
+//! `figures`, `errors` (how errors are decided, as a cause).
+mod errors;
 mod figures;
 mod findings;
 mod measured;
 mod paper;
 
-use crate::Paper;
 use crate::error::{PaperError, Result};
-use crate::experiment;
+use crate::{All, Found, Paper, experiment, fidelity};
 use measured::Tables;
 use serde_json::json;
-use shorthaul_observe::Finding;
+use shorthaul_observe::{EngineName, Finding};
 use shorthaul_report::{Column, Console, Manifest, Page, Table, write_file};
 use shorthaul_scenario::Study;
 use shorthaul_sim::Simulator;
@@ -40,24 +40,40 @@ pub struct Probing {
 }
 
 impl Paper for Probing {
-    fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError> {
+    const TITLE: &'static str = "Probing devices";
+
+    fn whole(options: &All) -> Self {
+        Probing {
+            repeats: options.repeats(),
+            out: options.directory("probing"),
+            assume: Vec::new(),
+            score: false,
+        }
+    }
+
+    fn reproduce(&self, console: &dyn Console) -> Result<Vec<Found>, PaperError> {
         let mut study = Study::from_toml("probing", &self.text()?)?;
         if let Some(repeats) = self.repeats {
             study = study.with_seeds(1, repeats);
         }
-        let records = experiment::records(&Simulator::default(), &study, None, console)?;
+        let store = fidelity::store(&self.out)?;
+        let records = experiment::records(&Simulator::default(), &study, Some(&store), console)?;
         let tables = Tables::of(&records, &paper::tables()?)?;
-        let findings = findings::all(&tables);
+        let otherwise = match self.score {
+            true => Vec::new(),
+            false => errors::run(&tables, &findings::far_cells(&tables), &store, console)?,
+        };
+        let findings = findings::all(&tables, &otherwise);
         console.table(&Finding::table(&findings));
         if self.score {
-            return Ok(());
+            return Ok(Found::by(EngineName::Sim, findings));
         }
         let manifest = Manifest::of_this_command().seed(1).scenario(study.name(), study.text());
         tables.csv(&manifest)?.save(&self.out.join("tables.csv"))?;
         self.write_page(&study, &tables, &findings, &manifest)?;
         self.write_json(&tables, &findings, &manifest)?;
         console.say(&format!("Tables, figures and the page report.html are in {}.", self.out.display()));
-        Ok(())
+        Ok(Found::by(EngineName::Sim, findings))
     }
 }
 

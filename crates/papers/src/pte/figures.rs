@@ -81,6 +81,38 @@ fn received(
     )])
 }
 
+/// The share of packets that need a recovery, where it is swept.
+pub(super) fn share_of(record: &RunRecord) -> Option<f64> {
+    record.values.iter().find(|(path, _)| path.ends_with(".share")).and_then(|(_, value)| value.parse().ok())
+}
+
+/// How long 2 MB take with and without, by the share of packets that need a recovery.
+pub(super) fn over_shares(name: &str, records: &[RunRecord]) -> Vec<(String, Figure)> {
+    let mut panel = Panel::new("")
+        .x(Axis::new("packets that need a recovery", Unit::Percent))
+        .y(Axis::new("2 MB take", Unit::Seconds).from(0.0))
+        .reference("the paper, without", 230.0)
+        .reference("the paper, with", 170.0);
+    for (case, hue) in [("with", Hue::Blue), ("without", Hue::Vermillion)] {
+        let mut times: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
+        for record in records.iter().filter(|record| record.case.as_deref() == Some(case)) {
+            let time = record.outcome.as_ref().and_then(|outcome| outcome.metrics.get(&Metric::Completion));
+            if let (Some(share), Some(time)) = (share_of(record), time) {
+                // shares are not negative, so their bits are in their order
+                times.entry(share.to_bits()).or_insert_with(|| (share, Vec::new())).1.push(*time);
+            }
+        }
+        let points = times.into_values().filter_map(|(share, times)| {
+            let summary = Summary::of(times)?;
+            let half = summary.confidence().unwrap_or(0.0);
+            Some(Point::new(share, summary.mean).within(summary.mean - half, summary.mean + half))
+        });
+        panel = panel.series(Series::line(case, hue).points(points));
+    }
+    let figure = Figure::new("Figure 3 by the share of packets that need a recovery").panel(panel);
+    vec![(name.to_owned(), figure)]
+}
+
 /// What is swept to vary the wired round trip.
 pub(super) const DELAY: &str = "links.server-station.link.delay";
 

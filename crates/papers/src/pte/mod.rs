@@ -10,12 +10,11 @@ mod findings;
 mod manners;
 mod matrix;
 
-use crate::Paper;
 use crate::error::{PaperError, Result, While};
-use crate::experiment;
+use crate::{All, Found, Paper, experiment, fidelity};
 use shorthaul_lab::Privilege;
 use shorthaul_live::{Bounds, Live};
-use shorthaul_observe::{EngineName, Finding, RunRecord, results};
+use shorthaul_observe::{EngineName, Finding, RunRecord, Store, results};
 use shorthaul_report::plot::Figure;
 use shorthaul_report::{Console, Manifest, Page};
 use shorthaul_scenario::Study;
@@ -69,6 +68,13 @@ const EXPERIMENTS: &[Experiment] = &[
         engine: EngineName::Sim,
         figures: figures::fig3,
         findings: findings::fig3,
+    },
+    Experiment {
+        name: "fig3-shares",
+        text: scenario!("fig3-shares"),
+        engine: EngineName::Sim,
+        figures: |_, records| Ok(figures::over_shares("figure-3-shares", records)),
+        findings: |_, records| Ok(findings::shares(records)),
     },
     Experiment {
         name: "fig3-readings",
@@ -181,8 +187,29 @@ struct Done {
     name: &'static str,
     study: Study,
     figures: Vec<Figure>,
-    findings: Vec<Finding>,
+    found: Vec<Found>,
     records: Vec<RunRecord>,
+}
+
+impl Done {
+    /// What was found by the experiment's own engine; beside what is live, what the simulator says.
+    fn findings(&self) -> Vec<Finding> {
+        let of = |engine: EngineName| {
+            self.found.iter().filter(move |own| own.engine == engine).map(|own| &own.finding)
+        };
+        if of(EngineName::Live).next().is_none() {
+            return of(EngineName::Sim).cloned().collect();
+        }
+        let beside = |finding: &Finding| {
+            let Some(same) = of(EngineName::Sim).find(|same| same.what == finding.what) else {
+                return finding.clone();
+            };
+            let separator = if finding.reason.is_empty() { "" } else { "; " };
+            let reason = format!("simulated: {}{separator}{}", same.ours, finding.reason);
+            finding.clone().because(reason)
+        };
+        of(EngineName::Live).map(beside).collect()
+    }
 }
 
 /// The studies that `--only` knows.
@@ -191,7 +218,20 @@ fn names() -> String {
 }
 
 impl Paper for Pte {
-    fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError> {
+    const TITLE: &'static str = "Path tail emulation";
+
+    fn whole(options: &All) -> Self {
+        Pte {
+            out: options.directory("pte"),
+            repeats: options.repeats(),
+            live: options.is_live(),
+            jobs: 4,
+            only: Vec::new(),
+            bounds: Bounds::default(),
+        }
+    }
+
+    fn reproduce(&self, console: &dyn Console) -> Result<Vec<Found>, PaperError> {
         let is_wanted = |experiment: &&Experiment| match self.only.as_slice() {
             [] => experiment.engine == EngineName::Sim || self.live,
             only => only.iter().any(|name| name == experiment.name),
@@ -204,28 +244,30 @@ impl Paper for Pte {
             // First of all, while the process has a single thread: the kernel asks for that.
             Privilege::obtain()?;
         }
+        let store = fidelity::store(&self.out)?;
         let mut all: Vec<Done> = Vec::new();
         for experiment in wanted {
-            let done = self.run(experiment, console);
+            let done = self.run(experiment, &store, console);
             all.push(done.doing(format!("{} cannot be reproduced", experiment.name))?);
         }
-        let findings: Vec<Finding> = all.iter().flat_map(|done| done.findings.iter().cloned()).collect();
+        let found: Vec<Found> = all.iter().flat_map(|done| done.found.iter().cloned()).collect();
+        let findings: Vec<Finding> = all.iter().flat_map(Done::findings).collect();
         self.write_page(&all, &findings, console)?;
         console.table(&Finding::table(&findings));
         console.say(&format!("\nData, figures and index.html are in {}.", self.out.display()));
-        Ok(())
+        Ok(found)
     }
 }
 
 impl Pte {
-    fn run(&self, experiment: &Experiment, console: &dyn Console) -> Result<Done> {
+    fn run(&self, experiment: &Experiment, store: &Store, console: &dyn Console) -> Result<Done> {
         let study = experiment::study(experiment.name, experiment.text, self.repeats)?;
         console.say(&format!("\n{}: {}", study.name(), study.about()));
         // What runs between kernels is simulated too, to stand beside it.
-        let mut records = experiment::records(&Simulator::default(), &study, None, console)?;
+        let mut records = experiment::records(&Simulator::default(), &study, Some(store), console)?;
         if experiment.engine == EngineName::Live {
             let live = Live { bounds: self.bounds.clone(), jobs: self.jobs.into() };
-            records.extend(experiment::records(&live, &study, None, console)?);
+            records.extend(experiment::records(&live, &study, Some(store), console)?);
         }
         console.table(&manners::table(&records));
         for failure in records.iter().filter_map(|record| record.failure.as_ref()) {
@@ -240,8 +282,13 @@ impl Pte {
             figure.save(&self.out.join(name), &manifest)?;
             figures.push(figure);
         }
-        let findings = found(experiment, &study, &records)?;
-        Ok(Done { name: experiment.name, study, figures, findings, records })
+        let mut found = Vec::new();
+        for engine in [EngineName::Sim, EngineName::Live] {
+            let own: Vec<RunRecord> =
+                records.iter().filter(|record| record.engine == engine).cloned().collect();
+            found.extend(Found::by(engine, (experiment.findings)(&study, &own)?));
+        }
+        Ok(Done { name: experiment.name, study, figures, found, records })
     }
 
     fn write_page(&self, all: &[Done], findings: &[Finding], console: &dyn Console) -> Result<()> {
@@ -271,22 +318,4 @@ impl Pte {
         page.table("", &advice::table()).remarks(advice::REMARKS);
         Ok(page.save(&self.out.join("index.html"))?)
     }
-}
-
-/// What was found by the experiment's own engine; beside what is live, what the simulator says.
-fn found(experiment: &Experiment, study: &Study, records: &[RunRecord]) -> Result<Vec<Finding>> {
-    let of = |engine: EngineName| -> Result<Vec<Finding>> {
-        let own: Vec<RunRecord> = records.iter().filter(|record| record.engine == engine).cloned().collect();
-        (experiment.findings)(study, &own)
-    };
-    let mut found = of(experiment.engine)?;
-    if experiment.engine == EngineName::Live {
-        let simulated = of(EngineName::Sim)?;
-        for finding in &mut found {
-            let Some(same) = simulated.iter().find(|same| same.what == finding.what) else { continue };
-            let separator = if finding.reason.is_empty() { "" } else { "; " };
-            finding.reason = format!("simulated: {}{separator}{}", same.ours, finding.reason);
-        }
-    }
-    Ok(found)
 }

@@ -1,6 +1,6 @@
 //! What the paper says of each figure, beside what the runs say.
 use super::{
-    LARGE_WINDOW, PACKET, SMALL_WINDOW, goodputs, number_of, packets, place, service_time_of, value,
+    LARGE_WINDOW, PACKET, SMALL_WINDOW, goodputs, number_of, packets, place, service_time_of, swept, value,
 };
 use shorthaul_observe::{Finding, RunRecord};
 use shorthaul_report::Unit;
@@ -26,8 +26,9 @@ enum Leg {
 /// The congestion window of a connection over time, in packets, with the first seed.
 fn window(records: &[RunRecord], leg: Leg) -> Vec<(f64, f64)> {
     let seed = records.first().map(|record| record.seed);
-    let is_meant =
-        |record: &&RunRecord| Some(record.seed) == seed && (value(record) == "[]") == (leg == Leg::Direct);
+    let is_meant = |record: &&RunRecord| {
+        Some(record.seed) == seed && (value_of_relays(record) == "[]") == (leg == Leg::Direct)
+    };
     let series = records
         .iter()
         .filter(is_meant)
@@ -39,6 +40,11 @@ fn window(records: &[RunRecord], leg: Leg) -> Vec<(f64, f64)> {
     of_leg.next().map_or_else(Vec::new, |series| {
         series.points.iter().map(|(time, bytes)| (*time, bytes / PACKET)).collect()
     })
+}
+
+/// The places of the nodes, wherever they stand among the swept values.
+fn value_of_relays(record: &RunRecord) -> &str {
+    swept(record, ".relays").unwrap_or_else(|| value(record))
 }
 
 /// When a window first has `packets`.
@@ -58,50 +64,169 @@ fn at(points: &[Point], x: f64) -> f64 {
 }
 
 pub(super) fn fig2(records: &[RunRecord]) -> Vec<Finding> {
-    let time = |leg| seconds(reaches(&window(records, leg), 20.0));
-    vec![Finding::shown(
+    let [direct, first, second] =
+        [Leg::Direct, Leg::First, Leg::Second].map(|leg| reaches(&window(records, leg), 20.0));
+    let shorter = |leg: Option<f64>| direct.zip(leg).is_some_and(|(direct, leg)| leg < 0.9 * direct);
+    vec![Finding::judged(
         "Fig. 2, how long until the window has 20 packets",
         "longer for TCP than for either connection of PTS",
-        format!("{} directly, {} and {} with a node", time(Leg::Direct), time(Leg::First), time(Leg::Second)),
+        format!("{} directly, {} and {} with a node", seconds(direct), seconds(first), seconds(second)),
+        shorter(first) && shorter(second),
     )]
 }
 
 pub(super) fn fig3(records: &[RunRecord]) -> Vec<Finding> {
-    let second = notices_loss(&window(records, Leg::Second));
-    vec![Finding::shown(
-        "Fig. 3, the second connection's window with a loss on the first half",
-        "not affected",
-        second.map_or("not affected".to_owned(), |at| format!("falls at {at:.2} s")),
+    let [direct, first, second] =
+        [Leg::Direct, Leg::First, Leg::Second].map(|leg| notices_loss(&window(records, leg)));
+    let falls = |at: Option<f64>| at.map_or("not affected".to_owned(), |at| format!("falls at {at:.2} s"));
+    vec![
+        Finding::judged(
+            "Fig. 3, the sources' windows with a loss on the first half",
+            "both set to 1",
+            format!("directly {}, with a node {}", falls(direct), falls(first)),
+            direct.is_some() && first.is_some(),
+        ),
+        Finding::judged(
+            "Fig. 3, the second connection's window with a loss on the first half",
+            "not affected",
+            falls(second),
+            // Without a loss on the first half there is nothing to be unaffected by.
+            first.is_some() && second.is_none(),
+        ),
+    ]
+}
+
+/// "If the congestion were to be in the second part of the PTS connection then the PTS node will set its cwnd to 1 causing the TCP
+/// throughput to fall."
+pub(super) fn fig3_second(records: &[RunRecord]) -> Vec<Finding> {
+    let [first, second] = [Leg::First, Leg::Second].map(|leg| notices_loss(&window(records, leg)));
+    let falls = |at: Option<f64>| at.map_or("not affected".to_owned(), |at| format!("falls at {at:.2} s"));
+    vec![Finding::judged(
+        "Fig. 3, text: the node's window with a loss on the second half",
+        "set to 1",
+        format!("{}; the source's {}", falls(second), falls(first)),
+        second.is_some(),
+    )]
+}
+
+/// How much earlier a loss is noticed with a node, in seconds, by how long the burst lasts and when it begins; where both notice one.
+pub(super) fn earlier(records: &[RunRecord], case: &str) -> Vec<(String, f64, f64)> {
+    let of_case = || records.iter().filter(|record| record.case.as_deref() == Some(case));
+    let noticed = |record: &RunRecord, leg| notices_loss(&window(std::slice::from_ref(record), leg));
+    let mut found = Vec::new();
+    for direct in of_case().filter(|record| swept(record, ".relays") == Some("[]")) {
+        let (Some(lasts), Some(start)) = (swept(direct, ".lasts"), swept(direct, ".start")) else { continue };
+        let same = |other: &&RunRecord| {
+            swept(other, ".relays") != Some("[]")
+                && swept(other, ".lasts") == Some(lasts)
+                && swept(other, ".start") == Some(start)
+        };
+        let Some(split) = of_case().find(same) else { continue };
+        let begins = shorthaul_types::parse_duration(start).map(|start| start.as_secs_f64());
+        if let (Ok(begins), Some(direct), Some(first)) =
+            (begins, noticed(direct, Leg::Direct), noticed(split, Leg::First))
+        {
+            found.push((lasts.to_owned(), begins, direct - first));
+        }
+    }
+    found.sort_by(|a, b| a.0.len().cmp(&b.0.len()).then(a.0.cmp(&b.0)).then(a.1.total_cmp(&b.1)));
+    found
+}
+
+pub(super) fn fig4_burst(records: &[RunRecord]) -> Vec<Finding> {
+    let by_timer = |(case, timer): (&str, &str)| {
+        let found = earlier(records, case);
+        let most = found.iter().max_by(|a, b| a.2.total_cmp(&b.2))?;
+        let later = found.iter().filter(|(.., by)| *by < 0.0).count();
+        let what =
+            format!("Fig. 4 as worded, a burst at the same time: noticed earlier by, at most, {timer}");
+        Some(
+            Finding::number(what, "almost 1 s", most.2, Unit::Seconds).within(0.15, 0.95).because(format!(
+                "a burst of {} at {:.2} s; of {} bursts that both notice, {later} are noticed later with a node",
+                most.0,
+                most.1,
+                found.len()
+            ))
+            .explained(
+                "no timeout takes long enough: of a segment that duplicates do not tell of, this timer tells after a few round trips (sweep `fig4-burst`)",
+                most.2 < 0.5,
+            ),
+        )
+    };
+    super::TIMERS.into_iter().filter_map(by_timer).collect()
+}
+
+/// Throughput with a node of that without, by the service time, with so many sessions.
+pub(super) fn gains(records: &[RunRecord], sessions: &str) -> Vec<(f64, f64)> {
+    let goodputs = |with_node: bool| {
+        goodputs(records, |record| {
+            let is_meant = swept(record, ".count") == Some(sessions)
+                && (swept(record, ".relays") != Some("[]")) == with_node;
+            let time = swept(record, ".service_time")?.strip_prefix("exponential ")?;
+            is_meant.then(|| shorthaul_types::parse_duration(time).ok())?.map(|time| time.as_secs_f64())
+        })
+    };
+    let direct = goodputs(false);
+    goodputs(true).iter().map(|point| (point.x, point.y / at(&direct, point.x))).collect()
+}
+
+/// "In presence of multiple sessions competing for the CPU resources on the PTS node, a packet may have to wait longer".
+pub(super) fn fig6_sessions(records: &[RunRecord]) -> Vec<Finding> {
+    let lost_at = |sessions| {
+        let lost =
+            gains(records, sessions).into_iter().filter(|(_, gain)| *gain < 1.05).map(|(time, _)| time);
+        lost.reduce(f64::min)
+    };
+    let [one, four] = ["1", "4"].map(lost_at);
+    vec![Finding::judged(
+        "Fig. 6, text: the service time from which on a node gains nothing, one session and four of one queue",
+        "less with several sessions",
+        format!("{} and {}", seconds(one), seconds(four)),
+        four.is_some_and(|four| one.is_none_or(|one| four < one)),
     )]
 }
 
 pub(super) fn fig4(records: &[RunRecord]) -> Vec<Finding> {
     let noticed = |leg| notices_loss(&window(records, leg));
     let earlier = noticed(Leg::Direct).zip(noticed(Leg::First)).map(|(direct, first)| direct - first);
-    vec![Finding::shown("Fig. 4, how much earlier the loss is noticed", "almost 1 s", seconds(earlier))]
+    vec![match earlier {
+        Some(earlier) => Finding::number(
+            "Fig. 4, how much earlier the loss is noticed",
+            "almost 1 s",
+            earlier,
+            Unit::Seconds,
+        )
+        .within(0.15, 0.95),
+        None => Finding::judged("Fig. 4, how much earlier the loss is noticed", "almost 1 s", "never", false),
+    }]
 }
 
 pub(super) fn fig5(records: &[RunRecord]) -> Vec<Finding> {
     let points = goodputs(records, place);
     let Some(best) = points.iter().max_by(|a, b| a.y.total_cmp(&b.y)) else { return Vec::new() };
+    let least = points.iter().filter(|point| point.x > 0.0).map(|point| point.y).fold(f64::MAX, f64::min);
     vec![
-        Finding::shown(
-            "Fig. 5, the best place",
-            "the middle of eight hops",
-            format!("after {} hops", best.x),
-        ),
-        Finding::shown(
-            "Fig. 5, a node fixed after 6 hops",
-            "below the best",
-            format!("{} of the best", percent(at(&points, 6.0) / best.y)),
-        ),
-        Finding::shown(
-            "Fig. 5, no node",
+        Finding::number("Fig. 5, the best place, in hops of eight", "the middle", best.x, Unit::None)
+            .within(0.0, 4.0),
+        Finding::number(
+            "Fig. 5, a node fixed after 6 hops, of the best",
+            "below",
+            at(&points, 6.0) / best.y,
+            Unit::Percent,
+        )
+        .at_most(0.97),
+        Finding::number(
+            "Fig. 5, no node, of the worst place of one",
             "below any",
-            format!("{} of the best", percent(at(&points, 0.0) / best.y)),
-        ),
+            at(&points, 0.0) / least,
+            Unit::Percent,
+        )
+        .at_most(0.97),
     ]
 }
+
+/// The round trip of Figure 6's second leg: four hops of 10 ms there and back.
+const SECOND_LEG: f64 = 0.080;
 
 pub(super) fn fig6(records: &[RunRecord]) -> Vec<Finding> {
     let direct = goodputs(records, |record| (record.case.as_deref() == Some("direct")).then_some(0.0));
@@ -110,38 +235,61 @@ pub(super) fn fig6(records: &[RunRecord]) -> Vec<Finding> {
         let points = goodputs(records, |record| service_time_of(record, prefix));
         let better = points.iter().filter(|point| point.y > direct).map(|point| point.x).reduce(f64::max);
         let worse = points.iter().filter(|point| point.y <= direct).map(|point| point.x).reduce(f64::min);
-        Finding::shown(
-            format!("Fig. 6, up to which service time a node is better than none, {what}"),
-            "while it is far below the second leg's round trip (80 ms)",
-            format!("better up to {}, no better from {}", seconds(better), seconds(worse)),
-        )
+        let small: Vec<_> = points.iter().filter(|point| point.x <= SECOND_LEG / 10.0).collect();
+        let ends = points.first().zip(points.last());
+        [
+            Finding::judged(
+                format!("Fig. 6, up to which service time a node is better than none, {what}"),
+                "while it is far below the second leg's round trip (80 ms)",
+                format!("better up to {}, no better from {}", seconds(better), seconds(worse)),
+                !small.is_empty() && small.iter().all(|point| point.y > direct) && worse.is_some(),
+            ),
+            Finding::number(
+                format!(
+                    "Fig. 6, throughput with the longest service time, of that with the shortest, {what}"
+                ),
+                "falls",
+                ends.map_or(f64::NAN, |(first, last)| last.y / first.y),
+                Unit::Percent,
+            )
+            .at_most(0.9),
+        ]
     };
-    vec![
+    [
         served("ts-", "one packet served after the other"),
         served("late-", "all served at once, acknowledged after"),
     ]
+    .concat()
 }
 
 pub(super) fn fig7(records: &[RunRecord]) -> Vec<Finding> {
     let with = |case: &str, window: &str| {
         let points = goodputs(records, |record| number_of(record, case));
-        let compared = |a: f64, b: f64| percent(at(&points, a) / at(&points, b));
-        let last = points.last().map_or(0.0, |point| point.x);
+        let compared = |a: f64, b: f64| at(&points, a) / at(&points, b);
+        let more: Vec<f64> = points.iter().filter(|point| point.x >= 2.0).map(|point| point.y).collect();
+        let falls = more.len() > 2 && more.windows(2).all(|pair| pair[1] < pair[0]);
+        let shares = points.iter().filter(|point| point.x > 2.0).map(|point| point.y / at(&points, 2.0));
+        // What nodes cost by their service times: the same without any.
+        let free = goodputs(records, |record| number_of(record, &format!("{case}-unserved")));
+        let without = |nodes: f64| compared(nodes, 2.0) / (at(&free, nodes) / at(&free, 2.0));
+        let cost =
+            free.iter().filter(|point| point.x > 2.0).map(|point| 1.0 - without(point.x)).reduce(f64::max);
         [
-            Finding::shown(
-                format!("Fig. 7, two nodes, {window}"),
-                "about as one",
-                format!("{} of one", compared(2.0, 1.0)),
-            ),
-            Finding::shown(
-                format!("Fig. 7, more nodes, {window}"),
-                "falling",
-                format!(
-                    "three {}, four {}, {last} {} of two",
-                    compared(3.0, 2.0),
-                    compared(4.0, 2.0),
-                    compared(last, 2.0)
+            Finding::number(format!("Fig. 7, two nodes, of one, {window}"), "about equal", compared(2.0, 1.0), Unit::Percent)
+                .within(0.05, 1.0)
+                .explained(
+                    format!("the longest leg is shorter with two nodes, and a window of that size does not fill it: without service times, two have {} of one", percent(at(&free, 2.0) / at(&free, 1.0))),
+                    (at(&free, 2.0) / at(&free, 1.0) - 1.0).abs() > 0.05,
                 ),
+            Finding::judged(
+                format!("Fig. 7, three nodes and more, of two, {window}"),
+                "each further one less",
+                shares.map(percent).collect::<Vec<_>>().join(", "),
+                falls,
+            )
+            .explained(
+                format!("service times cost {} at most here: without them (`{case}-unserved`) further nodes do as much", percent(cost.unwrap_or(f64::NAN))),
+                cost.is_some_and(|cost| cost < 0.05),
             ),
         ]
     };
@@ -151,10 +299,182 @@ pub(super) fn fig7(records: &[RunRecord]) -> Vec<Finding> {
 pub(super) fn buffer(records: &[RunRecord]) -> Vec<Finding> {
     let points = goodputs(records, packets);
     let Some(most) = points.iter().max_by(|a, b| a.y.total_cmp(&b.y)) else { return Vec::new() };
+    let least = points.iter().map(|point| point.y).fold(f64::MAX, f64::min);
     let enough = points.iter().find(|point| point.y > 0.99 * most.y).map_or(0.0, |point| point.x);
-    vec![Finding::shown(
-        "abstract, the effect of the buffer",
-        "named, not shown",
-        format!("none from {enough} packets on"),
-    )]
+    vec![
+        Finding::number(
+            "abstract, the smallest buffer's throughput, of the best",
+            "has an effect",
+            least / most.y,
+            Unit::Percent,
+        )
+        .at_most(0.9)
+        .because(format!("none from {enough} packets on")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Having, holds, run};
+    use shorthaul_scenario::{Metric, Series};
+
+    const NODES: &str = "chains.0.relays";
+
+    fn with(nodes: &str, goodput: f64) -> RunRecord {
+        run(None, &[(NODES, nodes)]).metric(Metric::Goodput, goodput)
+    }
+
+    /// Windows that grow by twenty packets a second, and fall to one at these times; the first connection's name has no `@`.
+    fn windows(falls: [Option<f64>; 3], rates: [f64; 3]) -> Vec<RunRecord> {
+        let curve = |falls: Option<f64>, rate: f64| -> Vec<(f64, f64)> {
+            let at = |time: f64| {
+                (time, PACKET * if falls.is_some_and(|at| time >= at) { 1.0 } else { 1.0 + rate * time })
+            };
+            (0..100).map(|step| at(f64::from(step) / 20.0)).collect()
+        };
+        let split = run(None, &[(NODES, "[4]")])
+            .series(Series::Cwnd, "ftp", &curve(falls[1], rates[1]))
+            .series(Series::Cwnd, "ftp@relay", &curve(falls[2], rates[2]));
+        vec![run(None, &[(NODES, "[]")]).series(Series::Cwnd, "ftp", &curve(falls[0], rates[0])), split]
+    }
+
+    #[test]
+    fn windows_over_time_are_judged() {
+        assert!(holds(&fig2(&windows([None; 3], [10.0, 20.0, 20.0])), "Fig. 2"));
+        assert!(!holds(&fig2(&windows([None; 3], [20.0, 20.0, 20.0])), "Fig. 2"), "equal is not longer");
+        let at = |second| fig3(&windows([Some(4.0), Some(4.0), second], [20.0; 3]));
+        assert!(holds(&at(None), "Fig. 3"));
+        assert!(!holds(&at(Some(4.2)), "second connection"));
+        let nothing = fig3(&windows([None; 3], [20.0; 3]));
+        assert!(
+            !holds(&nothing, "second connection") && !holds(&nothing, "sources"),
+            "no loss shows nothing"
+        );
+        let earlier = |direct| fig4(&windows([direct, Some(2.0), None], [20.0; 3]));
+        assert!(holds(&earlier(Some(2.95)), "Fig. 4"));
+        assert!(!holds(&earlier(Some(2.5)), "Fig. 4") && !holds(&earlier(None), "Fig. 4"));
+    }
+
+    #[test]
+    fn a_loss_on_the_second_half_is_the_nodes() {
+        assert!(holds(&fig3_second(&windows([None, None, Some(4.0)], [20.0; 3])), "Fig. 3"));
+        assert!(!holds(&fig3_second(&windows([None, Some(4.0), None], [20.0; 3])), "Fig. 3"));
+    }
+
+    #[test]
+    fn bursts_are_compared_with_the_same_burst() {
+        let pair = |case: &str, start: &str, falls: [Option<f64>; 2]| {
+            let mut pair = windows([falls[0], falls[1], None], [20.0; 3]);
+            for record in &mut pair {
+                record.case = Some(case.to_owned());
+                record.values.push(("cross.burst.lasts".into(), "\"60 ms\"".into()));
+                record.values.push(("cross.burst.start".into(), format!("\"{start}\"")));
+            }
+            pair
+        };
+        let mut records = pair("rfc6298", "4000 ms", [Some(3.0), Some(3.5)]);
+        records.extend(pair("rfc6298", "4020 ms", [Some(4.0), Some(3.1)]));
+        records.extend(pair("coarse", "4000 ms", [Some(4.0), Some(4.0)]));
+        records.extend(pair("coarse", "4020 ms", [Some(4.0), None]));
+        let found = earlier(&records, "rfc6298");
+        assert_eq!(found.iter().map(|(.., by)| (by * 10.0).round()).collect::<Vec<_>>(), [-5.0, 9.0]);
+        let found = fig4_burst(&records);
+        assert!(holds(&found, "RFC 6298") && !holds(&found, "tick every"), "{found:#?}");
+        assert!(found.iter().any(|own| own.reason.contains("of 2 bursts that both notice, 1")), "{found:#?}");
+    }
+
+    #[test]
+    fn sessions_must_lose_the_gain_sooner() {
+        let with = |four: f64| {
+            let of = |count: &str, nodes: &str, time: &str, goodput| {
+                let time = format!("\"exponential {time}\"");
+                run(
+                    None,
+                    &[("flows.ftp.count", count), (NODES, nodes), ("chains.0.relay.service_time", &time)],
+                )
+                .metric(Metric::Goodput, goodput)
+            };
+            let mut records = Vec::new();
+            for (count, gain) in [("1", 2.0), ("4", four)] {
+                for (time, factor) in [("1000 us", gain), ("5000 us", 0.5)] {
+                    records.push(of(count, "[]", time, 1.0));
+                    records.push(of(count, "[4]", time, factor));
+                }
+            }
+            fig6_sessions(&records)
+        };
+        assert!(holds(&with(1.0), "Fig. 6") && !holds(&with(2.0), "Fig. 6"));
+    }
+
+    #[test]
+    fn the_place_of_a_node_is_judged() {
+        let places = |goodputs: [f64; 4]| {
+            fig5(&[
+                with("[]", goodputs[0]),
+                with("[2]", goodputs[1]),
+                with("[4]", goodputs[2]),
+                with("[6]", goodputs[3]),
+            ])
+        };
+        assert!(holds(&places([1.0, 1.5, 2.0, 1.5]), "Fig. 5"));
+        let flat = places([2.0, 2.0, 2.0, 2.0]);
+        assert!(!holds(&flat, "fixed") && !holds(&flat, "no node"));
+        assert!(!holds(&places([1.0, 1.5, 2.0, 2.5]), "best place"));
+    }
+
+    #[test]
+    fn service_times_are_judged() {
+        let times = |goodputs: [f64; 3]| {
+            let case = |name: &str, goodput| run(Some(name), &[]).metric(Metric::Goodput, goodput);
+            let mut records = vec![case("direct", 1.0)];
+            for prefix in ["ts", "late"] {
+                for (micros, goodput) in [100, 5000, 50_000].into_iter().zip(goodputs) {
+                    records.push(case(&format!("{prefix}-{micros}us"), goodput));
+                }
+            }
+            fig6(&records)
+        };
+        assert!(holds(&times([2.0, 1.9, 0.5]), "Fig. 6"));
+        assert!(!holds(&times([2.0, 2.0, 2.0]), "up to which") && !holds(&times([2.0, 2.0, 2.0]), "longest"));
+        assert!(!holds(&times([2.0, 0.9, 0.5]), "up to which"));
+    }
+
+    #[test]
+    fn the_number_of_nodes_is_judged_and_its_cause_must_be_shown() {
+        let nodes = |served: [f64; 5], unserved: [f64; 5]| {
+            let lists = ["[]", "[7]", "[5, 9]", "[4, 7, 11]", "[3, 6, 8, 11]"];
+            let mut records = Vec::new();
+            for case in [SMALL_WINDOW, LARGE_WINDOW] {
+                for (place, list) in lists.iter().enumerate() {
+                    records.push(run(Some(case), &[(NODES, list)]).metric(Metric::Goodput, served[place]));
+                    let case = format!("{case}-unserved");
+                    records.push(run(Some(&case), &[(NODES, list)]).metric(Metric::Goodput, unserved[place]));
+                }
+            }
+            fig7(&records)
+        };
+        assert!(holds(&nodes([1.0, 2.0, 2.02, 1.8, 1.6], [1.0, 2.0, 2.0, 2.0, 2.0]), "Fig. 7"));
+        let rising = [1.0, 2.0, 3.0, 4.0, 5.0];
+        let found = nodes(rising, rising);
+        assert!(!holds(&found, "two nodes") && !holds(&found, "three nodes"));
+        assert!(found.iter().all(|finding| finding.cause.is_some()), "{found:#?}");
+        // Where service times do cost much, they are the cause, and nothing else is shown.
+        let found = nodes([1.0, 2.0, 2.0, 1.8, 1.9], [1.0, 2.0, 2.0, 2.2, 2.4]);
+        let more = found.iter().find(|finding| finding.what.contains("three nodes")).unwrap();
+        assert!(more.verdict == shorthaul_observe::Verdict::Differs && more.cause.is_none(), "{more:#?}");
+        assert!(!holds(&nodes([1.0, 2.0, 2.0, 2.0, 2.0], rising), "three nodes"), "equal is not less");
+    }
+
+    #[test]
+    fn a_buffer_that_makes_no_difference_has_no_effect() {
+        let sizes = |goodputs: [f64; 2]| {
+            let of = |size: &str, goodput| {
+                run(None, &[("chains.0.relay.buffer", size)]).metric(Metric::Goodput, goodput)
+            };
+            buffer(&[of("\"2 packets\"", goodputs[0]), of("\"64 packets\"", goodputs[1])])
+        };
+        assert!(holds(&sizes([1.0, 2.0]), "abstract"));
+        assert!(!holds(&sizes([2.0, 2.0]), "abstract"));
+    }
 }

@@ -3,9 +3,9 @@ mod findings;
 
 use crate::error::{Result, While};
 use crate::experiment::{all_sound, manifest, records, study};
-use crate::{Paper, PaperError};
-use shorthaul_observe::{Finding, RunRecord, Summary, results};
-use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Panel, Point, Series};
+use crate::{All, Found, Paper, PaperError, fidelity};
+use shorthaul_observe::{EngineName, Finding, RunRecord, Store, Summary, results};
+use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Panel, Point, Series};
 use shorthaul_report::{Console, Manifest, Page, Unit};
 use shorthaul_scenario::{Metric, Series as Measured};
 use shorthaul_sim::Simulator;
@@ -33,49 +33,61 @@ struct Experiment {
     figures: fn(&[RunRecord]) -> Vec<(&'static str, Figure)>,
     /// What the paper states, beside ours.
     findings: fn(&[RunRecord]) -> Vec<Finding>,
-    /// How ours compares, and why.
-    remark: &'static str,
 }
 
 impl Paper for Pts {
-    fn reproduce(&self, console: &dyn Console) -> Result<(), PaperError> {
+    const TITLE: &'static str = "Proxy transport service";
+
+    fn whole(options: &All) -> Self {
+        Pts { out: options.directory("pts"), repeats: options.repeats() }
+    }
+
+    fn reproduce(&self, console: &dyn Console) -> Result<Vec<Found>, PaperError> {
         let mut page = Page::new("Proxy transport service, reproduced", &Manifest::of_this_command());
+        let store = fidelity::store(&self.out)?;
+        let mut found = Vec::new();
         for experiment in EXPERIMENTS {
-            let done = self.run(experiment, &mut page, console);
-            done.doing(format!("{} cannot be reproduced", experiment.name))?;
+            let done = self.run(experiment, &store, &mut page, console);
+            found.extend(done.doing(format!("{} cannot be reproduced", experiment.name))?);
         }
         page.save(&self.out.join("report.html"))?;
         console.say(&format!("\nData, figures and report.html are in {}.", self.out.display()));
-        Ok(())
+        Ok(Found::by(EngineName::Sim, found))
     }
 }
 
 impl Pts {
-    fn run(&self, experiment: &Experiment, page: &mut Page, console: &dyn Console) -> Result<()> {
+    fn run(
+        &self,
+        experiment: &Experiment,
+        store: &Store,
+        page: &mut Page,
+        console: &dyn Console,
+    ) -> Result<Vec<Finding>> {
         let study = study(experiment.name, experiment.text, self.repeats)?;
         console.say(&format!("\n{}: {}", study.name(), study.about()));
-        let records = all_sound(records(&Simulator::default(), &study, None, console)?)?;
+        let records = all_sound(records(&Simulator::default(), &study, Some(store), console)?)?;
         console.table(&results::table(&records));
-        console.say(experiment.remark);
+        let findings = (experiment.findings)(&records);
+        console.table(&Finding::table(&findings));
         let manifest = manifest(&study);
+        let remarks: Vec<String> = findings.iter().map(Finding::to_string).collect();
         let about = results::About {
             title: study.name(),
             about: study.about(),
             text: study.text(),
-            remarks: &[experiment.remark.to_owned()],
+            remarks: &remarks,
         };
         results::write(&self.out.join(experiment.name), &manifest, &about, &records)?;
         page.heading(&format!("{}: {}", study.name(), study.about()));
         for (name, figure) in (experiment.figures)(&records) {
-            let figure = figure.caption(experiment.remark);
             figure.save(&self.out.join(name), &manifest)?;
             page.figure(&figure);
         }
-        Finding::show(page, "What the paper states", &(experiment.findings)(&records));
-        page.text(experiment.remark);
+        Finding::show(page, "What the paper states", &findings);
         page.table("Means with half the width of their 95 % confidence interval", &results::table(&records));
         page.source(study.text());
-        Ok(())
+        Ok(findings)
     }
 }
 
@@ -90,7 +102,6 @@ const EXPERIMENTS: &[Experiment] = &[
             vec![("figure-2", over_time(records, "Figure 2: congestion window without loss", Measured::Cwnd))]
         },
         findings: findings::fig2,
-        remark: "Paper: slow start lasts longer and the window grows more slowly for TCP than for the two connections of PTS. Ours: the same.",
     },
     Experiment {
         name: "fig3",
@@ -106,7 +117,6 @@ const EXPERIMENTS: &[Experiment] = &[
             )]
         },
         findings: findings::fig3,
-        remark: "Paper: the second connection keeps its window. Ours: the same. The source notices the loss earlier with a node, by the round trip that is saved and as much again; for Figure 4 that is not enough.",
     },
     Experiment {
         name: "fig4",
@@ -122,7 +132,27 @@ const EXPERIMENTS: &[Experiment] = &[
             )]
         },
         findings: findings::fig4,
-        remark: "Paper: PTS notices the first loss almost 1 s earlier. Ours: 0.7 s, if windows are so large that slow start overruns the source's queue; with a node it does so earlier, after half as long round trips. With the congestion of Figure 3 and the small windows there it is 0.16 s.",
+    },
+    Experiment {
+        name: "fig3-second",
+        text: include_str!("../../../../papers/pts/fig3-second.toml"),
+        figures: |records| {
+            let title = "Figure 3's text: congestion window with congestion on the second half";
+            vec![("figure-3-second", over_time(records, title, Measured::Cwnd))]
+        },
+        findings: findings::fig3_second,
+    },
+    Experiment {
+        name: "fig4-burst",
+        text: include_str!("../../../../papers/pts/fig4-burst.toml"),
+        figures: |records| vec![("figure-4-burst", bursts(records))],
+        findings: findings::fig4_burst,
+    },
+    Experiment {
+        name: "fig6-sessions",
+        text: include_str!("../../../../papers/pts/fig6-sessions.toml"),
+        figures: |records| vec![("figure-6-sessions", sessions(records))],
+        findings: findings::fig6_sessions,
     },
     Experiment {
         name: "fig5",
@@ -139,21 +169,18 @@ const EXPERIMENTS: &[Experiment] = &[
             )]
         },
         findings: findings::fig5,
-        remark: "Paper: best in the middle, a node that is fixed at hop 6 stays below. Ours: the same, and symmetric: the longer leg's round trip decides.",
     },
     Experiment {
         name: "fig6",
         text: include_str!("../../../../papers/pts/fig6.toml"),
         figures: |records| vec![("figure-6", service_time(records))],
         findings: findings::fig6,
-        remark: "Paper: PTS is better while the service time is far below the second leg's round trip. Ours: with one packet served after the other it falls to the direct connection between 8 and 9 ms already, because one server passes one packet a service time. If all are served at once, and acknowledged after that, the service time adds to the first leg's round trip, and the gain is lost at about 35 ms: packets leave in order, so the longest of several exponential draws counts.",
     },
     Experiment {
         name: "fig7",
         text: include_str!("../../../../papers/pts/fig7.toml"),
         figures: |records| vec![("figure-7", nodes(records))],
         findings: findings::fig7,
-        remark: "Paper: one and two nodes about equal, more are worse because of their service times. Ours: with a window of 20 packets every node that shortens the longest leg helps; 100 us a packet are little beside a round trip of 20 ms a hop. With 220 packets and queues of 110 one node fills the link as two do, and from three on the windows overrun the queues of the short legs: three are worst, more win part of it back.",
     },
     Experiment {
         name: "buffer",
@@ -170,7 +197,6 @@ const EXPERIMENTS: &[Experiment] = &[
             )]
         },
         findings: findings::buffer,
-        remark: "Paper: the abstract names the effect of the buffer, and no figure shows it. Ours: throughput grows with the buffer until it holds the windows of both legs.",
     },
 ];
 
@@ -269,6 +295,53 @@ fn nodes(records: &[RunRecord]) -> Figure {
             .series(Series::line(label, hue).points(goodputs(records, |record| number_of(record, case))));
     }
     Figure::new("Figure 7: throughput against the number of nodes").panel(panel)
+}
+
+/// A swept value of a run, without its quotation marks.
+fn swept<'a>(record: &'a RunRecord, path: &str) -> Option<&'a str> {
+    let found = record.values.iter().find(|(own, _)| own.ends_with(path));
+    found.map(|(_, value)| value.trim_matches('"'))
+}
+
+/// How much earlier a loss is noticed with a node, against when the burst begins; a panel for each timer.
+fn bursts(records: &[RunRecord]) -> Figure {
+    let mut figure = Figure::new("Figure 4 as worded: the same burst at the same time").columns(1);
+    for (case, title) in TIMERS {
+        let mut panel = Panel::new(title)
+            .x(Axis::new("the burst begins at", Unit::Seconds).from(4.0))
+            .y(Axis::new("noticed earlier with a node by", Unit::Seconds));
+        let found = findings::earlier(records, case);
+        let mut lengths: Vec<&str> = found.iter().map(|(lasts, ..)| lasts.as_str()).collect();
+        lengths.dedup();
+        for (place, length) in lengths.into_iter().enumerate() {
+            let points = found.iter().filter(|(lasts, ..)| lasts == length).map(|(_, at, by)| (*at, *by));
+            panel = panel.series(Series::new(length, Mark::LineAndDots, Hue::nth(place)).points(points));
+        }
+        figure = figure.panel(panel);
+    }
+    figure
+}
+
+/// The cases of Figure 4's bursts, and their timers.
+const TIMERS: [(&str, &str); 3] = [
+    ("rfc6298", "timers of RFC 6298"),
+    ("coarse", "timers that tick every 500 ms"),
+    ("fine", "timers of 100 ms at least"),
+];
+
+/// Throughput against the service time, of that without a node, by the number of sessions.
+fn sessions(records: &[RunRecord]) -> Figure {
+    let mut panel = Panel::new("")
+        .x(Axis::new("mean service time", Unit::Seconds).logarithmic())
+        .y(Axis::new("throughput, of that without a node", Unit::Times).from(0.0))
+        .reference("direct", 1.0);
+    for (place, number) in ["1", "2", "4"].into_iter().enumerate() {
+        panel = panel.series(
+            Series::new(&format!("sessions of one node: {number}"), Mark::LineAndDots, Hue::nth(place))
+                .points(findings::gains(records, number)),
+        );
+    }
+    Figure::new("Figure 6's text: sessions that compete for a node").panel(panel)
 }
 
 /// A value over time, of the first seed: directly, and of both connections of a session.

@@ -1,0 +1,248 @@
+//! All that the papers state in one table: `shorthaul reproduce all`.
+//!
+//! A row is a figure, a table or a claim of a paper: what is stated, what model, simulator and kernels say, and why they differ.
+use crate::error::{PaperError, Result};
+use crate::{Found, Papers};
+use serde::Serialize;
+use serde_json::json;
+use shorthaul_observe::{EngineName, Finding, Verdict};
+use shorthaul_report::{Console, Manifest, Unit, write_file};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Which engines, how often, and where the results go.
+#[derive(clap::Args, Clone, Debug)]
+pub struct All {
+    /// The directory for results; what is in it is not run again
+    #[arg(long, default_value = "reproduce-all")]
+    out: PathBuf,
+    /// How many seeds each point is run with, instead of the scenarios' own numbers
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: Option<u32>,
+    /// Also between this machine's kernels, in real time: an hour more, which hardly needs a processor
+    #[arg(long)]
+    live: bool,
+    /// Where the page goes [default: fidelity.md among the results]
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+/// A figure, a table or a claim.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Row {
+    pub paper: &'static str,
+    pub item: String,
+    pub stated: String,
+    pub model: Option<String>,
+    pub sim: Option<String>,
+    pub live: Option<String>,
+    pub difference: String,
+    /// Which experiment shows why it differs, or `open`; what is to be known where it does not differ.
+    pub cause: String,
+    #[serde(skip)]
+    pub differs: bool,
+}
+
+impl All {
+    /// The directory of a paper's results.
+    pub(crate) fn directory(&self, paper: &str) -> PathBuf {
+        self.out.join(paper)
+    }
+
+    /// How many seeds each point is run with, if not as the scenarios say.
+    pub(crate) fn repeats(&self) -> Option<u32> {
+        self.repeats
+    }
+
+    /// Whether kernels run what they can.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Runs every paper, and writes the table.
+    ///
+    /// # Errors
+    /// If an experiment could not be run, or its results not be written. What was done is not done again by the next command.
+    pub(crate) fn reproduce(&self, console: &dyn Console) -> Result<Vec<Found>> {
+        let papers = Papers::whole(self);
+        let (count, began) = (papers.len(), Instant::now());
+        let mut rows = Vec::new();
+        for (place, (name, paper)) in papers.into_iter().enumerate() {
+            let minutes = began.elapsed().as_secs() / 60;
+            console.warn(&format!("{name}: paper {} of {count}, after {minutes} min", place + 1));
+            rows.extend(rows_of(name, &paper.reproduce(console)?));
+        }
+        let page = self.page.clone().unwrap_or_else(|| self.out.join("fidelity.md"));
+        let manifest = Manifest::of_this_command();
+        write_file(&page, self.page_of(&rows))?;
+        let json = json!({ "manifest": manifest, "rows": rows });
+        write_file(&page.with_extension("json"), serde_json::to_string_pretty(&json)?)?;
+        console.say(&format!("{} The table is in {}.", counted(&rows), page.display()));
+        Ok(Vec::new())
+    }
+
+    /// The page, in Markdown.
+    fn page_of(&self, rows: &[Row]) -> String {
+        let repeats = match self.repeats {
+            None => "each point with the number of seeds that its scenario names".to_owned(),
+            Some(1) => "each point with a single seed".to_owned(),
+            Some(seeds) => format!("each point with {seeds} seeds"),
+        };
+        let live = if self.live { "The column *live* is from kernels." } else { "Nothing was run live." };
+        let mut page = format!(
+            "# How true the papers are reproduced\n\nA row for each figure, table and claim of the five papers: what is stated beside what came \
+             out. Written by `shorthaul reproduce all`, {repeats}. {live} *open*: no experiment shows the cause yet. What is asked of us, and not \
+             stated by a paper, says so.\n\n{}\n",
+            counted(rows)
+        );
+        let mut paper = "";
+        for row in rows {
+            if row.paper != paper {
+                paper = row.paper;
+                page += &format!(
+                    "\n## {paper}\n\n| item | stated | model | sim | live | difference | cause |\n|---|---|---|---|---|---|---|\n"
+                );
+            }
+            let or_dash = |text: &Option<String>| text.as_deref().unwrap_or("–").to_owned();
+            let cells = [
+                row.item.clone(),
+                row.stated.clone(),
+                or_dash(&row.model),
+                or_dash(&row.sim),
+                or_dash(&row.live),
+                row.difference.clone(),
+                row.cause.clone(),
+            ];
+            page += &format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+        }
+        page
+    }
+}
+
+fn counted(rows: &[Row]) -> String {
+    let differing: Vec<&Row> = rows.iter().filter(|row| row.differs).collect();
+    let open = differing.iter().filter(|row| row.cause == OPEN).count();
+    format!("{} rows: {} differ, the cause of {open} of these is open.", rows.len(), differing.len())
+}
+
+/// No experiment shows the cause.
+const OPEN: &str = "open";
+
+/// The rows of a paper: what it states, with what each engine found of it. What nobody states is left out.
+pub(crate) fn rows_of(paper: &'static str, found: &[Found]) -> Vec<Row> {
+    let mut items: Vec<&str> = Vec::new();
+    for Found { finding, .. } in found.iter().filter(|found| !found.finding.stated.is_empty()) {
+        if !items.contains(&finding.what.as_str()) {
+            items.push(&finding.what);
+        }
+    }
+    items.into_iter().map(|item| row(paper, item, found)).collect()
+}
+
+fn row(paper: &'static str, item: &str, found: &[Found]) -> Row {
+    let by = |engine: EngineName| {
+        found.iter().find(|own| own.engine == engine && own.finding.what == item).map(|own| &own.finding)
+    };
+    let (sim, live) = (by(EngineName::Sim), by(EngineName::Live));
+    let both = || sim.into_iter().chain(live);
+    let verdicts: Vec<(&str, &Finding)> = [("sim", sim), ("live", live)]
+        .into_iter()
+        .filter_map(|(engine, finding)| Some((engine, finding?)))
+        .collect();
+    let alike = verdicts.windows(2).all(|pair| in_words(pair[0].1) == in_words(pair[1].1));
+    let difference = match (verdicts.as_slice(), alike) {
+        ([], _) => "not run".to_owned(),
+        ([(_, one), ..], true) => in_words(one),
+        (several, false) => several
+            .iter()
+            .map(|(engine, finding)| format!("{engine}: {}", in_words(finding)))
+            .collect::<Vec<_>>()
+            .join("; "),
+    };
+    let differs = both().any(|finding| finding.verdict == Verdict::Differs);
+    let known: Option<String> = both().find_map(|finding| finding.cause.clone());
+    let note = both().map(|finding| finding.reason.clone()).find(|reason| !reason.is_empty());
+    let cause = match (differs, known, note) {
+        (true, Some(cause), _) => cause,
+        (true, None, _) => OPEN.to_owned(),
+        (false, _, note) => note.unwrap_or_default(),
+    };
+    Row {
+        paper,
+        item: item.to_owned(),
+        stated: both().next().map(|finding| finding.stated.clone()).unwrap_or_default(),
+        model: both().find_map(|finding| finding.model.clone()),
+        sim: sim.map(|finding| finding.ours.clone()),
+        live: live.map(|finding| finding.ours.clone()),
+        difference,
+        cause,
+        differs,
+    }
+}
+
+fn in_words(finding: &Finding) -> String {
+    match finding.difference() {
+        Some(share) => {
+            let sign = if share < 0.0 { "−" } else { "+" };
+            format!("{}, {sign}{}", finding.verdict, Unit::Percent.format(share.abs()))
+        }
+        None => finding.verdict.to_string(),
+    }
+}
+
+/// A store of runs among the results of a paper.
+pub(crate) fn store(out: &Path) -> Result<shorthaul_observe::Store> {
+    shorthaul_observe::Store::open(&out.join("runs")).map_err(PaperError::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(engine: EngineName, finding: Finding) -> Found {
+        Found { engine, finding }
+    }
+
+    #[test]
+    fn a_row_has_what_each_engine_says() {
+        let number = |value: f64| Finding::number("gain", "2", value, Unit::Times).within(0.1, 2.0);
+        let rows = rows_of(
+            "a paper",
+            &[
+                found(EngineName::Sim, number(2.1).model("1.90 times")),
+                found(EngineName::Live, number(3.0)),
+                found(EngineName::Sim, Finding::shown("nobody states it", "", "7")),
+            ],
+        );
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        let row = &rows[0];
+        assert_eq!(row.model.as_deref(), Some("1.90 times"));
+        assert!(row.sim.is_some() && row.live.is_some() && row.differs);
+        assert_eq!(row.cause, OPEN);
+        assert!(
+            row.difference.starts_with("sim: holds") && row.difference.contains("live: differs"),
+            "{row:?}"
+        );
+        let known = number(3.0).explained("a queue: experiment 7", true);
+        let row = &rows_of("a paper", &[found(EngineName::Sim, known)])[0];
+        assert_eq!((row.cause.as_str(), row.live.as_deref()), ("a queue: experiment 7", None));
+        let held = number(2.0).because("as it should");
+        assert_eq!(rows_of("a paper", &[found(EngineName::Sim, held)])[0].cause, "as it should");
+    }
+
+    #[test]
+    fn the_page_has_a_line_for_each_row_and_counts_what_differs() {
+        let all = All { out: "x".into(), repeats: Some(3), live: false, page: None };
+        let rows = rows_of(
+            "a paper",
+            &[
+                found(EngineName::Sim, Finding::judged("a|b", "yes", "no", false)),
+                found(EngineName::Sim, Finding::judged("c", "yes", "yes", true)),
+            ],
+        );
+        let page = all.page_of(&rows);
+        assert!(page.contains("with 3 seeds") && page.contains("2 rows: 1 differ, the cause of 1"), "{page}");
+        assert!(page.contains("| a\\|b | yes | – | no | – | differs | open |"), "{page}");
+        assert!(page.contains("| c | yes | – | yes | – | holds |  |"), "{page}");
+    }
+}
