@@ -80,7 +80,7 @@ impl Paper for Aggregation {
             out: options.directory("aggregation"),
             repeats: options.repeats(),
             only: vec!["fig".to_owned()],
-            live: options.is_live(),
+            live: options.is_live("aggregation"),
             jobs: 12,
             traces: None,
             bounds: Bounds::default(),

@@ -83,17 +83,21 @@ impl Paper for Cascade {
     const TITLE: &'static str = "Cascaded TCP";
 
     fn whole(options: &All) -> Self {
+        let out = options.directory("cascade");
+        // What was measured between kernels is not measured again.
+        let measured = out.join("live/cascade.json");
+        let measured = (options.is_live("cascade") && measured.exists()).then_some(measured);
+        let engine = match options.is_live("cascade") && measured.is_none() {
+            true => vec![EngineName::Sim, EngineName::Live],
+            false => vec![EngineName::Sim],
+        };
         Cascade {
-            engine: if options.is_live() {
-                vec![EngineName::Sim, EngineName::Live]
-            } else {
-                vec![EngineName::Sim]
-            },
+            engine,
             quick: true,
             repeats: options.repeats().map(u64::from),
-            out: options.directory("cascade"),
+            out,
             ends: "reno".to_owned(),
-            live: None,
+            live: measured,
             streams: 1,
             cells: LIVE_CELL.to_owned(),
             lanes: 1,

@@ -224,7 +224,7 @@ impl Paper for Pte {
         Pte {
             out: options.directory("pte"),
             repeats: options.repeats(),
-            live: options.is_live(),
+            live: options.is_live("pte"),
             jobs: 4,
             only: Vec::new(),
             bounds: Bounds::default(),
