@@ -1,4 +1,4 @@
-.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build bench-tcp bench-plan harmless harmless-live bench-noise
+.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -14,7 +14,7 @@ demo:
 # What the tests start, `scripts/needs.sh` installs first, or says how to.
 test:
 	@scripts/needs.sh test
-	@$(MAKE) --no-print-directory check no-std
+	@$(MAKE) --no-print-directory check no-std deny
 	cargo test --workspace
 
 check:
@@ -25,6 +25,10 @@ check:
 no-std:
 	cargo build --quiet --manifest-path tests/no-std/Cargo.toml --target-dir target/no-std
 
+# Licences and sources of crates, and known vulnerabilities. Says what it did not check.
+deny:
+	@scripts/deny.sh
+
 # Random scenarios of a gateway in adversity: SEEDS=0..1000 says which. A quarter of a minute for a thousand.
 SEEDS ?= 0..1000
 adversity:
@@ -34,6 +38,11 @@ adversity:
 fuzz-build:
 	@scripts/needs.sh fuzz-build
 	cargo build --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
+
+# All fuzz targets for MINUTES together: by libFuzzer where it is, otherwise with seeded random inputs.
+MINUTES ?= 10
+fuzz:
+	@scripts/fuzz.sh $(MINUTES)
 
 # The simulator against kernels on six scenarios, with the ratios as a table: a quarter of an hour.
 # docs/agreement.md explains the difference that is excused.

@@ -1,0 +1,30 @@
+//! What must hold for any bytes as what a gateway that crashed has left.
+use shorthaul_proxy::{FlowRecord, Gateway, GatewayConfig, Inherited};
+use shorthaul_testkit::Vault;
+use shorthaul_types::Time;
+use shorthaul_wire::{Machine, TxBatch};
+use std::time::Duration;
+
+/// One file's worth. Says whether a flow was in it.
+pub fn run(input: &[u8]) -> bool {
+    if let Some(bytes) = input.first_chunk::<{ FlowRecord::SIZE }>()
+        && let Some(record) = FlowRecord::decode(bytes)
+    {
+        assert_eq!(record.encode(), *bytes, "what was read is what was written");
+    }
+    let Some(left) = Inherited::decode(input) else { return false };
+    assert_eq!(left.encode(), input, "what was read is what was written");
+    let mut gateway = Gateway::new(GatewayConfig::default());
+    let mut now = Time::from_secs(1);
+    gateway.adopt(now, &left);
+    let (mut out, mut vault) = (TxBatch::new(), Vault::default());
+    for _ in 0..50 {
+        while gateway.poll_transmit(now, &mut out) {}
+        gateway.save(&mut vault);
+        let Some(deadline) = gateway.poll_timeout() else { break };
+        now = deadline.at.max(now + Duration::from_millis(1));
+        gateway.handle_timeout(now);
+        out.clear();
+    }
+    true
+}
