@@ -1,6 +1,6 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::{self, Write as _};
+use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
@@ -42,16 +42,6 @@ impl Trace {
             }
             Some(_) => Ok(Trace { millis }),
         }
-    }
-
-    /// The text in mahimahi's format.
-    pub fn to_mahimahi(&self) -> String {
-        let mut text = String::new();
-        for millis in &self.millis {
-            // writing to a string cannot fail
-            let _ = writeln!(text, "{millis}");
-        }
-        text
     }
 
     /// The opportunities of one repetition, in milliseconds.
@@ -175,12 +165,10 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn text_is_read_and_written() {
+    fn text_is_read() {
         let trace: Trace = "0\n0\n3\n 7 \r\n10\n\n".parse().unwrap();
         assert_eq!(trace.millis(), [0, 0, 3, 7, 10]);
         assert_eq!(trace.period(), Duration::from_millis(10));
-        assert_eq!(trace.to_mahimahi(), "0\n0\n3\n7\n10\n");
-        assert_eq!(trace.to_mahimahi().parse(), Ok(trace.clone()));
         assert_eq!(trace.mean_rate(), BitRate::from_bits_per_sec(6_000_000));
     }
 

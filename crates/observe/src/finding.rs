@@ -181,11 +181,6 @@ impl Finding {
             page.table(caption, &Finding::table(findings));
         }
     }
-
-    /// Those that differ.
-    pub fn differing(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
-        findings.iter().filter(|finding| finding.verdict == Verdict::Differs)
-    }
 }
 
 impl fmt::Display for Verdict {
@@ -238,7 +233,6 @@ mod tests {
     fn what_has_once_failed_does_not_hold_again() {
         let found = Finding::number("gain", "", 3.0, Unit::Times).at_most(2.0).at_least(1.0);
         assert_eq!(found.verdict, Verdict::Differs);
-        assert_eq!(Finding::differing(&[found, Finding::shown("a", "", "b")]).count(), 1);
     }
 
     #[test]

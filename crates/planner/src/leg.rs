@@ -30,12 +30,6 @@ impl Framing {
     /// IPv6 with timestamps, on a link that counts IP packets.
     pub const IPV6: Framing = Framing { link: 0, ip: 40, tcp: 32, mtu: 1500 };
 
-    /// The same without the timestamps option.
-    #[must_use]
-    pub const fn without_timestamps(self) -> Self {
-        Framing { tcp: 20, ..self }
-    }
-
     /// Payload bytes of a full segment.
     pub const fn mss(self) -> u32 {
         self.mtu.saturating_sub(self.ip + self.tcp)
@@ -215,7 +209,6 @@ mod tests {
     fn headers_leave_what_the_paper_measured() {
         assert!((Framing::ETHERNET.ceiling() - 0.9415).abs() < 1e-4);
         assert_eq!((Framing::IPV4.mss(), Framing::IPV6.mss()), (1448, 1428));
-        assert_eq!(Framing::IPV4.without_timestamps().mss(), 1460);
     }
 
     #[test]
