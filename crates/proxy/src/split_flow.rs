@@ -209,13 +209,13 @@ impl SplitFlow {
 
     /// Whether nothing is held or under way: it would not notice if it were stepped out of.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.holds_bytes()
+        !self.owes_bytes()
             && !self.is_unheard()
             && self.directions.iter().all(|d| d.sender.is_idle() && !d.owes_ack())
     }
 
     fn drained(&self) -> Fate {
-        if self.draining && !self.holds_bytes() { Fate::SteppedOut } else { Fate::Alive }
+        if self.draining && !self.owes_bytes() { Fate::SteppedOut } else { Fate::Alive }
     }
 
     /// Answers an end that has sent what cannot be taken, so that it knows what could: but not without end (RFC 5961 §7).

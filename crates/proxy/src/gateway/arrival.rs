@@ -59,8 +59,10 @@ impl Gateway {
                     if opens { self.begin(now, port, key, packet) } else { self.forward(port, packet) }
                 }
             },
-            // Its ends have given it up while nobody stood in it, and open another.
-            Phase::Split(flow) if opens && flow.is_unheard() => {
+            Phase::Split(flow) if flow.is_astray(side, port) => self.forward(port, packet),
+            // Its ends have given it up while nobody stood in it, and open another. Or the SYN is forged, and nothing is lost: what
+            // owes bytes waits for what the ends answer to our question.
+            Phase::Split(flow) if opens && flow.is_unheard() && !flow.owes_bytes() => {
                 self.remove(index);
                 self.begin(now, port, key, packet);
             }

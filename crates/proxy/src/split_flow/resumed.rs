@@ -1,7 +1,8 @@
 //! A flow that a predecessor left: it goes on where it stood.
 //!
 //! While nobody stood in it, its ends spoke with each other. Each may have had more from the other than we know of, and says so in
-//! what it acknowledges: that is believed for a time. What had been sent and was not acknowledged is sent again; what arrives twice
+//! what it acknowledges: that is believed for a time, once the other end says that it has sent as much. One segment alone may be
+//! forged by somebody who knows no sequence number. What had been sent and was not acknowledged is sent again; what arrives twice
 //! harms nobody. Both ends are asked what they have, until they have answered.
 use super::direction::{Direction, Ends, Standing};
 use super::managed::is_managed;
@@ -13,7 +14,7 @@ use crate::{Custody, Holding, Policy};
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_tcp::AckPolicy;
-use shorthaul_types::{Deadline, SeqNum, Time};
+use shorthaul_types::{Deadline, PortId, SeqNum, Time};
 use shorthaul_wire::{Payload, TcpFlags, TcpSegment, TxBatch};
 
 /// How often the ends are asked, and how many times at most.
@@ -36,10 +37,30 @@ pub(super) struct Resumed {
     asked: u32,
     /// The ends that have spoken since.
     heard: [bool; 2],
+    /// What they said last.
+    said: [Option<Statement>; 2],
     /// Up to where each direction had been sent, SND.NXT then.
     sent: [u64; 2],
     /// The directions of which bytes are missing that may not have been delivered.
     missing: [bool; 2],
+}
+
+/// What an end says of both streams with a segment.
+#[derive(Clone, Copy, Debug)]
+struct Statement {
+    /// It has sent so much at least.
+    sent: u64,
+    /// It has received so much, and takes more up to `edge`.
+    ack: u64,
+    edge: u64,
+}
+
+impl Statement {
+    /// Whether `other` can have sent what this one has received, and was allowed to send what it has sent. `offered` is the right
+    /// edge of what we offered in this one's name. A FIN and the probe of a closed window lie one behind the edge.
+    fn agrees_with(&self, other: &Statement, offered: u64) -> bool {
+        (self.ack..=self.edge.max(offered) + 1).contains(&other.sent)
+    }
 }
 
 /// What a segment is to a flow that a predecessor left.
@@ -82,6 +103,7 @@ impl SplitFlow {
                 ask_at: Some(now),
                 asked: 0,
                 heard: [false; 2],
+                said: [None; 2],
                 sent: inherited.record.directions.map(|direction| direction.sent),
                 missing: Side::BOTH.map(|side| inherited.is_missing_bytes(side)),
             })),
@@ -95,6 +117,17 @@ impl SplitFlow {
     /// Whether it was left by a predecessor, and not both of its ends have spoken since.
     pub(crate) fn is_unheard(&self) -> bool {
         self.resumed.as_ref().is_some_and(|resumed| resumed.heard != [true; 2])
+    }
+
+    /// Whether bytes are held, or missing, that their sender believes delivered.
+    pub(crate) fn owes_bytes(&self) -> bool {
+        self.holds_bytes() || self.resumed.as_ref().is_some_and(|resumed| resumed.missing != [false; 2])
+    }
+
+    /// Whether a segment of `side` that came in at `port` is none of that end's, of a flow that a predecessor left. What both
+    /// ends say is believed of such a flow: nobody shall speak for both from one side.
+    pub(crate) fn is_astray(&self, side: Side, port: PortId) -> bool {
+        self.resumed.is_some() && self.ends[side.index()].attachment != port
     }
 
     /// What must survive a crash, but for the bytes.
@@ -142,12 +175,21 @@ impl SplitFlow {
             let at = self.ends[of].space.offset(number, reference)?;
             (at.abs_diff(reference) <= WINDOW).then_some(at)
         });
-        let Some(ack) = ack.filter(|_| seq.is_some()) else {
+        let Some((seq, ack)) = seq.zip(ack) else {
             return if resumed.heard[near] { Bearing::Usual } else { Bearing::Stranger };
         };
         resumed.heard[near] = true;
+        let fin = u64::from(header.flags.contains(TcpFlags::FIN));
+        let shift = if self.agreed.window_scaling { self.ends[near].window_shift } else { 0 };
+        resumed.said[near] = Some(Statement {
+            sent: seq + segment.payload.len() as u64 + fin,
+            ack,
+            edge: ack + (u64::from(header.window) << shift),
+        });
+        let is_certain =
+            resumed.is_agreed(self.directions.each_ref().map(|direction| direction.receiver.edge()));
         let direction = &mut self.directions[far];
-        if resumed.missing[far] {
+        if resumed.missing[far] && (is_certain || resumed.asked >= QUESTIONS) {
             if ack >= direction.sender.una() {
                 resumed.missing[far] = false;
             } else if resumed.asked >= CERTAIN {
@@ -158,7 +200,13 @@ impl SplitFlow {
             resumed.ask_at = None;
         }
         if ack > direction.sender.nxt() && now < resumed.until {
-            direction.skip_to(now, ack);
+            // What a predecessor had sent may be acknowledged, as ever, by a segment that stands in the window.
+            let is_usual = ack <= resumed.sent[far] && seq <= self.directions[near].receiver.edge() + 1;
+            if is_certain || is_usual {
+                self.directions[far].skip_to(now, ack);
+            } else {
+                self.ask_soon(now);
+            }
         }
         Bearing::Usual
     }
@@ -195,6 +243,15 @@ impl SplitFlow {
             out.push(self.bare_toward(side, header));
         }
         Fate::Alive
+    }
+}
+
+impl Resumed {
+    /// Whether both ends have spoken, and what they say can be of one connection. `offered` are the right edges of what we
+    /// offered to the client and the server.
+    fn is_agreed(&self, offered: [u64; 2]) -> bool {
+        let [Some(client), Some(server)] = &self.said else { return false };
+        client.agrees_with(server, offered[1]) && server.agrees_with(client, offered[0])
     }
 }
 

@@ -11,3 +11,10 @@ fn whatever_goes_wrong_nothing_is_lost_in_silence_and_everybody_gets_an_answer()
 fn an_undone_response_leaves_a_timer() {
     adversity::run(9_321);
 }
+
+/// A gateway that had gone on with what a crashed one left believed one forged segment: a SYN, and it forgot the flow with what it
+/// held; an acknowledgment, and it forgot what lay before.
+#[test]
+fn one_forged_segment_ends_no_inherited_flow() {
+    [1_572, 6_439, 6_782, 9_244].into_iter().for_each(adversity::run);
+}
