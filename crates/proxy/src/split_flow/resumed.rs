@@ -7,6 +7,7 @@
 use super::direction::{Direction, Ends, Standing};
 use super::managed::is_managed;
 use super::{Fate, SplitFlow};
+use crate::ack_release::{Event, Progress};
 use crate::aggregate::{AllottedWindow, UplinkWindow};
 use crate::custody::{DirectionRecord, FlowRecord, Held, Inherited};
 use crate::end::Side;
@@ -319,8 +320,11 @@ impl Direction {
         if receiver.is_finished() {
             sender.finish();
         }
-        let end = receiver.data_end() + u64::from(receiver.is_finished());
-        sender.skip_to(now, ack.min(end));
+        let received = receiver.data_end();
+        sender.skip_to(now, ack.min(received + u64::from(receiver.is_finished())));
+        let (delivered, held) = (sender.una().min(received), sender.queue().len());
         self.kept = self.kept.max(sender.queue().start());
+        // Its receiver was heard: a window that was closed because it was silent opens.
+        self.on_event(now, Event::Delivered(Progress { delivered, received, held }));
     }
 }

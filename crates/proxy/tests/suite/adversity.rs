@@ -18,3 +18,10 @@ fn an_undone_response_leaves_a_timer() {
 fn one_forged_segment_ends_no_inherited_flow() {
     [1_572, 6_439, 6_782, 9_244].into_iter().for_each(adversity::run);
 }
+
+/// A window that was closed because a receiver was silent stayed closed: all that the receiver was heard of was what had gone past the
+/// gateway while it was down.
+#[test]
+fn what_went_past_a_crashed_gateway_opens_the_window() {
+    adversity::run(13_413);
+}
