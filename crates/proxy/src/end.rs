@@ -54,7 +54,7 @@ pub(crate) struct End {
     pub window: u16,
     /// Up to where it has acknowledged what the other end sends.
     pub acknowledges: u64,
-    /// Up to where what it sent was passed on as it came.
+    /// Up to where what it sent was passed on as it came, behind what was received of it, without a gap.
     pub passed: u64,
     /// The right edge of the windows that it offered, as an offset of what the other end sends.
     pub advertised: u64,

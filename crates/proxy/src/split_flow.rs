@@ -90,6 +90,8 @@ pub struct SplitFlow {
     agreed: Agreed,
     opened: Time,
     draining: bool,
+    /// Behind the last byte that passed of what each end sends, whatever was missing before it.
+    passed_most: [u64; 2],
     rejected: Rejected,
     /// How often each end is answered that sends what cannot be taken.
     challenges: [ChallengeLimit; 2],
@@ -142,6 +144,7 @@ impl SplitFlow {
             agreed,
             opened: now,
             draining: false,
+            passed_most: [0; 2],
             rejected: Rejected::default(),
             challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default), // none until its aggregate says how much

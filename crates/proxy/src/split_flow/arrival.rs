@@ -77,9 +77,11 @@ impl SplitFlow {
             return Fate::Alive;
         };
         // What nobody has sent cannot be acknowledged; while draining, the ends also send themselves,
-        // what comes behind all that we hold; but nothing comes behind a FIN.
+        // what comes behind all that we hold, and has passed; but nothing comes behind a FIN.
         let Direction { receiver, sender, .. } = &self.directions[far];
-        let direct = self.draining && !receiver.is_finished() && ack > sender.queue().end();
+        let direct = self.draining
+            && !receiver.is_finished()
+            && (sender.queue().end() + 1..=self.passed_most[far]).contains(&ack);
         if ack > sender.nxt() && !direct {
             self.challenge(now, side);
             return Fate::Alive;
@@ -251,7 +253,14 @@ impl SplitFlow {
         if ours {
             self.directions[near].receiver.request_ack();
         } else if !stale {
-            self.ends[near].passed = self.ends[near].passed.max(end);
+            // Behind a gap nothing has passed that could be acknowledged in the far end's name.
+            let passed = self.ends[near].passed.max(self.directions[near].receiver.data_end());
+            if offset <= passed {
+                self.ends[near].passed = passed.max(end);
+            }
+            if !bare {
+                self.passed_most[near] = self.passed_most[near].max(end);
+            }
             out.push((self.ends[far].attachment, packet));
         }
         self.drained()

@@ -94,6 +94,7 @@ impl SplitFlow {
             agreed,
             opened: now,
             draining,
+            passed_most: ends.map(|end| end.passed),
             rejected: Default::default(),
             challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default),
