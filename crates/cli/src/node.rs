@@ -102,7 +102,7 @@ pub struct Args {
     /// How long sessions may go on when the node is told to stop
     #[arg(long, value_name = "TIME", default_value = "30 s", value_parser = duration)]
     drain: Duration,
-    /// --relay: wait so many round trips of the incoming way before anything goes on
+    /// --relay: wait this many round trips of the incoming way before anything goes on
     #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "store")]
     wait_windows: u32,
     /// --relay: take everything first, then send it on

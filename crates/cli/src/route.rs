@@ -52,7 +52,7 @@ pub struct RouteArgs {
     /// What each node may hold of a direction
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Bytes>,
-    /// Each node waits so many round trips before anything goes on
+    /// Each node waits this many round trips before anything goes on
     #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "store")]
     wait_windows: u32,
     /// Each node takes everything first, then sends it on

@@ -17,18 +17,18 @@ use shorthaul_types::Time;
 
 /// Ticks that hosts have: 1 ms, as nearly all, 4 ms and 10 ms.
 const TICKS: [Duration; 3] = [Duration::from_millis(1), Duration::from_millis(4), Duration::from_millis(10)];
-/// A clock is watched for so long before its tick is believed to be the first of these, as is likely, …
+/// How long a clock is watched before its tick is taken for the first of [`TICKS`], the likely one.
 const WATCHED: Duration = Duration::from_millis(200);
-/// … and for so long before it is believed to be another one: a queue that grows meanwhile makes a clock seem slower.
-/// Whatever is believed is looked at again when it was watched for twice as long; …
+/// How long a clock is watched before its tick is taken for another of [`TICKS`]: a queue that grows meanwhile makes a clock
+/// seem slower. A tick is looked at again when it was watched for twice as long.
 const WATCHED_LONG: Duration = Duration::from_secs(1);
-/// … but the first is given up only after a time in which no queue has grown by a half of it.
+/// The first of [`TICKS`] is given up only after this time: no queue grows by half of it.
 const WATCHED_LONGER: Duration = Duration::from_secs(60);
 /// A clock that is off by more than this part of its rate, in percent, is none of [`TICKS`].
 const OFF: u64 = 40;
-/// The smallest transit is forgotten after this time, for clocks drift, by 50 ppm or 1.5 ms in it; …
+/// The smallest transit is forgotten after this time, since clocks drift: by 50 ppm, or 1.5 ms in it.
 const MEMORY: Duration = Duration::from_secs(30);
-/// … or after so many round trips, if that is longer: where they take seconds, queues do not become empty for long.
+/// It is kept for this many round trips, if that is longer: where they take seconds, queues seldom become empty.
 const MEMORY_ROUND_TRIPS: u32 = 32;
 /// Transits are counted from there, so that none is negative.
 const ORIGIN: u64 = 1 << 60;
@@ -38,9 +38,9 @@ const RANGE: u64 = 3_600_000_000_000;
 /// How long something that arrived has waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waited {
-    /// At least so long: the rounding of the timestamp is left out.
+    /// The least that it can be: the rounding of the timestamp is left out.
     pub at_least: Duration,
-    /// About so long: by half a tick more.
+    /// The likely value: half a tick more.
     pub about: Duration,
 }
 
@@ -48,11 +48,11 @@ pub struct Waited {
 #[derive(Clone, Debug, Default)]
 pub struct HostClock {
     tick: Option<Duration>,
-    /// It was watched for so long.
+    /// How long it was watched.
     watched: Duration,
-    /// What arrives waits so long, on average over a round trip.
+    /// How long what arrives has waited, on average over a round trip.
     mean: Duration,
-    /// What has arrived last has waited so long, at least.
+    /// How long what arrived last has waited, at least.
     latest: Duration,
     arrived_at: Time,
 }
@@ -60,7 +60,7 @@ pub struct HostClock {
 /// The timestamps of one connection.
 #[derive(Clone, Debug, Default)]
 pub struct ArrivalDelay {
-    /// The first one, and when it arrived. Transits count from there, in ticks of …
+    /// The first one, and when it arrived. Transits count from there, in units of `tick`.
     first: Option<(Time, u32)>,
     /// Zero before there is a first one.
     tick: Duration,
@@ -69,7 +69,7 @@ pub struct ArrivalDelay {
 }
 
 impl HostClock {
-    /// What arrives from the host waits so long on its way, on average over a round trip.
+    /// How long what arrives from the host has waited on its way, on average over a round trip.
     pub fn mean(&self) -> Duration {
         self.mean
     }
@@ -137,7 +137,7 @@ pub fn mean_toward(mean: Duration, sample: Duration, passed: Duration, over: Dur
     }
 }
 
-/// The tick of a clock that has ticked so often in this time.
+/// The tick of a clock, by how often it ticked in a time.
 fn tick(elapsed: Duration, ticked: i32) -> Option<Duration> {
     let ticked = u64::try_from(ticked).ok().filter(|ticked| *ticked > 0)?;
     let found = nanos(elapsed) / ticked;
@@ -235,7 +235,7 @@ mod tests {
             send(&mut clock, &mut first, (sent, 100), 1);
         }
         let mut second = ArrivalDelay::default();
-        // Two milliseconds after the last one: so much may have drained meanwhile.
+        // Two milliseconds after the last one: this much may have drained meanwhile.
         let waited = send(&mut clock, &mut second, (1201, 100), 1).unwrap();
         assert!((ms(96)..=ms(100)).contains(&waited.at_least), "{waited:?}");
     }

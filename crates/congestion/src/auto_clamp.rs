@@ -11,7 +11,7 @@
 //! every so often, need that much more to stay busy. `variation` is the mean change of the rate from one round trip to
 //! the next: a window that just fills a link whose rate doubles and halves runs dry at each doubling. It counts by its square, for
 //! a change that the surplus covers costs nothing, and what a steady link seems to vary is the error of measurement. Half of one
-//! aggregate is enough where one is like the other; where the rate varies, silences do, and all of it is needed.
+//! burst is enough where one is like the other; where the rate varies, silences do, and all of it is needed.
 //!
 //! Nobody else uses the link, so a queue is our own doing and shows at once in the round-trip time. While
 //! there is none, rate = window / min_rtt, and the window grows by that surplus a round trip; when the link is
@@ -48,30 +48,30 @@ const SURPLUS: Gain = Gain(200);
 const UNNOTICED: Duration = Duration::from_millis(2);
 /// However much the rate varies, the surplus is not more than this.
 const MOST_SURPLUS: u32 = 2000;
-/// Where the rate varies by less than this, one aggregate of acknowledgments is like another: a segment waits for half of its time,
+/// Where the rate varies by less than this, one burst of acknowledgments is like another: a segment waits for half of its time,
 /// and half of it is enough.
 const ALIKE: Gain = Gain(70);
-/// Where the rate varies by more than this, what follows an aggregate of acknowledgments may be a longer silence than any before, and the whole of it
-/// is needed.
+/// Where the rate varies by more than this, a burst of acknowledgments may be followed by a longer silence than any before. All of the
+/// burst is needed.
 const UNLIKE: Gain = Gain(110);
 /// At the start, the link is full when the mean round-trip time of a round is this many times the shortest.
 const FULL: Gain = Gain(1200);
 /// At the start, the link is full when this many round trips in a row are [`FULL`], before the round is over (as in HyStart++,
 /// RFC 9406 §4.2): the window has doubled by then, but what it lets out has not. Fewer may be a burst.
 const WAITING: u32 = 64;
-/// When the mean is so much above it, there is more than a second window in the queue, and no doubt.
+/// Above this many times the shortest, more than a second window is in the queue, and there is no doubt.
 const OVERFULL: Gain = Gain(2500);
 /// Rounds in a row with hardly any growth after which the pipe is full, as in BBR.
 const FULL_ROUNDS: u32 = 3;
-/// So many rounds after the start say nothing of how much the link varies: the window has become smaller than what is on its way,
-/// and what is measured across the silence until it fits again is our own doing.
+/// The first rounds after the start do not count for the variation of the rate: the window is smaller than what is in flight, and
+/// the silence until it fits again is our own doing.
 const SETTLING_ROUNDS: u32 = 5;
 /// The shortest round-trip time is remembered until another one is measured with an empty queue.
 const MEMORY: Duration = Duration::from_secs(3600);
 /// How often that is done, unless the queue is empty by itself: so that a path that has become longer is
 /// not taken for a queue for ever.
 const CONFIRM_EVERY: Duration = Duration::from_secs(10);
-/// The same in round trips with the window's own queue: draining costs about one of them of the link's time, a hundredth.
+/// The least number of round trips in between, with the window's own queue: draining costs about one of them of the link's time, a hundredth.
 const CONFIRM_ROUND_TRIPS: u32 = 100;
 /// How long the shortest round trip is remembered that a longer path was seen after. Until then, the longer one is in
 /// doubt.
@@ -80,7 +80,7 @@ const DOUBT: Duration = Duration::from_secs(60);
 const CONFIRM_DOUBTED: Duration = Duration::from_secs(2);
 /// After how many round trips a path in doubt is confirmed, if that is later.
 const DOUBTED_ROUND_TRIPS: u32 = 16;
-/// The beginning lasts for so many rounds after silence.
+/// How many rounds the beginning lasts after silence.
 const BEGINNING: u32 = 2;
 /// The rounds of a drained window before its round trips are the path's own.
 const DRAIN_ROUNDS: u32 = 2;
@@ -88,13 +88,14 @@ const DRAIN_ROUNDS: u32 = 2;
 const MORE_ROUNDS: u32 = 4;
 /// A round-trip time that is not longer than the shortest by more than this confirms it.
 const SAME: Gain = Gain(1125);
-/// Round-trip times that stay so much above what the window itself makes on a full link for several rounds, are another path's.
+/// Round-trip times above this many times what the window itself makes on a full link are another path's, if they stay so.
 const LONGER: Gain = Gain(1250);
+/// For how many rounds they have to.
 const LONGER_ROUNDS: u32 = 16;
-/// The rate is the highest of so many rounds.
+/// The rate is the highest of this many rounds.
 const RECENT: usize = 4;
-/// A round in which every round-trip time was so much longer than the shortest: the link has become slower, and earlier
-/// rates are not its own any more.
+/// If every round-trip time of a round is above this many times the shortest, the link has become slower: earlier rates do not
+/// count any more.
 const FALLEN: Gain = Gain(4000);
 /// The least window, in segments: with a smaller one delayed acknowledgments stop the clock.
 const FLOOR: u64 = 4;
@@ -238,8 +239,8 @@ impl AutoClamp {
         }
     }
 
-    /// Round trips wait so long in queues that are not this window's, such as that of the other direction. The window has room
-    /// for it; the round trips of deliveries are told without it.
+    /// Tells how long round trips wait in queues that are not this window's, such as that of the other direction. The window has
+    /// room for it; the round trips of deliveries are told without it.
     pub fn set_beside(&mut self, beside: Duration) {
         self.beside = beside;
     }
@@ -249,13 +250,13 @@ impl AutoClamp {
         self.beside
     }
 
-    /// Segments are so long from now on, in bytes: the smallest windows are counted in them.
+    /// Sets the segment size in bytes: the smallest windows are counted in segments.
     pub fn set_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss.max(1));
         self.window = self.window.max(FLOOR * self.mss).min(MAX_WINDOW);
     }
 
-    /// So many connections, of those that share the window, have something to send or on its way. After silence they may
+    /// Sets how many of the connections that share the window have something to send or in flight. After silence they may
     /// begin with `first` bytes.
     pub fn set_connections(&mut self, connections: usize, first: u64) {
         self.connections = connections as u64;
@@ -333,7 +334,7 @@ impl AutoClamp {
             Expectation { bandwidth: rate.bits_per_sec(), window: self.window, round: self.path.rounds() };
         self.aggregation.on_ack(now, bytes, path);
         if self.path.round_ended() {
-            // An aggregate of acknowledgments lasts no longer than a round trip. Over more of them, a bandwidth that is a little less than the
+            // A burst of acknowledgments lasts no longer than a round trip. Over more of them, a bandwidth that is a little less than the
             // link's would look like one that never ends, as large as the window, which then is twice what it should be.
             self.aggregation.restart(now);
             self.on_round(now, min_rtt);
@@ -506,7 +507,7 @@ impl AutoClamp {
     }
 }
 
-/// What the window has of an aggregate of acknowledgments, where the rate varies so much.
+/// The part of a burst of acknowledgments that the window has room for, at this variation of the rate.
 fn of_aggregated(variation: Gain) -> Gain {
     let half = u64::from(variation.0.saturating_sub(ALIKE.0).min(UNLIKE.0 - ALIKE.0));
     Gain(500 + volume::share(500, half, u64::from(UNLIKE.0 - ALIKE.0)) as u32)

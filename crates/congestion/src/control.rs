@@ -22,7 +22,7 @@ pub struct AckSample {
     /// The round-trip time that this ACK measured, never of a retransmitted segment unless a
     /// timestamp made that safe (RFC 6298 §3).
     pub rtt: Option<Duration>,
-    /// So much of that, at least, the acknowledgment has waited on its way here: in a queue that is not this sender's.
+    /// The least part of it that the acknowledgment waited on its way here, in a queue that is not this sender's.
     /// `None` where that is unknown.
     pub waited: Option<Duration>,
     /// The delivery rate that ends with this ACK.
@@ -233,8 +233,8 @@ impl ControlParams {
         .with_initial_segments(10)
     }
 
-    /// The same with an initial window of so many segments; of segments larger than 1460 bytes, only
-    /// as many as fit into so many of 1460, but two in any case (RFC 6928 equation 1).
+    /// The same with an initial window of this many segments; of segments larger than 1460 bytes, only
+    /// as many as fit into this many of 1460, but two in any case (RFC 6928 equation 1).
     pub fn with_initial_segments(self, segments: u32) -> Self {
         let (mss, segments) = (u64::from(self.mss.max(1)), u64::from(segments.max(1)));
         let initial_window = (segments * mss).min((segments * 1460).max(2 * mss));

@@ -57,7 +57,7 @@ impl Pacer {
         self.depth = PUNCTUAL + late;
     }
 
-    /// Something is sent again after nothing was in flight: the credit that lateness lets gather is of the time before.
+    /// Something is sent after nothing was in flight: the credit that lateness lets gather is of the time before.
     pub fn on_transmit_start(&mut self, now: Time) {
         let Some(rate) = self.rate.filter(|_| self.depth > PUNCTUAL) else { return };
         let full = i128::from(self.quantum_of(rate, PUNCTUAL)) * CREDIT_PER_BYTE;

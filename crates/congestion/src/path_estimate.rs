@@ -154,7 +154,7 @@ impl PathEstimate {
         }
         let rate = volume::rate(self.delivered - mark.delivered, interval);
         let known = self.best.get();
-        // What was limited by the data says only that the path can carry so much.
+        // What was limited by the data says only that the path can carry this much.
         if !mark.limited || rate > known {
             self.latest = Some(BitRate::from_bits_per_sec(rate));
             self.best.update(self.round, rate);

@@ -1,7 +1,7 @@
 //! How much a path's rate changes from one round trip to the next.
 use crate::volume::Gain;
 
-/// A change counts for so many rounds: the mean is moved by an eighth of the difference, as SRTT is.
+/// The number of rounds for which a change counts: the mean is moved by an eighth of the difference, as SRTT is.
 const MEMORY: u64 = 8;
 
 /// The mean change of the delivery rate between two rounds, as a part of the greater of the two. A link of a fixed rate

@@ -95,7 +95,7 @@ pub enum DaemonError {
     },
 }
 
-/// So long a keeper takes to clear up at most, on a busy machine.
+/// This long a keeper takes to clear up at most, on a busy machine.
 const CLEARING: Duration = Duration::from_millis(500);
 
 fn device_remedy(error: &io::Error) -> &'static str {
@@ -120,12 +120,12 @@ pub enum Notice {
     Confined(Confined),
     /// Packets are intercepted from now on.
     Ready,
-    /// It was asked to end, and delivers first what it holds of so many flows.
+    /// It was asked to end, and delivers first what it holds of this many flows.
     Draining {
         /// The flows.
         held_flows: usize,
     },
-    /// The time for that is over: so many flows were reset at both ends.
+    /// The time for that is over: this many flows were reset at both ends.
     Abandoned {
         /// The flows.
         held_flows: usize,

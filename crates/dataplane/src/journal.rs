@@ -18,7 +18,7 @@ const COPY: usize = 8 + FlowRecord::SIZE;
 const SLOT: usize = 2 * COPY;
 /// How often it is noted that the gateway lives.
 const NOTE: Duration = Duration::from_secs(1);
-/// An end that has heard nothing for so long has given up (RFC 9293 §3.8.3 has at least 100 s, Linux a quarter of an hour), and
+/// An end that has heard nothing for this long has given up (RFC 9293 §3.8.3 has at least 100 s, Linux a quarter of an hour), and
 /// its ports may be another connection's.
 const TOO_OLD: Duration = Duration::from_secs(15 * 60);
 /// Buffers take more room than bytes, and the bounds of the memory may be raised while the gateway runs. Room that is not used

@@ -66,7 +66,7 @@ impl Scene {
         self.say(1, header, Some(payload));
     }
 
-    /// The client acknowledges so many bytes.
+    /// The client acknowledges this many bytes.
     fn acknowledge(&mut self, bytes: u32) {
         let header = TcpHeader {
             flags: TcpFlags::ACK,

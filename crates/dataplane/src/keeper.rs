@@ -24,7 +24,7 @@ const LEAVE: u8 = b'l';
 const REMOVE_RULES: u8 = b'r';
 /// A keeper answers at once. If it is stopped, nobody waits for it longer than this.
 const ANSWER: Duration = Duration::from_secs(5);
-/// For so long a gateway may take to vanish from the lock, once it is gone from the socket.
+/// For this long a gateway may take to vanish from the lock, once it is gone from the socket.
 const VANISHING: Duration = Duration::from_secs(2);
 
 /// What a gateway leaves behind when it is gone.

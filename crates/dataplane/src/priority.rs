@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The nice value of [`Priority::High`]: about ten times the share of an ordinary thread.
 const NICE: i32 = -10;
-/// Who has not waited for so long has more to do than there is time for, and is not first any more until it has waited.
+/// Who has not waited for longer than this has more to do than there is time for, and is not first any more until it has waited.
 const LONGEST: Duration = Duration::from_millis(100);
 /// Between asking for what is to be done and having it, this much time shows that there was nothing, or that others ran.
 const WAITED: Duration = Duration::from_micros(20);

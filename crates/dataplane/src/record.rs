@@ -25,7 +25,7 @@ pub(crate) const TITLE: &str = "shorthaul recording 1 ";
 
 /// Recorded bytes that are gathered before they go to the file, at most.
 const GATHERED: usize = 1 << 20;
-/// So many times that may wait for the disk. A recording that would need more ends.
+/// How many of these may wait for the disk. A recording that would need more ends.
 const WAITING: usize = 64;
 /// How long they are gathered, at most (while there are rounds).
 const GATHERED_FOR: Duration = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use std::time::Duration;
 const TAKEN: &[u8; 6] = b"taken\n";
 /// The longest line.
 const LONGEST: usize = 4_096;
-/// So long the new one may take, and the old one to answer.
+/// How long the new one may take, and the old one to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a running gateway has handed over.

@@ -1,6 +1,6 @@
 //! How many connections a second a path carries: each is opened, asked 64 bytes, answered 64 bytes, and closed by the server.
 //!
-//! `connections serve ADDRESS` answers until it is killed; `connections ask ADDRESS AT_ONCE SECONDS` asks with so many at once,
+//! `connections serve ADDRESS` answers until it is killed; `connections ask ADDRESS AT_ONCE SECONDS` asks with this many at once,
 //! and prints how many a second were answered whole. `bench/gateway.sh` runs both.
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 /// The length of a question, and of an answer, in bytes.
 const LENGTH: usize = 64;
-/// Who does not answer for so long is not waited for.
+/// Who does not answer for this long is not waited for.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
 /// Threads that answer.
 const SERVERS: usize = 4;
-/// Asking goes on for so long before it counts.
+/// Asking goes on for this long before it counts.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 fn serve(address: SocketAddr) -> std::io::Result<()> {

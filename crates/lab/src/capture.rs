@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::JoinHandle;
 
-/// So many packets may wait to be written; what comes while there are more is left out, and counted.
+/// At most this many packets wait to be written; what comes then is left out, and counted.
 const WAITING: usize = 1 << 14;
-/// The file is written when so many bytes have come together.
+/// The number of bytes with which the file is written.
 const BUFFER: usize = 1 << 18;
 
 /// A packet at the end of a link that is recorded.

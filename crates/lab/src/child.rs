@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub enum Ready {
     /// When it has printed a line that contains this text.
     Says(String),
-    /// When it has run for so long.
+    /// When it has run for this time.
     RunsFor(Duration),
 }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-/// So many packets are taken in from one end, or delivered to it, before the others have their turn.
+/// At most this many packets are taken in from one end, or delivered to it, before the others have their turn.
 const BATCH: usize = 32;
 /// Packets that are due within this time are waited for awake: falling asleep and waking up takes about
 /// as long.

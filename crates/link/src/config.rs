@@ -91,9 +91,9 @@ pub enum QueueLimit {
     /// No limit.
     #[default]
     Unlimited,
-    /// So many packets; at least one.
+    /// At most this many packets; at least one.
     Packets(usize),
-    /// So many bytes (of packets, without the link's overhead).
+    /// At most this many bytes (of packets, without the link's overhead).
     Bytes(u64),
 }
 
@@ -118,7 +118,7 @@ pub enum Arq {
         share: f64,
     },
     /// A radio link protocol: packets are cut into radio blocks, and every block that is in error is
-    /// retransmitted until it arrives, or so many times. The error rate changes with a two-state Markov chain
+    /// retransmitted until it arrives, or this many times. The error rate changes with a two-state Markov chain
     /// in continuous time (PTE §5 names this as its future model, after Bao).
     RadioBlocks {
         /// The payload of one block; above zero.
@@ -201,16 +201,16 @@ pub struct Reordering {
 /// once; each of those behind waits for others. A group travels together, that is, with the same jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameAggregation {
-    /// The group leaves when it has so many packets; at least one.
+    /// The number of packets with which the group leaves; at least one.
     pub size: usize,
-    /// The group leaves when its first packet has waited so long.
+    /// How long its first packet waits at most.
     pub wait: Duration,
 }
 
 /// What it costs to wake an idle link, such as setting up a temporary block flow (AGG §II).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drx {
-    /// The link falls asleep when it has sent nothing for so long.
+    /// How long it sends nothing until it falls asleep.
     pub idle: Duration,
     /// How long waking up takes, before the first packet is serialized.
     pub penalty: Distribution,

@@ -327,7 +327,7 @@ impl<T> Link<T> {
 impl<T: Clone> Link<T> {
     /// Puts a packet of `size` bytes onto the link.
     ///
-    /// The verdict tells at once whether it is lost; a packet that is lost on the way nevertheless takes its
+    /// The answer tells at once whether it is lost; a packet that is lost on the way nevertheless takes its
     /// place in the queue and its time on the link.
     pub fn push(&mut self, now: Time, size: Bytes, item: T) -> Offered<T> {
         let index = self.stats.offered;

@@ -148,7 +148,7 @@ impl FlowRun<'_> {
         Some(Requests { request: *request, response: *response, pauses: pauses.collect() })
     }
 
-    /// One connection, which has so much time `left`; whether it came to its own end.
+    /// One connection, which has this much time `left`; whether it came to its own end.
     fn transfer(&self, left: Duration, number: u64) -> Result<(TransferReport, bool), String> {
         let amount = match &self.flow.workload {
             Workload::Unlimited(time) => Amount::Time(left.min(*time)),

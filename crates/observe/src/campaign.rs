@@ -135,7 +135,7 @@ pub fn run_all(
     })
 }
 
-/// Calls `task` for each of `items` on so many threads, begun in their order.
+/// Calls `task` for each of `items` on this many threads, begun in their order.
 ///
 /// # Errors
 /// The first failure; after it nothing more is begun.

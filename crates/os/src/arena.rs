@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Room is taken from the file system in pieces of so many bytes.
+/// The bytes of the pieces in which room is taken from the file system.
 const EXTENT: usize = 1 << 20;
 /// Sizes of packet buffers, in bytes.
 const SIZES: [usize; 3] = [2_048, 16_384, 65_536];

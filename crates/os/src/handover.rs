@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// So many descriptors are handed over at once, at most.
+/// At most this many descriptors are handed over at once.
 const MOST: usize = 4;
 
 /// Sends `text`, which is not empty, and descriptors with it.

@@ -98,7 +98,7 @@ papers! {
     Cascade(cascade::Cascade),
     /// Probing devices: Tables 1 to 4 and their figures, beside the paper's values
     Probing(probing::Probing),
-    /// Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow edge
+    /// Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow access link
     Pte(pte::Pte),
     /// Proxy transport service: Figures 2 to 7, and throughput against the buffer of a session
     Pts(pts::Pts),

@@ -36,9 +36,9 @@ pub struct Forecast {
 pub struct Estimate {
     /// The expected time.
     pub expected: Duration,
-    /// From here,
+    /// The lower end of the interval.
     pub low: Duration,
-    /// to here.
+    /// The upper end of the interval.
     pub high: Duration,
 }
 
@@ -518,7 +518,7 @@ mod tests {
         Leg::new(Duration::from_millis(40), 0.001, BitRate::from_bits_per_sec(1_000_000_000))
     }
 
-    /// So many legs like [`leg`], one after the other, with relays of this buffer.
+    /// This many legs like [`leg`], one after the other, with relays of this buffer.
     fn chain(legs: usize, buffer: Option<Bytes>) -> Path {
         Path { legs: vec![leg(); legs], relays: vec![Relay { buffer }; legs - 1] }
     }

@@ -39,7 +39,7 @@ pub struct Transfer {
 /// When a relay sends on what it has received (section III-B of Kalim et al.).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarding {
-    /// As it comes, after having waited for so many round trips of its outgoing leg.
+    /// As it comes, after having waited for this many round trips of its outgoing leg.
     ///
     /// The paper waits [16](crate::kalim::WAIT_WINDOWS), so that the buffer does not run dry. That makes droughts rarer, but
     /// no transfer faster: what would have been sent before the drought is sent after the wait. So the default is 0.

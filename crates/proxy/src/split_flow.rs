@@ -230,7 +230,7 @@ impl SplitFlow {
         }
     }
 
-    /// Offers each end what there is room for, where so much may be held of what it sends.
+    /// Offers each end what there is room for, where this much may be held of what it sends.
     fn offer_windows(&mut self, buffers: [u64; 2]) {
         for side in Side::BOTH {
             let direction = &mut self.directions[side.index()];

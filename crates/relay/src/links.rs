@@ -449,7 +449,7 @@ fn is_silent(leg: &mut Leg) -> bool {
     matches!(Pin::new(leg).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)), Poll::Pending)
 }
 
-/// Asks the kernel to hold so much of a direction; half on each of the sockets that it passes. A kernel
+/// Asks the kernel to hold this much of a direction; half on each of the sockets that it passes. A kernel
 /// that allows less gives less.
 pub fn set_buffer(socket: &SockRef<'_>, buffer: Bytes) {
     // The kernel doubles what it is asked for, to have room for its own accounts (socket(7)).

@@ -28,7 +28,7 @@ const COPY: usize = 256 << 10;
 pub enum Forwarding {
     /// As they come.
     Pipelined {
-        /// First so many round-trip times of the way that they come by are waited, so that what is
+        /// First this many round-trip times of the way that they come by are waited, so that what is
         /// held does not run dry (the W of cascaded TCP); zero begins at once.
         wait_windows: u32,
     },
@@ -193,7 +193,7 @@ async fn store(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(),
     }
 }
 
-/// Waits so many round-trip times of the connection that data come by, or until it has closed or
+/// Waits this many round-trip times of the connection that data come by, or until it has closed or
 /// nothing more fits into its buffer: there is nothing more to wait for then.
 async fn wait(from: &Socket, windows: u32) -> io::Result<()> {
     let buffer = socket2::SockRef::from(&*from.0).recv_buffer_size()?;

@@ -100,7 +100,7 @@ impl FromStr for Signature {
     }
 }
 
-/// So many bytes from twice as many hexadecimal digits.
+/// This many bytes from twice as many hexadecimal digits.
 pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }

@@ -21,7 +21,7 @@ pub trait Console: Sync {
     /// The series has become longer.
     fn extend(&self, steps: usize);
 
-    /// Steps have come further, by so many [`PARTS`] of one.
+    /// Steps have come further, by this many [`PARTS`] of one.
     fn advance(&self, parts: u64);
 
     /// What was done last; without words where there is nothing to say.
@@ -46,7 +46,7 @@ pub struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// A series of so many steps.
+    /// A series of this many steps.
     pub fn begin(console: &'a dyn Console, steps: usize) -> Self {
         console.begin(steps);
         Progress { console }
@@ -67,7 +67,7 @@ impl<'a> Progress<'a> {
         self.console.note(how);
     }
 
-    /// Steps have come further, by so many [`PARTS`] of one. All parts of a step end it.
+    /// Steps have come further, by this many [`PARTS`] of one. All parts of a step end it.
     pub fn advance(&self, parts: u64) {
         self.console.advance(parts);
     }

@@ -397,7 +397,7 @@ pub(crate) struct FlowSection {
     pub spacing: Distribution,
     /// How its ends speak TCP, where not as the hosts do.
     pub scheme: Option<Scheme>,
-    /// So many bytes, then the end.
+    /// This many bytes, then the end.
     pub bulk: Option<Bytes>,
     /// As much as goes through in this time, then the end.
     #[serde(default, with = "serde_duration::option")]

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// waits, and is looked at first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lateness {
-    /// So long each time that it sleeps and something happens.
+    /// A time drawn each time that it sleeps and something happens.
     Wakeup(Distribution),
     /// It is stopped for a while, again and again; in between it is served in time. When that begins, the seed says.
     Stalls {

@@ -103,7 +103,7 @@ pub enum Forward {
     /// As it comes.
     #[default]
     AtOnce,
-    /// As it comes, but so many round trips of its next leg after the first byte, so that its buffer does not run dry.
+    /// As it comes, but this many round trips of its next leg after the first byte, so that its buffer does not run dry.
     AfterRoundTrips(u32),
     /// When the sender has closed. The buffer must hold the whole transfer.
     WhenComplete,
@@ -255,9 +255,9 @@ pub struct Flow {
 /// What an application does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
-    /// So many bytes, then the end.
+    /// This many bytes, then the end.
     Bulk(Bytes),
-    /// As much as goes through in so long, then the end.
+    /// As much as goes through in this time, then the end.
     Unlimited(Duration),
     /// One connection after the other: a request, the file, the end.
     Downloads {

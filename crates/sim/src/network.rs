@@ -13,7 +13,7 @@ use shorthaul_types::{Bytes, PortId, Time};
 use shorthaul_wire::{Packet, Transport, TxBatch};
 use std::time::Duration;
 
-/// So many events at one and the same time are a loop that will not end.
+/// More events than this at one and the same time are a loop that will not end.
 const STUCK: u64 = 20_000_000;
 
 /// One direction of a link, by its number: twice the link's, and one more for the direction `down`.

@@ -7,7 +7,7 @@ use shorthaul_wire::pcapng::{PacketInfo, Writer};
 use shorthaul_wire::{ChecksumMode, HEADERS_MAX, headers, payload_slices};
 use std::io::{self, Write};
 
-/// Drained into its file whenever it holds so much.
+/// The size at which it is drained into its file.
 const BUFFER: usize = 1 << 20;
 
 /// Writes packets and events as they happen.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const MSS: u64 = 1448;
 const ROUND_TRIP: Duration = Duration::from_millis(100);
-/// One segment in so many is lost, by a seed.
+/// One segment in this many is lost, by a seed.
 const LOSS_ONE_IN: u64 = 100;
 /// Segments are handled in batches, so that reading the clock costs nothing beside them.
 const BATCH: usize = 64;

@@ -25,7 +25,7 @@ const PAGES: [(&str, &str); 5] = [
 const LOST: [u64; 3] = [60, 63, 70];
 /// From one end to the other.
 const DELAY: Duration = Duration::from_millis(50);
-/// A full packet takes so long at 10 Mbit/s.
+/// A full packet takes this long at 10 Mbit/s.
 const PACKET_TIME: Duration = Duration::from_micros(1_200);
 /// A router that marks does so where a packet waits longer than this.
 const MARKING: Duration = Duration::from_millis(20);

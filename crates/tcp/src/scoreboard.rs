@@ -3,10 +3,10 @@ use core::time::Duration;
 use shorthaul_congestion::SendState;
 use shorthaul_types::Time;
 
-/// Ranges that are told apart, at most: the segments of a full window of any but the smallest size. Beyond, a report counts for
-/// whole ranges only.
+/// Ranges that are told apart, at most: the segments of a full window of any but the smallest size. Beyond, a SACK block counts
+/// for whole ranges only.
 const MOST_RECORDS: usize = 16_384;
-/// What was sent so long ago is no longer on its way, nor is an acknowledgment of it: half of the Maximum Segment Lifetime
+/// What was sent longer ago is no longer on its way, nor is an acknowledgment of it: half of the Maximum Segment Lifetime
 /// of RFC 9293 §3.4.2, as long as Linux keeps TIME-WAIT.
 const LIFETIME: Duration = Duration::from_secs(60);
 /// What a range costs in the tree: its place, and the share of the nodes' room that is empty.
@@ -71,7 +71,7 @@ impl Record {
 /// of which stale entries are dropped when they come to the front: each ACK costs what it newly covers,
 /// not what is outstanding.
 ///
-/// A report counts for the segments that it covers whole, as they were sent. A receiver has no others, and one that speaks of
+/// A SACK block counts for the segments that it covers whole, as they were sent. A receiver has no others, and one that SACKs
 /// single bytes would have us keep a record for each (CVE-2019-11477 was of that kind).
 #[derive(Debug, Default)]
 pub struct Scoreboard {

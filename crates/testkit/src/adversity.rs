@@ -21,7 +21,7 @@ use std::time::Duration;
 const PORTS: [u16; 3] = [80, 443, 8080];
 /// How long all goes wrong, at most.
 const TROUBLE: Duration = Duration::from_secs(40);
-/// After so many events all is over, or something goes round in circles.
+/// After this many events all is over, or something goes round in circles.
 const ENDLESS: usize = 300_000;
 /// When the last connection is over, the gateway forgets it in this time.
 const FORGETS: Duration = Duration::from_secs(4 * 3600);
@@ -35,7 +35,7 @@ enum Event {
     Faults(Faults),
     /// The application at one end of a connection gives it up.
     Abort { flow: usize, end: usize },
-    /// It reads so many bytes at once from now on.
+    /// It reads this many bytes at once from now on.
     Appetite { flow: usize, end: usize, bytes: usize },
     /// The gateway is told to step out of everything.
     Drain,
@@ -47,7 +47,7 @@ enum Event {
     Crash,
     /// The next one is there.
     Restart(Box<GatewayConfig>),
-    /// The gateway does nothing for so long.
+    /// The gateway does nothing for this long.
     Oversleep(Duration),
     /// All clocks jump ahead.
     Jump(Duration),

@@ -1,6 +1,6 @@
 //! What this project proves, each by trying it out: one [`Trial`] is one module, and one row below.
 //!
-//! Reading order: `trial` (what all have in common: cases chosen by name, run so many at a time, judged), then the trials:
+//! Reading order: `trial` (what all have in common: cases chosen by name, run this many at a time, judged), then the trials:
 //! [`conformance`] (what a transparent gateway must not break), `endpoint` (our TCP against the kernel's: interoperability,
 //! parity), `agreement` (simulator against kernels), `bench` (forecasts, discovery and set-up against what comes of them),
 //! `demo` (what splitting does), `harmless` (what it must not do to anybody).

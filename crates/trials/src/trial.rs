@@ -1,4 +1,4 @@
-//! What all trials have in common: cases that are chosen by name, run so many at a time, and judged.
+//! What all trials have in common: cases that are chosen by name, run this many at a time, and judged.
 use crate::error::{Result, TrialError};
 use serde_json::Value;
 use shorthaul_observe::in_parallel;

@@ -133,7 +133,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// Throughput of the best chain with so many relays, and of each site as the only relay.
+/// Throughput of the best chain with this many relays, and of each site as the only relay.
 fn figure(sites: &Sites, question: &Question<'_>, rows: &[Row]) -> Figure {
     let bits = |forecast: &Forecast| forecast.throughput().bits_per_sec() as f64;
     let best = rows.iter().map(|row| {

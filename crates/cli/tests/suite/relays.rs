@@ -90,14 +90,14 @@ impl Network {
         &self.folder
     }
 
-    /// The first so many nodes, as `--via` wants them.
+    /// The first this many nodes, as `--via` wants them.
     pub fn via(&self, count: usize) -> String {
         let hops: Vec<String> =
             self.nodes[..count].iter().map(|node| node.addresses[0].to_string()).collect();
         hops.join(",")
     }
 
-    /// A command that goes by the first so many nodes.
+    /// A command that goes by the first this many nodes.
     pub fn client(&self, command: &str, count: usize) -> Command {
         let mut client = Command::new(SHORTHAUL);
         client

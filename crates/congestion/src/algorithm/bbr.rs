@@ -45,9 +45,9 @@ const CWND_GAIN: Gain = Gain(2000);
 /// The same where it is known how long acknowledgments have waited: the window has room for that, and needs no other but for
 /// the probes of [`CYCLE`].
 const CWND_GAIN_KNOWN: Gain = Gain(1250);
-/// Round trips so much longer than the shortest, in thousandths, have waited in a queue of this sender's …
+/// A round trip longer than this many thousandths of the shortest has waited in a queue of this sender's.
 const QUEUED: u64 = 1250;
-/// … and where that is so for so many rounds, the pipe is full.
+/// After this many rounds in which a queue of this sender's stands ([`QUEUED`]), the pipe is full.
 const QUEUED_ROUNDS: u32 = 3;
 /// The cycle of ProbeBW (§4.3.4.3).
 const CYCLE: [Gain; 8] =

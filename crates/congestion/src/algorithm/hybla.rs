@@ -56,7 +56,7 @@ pub struct Hybla {
 enum Start {
     /// No ACK yet.
     Waiting,
-    /// The first ACK came then; so much was delivered since.
+    /// When the first ACK came, and the bytes delivered since.
     Train { first: Time, delivered: u64 },
     /// The threshold is known, or congestion has set it.
     Done,

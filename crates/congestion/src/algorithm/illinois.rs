@@ -41,7 +41,7 @@ const BETA_MIN: f64 = 0.125;
 const BETA_MAX: f64 = 0.5;
 /// Below this window, in segments, it is Reno.
 const WINDOW_THRESHOLD: u64 = 15;
-/// θ: so many rounds without a queue make α the largest again.
+/// θ: after this many rounds without a queue, α is the largest again.
 const THETA: u32 = 5;
 /// Longer round-trip times count as this.
 const LONGEST_RTT: Duration = Duration::from_secs(10);

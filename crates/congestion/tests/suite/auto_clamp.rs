@@ -187,7 +187,7 @@ fn a_queue_of_its_own_is_never_taken_for_the_path_however_long_it_runs() {
 /// The reserve for such a link is a queue where the rate is low. It is not taken for a longer path, again and again, and drained.
 #[test]
 fn a_rate_that_is_another_one_all_the_time_is_used_and_its_reserve_is_no_longer_path() {
-    // So many milliseconds at each rate, between 1 and 16 Mbit/s; 95 % wait so many seconds at most.
+    // This many milliseconds at each rate, between 1 and 16 Mbit/s; 95 % wait this many seconds at most.
     for (ms, most) in [(200, 0.9), (400, 0.3), (800, 0.1)] {
         let rate = |at: u64| 1e6 * f64::from(1 << ((((at / (ms * MS)) * 2_654_435_761) >> 7) % 5));
         let Outcome { utilization, queue_p95, .. } = run(120, rate, |_| 20 * MS);

@@ -21,7 +21,7 @@ fn avoiding(segments: u64) -> Box<dyn Control> {
     control
 }
 
-/// Acknowledges a window, a segment at a time, with round trips of so many milliseconds.
+/// Acknowledges a window, a segment at a time, with round trips of this many milliseconds.
 fn round(control: &mut dyn Control, now: Time, rtt: u64) {
     for _ in 0..control.window() / MSS {
         let sample = AckSample { rtt: Some(Duration::from_millis(rtt)), ..ack(control, now, MSS) };
@@ -29,7 +29,7 @@ fn round(control: &mut dyn Control, now: Time, rtt: u64) {
     }
 }
 
-/// By how many segments the window grows in each of so many rounds.
+/// By how many segments the window grows in each of this many rounds.
 fn growth(control: &mut dyn Control, rtt: u64, rounds: usize) -> Vec<u64> {
     let grow = |_| {
         let before = control.window();

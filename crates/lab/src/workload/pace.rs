@@ -16,7 +16,7 @@ pub enum Pace {
         /// From when to when, in order; the end is not part of a phase.
         phases: Vec<(Duration, Duration)>,
     },
-    /// In bursts, each so long after the last byte of the one before was written.
+    /// In bursts, each this long after the last byte of the one before was written.
     Bursts {
         /// The size of one.
         burst: Bytes,

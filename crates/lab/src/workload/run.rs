@@ -222,7 +222,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for so many bytes of a request; whether they came before the receiver had all that it wants.
+    /// Waits for this many bytes of a request; whether they came before the receiver had all that it wants.
     fn await_bytes(&self, mut socket: &Socket, count: u64) -> Result<bool, TransferError> {
         let (mut buffer, mut left) = (vec![0; 1 << 14], count);
         while left > 0 {

@@ -67,11 +67,11 @@ pub enum Sender {
 /// How much is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(Bytes),
     /// As much as arrives in this time, counted from the SYN; then the connection is aborted.
     Time(Duration),
-    /// So many bytes, or as many of them as arrive in this time, counted from the SYN; then the connection
+    /// This many bytes, or as many of them as arrive in this time, counted from the SYN; then the connection
     /// is aborted.
     Within {
         /// How much.

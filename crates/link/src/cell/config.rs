@@ -62,7 +62,7 @@ pub struct CellUser {
 }
 
 impl CellConfig {
-    /// The shared downlink of a cell of `network` for so many `users` alike, served in turn:
+    /// The shared downlink of a cell of `network` for this many `users` alike, served in turn:
     ///
     /// - GPRS, four time slots with coding scheme 2: a block of 30 bytes every 5 ms (48 kbit/s), acknowledged
     ///   until it arrives (3GPP TS 43.064, TS 44.060), heard of after 80 ms;

@@ -79,7 +79,7 @@ pub enum CellNetwork {
 }
 
 impl CellSpec {
-    /// The cell with so many `users`.
+    /// The cell with this many `users`.
     ///
     /// # Errors
     /// Names the key and the remedy.

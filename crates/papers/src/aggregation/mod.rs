@@ -36,7 +36,7 @@ pub struct Aggregation {
     /// there are not done again
     #[arg(long)]
     live: bool,
-    /// So many live runs over GPRS at once: they take an hour one after the other, and hardly any processor time
+    /// How many live runs over GPRS at once: they take an hour one after the other, and hardly any processor time
     #[arg(long, default_value_t = 12, requires = "live")]
     jobs: usize,
     /// Recorded links, too: a directory with pairs of NAME.down and NAME.up in mahimahi's format

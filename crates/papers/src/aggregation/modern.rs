@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// Measured from here on, in seconds: what a slow start over a satellite takes, and when the pages begin.
 const FROM: f64 = 10.0;
-/// Of a packet of 1500 bytes, so much is payload.
+/// Of a packet of 1500 bytes, this much is payload.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
 /// How the scenarios call what is compared, and how the figures draw it.
 const WAYS: [(&str, Hue); 3] = [("direct", Hue::Vermillion), ("split", Hue::Orange), ("auto", Hue::Blue)];

@@ -217,7 +217,7 @@ fn worthwhile(matrix: &Matrix) -> Option<Finding> {
     })
 }
 
-/// The logarithms of what equation 4 says of a cell's ends, and of what it measured, where the link does not bind: with so many
+/// The logarithms of what equation 4 says of a cell's ends, and of what it measured, where the link does not bind: with this many
 /// relays. The equation is that of the long-haul connection, whatever the number of relays, as in Figure 4.
 fn beside_mathis(matrix: &Matrix, relays: usize) -> Vec<(f64, f64)> {
     let point = |measured: &Measured| {

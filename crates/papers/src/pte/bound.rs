@@ -32,7 +32,7 @@ pub(super) struct Packets {
 }
 
 impl Packets {
-    /// So many bytes in packets of `payload` bytes with 40 bytes of headers.
+    /// This many bytes in packets of `payload` bytes with 40 bytes of headers.
     pub fn of(total: Bytes, payload: Bytes) -> Self {
         Packets { count: total.0.div_ceil(payload.0), size: Bytes(payload.0 + 40), payload }
     }

@@ -1,4 +1,4 @@
-//! Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow edge.
+//! Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow access link.
 //!
 //! Reading order: this file (what is run, in the simulator and live), `bound` (what the mobile link itself allows),
 //! `figures`, `findings` (what the paper states, beside ours), `manners` (how every case fared), `matrix` (every policy over

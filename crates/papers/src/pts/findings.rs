@@ -156,7 +156,7 @@ pub(super) fn fig4_burst(records: &[RunRecord]) -> Vec<Finding> {
     super::TIMERS.into_iter().filter_map(by_timer).collect()
 }
 
-/// Throughput with a node of that without, by the service time, with so many sessions.
+/// Throughput with a node of that without, by the service time, with this many sessions.
 pub(super) fn gains(records: &[RunRecord], sessions: &str) -> Vec<(f64, f64)> {
     let goodputs = |with_node: bool| {
         goodputs(records, |record| {

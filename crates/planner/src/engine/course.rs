@@ -25,7 +25,7 @@ pub(super) type Pick = fn(&Estimate) -> Duration;
 enum Kind {
     /// One transfer of a size.
     Once,
-    /// As much as goes through in so long.
+    /// As much as goes through in this long.
     For(f64),
     /// Transfers one after the other, with pauses between them.
     Repeated { count: u32, pause: f64 },

@@ -14,7 +14,7 @@ const LOSSES: usize = 32;
 
 /// Of how many senders in twenty slow start's end is looked at: 19, whose first loss comes within 3/p segments.
 const LATE: f64 = 3.0;
-/// What is left of slow start when the window is so many times the steady one is not counted any more.
+/// What is left of slow start when the window is this many times the steady one is not counted any more.
 const SETTLED: f64 = 1.1;
 
 /// How far slow start takes a connection above its steady rate: what buffers on its way have to hold for it to be of use.

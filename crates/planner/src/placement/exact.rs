@@ -66,7 +66,7 @@ impl<'g, 'a> Search<'g, 'a> {
         }
     }
 
-    /// The time of the fastest chain with at most so many relays.
+    /// The time of the fastest chain with at most this many relays.
     fn best_with(&self, relays: usize) -> f64 {
         let times = self.best[..=relays].iter().flatten().map(|p| p.forecast.time.expected.as_secs_f64());
         times.fold(f64::INFINITY, f64::min)

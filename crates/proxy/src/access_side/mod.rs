@@ -105,7 +105,7 @@ pub(crate) struct AccessSide {
     /// Groups that may have something to send.
     pub ready: VecDeque<u32>,
     next_serial: u64,
-    /// With so many hosts, those are forgotten that had no connection for long.
+    /// From this number of hosts on, those are forgotten that had no connection for long.
     forget_at: usize,
 }
 

@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 use shorthaul_types::{Deadline, Time};
 
-/// Times are rounded up to this part of the delay: so many acknowledgments wait at most.
+/// Times are rounded up to this part of the delay, which bounds the acknowledgments that wait.
 const PARTS: u128 = 64;
 
 /// Acknowledge as early as without a release, but a fixed time later: to its sender, the path is that much longer.

@@ -28,7 +28,7 @@ pub type SackRanges = ArrayVec<(u64, u64), 4>;
 /// What happens to a direction of a flow. Positions are offsets of its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The sender has brought so many bytes that are in order now.
+    /// The sender has brought this many bytes that are in order now.
     Received {
         /// How many.
         bytes: u64,

@@ -12,7 +12,7 @@ pub enum Clamp {
     /// It follows the bandwidth-delay product that is measured.
     #[default]
     Auto,
-    /// It stays at so many bytes: about 1.2 times the effective bandwidth-delay product.
+    /// It stays at this many bytes: about 1.2 times the effective bandwidth-delay product.
     Fixed(Bytes),
 }
 
@@ -49,7 +49,7 @@ pub enum UplinkWindow {
     Auto,
     /// Each upload is offered what there is memory for.
     None,
-    /// It stays at so many bytes.
+    /// It stays at this many bytes.
     Fixed(Bytes),
 }
 
@@ -130,7 +130,7 @@ pub struct WindowShareConfig {
     /// β: the queue aimed at here, in units of the shared window. The paper over-provisions "by more than
     /// 20 % of the effective link BDP".
     pub surplus: f64,
-    /// α: a rate is the mean over so many segments.
+    /// α: the number of segments over which a rate is the mean.
     pub averaged: u32,
     /// While the queue is shorter than this part of the one aimed at, it is not the link that holds connections up: the window
     /// doubles each round trip then. Zero is the paper's law alone.
@@ -173,7 +173,7 @@ pub struct AggregateConfig {
     pub prefix_v6: Option<u8>,
     /// The classes; a connection in none of them has priority 1 and one ticket.
     pub classes: Vec<Class>,
-    /// The first so many bytes of each response, after a connection was silent, are interactive: they go
+    /// The first this many bytes of each response, after a connection was silent, are interactive: they go
     /// before all classes, and the connection that is there for longer goes first. So what is short ends soon, and what is long
     /// ends hardly later. Zero switches that off.
     pub interactive: Bytes,
@@ -191,7 +191,7 @@ pub struct AggregateConfig {
     pub window_share: Option<WindowShareConfig>,
     /// The window that its uploads share.
     pub uplink: UplinkWindow,
-    /// A host of which no connection is left is remembered for so long, with its window.
+    /// How long a host without connections is remembered, with its window.
     #[cfg_attr(
         feature = "serde",
         serde(with = "shorthaul_types::serde_duration"),

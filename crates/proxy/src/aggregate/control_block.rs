@@ -190,7 +190,7 @@ impl Aggregate {
     }
 
     /// Acknowledgments have come. Returns the round trip that they measured, and whether the link has come back from a stall.
-    /// They have waited so long on their way, if that is known: that is no queue of ours. The round trip is without it.
+    /// They have waited this long on their way, if that is known: that is no queue of ours. The round trip is without it.
     pub fn on_feedback(
         &mut self,
         now: Time,

@@ -1,7 +1,7 @@
 //! How a host's memory is shared out among its connections: what may be promised, and what is taken.
 use super::{Member, Served};
 
-/// A byte takes so much memory at most, with the packet buffers that are not full.
+/// The memory that a byte takes at most, with packet buffers that are not full.
 pub(super) const MEMORY_PER_BYTE: u64 = 2;
 /// A host is expected to have this many connections.
 const EXPECTED: usize = 8;
@@ -22,11 +22,11 @@ impl Served<'_> {
         self.most_beside(self.host.memory.promised - member.promised, member.in_flight, mss)
     }
 
-    /// The same, where the others were promised so much memory: a connection can be promised twice what is left then, so that
+    /// The same, where the others were promised this much memory: a connection can be promised twice what is left then, so that
     /// whoever comes later finds a part that is half of any other's (a dynamic threshold, Choudhury and Hahne 1998).
     pub(super) fn most_beside(&self, others: u64, in_flight: u64, mss: u32) -> u64 {
         let part = self.aggregate.config.host_buffer.0.saturating_sub(others) / 3 * 2 / MEMORY_PER_BYTE;
-        // So much has everybody: a window that closes before anything was sent would never be opened again.
+        // Everybody has at least this: a window that closes before anything was sent would never be opened again.
         let least = (2 * u64::from(mss)).min(self.half().1 / MEMORY_PER_BYTE);
         part.saturating_sub(in_flight).max(least)
     }

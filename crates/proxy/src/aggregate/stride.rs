@@ -52,7 +52,7 @@ impl Stride {
     }
 }
 
-/// The pass after `bytes` more, with so many tickets.
+/// The pass after `bytes` more, with this many tickets.
 pub(crate) fn advance(pass: u64, bytes: u64, tickets: u32) -> u64 {
     pass.saturating_add(bytes.saturating_mul(STRIDE) / u64::from(tickets.max(1)))
 }

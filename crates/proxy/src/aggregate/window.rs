@@ -17,9 +17,9 @@ const PACING_PERCENT: u128 = 125;
 /// trip.
 const STARTING_PERCENT: u128 = 300;
 
-/// A congestion mark leaves so many thousandths of the window (RFC 8511 §3.1, for marks that come early).
+/// The thousandths of the window that a congestion mark leaves (RFC 8511 §3.1, for marks that come early).
 const MARKED: u64 = 800;
-/// Each round trip without a mark gives back so many thousandths.
+/// The thousandths that each round trip without a mark gives back.
 const GIVEN_BACK: u64 = 50;
 /// The least that marks leave of the window, in thousandths.
 const LEAST: u64 = 100;
@@ -53,7 +53,7 @@ impl SharedWindow {
         SharedWindow { clamp, left: 1000, changed_at: now }
     }
 
-    /// Segments are so long now.
+    /// Sets the segment size.
     pub fn set_mss(&mut self, mss: u32) {
         if let Size::Auto(auto) = &mut self.clamp {
             auto.set_mss(mss);
@@ -92,7 +92,7 @@ impl SharedWindow {
         Some(BitRate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX).max(1)))
     }
 
-    /// So many connections share it now, with segments of `mss` bytes and round trips of `rtt`.
+    /// Sets how many connections share it, with segments of `mss` bytes and round trips of `rtt`.
     pub fn set_connections(&mut self, connections: usize, mss: u32, rtt: Option<Duration>) {
         if let Size::Auto(auto) = &mut self.clamp {
             let slow = rtt.is_none_or(|rtt| rtt >= SLOW);
@@ -127,7 +127,7 @@ impl SharedWindow {
         }
     }
 
-    /// Round trips wait so long in queues of others.
+    /// Tells how long round trips wait in queues of others.
     pub fn set_beside(&mut self, beside: Duration) {
         if let Size::Auto(auto) = &mut self.clamp {
             auto.set_beside(beside);

@@ -9,7 +9,7 @@ use shorthaul_types::Time;
 
 /// Samples that a rate is taken over at most.
 const SAMPLES: usize = 16;
-/// A silence counts for so long at most, so that a window does not grow without bounds meanwhile.
+/// The longest time that a silence counts for, so that a window does not grow without bounds meanwhile.
 const LONGEST_STEP: Duration = Duration::from_secs(1);
 
 /// The rate of what was sent over the last α segments (s of AGG §IV-D, "a sliding window averaging

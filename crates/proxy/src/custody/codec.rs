@@ -11,7 +11,7 @@ use shorthaul_wire::{IpHeader, Ipv4Header, Ipv6Header};
 const VERSION: u8 = 0x53;
 /// Where the checksum lies, over all that is before it.
 const CHECKSUM: usize = FlowRecord::SIZE - 8;
-/// No stream is so long. What is larger was not written by us.
+/// No stream is longer. What is larger was not written by us.
 const LONGEST: u64 = 1 << 56;
 /// No window is larger (RFC 7323 §2.3).
 const LARGEST_WINDOW: u64 = 1 << 30;

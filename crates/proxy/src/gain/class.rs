@@ -10,13 +10,13 @@ use shorthaul_types::Time;
 const EVIDENCE: f64 = 20.0;
 /// How much longer something may take before it counts as harm.
 const TOLERANCE: f64 = 1.03;
-/// So many flows of each group must have been seen: with fewer, all hangs on how times are distributed.
+/// The least flows of each group: with fewer, all depends on how times are distributed.
 const LEAST_FLOWS: u32 = 5;
 /// For how long flows stay whole after the first verdict; twice as long after each further one.
 const FIRST_WITHDRAWAL: Duration = Duration::from_secs(600);
-/// So many times that is doubled at most: 10 h 40 min.
+/// How often that is doubled at most: 10 h 40 min.
 const DOUBLINGS: u32 = 6;
-/// So many flows are split on probation, until splitting counts as not harmful again.
+/// The flows that are split on probation until splitting counts as not harmful again.
 const PROBATION: u32 = 50;
 /// What takes longer counts as this: the connection had nothing to carry.
 const LONGEST: Duration = Duration::from_secs(120);

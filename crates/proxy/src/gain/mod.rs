@@ -162,7 +162,7 @@ impl Gains {
         verdicts.next().unwrap_or(GainVerdict::Open)
     }
 
-    /// A flow of `group` has passed `milestones`, so long after its SYN. Returns whether a class turned out to be harmed.
+    /// A flow of `group` has passed `milestones`, this long after its SYN. Returns whether a class turned out to be harmed.
     pub fn record(
         &mut self,
         now: Time,

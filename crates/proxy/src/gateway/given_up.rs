@@ -8,9 +8,9 @@ use shorthaul_tcp::ChallengeLimit;
 use shorthaul_types::{FlowKey, PortId, Time};
 use shorthaul_wire::{IpHeader, Ipv4Header, Ipv6Header, Packet, TcpFlags, TcpHeader, TcpSegment};
 
-/// So many flows are remembered, the oldest go.
+/// At most this many flows are remembered; the oldest are forgotten.
 const MOST: usize = 4_096;
-/// For so long: an end that goes on says so within the longest RTO, several times.
+/// How long a flow is remembered: an end that goes on sends several times within it, even at the longest RTO.
 const REMEMBERED: Duration = Duration::from_secs(900);
 
 /// The flows that were given up lately.

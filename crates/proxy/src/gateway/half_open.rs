@@ -4,7 +4,7 @@ use super::table::{Phase, Table};
 use alloc::collections::VecDeque;
 use shorthaul_types::Time;
 
-/// Of so many places in the table, one is for connections that are being opened.
+/// One place in this many of the table is for connections that are being opened.
 const PART: usize = 8;
 /// The least number of these places.
 const LEAST: usize = 16;

@@ -79,7 +79,7 @@ impl ThroughputEstimate {
 mod tests {
     use super::*;
 
-    /// An edge of `carries` bit/s behind an emulated link that is fed as it asks for: the bandwidth that is
+    /// A slow link of `carries` bit/s behind an emulated link that is fed as it asks for: the bandwidth that is
     /// emulated, and what is held, after a minute.
     fn settled(first: u64, carries: f64) -> (f64, f64) {
         let mut estimate = ThroughputEstimate::new(Time::ZERO, BitRate::from_bits_per_sec(first));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edge_is_filled_and_little_is_held_whatever_was_thought_at_first() {
+    fn the_slow_link_is_filled_and_little_is_held_whatever_was_thought_at_first() {
         for first in [300_000, 2_000_000, 8_000_000] {
             let (emulated, held) = settled(first, 2e6);
             assert!((1.8e6..2.2e6).contains(&emulated), "{emulated} from {first}");

@@ -107,7 +107,7 @@ impl Default for HostPrefix {
     serde(deny_unknown_fields, default)
 )]
 pub struct HostSpec {
-    /// IPv4 addresses that agree in their first so many bits are one host: 0 to 32, and 32 if left out.
+    /// IPv4 addresses that agree in their first this many bits are one host: 0 to 32, and 32 if left out.
     #[cfg_attr(
         feature = "serde",
         serde(deserialize_with = "bits::<32, _>", skip_serializing_if = "Option::is_none"),

@@ -11,7 +11,7 @@ pub(super) struct FirstRetransmission {
     /// The timestamp it left with: RetransmitTS of RFC 4015.
     val: u32,
     at: Time,
-    /// The episode is over when so much is acknowledged.
+    /// The episode is over when everything before this offset is acknowledged.
     until: u64,
 }
 

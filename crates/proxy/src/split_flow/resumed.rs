@@ -2,7 +2,7 @@
 //!
 //! While nobody stood in it, its ends spoke with each other. Each may have had more from the other than we know of, and says so in
 //! what it acknowledges: that is believed for a time, once the other end says that it has sent as much. One segment alone may be
-//! forged by somebody who knows no sequence number. What had been sent and was not acknowledged is sent again; what arrives twice
+//! forged by somebody who knows no sequence number. What had been sent and was not acknowledged is retransmitted; what arrives twice
 //! harms nobody. Both ends are asked what they have, until they have answered.
 use super::direction::{Direction, Ends, Standing};
 use super::managed::is_managed;
@@ -21,9 +21,9 @@ use shorthaul_wire::{Payload, TcpFlags, TcpSegment, TxBatch};
 /// How often the ends are asked, and how many times at most.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 const QUESTIONS: u32 = 20;
-/// Nothing is lost before the ends were asked so often: what was under way may still arrive.
+/// How often the ends are asked before anything is taken for lost: what was under way may still arrive.
 const CERTAIN: u32 = 2;
-/// So long an end may acknowledge what the other sent it past us. Longer no connection waits for an answer.
+/// How long an end may acknowledge what the other sent it past us: no connection waits longer for an answer.
 const PAST_US: Duration = Duration::from_secs(15 * 60);
 /// No window is larger (RFC 7323 §2.3): what lies further away is of another connection that has these ports by now.
 const WINDOW: u64 = 1 << 30;

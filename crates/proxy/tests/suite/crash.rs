@@ -10,7 +10,7 @@ fn frame() -> GatewayConfig {
     GatewayConfig { flow_buffer: Bytes(100_000), ..GatewayConfig::default() }
 }
 
-/// Runs to the end; at each of `crashes` the gateway is gone, and the next one is there so much later. Returns how many flows were
+/// Runs to the end; at each of `crashes` the gateway is gone, and the next one is there this much later. Returns how many flows were
 /// taken over.
 fn survives(world: &mut World, config: &GatewayConfig, crashes: &[(Time, Duration)]) -> u64 {
     let mut resumed = 0;

@@ -73,7 +73,7 @@ impl Setup {
 
     /// The same, at a time at which the stream of one end begins with the sequence number `isn`.
     pub fn beginning_at(mut self, end: usize, isn: u32) -> World {
-        // The clock of sequence numbers ticks every 4 µs (RFC 6528 §3). So long the handshake takes, it goes on.
+        // The clock of sequence numbers ticks every 4 µs (RFC 6528 §3). This long the handshake takes, it goes on.
         let world = self.clone().behind(Policy::default());
         let now = world.isn(0, end).expect("the connection is open").0;
         self.start += Duration::from_micros(4) * isn.wrapping_sub(now);

@@ -14,7 +14,7 @@ pub fn most_of_a_process() -> usize {
     (relays::open_files().saturating_sub(1_500) / 3).min(20_000)
 }
 
-/// KiB of user memory of one of so many idle sessions.
+/// KiB of user memory of one of this many idle sessions.
 pub fn idle(candidate: &Candidate, count: usize) -> io::Result<Option<f64>> {
     let parts = count.div_ceil(most_of_a_process());
     let mut children = Vec::new();

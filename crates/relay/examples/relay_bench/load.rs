@@ -89,7 +89,7 @@ impl Servers {
         Servers::start_keeping(KEPT)
     }
 
-    /// With one that keeps so many connections open.
+    /// With one that keeps this many connections open.
     pub fn start_keeping(kept: usize) -> io::Result<Servers> {
         let serve = |serve: fn(TcpStream)| -> io::Result<SocketAddr> {
             let listener = TcpListener::bind("127.0.0.1:0")?;

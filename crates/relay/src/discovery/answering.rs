@@ -20,7 +20,7 @@ use crate::policy::DestinationPolicy;
 
 /// How often the list of this host's own addresses is asked for.
 const ADDRESSES_AGE: Duration = Duration::from_secs(5);
-/// The longest sleep: after so long it is noticed that we are to stop.
+/// The longest sleep: after this long it is noticed that we are to stop.
 const NAP: Duration = Duration::from_millis(200);
 /// Datagrams that are taken of one socket in a row: then it is the others' turn, however many there are.
 const TURN: usize = 64;

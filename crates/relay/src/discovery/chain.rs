@@ -105,7 +105,7 @@ impl Task<'_> {
     }
 }
 
-/// No more than can be tried in all combinations: one nearest to each of so many equal distances.
+/// No more than can be tried in all combinations: one nearest to each of this many equal distances.
 fn spread(on_path: Vec<&Found>, whole: Duration) -> Vec<&Found> {
     if on_path.len() <= CANDIDATES {
         return on_path;

@@ -19,7 +19,7 @@ pub struct TableConfig {
     /// The share of that time by which it varies at random, up and down, so that a thousand clients that were
     /// started at once do not probe at once for ever.
     pub jitter: f64,
-    /// A destination that was not used for so long is forgotten, and costs no more probes.
+    /// A destination that was not used for this time is forgotten, and costs no more probes.
     pub idle: Duration,
     /// Rounds of probing, all destinations together.
     pub traffic: Allowance,

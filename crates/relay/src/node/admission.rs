@@ -195,7 +195,7 @@ pub struct Strangers {
 }
 
 impl Strangers {
-    /// So many per second, and as many at once.
+    /// This many per second, and as many at once.
     pub fn new(per_second: u32) -> Strangers {
         Strangers { per_second: per_second.into(), sources: Mutex::default() }
     }

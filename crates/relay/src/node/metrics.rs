@@ -139,7 +139,7 @@ impl Shared {
     /// ever.
     pub(super) async fn observe(&self) {
         const EVERY: Duration = Duration::from_millis(200);
-        /// Below so many sessions their memory is not worth a system call.
+        /// Below this many sessions their memory is not worth a system call.
         const FEW: u64 = 64;
         let mut most = 0;
         let moved = || self.counters.up.load(Ordering::Relaxed) + self.counters.down.load(Ordering::Relaxed);

@@ -14,12 +14,12 @@ const SMALL: usize = 16 << 10;
 const TURN: usize = 4 << 20;
 /// In how many rounds, at most.
 const TURN_ROUNDS: u32 = 64;
-/// Every so many rounds, one is timed.
+/// One in this many rounds is timed.
 const SAMPLE: u32 = 64;
 
 /// What a round came to.
 enum Round {
-    /// So many bytes went on; none, if there was nothing to read.
+    /// The bytes that went on; none, if there was nothing to read.
     Moved(usize),
     /// The stream has ended.
     End,
@@ -27,7 +27,7 @@ enum Round {
 
 /// How bytes are moved.
 enum By {
-    /// Through memory, so many at once.
+    /// Through memory, at most this many at once.
     Copy(usize),
     Splice(Pipe),
 }

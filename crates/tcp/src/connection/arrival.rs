@@ -5,10 +5,10 @@ use core::time::Duration;
 use shorthaul_types::Time;
 use shorthaul_wire::{IpHeader, ProbeOption, TcpFlags, TcpHeader, TcpSegment};
 
-/// After so long without a segment a timestamp says nothing any more: the peer's clock may have
+/// After this time without a segment a timestamp says nothing any more: the peer's clock may have
 /// gone half around (RFC 7323 §5.5).
 const TIMESTAMP_LIFE: Duration = Duration::from_secs(24 * 24 * 3600);
-/// An echo of what was sent longer ago measures nothing: nothing lives so long in the network.
+/// An echo of what was sent longer ago measures nothing: nothing lives longer in the network.
 const LONGEST_ECHO: Duration = Duration::from_secs(600);
 
 impl Connection {

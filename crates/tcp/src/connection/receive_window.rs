@@ -51,7 +51,7 @@ impl ReceiveWindow {
         self.buffer
     }
 
-    /// The owner has use for so much of the buffer only.
+    /// How much of the buffer the owner has a use for.
     pub(super) fn restrict(&mut self, limit: u64) {
         self.limit = limit.min(self.buffer);
         self.round_start = Time::MAX;

@@ -59,7 +59,7 @@ impl Ncr {
         Ncr { variant: Variant::Aggressive, ..Ncr::careful() }
     }
 
-    /// DupThresh (§3.1 step I.3, §3.3 step E.6): so many segments SACKed above a hole that it is a window later by now. Loss
+    /// DupThresh (§3.1 step I.3, §3.3 step E.6): the number of segments SACKed above a hole by which it is a window later. Loss
     /// recovery works by the three of RFC 6675. A part of a segment counts as one: "at least 6⅔" is "at least 7".
     fn dup_thresh(&self, flight: &Flight) -> u64 {
         if self.limited.is_none() {

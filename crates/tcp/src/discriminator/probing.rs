@@ -22,7 +22,7 @@ const IN_SLOW_START: u64 = 75;
 const OCTETS: u32 = 64;
 /// How many of the last probes are remembered, so that a late answer still counts.
 const REMEMBERED: usize = OCTETS as usize;
-/// Toward peers whose answers all look alike, a probe is taken for lost after so many of the best round trips,
+/// Toward peers whose answers all look alike, a probe is taken for lost after this share of the best round trip,
 /// in percent: then few answers can be taken for that of a later probe. Also, Linux answers one empty segment
 /// in 500 ms only (`tcp_invalid_ratelimit`).
 const PLAIN_INTERVAL: u32 = 300;
@@ -59,7 +59,7 @@ pub enum ProbingRule {
 pub struct ProbeTimer {
     /// In percent of the best round trip: while nothing else leaves, there is no queue of our own.
     pub round_trip_percent: u32,
-    /// But at least so long.
+    /// The least time.
     pub at_least: Duration,
 }
 

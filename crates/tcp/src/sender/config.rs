@@ -83,7 +83,7 @@ pub struct Ack<'a> {
     /// What it acknowledges was sent before this, as the timestamp shows that it echoes; for a sender whose timestamps are
     /// not of its own clock, so that there is no [`Ack::echo`].
     pub sent_before: Option<Time>,
-    /// So long, at least, it has waited on its way here; `None` where that is unknown.
+    /// How long it has waited on its way here, at least; `None` where that is unknown.
     pub waited: Option<Duration>,
 }
 

@@ -26,7 +26,7 @@ pub struct Sent {
 pub enum Fate {
     Pass,
     Drop,
-    /// Comes so much later.
+    /// Comes this much later.
     Late(Duration),
     Twice,
 }
@@ -74,7 +74,7 @@ impl Half {
         }
     }
 
-    /// Gives so many full segments to send.
+    /// Gives this many full segments to send.
     pub fn write(&mut self, segments: u64) {
         for _ in 0..segments {
             self.sender.queue_mut().push(Payload::copy_of(&[7; MSS as usize]));
@@ -182,7 +182,7 @@ impl Half {
         true
     }
 
-    /// Goes on until so many milliseconds.
+    /// Goes on until this many milliseconds.
     pub fn run_until(&mut self, millis: u64) {
         let end = Time::from_millis(millis);
         let mut steps = 0;

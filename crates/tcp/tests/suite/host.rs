@@ -37,7 +37,7 @@ fn connect(pair: &mut Pair, count: usize) -> (Vec<ConnectionId>, Vec<ConnectionI
     (ids, accepted)
 }
 
-/// Lets so many milliseconds pass.
+/// Lets this many milliseconds pass.
 fn pass(pair: &mut Pair, millis: u64) {
     pair.run_until(Duration::from_millis(millis), |_| false);
 }

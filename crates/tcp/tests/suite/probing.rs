@@ -47,7 +47,7 @@ fn named(probe: &Probe) -> ProbeAnswer {
 /// An acknowledgment that names no probe.
 const PLAIN: ProbeAnswer = ProbeAnswer { name: None, duplicate: true };
 
-/// What the discriminator says when its two probes take so many milliseconds.
+/// What the discriminator says when its two probes take this many milliseconds.
 fn response(rule: ProbingRule, evidence: LossEvidence, first: u64, second: u64) -> LossResponse {
     let mut discriminator = discriminator(rule, ProbedPeer::Willing);
     assert_eq!(discriminator.respond(at(1_000), &evidence), LossResponse::Waiting);

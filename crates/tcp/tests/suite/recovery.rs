@@ -305,7 +305,7 @@ fn a_coarse_timer_expires_on_its_tick() {
     assert_eq!(first.at, Time::from_millis(1500), "{first:?}");
 }
 
-/// Waits for so many answers to probes before it says that the link was to blame.
+/// Waits for this many answers to probes before it says that the link was to blame.
 #[derive(Debug)]
 struct Prober {
     answers: u32,

@@ -38,7 +38,7 @@ impl Trace {
         Trace::new(control, false)
     }
 
-    /// To a receiver without SACK, with a congestion manager that grants so many segments.
+    /// To a receiver without SACK, with a congestion manager that grants this many segments.
     pub fn managed_without_sack(credit: u64) -> Self {
         let mut trace =
             Trace::managed_by(CongestionManager::shared(RetransmissionTimer::Probes), WIDE, false);
@@ -46,7 +46,7 @@ impl Trace {
         trace
     }
 
-    /// To a receiver with SACK, with a congestion manager that grants so many segments.
+    /// To a receiver with SACK, with a congestion manager that grants this many segments.
     pub fn managed_with_sack(credit: u64) -> Self {
         let mut trace = Trace::managed_by(CongestionManager::shared(RetransmissionTimer::Probes), WIDE, true);
         trace.sender.grant_mut().unwrap().bytes = credit * MSS;

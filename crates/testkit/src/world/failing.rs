@@ -41,7 +41,7 @@ impl World {
         self.is_down
     }
 
-    /// The gateway does nothing for so long: what comes waits for it, and its deadlines pass.
+    /// The gateway does nothing for this long: what comes waits for it, and its deadlines pass.
     pub fn oversleep(&mut self, time: Duration) {
         if !self.is_down {
             self.sleeps_until = self.now + time;

@@ -5,7 +5,7 @@ use crate::packets;
 use shorthaul_types::SeqNum;
 use shorthaul_wire::{Packet, TcpFlags, TcpHeader};
 
-/// So many packets are remembered, to be replayed.
+/// This many packets are remembered, to be replayed.
 const HEARD: usize = 64;
 
 impl World {

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub const DELAY: Duration = Duration::from_millis(10);
 /// How often a slow reader reads.
 const READING: Duration = Duration::from_millis(10);
-/// Nothing takes so many events.
+/// Nothing takes this many events.
 const ENDLESS: usize = 400_000;
 
 /// What links do to packets; probabilities per mille.
@@ -36,7 +36,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// So many packets of a thousand are lost, come later, come twice.
+    /// This many packets of a thousand are lost, come later, come twice.
     pub fn of(loss: u64, reorder: u64, duplicate: u64) -> Faults {
         Faults { loss, reorder, duplicate, ..Faults::default() }
     }

@@ -144,7 +144,7 @@ impl Pair {
         (direct > 0.0 && split > 0.0).then(|| split / direct)
     }
 
-    /// Of packets toward the client, 1 % may come so much too late before the pair says nothing, in seconds: a fiftieth of the
+    /// Of packets toward the client, 1 % may come this much too late before the pair says nothing, in seconds: a fiftieth of the
     /// round trip, or a millisecond.
     pub fn late_bound(&self) -> f64 {
         (self.facts.round_trip_s / 50.0).max(0.001)

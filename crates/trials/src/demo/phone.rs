@@ -40,11 +40,11 @@ const PAGE: Bytes = Bytes(200_000);
 const REST: Duration = Duration::from_millis(300);
 /// A page that takes longer is given up.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The update runs alone for so long, so that its queue is there.
+/// How long the update runs alone, so that its queue is there.
 const AHEAD: Duration = Duration::from_secs(2);
 /// How often the links are asked for their queues.
 const LOOK: Duration = Duration::from_millis(50);
-/// 1 % of the packets may come so much later than the links say, before the run says nothing: a seventh of the round trip.
+/// 1 % of the packets may come this much later than the links say, before the run says nothing: a seventh of the round trip.
 const LATE: f64 = 0.005;
 /// What is nearer to one is no difference.
 const NOTABLE: f64 = 1.15;

@@ -12,7 +12,7 @@ use std::time::Duration;
 const OWN: &str = include_str!("paths.toml");
 /// Connections of a page.
 const PARALLEL: usize = 6;
-/// A page begins so long after the start, as a part of the run: the start of a bulk transfer is over by then, mostly.
+/// A page begins this long after the start, as a part of the run: the start of a bulk transfer is over by then, mostly.
 const FIRST_PAGE: f64 = 0.25;
 /// It may be late by this part of the time between two pages.
 const LATE: f64 = 0.5;
@@ -74,7 +74,7 @@ pub(super) struct Gain {
     server: String,
     work: String,
     pub of: Figure,
-    /// So many times better than direct.
+    /// This many times better than direct.
     pub at_least: f64,
 }
 

@@ -18,7 +18,7 @@ const SHORT_QUEUE: f64 = 0.020;
 const RISES: f64 = 1.1;
 /// That queue is at most this part of the round trip.
 const OF_ROUND_TRIP: f64 = 0.25;
-/// A figure that is nearer to its bound than so many standard errors is in doubt.
+/// A figure that is nearer to its bound than this many standard errors is in doubt.
 const DOUBT: f64 = 2.0;
 /// Rows of a table of the worst.
 const WORST: usize = 12;

@@ -45,7 +45,7 @@ pub enum Buffers {
     Planned,
     /// What the kernel comes to by itself, in which the two legs often wait for each other.
     Kernel,
-    /// So much.
+    /// This size.
     Of(Bytes),
 }
 

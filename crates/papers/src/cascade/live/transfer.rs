@@ -147,7 +147,7 @@ impl Measurement {
         Bytes((rate / 8.0 * self.aim.as_secs_f64()) as u64)
     }
 
-    /// What the planner expects with so many relays.
+    /// What the planner expects with this many relays.
     pub fn forecast(&self, cell: PathPoint, relays: usize) -> Option<BitRate> {
         Some(self.planned(cell, relays)?.1.throughput())
     }

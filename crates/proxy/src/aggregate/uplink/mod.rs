@@ -20,7 +20,7 @@ use core::time::Duration;
 use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery, Waited, mean_toward};
 use shorthaul_types::Time;
 
-/// A window of so many segments until more is known, and for who has not shown that it needs more: what an
+/// The segments of a window until more is known, and of who has not shown that it needs more: what an
 /// unmodified host sends at once (RFC 6928).
 const FIRST_SEGMENTS: u64 = 10;
 /// No connection has less: with it, three duplicate acknowledgments follow a loss (RFC 5681 §3.2).
@@ -36,9 +36,9 @@ const SHORTEST_ROUND: Duration = Duration::from_millis(10);
 const URGENT: u32 = 64;
 /// While the link was never full, the window grows by this part of it at a time.
 const GROWS: u64 = 32;
-/// Each so many connections make computing the shares rarer.
+/// For each multiple of this number of connections, the shares are computed more seldom.
 const CROWD: usize = 256;
-/// An arrival that took so much longer than the shortest round trip, in percent, has waited.
+/// An arrival that took longer than this share of the shortest round trip, in percent, has waited.
 const WAITED: u32 = 125;
 
 /// How many bytes the uploads of one host are offered, all together.
@@ -117,7 +117,7 @@ impl Uplink {
         })
     }
 
-    /// Segments are so long now.
+    /// Sets the segment size.
     pub fn set_mss(&mut self, mss: u32) {
         self.mss = u64::from(mss);
         if let Size::Auto(auto) = &mut self.size {
@@ -185,7 +185,7 @@ impl Uplink {
         }
     }
 
-    /// Something of an upload has arrived. On its way it has waited so long, if that is known.
+    /// Something of an upload has arrived. On its way it has waited this long, if that is known.
     pub fn on_arrival(&mut self, now: Time, arrival: &Arrival, waited: Option<Waited>, upload: &mut Upload) {
         let Arrival { bytes, sent_at, rtt, echoed, used_up, resumed } = *arrival;
         let paused = resumed && now.saturating_since(self.arrived_at) > self.pause_after();

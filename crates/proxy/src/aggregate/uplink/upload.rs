@@ -14,7 +14,7 @@ const PARTS: u32 = 32;
 /// A sender whose room is smaller than this part of its window uses it up.
 const LITTLE: u64 = 4;
 
-/// For so long a link of which nothing is known may need for a segment.
+/// The time that a link of which nothing is known may need for a segment.
 const STALL: Duration = Duration::from_secs(10);
 
 /// A right edge that its sender was told.
@@ -301,7 +301,7 @@ impl Upload {
         self.counted_before = core::mem::take(&mut self.counted);
     }
 
-    /// So many bytes may be offered and not here. Whether that is more than before.
+    /// Sets how many bytes may be offered and not yet here. Returns whether that is more than before.
     pub fn allot(&mut self, bytes: u64) -> bool {
         bytes > core::mem::replace(&mut self.allotment, bytes)
     }

@@ -272,7 +272,7 @@ impl World {
         bytes as f64 * 8.0 / (rate.bits_per_sec() as f64 * (to - from)) * 1500.0 / 1448.0
     }
 
-    /// 95 % of the packets of these seconds waited at most so many milliseconds.
+    /// 95 % of the packets of these seconds waited at most this many milliseconds.
     pub fn wait_p95(&self, from: f64, to: f64) -> f64 {
         let within = |at: Time| (from..to).contains(&at.as_secs_f64());
         let mut waits: Vec<Duration> =

@@ -488,7 +488,7 @@ impl Script {
         })
     }
 
-    /// The owner writes so many segments of 1000 bytes, one by one, and they leave.
+    /// The owner writes this many segments of 1000 bytes, one by one, and they leave.
     pub fn write_segments(&mut self, count: u64) -> &mut Self {
         for _ in 0..count {
             self.write(1_000);

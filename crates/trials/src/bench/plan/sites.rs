@@ -49,7 +49,7 @@ const SEGMENTS: u64 = 12_000;
 /// Runs of each chain, and how many times as many the chains get that are still in the race: a single run's time
 /// varies by a tenth and more, so a few of them tell two chains apart that differ by a tenth, but not by three per cent.
 const ROUNDS: [u64; 2] = [6, 24];
-/// A chain is out of the race when it is behind the leader by so many standard errors of their difference.
+/// A chain is out of the race when it is behind the leader by this many standard errors of their difference.
 const BEHIND: f64 = 3.0;
 /// Runs by which the planner's choice and the best are compared in the end, with seeds of their own: who has won a race
 /// was also lucky in it.

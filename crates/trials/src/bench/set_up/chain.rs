@@ -127,7 +127,7 @@ impl Line {
         Ok(median(took?))
     }
 
-    /// From the wish to send until the server has the first byte, so many times.
+    /// From the wish to send until the server has the first byte, this many times.
     pub fn measure(&self, way: SessionKind, times: u32) -> Result<Vec<Duration>> {
         let folder = Folder::new()?;
         let mut took = Vec::new();
@@ -152,7 +152,7 @@ impl Line {
         (1..=self.nodes).map(|number| start_node(&self.lab, number, way.protection, folder)).collect()
     }
 
-    /// So many sessions of one client, one after the other, with a pause in which what is to be ready becomes so.
+    /// This many sessions of one client, one after the other, with a pause in which what is to be ready becomes so.
     fn sessions(&self, way: SessionKind, folder: &Folder, count: u32, ready: usize) -> Result<Vec<Duration>> {
         let client = self.client(way, folder, ready)?;
         let target = Endpoint::from(self.server);

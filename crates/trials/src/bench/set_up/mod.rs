@@ -73,7 +73,7 @@ impl Trial for SetUp {
     }
 }
 
-/// Everything that can be measured with so many nodes.
+/// Everything that can be measured with this many nodes.
 fn ways(nodes: usize) -> Vec<SessionKind> {
     if nodes == 0 {
         return vec![SessionKind {

@@ -110,7 +110,7 @@ impl ParityCase {
         format!("{}, {}", self.rate, format_duration(self.round_trip))
     }
 
-    /// So much of the kernel's goodput should ours be at least.
+    /// This much of the kernel's goodput should ours be at least.
     pub fn bound(&self) -> f64 {
         if self.is_fast() { 0.9 } else { 0.95 }
     }
