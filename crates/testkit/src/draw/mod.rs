@@ -5,7 +5,7 @@
 mod written;
 
 use crate::Chance;
-use shorthaul_congestion::Algorithm;
+use shorthaul_congestion::{Algorithm, RttConfig};
 use shorthaul_proxy::{
     ACK_RELEASES, AggregateConfig, Clamp, FlowMatch, GatewayConfig, HostSpec, INTERCEPTORS, LegConfig, Mode,
     PathTailCell, PathTailConfig, Policy, SenderControl, TailScope, UplinkWindow, WINDOW_LIMITS,
@@ -16,6 +16,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Retransmission timers that the standard has, that Linux has, and that hosts had.
+const TIMERS: [RttConfig; 3] = [RttConfig::LINUX, RttConfig::RFC6298, RttConfig::COARSE];
 
 /// Rows of registries, by the registry and the row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,6 +120,9 @@ impl Draw {
     pub fn profile(&mut self) -> SenderProfile {
         let names: Vec<&str> = SenderProfile::names().collect();
         let profile = SenderProfile::named(self.chance.pick::<&str>(&names)).expect("a name of the list");
+        let most = if self.chance.happens(200) { *SenderProfile::INITIAL_WINDOWS.end() } else { 10 };
+        let initial_window = 1 + self.chance.below(u64::from(most)) as u32;
+        let rto = if self.chance.happens(300) { *self.chance.pick(&TIMERS) } else { profile.rto };
         SenderProfile {
             congestion: self.control(),
             loss_detection: self.detection(),
@@ -130,7 +136,8 @@ impl Draw {
             nagle: self.chance.happens(300),
             pacing: self.chance.happens(500),
             idle_restart: self.chance.happens(700),
-            initial_window: 1 + self.chance.below(10) as u32,
+            initial_window,
+            rto,
             ack: if self.chance.happens(300) { AckPolicy::Immediate } else { profile.ack },
             ..profile
         }
@@ -237,6 +244,9 @@ impl Draw {
             policy.access = self.leg();
             policy.wan = self.leg();
             policy.senders = self.senders();
+            if self.chance.happens(200) {
+                policy.control_group = 0.5;
+            }
             if self.chance.happens(400) {
                 policy.access.sender = SenderProfile {
                     f_rto: policy.access.sender.f_rto,
