@@ -6,6 +6,7 @@ use super::stride::{Turn, advance};
 use super::window_share::{Progress, SlidingRate, WindowShare, moved};
 use crate::SplitFlow;
 use crate::access_side::Host;
+use core::time::Duration;
 use shorthaul_congestion::ArrivalDelay;
 use shorthaul_tcp::Sender;
 use shorthaul_types::Time;
@@ -96,7 +97,9 @@ impl Served<'_> {
             let rtt = aggregate.srtt().unwrap_or_default();
             host.clock.on_arrival(now, stamp, rtt, &mut member.arrivals)
         });
-        aggregate.window.set_beside(host.clock.mean());
+        // Where nothing is uploaded, an acknowledgment waits for the link and not behind others: that is part of the round trip.
+        let uploads = host.uplink.as_ref().is_some_and(|uplink| uplink.is_used(now));
+        aggregate.window.set_beside(if uploads { host.clock.mean() } else { Duration::ZERO });
         let Some(sender) = flow.managed_sender_mut() else { return false };
         let feedback =
             sender.grant_mut().map(|grant| core::mem::take(&mut grant.feedback)).unwrap_or_default();
@@ -114,7 +117,7 @@ impl Served<'_> {
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) = if feedback.acknowledgments > 0 {
-            aggregate.on_feedback(now, &feedback, host.waited)
+            aggregate.on_feedback(now, &feedback, host.waited.filter(|_| uploads))
         } else {
             (None, false)
         };

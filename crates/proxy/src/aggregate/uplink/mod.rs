@@ -185,6 +185,11 @@ impl Uplink {
         }
     }
 
+    /// Whether something is uploaded: its queue is one that acknowledgments wait in.
+    pub fn is_used(&self, now: Time) -> bool {
+        now.saturating_since(self.arrived_at) <= self.pause_after()
+    }
+
     /// Something of an upload has arrived. On its way it has waited this long, if that is known.
     pub fn on_arrival(&mut self, now: Time, arrival: &Arrival, waited: Option<Waited>, upload: &mut Upload) {
         let Arrival { bytes, sent_at, rtt, echoed, used_up, resumed } = *arrival;
