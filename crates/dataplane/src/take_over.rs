@@ -18,7 +18,7 @@ const TAKEN: &[u8; 6] = b"taken\n";
 /// The longest line.
 const LONGEST: usize = 4_096;
 /// How long the new one may take, and the old one to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a running gateway has handed over.
 pub(crate) struct HandedOver {
@@ -38,8 +38,8 @@ fn purpose(interception: &Interception) -> String {
 /// Asks the gateway of this name for all that it has.
 pub(crate) fn ask(config: &Config, interception: &Interception) -> io::Result<HandedOver> {
     let mut stream = UnixStream::connect(control_path(&config.run_dir, &config.name.to_string()))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(HANDOVER_TIMEOUT))?;
+    stream.set_write_timeout(Some(HANDOVER_TIMEOUT))?;
     stream.write_all(TAKE_OVER.as_bytes())?;
     let (text, descriptors) = handover::receive(&stream, LONGEST)?;
     let (theirs, ours) = (String::from_utf8_lossy(&text), purpose(interception));
@@ -69,7 +69,7 @@ pub(crate) fn hand_over(
     devices: &[Tun; 2],
     lock: &File,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(HANDOVER_TIMEOUT))?;
     let descriptors = [devices[0].as_fd(), devices[1].as_fd(), lock.as_fd()];
     handover::send(stream, purpose(interception).as_bytes(), &descriptors)?;
     let mut said = [0; TAKEN.len()];

@@ -173,11 +173,11 @@ impl SenderProfile {
             discriminator: self.discriminator.build(start.now, start.peer),
             sack: start.sack,
             f_rto: self.f_rto,
-            finds_black_holes: self.black_hole_probing,
+            black_hole_probing: self.black_hole_probing,
             pacing: self.pacing,
             nagle: self.nagle,
             idle_restart: self.idle_restart,
-            rtt: self.rto,
+            rto: self.rto,
             ..SenderConfig::new(start.mss, self.congestion.build(self.control_params(start)))
         }
     }
@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn start(mss: u32, syn_retransmissions: u32) -> SenderStart {
-        let peer = ProbedPeer::Reporting;
+        let peer = ProbedPeer::SendsDSack;
         SenderStart { now: Time::ZERO, mss, sack: true, peer, syn_retransmissions, isn: SeqNum(7) }
     }
 

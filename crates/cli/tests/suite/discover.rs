@@ -143,7 +143,7 @@ fn a_gateway_on_the_way_says_that_it_splits() {
     let [edge, wan] = ["edge", "server"].map(|peer| host.interface_to(peer).expect("a link").to_owned());
     let run_dir = files.path("run");
     let arguments =
-        ["gateway", "--edge", &edge, "--wan", &wan, "--run-dir", &run_dir, "--answer-probes", &key];
+        ["gateway", "--access", &edge, "--wan", &wan, "--run-dir", &run_dir, "--answer-probes", &key];
     let mut gateway = Running::start(&lab, "middle", &arguments);
     let (good, json, said) = discover(&lab, &["server", "--key", &key, "--rounds", "1", "--json"]);
     assert!(good, "{said}");

@@ -79,7 +79,7 @@ impl Direction {
             mss,
             sack: agreed.sack,
             // We stand in for an end that has agreed to nothing.
-            peer: if agreed.sack { ProbedPeer::Reporting } else { ProbedPeer::Plain },
+            peer: if agreed.sack { ProbedPeer::SendsDSack } else { ProbedPeer::Plain },
             syn_retransmissions: 0,
             // Differs from flow to flow, and is the same when a recording is replayed.
             isn: from.space.seq(0),

@@ -104,7 +104,7 @@ pub enum ProbedPeer {
     /// It agreed to answer the probing option.
     Willing,
     /// It knows nothing of probes, and sends D-SACK (RFC 2883), so that its answers can be told apart.
-    Reporting,
+    SendsDSack,
     /// It knows nothing of probes and sends no D-SACK: an answer cannot be told from an acknowledgment of
     /// data, so only RTOs, when no acknowledgment is under way, begin a cycle.
     Plain,
@@ -116,7 +116,7 @@ impl ProbedPeer {
     pub(crate) const fn of(willing: bool, sack: bool) -> Self {
         match (willing, sack) {
             (true, _) => ProbedPeer::Willing,
-            (false, true) => ProbedPeer::Reporting,
+            (false, true) => ProbedPeer::SendsDSack,
             (false, false) => ProbedPeer::Plain,
         }
     }
@@ -207,7 +207,7 @@ impl Probing {
             cycle: None,
             exhausted: false,
             has_dsacked: false,
-            acked: (peer == ProbedPeer::Reporting)
+            acked: (peer == ProbedPeer::SendsDSack)
                 .then(|| Box::new(AckedBytes { bytes: [0; OCTETS as usize], end: 1 })),
         }
     }
@@ -265,8 +265,8 @@ impl Probing {
     fn form(&self, number: u32) -> ProbeForm {
         match (self.peer, &self.acked) {
             (ProbedPeer::Willing, _) => ProbeForm::Numbered,
-            (ProbedPeer::Reporting, Some(acked)) => ProbeForm::Octet(acked.named(number)),
-            (ProbedPeer::Reporting, None) | (ProbedPeer::Plain, _) => ProbeForm::Empty,
+            (ProbedPeer::SendsDSack, Some(acked)) => ProbeForm::Octet(acked.named(number)),
+            (ProbedPeer::SendsDSack, None) | (ProbedPeer::Plain, _) => ProbeForm::Empty,
         }
     }
 
@@ -277,7 +277,7 @@ impl Probing {
             (ProbedPeer::Willing, Some(ProbeName::Number(asked))) => {
                 ages.find(|(number, _)| *number == asked)
             }
-            (ProbedPeer::Reporting, Some(ProbeName::Octet(offset))) => {
+            (ProbedPeer::SendsDSack, Some(ProbeName::Octet(offset))) => {
                 ages.find(|(number, _)| u64::from(number % OCTETS) == offset % u64::from(OCTETS))
             }
             (ProbedPeer::Plain, _) => {
@@ -384,7 +384,7 @@ impl Discriminator for Probing {
     fn on_timeout(&mut self, now: Time) -> LossResponse {
         let Some(cycle) = &self.cycle else { return LossResponse::Mild };
         let sign = cycle.sign;
-        let silent = self.peer == ProbedPeer::Reporting
+        let silent = self.peer == ProbedPeer::SendsDSack
             && (sign == LossSign::Acknowledgments || (!self.has_dsacked && cycle.acknowledged))
             && cycle.unanswered >= UNANSWERED_LIMIT
             && cycle.next_at.is_some_and(|at| at <= now);

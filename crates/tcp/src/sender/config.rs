@@ -26,7 +26,7 @@ pub struct SenderConfig {
     /// After an RTO, first looks whether it was spurious (F-RTO, RFC 5682).
     pub f_rto: bool,
     /// After several RTOs in a row, tries smaller segments (RFC 4821).
-    pub finds_black_holes: bool,
+    pub black_hole_probing: bool,
     /// Bursts are spread over the round trip.
     pub pacing: bool,
     /// Holds small segments back while something is unacknowledged (Nagle's algorithm, RFC 9293
@@ -35,7 +35,7 @@ pub struct SenderConfig {
     /// After an idle time, begins with the initial window again (RFC 5681 §4.1).
     pub idle_restart: bool,
     /// Parameters of the retransmission timer.
-    pub rtt: RttConfig,
+    pub rto: RttConfig,
 }
 
 impl SenderConfig {
@@ -49,11 +49,11 @@ impl SenderConfig {
             manager: CongestionManager::Own,
             sack: true,
             f_rto: true,
-            finds_black_holes: true,
+            black_hole_probing: true,
             pacing: true,
             nagle: false,
             idle_restart: true,
-            rtt: RttConfig::LINUX,
+            rto: RttConfig::LINUX,
         }
     }
 }

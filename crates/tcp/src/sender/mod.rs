@@ -136,7 +136,7 @@ impl Sender {
                 last_send: now,
             },
             peer: PeerWindow::new(next, edge),
-            segment: SegmentSize::new(config.mss, config.finds_black_holes),
+            segment: SegmentSize::new(config.mss, config.black_hole_probing),
             options: Options {
                 sack: detection.uses_sack(),
                 f_rto: config.f_rto,
@@ -153,7 +153,7 @@ impl Sender {
             probes: Probes::default(),
             undo: Undo::default(),
             persist: Persist::default(),
-            rtt: RttEstimator::new(config.rtt),
+            rtt: RttEstimator::new(config.rto),
             rate: DeliveryRate::new(now),
             pacer: Pacer::new(config.mss),
             ecn: EcnResponse { end: next, send_cwr: false },

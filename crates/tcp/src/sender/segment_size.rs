@@ -14,7 +14,7 @@ const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
 pub(super) struct SegmentSize {
     mss: u32,
     told: Option<PathMtu>,
-    finds_black_holes: bool,
+    black_hole_probing: bool,
 }
 
 /// A router has told of a smaller path MTU.
@@ -27,8 +27,8 @@ struct PathMtu {
 
 impl SegmentSize {
     /// The size that the peer takes.
-    pub fn new(mss: u32, finds_black_holes: bool) -> Self {
-        SegmentSize { mss, told: None, finds_black_holes }
+    pub fn new(mss: u32, black_hole_probing: bool) -> Self {
+        SegmentSize { mss, told: None, black_hole_probing }
     }
 
     /// Payload bytes of a full segment.
@@ -62,7 +62,9 @@ impl SegmentSize {
     /// There were `timeouts` RTOs in a row: tries a smaller size after several. Returns whether it does.
     pub fn probe_black_hole(&mut self, timeouts: u32) -> bool {
         let size = BLACK_HOLE.iter().find(|(after, _)| *after == timeouts).map(|(_, size)| *size);
-        let Some(size) = size.filter(|size| self.finds_black_holes && *size < self.mss) else { return false };
+        let Some(size) = size.filter(|size| self.black_hole_probing && *size < self.mss) else {
+            return false;
+        };
         self.told = None; // nobody tells of a black hole: to try again would cost these timeouts again
         self.mss = size;
         true

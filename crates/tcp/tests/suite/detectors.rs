@@ -21,7 +21,7 @@ fn config(
         paced: false,
         ..ControlParams::new(MSS as u32, Time::ZERO)
     };
-    let peer = if sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
+    let peer = if sack { ProbedPeer::SendsDSack } else { ProbedPeer::Plain };
     SenderConfig {
         loss_detection: detection,
         discriminator: discrimination.build(Time::ZERO, peer),

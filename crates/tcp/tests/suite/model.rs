@@ -96,7 +96,7 @@ fn run(algorithm: Algorithm, detection: LossDetection, sack: bool, judge: Judge,
     let what = format!("{algorithm}, {detection}, sack {sack}, {judge:?}, seed {seed}");
     let mut chance = Chance(seed);
     let paced = chance.happens(500);
-    let peer = if sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
+    let peer = if sack { ProbedPeer::SendsDSack } else { ProbedPeer::Plain };
     let discriminator: Box<dyn Discriminator> = match judge {
         Judge::Chance => Box::new(ByChance { chance: Chance(seed ^ 1), due: false, at: None }),
         Judge::Real(discrimination) => discrimination.build(Time::ZERO, peer),

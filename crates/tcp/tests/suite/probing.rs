@@ -174,7 +174,7 @@ fn a_selective_discriminator_probes_after_duplicates_only_now_and_then() {
 
 #[test]
 fn a_peer_with_d_sack_is_asked_by_bytes_that_name_themselves() {
-    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
+    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::SendsDSack);
     measure(&mut discriminator, at(100), BEST);
     for sign in [LossSign::Timeout, LossSign::Acknowledgments] {
         discriminator.respond(at(1_000), &evidence(sign));
@@ -205,7 +205,7 @@ fn a_peer_with_d_sack_is_asked_by_bytes_that_name_themselves() {
 
 #[test]
 fn a_queue_is_seen_however_many_probes_were_sent_into_it() {
-    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
+    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::SendsDSack);
     measure(&mut discriminator, at(100), BEST);
     discriminator.respond(at(1_000), &evidence(LossSign::Acknowledgments));
     let first = discriminator.poll_probe(at(1_000)).unwrap();
@@ -243,7 +243,7 @@ fn a_peer_without_d_sack_is_asked_after_timeouts_only_by_empty_segments() {
 
 #[test]
 fn a_peer_that_never_sends_d_sack_is_not_asked_after_duplicates_again() {
-    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::Reporting);
+    let mut discriminator = Probing::new(Time::ZERO, ProbingConfig::ONE_SIDED, ProbedPeer::SendsDSack);
     measure(&mut discriminator, at(100), BEST);
     let duplicates = evidence(LossSign::Acknowledgments);
     assert_eq!(discriminator.respond(at(1_000), &duplicates), LossResponse::Waiting);
@@ -262,7 +262,7 @@ fn a_peer_that_never_sends_d_sack_is_not_asked_after_duplicates_again() {
 fn half(discrimination: Discrimination, detection: LossDetection, sack: bool) -> Half {
     let params = ControlParams { paced: false, ..ControlParams::new(MSS as u32, Time::ZERO) };
     let control = "reno".parse::<Algorithm>().unwrap().build(params);
-    let peer = if sack { ProbedPeer::Reporting } else { ProbedPeer::Plain };
+    let peer = if sack { ProbedPeer::SendsDSack } else { ProbedPeer::Plain };
     let discriminator = discrimination.build(Time::ZERO, peer);
     Half::new(
         SenderConfig {
@@ -353,7 +353,7 @@ fn an_end_whose_probes_are_answered_is_not_given_up() {
     let healed = at(60_000);
     for discrimination in [Discrimination::RENO_PROBING, Discrimination::TAHOE_PROBING] {
         let config = SenderConfig {
-            discriminator: discrimination.build(Time::ZERO, ProbedPeer::Reporting),
+            discriminator: discrimination.build(Time::ZERO, ProbedPeer::SendsDSack),
             loss_detection: LossDetection::RENO,
             ..SenderConfig::new(MSS as u32, Algorithm::Reno.build(ControlParams::new(MSS as u32, Time::ZERO)))
         };

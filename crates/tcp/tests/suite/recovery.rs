@@ -294,7 +294,7 @@ fn a_smaller_path_mtu_is_no_congestion() {
 fn a_coarse_timer_expires_on_its_tick() {
     let tick = Duration::from_millis(500);
     let rtt = RttConfig { tick, floor: RtoFloor::Whole(Duration::from_secs(1)), ..RttConfig::RFC6298 };
-    let mut half = Half::new(SenderConfig { rtt, ..config(LossDetection::TAHOE) }, 1 << 20);
+    let mut half = Half::new(SenderConfig { rto: rtt, ..config(LossDetection::TAHOE) }, 1 << 20);
     half.data = losing(&[(12, 1), (13, 1), (14, 1), (15, 1), (16, 1), (17, 1), (18, 1), (19, 1)]);
     half.write(20);
     half.run_to_the_end(Duration::from_secs(10));

@@ -12,7 +12,7 @@ pub struct Case {
     pub about: &'static str,
     /// The document that says so, by section.
     pub reference: &'static str,
-    pub(crate) setting: DirectOrSplit,
+    pub(crate) setting: Setting,
     pub(crate) families: &'static [Family],
     /// How long it may take without faults; with faults three times that.
     pub(crate) limit: Duration,
@@ -38,7 +38,7 @@ impl Case {
             name,
             about,
             reference,
-            setting: DirectOrSplit::Shared(&PLAIN),
+            setting: Setting::Shared(&PLAIN),
             families: &[Family::V4],
             limit: Duration::from_secs(20),
             long: false,
@@ -57,7 +57,7 @@ impl Case {
     }
 
     /// Somewhere else than in the ordinary shared site.
-    pub(crate) const fn setting(self, setting: DirectOrSplit) -> Self {
+    pub(crate) const fn setting(self, setting: Setting) -> Self {
         Case { setting, ..self }
     }
 
@@ -74,14 +74,14 @@ impl Case {
 
 /// Where a case runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum DirectOrSplit {
+pub(crate) enum Setting {
     /// In a site with a running gateway, beside other cases.
     Shared(&'static Tuning),
     /// In the plain shared site, but with no other case at the same time.
     Alone,
     /// In a site of its own, where the case itself starts, kills and restarts the gateway.
     Own,
-    /// As [`DirectOrSplit::Own`], and with no other case at the same time.
+    /// As [`Setting::Own`], and with no other case at the same time.
     OwnAlone,
 }
 

@@ -1,4 +1,4 @@
-use crate::conformance::case::{Case, DirectOrSplit, Family, Fault, PLAIN, Tuning};
+use crate::conformance::case::{Case, Family, Fault, PLAIN, Setting, Tuning};
 use crate::conformance::context::Context;
 use crate::conformance::failure::Failure;
 use crate::conformance::gateway::Gateway;
@@ -57,7 +57,7 @@ impl Suite {
         let start = Instant::now();
         let jobs = self.jobs();
         let progress = Progress::begin(console, jobs.len());
-        let is_alone = |job: &Job| matches!(job.case.setting, DirectOrSplit::Alone | DirectOrSplit::OwnAlone);
+        let is_alone = |job: &Job| matches!(job.case.setting, Setting::Alone | Setting::OwnAlone);
         let (alone, beside): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_alone);
         let mut outcomes = Vec::new();
         for (jobs, at_once) in [(beside, AT_ONCE), (alone, 1)] {
@@ -147,17 +147,17 @@ impl Suite {
 
 fn tuning(case: &Case) -> &'static Tuning {
     match case.setting {
-        DirectOrSplit::Shared(tuning) => tuning,
-        DirectOrSplit::Alone | DirectOrSplit::Own | DirectOrSplit::OwnAlone => &PLAIN,
+        Setting::Shared(tuning) => tuning,
+        Setting::Alone | Setting::Own | Setting::OwnAlone => &PLAIN,
     }
 }
 
 /// The name of the shared site in which `case` runs.
 fn shared(case: &Case) -> Option<&'static str> {
     match case.setting {
-        DirectOrSplit::Shared(tuning) => Some(tuning.name),
-        DirectOrSplit::Alone => Some(PLAIN.name),
-        DirectOrSplit::Own | DirectOrSplit::OwnAlone => None,
+        Setting::Shared(tuning) => Some(tuning.name),
+        Setting::Alone => Some(PLAIN.name),
+        Setting::Own | Setting::OwnAlone => None,
     }
 }
 
@@ -168,8 +168,8 @@ fn run_within(case: Case, context: Context, limit: Duration) -> (Result<(), Fail
         let result = (case.run)(&context);
         // In a site of its own the case itself ends the gateway.
         let alive = match case.setting {
-            DirectOrSplit::Shared(_) | DirectOrSplit::Alone => context.site.check_gateway(),
-            DirectOrSplit::Own | DirectOrSplit::OwnAlone => Ok(()),
+            Setting::Shared(_) | Setting::Alone => context.site.check_gateway(),
+            Setting::Own | Setting::OwnAlone => Ok(()),
         };
         let result = match (result, alive) {
             (Err(failure), Err(death)) => Err(Failure::new(format!("{failure}; {death}"))),

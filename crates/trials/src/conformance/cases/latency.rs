@@ -1,5 +1,5 @@
 //! Small exchanges: a gateway may not sit on them.
-use crate::conformance::case::{Case, DirectOrSplit};
+use crate::conformance::case::{Case, Setting};
 use crate::conformance::context::{Context, both};
 use crate::conformance::failure::{Failure, While, ensure};
 use crate::conformance::place::Place;
@@ -16,14 +16,14 @@ pub(super) const CASES: &[Case] = &[
         "RFC 9293 §3.8.6.3",
         ping_pong,
     )
-    .setting(DirectOrSplit::Alone),
+    .setting(Setting::Alone),
     Case::new(
         "split-response-latency",
         "A response in three segments and a piece is not held up by delayed acknowledgments.",
         "RFC 9293 §3.7.4",
         split_response,
     )
-    .setting(DirectOrSplit::Alone),
+    .setting(Setting::Alone),
 ];
 
 const EXCHANGES: usize = 200;

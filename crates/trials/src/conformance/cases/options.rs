@@ -1,6 +1,6 @@
 //! Options: whatever the ends agree on, and whatever they do not, the streams arrive.
 use super::sequence::exchange;
-use crate::conformance::case::{Case, DirectOrSplit, Family, Tuning};
+use crate::conformance::case::{Case, Family, Setting, Tuning};
 use crate::conformance::context::{Context, Dial, both, each};
 use crate::conformance::failure::{Failure, While};
 use crate::conformance::place::Place;
@@ -37,20 +37,20 @@ pub(super) const CASES: &[Case] = &[
     )
     .both_families(),
     Case::new("without-timestamps", "All works without the timestamps option.", "RFC 7323 §3", core)
-        .setting(DirectOrSplit::Shared(&NO_TIMESTAMPS)),
+        .setting(Setting::Shared(&NO_TIMESTAMPS)),
     Case::new("without-sack", "All works without selective acknowledgments.", "RFC 2018", core)
-        .setting(DirectOrSplit::Shared(&NO_SACK)),
+        .setting(Setting::Shared(&NO_SACK)),
     Case::new("without-window-scaling", "All works with windows of at most 64 KiB.", "RFC 7323 §2", core)
-        .setting(DirectOrSplit::Shared(&NO_SCALING)),
+        .setting(Setting::Shared(&NO_SCALING)),
     Case::new("without-any-option", "All works with the maximum segment size alone.", "RFC 9293 §3.1", core)
-        .setting(DirectOrSplit::Shared(&NO_OPTIONS)),
+        .setting(Setting::Shared(&NO_OPTIONS)),
     Case::new(
         "with-ecn",
         "All works when the ends agree on explicit congestion notification.",
         "RFC 3168",
         core,
     )
-    .setting(DirectOrSplit::Shared(&ECN)),
+    .setting(Setting::Shared(&ECN)),
     Case::new("fast-open", "Data in the SYN arrives once and in its place.", "RFC 7413", fast_open),
     Case::new(
         "multipath-tcp",

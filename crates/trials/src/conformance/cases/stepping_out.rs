@@ -1,6 +1,6 @@
 //! The gateway comes and goes: what it has promised it keeps, or says that it cannot.
 use super::sequence::exchange;
-use crate::conformance::case::{Case, DirectOrSplit};
+use crate::conformance::case::{Case, Setting};
 use crate::conformance::context::{Context, Dial, both, each};
 use crate::conformance::end::{End, Ending};
 use crate::conformance::failure::{Failure, ensure};
@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
         "fail-open",
         starts_in_mid_stream,
     )
-    .setting(DirectOrSplit::Own)
+    .setting(Setting::Own)
     .both_families(),
     Case::new(
         "gateway-killed",
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
         "fail-open",
         killed,
     )
-    .setting(DirectOrSplit::OwnAlone)
+    .setting(Setting::OwnAlone)
     .within(Duration::from_secs(30)),
     Case::new(
         "gateway-killed-and-restarted",
@@ -33,7 +33,7 @@ pub(super) const CASES: &[Case] = &[
         "fail-open",
         killed_and_restarted,
     )
-    .setting(DirectOrSplit::OwnAlone)
+    .setting(Setting::OwnAlone)
     .within(Duration::from_secs(40)),
     Case::new(
         "gateway-terminated",
@@ -41,7 +41,7 @@ pub(super) const CASES: &[Case] = &[
         "fail-open",
         terminated,
     )
-    .setting(DirectOrSplit::OwnAlone)
+    .setting(Setting::OwnAlone)
     .within(Duration::from_secs(40)),
     Case::new(
         "gateway-replaced",
@@ -49,7 +49,7 @@ pub(super) const CASES: &[Case] = &[
         "fail-open",
         replaced,
     )
-    .setting(DirectOrSplit::Own)
+    .setting(Setting::Own)
     .within(Duration::from_secs(40)),
 ];
 

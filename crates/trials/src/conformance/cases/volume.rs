@@ -1,7 +1,7 @@
 //! Much of it: long streams, tiny writes, and thousands of connections that leave nothing behind.
 use super::MIB;
 use super::sequence::exchange;
-use crate::conformance::case::{Case, DirectOrSplit};
+use crate::conformance::case::{Case, Setting};
 use crate::conformance::context::{Context, both, each};
 use crate::conformance::end::End;
 use crate::conformance::failure::{Failure, While, ensure};
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
         "RFC 9293 §3.3.2",
         ten_thousand_connections,
     )
-    .setting(DirectOrSplit::Alone)
+    .setting(Setting::Alone)
     .within(Duration::from_secs(60)),
 ];
 
