@@ -106,8 +106,8 @@ impl Fragments {
         given_up
     }
 
-    /// A fragment came in by `port`.
-    pub fn add(&mut self, now: Time, port: PortId, packet: Packet) -> Joined {
+    /// A fragment came in by `port`, while `free` bytes of the gateway's memory are.
+    pub fn add(&mut self, now: Time, port: PortId, packet: Packet, free: u64) -> Joined {
         let Transport::Fragment { fragment, payload } = &packet.transport else {
             return Joined::Dropped("fragment-misplaced");
         };
@@ -138,6 +138,7 @@ impl Fragments {
                 return Joined::Dropped("fragment-overlap");
             }
         }
+        let limit = self.limit.min(self.held.saturating_add(usize::try_from(free).unwrap_or(usize::MAX)));
         parts.bytes += len;
         if !more {
             parts.total = Some(start + len);
@@ -154,7 +155,7 @@ impl Fragments {
             return Joined::Whole(whole(&parts.packets), parts.packets);
         }
         // Whoever floods us has the oldest soon, and a datagram that arrives at all is whole within moments.
-        while self.held > self.limit {
+        while self.held > limit {
             let Some((oldest, old)) = self.by_age.pop_front() else { break };
             self.forget(oldest, old);
         }

@@ -11,7 +11,8 @@ impl Gateway {
             self.counters.count_reason("passed-fragment"); // there is no flow that it could be of
             return self.forward(port, packet);
         }
-        match self.fragments.add(now, port, packet) {
+        let free = self.free_memory();
+        match self.fragments.add(now, port, packet, free) {
             Joined::Waiting => {}
             Joined::Dropped(reason) => self.counters.count_reason(reason),
             Joined::Whole(Ok(packet), fragments) => {

@@ -256,7 +256,7 @@ impl Gateway {
         }
     }
 
-    fn free_memory(&self) -> u64 {
+    pub(super) fn free_memory(&self) -> u64 {
         self.config.memory.0.saturating_sub(self.allocated() as u64)
     }
 

@@ -25,3 +25,9 @@ fn one_forged_segment_ends_no_inherited_flow() {
 fn what_went_past_a_crashed_gateway_opens_the_window() {
     adversity::run(13_413);
 }
+
+/// What comes in fragments waits for the rest within the memory, whatever flows hold of it.
+#[test]
+fn fragments_take_no_memory_that_is_in_use() {
+    adversity::run(46_213);
+}
