@@ -203,6 +203,7 @@ impl SplitFlow {
         self.draining = true;
         for direction in &mut self.directions {
             direction.receiver.discard();
+            direction.lift_limits();
             if direction.release.take().is_some() {
                 direction.receiver.request_ack(); // what we hold is ours to deliver: no more waiting
             }

@@ -27,7 +27,7 @@ impl Gateway {
         let any = policies.iter().position(|policy| policy.mode == Mode::Split);
         let number = splits.or(any).or(chosen).unwrap_or(0);
         let mut flow = SplitFlow::resume(now, inherited, &self.config.policies[number]);
-        if splits.is_none() || self.draining {
+        if splits.is_none() || self.draining || record.draining {
             flow.drain();
         }
         let index = self.insert(now, key, number as u16, Phase::Split(Box::new(flow)));

@@ -137,6 +137,13 @@ impl Direction {
         (occupancy, room)
     }
 
+    /// Nothing but memory bounds its sender from now on. A window that was closed opens.
+    pub fn lift_limits(&mut self) {
+        if core::mem::take(&mut self.limits).iter().any(|limit| limit.closed) {
+            self.receiver.request_ack();
+        }
+    }
+
     /// When a timer falls due next.
     pub fn poll_timeout(&self) -> Option<Deadline> {
         let earliest = Deadline::earliest(self.sender.poll_timeout(), self.receiver.poll_timeout());
