@@ -1,8 +1,9 @@
 //! A gateway crashes, and the next one goes on with what it left: nobody notices but by the time that it took.
 use crate::pair::Setup;
-use shorthaul_proxy::{Gateway, GatewayConfig};
-use shorthaul_testkit::{Chance, DELAY, Faults, World, draw::Draw, each_seed};
-use shorthaul_types::{Bytes, Time};
+use shorthaul_proxy::{Delivered, Freeze, Gateway, GatewayConfig, SenderControl};
+use shorthaul_testkit::{Chance, DELAY, Faults, World, draw::Draw, each_seed, packets};
+use shorthaul_types::{Bytes, PortId, Time};
+use shorthaul_wire::{Machine, TcpFlags, TcpHeader};
 use std::time::Duration;
 
 /// The bounds of the gateways here.
@@ -106,6 +107,54 @@ fn what_was_acknowledged_and_not_delivered_is_delivered_by_the_next_gateway() {
     assert_eq!((world.gateway.counters().flows_resumed, only_here(&world)), (1, held));
     world.flows[0].apps[0].appetite = usize::MAX;
     survives(&mut world, &frame(), &[]);
+}
+
+/// Somebody who knows addresses and ports, but no sequence numbers, forges segments of a connection that the next gateway has just taken over:
+/// a SYN, or acknowledgments that are far off. In the name of one end from its own side, or of both from one.
+#[test]
+fn what_is_forged_once_the_next_gateway_is_there_loses_nothing() {
+    let ack = TcpFlags::ACK;
+    let forgeries: [&[(usize, PortId, TcpFlags)]; 4] = [
+        &[(0, Gateway::ACCESS, TcpFlags::SYN)],
+        &[(0, Gateway::ACCESS, ack)],
+        &[(1, Gateway::WAN, ack)],
+        &[(1, Gateway::WAN, ack), (0, Gateway::WAN, ack)],
+    ];
+    for forgery in forgeries {
+        let mut world = Setup::new(7, [0, 90_000]).with(frame());
+        world.flows[0].apps[0].appetite = 0;
+        let held =
+            |world: &World| world.known(0).and_then(|info| info.legs).map_or(0, |legs| legs[1].buffered);
+        assert!(world.run_until(|world| held(world) > 20_000), "{}", world.describe());
+        world.crash();
+        world.restart(frame());
+        let before = held(&world);
+        for &(from, port, flags) in forgery {
+            let key = world.flows[0].key;
+            let key = if from == 0 { key } else { key.reversed() };
+            let [seq, ack] = [from, 1 - from].map(|end| world.isn(0, end).expect("it is open") + (1 << 24));
+            let header = TcpHeader { seq, ack, flags, window: 1_000, ..TcpHeader::default() };
+            let packet = packets::segment(key.src, key.dst, header, packets::filler(0));
+            world.gateway.handle_packet(world.now, port, packet);
+        }
+        world.settle();
+        assert_eq!(held(&world), before, "after {forgery:?}");
+        world.flows[0].apps[0].appetite = usize::MAX;
+        survives(&mut world, &frame(), &[]);
+    }
+}
+
+/// What the ends sent each other past a crashed gateway opens a window that was closed because the receiver was silent.
+#[test]
+fn what_went_past_a_crashed_gateway_opens_the_window() {
+    let mut frozen = frame();
+    frozen.policies[0].senders =
+        SenderControl::acknowledging(Delivered {}).limited_by(Freeze { after: DELAY / 10 });
+    for step in 0..60 {
+        let mut world = Setup::new(7, [0, 150_000]).with(frame());
+        let crash = Time::from_secs(1) + 3 * DELAY + step * DELAY / 8;
+        survives(&mut world, &frozen, &[(crash, 3 * DELAY)]);
+    }
 }
 
 /// When a connection is over, nothing of it is kept.
