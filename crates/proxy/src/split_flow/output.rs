@@ -5,7 +5,9 @@ use crate::end::Side;
 use core::num::NonZeroU16;
 use shorthaul_tcp::Outgoing;
 use shorthaul_types::{PortId, Time};
-use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps};
+use shorthaul_wire::{
+    Packet, PayloadList, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps,
+};
 
 impl SplitFlow {
     pub(super) fn acknowledge(&mut self, now: Time, side: Side) -> (PortId, Packet) {
@@ -99,8 +101,18 @@ impl SplitFlow {
 
     /// A segment without data.
     pub(super) fn bare_toward(&self, side: Side, header: TcpHeader) -> (PortId, Packet) {
+        self.small_toward(side, header, PayloadList::new())
+    }
+
+    /// A segment with what can be made of these, and with the timestamps that the ends know.
+    pub(super) fn small_toward(
+        &self,
+        side: Side,
+        header: TcpHeader,
+        payload: PayloadList,
+    ) -> (PortId, Packet) {
         let header = TcpHeader { options: self.options_toward(side), ..header };
-        self.packet_toward(side, TcpSegment { header, ..TcpSegment::default() }, 0)
+        self.packet_toward(side, TcpSegment { header, payload, ..TcpSegment::default() }, 0)
     }
 
     fn options_toward(&self, side: Side) -> TcpOptions {

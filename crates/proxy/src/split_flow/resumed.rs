@@ -16,7 +16,7 @@ use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_tcp::AckPolicy;
 use shorthaul_types::{Deadline, PortId, SeqNum, Time};
-use shorthaul_wire::{Payload, TcpFlags, TcpSegment, TxBatch};
+use shorthaul_wire::{Payload, PayloadList, TcpFlags, TcpSegment, TxBatch};
 
 /// How often the ends are asked, and how many times at most.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
@@ -227,7 +227,9 @@ impl SplitFlow {
         Some(Deadline { at, timer: "ask-inherited" })
     }
 
-    /// Asks the ends what they have, if it is time: a segment from below the window draws an acknowledgment (RFC 9293 §3.10.7.4).
+    /// Asks the ends what they have, if it is time: a segment from below the window draws an acknowledgment (RFC 9293 §3.10.7.4). It
+    /// has an octet of data, which was acknowledged long since (§3.8.4): where the ends have spoken past us, the timestamp that we
+    /// know is an old one, and Linux drops an old acknowledgment without data in silence.
     pub(super) fn ask(&mut self, now: Time, out: &mut TxBatch) -> Fate {
         let Some(resumed) = self.resumed.as_deref_mut() else { return Fate::Alive };
         if resumed.ask_at.is_none_or(|at| at > now) {
@@ -242,7 +244,8 @@ impl SplitFlow {
         for side in Side::BOTH {
             let una = self.directions[side.other().index()].sender.una();
             let header = self.header_toward(side, una - 1, TcpFlags::ACK);
-            out.push(self.bare_toward(side, header));
+            let octet = PayloadList::from(Payload::copy_of(&[0]));
+            out.push(self.small_toward(side, header, octet));
         }
         Fate::Alive
     }
