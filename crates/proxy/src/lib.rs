@@ -49,7 +49,7 @@ pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
 pub use gain::{GainFigure, GainInfo, GainVerdict};
 pub use gateway::Gateway;
-pub use interceptor::{ExplicitWindow, INTERCEPTORS, Interceptor, InterceptorKind};
+pub use interceptor::{DelayedDuplicates, ExplicitWindow, INTERCEPTORS, Interceptor, InterceptorKind, Snoop};
 pub use leg::{LegConfig, LegSpec};
 pub use path_tail::{PathTailCell, PathTailConfig, TailScope};
 pub use policy::{

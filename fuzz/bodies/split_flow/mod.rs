@@ -71,6 +71,8 @@ struct World {
     custody: Vault,
     /// What was handed in since the last flush, which may pass through as it is.
     handed: Vec<Packet>,
+    /// What was handed in of flows that pass interceptors, which may put it in once more.
+    seen: Vec<Packet>,
     /// Packet buffers that the driver keeps for reuse, as its pool does.
     pool: Vec<Arc<Chunk>>,
     /// The steps so far, to be told if something does not hold.
@@ -105,6 +107,7 @@ impl World {
             flows: Vec::new(),
             custody: Vault::default(),
             handed: Vec::new(),
+            seen: Vec::new(),
             pool: Vec::new(),
             played: Vec::new(),
         };
@@ -387,11 +390,14 @@ impl World {
         }
         self.gateway.save(&mut self.custody);
         let handed = std::mem::take(&mut self.handed);
+        let intercepts = !self.config.policies[0].intercept.is_empty();
+        if intercepts {
+            self.seen.extend(handed.iter().cloned());
+        }
         for (_, packet) in &out {
             self.check_packet(packet, &handed);
         }
-        let policy = &self.config.policies[0];
-        if policy.mode != Mode::Split && policy.intercept.is_empty() {
+        if self.config.policies[0].mode != Mode::Split && !intercepts {
             let passed: Vec<&Packet> = out.iter().map(|(_, packet)| packet).collect();
             assert_eq!(
                 passed,
@@ -441,6 +447,11 @@ impl World {
                 let shift = flow.shifts.map_or(0, |shifts| shifts[from]);
                 far.on_told(ack, ack + (u64::from(segment.header.window) << shift));
             }
+            return;
+        }
+        if !self.config.policies[0].intercept.is_empty() {
+            let repeats = self.seen.iter().any(|seen| is_part_of(packet, seen));
+            assert!(repeats, "{packet:?} is nothing that an interceptor has seen");
             return;
         }
         let counters = self.gateway.counters();
@@ -526,4 +537,19 @@ fn choose_policy(config: &mut GatewayConfig, sizes: u8, policy: u8) {
         _ => Some(AggregateConfig { host_buffer: Bytes(4 * LARGEST_CHUNK as u64), ..usual }),
     };
     row.aggregate = aggregate.map(Arc::new);
+}
+
+/// Whether a packet is one that was seen, or a segment of one: the same end says the same bytes.
+fn is_part_of(packet: &Packet, seen: &Packet) -> bool {
+    let (Some(ours), Some(theirs)) = (packet.as_tcp(), seen.as_tcp()) else { return false };
+    let bytes = |segment: &TcpSegment| {
+        let mut bytes = vec![0; segment.payload.len()];
+        segment.payload.copy_to(&mut bytes);
+        bytes
+    };
+    let from = ours.header.seq.diff(theirs.header.seq);
+    packet.flow() == seen.flow()
+        && ours.header.ack == theirs.header.ack
+        && from >= 0
+        && bytes(theirs).get(from as usize..).is_some_and(|rest| rest.starts_with(&bytes(ours)))
 }

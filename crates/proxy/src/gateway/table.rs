@@ -261,7 +261,7 @@ impl Gateway {
     }
 
     /// Whether more than three quarters of the memory are in use.
-    fn is_short_of_memory(&self) -> bool {
+    pub(super) fn is_short_of_memory(&self) -> bool {
         self.free_memory() < self.config.memory.0 / 4
     }
 

@@ -30,8 +30,29 @@ impl Gateway {
         if over {
             self.counters.observed_finished += 1;
             self.step_out_of_whole(now, index);
-        } else if let Some(Deadline { at, .. }) = deadline {
-            self.table.arm(index, at);
+        } else {
+            self.book_whole(index);
+            if let Some(Deadline { at, .. }) = deadline {
+                self.table.arm(index, at);
+            }
+        }
+    }
+
+    /// Books what interceptors of a flow keep.
+    fn book_whole(&mut self, index: u32) {
+        let Some(Entry { phase: Phase::Whole(flow), allocated, .. }) = self.table.get_mut(index) else {
+            return;
+        };
+        let [before, now] = [allocated[0], flow.memory()];
+        if before == now {
+            return;
+        }
+        allocated[0] = now;
+        self.allocated = self.allocated - before + now;
+        if now > before && self.is_short_of_memory() {
+            let Some(Entry { phase: Phase::Whole(flow), .. }) = self.table.get_mut(index) else { return };
+            flow.forget();
+            self.book_whole(index);
         }
     }
 
@@ -39,7 +60,9 @@ impl Gateway {
     pub(super) fn poll_whole(&mut self, now: Time, index: u32) {
         let Some(Entry { phase: Phase::Whole(flow), .. }) = self.table.get_mut(index) else { return };
         flow.poll(now, &mut self.passing);
-        if let Some(Deadline { at, .. }) = flow.poll_timeout() {
+        let deadline = flow.poll_timeout();
+        self.book_whole(index);
+        if let Some(Deadline { at, .. }) = deadline {
             self.table.arm(index, at);
         }
     }

@@ -2,14 +2,19 @@
 //! them back, drop them, or put in others.
 //!
 //! A new kind is a file here and a row in [`INTERCEPTORS`].
+mod delayed_duplicates;
 mod explicit_window;
+mod snoop;
 
+pub use delayed_duplicates::DelayedDuplicates;
 pub use explicit_window::ExplicitWindow;
+pub use snoop::Snoop;
 
 use crate::end::Side;
 use crate::policy::{Row, row};
 use alloc::boxed::Box;
 use core::fmt::Debug;
+use core::time::Duration;
 use shorthaul_types::{Bytes, Deadline, Time};
 use shorthaul_wire::Packet;
 
@@ -31,6 +36,14 @@ pub trait Interceptor: Debug + Send {
         None
     }
 
+    /// The memory of the packets that it keeps, in bytes. It counts as what the flow holds.
+    fn memory(&self) -> usize {
+        0
+    }
+
+    /// Memory is short: what it keeps only to put in once more goes.
+    fn forget(&mut self) {}
+
     /// The gateway steps out of the flow: what is kept back is to be put in now.
     fn step_out(&mut self) {}
 }
@@ -42,10 +55,26 @@ pub trait InterceptorKind: Debug + Send + Sync {
 }
 
 /// What looks into flows that stay whole.
-pub const INTERCEPTORS: &[Row<dyn InterceptorKind>] = &[row!(
-    ExplicitWindow as InterceptorKind,
-    "explicit-window",
-    "lowers the windows that the access side advertises to a fixed amount",
-    [("window", "what a sender may have under way, such as \"32 kB\"")],
-    ExplicitWindow { window: Bytes(12_000) }
-)];
+pub const INTERCEPTORS: &[Row<dyn InterceptorKind>] = &[
+    row!(
+        ExplicitWindow as InterceptorKind,
+        "explicit-window",
+        "lowers the windows that the access side advertises to a fixed amount",
+        [("window", "what a sender may have under way, such as \"32 kB\"")],
+        ExplicitWindow { window: Bytes(12_000) }
+    ),
+    row!(
+        Snoop as InterceptorKind,
+        "snoop",
+        "sends again from here what is lost behind the gateway, and hides the loss from the sender",
+        [],
+        Snoop::default()
+    ),
+    row!(
+        DelayedDuplicates as InterceptorKind,
+        "delayed-duplicates",
+        "lets duplicate acknowledgments wait while the link repairs what was lost",
+        [("delay", "how long they wait, such as \"50 ms\"")],
+        DelayedDuplicates { delay: Duration::from_millis(50) }
+    ),
+];

@@ -79,6 +79,16 @@ impl WholeFlow {
         self.poll(now, out);
     }
 
+    /// The memory of what interceptors keep, in bytes.
+    pub fn memory(&self) -> usize {
+        self.interceptors.iter().map(|part| part.memory()).sum()
+    }
+
+    /// Memory is short: what interceptors could do without goes.
+    pub fn forget(&mut self) {
+        self.interceptors.iter_mut().for_each(|part| part.forget());
+    }
+
     /// Whether it is the connection that a SYN with this sequence number opens.
     pub fn is_opened_by(&self, seq: SeqNum) -> bool {
         self.observation.is_opened_by(seq)

@@ -6,6 +6,7 @@ mod aggregate;
 mod crash;
 mod fuzz_corpus;
 mod hostile;
+mod interceptors;
 mod opaque;
 mod pair;
 #[path = "../../../../fuzz/bodies/split_flow/mod.rs"]

@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod agreement;
+mod interceptors;
 mod late;
 mod probing;
 mod profiles;
