@@ -17,6 +17,7 @@ ip      | test                 | iproute2       | iproute         | iproute2   |
 nft     | test                 | nftables       | nftables        | nftables   | redirected connections, clusters of gateways
 etcd    | test                 | etcd-server    | etcd            | etcd       | the relay directory
 curl    | test                 | curl           | curl            | curl       | fetches through relays
+wget    | test                 | wget           | wget            | wget       | plain pages through relays
 git     | test                 | git            | git             | git        | clones through relays
 rsync   | test                 | rsync          | rsync           | rsync      | copies through relays
 ssh     | test                 | openssh-client | openssh-clients | openssh    | what git and rsync run over

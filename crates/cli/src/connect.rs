@@ -24,6 +24,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let opening = args.route.client(0, Some(&args.target))?;
+    let _asking = opening.keep_asking()?;
     let opened = |session: &Session| {
         if args.verbose {
             eprintln!(

@@ -10,6 +10,7 @@ use shorthaul_trials::Trials;
 use std::process::ExitCode;
 use tracing_subscriber::filter::LevelFilter;
 
+mod confine;
 mod connect;
 mod console;
 mod discover;
@@ -91,17 +92,17 @@ impl Command {
     }
 }
 
-/// What happens beside a command's results goes to standard error: warnings, and with `SHORTHAUL_LOG=info`, or
+/// What happens beside a command's results goes to standard error, with the time: warnings, and with `SHORTHAUL_LOG=info`, or
 /// `debug`, more.
 fn tell_what_happens() {
     let level = std::env::var("SHORTHAUL_LOG").ok().and_then(|level| level.parse().ok());
-    tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt()
         .with_max_level(level.unwrap_or(LevelFilter::WARN))
         .with_writer(std::io::stderr)
         .with_target(false)
-        .without_time()
-        .with_ansi(false)
-        .init();
+        .with_ansi(false);
+    // The journal of systemd has times of its own (systemd.exec(5)).
+    if std::env::var_os("JOURNAL_STREAM").is_some() { lines.without_time().init() } else { lines.init() }
 }
 
 fn main() -> ExitCode {

@@ -58,12 +58,13 @@ pub struct Args {
     /// What is between this node and the next: TLS if there is a secret or an authority
     #[arg(long, value_enum)]
     links: Option<LinkKind>,
-    /// What it is called in `Proxy-Status`
+    /// What it is called in `Proxy-Status`, and in its certificate if that is a name of a host
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// An address that others reach it by, if that is not its own
-    #[arg(long, value_name = "ADDRESS")]
-    reached_by: Vec<SocketAddr>,
+    /// A name or address with a port that others reach it by, besides its own (repeat for several); its certificate is for
+    /// them, too
+    #[arg(long, value_name = "HOST:PORT")]
+    reached_by: Vec<Endpoint>,
     /// Metrics at a loopback address: /metrics for Prometheus, /status.json
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -99,6 +100,18 @@ pub struct Args {
     /// Sessions at once; more are refused, and probes are not answered then
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
     sessions: u64,
+    /// Let sessions ask that everything is taken before anything goes on (`Shorthaul-Forward: store`)
+    #[arg(long)]
+    allow_store: bool,
+    /// What may lie in the temporary directory for that; for one account, a quarter of it
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+    all_stored: Bytes,
+    /// End sessions on which nothing moves for so long
+    #[arg(long, value_name = "TIME", default_value = "24 h", value_parser = duration)]
+    idle: Duration,
+    /// A peer has gone that answers nothing for so long
+    #[arg(long, value_name = "TIME", default_value = "10 min", value_parser = duration)]
+    gone_after: Duration,
     /// How long sessions may go on when the node is told to stop
     #[arg(long, value_name = "TIME", default_value = "30 s", value_parser = duration)]
     drain: Duration,
@@ -180,6 +193,9 @@ pub fn run(args: &Args) -> Result<()> {
         [] if nothing_else => vec![SocketAddr::from(([127, 0, 0, 1], 7080))],
         given => given.to_vec(),
     };
+    if args.idle < Duration::from_secs(1) || args.gone_after < Duration::from_secs(10) {
+        return Err(asked!("--idle is a second at least, --gone-after ten").into());
+    }
     if args.sessions == 0 {
         return Err(asked!("--sessions 0 would refuse everybody").into());
     }
@@ -219,10 +235,11 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn probe_sockets(args: &Args, node: &Node) -> Result<Option<AnsweringSockets>> {
     let (Some(listen), Some(secret)) = (args.probes, &args.secret) else { return Ok(None) };
-    let Some(session) = args.reached_by.first().or(node.addresses().first()) else {
+    let reached = args.reached_by.iter().find_map(Endpoint::address);
+    let Some(session) = reached.or(node.addresses().first().copied()) else {
         return Err(asked!("--probes offers sessions, and none can be asked for: give --listen").into());
     };
-    let relay = Identity::relay(*session, args.name.as_deref().unwrap_or_default());
+    let relay = Identity::relay(session, args.name.as_deref().unwrap_or_default());
     let responder = ResponderConfig::new(Keyring::read(secret)?, Some(relay));
     // It measures ways to where it would take sessions, and to nowhere else.
     let may_measure = node.allowed();
@@ -279,6 +296,10 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>
         most_buffer: args.buffer.unwrap_or(defaults.most_buffer),
         all_buffers: args.all_buffers,
         most_sessions: args.sessions,
+        stores: args.allow_store,
+        all_stored: args.all_stored,
+        idle: args.idle,
+        gone_after: args.gone_after,
         drain: args.drain,
         threads: args.threads,
         confinement: Confinement {

@@ -6,15 +6,16 @@ use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use shorthaul_relay::{LocalConfig, LocalProxy, Service};
 
+use crate::confine::ConfineArgs;
 use crate::node::{Forward, network};
 use crate::route::RouteArgs;
 
-/// Offer SOCKS5 and HTTP CONNECT to local programs, forward ports, take redirected connections
+/// Offer SOCKS and HTTP to local programs, forward ports, take redirected connections
 ///
 /// A program is told of success when the destination has answered, and of failure as without nodes.
 #[derive(clap::Args)]
 pub struct Args {
-    /// SOCKS5 and HTTP CONNECT (repeat for several); 127.0.0.1:1080 if nothing else is given
+    /// SOCKS 4a and 5, HTTP and HTTP CONNECT (repeat for several); 127.0.0.1:1080 if nothing else is given
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<SocketAddr>,
     /// A local port that leads to one destination, such as `127.0.0.1:5201=server:5201`
@@ -32,6 +33,8 @@ pub struct Args {
     ready: usize,
     #[command(flatten)]
     route: RouteArgs,
+    #[command(flatten)]
+    confine: ConfineArgs,
 }
 
 /// Runs the command.
@@ -49,9 +52,12 @@ pub fn run(args: &Args) -> Result<()> {
         .extend(args.transparent.iter().map(|&listen| LocalConfig { listen, service: Service::Transparent }));
     let services: Vec<Service> = ports.iter().map(|port| port.service.clone()).collect();
     let proxy = LocalProxy::bind(opening.client.clone(), ports, args.allow.clone())?;
+    // Threads have the privileges of the one that starts them: there is none yet.
+    args.confine.apply(true)?;
+    let _asking = opening.keep_asking()?;
     for (address, service) in proxy.addresses().iter().zip(services) {
         match service {
-            Service::Proxy => println!("ready: SOCKS5 and HTTP CONNECT at {address}"),
+            Service::Proxy => println!("ready: SOCKS and HTTP at {address}"),
             Service::Forward(to) => println!("ready: {address} leads to {to}"),
             Service::Transparent => println!("ready: redirected connections at {address}"),
         }

@@ -4,10 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
-use shorthaul_relay::discovery::directory::{Registered, Registration};
-use shorthaul_relay::discovery::{Answering, AnsweringConfig, Identity, Load, PORT, ResponderConfig};
+use shorthaul_relay::discovery::directory::{Etcd, Registered, Registration};
+use shorthaul_relay::discovery::{
+    Answering, AnsweringConfig, AnsweringSockets, Identity, Load, PORT, ResponderConfig,
+};
 use shorthaul_types::Bytes;
 
+use crate::confine::ConfineArgs;
 use crate::discover::{EtcdArgs, KeyArgs};
 
 /// Answer probes: at a destination, or for a relay of this host
@@ -46,6 +49,8 @@ pub struct Args {
     /// Let members of the network have the way measured to private addresses too
     #[arg(long)]
     measure_private: bool,
+    #[command(flatten)]
+    confine: ConfineArgs,
 }
 
 /// Runs the command.
@@ -58,9 +63,13 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let load =
         Load { service_time: args.service_time, buffer: args.buffer.0, sessions: 0, overloaded: false };
-    let answering = Answering::start(config, move || load)?;
+    let sockets = AnsweringSockets::bind(config)?;
+    let directory = args.etcd.open()?;
+    // Threads have the privileges of the one that starts them: there is none yet.
+    args.confine.apply(directory.is_some())?;
+    let answering = sockets.answer(move || load)?;
     let also = if args.on_path { ", and those that pass" } else { "" };
-    let _registered = register(args, &answering, load)?;
+    let _registered = register(args, directory, &answering, load)?;
     println!("ready: answering probes at {}{also}", answering.address());
     // Until the process is stopped.
     loop {
@@ -69,8 +78,13 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// Writes the relay into the directory that was named, if one was.
-fn register(args: &Args, answering: &Answering, load: Load) -> Result<Option<Registered>> {
-    let Some(etcd) = args.etcd.open()? else { return Ok(None) };
+fn register(
+    args: &Args,
+    directory: Option<Etcd>,
+    answering: &Answering,
+    load: Load,
+) -> Result<Option<Registered>> {
+    let Some(etcd) = directory else { return Ok(None) };
     let session = args.relay.filter(|session| !session.ip().is_unspecified());
     let Some(session) = session.filter(|_| !args.name.is_empty()) else {
         let wanted = "a directory needs a --name, and a --relay ADDRESS that others reach: not 0.0.0.0";

@@ -10,7 +10,7 @@ use shorthaul_relay::discovery::{Finder, FinderConfig, Keyring, Refreshing};
 use shorthaul_relay::request::SetUp;
 use shorthaul_relay::{
     Client, ClientOptions, Credentials, Endpoint, FixedRoute, Forwarding, Identity, LinkOptions, Links,
-    NetworkSecret, Protection, Route, RouteProvider,
+    NameService, NetworkSecret, Protection, Route, RouteProvider,
 };
 use shorthaul_types::Bytes;
 
@@ -28,8 +28,11 @@ pub struct RouteArgs {
     discover: bool,
     #[command(flatten)]
     directories: Directories,
-    /// Fail rather than go directly when the way by the nodes does
+    /// Go directly when the way by the nodes fails; without, that is an error
     #[arg(long)]
+    or_direct: bool,
+    /// What is so without it
+    #[arg(long, hide = true, conflicts_with = "or_direct")]
     never_direct: bool,
     /// The network's secret, as its nodes have it
     #[arg(long, value_name = "FILE")]
@@ -68,8 +71,14 @@ pub struct Opening {
     pub client: Client,
     /// Connections to nodes.
     pub links: Arc<Links>,
-    /// Asks again, as long as this is kept.
-    _refreshing: Option<Refreshing>,
+    finder: Option<Arc<Finder>>,
+}
+
+impl Opening {
+    /// Asks for ways again and again, as long as what is returned is kept. It takes a thread.
+    pub fn keep_asking(&self) -> Result<Option<Refreshing>> {
+        Ok(self.finder.as_ref().map(Refreshing::start).transpose()?)
+    }
 }
 
 impl RouteArgs {
@@ -81,8 +90,8 @@ impl RouteArgs {
     /// A client, and its connections. `ready` connections are kept to each node that is used. What leads to
     /// `known` is found out at once, if anything is to be found out.
     pub fn client(&self, ready: usize, known: Option<&Endpoint>) -> Result<Opening> {
-        if self.via.is_empty() && self.never_direct && !self.discover {
-            return Err(asked!("--never-direct needs another way: name nodes with --via").into());
+        if self.via.is_empty() && (self.never_direct || self.or_direct) && !self.discover {
+            return Err(asked!("--or-direct needs another way: name nodes with --via").into());
         }
         let secret = self.secret.as_deref().map(NetworkSecret::read).transpose()?;
         let identity = match (&secret, &self.authority) {
@@ -101,7 +110,7 @@ impl RouteArgs {
             _ => Credentials::None,
         };
         let links = Arc::new(Links::new(LinkOptions {
-            name: "client".into(),
+            name: shorthaul_relay::answer::CLIENT.into(),
             protection: self.links.map_or(by_itself, LinkKind::protection),
             identity,
             credentials,
@@ -109,17 +118,19 @@ impl RouteArgs {
             paced: false,
             timeout: Duration::from_secs(10),
             ready,
+            names: NameService::System,
+            gone_after: Duration::from_secs(600),
         })?);
         let route = Route::via(self.via.clone());
-        let mut refreshing = None;
+        let mut found = None;
         let routes: Arc<dyn RouteProvider> = match &self.secret {
             Some(secret) if self.discover => {
-                let (finder, keeper) = self.finder(secret, known)?;
-                refreshing = Some(keeper);
+                let finder = self.finder(secret, known)?;
+                found = Some(Arc::clone(&finder));
                 Arc::new(finder)
             }
-            _ if self.never_direct => Arc::new(FixedRoute::only(route)),
-            _ => Arc::new(FixedRoute::or_direct(route)),
+            _ if self.or_direct => Arc::new(FixedRoute::or_direct(route)),
+            _ => Arc::new(FixedRoute::only(route)),
         };
         let forwarding = if self.store {
             Forwarding::Store
@@ -133,10 +144,10 @@ impl RouteArgs {
             forwarding,
             buffer: self.buffer,
         });
-        Ok(Opening { client, links, _refreshing: refreshing })
+        Ok(Opening { client, links, finder: found })
     }
 
-    fn finder(&self, secret: &Path, known: Option<&Endpoint>) -> Result<(Arc<Finder>, Refreshing)> {
+    fn finder(&self, secret: &Path, known: Option<&Endpoint>) -> Result<Arc<Finder>> {
         let directories = self.directories.open()?;
         let finder =
             Arc::new(Finder::new(FinderConfig { directories, ..FinderConfig::new(Keyring::read(secret)?) })?);
@@ -146,7 +157,6 @@ impl RouteArgs {
             let target = addresses.next().with_context(|| format!("`{text}` has no address"))?;
             finder.look(target).context("no probe can be sent")?;
         }
-        let refreshing = Refreshing::start(&finder)?;
-        Ok((finder, refreshing))
+        Ok(finder)
     }
 }

@@ -59,8 +59,10 @@ pub struct Needs<'a> {
 pub enum Sockets {
     /// None but those that ask the kernel for interfaces and addresses: packets come by descriptors that it has.
     Netlink,
-    /// Any, and names are looked up.
+    /// Any, and names are looked up by the C library.
     Any,
+    /// Any, and names are looked up by the process itself, as /etc/hosts and /etc/resolv.conf say.
+    ByAddress,
 }
 
 /// What could be given up.
@@ -167,6 +169,14 @@ fn restrict_files(needs: &Needs<'_>) -> Result<bool, landlock::RulesetError> {
         Sockets::Any => {
             &["/etc", "/lib", "/lib64", "/usr/lib", "/usr/share", "/run/systemd/resolve", "/proc"]
         }
+        Sockets::ByAddress => &[
+            "/etc/hosts",
+            "/etc/resolv.conf",
+            "/run/systemd/resolve",
+            "/proc/self",
+            "/proc/sys/net",
+            "/sys/devices/system/cpu/online",
+        ],
         Sockets::Netlink => &["/proc/sys/net"],
     };
     let system = system.iter().map(|path| (Path::new(path), read));

@@ -43,6 +43,14 @@ pub struct TcpInfo {
     pub window_limited: Duration,
     /// The latest delivery rate that the kernel measured.
     pub delivery_rate: BitRate,
+    /// Questions to a closed window, or to a silent peer, that were not answered.
+    pub probes: u8,
+    /// How long ago data was last sent; since the connection began, if none was.
+    pub last_sent: Duration,
+    /// How long ago data last came.
+    pub last_received: Duration,
+    /// How long ago the other end was last heard of.
+    pub last_heard: Duration,
 }
 
 /// A state of RFC 9293 §3.3.2, by the kernel's number.
@@ -96,6 +104,10 @@ impl TcpInfo {
             acked: Bytes(info.tcpi_bytes_acked),
             window_limited: Duration::from_micros(info.tcpi_rwnd_limited),
             delivery_rate: BitRate::from_bytes_per_sec(info.tcpi_delivery_rate),
+            probes: info.tcpi_probes,
+            last_sent: Duration::from_millis(info.tcpi_last_data_sent.into()),
+            last_received: Duration::from_millis(info.tcpi_last_data_recv.into()),
+            last_heard: Duration::from_millis(info.tcpi_last_ack_recv.into()),
         })
     }
 }

@@ -1,8 +1,8 @@
 //! What each user may have, and has had.
 use serde::Deserialize;
 use shorthaul_types::{BitRate, Bytes};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How far ahead of its rate a user may be at once.
@@ -22,6 +22,23 @@ pub struct Limits {
     pub volume: Option<Bytes>,
 }
 
+/// Names that are looked up for one account at the same time, at most.
+const LOOKUPS: u64 = 32;
+
+/// A part of what an account may have at once, until it is dropped.
+#[derive(Debug)]
+pub struct Share {
+    account: Arc<Account>,
+    of: fn(&Account) -> &AtomicU64,
+    amount: u64,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        (self.of)(&self.account).fetch_sub(self.amount, Ordering::Relaxed);
+    }
+}
+
 /// A user, and what of its limits is used.
 #[derive(Debug)]
 pub struct Account {
@@ -29,6 +46,10 @@ pub struct Account {
     sessions: AtomicU64,
     opened: AtomicU64,
     moved: AtomicU64,
+    prepared: AtomicU64,
+    lookups: AtomicU64,
+    reserved: AtomicU64,
+    stored: AtomicU64,
     most_sessions: AtomicU64,
     most_moved: AtomicU64,
     bits_per_sec: AtomicU64,
@@ -44,6 +65,10 @@ impl Account {
             sessions: AtomicU64::new(0),
             opened: AtomicU64::new(0),
             moved: AtomicU64::new(0),
+            prepared: AtomicU64::new(0),
+            lookups: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
             most_sessions: AtomicU64::new(UNLIMITED),
             most_moved: AtomicU64::new(UNLIMITED),
             bits_per_sec: AtomicU64::new(UNLIMITED),
@@ -95,6 +120,38 @@ impl Account {
         opened.map_err(|_| format!("{} has the {most} sessions that it may", self.name))?;
         self.opened.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn share(self: &Arc<Self>, of: fn(&Account) -> &AtomicU64, amount: u64, most: u64) -> Option<Share> {
+        let more = |has: u64| has.checked_add(amount).filter(|sum| *sum <= most);
+        of(self).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Share { account: Arc::clone(self), of, amount })
+    }
+
+    /// A way on that is connected before its session is there: within the limits that the session will have.
+    pub fn prepare(self: &Arc<Self>) -> Option<Share> {
+        let most = self.most_sessions.load(Ordering::Relaxed).saturating_sub(self.sessions());
+        let has_volume = self.moved().0 < self.most_moved.load(Ordering::Relaxed);
+        if has_volume { self.share(|account| &account.prepared, 1, most) } else { None }
+    }
+
+    /// A name that is looked up.
+    pub fn look_up(self: &Arc<Self>) -> Option<Share> {
+        self.share(|account| &account.lookups, 1, LOOKUPS)
+    }
+
+    /// Reserves as much of a buffer as there is, of at most `most` for all sessions.
+    pub fn reserve(self: &Arc<Self>, wanted: Bytes, most: Bytes) -> (Bytes, Option<Share>) {
+        let amount = wanted.0.min(most.0.saturating_sub(self.reserved.load(Ordering::Relaxed)));
+        match self.share(|account| &account.reserved, amount, most.0) {
+            Some(share) => (Bytes(amount), Some(share)),
+            None => (Bytes(0), None),
+        }
+    }
+
+    /// Room in the temporary directory, of at most `most` for all sessions.
+    pub fn store(self: &Arc<Self>, bytes: u64, most: Bytes) -> Option<Share> {
+        self.share(|account| &account.stored, bytes, most.0)
     }
 
     /// One session less.
@@ -149,6 +206,28 @@ mod tests {
         assert!(account.open().unwrap_err().contains("1000 bytes"));
         account.set_limits(Limits::default());
         account.open().unwrap();
+    }
+
+    #[test]
+    fn what_is_had_at_once_has_bounds_and_comes_back() {
+        let limits = Limits { sessions: Some(3), ..Limits::default() };
+        let account = Arc::new(Account::new("alice", limits));
+        account.open().unwrap();
+        let prepared = [account.prepare(), account.prepare()];
+        assert!(prepared.iter().all(Option::is_some) && account.prepare().is_none());
+        drop(prepared);
+        assert!(account.prepare().is_some());
+        let first = account.reserve(Bytes(70), Bytes(100));
+        let second = account.reserve(Bytes(70), Bytes(100));
+        assert_eq!((first.0, second.0), (Bytes(70), Bytes(30)));
+        drop(first);
+        assert_eq!(account.reserve(Bytes(100), Bytes(100)).0, Bytes(70));
+        let lookups: Vec<_> = (0..100).map_while(|_| account.look_up()).collect();
+        assert_eq!(lookups.len() as u64, LOOKUPS);
+        assert!(account.store(101, Bytes(100)).is_none() && account.store(100, Bytes(100)).is_some());
+        account.on_moved(10);
+        account.set_limits(Limits { volume: Some(Bytes(10)), ..limits });
+        assert!(account.prepare().is_none(), "the volume is used up");
     }
 
     #[test]

@@ -170,6 +170,7 @@ impl Answer {
             204 => "Prepared",
             400 => "Bad Request",
             403 => "Forbidden",
+            405 => "Method Not Allowed",
             407 => "Proxy Authentication Required",
             500 => "Internal Server Error",
             502 => "Bad Gateway",
@@ -291,14 +292,46 @@ impl Members<'_> {
 }
 
 /// Why there is no session: where it failed, and how.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {}{}{}", .hop.node, .failure.name(), .hop.next_hop.as_ref().map(|hop| format!(" toward {hop}")).unwrap_or_default(), .hop.details.as_ref().map(|details| format!(" ({details})")).unwrap_or_default())]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// What went wrong.
     pub failure: Failure,
     /// Where, and on the way to what.
     pub hop: Box<HopStatus>,
 }
+
+impl std::error::Error for Refusal {}
+
+/// One sentence for people. Names of nodes and details come from others: nothing in them ends the line.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on_a_line = |text: &str| text.replace(char::is_control, " ");
+        let node = on_a_line(&self.hop.node);
+        let to = on_a_line(self.hop.next_hop.as_deref().unwrap_or("what is next"));
+        // What the client itself finds needs no name of who found it.
+        let (is_own, details) = (node == CLIENT, self.hop.details.as_deref().map(on_a_line));
+        let seen_by = if is_own { String::new() } else { format!(", as {node} sees it") };
+        let because = details.as_ref().map(|details| format!(": {details}")).unwrap_or_default();
+        match self.failure {
+            Failure::Dns => write!(f, "there is no address of {to}{seen_by}{because}"),
+            Failure::DestinationProhibited => write!(f, "{node} may not go to {to}{because}"),
+            Failure::Unroutable => write!(f, "no way leads to {to}{seen_by}"),
+            Failure::ConnectionRefused => write!(f, "{to} refuses connections{seen_by}"),
+            Failure::ConnectionTimeout => write!(f, "{to} does not answer{seen_by}{because}"),
+            Failure::ConnectionTerminated => write!(f, "{to} broke the connection{seen_by}{because}"),
+            Failure::Tls => write!(f, "{to} does not speak TLS as it must{seen_by}{because}"),
+            Failure::TlsCertificate => write!(f, "{to} is not believed{seen_by}{because}"),
+            Failure::LoopDetected => write!(f, "the way to {to} leads in a circle{seen_by}{because}"),
+            Failure::ConnectionLimit => write!(f, "{node} takes no more{because}"),
+            Failure::RequestError => write!(f, "{node} does not understand what is asked{because}"),
+            Failure::RequestDenied => write!(f, "{node} does not let us in{because}"),
+            Failure::Internal => write!(f, "{node} failed on the way to {to}{because}"),
+        }
+    }
+}
+
+/// What a client calls itself in what it says of failures.
+pub const CLIENT: &str = "client";
 
 impl Refusal {
     /// A failure at a node, or at the client itself.

@@ -1,4 +1,5 @@
 //! Sessions by way of nodes, or without any.
+mod http;
 mod proxy;
 mod socks;
 mod stdio;
@@ -16,11 +17,14 @@ use crate::status::NodeStatus;
 use shorthaul_types::Bytes;
 use std::collections::HashSet;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
 /// How sessions are opened.
 #[derive(Clone)]
@@ -95,7 +99,14 @@ impl std::error::Error for OpenError {}
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot reach {}", self.target)?;
-        self.attempts.iter().try_for_each(|(route, refusal)| write!(f, "\n  {route}: {refusal}"))
+        for (at, (route, refusal)) in self.attempts.iter().enumerate() {
+            f.write_str(if at == 0 { "" } else { ";" })?;
+            match route.is_direct() {
+                true => write!(f, " directly: {refusal}")?,
+                false => write!(f, " by {route}: {refusal}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -171,7 +182,9 @@ impl Client {
                 }
                 Err(refusal) => {
                     tracing::debug!(%target, %route, %refusal, "no session");
-                    let last = is_final(&refusal, target, !early.taken.is_empty());
+                    let unbelieved = refusal.failure == Failure::TlsCertificate;
+                    let last = is_final(&refusal, target, !early.taken.is_empty())
+                        || (unbelieved && !self.options.routes.goes_on_unbelieved());
                     error.attempts.push((route, refusal));
                     if last {
                         break;
@@ -230,7 +243,7 @@ impl Client {
             request.session = Some(id);
             tell_others(links, &request, &route.hops);
         }
-        let mut leg = links.node(first).await?;
+        let mut leg = links.node(first, None).await?;
         links.ask(&mut leg, first, &request, early.now()).await?;
         let (answer, rest) = links.answer(&mut leg, first).await?;
         if answer.is_success() {
@@ -240,8 +253,13 @@ impl Client {
         Err(match failed {
             Some(hop) => Refusal { failure: hop.error.unwrap_or(Failure::Internal), hop: Box::new(hop) },
             None => {
-                let details = format!("it answers {}, and not why", answer.status);
-                Refusal::at(&first.to_string(), Failure::Internal, details)
+                let (failure, details) = match answer.status {
+                    407 => {
+                        (Failure::RequestDenied, "it wants to know who asks: give --secret, or --user".into())
+                    }
+                    status => (Failure::Internal, format!("it answers {status}, and not why")),
+                };
+                Refusal::at(&first.to_string(), failure, details)
             }
         })
     }
@@ -259,7 +277,48 @@ fn is_final(refusal: &Refusal, target: &Endpoint, said_something: bool) -> bool 
     }
 }
 
+/// A session as one stream, for a library that reads and writes it: what came behind the answer comes first.
+pub(crate) struct SessionStream {
+    leg: Leg,
+    rest: Vec<u8>,
+    _direct: Option<Direct>,
+}
+
+impl AsyncRead for SessionStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.rest.is_empty() {
+            return Pin::new(&mut self.leg).poll_read(cx, buf);
+        }
+        let len = self.rest.len().min(buf.remaining());
+        buf.put_slice(&self.rest[..len]);
+        self.rest.drain(..len);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for SessionStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.leg).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.leg).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.leg).poll_shutdown(cx)
+    }
+}
+
 impl Session {
+    pub(crate) fn into_stream(self) -> SessionStream {
+        SessionStream { leg: self.leg, rest: self.rest, _direct: self._direct }
+    }
+
     /// Carries a local connection to the end of both directions. What breaks on one side is reset on the
     /// other.
     pub(crate) async fn carry(
@@ -273,8 +332,9 @@ impl Session {
         let (mut near_in, mut near_out) = Leg::plain(local.clone()).into_halves();
         near_out.write_all(head).await.map_err(Broken::Sink)?;
         near_out.write_all(&self.rest).await.map_err(Broken::Sink)?;
-        let (moved, status) = (AtomicU64::new(0), NodeStatus::default());
-        let meter = Meter { moved: &moved, account: None, status: &status };
+        // Nobody else has a part of a client's memory.
+        let (moved, status) = (AtomicU64::new(0), NodeStatus::new(Bytes(u64::MAX >> 1)));
+        let meter = Meter { moved: &moved, account: None, status: &status, spool: None };
         let there = direction(&mut near_in, &mut far_out, forwarding, meter);
         let back = direction(&mut far_in, &mut near_out, forwarding, meter);
         let outcome = tokio::select! {

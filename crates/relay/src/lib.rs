@@ -31,7 +31,7 @@ pub use account::{Account, Limits};
 pub use answer::{Answer, Failure, HopStatus, Refusal};
 pub use client::{Client, ClientOptions, LocalConfig, LocalError, LocalProxy, OpenError, Service, Session};
 pub use echo::Echo;
-pub use links::{Credentials, LinkError, LinkOptions, Links, Protection};
+pub use links::{Credentials, LinkError, LinkOptions, Links, NameService, Protection};
 pub use measure::{MeasureError, MeasureOptions, Measurement, measure};
 pub use node::{
     Node, NodeConfig, NodeError, NodeHandle, RelayConfig, Settings, SettingsError, Snapshot, User,

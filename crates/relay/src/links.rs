@@ -1,4 +1,8 @@
 //! Connections onward: to targets, to nodes, and those that are kept ready.
+mod dead;
+mod names;
+
+use crate::account::Account;
 use crate::answer::{self, Answer, Failure, Refusal};
 use crate::policy::DestinationPolicy;
 use crate::request::{MAX_HEAD, Request};
@@ -6,9 +10,12 @@ use crate::route::Endpoint;
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::sign::Signature;
 use crate::socket::{Leg, Socket, Source};
+use dead::Dead;
+pub use names::NameService;
+use names::Names;
 use ring::hmac;
 use shorthaul_types::Bytes;
-use socket2::{Domain, Protocol, SockRef, Type};
+use socket2::{Domain, Protocol, SockRef, TcpKeepalive, Type};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -28,6 +35,8 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 /// Most nodes that connections are kept ready to; of more, those that were asked longest ago are forgotten. Whoever
 /// asks names them.
 const REMEMBERED_MOST: usize = 64;
+/// The longest that a connection to a node may take: two retransmissions of a SYN. One that does not answer is remembered.
+const NODE_ANSWERS: Duration = Duration::from_secs(5);
 /// How long a name's second address waits for the first.
 const NEXT_ADDRESS: Duration = Duration::from_secs(3);
 /// What is received within a host and not read yet, of one connection. With 64 of them, half and twice as much
@@ -79,6 +88,10 @@ pub struct LinkOptions {
     pub timeout: Duration,
     /// Connections that are kept ready to each node that was asked lately.
     pub ready: usize,
+    /// Who looks names up.
+    pub names: NameService,
+    /// How long a peer may leave unanswered what the kernel asks it before it counts as gone.
+    pub gone_after: Duration,
 }
 
 /// Why there are no links.
@@ -87,15 +100,18 @@ pub enum LinkError {
     /// The identity is none.
     #[error(transparent)]
     Identity(#[from] SecretError),
+    /// Names could not be looked up.
+    #[error("cannot look names up as /etc/resolv.conf says: {0}")]
+    Names(String),
 }
 
 /// Who says where to connect to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NamedBy {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NamedBy<'a> {
     /// The one whose host it is: everything is allowed.
     Operator,
-    /// Whoever may ask: what the policy allows is allowed.
-    Anybody,
+    /// Whoever may ask: what the policy allows is allowed. Names are looked up within the limits of the account, if one asks.
+    Anybody(Option<&'a Arc<Account>>),
 }
 
 /// Connects onward.
@@ -106,6 +122,28 @@ pub struct Links {
     policy: RwLock<Option<Arc<DestinationPolicy>>>,
     signing: Option<(String, hmac::Key)>,
     ready: Mutex<HashMap<Endpoint, Ready>>,
+    dead: Dead,
+    names: Names,
+    local: LocalAddresses,
+}
+
+/// The addresses of this host's interfaces, as of a short while ago.
+#[derive(Debug, Default)]
+struct LocalAddresses(Mutex<Option<(Instant, Vec<IpAddr>)>>);
+
+impl LocalAddresses {
+    /// How old the list may be.
+    const AGE: Duration = Duration::from_secs(5);
+
+    fn contain(&self, address: IpAddr) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_none_or(|(since, _)| since.elapsed() > Self::AGE)
+            && let Ok(addresses) = shorthaul_os::netlink::local_addresses()
+        {
+            *known = Some((Instant::now(), addresses));
+        }
+        known.as_ref().is_some_and(|(_, addresses)| addresses.contains(&address))
+    }
 }
 
 struct TlsConfig(Arc<rustls::ClientConfig>);
@@ -136,7 +174,17 @@ impl Links {
                 Some((user.clone(), hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes())))
             }
         };
-        Ok(Links { options, tls, policy: RwLock::default(), signing, ready: Mutex::default() })
+        let names = Names::new(options.names)?;
+        Ok(Links {
+            options,
+            tls,
+            policy: RwLock::default(),
+            signing,
+            ready: Mutex::default(),
+            dead: Dead::default(),
+            names,
+            local: LocalAddresses::default(),
+        })
     }
 
     /// Who we are in what is said of failures.
@@ -155,9 +203,17 @@ impl Links {
     }
 
     /// Whether an address is one that others may have connected to.
-    pub fn allows(&self, address: IpAddr) -> bool {
+    pub fn allows(&self, to: SocketAddr) -> bool {
         let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner).clone();
-        policy.is_none_or(|policy| policy.check(address).is_ok())
+        policy.is_none_or(|policy| policy.check(to, |address| self.local.contain(address)).is_ok())
+    }
+
+    /// Reads again how names are looked up. What cannot be read stays as it was.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn reload_names(&self) -> Result<(), LinkError> {
+        self.names.reload()
     }
 
     /// Connects to a node or to the end of a route.
@@ -165,7 +221,7 @@ impl Links {
         &self,
         to: &Endpoint,
         buffer: Option<Bytes>,
-        named: NamedBy,
+        named: NamedBy<'_>,
     ) -> Result<Socket, Refusal> {
         let connecting = self.connect_without_limit(to, buffer, named);
         match tokio::time::timeout(self.options.timeout, connecting).await {
@@ -181,32 +237,47 @@ impl Links {
         &self,
         to: &Endpoint,
         buffer: Option<Bytes>,
-        named: NamedBy,
+        named: NamedBy<'_>,
     ) -> Result<Socket, Refusal> {
-        let policy = match named {
-            NamedBy::Operator => None,
-            NamedBy::Anybody => self.policy.read().unwrap_or_else(PoisonError::into_inner).clone(),
+        let (policy, asker) = match named {
+            NamedBy::Operator => (None, None),
+            NamedBy::Anybody(asker) => {
+                (self.policy.read().unwrap_or_else(PoisonError::into_inner).clone(), asker)
+            }
         };
         let refuse = |failure, details: String| Refusal::at(self.name(), failure, details).toward(to);
         let addresses: Vec<SocketAddr> = match to.address() {
             Some(address) => vec![address],
-            None => match tokio::net::lookup_host((to.host(), to.port())).await {
-                Ok(addresses) => addresses.collect(),
-                Err(error) => return Err(refuse(Failure::Dns, error.to_string())),
-            },
+            None => {
+                let _share = match asker.map(|account| account.look_up()) {
+                    Some(None) => {
+                        let why = "too many names are being looked up for this account already";
+                        return Err(refuse(Failure::ConnectionLimit, why.into()));
+                    }
+                    share => share,
+                };
+                match self.names.look_up(to.host(), to.port()).await {
+                    Ok(addresses) => addresses,
+                    Err(error) => return Err(refuse(Failure::Dns, error)),
+                }
+            }
         };
         let count = addresses.len();
         let mut last = refuse(Failure::Dns, "it has no address".into());
         for (at, address) in addresses.into_iter().enumerate() {
             // Here and nowhere else, and the connection goes to this very address.
-            if let Some(Err(reason)) = policy.as_ref().map(|policy| policy.check(address.ip())) {
-                last = refuse(Failure::DestinationProhibited, reason);
+            let is_local = |address| self.local.contain(address);
+            if let Some(Err(reason)) = policy.as_ref().map(|policy| policy.check(address, is_local)) {
+                // What another address answered says more.
+                if matches!(last.failure, Failure::Dns | Failure::DestinationProhibited) {
+                    last = refuse(Failure::DestinationProhibited, reason);
+                }
                 continue;
             }
             let timeout = if at + 1 < count { NEXT_ADDRESS } else { self.options.timeout };
             match tokio::time::timeout(timeout, self.open(address, buffer)).await {
                 Ok(Ok(socket)) => return Ok(socket),
-                Ok(Err(error)) => last = refuse(failure_of(&error), error.to_string()),
+                Ok(Err(error)) => last = refuse(failure_of(&error), words_of(&error)),
                 Err(_) => last = refuse(Failure::ConnectionTimeout, format!("{address} does not answer")),
             }
         }
@@ -220,6 +291,7 @@ impl Links {
             Some(Protocol::TCP),
         )?;
         socket.set_tcp_nodelay(true)?;
+        keep_alive(&SockRef::from(&socket), self.options.gone_after)?;
         if let Some(name) = &self.options.congestion {
             socket.set_tcp_congestion(name.as_bytes())?;
         }
@@ -235,11 +307,27 @@ impl Links {
     }
 
     /// A connection to a node: one that is ready, or a new one.
-    pub(crate) async fn node(self: &Arc<Self>, to: &Endpoint) -> Result<Leg, Refusal> {
+    /// Names are looked up within the limits of the account that wants it.
+    pub(crate) async fn node(
+        self: &Arc<Self>,
+        to: &Endpoint,
+        asker: Option<&Arc<Account>>,
+    ) -> Result<Leg, Refusal> {
         if let Some(leg) = self.take_ready(to) {
             return Ok(leg);
         }
-        let leg = self.connect_node(to).await?;
+        if let Some(refusal) = self.dead.refusal(to) {
+            return Err(refusal);
+        }
+        let leg = match self.connect_node(to, asker).await {
+            Ok(leg) => leg,
+            Err(refusal) => {
+                if self.dead.on_failure(to, &refusal) {
+                    tokio::spawn(dead::ask_again(Arc::clone(self), to.clone()));
+                }
+                return Err(refusal);
+            }
+        };
         // Only one that is a node is worth keeping ready for.
         if self.options.ready > 0 {
             let (links, to) = (Arc::clone(self), to.clone());
@@ -248,8 +336,11 @@ impl Links {
         Ok(leg)
     }
 
-    async fn connect_node(&self, to: &Endpoint) -> Result<Leg, Refusal> {
-        let socket = self.connect(to, None, NamedBy::Anybody).await?;
+    async fn connect_node(&self, to: &Endpoint, asker: Option<&Arc<Account>>) -> Result<Leg, Refusal> {
+        let connecting = self.connect(to, None, NamedBy::Anybody(asker));
+        let socket = tokio::time::timeout(NODE_ANSWERS, connecting)
+            .await
+            .unwrap_or_else(|_| Err(Refusal::at(self.name(), Failure::ConnectionTimeout, "").toward(to)))?;
         if self.options.protection == Protection::Plain {
             return Ok(Leg::plain(socket));
         }
@@ -262,13 +353,52 @@ impl Links {
             Ok(Ok(tls)) => Ok(Leg::tls(socket, tls.into())),
             Ok(Err(error)) => {
                 let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-                let failure = match inner {
-                    Some(rustls::Error::InvalidCertificate(_)) => Failure::TlsCertificate,
-                    _ => Failure::Tls,
-                };
-                Err(refuse(failure, error.to_string()))
+                match inner.and_then(|inner| self.unbelieved(inner)) {
+                    Some(why) => Err(refuse(Failure::TlsCertificate, why)),
+                    None => Err(refuse(Failure::Tls, error.to_string())),
+                }
             }
             Err(_) => Err(refuse(Failure::ConnectionTimeout, "TLS was not answered".into())),
+        }
+    }
+
+    /// Why one of the two sides does not believe the other, if that is what went wrong.
+    fn unbelieved(&self, error: &rustls::Error) -> Option<String> {
+        use rustls::{AlertDescription as Alert, CertificateError as Certificate};
+        let by_secret = self.options.identity.is_member();
+        match error {
+            rustls::Error::InvalidCertificate(why) => Some(match why {
+                Certificate::UnknownIssuer | Certificate::BadSignature if by_secret => {
+                    "the secret differs".into()
+                }
+                Certificate::UnknownIssuer | Certificate::BadSignature => {
+                    "its certificate is of another authority".into()
+                }
+                Certificate::Expired | Certificate::ExpiredContext { .. } => {
+                    "its certificate has expired: compare the clocks, too".into()
+                }
+                Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
+                    "its certificate is of the future: compare the clocks".into()
+                }
+                Certificate::Revoked => "its certificate was revoked".into(),
+                Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
+                    "its certificate is for other names: see --name and --reached-by of the node".into()
+                }
+                other => format!("its certificate is not good: {other:?}"),
+            }),
+            rustls::Error::AlertReceived(alert) => match alert {
+                Alert::UnknownCA | Alert::DecryptError | Alert::BadCertificate if by_secret => {
+                    Some("it does not believe us: the secret differs".into())
+                }
+                Alert::UnknownCA | Alert::DecryptError | Alert::BadCertificate => {
+                    Some("it does not believe our certificate".into())
+                }
+                Alert::CertificateExpired => Some("our certificate has expired".into()),
+                Alert::CertificateRevoked => Some("our certificate was revoked".into()),
+                Alert::CertificateRequired => Some("it wants a certificate of ours".into()),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
@@ -300,7 +430,8 @@ impl Links {
             leg.write_all(&bytes).await?;
             leg.flush().await
         };
-        let failed = |error: io::Error| Refusal::at(self.name(), failure_of(&error), error).toward(to);
+        let failed =
+            |error: io::Error| Refusal::at(self.name(), failure_of(&error), words_of(&error)).toward(to);
         ask.await.map_err(failed)
     }
 
@@ -322,7 +453,13 @@ impl Links {
                         ));
                     }
                     Ok(_) => {}
-                    Err(error) => return Err(refuse(Failure::ConnectionTerminated, error.to_string())),
+                    Err(error) => {
+                        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+                        return Err(match inner.and_then(|inner| self.unbelieved(inner)) {
+                            Some(why) => refuse(Failure::TlsCertificate, why),
+                            None => refuse(Failure::ConnectionTerminated, words_of(&error)),
+                        });
+                    }
                 }
                 match answer::read(&bytes) {
                     Ok(Some((answer, len))) => return Ok((answer, bytes.split_off(len))),
@@ -343,7 +480,7 @@ impl Links {
     /// this fails is no harm: the session finds its way by itself.
     pub(crate) async fn prepare(self: &Arc<Self>, at: &Endpoint, request: &Request) {
         let told = async {
-            let mut leg = self.node(at).await?;
+            let mut leg = self.node(at, None).await?;
             self.ask(&mut leg, at, request, &[]).await?;
             let (mut source, sink) = leg.into_halves();
             let answered = self.answer(&mut source, at).await;
@@ -361,6 +498,7 @@ impl Links {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = ready.get_mut(to)?;
         entry.asked = now;
+        let is_dead = self.dead.refusal(to).is_some();
         let taken = loop {
             match entry.legs.pop() {
                 Some((since, mut leg)) => {
@@ -372,8 +510,10 @@ impl Links {
             }
         };
         drop(ready);
-        let (links, to) = (Arc::clone(self), to.clone());
-        tokio::spawn(async move { links.fill(&to).await });
+        if !is_dead {
+            let (links, to) = (Arc::clone(self), to.clone());
+            tokio::spawn(async move { links.fill(&to).await });
+        }
         taken
     }
 
@@ -401,7 +541,7 @@ impl Links {
                     return;
                 }
             }
-            let Ok(leg) = self.connect_node(to).await else { return };
+            let Ok(leg) = self.connect_node(to, None).await else { return };
             let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
             match ready.get_mut(to) {
                 Some(entry) if entry.legs.len() < self.options.ready => {
@@ -470,6 +610,24 @@ pub fn size_buffer(socket: &SockRef<'_>, buffer: Option<Bytes>, address: IpAddr)
     }
 }
 
+/// Has the kernel ask a peer that is silent whether it is there still: it has gone if it says nothing within this time.
+pub fn keep_alive(socket: &SockRef<'_>, gone_after: Duration) -> io::Result<()> {
+    let asked = TcpKeepalive::new()
+        .with_time((gone_after / 2).max(Duration::from_secs(1)))
+        .with_interval((gone_after / 10).max(Duration::from_secs(1)))
+        .with_retries(5);
+    socket.set_tcp_keepalive(&asked)
+}
+
+/// What an error of the kernel says beyond what it means.
+fn words_of(error: &io::Error) -> String {
+    if error.raw_os_error().is_some() && failure_of(error) != Failure::Internal {
+        return String::new();
+    }
+    let words = error.to_string();
+    words.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
 /// What an error of the kernel means to the one who asked.
 pub fn failure_of(error: &io::Error) -> Failure {
     match error.kind() {
@@ -519,6 +677,8 @@ mod tests {
             paced: false,
             timeout: Duration::from_secs(10),
             ready: 1,
+            names: NameService::System,
+            gone_after: Duration::from_secs(600),
         });
         let links = Arc::new(links.unwrap());
         let kept = |links: &Links| links.ready.lock().unwrap().keys().cloned().collect::<Vec<_>>();

@@ -6,6 +6,8 @@ mod metrics;
 mod prepared;
 mod processors;
 mod session;
+mod strangers;
+mod throttle;
 
 pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User};
 pub use metrics::{Counters, Snapshot, UserSnapshot};
@@ -13,12 +15,15 @@ pub(crate) use session::{new_session, tell_others};
 
 use crate::account::Account;
 use crate::discovery::Allowed;
-use crate::links::{Credentials, LinkError, LinkOptions, Links, Protection, size_buffer};
-use crate::pump::pipe;
+use crate::links::{
+    Credentials, LinkError, LinkOptions, Links, NameService, Protection, keep_alive, size_buffer,
+};
+use crate::pump::{Spool, pipe};
+use crate::route::Endpoint;
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::sign::Seen;
 use crate::status::NodeStatus;
-use admission::{Admission, Strangers};
+use admission::Admission;
 use prepared::Prepared;
 use processors::Processors;
 use ring::hmac;
@@ -31,14 +36,16 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use strangers::Strangers;
+use throttle::Throttle;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// Threads that look up names, of each of the node's own threads.
-const RESOLVERS: usize = 8;
+/// Threads that write what sessions have stored, of each of the node's own threads.
+const WRITERS: usize = 8;
 
 /// Why there is no node.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +106,12 @@ pub(crate) struct Shared {
     status: Arc<NodeStatus>,
     counters: Counters,
     seen: Seen,
-    strangers: Strangers,
+    strangers: Arc<Strangers>,
+    spool: Spool,
+    /// Tells sessions that settings were read again.
+    reloaded: watch::Sender<()>,
+    /// Keeps those who are refused from filling the log.
+    refused_log: Throttle,
     prepared: Prepared,
     stop: watch::Sender<bool>,
 }
@@ -175,7 +187,8 @@ impl Node {
             config.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let mut listeners: Vec<Vec<(Purpose, TcpListener)>> = (0..threads).map(|_| Vec::new()).collect();
         let congestion = config.congestion.clone();
-        let sending = Sending { congestion: congestion.as_deref(), paced: config.paced };
+        let sending =
+            Sending { congestion: congestion.as_deref(), paced: config.paced, gone_after: config.gone_after };
         for address in &mut config.listen {
             *address = listen_on_all(&mut listeners, Purpose::Sessions, *address, sending, None)?;
         }
@@ -210,9 +223,11 @@ impl Node {
             config.listen.iter().chain(relays).next().map_or_else(|| "node".into(), SocketAddr::to_string)
         });
         let (links, tls) = connections(&config, &name, secret)?;
-        links.set_policy(settings.destinations());
+        links.set_policy(settings.destinations(own_addresses(&config)));
         let status = Arc::new(NodeStatus::new(config.all_buffers));
-        let strangers = Strangers::new(config.strangers_per_second);
+        let strangers =
+            Strangers::new(config.strangers_per_second, config.strangers_at_once, config.all_strangers);
+        let spool = Spool::new(config.all_stored);
         let admission = RwLock::new(Arc::new(admission));
         let shared = Shared {
             name,
@@ -224,6 +239,9 @@ impl Node {
             counters: Counters::default(),
             seen: Seen::default(),
             strangers,
+            spool,
+            reloaded: watch::Sender::new(()),
+            refused_log: Throttle::default(),
             prepared: Prepared::default(),
             stop: watch::Sender::new(false),
             config,
@@ -254,7 +272,7 @@ impl Node {
     /// Which targets it connects to for others, by the settings that hold when that is asked.
     pub fn allowed(&self) -> Allowed {
         let links = Arc::clone(&self.shared.links);
-        Arc::new(move |target| links.allows(target.ip()))
+        Arc::new(move |target| links.allows(target))
     }
 
     /// What it is told by while it runs.
@@ -273,7 +291,7 @@ impl Node {
         };
         let readable: Vec<PathBuf> = self.shared.config.settings.iter().map(directory).collect();
         let writable = [std::env::temp_dir()];
-        let needs = Needs { readable: &readable, writable: &writable, sockets: Sockets::Any };
+        let needs = Needs { readable: &readable, writable: &writable, sockets: Sockets::ByAddress };
         self.shared.config.confinement.apply(&needs)
     }
 
@@ -290,9 +308,9 @@ impl Node {
             let run = move || -> io::Result<()> {
                 processors.stay(at);
                 let runtime =
-                    Builder::new_current_thread().enable_all().max_blocking_threads(RESOLVERS).build()?;
+                    Builder::new_current_thread().enable_all().max_blocking_threads(WRITERS).build()?;
                 runtime.block_on(worker.work(metrics))?;
-                // Names that are still being looked up are nobody's any more.
+                // What is still being written is nobody's any more.
                 runtime.shutdown_background();
                 Ok(())
             };
@@ -313,15 +331,22 @@ impl NodeHandle {
         self.0.stop.send_replace(true);
     }
 
-    /// Reads the settings again. If they cannot be read, those that hold go on holding.
+    /// Reads the settings again, and ends the sessions of those who would not be let in any more. If they cannot be read, those
+    /// that hold go on holding.
     ///
     /// # Errors
     /// They cannot be read.
     pub fn reload(&self) -> Result<(), SettingsError> {
         let settings = Shared::settings(&self.0.config)?;
-        self.0.links.set_policy(settings.destinations());
-        let mut admission = self.0.admission.write().unwrap_or_else(PoisonError::into_inner);
-        *admission = Arc::new(Admission::new(&settings, self.0.member_key.clone(), Some(&admission)));
+        self.0.links.set_policy(settings.destinations(own_addresses(&self.0.config)));
+        if let Err(error) = self.0.links.reload_names() {
+            tracing::warn!("names are looked up as before: {error}");
+        }
+        {
+            let mut admission = self.0.admission.write().unwrap_or_else(PoisonError::into_inner);
+            *admission = Arc::new(Admission::new(&settings, self.0.member_key.clone(), Some(&admission)));
+        }
+        self.0.reloaded.send_replace(());
         Ok(())
     }
 
@@ -336,16 +361,7 @@ fn connections(
     name: &str,
     secret: Option<NetworkSecret>,
 ) -> Result<(Links, Option<TlsAcceptor>), NodeError> {
-    let names: Vec<String> = config
-        .listen
-        .iter()
-        .chain(&config.reached_by)
-        .map(|address| address.ip())
-        .filter(|ip| !ip.is_unspecified())
-        .chain([IpAddr::from([127, 0, 0, 1])])
-        .map(|ip| ip.to_string())
-        .chain(["localhost".to_owned()])
-        .collect();
+    let names = names(config);
     let own = config.certificate.as_ref().map(|(chain, key)| (chain.as_path(), key.as_path()));
     let identity = match (&secret, own, &config.authority) {
         (Some(secret), None, None) => secret.identity(&names)?,
@@ -363,8 +379,43 @@ fn connections(
         paced: config.paced,
         timeout: Duration::from_secs(10),
         ready: 2,
+        names: NameService::Own,
+        gone_after: config.gone_after,
     })?;
     Ok((links, tls))
+}
+
+/// Addresses that lead to the node though its interfaces do not have them.
+fn own_addresses(config: &NodeConfig) -> Vec<IpAddr> {
+    let reached = config.reached_by.iter().filter_map(Endpoint::address);
+    let own = config.listen.iter().copied().chain(reached).map(|address| address.ip().to_canonical());
+    own.filter(|address| !address.is_unspecified()).collect()
+}
+
+/// What a node's certificate is for: the names and addresses that it is reached by. One that listens at all addresses has
+/// those of its interfaces.
+fn names(config: &NodeConfig) -> Vec<String> {
+    let listen = config.listen.iter().map(|address| address.ip().to_canonical());
+    let mut addresses: Vec<IpAddr> = listen.clone().filter(|ip| !ip.is_unspecified()).collect();
+    if listen.clone().any(|ip| ip.is_unspecified()) {
+        // Without them the certificate is for fewer names, which whoever misses one is told.
+        addresses.extend(shorthaul_os::netlink::local_addresses().unwrap_or_default());
+    }
+    addresses.push(IpAddr::from([127, 0, 0, 1]));
+    let is_name = |name: &&str| {
+        let label = |label: &str| {
+            let fits = (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-');
+            fits && label.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-')
+        };
+        name.len() <= 253 && name.split('.').all(label)
+    };
+    let mut names: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+    names.extend(config.reached_by.iter().map(|by| by.host().to_owned()));
+    names.extend(config.name.as_deref().filter(is_name).map(str::to_ascii_lowercase));
+    names.push("localhost".to_owned());
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// How accepted connections send.
@@ -372,6 +423,7 @@ fn connections(
 struct Sending<'a> {
     congestion: Option<&'a str>,
     paced: bool,
+    gone_after: Duration,
 }
 
 /// One socket for each thread at the same address: the kernel spreads connections over them.
@@ -422,6 +474,7 @@ fn prepare_listener(
         shorthaul_os::socket::set_paced(&**socket)?;
     }
     socket.set_tcp_nodelay(true)?;
+    keep_alive(socket, sending.gone_after)?;
     // Whatever ends the process ends what is open with a reset, so that nothing cut off looks complete.
     socket.set_linger(Some(Duration::ZERO))?;
     size_buffer(socket, buffer, address.ip());

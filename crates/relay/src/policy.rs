@@ -1,6 +1,6 @@
 //! Where a node connects to, and where it does not.
 use ipnet::IpNet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::LazyLock;
 
 /// Which destinations are allowed. It is asked about addresses, after names were resolved, and the
@@ -12,6 +12,12 @@ pub struct DestinationPolicy {
     pub allowed: Vec<IpNet>,
     /// Never allowed.
     pub denied: Vec<IpNet>,
+    /// Ports that are allowed; all but the closed ones if none is named.
+    pub ports: Vec<u16>,
+    /// Ports that are closed.
+    pub closed_ports: Vec<u16>,
+    /// Addresses that lead to this host, besides those of its interfaces: those that an address translation has.
+    pub own: Vec<IpAddr>,
 }
 
 /// Ranges that lead into networks of the node's own, or nowhere, each with a name for it. From the
@@ -44,21 +50,27 @@ const SPECIAL: [(&str, &str); 24] = [
 ];
 
 impl DestinationPolicy {
-    /// Whether an address may be connected to.
+    /// Whether an address may be connected to. `is_local` says whether one is of this host's interfaces.
     ///
     /// # Errors
     /// Why not, in words.
-    pub fn check(&self, address: IpAddr) -> Result<(), String> {
-        let address = inner(address);
+    pub fn check(&self, to: SocketAddr, is_local: impl FnOnce(IpAddr) -> bool) -> Result<(), String> {
+        let (address, port) = (inner(to.ip()), to.port());
         let within = |ranges: &[IpNet]| ranges.iter().any(|range| range.contains(&address));
         if within(&self.denied) {
             return Err(format!("{address} is denied by this node's configuration"));
+        }
+        if self.closed_ports.contains(&port) || (!self.ports.is_empty() && !self.ports.contains(&port)) {
+            return Err(format!("port {port} is closed by this node's configuration"));
         }
         if within(&self.allowed) {
             return Ok(());
         }
         match special(address) {
-            Some(kind) => Err(format!("{address} is {kind}; `allow_destinations` of the node can allow it")),
+            Some(kind) => Err(format!("{address} is {kind}: `--allow-destination` there opens it")),
+            None if self.own.contains(&address) || is_local(address) => {
+                Err(format!("{address} is the node itself: `--allow-destination` there opens it"))
+            }
             None => Ok(()),
         }
     }
@@ -95,7 +107,7 @@ mod tests {
     use super::*;
 
     fn check(policy: &DestinationPolicy, address: &str) -> bool {
-        policy.check(address.parse().unwrap()).is_ok()
+        policy.check(SocketAddr::new(address.parse().unwrap(), 443), |_| false).is_ok()
     }
 
     #[test]
@@ -140,10 +152,31 @@ mod tests {
     }
 
     #[test]
+    fn the_host_itself_and_some_ports_are_closed() {
+        let mut policy = DestinationPolicy {
+            own: vec!["198.41.0.4".parse().unwrap()],
+            closed_ports: vec![25],
+            ..DestinationPolicy::default()
+        };
+        let check = |policy: &DestinationPolicy, to: &str| {
+            policy.check(to.parse().unwrap(), |address| address == IpAddr::from([198, 41, 0, 9])).is_ok()
+        };
+        assert!(check(&policy, "8.8.8.8:22") && !check(&policy, "8.8.8.8:25"));
+        for own in ["198.41.0.4:22", "198.41.0.9:443", "[::ffff:198.41.0.9]:443"] {
+            assert!(!check(&policy, own), "{own}");
+        }
+        policy.allowed.push("198.41.0.9/32".parse().unwrap());
+        assert!(check(&policy, "198.41.0.9:443") && !check(&policy, "198.41.0.9:25"));
+        policy.ports = vec![443];
+        assert!(check(&policy, "8.8.8.8:443") && !check(&policy, "8.8.8.8:22"));
+    }
+
+    #[test]
     fn ranges_can_be_opened_and_closed() {
         let policy = DestinationPolicy {
             allowed: vec!["10.1.0.0/16".parse().unwrap()],
             denied: vec!["10.1.2.0/24".parse().unwrap(), "8.0.0.0/8".parse().unwrap()],
+            ..DestinationPolicy::default()
         };
         assert!(check(&policy, "10.1.1.1") && check(&policy, "::ffff:10.1.1.1"));
         assert!(!check(&policy, "10.1.2.1") && !check(&policy, "8.8.8.8") && !check(&policy, "10.2.0.1"));

@@ -3,8 +3,11 @@
 pub mod attention;
 pub mod pipe;
 mod plain;
+mod spool;
 
-use crate::account::Account;
+pub use spool::Spool;
+
+use crate::account::{Account, Share};
 use crate::socket::{Sink, Socket, Source};
 use crate::status::NodeStatus;
 use shorthaul_os::TcpInfo;
@@ -13,15 +16,18 @@ use shorthaul_os::socket::readable;
 use shorthaul_types::Bytes;
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _, Interest, ReadBuf};
 
 /// What is copied at once where the kernel cannot move it.
 const COPY: usize = 256 << 10;
+/// What is copied at once where memory is short.
+const FEW: usize = 4 << 10;
 
 /// How bytes go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +54,21 @@ pub enum Broken {
     /// The user has had what the user may have.
     #[error("the user's volume is used up")]
     Volume,
+    /// What is taken before anything goes on has no room.
+    #[error("{0}")]
+    NoRoom(String),
+}
+
+/// What waits for a receiver in our own memory, as a part of what the node's sessions may hold.
+struct Held<'a> {
+    status: &'a NodeStatus,
+    bytes: Bytes,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.status.release(self.bytes);
+    }
 }
 
 /// Who hears of what is moved.
@@ -56,9 +77,11 @@ pub struct Meter<'a> {
     /// All bytes of the node in this direction.
     pub moved: &'a AtomicU64,
     /// The user's limits.
-    pub account: Option<&'a Account>,
-    /// The node's service time.
+    pub account: Option<&'a Arc<Account>>,
+    /// The node's service time, and memory.
     pub status: &'a NodeStatus,
+    /// Room for what is taken before anything goes on.
+    pub spool: Option<&'a Spool>,
 }
 
 impl Meter<'_> {
@@ -80,10 +103,19 @@ impl Meter<'_> {
 
     /// How much may be moved at once: something.
     fn portion(&self) -> Result<usize, Broken> {
-        match self.account.map_or(usize::MAX, Account::portion) {
+        match self.account.map_or(usize::MAX, |account| account.portion()) {
             0 => Err(Broken::Volume),
             portion => Ok(portion),
         }
+    }
+
+    /// How much may be read that the receiver may not take at once: little where memory is short.
+    fn holdable(&self) -> usize {
+        if self.status.buffer_free().0 >= COPY as u64 { COPY } else { FEW }
+    }
+
+    fn hold(&self, bytes: usize) -> Held<'_> {
+        Held { status: self.status, bytes: self.status.reserve(Bytes(bytes as u64)) }
     }
 }
 
@@ -129,7 +161,7 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), 
     let mut left: Vec<u8> = Vec::new();
     loop {
         let mut passed = 0;
-        let most = meter.portion()?;
+        let most = meter.portion()?.min(meter.holdable());
         let ended = poll_fn(|cx| {
             with_scratch(|scratch| {
                 let mut buffer = ReadBuf::new(&mut scratch[..most.min(COPY)]);
@@ -161,6 +193,7 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), 
         }
         let all = passed + left.len();
         if !left.is_empty() {
+            let _held = meter.hold(left.len());
             to.write_all(&left).await.map_err(Broken::Sink)?;
             left = Vec::new();
         }
@@ -172,44 +205,53 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), 
 
 /// Takes everything first, into a file that has no name.
 async fn store(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), Broken> {
-    let mut file = tempfile::tempfile().map_err(Broken::Sink)?;
-    let mut buffer = vec![0; COPY];
+    let spool = meter.spool.ok_or_else(|| Broken::NoRoom("nothing is stored here".into()))?;
+    let mut stored = spool.begin().await?;
+    let mut shares: Vec<Share> = Vec::new();
+    let mut buffer = Vec::new();
     loop {
+        let most = meter.portion()?.min(COPY);
+        buffer.resize(most, 0);
         let got = from.read(&mut buffer).await.map_err(Broken::Source)?;
         if got == 0 {
             break;
         }
-        file.write_all(&buffer[..got]).map_err(Broken::Sink)?;
+        buffer.truncate(got);
+        spool.charge(meter.account, got, &mut shares)?;
+        buffer = stored.append(buffer).await?;
+        meter.on_moved(got).await?;
     }
-    file.rewind().map_err(Broken::Sink)?;
+    stored.rewind().await?;
     loop {
-        let got = file.read(&mut buffer).map_err(Broken::Sink)?;
-        if got == 0 {
+        buffer = stored.next(buffer, COPY).await?;
+        if buffer.is_empty() {
             return Ok(());
         }
-        to.write_all(&buffer[..got]).await.map_err(Broken::Sink)?;
+        to.write_all(&buffer).await.map_err(Broken::Sink)?;
         to.flush().await.map_err(Broken::Sink)?;
-        meter.on_moved(got).await?;
     }
 }
 
 /// Waits this many round-trip times of the connection that data come by, or until it has closed or
 /// nothing more fits into its buffer: there is nothing more to wait for then.
 async fn wait(from: &Socket, windows: u32) -> io::Result<()> {
+    /// How often it is looked how full the buffer is, at most.
+    const LOOK: Duration = Duration::from_millis(5);
     let buffer = socket2::SockRef::from(&*from.0).recv_buffer_size()?;
-    let mut data_since = None;
+    // There may be nothing for days: the kernel says when there is.
+    let something = || match readable(from)? > Bytes(0) || has_ended(from)? {
+        true => Ok(()),
+        false => Err(io::ErrorKind::WouldBlock.into()),
+    };
+    from.0.async_io(Interest::READABLE, something).await?;
+    let since = Instant::now();
     loop {
         let rtt = TcpInfo::of(from)?.rtt.max(Duration::from_millis(1));
-        let held = readable(from)?;
-        if held > Bytes(0) {
-            data_since.get_or_insert_with(Instant::now);
-        }
+        let left = (rtt * windows).saturating_sub(since.elapsed());
         // The kernel charges a buffer with more than the bytes in it: half full is full.
-        let over = data_since.is_some_and(|since| since.elapsed() >= rtt * windows)
-            || held >= Bytes(buffer as u64 / 2);
-        if over || has_ended(from)? {
+        if left.is_zero() || readable(from)? >= Bytes(buffer as u64 / 2) || has_ended(from)? {
             return Ok(());
         }
-        tokio::time::sleep(rtt / 4).await;
+        tokio::time::sleep(left.min((rtt / 4).max(LOOK))).await;
     }
 }

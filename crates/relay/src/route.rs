@@ -134,6 +134,12 @@ pub trait RouteProvider: Send + Sync {
         &'a self,
         destination: &'a Endpoint,
     ) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>>;
+
+    /// Whether the next way is taken even where a node was not believed, or did not believe us. Otherwise that is the
+    /// end: somebody may stand in the way who wants the session to go without the nodes.
+    fn goes_on_unbelieved(&self) -> bool {
+        false
+    }
 }
 
 /// One way to everywhere, with the direct way behind it if that is allowed.
@@ -165,6 +171,10 @@ impl RouteProvider for FixedRoute {
             routes.push(Route::direct());
         }
         Box::pin(std::future::ready(routes))
+    }
+
+    fn goes_on_unbelieved(&self) -> bool {
+        self.or_direct
     }
 }
 

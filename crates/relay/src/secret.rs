@@ -235,6 +235,11 @@ impl Identity {
         Ok(Arc::new(config))
     }
 
+    /// Whether it follows from a network's secret.
+    pub fn is_member(&self) -> bool {
+        self.member
+    }
+
     /// The name that a node's certificate must carry.
     pub fn name_of(&self, host: &str) -> Option<ServerName<'static>> {
         let name = if self.member { MEMBER } else { host };

@@ -141,6 +141,16 @@ impl Leg {
     }
 }
 
+/// An end without TLS's own end, in words of ours; a library names its documentation.
+fn in_words(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            io::Error::new(io::ErrorKind::UnexpectedEof, "it was cut off on the way")
+        }
+        _ => error,
+    }
+}
+
 impl<T: AsyncRead + Unpin> AsyncRead for End<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -149,7 +159,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for End<T> {
     ) -> Poll<io::Result<()>> {
         let End { socket, tls } = &mut *self;
         match tls {
-            Some(tls) => Pin::new(tls).poll_read(cx, buf),
+            Some(tls) => Pin::new(tls).poll_read(cx, buf).map_err(in_words),
             None => Pin::new(socket).poll_read(cx, buf),
         }
     }

@@ -192,3 +192,81 @@ fn root_becomes_the_user_that_is_named() {
         assert_eq!(values, [four(ids[0]), four(ids[1]), String::new(), nothing.clone(), nothing], "{thread}");
     }
 }
+
+#[test]
+fn proxies_and_responders_give_up_their_privileges_too() {
+    let folder = Scratch::new("others");
+    let secret = folder.secret();
+    let fields = ["Seccomp_filters", "NoNewPrivs", "CapEff", "CapPrm", "CapInh"];
+    let own = threads(std::process::id(), &fields)[0].1[0].clone();
+    let one_more = (own.parse::<u32>().unwrap() + 1).to_string();
+    for arguments in [["proxy", "--listen", "127.0.0.1:0"], ["respond", "--listen", "127.0.0.1:0"]] {
+        let mut command = Command::new(SHORTHAUL);
+        command.args(arguments).arg("--secret").arg(&secret);
+        let running = Running::start(&mut command, 1);
+        let none = "0000000000000000";
+        for (thread, values) in threads(running.child.id(), &fields) {
+            assert_eq!(values, [one_more.as_str(), "1", none, none, none], "{arguments:?} {thread}");
+        }
+    }
+}
+
+#[test]
+fn settings_that_are_replaced_are_read_again() {
+    let folder = Scratch::new("replaced");
+    let (settings, new, log) = (folder.0.join("users.toml"), folder.0.join("new"), folder.0.join("log"));
+    std::fs::write(&settings, "").unwrap();
+    let mut command = Command::new(SHORTHAUL);
+    command.args(["node", "--listen", "127.0.0.1:0", "--secret"]).arg(folder.secret());
+    command.args(["--allow-destination", "127.0.0.0/8", "--settings"]).arg(&settings);
+    let node = Running::start(command.stderr(std::fs::File::create(&log).unwrap()), 1);
+    let target = nobody_there();
+    assert!(ask(node.addresses[0], &target).1.contains(" 407 "));
+    for round in 1..=3 {
+        std::fs::write(&new, "allow = [\"127.0.0.0/8\"]\n").unwrap();
+        std::fs::rename(&new, &settings).unwrap();
+        signal("HUP", node.child.id());
+        let since = std::time::Instant::now();
+        let said = || std::fs::read_to_string(&log).unwrap();
+        while said().matches("were read again").count() < round {
+            assert!(!said().contains("stay as they are"), "{}", said());
+            assert!(since.elapsed() < TIMEOUT, "{}", said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let (_, answer) = ask(node.addresses[0], &target);
+    assert!(answer.contains("connection_refused"), "{answer}");
+}
+
+#[test]
+fn sessions_that_wait_for_a_first_byte_cost_nothing() {
+    let mut command = Command::new(SHORTHAUL);
+    command.args(["node", "--listen", "127.0.0.1:0", "--allow-destination", "127.0.0.0/8"]);
+    let node = Running::start(&mut command, 1);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let sessions: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut socket = TcpStream::connect(node.addresses[0]).unwrap();
+            let head = format!("CONNECT {target} HTTP/1.1\r\nShorthaul-Forward: wait=16\r\n\r\n");
+            socket.write_all(head.as_bytes()).unwrap();
+            let mut status = [0; 12];
+            socket.read_exact(&mut status).unwrap();
+            assert_eq!(&status, b"HTTP/1.1 200");
+            socket
+        })
+        .collect();
+    // Ticks of its processor time, a hundredth of a second each (proc(5)).
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", node.child.id())).unwrap();
+        let after_name = stat.rsplit_once(')').unwrap().1;
+        let fields: Vec<&str> = after_name.split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    let before = ticks();
+    std::thread::sleep(Duration::from_secs(2));
+    let took = ticks() - before;
+    // It was half a second a second; there are other things to look after, ten times a second.
+    assert!(took <= 20, "{took} hundredths of a second in two seconds");
+    drop(sessions);
+}

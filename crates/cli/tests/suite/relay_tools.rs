@@ -61,7 +61,7 @@ fn curl_and_programs_like_browsers() {
     let url = format!("http://{server}/");
     for nodes in 1..=3 {
         let proxy = Running::start(network.client("proxy", nodes).args(["--listen", "127.0.0.1:0"]), 1);
-        for kind in ["socks5h", "http"] {
+        for kind in ["socks4a", "socks5h", "http"] {
             let by = format!("{kind}://{}", proxy.addresses[0]);
             let got = succeeds(Command::new(&curl).args(["-sSp", "-m", "60", "-x", &by, &url]));
             assert!(got.stdout == body, "{kind} by {nodes} nodes: {} bytes", got.stdout.len());
@@ -95,10 +95,147 @@ fn curl_and_programs_like_browsers() {
             let words = String::from_utf8_lossy(&refused.stderr);
             assert!(!refused.status.success(), "{kind}: {words}");
             // curl's words for reply 5 of SOCKS5; our name for it.
-            let said = if kind == "http" { "connection_refused" } else { "(5)" };
+            let said = match kind {
+                "http" => "connection_refused",
+                "socks4a" => "(91)",
+                _ => "(5)",
+            };
             assert!(words.contains(said), "{kind}: {words}");
         }
     }
+}
+
+#[test]
+fn plain_http_as_programs_ask_proxies_for_it() {
+    let (curl, wget) = (program("curl"), program("wget"));
+    let network = Network::start("plain", 2, &[]);
+    let body = pattern(3_000_000);
+    let (server, connections) = web(body.clone());
+    let proxy = Running::start(network.client("proxy", 2).args(["--listen", "127.0.0.1:0"]), 1);
+    let by = format!("http://{}", proxy.addresses[0]);
+    let url = format!("http://{server}/a?b");
+    // Eight pages, one after the other: one connection to us, and one session.
+    let mut fetch = Command::new(&curl);
+    fetch.args(["-sSv", "-m", "60", "-x", &by]);
+    for _ in 0..8 {
+        fetch.args([url.as_str(), "-o", "-"]);
+    }
+    let got = succeeds(&mut fetch);
+    assert!(got.stdout == body.repeat(8), "{} bytes", got.stdout.len());
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
+    let words = String::from_utf8_lossy(&got.stderr);
+    assert!(words.to_lowercase().contains("via: 1.1 shorthaul-"), "{words}");
+    let got = succeeds(Command::new(&wget).env("http_proxy", &by).args(["-qO-", "-t1", &url]));
+    assert!(got.stdout == body, "{} bytes", got.stdout.len());
+    // Why there is no page is in the page.
+    let closed = format!("http://127.0.0.1:{}/", free_port());
+    let refused = succeeds(Command::new(&curl).args(["-sSv", "-m", "60", "-x", &by, &closed]));
+    let (page, head) = (String::from_utf8_lossy(&refused.stdout), String::from_utf8_lossy(&refused.stderr));
+    assert!(page.contains("refuses connections") && page.lines().count() == 1, "{page}");
+    assert!(head.contains(" 502 ") && head.contains("error=connection_refused"), "{head}");
+    // A request that is for no proxy says so.
+    let page = succeeds(Command::new(&curl).args(["-sS", "-m", "60", &by])).stdout;
+    assert!(String::from_utf8_lossy(&page).contains("this is a proxy"));
+}
+
+#[test]
+fn what_a_proxy_passes_is_what_was_asked_of_it() {
+    let network = Network::start("passes", 1, &[]);
+    let proxy = Running::start(network.client("proxy", 1).args(["--listen", "127.0.0.1:0"]), 1);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    let say = |words: &str| {
+        let mut socket = TcpStream::connect(proxy.addresses[0]).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        socket.write_all(words.as_bytes()).unwrap();
+        socket
+    };
+    let mut near = say(&format!(
+        "POST http://user:word@{target}/x?y HTTP/1.1\r\nHost: other\r\nProxy-Authorization: Basic eA==\r\n\
+         Proxy-Connection: keep-alive\r\nConnection: X-Private\r\nX-Private: 1\r\nX-Public: 2\r\n\
+         Content-Length: 4\r\n\r\nbody"
+    ));
+    let (mut far, _) = listener.accept().unwrap();
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"body") {
+        let mut byte = [0];
+        far.read_exact(&mut byte).unwrap();
+        heard.push(byte[0]);
+    }
+    let heard = String::from_utf8(heard).unwrap().to_lowercase();
+    assert!(heard.starts_with("post /x?y http/1.1\r\n"), "{heard}");
+    for there in [format!("host: {target}\r\n").as_str(), "x-public: 2\r\n", "via: 1.1 shorthaul-"] {
+        assert!(heard.contains(there), "{there}{heard}");
+    }
+    for gone in ["proxy-", "x-private", "user", "other"] {
+        assert!(!heard.contains(gone), "{gone}: {heard}");
+    }
+    // What is cut off is a reset, not an end.
+    far.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf").unwrap();
+    let mut page = Vec::new();
+    while !page.ends_with(b"half") {
+        let mut byte = [0];
+        near.read_exact(&mut byte).unwrap();
+        page.push(byte[0]);
+    }
+    socket2::SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(far);
+    assert_eq!(near.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    // One that comes back to us is told of the circle.
+    let via = heard.lines().find_map(|line| line.strip_prefix("via: ")).unwrap();
+    let mut near = say(&format!("GET http://{target}/ HTTP/1.1\r\nVia: {via}\r\nConnection: close\r\n\r\n"));
+    let mut answer = String::new();
+    near.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 508"), "{answer}");
+}
+
+#[test]
+fn a_way_that_was_asked_for_and_fails_is_an_error_on_one_line() {
+    let network = Network::start("asked", 1, &[]);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap().to_string();
+    let wrong = network.folder().join("wrong");
+    succeeds(Command::new(SHORTHAUL).arg("secret").arg(&wrong));
+    let connect = |via: &str, secret: &Path, more: &[&str]| {
+        let mut command = Command::new(SHORTHAUL);
+        command.args(["connect", &target, "--via", via, "--secret"]).arg(secret).args(more);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let dead = format!("127.0.0.1:{}", free_port());
+    for (via, secret, reason) in [
+        (network.via(1), &wrong, "the secret differs".to_owned()),
+        (dead.clone(), &network.secret, format!("{dead} refuses connections")),
+    ] {
+        let (code, words) = connect(&via, secret, &[]);
+        assert_eq!(code, Some(1), "{words}");
+        assert!(words.contains(&reason) && words.lines().count() == 1, "{words}");
+    }
+    server.set_nonblocking(true).unwrap();
+    assert_eq!(server.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it went directly");
+    server.set_nonblocking(false).unwrap();
+    thread::spawn(move || drop(server.accept()));
+    let (code, words) = connect(&dead, &network.secret, &["--or-direct", "--verbose"]);
+    assert!(code == Some(0) && words.contains("by direct"), "{words}");
+}
+
+#[test]
+fn who_is_not_let_in_is_in_the_log() {
+    let network = Network::start("refused-log", 0, &[]);
+    let log = network.folder().join("log");
+    let mut node = Command::new(SHORTHAUL);
+    node.args(["node", "--listen", "127.0.0.1:0", "--secret"]).arg(&network.secret);
+    let node = Running::start(node.stderr(std::fs::File::create(&log).unwrap()), 1);
+    let mut near = TcpStream::connect(node.addresses[0]).unwrap();
+    let request = "CONNECT a.example:1 HTTP/1.1\r\nProxy-Authorization: Bearer wrong\r\n\r\n";
+    near.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    near.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    let said = std::fs::read_to_string(&log).unwrap();
+    let client = near.local_addr().unwrap().to_string();
+    assert!(said.contains("was not let in") && said.contains(&client) && !said.contains("wrong"), "{said}");
+    assert!(said.starts_with("20"), "no time: {said}");
 }
 
 #[test]
@@ -107,6 +244,11 @@ fn curl_uses_a_node_as_it_is() {
     let settings = std::env::temp_dir().join(format!("shorthaul-users-{}", std::process::id()));
     std::fs::write(&settings, "[users.alice]\ntoken = \"0123456789abcdef\"\n").unwrap();
     let network = Network::start("curl-direct", 2, &["--settings", settings.to_str().unwrap()]);
+    // One that listens at all addresses has the names that it is called by in its certificate.
+    let mut named = Command::new(SHORTHAUL);
+    named.args(["node", "--listen", "0.0.0.0:0", "--name", "paris", "--reached-by", "relay.example:7080"]);
+    named.args(["--allow-destination", "127.0.0.0/8", "--settings", settings.to_str().unwrap(), "--secret"]);
+    let named = Running::start(named.arg(&network.secret), 1);
     let authority = network.folder().join("authority.pem");
     let pem = succeeds(Command::new(SHORTHAUL).args(["secret", "--authority"]).arg(&network.secret)).stdout;
     std::fs::write(&authority, pem).unwrap();
@@ -122,6 +264,14 @@ fn curl_uses_a_node_as_it_is() {
     assert!(succeeds(&mut by("alice:0123456789abcdef")).stdout == body);
     assert!(succeeds(by("alice:0123456789abcdef").args(["--proxy-header", &second])).stdout == body);
     assert!(!by("alice:wrong").output().unwrap().status.success());
+    for name in ["paris", "relay.example"] {
+        let port = named.addresses[0].port();
+        let mut fetch = Command::new(&curl);
+        fetch.args(["-sSp", "-m", "60", "--proxy-cacert"]).arg(&authority).args(["--resolve"]);
+        fetch.arg(format!("{name}:{port}:127.0.0.1"));
+        fetch.arg("-x").arg(format!("https://alice:0123456789abcdef@{name}:{port}")).arg(&url);
+        assert!(succeeds(&mut fetch).stdout == body);
+    }
     std::fs::remove_file(settings).unwrap();
 }
 
@@ -166,7 +316,7 @@ impl Ssh {
     fn by(&self, network: &Network, nodes: usize) -> String {
         format!(
             "ssh -F /dev/null -i {} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \
-             -o BatchMode=yes -o 'ProxyCommand={SHORTHAUL} connect %h:%p --via {} --secret {} --never-direct' -p {}",
+             -o BatchMode=yes -o 'ProxyCommand={SHORTHAUL} connect %h:%p --via {} --secret {}' -p {}",
             self.folder.join("user").display(),
             network.via(nodes),
             network.secret.display(),

@@ -100,13 +100,7 @@ impl Network {
     /// A command that goes by the first this many nodes.
     pub fn client(&self, command: &str, count: usize) -> Command {
         let mut client = Command::new(SHORTHAUL);
-        client
-            .arg(command)
-            .arg("--via")
-            .arg(self.via(count))
-            .arg("--secret")
-            .arg(&self.secret)
-            .arg("--never-direct");
+        client.arg(command).arg("--via").arg(self.via(count)).arg("--secret").arg(&self.secret);
         client
     }
 }

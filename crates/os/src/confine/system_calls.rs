@@ -150,7 +150,7 @@ const NETLINK: &[libc::c_long] = &[libc::SYS_bind];
 
 /// The filter of a process that opens such sockets.
 pub(super) fn filter(sockets: Sockets) -> Result<BpfProgram, BackendError> {
-    let more = if sockets == Sockets::Any { SOCKETS } else { NETLINK };
+    let more = if sockets == Sockets::Netlink { NETLINK } else { SOCKETS };
     let plain = ALWAYS.iter().chain(OLDER).chain(more);
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = plain.map(|call| (*call, Vec::new())).collect();
     if sockets == Sockets::Netlink {

@@ -1,4 +1,4 @@
-use super::{Client, Early, socks};
+use super::{Client, Early, http, socks};
 use crate::answer::{Answer, Failure, HopStatus};
 use crate::links::Links;
 use crate::pump::Forwarding;
@@ -25,7 +25,7 @@ const FIRST_WORDS_MOST: usize = 16 << 10;
 /// What a local port is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// The client says where to: SOCKS5 or HTTP `CONNECT`, whichever it speaks.
+    /// The client says where to: SOCKS 4a or 5, HTTP `CONNECT` or plain HTTP, whichever it speaks.
     Proxy,
     /// Always there.
     Forward(Endpoint),
@@ -132,10 +132,19 @@ impl LocalProxy {
     }
 }
 
+/// What a client wants.
+enum Wanted {
+    /// A connection to a target, told of in this manner; and what it said behind that.
+    Session(Endpoint, Manner, Vec<u8>),
+    /// Pages, by plain HTTP, of which this was said already.
+    Pages(Vec<u8>),
+}
+
 /// How a client is told of success and failure.
 #[derive(Clone, Copy)]
 enum Manner {
     Socks,
+    Socks4,
     Http,
     /// Its connection is all that it has.
     Nothing,
@@ -152,7 +161,11 @@ impl Local {
             Service::Forward(target) => Ok((target, Manner::Nothing, Vec::new())),
             Service::Transparent => self.redirected().map(|target| (target, Manner::Nothing, Vec::new())),
             Service::Proxy => match tokio::time::timeout(TIMEOUT, self.negotiate()).await {
-                Ok(wanted) => wanted,
+                Ok(Ok(Wanted::Session(target, manner, early))) => Ok((target, manner, early)),
+                Ok(Ok(Wanted::Pages(said))) => {
+                    return http::serve(client, self.socket, self.peer, said).await;
+                }
+                Ok(Err(error)) => Err(error),
                 Err(_) => return,
             },
         };
@@ -167,6 +180,7 @@ impl Local {
                 tracing::info!(%target, route = %session.route, took = ?session.took, "session");
                 let head = match manner {
                     Manner::Socks => socks::reply(0).to_vec(),
+                    Manner::Socks4 => socks::reply_4(socks::GRANTED_4).to_vec(),
                     Manner::Http => Answer { status: 200, hops: session.hops.clone() }.to_head(),
                     Manner::Nothing => Vec::new(),
                 };
@@ -180,6 +194,7 @@ impl Local {
                 let failure = error.failure();
                 match manner {
                     Manner::Socks => self.close_with(&socks::reply(socks::code_of(failure))).await,
+                    Manner::Socks4 => self.close_with(&socks::reply_4(socks::REFUSED_4)).await,
                     Manner::Http => {
                         let hops = error.attempts.into_iter().map(|(_, refusal)| *refusal.hop).collect();
                         self.close_with(&Answer { status: failure.status(), hops }.to_head()).await;
@@ -210,11 +225,13 @@ impl Local {
     }
 
     /// What a client wants, and what it said behind that.
-    async fn negotiate(&mut self) -> io::Result<(Endpoint, Manner, Vec<u8>)> {
+    async fn negotiate(&mut self) -> io::Result<Wanted> {
         let mut bytes = Vec::new();
         self.more(&mut bytes).await?;
-        if bytes.first() != Some(&socks::VERSION) {
-            return self.negotiate_http(bytes).await;
+        match bytes.first() {
+            Some(&socks::VERSION) => {}
+            Some(&socks::VERSION_4) => return self.negotiate_socks_4(bytes).await,
+            _ => return self.negotiate_http(bytes).await,
         }
         loop {
             match socks::greeting(&bytes) {
@@ -232,7 +249,9 @@ impl Local {
         self.socket.write_all(&socks::WELCOME).await?;
         loop {
             match socks::request(&bytes) {
-                socks::Read::There(target, len) => return Ok((target, Manner::Socks, bytes.split_off(len))),
+                socks::Read::There(target, len) => {
+                    return Ok(Wanted::Session(target, Manner::Socks, bytes.split_off(len)));
+                }
                 socks::Read::Partial => self.more(&mut bytes).await?,
                 socks::Read::Wrong(code) => {
                     self.close_with(&socks::reply(code)).await;
@@ -242,11 +261,31 @@ impl Local {
         }
     }
 
-    async fn negotiate_http(&mut self, mut bytes: Vec<u8>) -> io::Result<(Endpoint, Manner, Vec<u8>)> {
+    async fn negotiate_socks_4(&mut self, mut bytes: Vec<u8>) -> io::Result<Wanted> {
         loop {
+            match socks::request_4(&bytes) {
+                socks::Read::There(target, len) => {
+                    return Ok(Wanted::Session(target, Manner::Socks4, bytes.split_off(len)));
+                }
+                socks::Read::Partial => self.more(&mut bytes).await?,
+                socks::Read::Wrong(code) => {
+                    self.close_with(&socks::reply_4(code)).await;
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+            }
+        }
+    }
+
+    async fn negotiate_http(&mut self, mut bytes: Vec<u8>) -> io::Result<Wanted> {
+        const CONNECT: &[u8] = b"CONNECT ";
+        loop {
+            let seen = bytes.len().min(CONNECT.len());
+            if bytes[..seen] != CONNECT[..seen] {
+                return Ok(Wanted::Pages(bytes));
+            }
             let wrong = match request::read(&bytes) {
                 Ok(Some(read)) if read.request.method == Method::Connect => {
-                    return Ok((read.request.target, Manner::Http, bytes.split_off(read.len)));
+                    return Ok(Wanted::Session(read.request.target, Manner::Http, bytes.split_off(read.len)));
                 }
                 Ok(None) => {
                     self.more(&mut bytes).await?;

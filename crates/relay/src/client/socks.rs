@@ -1,4 +1,4 @@
-//! SOCKS version 5 (RFC 1928), as far as a TCP client needs it: no authentication, CONNECT.
+//! SOCKS version 5 (RFC 1928) and 4 with names (4a), as far as a TCP client needs them: no authentication, CONNECT.
 use crate::answer::Failure;
 use crate::route::Endpoint;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -68,6 +68,47 @@ pub fn request(bytes: &[u8]) -> Read<Endpoint> {
     }
 }
 
+/// The version that a request of SOCKS 4 begins with.
+pub const VERSION_4: u8 = 4;
+/// Room for the user's name and the host's in a request of SOCKS 4, with their ends.
+const MOST_4: usize = 8 + 256 + 256;
+
+/// Reads a request of SOCKS 4 or 4a: where to. Who the user says to be does not matter.
+pub fn request_4(bytes: &[u8]) -> Read<Endpoint> {
+    let (command, port, address, rest) = match *bytes {
+        [VERSION_4, command, p0, p1, a, b, c, d, ref rest @ ..] => {
+            (command, u16::from_be_bytes([p0, p1]), [a, b, c, d], rest)
+        }
+        [VERSION_4, ..] | [] => return Read::Partial,
+        _ => return Read::Wrong(REFUSED_4),
+    };
+    let text = |bytes: &[u8]| bytes.iter().position(|byte| *byte == 0);
+    let partial = if bytes.len() < MOST_4 { Read::Partial } else { Read::Wrong(REFUSED_4) };
+    let Some(user) = text(rest) else { return partial };
+    // An address that nobody has, 0.0.0.x, stands for a name behind the user's.
+    let (host, len) = match address {
+        [0, 0, 0, last] if last > 0 => match text(&rest[user + 1..]) {
+            Some(end) => (String::from_utf8_lossy(&rest[user + 1..][..end]).into_owned(), user + 1 + end + 1),
+            None => return partial,
+        },
+        address => (Ipv4Addr::from(address).to_string(), user + 1),
+    };
+    match format!("{host}:{port}").parse() {
+        Ok(target) if command == 1 => Read::There(target, 8 + len),
+        _ => Read::Wrong(REFUSED_4),
+    }
+}
+
+/// Of SOCKS 4: it did not work.
+pub const REFUSED_4: u8 = 91;
+/// Of SOCKS 4: it did.
+pub const GRANTED_4: u8 = 90;
+
+/// The answer to a request of SOCKS 4.
+pub fn reply_4(code: u8) -> [u8; 8] {
+    [0, code, 0, 0, 0, 0, 0, 0]
+}
+
 /// The answer to a request (§6); zero is success. Which address is used is nobody's business.
 pub fn reply(code: u8) -> [u8; 10] {
     [VERSION, code, 0, 1, 0, 0, 0, 0, 0, 0]
@@ -104,6 +145,21 @@ mod tests {
                 assert_eq!(request(&bytes[..end]), Read::Partial);
             }
         }
+        let cases: [(&[u8], &str); 2] = [
+            (b"\x04\x01\x00\x50\xc0\x00\x02\x01me\x00", "192.0.2.1:80"),
+            (b"\x04\x01\x01\xbb\x00\x00\x00\x07\x00example.org\x00", "example.org:443"),
+        ];
+        for (bytes, target) in cases {
+            assert_eq!(request_4(bytes), Read::There(target.parse().unwrap(), bytes.len()));
+            for end in 0..bytes.len() {
+                assert_eq!(request_4(&bytes[..end]), Read::Partial);
+            }
+        }
+        assert_eq!(request_4(b"\x04\x02\x00\x50\xc0\x00\x02\x01\x00"), Read::Wrong(91));
+        assert_eq!(
+            request_4(&[[4, 1, 0, 80, 1, 1, 1, 1].as_slice(), &[b'x'; 600]].concat()),
+            Read::Wrong(91)
+        );
         assert_eq!(request(&[5, 2, 0, 1, 1, 1, 1, 1, 0, 80]), Read::Wrong(7));
         assert_eq!(request(b"\x05\x01\x00\x03\x03a b\x00\x50"), Read::Wrong(8));
     }

@@ -65,7 +65,7 @@ impl fmt::Debug for AnsweringConfig {
 /// Whether an address is one that anybody may talk to: none of a private, local or documentation range
 /// (RFC 6890), where services are that trust their neighbours, however it is written.
 pub fn is_public(address: IpAddr) -> bool {
-    DestinationPolicy::default().check(address).is_ok()
+    DestinationPolicy::default().check(SocketAddr::new(address, 0), |_| false).is_ok()
 }
 
 /// Why probes cannot be answered.

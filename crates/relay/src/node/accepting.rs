@@ -1,5 +1,6 @@
 //! Threads that accept connections, and which of them takes one on.
 use super::processors::Processors;
+use super::strangers::Waiting;
 use super::{Purpose, Shared, metrics, session};
 use crate::pump::attention;
 use std::io;
@@ -39,6 +40,7 @@ struct Connection {
     stream: std::net::TcpStream,
     peer: SocketAddr,
     taken: Taken,
+    waiting: Option<Waiting>,
 }
 
 /// Counts for a thread as long as its connection is there.
@@ -102,10 +104,10 @@ impl Worker {
         }
         let taking = Arc::clone(&shared);
         accepting.push(tokio::spawn(async move {
-            while let Some(Connection { purpose, stream, peer, taken }) = handed.recv().await {
+            while let Some(Connection { purpose, stream, peer, taken, waiting }) = handed.recv().await {
                 // One that cannot be had here is reset.
                 if let Ok(stream) = TcpStream::from_std(stream) {
-                    begin(&taking, purpose, stream, peer, taken);
+                    begin(&taking, purpose, stream, peer, (taken, waiting));
                 }
             }
         }));
@@ -150,31 +152,38 @@ async fn accept(
             }
         };
         shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
-        if matches!(purpose, Purpose::Sessions)
-            && !shared.admission().is_neighbour(peer.ip())
-            && !shared.strangers.on_connection(peer.ip(), Instant::now())
-        {
-            shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
-            continue; // it is reset
+        let mut waiting = None;
+        if matches!(purpose, Purpose::Sessions) && session::counts(&shared, peer.ip()) {
+            waiting = shared.strangers.on_connection(peer.ip(), Instant::now());
+            if waiting.is_none() {
+                shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
+                continue; // it is reset
+            }
         }
         let by = crew.thread_for(number);
         let taken = crew.take(by);
         if by == number {
-            begin(&shared, purpose, stream, peer, taken);
+            begin(&shared, purpose, stream, peer, (taken, waiting));
         } else if let Ok(stream) = stream.into_std() {
             // It fails when that thread has ended, and the node with it.
-            let _ = crew.hand[by].send(Connection { purpose, stream, peer, taken });
+            let _ = crew.hand[by].send(Connection { purpose, stream, peer, taken, waiting });
         }
     }
 }
 
-fn begin(shared: &Arc<Shared>, purpose: Purpose, stream: TcpStream, peer: SocketAddr, taken: Taken) {
+fn begin(
+    shared: &Arc<Shared>,
+    purpose: Purpose,
+    stream: TcpStream,
+    peer: SocketAddr,
+    (taken, waiting): (Taken, Option<Waiting>),
+) {
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         let _taken = taken;
         match purpose {
             Purpose::Relay(at) => session::serve_relay(shared, at, stream, peer).await,
-            Purpose::Sessions => session::serve(shared, stream, peer).await,
+            Purpose::Sessions => session::serve(shared, stream, peer, waiting).await,
         }
     });
 }

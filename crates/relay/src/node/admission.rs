@@ -3,20 +3,18 @@ use super::config::Settings;
 use crate::account::Account;
 use crate::answer::{Failure, Refusal};
 use crate::request::{Presented, ReadRequest};
-use crate::sign::Seen;
+use crate::route::Endpoint;
+use crate::sign::{Disbelief, Seen};
 use ipnet::IpNet;
 use ring::{digest, hmac};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
 
 /// The account of those who proved to be members of the network, by certificate or by its secret.
 const MEMBERS: &str = "members";
 /// The account of those whose address is enough.
 const NEIGHBOURS: &str = "neighbours";
-/// Most addresses that are counted; beyond that, the oldest half is forgotten.
-const MAX_SOURCES: usize = 65_536;
 
 /// Everybody who may ask.
 #[derive(Debug)]
@@ -28,6 +26,30 @@ pub struct Admission {
     member_key: Option<hmac::Key>,
     members: Arc<Account>,
     neighbours: Arc<Account>,
+}
+
+/// Who was let in, and by what.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// Whose account it is.
+    pub account: Arc<Account>,
+    /// What it was for.
+    pub proof: Proof,
+}
+
+/// By what somebody was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// A token, by its digest.
+    Token([u8; 32]),
+    /// A signature with the token of a user, by its digest.
+    Key(String, Option<[u8; 32]>),
+    /// The network's secret, or a certificate.
+    Member,
+    /// The address that it came from.
+    Address(IpAddr),
+    /// Whoever runs the node says that all may.
+    Operator,
 }
 
 /// How a request came.
@@ -108,23 +130,43 @@ impl Admission {
         self.proxies.iter().any(|range| range.contains(&address.to_canonical()))
     }
 
+    fn digest_of_user(&self, name: &str) -> Option<[u8; 32]> {
+        self.by_token.iter().find(|(_, user)| *user == name).map(|(digest, _)| *digest)
+    }
+
+    /// Whether who was let in earlier would be now.
+    pub fn still_admits(&self, grant: &Grant) -> bool {
+        match &grant.proof {
+            Proof::Token(digest) => self.by_token.contains_key(digest),
+            Proof::Key(name, digest) => digest.is_some() && self.digest_of_user(name) == *digest,
+            Proof::Address(address) => self.is_neighbour(*address),
+            Proof::Member | Proof::Operator => true,
+        }
+    }
+
     /// Whose account a request is for.
     pub fn admit(
         &self,
         read: &ReadRequest,
         way: RequestOrigin,
-        reached_by: &[SocketAddr],
+        reached_by: &[Endpoint],
         seen: &Seen,
-    ) -> Result<Arc<Account>, Denial> {
+    ) -> Result<Grant, Denial> {
         let user = |name: &str| self.users.get(name).map(|(_, account)| Arc::clone(account));
         match &read.presented {
             // Who says who it is, is that, or nobody: a wrong token is not made good by the address.
             Presented::Signed(signature) => {
-                if read.node.is_none_or(|node| node != way.local && !reached_by.contains(&node)) {
+                // A socket for both versions of IP has IPv4 addresses in those of IPv6 (RFC 4291 §2.5.5.2).
+                let plain =
+                    |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+                let is_here = |node: SocketAddr| {
+                    plain(node) == plain(way.local) || reached_by.contains(&Endpoint::from(plain(node)))
+                };
+                if !read.node.is_some_and(is_here) {
                     return Err(Denial::wrong(format!(
-                        "the request was signed for {}, and this is {}",
-                        read.node.map_or_else(|| "nobody".to_owned(), |node| node.to_string()),
-                        way.local
+                        "the request was signed for {}, and this is {}: see --reached-by",
+                        read.node.map_or_else(|| "nobody".to_owned(), |node| plain(node).to_string()),
+                        plain(way.local)
                     )));
                 }
                 let (key, account) = match signature.user() {
@@ -134,9 +176,15 @@ impl Admission {
                 let (Some(key), Some(account)) = (key, account) else {
                     return Err(Denial::wrong("nobody here has that key".into()));
                 };
-                seen.check(key, signature, &read.signed_part)
-                    .map_err(|error| Denial::wrong(error.to_string()))?;
-                Ok(account)
+                seen.check(key, signature, &read.signed_part).map_err(|error| {
+                    let differs = error == Disbelief::Forged && signature.user().is_empty();
+                    Denial::wrong(format!("{error}{}", if differs { ": the secret differs" } else { "" }))
+                })?;
+                let proof = match signature.user() {
+                    "" => Proof::Member,
+                    name => Proof::Key(name.to_owned(), self.digest_of_user(name)),
+                };
+                Ok(Grant { account, proof })
             }
             Presented::Token(_) | Presented::Password { .. }
                 if !way.is_tls && !self.is_neighbour(way.peer.ip()) =>
@@ -146,15 +194,24 @@ impl Admission {
                 ))
             }
             Presented::Token(token) => {
-                let found = self.by_token.get(&digest_of(token)).and_then(|name| user(name));
-                found.ok_or_else(|| Denial::wrong("nobody here has that token".into()))
+                let digest = digest_of(token);
+                let found = self.by_token.get(&digest).and_then(|name| user(name));
+                let account = found.ok_or_else(|| Denial::wrong("nobody here has that token".into()))?;
+                Ok(Grant { account, proof: Proof::Token(digest) })
             }
             Presented::Password { user: name, password } => {
-                let found = self.by_token.get(&digest_of(password)).filter(|found| *found == name);
-                found.and_then(|name| user(name)).ok_or_else(|| Denial::wrong("wrong user or token".into()))
+                let digest = digest_of(password);
+                let found = self.by_token.get(&digest).filter(|found| *found == name);
+                let account = found.and_then(|name| user(name));
+                let account = account.ok_or_else(|| Denial::wrong("wrong user or token".into()))?;
+                Ok(Grant { account, proof: Proof::Token(digest) })
             }
-            Presented::Nothing if way.has_certificate => Ok(Arc::clone(&self.members)),
-            Presented::Nothing if self.is_neighbour(way.peer.ip()) => Ok(Arc::clone(&self.neighbours)),
+            Presented::Nothing if way.has_certificate => {
+                Ok(Grant { account: Arc::clone(&self.members), proof: Proof::Member })
+            }
+            Presented::Nothing if self.is_neighbour(way.peer.ip()) => {
+                Ok(Grant { account: Arc::clone(&self.neighbours), proof: Proof::Address(way.peer.ip()) })
+            }
             Presented::Nothing => Err(Denial { asks: true, reason: "say who asks".into() }),
         }
     }
@@ -185,84 +242,4 @@ fn digest_of(token: &str) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
     bytes
-}
-
-/// Counts connections that come to nothing, by source: a bucket for each that fills with time.
-#[derive(Debug)]
-pub struct Strangers {
-    per_second: f64,
-    sources: Mutex<HashMap<IpAddr, (f64, Instant)>>,
-}
-
-impl Strangers {
-    /// This many per second, and as many at once.
-    pub fn new(per_second: u32) -> Strangers {
-        Strangers { per_second: per_second.into(), sources: Mutex::default() }
-    }
-
-    /// One more connection; whether it may stay.
-    pub fn on_connection(&self, source: IpAddr, now: Instant) -> bool {
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        if sources.len() >= MAX_SOURCES {
-            // Those that are full again may as well be unknown.
-            let full = |left: f64, since: Instant| {
-                left + (now - since).as_secs_f64() * self.per_second >= self.per_second
-            };
-            sources.retain(|_, (left, since)| !full(*left, *since));
-            if sources.len() >= MAX_SOURCES {
-                return false;
-            }
-        }
-        let (left, since) = sources.entry(network_of(source)).or_insert((self.per_second, now));
-        *left = (*left + (now - *since).as_secs_f64() * self.per_second).min(self.per_second);
-        *since = now;
-        let stays = *left >= 1.0;
-        if stays {
-            *left -= 1.0;
-        }
-        stays
-    }
-
-    /// It turned out to be somebody: it does not count.
-    pub fn on_known(&self, source: IpAddr) {
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((left, _)) = sources.get_mut(&network_of(source)) {
-            *left = (*left + 1.0).min(self.per_second);
-        }
-    }
-}
-
-/// A host has an IPv4 address, or a whole /64.
-fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => (u128::from(v6) & !u128::from(u64::MAX)).to_be_bytes().into(),
-        v4 => v4,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn strangers_are_few_and_friends_do_not_count() {
-        let strangers = Strangers::new(10);
-        let (now, source) = (Instant::now(), "192.0.2.1".parse().unwrap());
-        let count = (0..100).filter(|_| strangers.on_connection(source, now)).count();
-        assert_eq!(count, 10);
-        assert!(strangers.on_connection("192.0.2.2".parse().unwrap(), now));
-        strangers.on_known(source);
-        assert!(strangers.on_connection(source, now) && !strangers.on_connection(source, now));
-        assert!(strangers.on_connection(source, now + Duration::from_millis(101)));
-    }
-
-    #[test]
-    fn a_host_with_many_ipv6_addresses_is_one() {
-        let strangers = Strangers::new(1);
-        let now = Instant::now();
-        assert!(strangers.on_connection("2001:db8::1".parse().unwrap(), now));
-        assert!(!strangers.on_connection("2001:db8::ffff:2".parse().unwrap(), now));
-        assert!(strangers.on_connection("2001:db8:0:1::1".parse().unwrap(), now));
-    }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use shorthaul_os::confine::Confinement;
 use shorthaul_types::Bytes;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ pub struct NodeConfig {
     pub relays: Vec<RelayConfig>,
     /// What it is called in `Proxy-Status`; its address if there is no name.
     pub name: Option<String>,
-    /// Addresses that it is reached by besides those that it has: behind a translation of addresses.
-    pub reached_by: Vec<SocketAddr>,
+    /// Names and addresses that it is reached by besides those that it has: behind a translation of addresses.
+    pub reached_by: Vec<Endpoint>,
     /// The network's secret.
     pub secret: Option<PathBuf>,
     /// Its certificate and key, instead of those that the secret gives.
@@ -42,16 +42,30 @@ pub struct NodeConfig {
     pub paced: bool,
     /// The most that a session may hold of a direction here.
     pub most_buffer: Bytes,
-    /// What all sessions may reserve together.
+    /// What all sessions may reserve together; those of one account a quarter of it.
     pub all_buffers: Bytes,
+    /// Whether sessions may ask that everything is taken before anything goes on. Fixed targets may have it anyway.
+    pub stores: bool,
+    /// What may lie in the temporary directory for such sessions; for those of one account a quarter of it.
+    pub all_stored: Bytes,
+    /// How long a session may go on on which nothing moves.
+    pub idle: Duration,
+    /// How long a peer may leave unanswered what the kernel asks it before it counts as gone.
+    pub gone_after: Duration,
     /// The most sessions at once; more are refused, and probes are not answered.
     pub most_sessions: u64,
-    /// How long a request may take to come, once it has begun.
+    /// How long it may take all together until a request is there. Of those who are known, once it has begun.
     pub request_deadline: Duration,
-    /// How long a connection may be silent before a request.
+    /// How long a connection of those who are known may be silent before a request: by certificate, by address, or because
+    /// they were let in lately.
     pub silence: Duration,
-    /// Connections per second from one address (or /64) that may come to nothing.
+    /// Connections per second from one address (or /64) that may come to nothing; from a /56 twice as many, from a /48
+    /// four times.
     pub strangers_per_second: u32,
+    /// Connections from one address (or /64) of which it is not known yet whose they are; as above.
+    pub strangers_at_once: u32,
+    /// The same from everywhere: beyond it, the oldest goes.
+    pub all_strangers: usize,
     /// How long sessions may go on when the node is told to stop.
     pub drain: Duration,
     /// Threads; as many as there are cores if nothing is said.
@@ -81,10 +95,16 @@ impl Default for NodeConfig {
             paced: false,
             most_buffer: Bytes(16 << 20),
             all_buffers: Bytes(1 << 30),
+            stores: false,
+            all_stored: Bytes(1 << 30),
+            idle: Duration::from_secs(24 * 3600),
+            gone_after: Duration::from_secs(600),
             most_sessions: 100_000,
             request_deadline: Duration::from_secs(10),
             silence: Duration::from_secs(60),
             strangers_per_second: 100,
+            strangers_at_once: 64,
+            all_strangers: 4096,
             drain: Duration::from_secs(30),
             threads: None,
             confinement: Confinement::default(),
@@ -119,6 +139,10 @@ pub struct Settings {
     pub allow_destinations: Vec<IpNet>,
     /// Destinations that are closed.
     pub deny_destinations: Vec<IpNet>,
+    /// Ports of destinations that are allowed; all but the closed ones if none is named.
+    pub allow_ports: Vec<u16>,
+    /// Ports of destinations that are closed; 25, where mail is delivered, if nothing is said.
+    pub deny_ports: Option<Vec<u16>>,
     /// Addresses that speak for others by the PROXY protocol.
     pub proxies: Vec<IpNet>,
     /// Users by name.
@@ -211,6 +235,8 @@ impl Settings {
         self.allow.extend(&more.allow);
         self.allow_destinations.extend(&more.allow_destinations);
         self.deny_destinations.extend(&more.deny_destinations);
+        self.allow_ports.extend(&more.allow_ports);
+        self.deny_ports = self.deny_ports.or_else(|| more.deny_ports.clone());
         self.proxies.extend(&more.proxies);
         self.users.extend(more.users.iter().map(|(name, user)| (name.clone(), user.clone())));
         let Limits { sessions, rate, volume } = self.others;
@@ -222,9 +248,15 @@ impl Settings {
         self
     }
 
-    /// Where it may be connected to.
-    pub fn destinations(&self) -> DestinationPolicy {
-        DestinationPolicy { allowed: self.allow_destinations.clone(), denied: self.deny_destinations.clone() }
+    /// Where it may be connected to. `own` are addresses of the node that its interfaces do not have.
+    pub fn destinations(&self, own: Vec<IpAddr>) -> DestinationPolicy {
+        DestinationPolicy {
+            allowed: self.allow_destinations.clone(),
+            denied: self.deny_destinations.clone(),
+            ports: self.allow_ports.clone(),
+            closed_ports: self.deny_ports.clone().unwrap_or_else(|| vec![25]),
+            own,
+        }
     }
 }
 

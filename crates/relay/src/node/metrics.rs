@@ -28,6 +28,12 @@ pub struct Counters {
     pub finished: AtomicU64,
     /// Sessions of which one side broke, so that the other was reset.
     pub broken: AtomicU64,
+    /// Sessions on which nothing moved for too long.
+    pub idle: AtomicU64,
+    /// Sessions one of whose peers answers nothing any more.
+    pub gone: AtomicU64,
+    /// Sessions of those who would not be let in any more.
+    pub revoked: AtomicU64,
     /// Sessions whose way on had been prepared.
     pub prepared: AtomicU64,
     /// Connections on which no request came in time, or none that can be understood by anybody.
@@ -73,6 +79,12 @@ pub struct Snapshot {
     pub sessions_finished: u64,
     /// Sessions of which one side broke, so that the other was reset.
     pub sessions_broken: u64,
+    /// Sessions on which nothing moved for too long.
+    pub sessions_idle: u64,
+    /// Sessions one of whose peers answered nothing any more.
+    pub sessions_gone: u64,
+    /// Sessions of those who would not be let in any more.
+    pub sessions_revoked: u64,
     /// Sessions whose way on had been prepared.
     pub sessions_prepared: u64,
     /// By the name of the failure in RFC 9209.
@@ -124,6 +136,9 @@ impl Shared {
             sessions_opened: of(&self.counters.opened),
             sessions_finished: of(&self.counters.finished),
             sessions_broken: of(&self.counters.broken),
+            sessions_idle: of(&self.counters.idle),
+            sessions_gone: of(&self.counters.gone),
+            sessions_revoked: of(&self.counters.revoked),
             sessions_prepared: of(&self.counters.prepared),
             sessions_refused: refused.iter().map(|(failure, count)| (failure.name(), *count)).collect(),
             connections_abandoned: of(&self.counters.abandoned),
@@ -207,7 +222,13 @@ impl Snapshot {
         ] {
             registry.register(name, help, ConstCounter::new(value));
         }
-        let ended = [("finished", self.sessions_finished), ("broken", self.sessions_broken)];
+        let ended = [
+            ("finished", self.sessions_finished),
+            ("broken", self.sessions_broken),
+            ("idle", self.sessions_idle),
+            ("gone", self.sessions_gone),
+            ("revoked", self.sessions_revoked),
+        ];
         registry.register("sessions_ended", "Sessions that ended", by("how", ended));
         let refused = self.sessions_refused.iter().map(|(error, count)| (*error, *count));
         registry.register(

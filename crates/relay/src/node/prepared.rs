@@ -1,7 +1,7 @@
 //! Ways on that are connected before their session is there (CAS-5).
 use super::Shared;
 use super::session::{Far, connect_next};
-use crate::account::Account;
+use crate::account::{Account, Share};
 use crate::answer::Refusal;
 use crate::request::{Request, SessionId};
 use crate::route::Endpoint;
@@ -15,7 +15,7 @@ const WAITS: Duration = Duration::from_secs(10);
 /// Most of them at once, for all users together; more are not prepared.
 const MAX_PREPARED: usize = 4096;
 /// Most of them at once for one user.
-const MAX_PER_USER: usize = 1024;
+const MAX_PER_USER: usize = 256;
 
 type Connected = Result<Far, Refusal>;
 
@@ -28,6 +28,8 @@ pub struct Prepared {
 #[derive(Debug)]
 struct PreparedHop {
     user: String,
+    /// Of the account; nothing if its session was there first.
+    share: Option<Share>,
     next: Endpoint,
     /// Nothing if its session was there first: then there is nothing to prepare either.
     connected: Option<oneshot::Receiver<Connected>>,
@@ -35,8 +37,12 @@ struct PreparedHop {
 
 impl Shared {
     /// Begins to connect for a session that is about to come.
-    pub(super) fn prepare(self: &Arc<Self>, request: Request, account: &Account) {
+    pub(super) fn prepare(self: &Arc<Self>, request: Request, account: &Arc<Account>) {
         let Some(id) = request.session else { return };
+        if self.is_stopping() || self.status.sessions() >= self.config.most_sessions {
+            return;
+        }
+        let Some(share) = account.prepare() else { return };
         let (tell, connected) = oneshot::channel();
         {
             let mut ways = self.prepared.ways.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,12 +51,13 @@ impl Shared {
                 return;
             }
             let next = request.next_hop().clone();
-            ways.insert(id, PreparedHop { user: account.name().into(), next, connected: Some(connected) });
+            let (user, share) = (account.name().into(), Some(share));
+            ways.insert(id, PreparedHop { user, share, next, connected: Some(connected) });
         }
-        let shared = Arc::clone(self);
+        let (shared, account) = (Arc::clone(self), Arc::clone(account));
         tokio::spawn(async move {
             // If nobody wants it any more, it is closed here.
-            let _ = tell.send(connect_next(&shared, &request).await);
+            let _ = tell.send(connect_next(&shared, &request, &account).await);
             shared.forget_later(id).await;
         });
     }
@@ -65,6 +72,7 @@ impl Shared {
         let mut ways = self.prepared.ways.lock().unwrap_or_else(PoisonError::into_inner);
         match ways.get_mut(&id) {
             Some(way) if way.user == account.name() && way.next == *request.next_hop() => {
+                way.share = None;
                 way.connected.take()
             }
             Some(_) => None,
@@ -72,7 +80,8 @@ impl Shared {
                 // It came before it was announced: so that the announcement does nothing any more.
                 if ways.len() < MAX_PREPARED {
                     let next = request.next_hop().clone();
-                    ways.insert(id, PreparedHop { user: account.name().into(), next, connected: None });
+                    let user = account.name().into();
+                    ways.insert(id, PreparedHop { user, share: None, next, connected: None });
                     let shared = Arc::clone(self);
                     tokio::spawn(async move { shared.forget_later(id).await });
                 }

@@ -1,7 +1,9 @@
 //! One connection from a client: from its first byte to the end of its session.
+use super::NodeConfig;
 use super::Shared;
-use super::admission::RequestOrigin;
-use crate::account::Account;
+use super::admission::{Grant, Proof, RequestOrigin};
+use super::strangers::Waiting;
+use crate::account::{Account, Share};
 use crate::answer::{Answer, Failure, HopStatus, Refusal};
 use crate::links::{Links, NamedBy, set_buffer};
 use crate::proxy_header::{self, Beginning, ProxyHeader};
@@ -10,13 +12,14 @@ use crate::request::{self, Method, ReadRequest, Request, SessionId, SetUp};
 use crate::route::Endpoint;
 use crate::socket::{Leg, Socket};
 use ring::rand::SecureRandom as _;
+use shorthaul_os::TcpInfo;
 use shorthaul_types::Bytes;
 use socket2::SockRef;
 use std::future::pending;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -37,21 +40,33 @@ pub enum Far {
 }
 
 /// Connects to what comes next on the route of a request.
-pub async fn connect_next(shared: &Shared, request: &Request) -> Result<Far, Refusal> {
+pub async fn connect_next(
+    shared: &Shared,
+    request: &Request,
+    account: &Arc<Account>,
+) -> Result<Far, Refusal> {
     if request.via.is_empty() {
-        shared.links.connect(&request.target, request.buffer, NamedBy::Anybody).await.map(Far::Target)
+        let named = NamedBy::Anybody(Some(account));
+        shared.links.connect(&request.target, request.buffer, named).await.map(Far::Target)
     } else {
-        shared.links.node(request.next_hop()).await.map(Far::Node)
+        shared.links.node(request.next_hop(), Some(account)).await.map(Far::Node)
     }
 }
 
 /// Why there was no session, and nobody to tell.
 struct Abandoned;
 
+/// Whether a source is one of which there may be only so many connections: those of a proxy are told apart by what it says,
+/// and whose address is enough is known.
+pub fn counts(shared: &Shared, source: IpAddr) -> bool {
+    let admission = shared.admission();
+    !admission.is_proxy(source) && !admission.is_neighbour(source)
+}
+
 /// Serves a connection to its end.
-pub async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+pub async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, mut waiting: Option<Waiting>) {
     let socket = Socket(Arc::new(stream));
-    let asked = match Box::pin(ask(&shared, socket, peer)).await {
+    let asked = match Box::pin(ask(&shared, socket, peer, &mut waiting)).await {
         Ok(Some(asked)) => asked,
         Ok(None) => return,
         Err(Abandoned) => {
@@ -59,9 +74,9 @@ pub async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
             return;
         }
     };
-    shared.strangers.on_known(peer.ip());
-    let Asked { leg, request, early, account, client } = asked;
-    let opened = match Opened::new(&shared, account, &request, leg.socket()) {
+    drop(waiting);
+    let Asked { leg, request, early, grant, client } = asked;
+    let opened = match Opened::new(&shared, grant, &request, leg.socket()) {
         Ok(opened) => opened,
         Err(refusal) => return refuse(&shared, leg, refusal).await,
     };
@@ -78,33 +93,114 @@ struct Asked {
     leg: Leg,
     request: Request,
     early: Vec<u8>,
-    account: Arc<Account>,
+    grant: Grant,
     client: SocketAddr,
+}
+
+/// Until when a request has to be there.
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    /// All of it, of those who are not known.
+    Until(Instant),
+    /// Of those who are: it may begin late.
+    Long,
+}
+
+impl Patience {
+    /// With nothing of it there yet.
+    fn for_first(self, shared: &Shared) -> Duration {
+        match self {
+            Patience::Until(then) => then.saturating_duration_since(Instant::now()),
+            Patience::Long => shared.config.silence,
+        }
+    }
+
+    /// With some of it there.
+    fn for_more(self, shared: &Shared, begun: Instant) -> Duration {
+        match self {
+            Patience::Until(then) => then.saturating_duration_since(Instant::now()),
+            Patience::Long => shared.config.request_deadline.saturating_sub(begun.elapsed()),
+        }
+    }
 }
 
 /// Reads what the client wants. Nothing is said to those who say nothing that makes sense; `None` if the
 /// client was told why not, or has gone.
-async fn ask(shared: &Arc<Shared>, socket: Socket, peer: SocketAddr) -> Result<Option<Asked>, Abandoned> {
-    let admission = shared.admission();
+async fn ask(
+    shared: &Arc<Shared>,
+    socket: Socket,
+    peer: SocketAddr,
+    waiting: &mut Option<Waiting>,
+) -> Result<Option<Asked>, Abandoned> {
+    let until = Instant::now() + shared.config.request_deadline;
     let mut client = peer;
-    let mut bytes: Vec<u8> = Vec::new();
-    if admission.is_proxy(peer.ip()) {
+    let is_proxy = shared.admission().is_proxy(peer.ip());
+    if is_proxy {
         let read = timeout(shared.config.request_deadline, read_proxy_header(&socket)).await;
         client = read.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.map_or(peer, |header| header.source);
     }
+    // What a proxy passes on is charged to who it says that it is from, not to itself.
+    if is_proxy && client.ip() != peer.ip() && counts(shared, client.ip()) {
+        *waiting = shared.strangers.on_connection(client.ip(), Instant::now());
+        if waiting.is_none() {
+            shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+    }
+    let knows = |client: IpAddr| {
+        shared.admission().is_neighbour(client) || shared.strangers.is_known(client, Instant::now())
+    };
+    let patience = if knows(client.ip()) { Patience::Long } else { Patience::Until(until) };
+    let leg = unless_sent_away(waiting, shake_hands(shared, socket, patience)).await?;
+    let Some(leg) = leg else { return Ok(None) };
+    if leg.has_certificate() {
+        // Who has one may keep connections ready.
+        *waiting = None;
+        return ask_within(shared, leg, client, Patience::Long).await;
+    }
+    unless_sent_away(waiting, ask_within(shared, leg, client, patience)).await
+}
+
+/// Does something for a connection as long as nobody else needs its place.
+async fn unless_sent_away<T>(
+    waiting: &mut Option<Waiting>,
+    work: impl Future<Output = Result<T, Abandoned>>,
+) -> Result<T, Abandoned> {
+    match waiting {
+        None => work.await,
+        Some(one) => tokio::select! {
+            done = work => done,
+            () = one.sent_away() => Err(Abandoned),
+        },
+    }
+}
+
+/// TLS, if that is what the client begins with; `None` if it has closed.
+async fn shake_hands(shared: &Shared, socket: Socket, patience: Patience) -> Result<Option<Leg>, Abandoned> {
     let mut leg = Leg::plain(socket.clone());
     if let Some(tls) = &shared.tls {
         let mut first = [0; 1];
-        match timeout(shared.config.silence, socket.0.peek(&mut first)).await {
+        match timeout(patience.for_first(shared), socket.0.peek(&mut first)).await {
             Ok(Ok(0)) => return Ok(None),
             Ok(Ok(_)) if first[0] == TLS_HANDSHAKE => {
-                let shaking = timeout(shared.config.request_deadline, tls.accept(socket.clone())).await;
+                let left = patience.for_more(shared, Instant::now());
+                let shaking = timeout(left, tls.accept(socket.clone())).await;
                 leg = Leg::tls(socket, shaking.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.into());
             }
             Ok(Ok(_)) => {}
             Ok(Err(_)) | Err(_) => return Err(Abandoned),
         }
     }
+    Ok(Some(leg))
+}
+
+async fn ask_within(
+    shared: &Arc<Shared>,
+    mut leg: Leg,
+    client: SocketAddr,
+    mut patience: Patience,
+) -> Result<Option<Asked>, Abandoned> {
+    let mut bytes: Vec<u8> = Vec::new();
     let way = RequestOrigin {
         peer: client,
         local: leg.socket().0.local_addr().map_err(|_| Abandoned)?,
@@ -112,7 +208,7 @@ async fn ask(shared: &Arc<Shared>, socket: Socket, peer: SocketAddr) -> Result<O
         has_certificate: leg.has_certificate(),
     };
     loop {
-        let read = match read_request(shared, &mut leg, &mut bytes).await {
+        let read = match read_request(shared, &mut leg, &mut bytes, patience).await {
             Ok(Some(read)) => read,
             Ok(None) => return Ok(None),
             Err(None) => return Err(Abandoned),
@@ -122,27 +218,36 @@ async fn ask(shared: &Arc<Shared>, socket: Socket, peer: SocketAddr) -> Result<O
                 return Ok(None);
             }
         };
-        let admitted = admission.admit(&read, way, &shared.config.reached_by, &shared.seen);
+        // By the settings of this moment: the connection may be older.
+        let admitted = shared.admission().admit(&read, way, &shared.config.reached_by, &shared.seen);
         let ReadRequest { request, len, .. } = read;
         let rest = bytes.split_off(len);
-        let account = match admitted {
-            Ok(account) => account,
+        let grant = match admitted {
+            Ok(grant) => grant,
             Err(denial) => {
                 let refusal = denial.refusal(&shared.name);
+                if !denial.asks
+                    && let Some(left_out) = shared.refused_log.passes(Instant::now())
+                {
+                    let reason = denial.reason.as_str();
+                    tracing::warn!(%client, reason, left_out, "somebody was not let in");
+                }
                 let status = if denial.asks { 407 } else { refusal.failure.status() };
                 refuse_with(shared, leg, refusal, status).await;
                 return Ok(None);
             }
         };
+        shared.strangers.on_known(client.ip(), Instant::now());
+        patience = Patience::Long;
         match request.method {
             Method::Connect => {
                 // Only those who are nodes themselves are believed where a session came from.
-                let client = request.client.filter(|_| shared.is_member(&account)).unwrap_or(client);
-                return Ok(Some(Asked { leg, request, early: rest, account, client }));
+                let client = request.client.filter(|_| shared.is_member(&grant.account)).unwrap_or(client);
+                return Ok(Some(Asked { leg, request, early: rest, grant, client }));
             }
             Method::Prepare => {
                 bytes = rest;
-                shared.prepare(request, &account);
+                shared.prepare(request, &grant.account);
                 let answer = Answer { status: 204, hops: Vec::new() }.to_head();
                 let told = async {
                     leg.write_all(&answer).await?;
@@ -177,6 +282,7 @@ async fn read_request(
     shared: &Shared,
     leg: &mut Leg,
     bytes: &mut Vec<u8>,
+    patience: Patience,
 ) -> Result<Option<ReadRequest>, Option<request::RequestError>> {
     let mut begun: Option<Instant> = (!bytes.is_empty()).then(Instant::now);
     loop {
@@ -186,8 +292,8 @@ async fn read_request(
             return Ok(Some(read));
         }
         let wait = match begun {
-            None => shared.config.silence,
-            Some(since) => shared.config.request_deadline.saturating_sub(since.elapsed()),
+            None => patience.for_first(shared),
+            Some(since) => patience.for_more(shared, since),
         };
         bytes.reserve(1024);
         match timeout(wait, leg.read_buf(bytes)).await {
@@ -201,25 +307,28 @@ async fn read_request(
 /// A session that counts.
 struct Opened {
     shared: Arc<Shared>,
-    account: Arc<Account>,
+    grant: Grant,
     reserved: Bytes,
+    /// What of it is its account's.
+    share: Option<Share>,
     granted: Option<Bytes>,
 }
 
 impl Opened {
-    fn new(
-        shared: &Arc<Shared>,
-        account: Arc<Account>,
-        request: &Request,
-        near: &Socket,
-    ) -> Result<Opened, Refusal> {
+    fn new(shared: &Arc<Shared>, grant: Grant, request: &Request, near: &Socket) -> Result<Opened, Refusal> {
         let limit = |details: String| Refusal::at(&shared.name, Failure::ConnectionLimit, details);
         if shared.is_stopping() {
             return Err(limit("this node is about to stop".into()));
         }
-        account.open().map_err(limit)?;
+        if request.forwarding == Forwarding::Store && !shared.config.stores && grant.proof != Proof::Operator
+        {
+            let why = "this node stores nothing: `--allow-store` there allows it";
+            return Err(Refusal::at(&shared.name, Failure::RequestDenied, why));
+        }
+        grant.account.open().map_err(limit)?;
         let sessions = shared.status.on_session_begins();
-        let mut opened = Opened { shared: Arc::clone(shared), account, reserved: Bytes(0), granted: None };
+        let (shared_too, none) = (Arc::clone(shared), Bytes(0));
+        let mut opened = Opened { shared: shared_too, grant, reserved: none, share: None, granted: None };
         opened.look_at_load();
         if sessions > shared.config.most_sessions {
             return Err(limit(format!(
@@ -228,7 +337,19 @@ impl Opened {
             )));
         }
         if let Some(wanted) = request.buffer {
-            opened.reserved = shared.status.reserve(wanted.min(shared.config.most_buffer));
+            // One account leaves some to the others.
+            let most = Bytes(shared.config.all_buffers.0 / 4);
+            let account = &opened.grant.account;
+            let (may, share) = account.reserve(wanted.min(shared.config.most_buffer), most);
+            if may.0 < wanted.0.min(LEAST_BUFFER) {
+                return Err(limit(format!(
+                    "{} has reserved the {} bytes that it may",
+                    account.name(),
+                    most.0
+                )));
+            }
+            opened.share = share;
+            opened.reserved = shared.status.reserve(may);
             if opened.reserved.0 < wanted.0.min(LEAST_BUFFER) {
                 return Err(limit("this node has no buffer left".into()));
             }
@@ -255,7 +376,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        self.account.close();
+        self.grant.account.close();
         self.shared.status.on_session_ends();
         self.shared.status.release(self.reserved);
         self.look_at_load();
@@ -271,7 +392,8 @@ async fn go_on(
 ) -> Result<(Far, HopStatus, Request), Refusal> {
     let began = Instant::now();
     let next = request.next_hop().clone();
-    let prepared = shared.take_prepared(&request, &opened.account);
+    let account = &opened.grant.account;
+    let prepared = shared.take_prepared(&request, account);
     if request.session.is_none() && request.set_up == SetUp::Parallel && request.via.len() > 1 {
         let id = new_session().map_err(|error| Refusal::at(&shared.name, Failure::Internal, error))?;
         request.session = Some(id);
@@ -283,10 +405,10 @@ async fn go_on(
             shared.counters.prepared.fetch_add(1, Ordering::Relaxed);
             match connecting.await {
                 Ok(connected) => connected?,
-                Err(_) => connect_next(shared, &request).await?,
+                Err(_) => connect_next(shared, &request, account).await?,
             }
         }
-        None => connect_next(shared, &request).await?,
+        None => connect_next(shared, &request, account).await?,
     };
     let status = HopStatus {
         node: shared.name.clone(),
@@ -327,13 +449,43 @@ struct Near {
 }
 
 /// How a session ended that did not come to its end.
-enum End {
+enum End<'a> {
     /// It never began, and the client is to be told.
     Refused(Box<Refusal>),
     /// It never began, and the client has been told.
     Told,
     /// A side broke, or was broken.
     Broken,
+    /// Its time is over: what counts why.
+    Outlived(&'a AtomicU64),
+}
+
+/// Waits until a session has no reason to go on: nothing has moved for too long, one of its peers answers nothing, or who asked
+/// for it would not be let in any more. What is counted then.
+async fn outlives<'a>(shared: &'a Shared, sockets: &[Socket; 2], grant: &Grant) -> &'a AtomicU64 {
+    let NodeConfig { idle, gone_after, .. } = shared.config;
+    let every = (idle.min(gone_after) / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
+    let mut reloaded = shared.reloaded.subscribe();
+    let began = Instant::now();
+    loop {
+        if !shared.admission().still_admits(grant) {
+            return &shared.counters.revoked;
+        }
+        tokio::select! {
+            // It fails when the node is gone, and this with it.
+            _ = reloaded.changed() => continue,
+            () = tokio::time::sleep(every) => {}
+        }
+        let known = sockets.each_ref().map(|socket| TcpInfo::of(socket).unwrap_or_default());
+        let owes = |info: &TcpInfo| info.unacked > 0 || info.probes > 0;
+        if known.iter().any(|info| owes(info) && info.last_heard >= gone_after) {
+            return &shared.counters.gone;
+        }
+        let silent = |info: &TcpInfo| info.last_sent.min(info.last_received) >= idle;
+        if began.elapsed() >= idle && known.iter().all(silent) {
+            return &shared.counters.idle;
+        }
+    }
 }
 
 async fn relay(
@@ -369,7 +521,9 @@ async fn relay(
     let sockets = [near.socket().clone(), far.socket().clone()];
     let (mut near_in, mut near_out) = near.into_halves();
     let (mut far_in, mut far_out) = far.into_halves();
-    let meter = |moved| Meter { moved, account: Some(&opened.account), status: &shared.status };
+    let account = Some(&opened.grant.account);
+    let spool = Some(&shared.spool);
+    let meter = |moved| Meter { moved, account, status: &shared.status, spool };
     let answered = AtomicBool::new(false);
     let far_broke = AtomicBool::new(false);
     let there = async {
@@ -442,6 +596,7 @@ async fn relay(
         both = async { tokio::try_join!(there, back) } => both.map(drop),
         _ = sockets[0].broken() => Err(End::Broken),
         () = far_breaks => Err(End::Broken),
+        counter = outlives(shared, &sockets, &opened.grant) => Err(End::Outlived(counter)),
     };
     match outcome {
         Ok(()) => {
@@ -453,6 +608,9 @@ async fn relay(
         // The sockets are reset when they are dropped.
         Err(End::Broken) => {
             shared.counters.broken.fetch_add(1, Ordering::Relaxed);
+        }
+        Err(End::Outlived(counter)) => {
+            counter.fetch_add(1, Ordering::Relaxed);
         }
         Err(how) => {
             if let End::Refused(refusal) = how {
@@ -496,8 +654,8 @@ pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer
     let relay = &shared.config.relays[at];
     let near = Socket(Arc::new(stream));
     let plain = Request { buffer: relay.buffer, ..Request::connect(relay.to.clone()) };
-    let account = shared.admission().neighbours();
-    let Ok(opened) = Opened::new(&shared, account, &plain, &near) else {
+    let grant = Grant { account: shared.admission().neighbours(), proof: Proof::Operator };
+    let Ok(opened) = Opened::new(&shared, grant, &plain, &near) else {
         shared.counters.on_refused(Failure::ConnectionLimit);
         return;
     };
@@ -512,7 +670,7 @@ pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer
     });
     shared.counters.opened.fetch_add(1, Ordering::Relaxed);
     let sockets = [near.clone(), far.clone()];
-    let ended = Box::pin(both_ways(&shared, &opened.account, [near, far], relay.forwarding, header)).await;
+    let ended = Box::pin(both_ways(&shared, &opened.grant, [near, far], relay.forwarding, header)).await;
     match ended {
         Ok(()) => {
             shared.counters.finished.fetch_add(1, Ordering::Relaxed);
@@ -520,32 +678,39 @@ pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer
                 let _ = socket.end_well();
             }
         }
-        Err(error) => {
+        Err(Some(error)) => {
             tracing::debug!(%error, "a session broke");
             shared.counters.broken.fetch_add(1, Ordering::Relaxed);
         }
+        // It is counted.
+        Err(None) => {}
     }
 }
 
 async fn both_ways(
     shared: &Shared,
-    account: &Account,
+    grant: &Grant,
     [near, far]: [Socket; 2],
     forwarding: Forwarding,
     header: Option<Vec<u8>>,
-) -> Result<(), Broken> {
+) -> Result<(), Option<Broken>> {
     let sockets = [near.clone(), far.clone()];
     let (mut near_in, mut near_out) = Leg::plain(near).into_halves();
     let (mut far_in, mut far_out) = Leg::plain(far).into_halves();
     if let Some(header) = header {
-        far_out.write_all(&header).await.map_err(Broken::Sink)?;
+        far_out.write_all(&header).await.map_err(|error| Some(Broken::Sink(error)))?;
     }
-    let meter = |moved| Meter { moved, account: Some(account), status: &shared.status };
+    let (account, spool) = (Some(&grant.account), Some(&shared.spool));
+    let meter = |moved| Meter { moved, account, status: &shared.status, spool };
     let there = direction(&mut near_in, &mut far_out, forwarding, meter(&shared.counters.up));
     let back = direction(&mut far_in, &mut near_out, forwarding, meter(&shared.counters.down));
     tokio::select! {
-        both = async { tokio::try_join!(there, back) } => both.map(drop),
-        error = sockets[0].broken() => Err(Broken::Source(error)),
-        error = sockets[1].broken() => Err(Broken::Sink(error)),
+        both = async { tokio::try_join!(there, back) } => both.map(drop).map_err(Some),
+        error = sockets[0].broken() => Err(Some(Broken::Source(error))),
+        error = sockets[1].broken() => Err(Some(Broken::Sink(error))),
+        counter = outlives(shared, &sockets, grant) => {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Err(None)
+        }
     }
 }

@@ -49,8 +49,9 @@ pub async fn carry(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), B
             rounds = rounds.wrapping_add(1);
             let timed = rounds.is_multiple_of(SAMPLE).then(Instant::now);
             let most = meter.portion()?;
+            let holdable = meter.holdable();
             let (round, waited) = match &mut by {
-                By::Copy(at_once) => copy(from, to, most.min(*at_once)).await?,
+                By::Copy(at_once) => copy(from, to, most.min(*at_once).min(holdable), &meter).await?,
                 By::Splice(pipe) => splice(from, to, pipe, most).await?,
             };
             let moved = match round {
@@ -86,7 +87,7 @@ pub async fn carry(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), B
 }
 
 /// Reads once, and writes all of it; whether the receiver had to be waited for.
-async fn copy(from: &Socket, to: &Socket, most: usize) -> Result<(Round, bool), Broken> {
+async fn copy(from: &Socket, to: &Socket, most: usize, meter: &Meter<'_>) -> Result<(Round, bool), Broken> {
     let mut left = Vec::new();
     let read = with_scratch(|scratch| {
         let bytes = &mut scratch[..most];
@@ -107,6 +108,7 @@ async fn copy(from: &Socket, to: &Socket, most: usize) -> Result<(Round, bool), 
     })?;
     let waited = !left.is_empty();
     if waited {
+        let _held = meter.hold(left.len());
         to.clone().write_all(&left).await.map_err(Broken::Sink)?;
     }
     let round = match read {

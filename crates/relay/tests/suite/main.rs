@@ -1,5 +1,7 @@
 //! Relays on sockets of this host, and on emulated networks.
 
+mod attackers;
+mod clients;
 #[path = "../../../../fuzz/bodies/discovery.rs"]
 mod discovery;
 mod discovery_etcd;

@@ -2,8 +2,8 @@
 use shorthaul_relay::request::{Request, SetUp};
 use shorthaul_relay::{
     Client, ClientOptions, Credentials, Endpoint, FixedRoute, Forwarding, Identity, LinkOptions, Links,
-    LocalConfig, LocalProxy, NetworkSecret, Node, NodeConfig, NodeHandle, OpenError, Protection, Route,
-    Service, Session, Settings, Signature, Snapshot,
+    LocalConfig, LocalProxy, NameService, NetworkSecret, Node, NodeConfig, NodeHandle, OpenError, Protection,
+    Route, RouteProvider, Service, Session, Settings, Signature, Snapshot,
 };
 use shorthaul_types::Bytes;
 use std::fmt;
@@ -99,7 +99,7 @@ impl Place {
         self.addresses.iter().map(|address| Endpoint::from(*address)).collect()
     }
 
-    fn links(&self, credentials: Credentials, identity: Identity) -> Arc<Links> {
+    fn links(&self, credentials: Credentials, identity: Identity, timeout: Duration) -> Arc<Links> {
         let options = LinkOptions {
             name: "client".into(),
             protection: self.protection,
@@ -107,8 +107,10 @@ impl Place {
             credentials,
             congestion: None,
             paced: false,
-            timeout: TIMEOUT,
+            timeout,
             ready: 0,
+            names: NameService::System,
+            gone_after: Duration::from_secs(600),
         };
         Arc::new(Links::new(options).unwrap())
     }
@@ -118,7 +120,7 @@ impl Place {
         let identity = secret.identity(&[]).unwrap();
         Client::new(ClientOptions {
             routes: Arc::new(routes),
-            links: self.links(Credentials::Secret(secret), identity),
+            links: self.links(Credentials::Secret(secret), identity, TIMEOUT),
             set_up,
             forwarding: Forwarding::Pipelined { wait_windows: 0 },
             buffer: Some(Bytes(128 << 10)),
@@ -183,12 +185,47 @@ impl Place {
     ) -> Result<Session, OpenError> {
         let client = Client::new(ClientOptions {
             routes: Arc::new(FixedRoute::only(Route::via(self.hops()))),
-            links: self.links(credentials, identity),
+            links: self.links(credentials, identity, TIMEOUT),
             set_up: SetUp::Parallel,
             forwarding: Forwarding::Pipelined { wait_windows: 0 },
             buffer: None,
         });
         self.runtime.block_on(client.open(&target.into()))
+    }
+
+    /// By ways that somebody else knows.
+    pub fn open_on(
+        &self,
+        routes: Arc<dyn RouteProvider>,
+        credentials: Credentials,
+        identity: Identity,
+        target: SocketAddr,
+    ) -> Result<Session, OpenError> {
+        let client = Client::new(ClientOptions {
+            routes,
+            links: self.links(credentials, identity, TIMEOUT),
+            set_up: SetUp::Sequential,
+            forwarding: Forwarding::Pipelined { wait_windows: 0 },
+            buffer: None,
+        });
+        self.run(client.open(&target.into()))
+    }
+
+    /// A client that waits for so long.
+    pub fn patient_client(&self, route: Route, timeout: Duration) -> Client {
+        let secret = NetworkSecret::read(&secret(1)).unwrap();
+        let identity = secret.identity(&[]).unwrap();
+        Client::new(ClientOptions {
+            routes: Arc::new(FixedRoute::only(route)),
+            links: self.links(Credentials::Secret(secret), identity, timeout),
+            set_up: SetUp::Sequential,
+            forwarding: Forwarding::Pipelined { wait_windows: 0 },
+            buffer: None,
+        })
+    }
+
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
     }
 
     pub fn connect(&self, node: usize) -> TcpStream {

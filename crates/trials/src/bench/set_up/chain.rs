@@ -11,8 +11,8 @@ use shorthaul_lab::{Child, Lab, LinkDescription, Topology};
 use shorthaul_link::LinkConfig;
 use shorthaul_relay::request::SetUp;
 use shorthaul_relay::{
-    Client, ClientOptions, Credentials, Endpoint, FixedRoute, Forwarding, LinkOptions, Links, NetworkSecret,
-    Protection, Route,
+    Client, ClientOptions, Credentials, Endpoint, FixedRoute, Forwarding, LinkOptions, Links, NameService,
+    NetworkSecret, Protection, Route,
 };
 use shorthaul_types::Seed;
 use tokio::sync::Mutex;
@@ -191,6 +191,8 @@ impl Line {
             paced: false,
             timeout: LIMIT,
             ready,
+            names: NameService::System,
+            gone_after: LIMIT,
         })
         .map_err(TrialError::of)?;
         let address = |number| SocketAddr::new(self.lab.host(&name(number)).address_v4().into(), PORT).into();

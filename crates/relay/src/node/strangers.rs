@@ -1,0 +1,240 @@
+//! Connections of which it is not known yet whose they are: how many there may be, in all and of a source.
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Most sources that are counted. Beyond that, nobody new is let in until some have done nothing for a second.
+const MAX_SOURCES: usize = 65_536;
+/// How long a source is known of which somebody was let in.
+const KNOWN_FOR: Duration = Duration::from_secs(600);
+/// How many times as many connections at once a known source may have.
+const OF_KNOWN: u32 = 16;
+
+/// A network: its first address, and how many bits are its own.
+type Network = (IpAddr, u8);
+
+/// All of them.
+#[derive(Debug)]
+pub struct Strangers {
+    per_second: f64,
+    at_once: u32,
+    all: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sources: HashMap<Network, Source>,
+    /// Those whose request is waited for, the oldest first.
+    waiting: BTreeMap<u64, oneshot::Sender<()>>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Source {
+    /// Connections that it may still make at once, as of `since`.
+    left: f64,
+    since: Instant,
+    /// Connections that wait.
+    open: u32,
+    known: Option<Instant>,
+}
+
+/// A connection that waits, until it is dropped.
+#[derive(Debug)]
+pub struct Waiting {
+    strangers: Arc<Strangers>,
+    id: u64,
+    source: IpAddr,
+    sent_away: oneshot::Receiver<()>,
+}
+
+impl Waiting {
+    /// Until others need the room.
+    pub async fn sent_away(&mut self) {
+        let _ = (&mut self.sent_away).await;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut state = self.strangers.state();
+        state.waiting.remove(&self.id);
+        for (network, _) in networks_of(self.source) {
+            if let Some(source) = state.sources.get_mut(&network) {
+                source.open = source.open.saturating_sub(1);
+            }
+        }
+    }
+}
+
+impl Strangers {
+    /// This many per second from a host and as many at once in a burst, this many that wait, and `all` that wait from
+    /// everywhere.
+    pub fn new(per_second: u32, at_once: u32, all: usize) -> Arc<Strangers> {
+        let state = Mutex::default();
+        Arc::new(Strangers { per_second: per_second.into(), at_once, all: all.max(1), state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more connection; nothing, if its source has too many or makes too many.
+    pub fn on_connection(self: &Arc<Self>, source: IpAddr, now: Instant) -> Option<Waiting> {
+        let mut state = self.state();
+        let State { sources, waiting, next } = &mut *state;
+        if sources.len() >= MAX_SOURCES {
+            // Those of which everything is over may as well be unknown.
+            sources.retain(|_, source| {
+                let full =
+                    source.left + (now - source.since).as_secs_f64() * self.per_second >= self.per_second;
+                !full || source.open > 0 || source.is_known(now)
+            });
+        }
+        let networks = networks_of(source);
+        // The large ones first: whoever has a whole network cannot fill the table with its parts.
+        for (network, times) in networks.iter().rev() {
+            let rate = self.per_second * f64::from(*times);
+            if !sources.contains_key(network) && sources.len() >= MAX_SOURCES {
+                return None;
+            }
+            let fresh = || Source { left: rate, since: now, open: 0, known: None };
+            let source = sources.entry(*network).or_insert_with(fresh);
+            source.left = (source.left + (now - source.since).as_secs_f64() * rate).min(rate);
+            source.since = now;
+            let at_once = self.at_once * times * if source.is_known(now) { OF_KNOWN } else { 1 };
+            if source.left < 1.0 || source.open >= at_once {
+                return None;
+            }
+        }
+        for (network, _) in &networks {
+            if let Some(source) = sources.get_mut(network) {
+                source.left -= 1.0;
+                source.open += 1;
+            }
+        }
+        if waiting.len() >= self.all
+            && let Some((_, oldest)) = waiting.pop_first()
+        {
+            let _ = oldest.send(());
+        }
+        *next += 1;
+        let (tell, sent_away) = oneshot::channel();
+        waiting.insert(*next, tell);
+        Some(Waiting { strangers: Arc::clone(self), id: *next, source, sent_away })
+    }
+
+    /// It turned out to be somebody: it does not count, and its source is known.
+    pub fn on_known(&self, source: IpAddr, now: Instant) {
+        let mut state = self.state();
+        for (at, (network, times)) in networks_of(source).into_iter().enumerate() {
+            if let Some(source) = state.sources.get_mut(&network) {
+                source.left = (source.left + 1.0).min(self.per_second * f64::from(times));
+                // Of a network that many share, one of them says nothing of the others.
+                if at == 0 {
+                    source.known = Some(now);
+                }
+            }
+        }
+    }
+
+    /// Whether somebody of a source was let in lately.
+    pub fn is_known(&self, source: IpAddr, now: Instant) -> bool {
+        let state = self.state();
+        let host = networks_of(source)[0].0;
+        state.sources.get(&host).is_some_and(|source| source.is_known(now))
+    }
+}
+
+impl Source {
+    fn is_known(&self, now: Instant) -> bool {
+        self.known.is_some_and(|since| now.saturating_duration_since(since) < KNOWN_FOR)
+    }
+}
+
+/// The networks that an address counts for, the smallest first, and how many times as much as a host each may. A host has an
+/// IPv4 address or a whole /64; a customer a /56 or a /48 (RFC 6177).
+fn networks_of(address: IpAddr) -> Vec<(Network, u32)> {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => {
+            let cut = |bits: u8| {
+                let kept = u128::from(v6) & (u128::MAX << (128 - u32::from(bits)));
+                (IpAddr::from(kept.to_be_bytes()), bits)
+            };
+            vec![(cut(64), 1), (cut(56), 2), (cut(48), 4)]
+        }
+        v4 => vec![((v4, 32), 1)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(address: &str) -> IpAddr {
+        address.parse().unwrap()
+    }
+
+    #[test]
+    fn strangers_are_few_and_friends_do_not_count() {
+        let strangers = Strangers::new(10, 100, 1000);
+        let (now, source) = (Instant::now(), at("192.0.2.1"));
+        let connects = |source, now| strangers.on_connection(source, now).is_some();
+        assert_eq!((0..100).filter(|_| connects(source, now)).count(), 10);
+        assert!(connects(at("192.0.2.2"), now));
+        strangers.on_known(source, now);
+        assert!(connects(source, now) && !connects(source, now));
+        assert!(connects(source, now + Duration::from_millis(101)));
+    }
+
+    #[test]
+    fn so_many_wait_of_a_source_and_more_of_one_that_is_known() {
+        let strangers = Strangers::new(1000, 4, 1000);
+        let (now, source) = (Instant::now(), at("192.0.2.1"));
+        let all = || (0..200).map_while(|_| strangers.on_connection(source, now)).collect::<Vec<Waiting>>();
+        let waiting = all();
+        assert_eq!(waiting.len(), 4);
+        drop(waiting);
+        assert_eq!(all().len(), 4, "those that are over do not count");
+        assert!(!strangers.is_known(source, now));
+        strangers.on_known(source, now);
+        assert!(strangers.is_known(source, now) && !strangers.is_known(source, now + KNOWN_FOR));
+        assert_eq!(all().len(), 4 * OF_KNOWN as usize);
+    }
+
+    #[test]
+    fn networks_of_ipv6_have_bounds_of_their_own() {
+        let strangers = Strangers::new(8, 8, 1000);
+        let now = Instant::now();
+        let mut waiting = Vec::new();
+        let mut count = |address: &dyn Fn(u32) -> String| {
+            let before = waiting.len();
+            waiting.extend((0..100).filter_map(|number| strangers.on_connection(at(&address(number)), now)));
+            waiting.len() - before
+        };
+        assert_eq!(count(&|number| format!("2001:db8::{number:x}")), 8, "a /64 is a host");
+        assert_eq!(count(&|number| format!("2001:db8:0:{number:x}::1")), 8, "a /56 has twice as many");
+        assert_eq!(
+            count(&|number| format!("2001:db8:0:{:x}::1", 0x100 + (number << 8))),
+            16,
+            "a /48 four times"
+        );
+        assert_eq!(count(&|number| format!("2001:db8:1:{:x}::1", number << 8)), 32);
+        assert!(strangers.state().sources.len() < 120, "what is refused is not remembered");
+    }
+
+    #[test]
+    fn the_oldest_goes_when_all_are_too_many() {
+        let strangers = Strangers::new(1000, 1000, 2);
+        let now = Instant::now();
+        let mut waiting: Vec<Waiting> = (1..=3)
+            .filter_map(|host| strangers.on_connection(IpAddr::from([192, 0, 2, host]), now))
+            .collect();
+        assert_eq!(waiting.len(), 3);
+        let gone: Vec<bool> = waiting.iter_mut().map(|one| one.sent_away.try_recv().is_ok()).collect();
+        assert_eq!(gone, [true, false, false]);
+    }
+}

@@ -1,0 +1,282 @@
+//! What those can do who mean harm, or mean nothing: less than would hurt others.
+use crate::place::{Place, read_all};
+use shorthaul_relay::{Limits, NodeConfig, Protection, Settings, User};
+use shorthaul_types::Bytes;
+use socket2::{Domain, Socket, Type};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TOKENS: [(&str, &str); 2] =
+    [("alice", "YWxpY2U6MDEyMzQ1Njc4OWFiY2RlZg=="), ("bob", "Ym9iOmZlZGNiYTk4NzY1NDMyMTA=")];
+
+/// Alice and Bob, whose tokens are taken over plain TCP from this host.
+fn users(config: &mut NodeConfig) {
+    for (name, token) in [("alice", "0123456789abcdef"), ("bob", "fedcba9876543210")] {
+        let user = User { token: token.into(), sessions: None, rate: None, volume: None };
+        config.more.users.insert(name.into(), user);
+    }
+}
+
+fn head(target: SocketAddr, who: usize, more: &str) -> String {
+    let (_, token) = TOKENS[who];
+    format!("CONNECT {target} HTTP/1.1\r\nProxy-Authorization: Basic {token}\r\n{more}\r\n")
+}
+
+/// A connection from another address of this host.
+fn from(address: &str, to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&format!("{address}:0").parse::<SocketAddr>().unwrap().into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    let socket = TcpStream::from(socket);
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket
+}
+
+/// Whether nothing has come, and the connection is open.
+fn is_open(mut socket: &TcpStream) -> bool {
+    socket.set_nonblocking(true).unwrap();
+    matches!(socket.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn nothing_is_stored_unless_that_is_allowed() {
+    let place = Place::new(1, Protection::Plain);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let answer = place.say(&format!("CONNECT {target} HTTP/1.1\r\nShorthaul-Forward: store\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("--allow-store"), "{answer}");
+}
+
+#[test]
+fn what_is_stored_has_bounds_for_each_and_comes_back() {
+    let place = Place::with(1, Protection::Plain, |config| {
+        users(config);
+        config.stores = true;
+        config.all_stored = Bytes(4 << 20);
+    });
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let store = "Shorthaul-Forward: store\r\n";
+    // More than a quarter of all is too much for one.
+    for _ in 0..2 {
+        let near = place.ask(&head(target, 0, store));
+        drop(server.accept().unwrap());
+        let mut sent = 0;
+        let error = loop {
+            match (&near).write(&[7; 65_536]) {
+                Ok(more) => sent += more,
+                Err(error) => break error,
+            }
+            assert!(sent < 64 << 20, "all of it is taken");
+        };
+        assert!(matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{error}");
+    }
+    // Of which others notice nothing.
+    let mut near = place.ask(&head(target, 1, store));
+    let (far, _) = server.accept().unwrap();
+    near.write_all(&[8; 900_000]).unwrap();
+    near.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_all(&far).unwrap(), [8; 900_000]);
+}
+
+#[test]
+fn what_is_stored_counts_when_it_is_taken() {
+    let place = Place::with(1, Protection::Plain, |config| {
+        config.stores = true;
+        config.more.others = Limits { volume: Some(Bytes(100_000)), ..Limits::default() };
+    });
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let near = place.ask(&format!("CONNECT {target} HTTP/1.1\r\nShorthaul-Forward: store\r\n\r\n"));
+    let (_far, _) = server.accept().unwrap();
+    (&near).write_all(&[7; 50_000]).unwrap();
+    // Nothing has gone on yet.
+    place.until("it counts", |snapshot| snapshot.users["neighbours"].bytes == 50_000);
+}
+
+#[test]
+fn connections_that_say_nothing_are_few_and_short() {
+    let place = Place::with(1, Protection::Tls, |config| {
+        config.more.allow.clear();
+        config.strangers_at_once = 8;
+        config.request_deadline = Duration::from_millis(1500);
+        config.silence = Duration::from_secs(60);
+    });
+    let node = place.addresses[0];
+    let began = Instant::now();
+    let silent: Vec<TcpStream> = (0..50).map(|_| from("127.0.0.9", node)).collect();
+    place.until("the others are sent away", |snapshot| snapshot.connections_of_strangers == 42);
+    assert_eq!(silent.iter().filter(|socket| is_open(socket)).count(), 8);
+    // A byte of TLS now and then is no way to stay: one deadline is over all.
+    let mut slow = from("127.0.0.8", node);
+    let mut byte = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".iter().cycle();
+    while slow.write_all(&[*byte.next().unwrap()]).is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(30), "it may stay for ever");
+        thread::sleep(Duration::from_millis(50));
+    }
+    place.until("all are given up", |snapshot| snapshot.connections_abandoned == 9);
+    // Who has a certificate comes in meanwhile, and after.
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    place.open(server.local_addr().unwrap()).unwrap();
+}
+
+#[test]
+fn when_too_many_wait_the_oldest_goes() {
+    let place = Place::with(1, Protection::Plain, |config| {
+        users(config);
+        config.more.allow = vec!["127.0.0.1/32".parse().unwrap()];
+        config.all_strangers = 4;
+    });
+    let silent: Vec<TcpStream> =
+        (10..30).map(|host| from(&format!("127.0.0.{host}"), place.addresses[0])).collect();
+    place.until("the oldest are sent away", |snapshot| snapshot.connections_abandoned == 16);
+    let open: Vec<bool> = silent.iter().map(is_open).collect();
+    assert_eq!(open.iter().filter(|open| **open).count(), 4, "{open:?}");
+}
+
+#[test]
+fn behind_a_proxy_each_pays_for_itself() {
+    let place = Place::with(1, Protection::Plain, |config| {
+        config.more.proxies.push("127.0.0.0/8".parse().unwrap());
+        config.more.allow = vec!["192.0.2.0/24".parse().unwrap()];
+        config.strangers_per_second = 10;
+    });
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let request =
+        |source: &str| format!("PROXY TCP4 {source} 127.0.0.1 5 6\r\nCONNECT {target} HTTP/1.1\r\n\r\n");
+    for _ in 0..100 {
+        let _ = place.say(&request("198.51.100.9"));
+    }
+    assert!(place.nodes[0].snapshot().connections_of_strangers > 50, "{:?}", place.nodes[0].snapshot());
+    assert!(place.say(&request("192.0.2.9")).starts_with("HTTP/1.1 200"));
+    assert!(place.say(&request("198.51.100.10")).starts_with("HTTP/1.1 407"));
+}
+
+#[test]
+fn sessions_on_which_nothing_moves_end() {
+    for relay in [false, true] {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = server.local_addr().unwrap();
+        let place = Place::with(1, Protection::Plain, |config| config.idle = Duration::from_millis(400));
+        let near = if relay {
+            place.forward(target, shorthaul_relay::request::SetUp::Parallel)
+        } else {
+            place.ask(&format!("CONNECT {target} HTTP/1.1\r\n\r\n"))
+        };
+        let (far, _) = server.accept().unwrap();
+        // One on which something moves goes on.
+        for _ in 0..8 {
+            (&far).write_all(b"x").unwrap();
+            (&near).read_exact(&mut [0]).unwrap();
+            thread::sleep(Duration::from_millis(100));
+        }
+        let error = read_all(&far).expect_err("it ends with a reset");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        place.until("it counts", |snapshot| snapshot.sessions_idle == 1 && snapshot.sessions == 0);
+    }
+}
+
+#[test]
+fn announcements_have_the_limits_of_sessions() {
+    let place = Place::with(1, Protection::Plain, |config| {
+        users(config);
+        config.more.others.sessions = Some(3);
+    });
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let near = place.connect(0);
+    for session in 0..20 {
+        let request = format!("PREPARE {target} HTTP/1.1\r\nShorthaul-Session: {session:032x}\r\n\r\n");
+        (&near).write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            (&near).read_exact(&mut byte).unwrap();
+            answer.extend(byte);
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 204"));
+    }
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(server.accept().unwrap());
+    }
+    // One that was announced takes what was connected for it, and another may be announced.
+    let head = format!("CONNECT {target} HTTP/1.1\r\nShorthaul-Session: {:032x}\r\n\r\n", 0);
+    drop(place.ask(&head));
+    server.set_nonblocking(true).unwrap();
+    assert_eq!(server.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "more than three were connected");
+    assert_eq!(place.nodes[0].snapshot().sessions_prepared, 1);
+}
+
+#[test]
+fn reservations_of_one_leave_some_to_others() {
+    let place = Place::with(1, Protection::Plain, |config| {
+        users(config);
+        config.all_buffers = Bytes(64 << 20);
+    });
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let buffer = "Shorthaul-Buffer: 4194304\r\n";
+    let open: Vec<TcpStream> = (0..4).map(|_| place.ask(&head(target, 0, buffer))).collect();
+    let refused = place.say(&head(target, 0, buffer));
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("alice has reserved"), "{refused}");
+    let other = place.ask(&head(target, 1, buffer));
+    drop((open, other));
+}
+
+#[test]
+fn a_session_ends_with_the_token_that_it_was_opened_by() {
+    let file = std::env::temp_dir().join(format!("shorthaul-tokens-{}", std::process::id()));
+    let write = |names: &[(&str, &str)]| {
+        let users: Vec<String> =
+            names.iter().map(|(name, token)| format!("[users.{name}]\ntoken = \"{token}\"\n")).collect();
+        std::fs::write(&file, users.concat()).unwrap();
+    };
+    write(&[("alice", "0123456789abcdef"), ("bob", "fedcba9876543210")]);
+    let place = Place::with(1, Protection::Plain, |config| config.settings = Some(file.clone()));
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let alice = place.ask(&head(target, 0, ""));
+    let mut bob = place.ask(&head(target, 1, ""));
+    let (_far, _) = server.accept().unwrap();
+    let (mut of_bob, _) = server.accept().unwrap();
+    // A connection on which she has been let in already.
+    let waiting = place.connect(0);
+    let announce = head(target, 0, "").replace("CONNECT", "PREPARE");
+    (&waiting).write_all(announce.as_bytes()).unwrap();
+    let mut answer = [0; 12];
+    (&waiting).read_exact(&mut answer).unwrap();
+    write(&[("bob", "fedcba9876543210")]);
+    let since = Instant::now();
+    place.nodes[0].reload().unwrap();
+    assert_eq!(read_all(&alice).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    assert_eq!(place.nodes[0].snapshot().sessions_revoked, 1);
+    (&waiting).write_all(head(target, 0, "").as_bytes()).unwrap();
+    let said = String::from_utf8(read_all(&waiting).unwrap()).unwrap();
+    assert!(said.contains("HTTP/1.1 403"), "{said}");
+    bob.write_all(b"on").unwrap();
+    let mut heard = [0; 2];
+    of_bob.read_exact(&mut heard).unwrap();
+    // Another token ends what the old one opened.
+    write(&[("bob", "another-of-sixteen")]);
+    place.nodes[0].reload().unwrap();
+    assert_eq!(read_all(&bob).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn mail_is_not_delivered_for_others() -> io::Result<()> {
+    let place = Place::new(1, Protection::Plain);
+    let answer = place.say("CONNECT 127.0.0.1:25 HTTP/1.1\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("port 25"), "{answer}");
+    let place = Place::with(1, Protection::Plain, |config| {
+        config.more = Settings { deny_ports: Some(Vec::new()), ..config.more.clone() };
+    });
+    let answer = place.say("CONNECT 127.0.0.1:25 HTTP/1.1\r\n\r\n");
+    assert!(!answer.contains("port 25"), "{answer}");
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! What clients make of nodes that fail: an error in words, or the next way; and never a silent one.
+use crate::place::{Place, secret};
+use shorthaul_relay::{Credentials, Endpoint, Failure, NetworkSecret, Protection, Route, RouteProvider};
+use socket2::{Domain, Socket, Type};
+use std::future::{Future, ready};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Ways that somebody else found, the direct one behind them.
+struct Found(Vec<Route>);
+
+impl RouteProvider for Found {
+    fn routes<'a>(&'a self, _: &'a Endpoint) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>> {
+        Box::pin(ready(self.0.clone()))
+    }
+}
+
+#[test]
+fn a_node_that_is_not_believed_is_the_end_unless_that_was_asked_for() {
+    let place = Place::new(1, Protection::Tls);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let other = NetworkSecret::read(&secret(8)).unwrap();
+    let identity = || other.identity(&[]).unwrap();
+    let credentials = || Credentials::Secret(other.clone());
+    let by_node = Route::via(place.hops());
+    let found = Arc::new(Found(vec![by_node.clone(), Route::direct()]));
+    let error = place.open_on(found, credentials(), identity(), target).unwrap_err();
+    assert_eq!((error.failure(), error.attempts.len()), (Failure::TlsCertificate, 1), "{error}");
+    let words = error.to_string();
+    assert!(words.contains("the secret differs") && !words.contains('\n'), "{words}");
+    let or_direct = Arc::new(shorthaul_relay::FixedRoute::or_direct(by_node));
+    let session = place.open_on(or_direct, credentials(), identity(), target).unwrap();
+    assert!(session.route.is_direct());
+}
+
+#[test]
+fn a_wrong_secret_is_named_over_plain_tcp_too() {
+    let place = Place::with(1, Protection::Plain, |config| config.more.allow.clear());
+    let error = place.open_as_member_of(&secret(8), "127.0.0.1:9".parse().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("the secret differs") && !error.contains('\n'), "{error}");
+}
+
+/// Somebody who takes no connections, as a host behind a firewall that drops them: the kernel answers no SYN while its queue is
+/// full.
+struct Silent {
+    listener: Socket,
+    address: SocketAddr,
+    _waiting: Vec<TcpStream>,
+}
+
+impl Silent {
+    fn new() -> Silent {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        listener.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap().as_socket().unwrap();
+        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok();
+        let waiting: Vec<TcpStream> = (0..8).map_while(connect).collect();
+        assert!(waiting.len() < 8, "the queue is never full");
+        Silent { listener, address, _waiting: waiting }
+    }
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_remembered_and_asked_again() {
+    let place = Place::new(0, Protection::Plain);
+    let silent = Silent::new();
+    let target: SocketAddr = "192.0.2.1:80".parse().unwrap();
+    let client = place.patient_client(Route::via(vec![silent.address.into()]), Duration::from_secs(1));
+    let open = || {
+        let began = Instant::now();
+        (place.run(client.open(&target.into())).map(drop), began.elapsed())
+    };
+    let (first, took) = open();
+    assert_eq!(first.unwrap_err().failure(), Failure::ConnectionTimeout);
+    assert!(took >= Duration::from_millis(900), "{took:?}");
+    for _ in 0..10 {
+        let (again, took) = open();
+        let error = again.unwrap_err();
+        assert_eq!(error.failure(), Failure::ConnectionTimeout);
+        assert!(took < Duration::from_millis(500), "{took:?}");
+        assert!(error.to_string().contains("s ago"), "{error}");
+    }
+    // Once it answers, it is used again, and nobody had to wait to find that out.
+    let answering = silent.listener.try_clone().unwrap();
+    thread::spawn(move || {
+        while let Ok((socket, _)) = answering.accept() {
+            let mut socket = TcpStream::from(socket);
+            thread::spawn(move || {
+                use std::io::{Read as _, Write as _};
+                let _ = socket.read(&mut [0; 4096]);
+                let _ = socket.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+                let _ = socket.read(&mut [0; 1]);
+            });
+        }
+    });
+    let since = Instant::now();
+    loop {
+        let (opened, took) = open();
+        if opened.is_ok() {
+            break;
+        }
+        assert!(took < Duration::from_millis(500), "somebody waited {took:?}");
+        assert!(since.elapsed() < Duration::from_secs(60), "it is never asked again");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_session_over_both_versions_of_ip_is_signed_for_one() {
+    let place = Place::with(1, Protection::Plain, |config| {
+        config.more.allow.clear();
+        config.listen = vec!["[::]:0".parse().unwrap()];
+    });
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let node = SocketAddr::from(([127, 0, 0, 1], place.addresses[0].port()));
+    let session = place.open_by(Route::via(vec![node.into()]), server.local_addr().unwrap());
+    session.unwrap();
+}
