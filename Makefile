@@ -1,4 +1,4 @@
-.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise
+.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise deb test-deb dist docs
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -24,6 +24,23 @@ check:
 
 no-std:
 	cargo build --quiet --manifest-path tests/no-std/Cargo.toml --target-dir target/no-std
+
+# A Debian package of the program with units, manual pages and completions: target/dist/*.deb
+deb:
+	cargo build --release --bin shorthaul
+	@scripts/deb.sh target/release/shorthaul
+
+# Installs that in a root of its own, checks units and program there, and purges it. Needs root and debootstrap.
+test-deb:
+	@scripts/test-deb.sh
+
+# Static programs for everything else (musl; needs musl-gcc): all of it, and one without what studies and proves, for routers.
+dist:
+	@scripts/dist.sh
+
+# The links of all documents, and the site, where mdbook is: target/site
+docs:
+	@scripts/docs.sh
 
 # Licences and sources of crates, and known vulnerabilities. Says what it did not check.
 deny:

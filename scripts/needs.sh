@@ -22,6 +22,8 @@ git     | test                 | git            | git             | git        |
 rsync   | test                 | rsync          | rsync           | rsync      | copies through relays
 ssh     | test                 | openssh-client | openssh-clients | openssh    | what git and rsync run over
 sshd    | test                 | openssh-server | openssh-server  | openssh    | the other end of ssh
+promtool | test                | prometheus     | golang-github-prometheus | prometheus | metrics as Prometheus reads them
+tmux    | test                 | tmux           | tmux            | tmux       | `shorthaul top` in a terminal
 iperf3  | test                 | iperf3         | iperf3          | iperf3     | streams through relays
 '
 
@@ -68,7 +70,7 @@ install_with_apt() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $1 >&2 || return
 	# The programs are wanted, not the services that come with them.
 	if [ -d /run/systemd/system ]; then
-		for unit in etcd-server:etcd.service openssh-server:ssh.socket openssh-server:ssh.service; do
+		for unit in etcd-server:etcd.service prometheus:prometheus.service prometheus:prometheus-node-exporter.service openssh-server:ssh.socket openssh-server:ssh.service; do
 			case $1 in *"${unit%:*}"*) as_root systemctl disable --quiet --now "${unit#*:}" 2>/dev/null || true ;; esac
 		done
 	fi

@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "10MB")]
     size: Bytes,
     /// The share of packets that the direct way loses, such as 0.1%: if it is known
-    #[arg(long, value_name = "PROBABILITY", value_parser = shorthaul_link::parse_probability)]
+    #[arg(long, value_name = "PROBABILITY", value_parser = crate::route::loss)]
     loss: Option<f64>,
     /// The rate of its narrowest link, such as 100Mbit/s: if it is known
     #[arg(long, value_name = "RATE")]
@@ -54,8 +54,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "cubic")]
     model: String,
     /// Use a relay where it makes the transfer this many times as fast
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.1)]
-    gain: f64,
+    #[arg(long, value_name = "TIMES", alias = "gain", default_value_t = 1.1)]
+    min_gain: f64,
     /// Relays that a session may pass, one after the other
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     most_relays: usize,
@@ -198,12 +198,24 @@ pub fn run(args: &Args) -> Result<()> {
             args.port
         );
     }
-    let selection = Selection { policy: Policy::Gain(args.gain), relays: args.most_relays };
+    let selection = Selection { policy: Policy::Gain(args.min_gain), relays: args.most_relays };
     let ranking = Ranking::new(&view, &facts, &Transfer::new(args.size), selection)?;
     if args.json {
         println!("{:#}", show::json(text, target, &survey, &ranking));
     } else {
         show::print(text, &survey, &ranking);
+    }
+    let listed = finder.listed().0.len();
+    if view.relays.is_empty() && listed > 0 {
+        bail!(
+            "none of the {listed} relays that are listed answered: do they run, is the key theirs, and may UDP port {} pass?",
+            args.port
+        );
+    }
+    if survey.rtts.is_empty() || view.relays.is_empty() {
+        eprintln!(
+            "no relay answered; relays and responders with another key say nothing: is it the network's?"
+        );
     }
     Ok(())
 }

@@ -1,17 +1,10 @@
 //! How a command ends: what it says when it could not do what was asked, and its exit status.
 use shorthaul_dataplane::{ConfigError, DaemonError, ReplayError};
-use shorthaul_lab::{LabError, TopologyError};
-use shorthaul_observe::ResultsError;
-use shorthaul_papers::PaperError;
-use shorthaul_planner::PlanError;
+use shorthaul_monitor::PageError;
 use shorthaul_relay::discovery::KeyError;
 use shorthaul_relay::{LinkError, NodeError, SecretError, SettingsError};
-use shorthaul_scenario::ScenarioError;
-use shorthaul_trials::TrialError;
 use std::error::Error;
 use std::process::ExitCode;
-
-use crate::plan::SitesError;
 
 /// What was asked for makes no sense: the command line, or a file that it names. Says what would.
 #[derive(Debug, thiserror::Error)]
@@ -27,10 +20,11 @@ macro_rules! asked {
 pub(crate) use asked;
 
 /// The exit status when something failed.
-const FAILED: u8 = 1;
+pub const FAILED: u8 = 1;
 /// The exit status when the command line, a configuration or a scenario makes no sense: that of clap, too.
 const SENSELESS: u8 = 2;
 /// The exit status when everything was run, and something live is not to be trusted.
+#[cfg(feature = "study")]
 pub const DOUBTFUL: u8 = 3;
 
 /// The exit status when nobody reads the output any more: that of a program that SIGPIPE ended.
@@ -90,6 +84,41 @@ fn is_asked(error: &anyhow::Error) -> bool {
 }
 
 fn is_of_who_asked(error: &(dyn Error + 'static)) -> bool {
+    #[cfg(feature = "study")]
+    if is_of_study(error) {
+        return true;
+    }
+    if let Some(error) = error.downcast_ref::<DaemonError>() {
+        return matches!(
+            error,
+            DaemonError::Config(_)
+                | DaemonError::NoInterface { .. }
+                | DaemonError::Pages(PageError::Public(_))
+        );
+    }
+    if let Some(error) = error.downcast_ref::<NodeError>() {
+        use NodeError::{Open, PublicMetrics, Secret, Settings};
+        return matches!(error, Open(_) | PublicMetrics(_) | Settings(_) | Secret(_));
+    }
+    error.is::<Asked>()
+        || error.is::<ConfigError>()
+        || error.is::<SettingsError>()
+        || error.is::<SecretError>()
+        || error.is::<LinkError>()
+        || error.is::<KeyError>()
+        || error.is::<ReplayError>()
+}
+
+/// The same of the errors of what studies and proves.
+#[cfg(feature = "study")]
+fn is_of_study(error: &(dyn Error + 'static)) -> bool {
+    use crate::plan::SitesError;
+    use shorthaul_lab::{LabError, TopologyError};
+    use shorthaul_observe::ResultsError;
+    use shorthaul_papers::PaperError;
+    use shorthaul_planner::PlanError;
+    use shorthaul_scenario::ScenarioError;
+    use shorthaul_trials::TrialError;
     if let Some(error) = error.downcast_ref::<TrialError>() {
         return error.is_asked();
     }
@@ -102,25 +131,11 @@ fn is_of_who_asked(error: &(dyn Error + 'static)) -> bool {
     if let Some(error) = error.downcast_ref::<ResultsError>() {
         return matches!(error, ResultsError::NoRun { .. } | ResultsError::File { what: "read", .. });
     }
-    if let Some(error) = error.downcast_ref::<DaemonError>() {
-        return matches!(error, DaemonError::Config(_) | DaemonError::NoInterface { .. });
-    }
-    if let Some(error) = error.downcast_ref::<NodeError>() {
-        use NodeError::{Open, PublicMetrics, Secret, Settings};
-        return matches!(error, Open(_) | PublicMetrics(_) | Settings(_) | Secret(_));
-    }
-    error.is::<Asked>()
-        || error.is::<ScenarioError>()
-        || error.is::<ConfigError>()
-        || error.is::<SettingsError>()
-        || error.is::<SecretError>()
-        || error.is::<LinkError>()
-        || error.is::<KeyError>()
+    error.is::<ScenarioError>()
         || error.is::<PlanError>()
         || error.is::<SitesError>()
         || error.is::<TopologyError>()
         || error.is::<shorthaul_lab::PlanError>()
-        || error.is::<ReplayError>()
 }
 
 /// What clap says, without its blank lines; the exit status. Help and version are no errors.
@@ -152,9 +167,15 @@ mod tests {
     fn who_asked_is_told_apart_from_what_failed() {
         let wrong = anyhow::Error::new(asked!("--repeats {}", 0)).context("cannot run");
         assert!(is_asked(&wrong));
+        assert!(!is_asked(&anyhow::anyhow!("the disk is full")));
+    }
+
+    #[cfg(feature = "study")]
+    #[test]
+    fn the_same_of_studies() {
+        use shorthaul_trials::TrialError;
         let scenario = shorthaul_scenario::Study::from_toml("a.toml", "[[").map(drop);
         assert!(is_asked(&scenario.context("cannot run").unwrap_err()));
-        assert!(!is_asked(&anyhow::anyhow!("the disk is full")));
         let trial = TrialError::Asked("nothing has that name".into());
         assert!(is_asked(&trial.into()));
         assert!(!is_asked(&TrialError::Failed("late".into()).into()));

@@ -30,11 +30,19 @@ pub struct Running {
 }
 
 impl Running {
+    fn name(&self) -> Name {
+        self.name.clone().unwrap_or_else(|| Config::default().name)
+    }
+
+    /// Its control socket.
+    pub fn path(&self) -> PathBuf {
+        let run_dir = self.run_dir.clone().unwrap_or_else(|| Config::default().run_dir);
+        control_path(&run_dir, &self.name().to_string())
+    }
+
     /// Prints its answer.
     pub fn print_answer(&self, request: &str) -> anyhow::Result<()> {
-        let defaults = Config::default();
-        let name = self.name.clone().unwrap_or(defaults.name);
-        let path = control_path(self.run_dir.as_deref().unwrap_or(&defaults.run_dir), &name.to_string());
+        let (name, path) = (self.name(), self.path());
         let mut stream = UnixStream::connect(&path)
             .with_context(|| format!("no gateway named `{name}` answers at {}", path.display()))?;
         stream.write_all(request.as_bytes())?; // in one piece: the gateway reads once

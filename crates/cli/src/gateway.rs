@@ -1,8 +1,10 @@
 //! `shorthaul gateway`: run the transparent gateway on this host.
+use crate::service::ServiceManager;
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{
-    Config, ConfigError, Giving, Name, Notice, Priority, keep, routing_table, run_forwarder, run_gateway,
+    Config, ConfigError, Giving, Name, Notice, Priority, check_gateway, keep, remove_remains, routing_table,
+    run_forwarder, run_gateway,
 };
 use shorthaul_os::confine::{Confined, Confinement, Extent};
 use shorthaul_proxy::{AggregateConfig, Clamp, GatewayMode};
@@ -11,6 +13,7 @@ use shorthaul_relay::discovery::{
 };
 use shorthaul_tcp::Discrimination;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,8 +37,7 @@ pub struct Args {
     /// A name, where several gateways run on one host
     #[arg(long)]
     name: Option<Name>,
-    /// Congestion control for both legs: reno, cubic, or a fixed window such as `fixed:64kB`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help = congestion_help())]
     congestion: Option<Algorithm>,
     /// What tells the meaning of losses toward the access side: none or one-sided-probing, which waits a bad
     /// phase out and resumes when the link is back
@@ -64,6 +66,9 @@ pub struct Args {
     /// given, at most 0.5; 0 compares nothing. `shorthaul gain` shows what was found
     #[arg(long, value_name = "SHARE")]
     control_group: Option<f64>,
+    /// Serve metrics (/metrics) and a page that shows what it does (/) at a loopback address; 127.0.0.1:7090 if none is given
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7090")]
+    metrics: Option<SocketAddr>,
     /// How promptly it is run while others keep the processors busy: real-time, high or normal
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<Priority>,
@@ -99,6 +104,12 @@ pub struct Args {
     /// Start even if this kernel cannot take all of that away
     #[arg(long, conflicts_with = "keep_privileges")]
     confine_if_possible: bool,
+    /// Say what it would do to this host, whether it could start, and do nothing
+    #[arg(long, conflicts_with_all = ["take_over", "forward_only"])]
+    check: bool,
+    /// Remove the rules and files that a gateway with this configuration has left, if it is gone
+    #[arg(long, conflicts_with_all = ["check", "take_over", "forward_only"])]
+    remove: bool,
     /// Keep the routing rules of the gateway that starts this, to take them back when it is gone
     #[arg(long, hide = true, exclusive = true, value_name = "ESTATE")]
     keeper: Option<String>,
@@ -111,6 +122,12 @@ pub struct Args {
 fn windows() -> std::ops::RangeInclusive<i64> {
     let windows = shorthaul_tcp::SenderProfile::INITIAL_WINDOWS;
     i64::from(*windows.start())..=i64::from(*windows.end())
+}
+
+/// The help of `--congestion`, with all that is registered.
+fn congestion_help() -> String {
+    let names: Vec<&str> = Algorithm::NAMED.iter().map(|algorithm| algorithm.name()).collect();
+    format!("Congestion control for both legs: {}, or a fixed window such as `fixed:64kB`", names.join(", "))
 }
 
 /// The help of `--senders`, with all that is registered.
@@ -132,6 +149,22 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         return keep(estate).context("keeping routing rules is for gateways to ask");
     }
     let config = args.config()?;
+    if args.check {
+        for line in check_gateway(&config).context("the gateway could not run")? {
+            println!("{line}");
+        }
+        return Ok(());
+    }
+    if args.remove {
+        let removed = remove_remains(&config).context("nothing was removed")?;
+        for line in &removed {
+            println!("removed: {line}");
+        }
+        if removed.is_empty() {
+            println!("nothing was left of a gateway `{}` with table {}", config.name, config.table);
+        }
+        return Ok(());
+    }
     let mut probes = args.answer_probes.as_deref().map(|key| answer_probes(key, &config)).transpose()?;
     let mut answering = None;
     let what = if args.forward_only { "forwarding" } else { "splitting" };
@@ -144,8 +177,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         sessions: 0,
         overloaded: false,
     };
+    let manager = ServiceManager::reach();
     let notify = |notice| match notice {
         Notice::Ready => {
+            manager.tell("READY=1");
             // With no more privileges than the gateway has by now.
             answering = probes.take().map(|sockets| sockets.answer(move || load));
             if let Some(Err(error)) = &answering {
@@ -156,6 +191,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
         Notice::Confined(Confined { capabilities: true, files: true, calls: true, .. }) => {}
         other => {
+            if matches!(other, Notice::Draining { .. }) {
+                manager.tell("STOPPING=1");
+            }
             let _ = writeln!(std::io::stderr(), "{other}");
         }
     };
@@ -224,6 +262,7 @@ impl Args {
             config.senders.set("bandwidth", bandwidth);
         }
         config.bandwidth_file = self.bandwidth_file.clone().or(config.bandwidth_file);
+        config.metrics = self.metrics.or(config.metrics);
         config.name = self.name.clone().unwrap_or(config.name);
         config.priority = self.priority.unwrap_or(config.priority);
         config.run_dir = self.run_dir.clone().unwrap_or(config.run_dir);

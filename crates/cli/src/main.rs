@@ -6,37 +6,55 @@
 #![forbid(unsafe_code)]
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+#[cfg(feature = "study")]
 use shorthaul_trials::Trials;
 use std::process::ExitCode;
 use tracing_subscriber::filter::LevelFilter;
 
 mod confine;
+mod config;
 mod connect;
+#[cfg(feature = "study")]
 mod console;
 mod discover;
+mod doctor;
 mod ending;
 mod flows;
 mod gain;
 mod gateway;
+#[cfg(feature = "package")]
+mod generate;
 mod groups;
+#[cfg(feature = "study")]
 mod lab;
 mod measure;
+#[cfg(feature = "study")]
 mod merge;
 mod node;
+#[cfg(feature = "study")]
 mod plan;
+#[cfg(feature = "study")]
 mod prove;
 mod proxy;
 mod replay;
+#[cfg(feature = "study")]
 mod reproduce;
 mod respond;
 mod route;
+#[cfg(feature = "study")]
 mod run;
+#[cfg(feature = "study")]
 mod scenario;
 mod secret;
+mod service;
+mod top;
+
+/// The version, and the commit that this was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SHORTHAUL_COMMIT"), ")");
 
 /// TCP made fast where distance or a bad link makes it slow.
 #[derive(Parser)]
-#[command(name = "shorthaul", version, max_term_width = 100)]
+#[command(name = "shorthaul", version = VERSION, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -45,23 +63,36 @@ struct Cli {
 // One line and one file (src/<command>.rs with `Args` and `run`) for each subcommand, and a place in `groups`.
 #[derive(Subcommand)]
 enum Command {
+    Config(config::Args),
     Connect(connect::Args),
     Discover(discover::Args),
+    Doctor(doctor::Args),
     Flows(flows::Args),
     Gain(gain::Args),
     Gateway(gateway::Args),
+    #[cfg(feature = "package")]
+    #[command(hide = true)]
+    Generate(generate::Args),
+    #[cfg(feature = "study")]
     Lab(lab::Args),
     Measure(measure::Args),
+    #[cfg(feature = "study")]
     Merge(merge::Args),
     Node(node::Args),
+    #[cfg(feature = "study")]
     Plan(plan::Args),
     Proxy(proxy::Args),
     Replay(replay::Args),
+    #[cfg(feature = "study")]
     Reproduce(reproduce::Args),
     Respond(respond::Args),
+    #[cfg(feature = "study")]
     Run(run::Args),
+    #[cfg(feature = "study")]
     Scenario(scenario::Args),
     Secret(secret::Args),
+    Top(top::Args),
+    #[cfg(feature = "study")]
     #[command(flatten)]
     Trial(Trials),
 }
@@ -69,23 +100,35 @@ enum Command {
 impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Command::Config(args) => config::run(&args),
             Command::Connect(args) => connect::run(&args),
             Command::Discover(args) => discover::run(&args),
             Command::Flows(args) => flows::run(&args),
             Command::Gain(args) => gain::run(&args),
             Command::Gateway(args) => gateway::run(args),
+            #[cfg(feature = "package")]
+            Command::Generate(args) => generate::run(&args),
+            #[cfg(feature = "study")]
             Command::Lab(args) => lab::run(&args),
             Command::Measure(args) => measure::run(&args),
+            #[cfg(feature = "study")]
             Command::Merge(args) => merge::run(&args),
             Command::Node(args) => node::run(&args),
+            #[cfg(feature = "study")]
             Command::Plan(args) => plan::run(&args),
             Command::Proxy(args) => proxy::run(&args),
             Command::Replay(args) => replay::run(&args),
+            #[cfg(feature = "study")]
             Command::Reproduce(args) => reproduce::run(&args),
             Command::Respond(args) => respond::run(&args),
+            #[cfg(feature = "study")]
             Command::Run(args) => return run::run(&args),
+            Command::Doctor(args) => return doctor::run(&args),
+            #[cfg(feature = "study")]
             Command::Scenario(args) => scenario::run(&args),
             Command::Secret(args) => secret::run(&args),
+            Command::Top(args) => top::run(&args),
+            #[cfg(feature = "study")]
             Command::Trial(trial) => return prove::run(&trial),
         }?;
         Ok(ExitCode::SUCCESS)

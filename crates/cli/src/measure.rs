@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use serde_json::{Value, json};
 use shorthaul_relay::{MeasureOptions, Measurement, measure};
 use shorthaul_report::{Column, Table, Terminal};
 use shorthaul_types::{Bytes, format_duration};
@@ -19,8 +20,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "here")]
     name: String,
     /// How much is sent to each
-    #[arg(long, value_name = "SIZE", default_value = "1MB")]
-    amount: Bytes,
+    #[arg(long, value_name = "SIZE", alias = "amount", default_value = "1MB")]
+    size: Bytes,
+    /// Print JSON and nothing else
+    #[arg(long)]
+    json: bool,
     /// Congestion control of the kernel for what is sent; the host's own, if none is named
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
@@ -32,7 +36,7 @@ pub struct Args {
 /// Runs the command; an error if a peer could not be measured.
 pub fn run(args: &Args) -> Result<()> {
     let options = MeasureOptions {
-        amount: Bytes(args.amount.0.max(1)),
+        amount: Bytes(args.size.0.max(1)),
         congestion: args.congestion.clone(),
         timeout: args.timeout,
         ..MeasureOptions::default()
@@ -45,6 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
         Column::right("rate").unit("seen"),
     ]);
     let mut legs = String::new();
+    let mut found = Vec::new();
     let mut failed = 0;
     for peer in &args.peers {
         let (name, address) = peer.split_once('=').unwrap_or((peer, peer));
@@ -52,6 +57,11 @@ pub fn run(args: &Args) -> Result<()> {
             Ok(measured) => {
                 table.row(row(name, &measured));
                 legs += &leg(&args.name, name, &measured);
+                found.push(json!({
+                    "peer": name, "rtt_ms": measured.min_rtt.as_secs_f64() * 1e3,
+                    "median_rtt_ms": measured.median_rtt.as_secs_f64() * 1e3, "loss": measured.loss,
+                    "segments": measured.segments, "rate_bit_per_s": measured.rate.bits_per_sec(),
+                }));
             }
             Err(error) => {
                 eprintln!("{name}: {error}");
@@ -59,7 +69,9 @@ pub fn run(args: &Args) -> Result<()> {
             }
         }
     }
-    if failed < args.peers.len() {
+    if args.json {
+        println!("{:#}", Value::Array(found));
+    } else if failed < args.peers.len() {
         println!("{}\n{legs}", table.render(Terminal::stdout()));
     }
     if failed > 0 {

@@ -116,8 +116,14 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "30 s", value_parser = duration)]
     drain: Duration,
     /// --relay: wait this many round trips of the incoming way before anything goes on
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "store")]
-    wait_windows: u32,
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 0,
+        alias = "wait-windows",
+        conflicts_with = "store"
+    )]
+    wait: u32,
     /// --relay: take everything first, then send it on
     #[arg(long)]
     store: bool,
@@ -259,11 +265,8 @@ fn load(args: &Args, node: &Node) -> impl Fn() -> Load + Send + use<> {
 }
 
 fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>) -> NodeConfig {
-    let forwarding = if args.store {
-        Forwarding::Store
-    } else {
-        Forwarding::Pipelined { wait_windows: args.wait_windows }
-    };
+    let forwarding =
+        if args.store { Forwarding::Store } else { Forwarding::Pipelined { wait_windows: args.wait } };
     let relays = args.relay.iter().map(|way| RelayConfig {
         listen: way.listen,
         to: way.to.clone(),

@@ -13,8 +13,8 @@ use crate::ending::asked;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::route::loss;
 use anyhow::{Context as _, Result};
-use shorthaul_link::parse_probability;
 use shorthaul_planner::{Forwarding, Leg, Limits, Policy, SetUp, ThroughputModel, Transfer, model};
 use shorthaul_report::plot::Figure;
 use shorthaul_report::{Manifest, Table, Terminal};
@@ -41,11 +41,11 @@ pub struct Args {
     streams: u32,
 
     /// The round-trip time between the ends.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present = "file")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, allow_hyphen_values = true, required_unless_present = "file")]
     rtt: Option<Duration>,
 
     /// The share of packets that the path loses, all of it together.
-    #[arg(long, value_name = "SHARE", value_parser = parse_probability, required_unless_present = "file")]
+    #[arg(long, value_name = "SHARE", value_parser = loss, allow_hyphen_values = true, required_unless_present = "file")]
     loss: Option<f64>,
 
     /// The rate of the narrowest link, headers included.
@@ -93,12 +93,12 @@ pub struct Args {
     buffer: Option<Bytes>,
 
     /// Round trips that each relay waits before it sends on.
-    #[arg(long, value_name = "WINDOWS", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, alias = "wait-windows")]
     wait: u32,
 
     /// Relays store everything before they send it on.
-    #[arg(long, conflicts_with = "wait")]
-    stored: bool,
+    #[arg(long, alias = "stored", conflicts_with = "wait")]
+    store: bool,
 
     /// Relays are set up one after the other.
     #[arg(long)]
@@ -116,9 +116,13 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", requires = "sites")]
     max_memory: Option<Bytes>,
 
-    /// Where figure and data go: `<STEM>.svg`, `<STEM>.png`, `<STEM>.csv`.
-    #[arg(long, value_name = "STEM", default_value = "out/plan")]
-    out: PathBuf,
+    /// Write figure and data, too: `<STEM>.svg`, `<STEM>.png`, `<STEM>.csv`.
+    #[arg(long, value_name = "STEM")]
+    out: Option<PathBuf>,
+
+    /// Print JSON and nothing else.
+    #[arg(long)]
+    json: bool,
 }
 
 /// From how many relays to how many, both included.
@@ -165,6 +169,13 @@ struct Answer {
     file: Option<(String, String)>,
 }
 
+impl Answer {
+    fn json(&self) -> serde_json::Value {
+        let rows: Vec<serde_json::Value> = self.rows.iter().map(Row::json).collect();
+        serde_json::json!({ "question": self.question, "sentences": self.sentences, "ways": rows })
+    }
+}
+
 /// Plans, prints, draws.
 pub fn run(args: &Args) -> Result<()> {
     let model = model::by_name(args.model.as_deref().unwrap_or("cubic"))?;
@@ -174,16 +185,26 @@ pub fn run(args: &Args) -> Result<()> {
         (None, None) => line::answer(args, &*model)?,
     };
     let manifest = args.manifest(&answer, &*model);
+    let files = args.out.as_ref().map(|out| -> Result<_> {
+        let [svg, png] = answer.figure.save(out, &manifest)?;
+        let csv = svg.with_extension("csv");
+        row::csv(&answer.rows, &manifest)?.save(&csv)?;
+        Ok([svg, png, csv])
+    });
+    let files = files.transpose()?;
+    if args.json {
+        println!("{:#}", answer.json());
+        return Ok(());
+    }
     println!("{}\n", answer.question);
     print!("{}", answer.table.render(Terminal::stdout()));
     println!();
     for sentence in &answer.sentences {
         println!("{sentence}");
     }
-    let [svg, png] = answer.figure.save(&args.out, &manifest)?;
-    let csv = svg.with_extension("csv");
-    row::csv(&answer.rows, &manifest)?.save(&csv)?;
-    println!("\nFigure and data: {}, {}, {}", svg.display(), png.display(), csv.display());
+    if let Some([svg, png, csv]) = files {
+        println!("\nFigure and data: {}, {}, {}", svg.display(), png.display(), csv.display());
+    }
     Ok(())
 }
 
@@ -202,7 +223,7 @@ impl Args {
     fn transfer(&self) -> Result<Transfer> {
         let transfer = Transfer {
             size: self.size.ok_or_else(|| asked!("say how much is to be moved: --size"))?,
-            forwarding: if self.stored {
+            forwarding: if self.store {
                 Forwarding::Stored
             } else {
                 Forwarding::Pipelined { wait_windows: self.wait }

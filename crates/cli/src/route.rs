@@ -56,8 +56,14 @@ pub struct RouteArgs {
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Bytes>,
     /// Each node waits this many round trips before anything goes on
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, conflicts_with = "store")]
-    wait_windows: u32,
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 0,
+        alias = "wait-windows",
+        conflicts_with = "store"
+    )]
+    wait: u32,
     /// Each node takes everything first, then sends it on
     #[arg(long)]
     store: bool,
@@ -132,11 +138,8 @@ impl RouteArgs {
             _ if self.or_direct => Arc::new(FixedRoute::or_direct(route)),
             _ => Arc::new(FixedRoute::only(route)),
         };
-        let forwarding = if self.store {
-            Forwarding::Store
-        } else {
-            Forwarding::Pipelined { wait_windows: self.wait_windows }
-        };
+        let forwarding =
+            if self.store { Forwarding::Store } else { Forwarding::Pipelined { wait_windows: self.wait } };
         let client = Client::new(ClientOptions {
             routes,
             links: Arc::clone(&links),
@@ -159,4 +162,17 @@ impl RouteArgs {
         }
         Ok(finder)
     }
+}
+
+/// A share of packets that are lost. A bare number is taken as it stands, unless it looks as if a percentage were meant.
+pub fn loss(text: &str) -> Result<f64, String> {
+    let share = shorthaul_link::parse_probability(text).map_err(|error| error.to_string())?;
+    let bare = text.trim().parse::<f64>().is_ok();
+    if bare && share >= 0.05 {
+        let percent = share * 100.0;
+        return Err(format!(
+            "`{text}` could be {text} % or {percent} %: write \"{text}%\" or \"{percent}%\""
+        ));
+    }
+    Ok(share)
 }

@@ -2,7 +2,7 @@
 use crate::console::Screen;
 use crate::ending::{self, asked};
 use anyhow::{Context as _, bail};
-use shorthaul_lab::Privilege;
+use shorthaul_lab::{Privilege, Topology};
 use shorthaul_live::{Bounds, Live};
 use shorthaul_observe::results::{self, Soundness};
 use shorthaul_observe::{
@@ -10,7 +10,7 @@ use shorthaul_observe::{
 };
 use shorthaul_planner::ModelEngine;
 use shorthaul_report::{Console as _, Progress, make_directory};
-use shorthaul_scenario::Study;
+use shorthaul_scenario::{ScenarioError, Study};
 use shorthaul_sim::{Recording, Simulator, simulate};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -74,6 +74,18 @@ pub struct Args {
     bounds: Bounds,
 }
 
+/// A topology lies beside scenarios and looks like one: whoever runs it is told what it is.
+fn of_topology(args: &Args, error: ScenarioError) -> anyhow::Error {
+    match Topology::from_file(&args.file) {
+        Ok(_) => asked!(
+            "{0} is a topology, which `shorthaul lab run {0}` builds; a scenario has `duration` and `[[flows]]` besides: docs/scenarios.md",
+            args.file.display()
+        )
+        .into(),
+        Err(_) => error.into(),
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let wants = |engine| args.engine.contains(&engine);
@@ -81,7 +93,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // First of all, while the process has a single thread: the kernel asks for that.
         Privilege::obtain()?;
     }
-    let study = Study::from_file(&args.file)?;
+    let study = Study::from_file(&args.file).map_err(|error| of_topology(args, error))?;
     let seed = args.seed.or_else(|| study.seeds().next()).unwrap_or(0);
     let repeats = args.repeats.unwrap_or(study.seeds().count() as u32);
     if repeats == 0 {

@@ -7,6 +7,7 @@ use shorthaul_proxy::{
 };
 use shorthaul_types::{Bytes, schema, written_as};
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -67,6 +68,10 @@ pub struct Config {
     #[serde(deserialize_with = "table")]
     #[schemars(range(min = 1, max = 32_764))]
     pub table: u32,
+    /// Where metrics, `/metrics`, and the page, `/`, are served over HTTP: a loopback address, such as "127.0.0.1:7090". Left out,
+    /// they are not.
+    #[schemars(with = "Option<String>", extend("examples" = ["127.0.0.1:7090"]))]
+    pub metrics: Option<SocketAddr>,
     /// A file to record everything to.
     pub record: Option<PathBuf>,
 }
@@ -110,6 +115,7 @@ impl Default for Config {
             priority: Priority::default(),
             run_dir: "/run/shorthaul".into(),
             table: 7001,
+            metrics: None,
             record: None,
         }
     }

@@ -1,5 +1,6 @@
 use crate::{BandwidthReport, Driven, Forwarder, LoopStats};
 use serde_json::{Value, json};
+use shorthaul_monitor::{About as AboutGateway, Monitor, Source, State};
 use shorthaul_os::poll::Waker;
 use shorthaul_proxy::{FlowInfo, GainFigure, GainInfo, Gateway, LegInfo, Observed, ObservedDirection};
 use std::io::{self, BufWriter, Read, Write};
@@ -43,6 +44,11 @@ pub trait Controlled: Driven {
     fn gains(&self) -> Vec<GainInfo> {
         Vec::new()
     }
+
+    /// What else is shown of it.
+    fn state(&self) -> State {
+        State::default()
+    }
 }
 
 impl Controlled for Forwarder {}
@@ -67,6 +73,16 @@ impl Controlled for Gateway {
     fn gains(&self) -> Vec<GainInfo> {
         Gateway::gains(self)
     }
+
+    fn state(&self) -> State {
+        State {
+            held: self.allocated() as u64,
+            memory: self.config().memory.0,
+            lateness: self.lateness(),
+            flows: self.flows_known() as u64,
+            max_flows: self.config().max_flows as u64,
+        }
+    }
 }
 
 /// What a process asks that wants to go on in the place of this one; `take_over.rs` has what follows.
@@ -79,7 +95,7 @@ const AT_ONCE: usize = 16;
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The socket that a running gateway answers questions on: `flows`, `flows-json`, `counters`,
-/// `counters-json`, `gain` and `gain-json`, one a connection. It also takes `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s`
+/// `counters-json`, `gain`, `gain-json`, `snapshot` and `find TEXT`, one a connection. It also takes `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s`
 /// from a radio controller.
 ///
 /// Threads of its own listen, write the text and send it. The thread that has the packets is asked for what only it knows, and
@@ -107,6 +123,7 @@ enum About {
     Flows,
     Counters,
     Gains,
+    State,
     /// It is told something.
     Bandwidth(BandwidthReport),
     /// Another process wants to go on in its place, and is to be handed all that takes over this.
@@ -128,6 +145,7 @@ enum Part {
     Flows(Vec<FlowInfo>),
     Counters(Vec<(&'static str, u64)>),
     Gains(Vec<GainInfo>),
+    State(State),
 }
 
 impl ControlSocket {
@@ -150,12 +168,16 @@ impl ControlSocket {
         }
     }
 
-    /// Begins to take questions, with no more privileges than the calling thread has now. Who asked before waits.
-    pub(crate) fn listen(&mut self) -> io::Result<()> {
-        if let Some((listener, front)) = self.listener.take() {
-            std::thread::Builder::new().name("control".into()).spawn(move || front.listen(&listener))?;
-        }
-        Ok(())
+    /// Begins to take questions, with no more privileges than the calling thread has now. Who asked before waits. What watches the
+    /// gateway from now on is returned, the first time.
+    pub(crate) fn listen(&mut self, about: AboutGateway) -> io::Result<Option<Arc<Monitor>>> {
+        let Some((listener, front)) = self.listener.take() else { return Ok(None) };
+        let monitor = Monitor::start(about, front.clone())?;
+        let watched = Arc::clone(&monitor);
+        std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || front.listen(&listener, &watched))?;
+        Ok(Some(monitor))
     }
 
     /// Says what was asked, a little at a time, and returns what was told instead.
@@ -183,6 +205,7 @@ impl ControlSocket {
                 answer.send(Part::Counters(machine.counters().into_iter().chain(stats.named()).collect()))
             }
             About::Gains => answer.send(Part::Gains(machine.gains())),
+            About::State => answer.send(Part::State(machine.state())),
             About::Bandwidth(report) => return Some(Told::Bandwidth(report)),
             About::TakeOver(stream) => return Some(Told::TakeOver(stream)),
         };
@@ -219,7 +242,7 @@ struct Front {
 }
 
 impl Front {
-    fn listen(&self, listener: &UnixListener) {
+    fn listen(&self, listener: &UnixListener, monitor: &Arc<Monitor>) {
         let busy = Arc::new(AtomicUsize::new(0));
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
@@ -231,9 +254,9 @@ impl Front {
                 busy.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            let (front, counted) = (self.clone(), Arc::clone(&busy));
+            let (front, monitor, counted) = (self.clone(), Arc::clone(monitor), Arc::clone(&busy));
             let serve = move || {
-                let _ = front.serve(stream);
+                let _ = front.serve(stream, &monitor);
                 counted.fetch_sub(1, Ordering::Relaxed);
             };
             if std::thread::Builder::new().name("answer".into()).spawn(serve).is_err() {
@@ -242,7 +265,7 @@ impl Front {
         }
     }
 
-    fn serve(&self, mut stream: UnixStream) -> io::Result<()> {
+    fn serve(&self, mut stream: UnixStream, monitor: &Monitor) -> io::Result<()> {
         stream.set_read_timeout(Some(SOCKET_TIMEOUT))?;
         stream.set_write_timeout(Some(SOCKET_TIMEOUT))?;
         let mut request = [0; 128];
@@ -252,7 +275,16 @@ impl Front {
             drop(self.ask(About::TakeOver(stream)));
             return Ok(());
         }
-        self.write_answer(&request, &mut BufWriter::new(stream))
+        let out = &mut BufWriter::new(stream);
+        if request == "snapshot" {
+            writeln!(out, "{}", monitor.json().as_deref().unwrap_or("null"))?;
+            return out.flush();
+        }
+        if let Some(sought) = request.strip_prefix("find ") {
+            writeln!(out, "{}", serde_json::to_string(&monitor.flows(sought))?)?;
+            return out.flush();
+        }
+        self.write_answer(&request, out)
     }
 
     /// Asks, and writes what is said.
@@ -302,7 +334,7 @@ impl Front {
                 }
                 Some(Err(error)) => writeln!(out, "{error}")?,
                 None => {
-                    let known = "flows, flows-json, counters, counters-json, gain or gain-json, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
+                    let known = "flows, flows-json, counters, counters-json, gain, gain-json, snapshot or find TEXT, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
                     writeln!(out, "unknown request `{other}`: ask for {known}")?;
                 }
             },
@@ -317,6 +349,16 @@ impl Front {
         self.waker.wake();
         parts.into_iter()
     }
+}
+
+impl Source for Front {
+    fn flows(&self, each: &mut dyn FnMut(Vec<FlowInfo>)) {
+        self.ask(About::Flows).for_each(|part| {
+            if let Part::Flows(flows) = part {
+                each(flows)
+            }
+        });
+    }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let parts = self.ask(About::Counters);
@@ -328,6 +370,10 @@ impl Front {
     fn gains(&self) -> Vec<GainInfo> {
         let parts = self.ask(About::Gains);
         parts.flat_map(|part| if let Part::Gains(gains) = part { gains } else { Vec::new() }).collect()
+    }
+
+    fn state(&self) -> Option<State> {
+        self.ask(About::State).find_map(|part| if let Part::State(state) = part { Some(state) } else { None })
     }
 }
 
@@ -355,7 +401,8 @@ fn flow_json(flow: &FlowInfo) -> Value {
         json!({
             "congestion": leg.control, "cwnd": leg.window, "in_flight": leg.in_flight, "held": leg.buffered,
             "ssthresh": (leg.ssthresh != u64::MAX).then_some(leg.ssthresh),
-            "srtt_us": leg.srtt.map(|srtt| srtt.as_micros() as u64), "mss": leg.mss, "window": leg.peer_window,
+            "srtt_us": leg.srtt.map(|srtt| srtt.as_micros() as u64),
+            "min_rtt_us": leg.min_rtt.map(|rtt| rtt.as_micros() as u64), "mss": leg.mss, "window": leg.peer_window,
             "delivered": leg.delivered, "retransmitted": leg.retransmitted, "timeouts": leg.timeouts,
         })
     };
@@ -390,7 +437,7 @@ mod tests {
     fn answer(request: &str, machine: &impl Controlled, stats: LoopStats) -> String {
         let path = std::env::temp_dir().join(format!("shorthaul-control-{}-{request}", std::process::id()));
         let mut control = ControlSocket::bind(path.clone()).unwrap();
-        control.listen().unwrap();
+        let _ = control.listen(AboutGateway::default()).unwrap();
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let reader = std::thread::spawn(move || {
@@ -448,6 +495,8 @@ mod tests {
                     dst: ([10, 9, 0, 1], 80).into(),
                 },
                 state: "opening",
+                client_at_access: true,
+                policy: 0,
                 age: Duration::ZERO,
                 legs: None,
                 observed: None,
@@ -472,7 +521,7 @@ mod tests {
     fn whoever_asks_nothing_keeps_nobody_waiting() {
         let path = std::env::temp_dir().join(format!("shorthaul-control-silent-{}", std::process::id()));
         let mut control = ControlSocket::bind(path.clone()).unwrap();
-        control.listen().unwrap();
+        let _ = control.listen(AboutGateway::default()).unwrap();
         let silent: Vec<_> = (0..5).map(|_| UnixStream::connect(&path).unwrap()).collect();
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600, "others may not ask");

@@ -6,10 +6,11 @@ use crate::reread::Reread;
 use crate::routes::{RouteError, is_forwarding};
 use crate::take_over::{self, HandedOver};
 use crate::{Config, ConfigError, EventLoop, Forwarder, Interception, Journal, Recorder, Routes, Session};
+use shorthaul_monitor::{About, PageError, Pages};
 use shorthaul_os::clock::sharpen_timers;
 use shorthaul_os::confine::{ConfineError, Confined, Confinement, Needs, Sockets};
 use shorthaul_os::files::open_privately;
-use shorthaul_os::netlink::{RulePriority, interfaces};
+use shorthaul_os::netlink::interfaces;
 use shorthaul_os::signals::{Asked, Signals};
 use shorthaul_os::{Errno, Tun, monotonic};
 use shorthaul_proxy::Gateway;
@@ -18,9 +19,11 @@ use std::fmt;
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Why a gateway did not start, or had to end.
@@ -48,6 +51,16 @@ pub enum DaemonError {
         /// The name.
         name: String,
     },
+    /// Another gateway splits what comes in by the same interface.
+    #[error(
+        "`{interface}` is another gateway's already: `{name}` splits what comes in there. End that one, or give this one other interfaces"
+    )]
+    InterfaceTaken {
+        /// The interface.
+        interface: String,
+        /// The other gateway's name.
+        name: String,
+    },
     /// A device cannot be made.
     #[error("cannot make the device `{name}`: {error}{}", device_remedy(.error))]
     Device {
@@ -59,6 +72,9 @@ pub enum DaemonError {
     /// Packets cannot be routed into the devices.
     #[error(transparent)]
     Routes(#[from] RouteError),
+    /// Metrics and page cannot be served.
+    #[error(transparent)]
+    Pages(#[from] PageError),
     /// Privileges cannot be given up.
     #[error(transparent)]
     Confine(#[from] ConfineError),
@@ -118,6 +134,11 @@ pub enum Notice {
     Priority(Granted),
     /// What it has given up.
     Confined(Confined),
+    /// Metrics and the page are served.
+    Pages {
+        /// Where.
+        address: SocketAddr,
+    },
     /// Packets are intercepted from now on.
     Ready,
     /// It was asked to end, and delivers first what it holds of this many flows.
@@ -178,6 +199,9 @@ impl fmt::Display for Notice {
                     false => write!(f, "not confined: it still has all {}", kept.join(", ")),
                 }
             }
+            Notice::Pages { address } => {
+                write!(f, "page: http://{address}/, metrics: http://{address}/metrics")
+            }
             Notice::Ready => f.write_str("ready"),
             Notice::Draining { held_flows } => {
                 write!(f, "ending: delivering what is held of {held_flows} flows; once more to end at once")
@@ -208,6 +232,16 @@ impl fmt::Display for Notice {
             Notice::RecordingEnded { error } => {
                 write!(f, "recording ended, the gateway goes on without: {error}")
             }
+        }
+    }
+}
+
+impl Notice {
+    /// What people are shown of it later, as an event.
+    fn event(&self) -> Option<String> {
+        match self {
+            Notice::Priority(_) | Notice::Confined(_) | Notice::Pages { .. } => None,
+            other => Some(other.to_string()),
         }
     }
 }
@@ -268,14 +302,8 @@ fn run<M: Controlled>(
     check_host(config)?;
     let signals = Signals::take_over().map_err(system("taking over signals"))?;
     sharpen_timers();
-    let names = [format!("sh-{}-e", config.name), format!("sh-{}-w", config.name)];
-    let interception = Interception {
-        interfaces: [config.access.clone(), config.wan.clone()],
-        devices: names.clone(),
-        tables: [config.table, config.table + 1],
-        priority: RulePriority(config.table),
-    };
-    let journal_path = config.run_dir.join(format!("{}.custody", config.name));
+    let interception = Interception::of(config);
+    let journal_path = journal_path(config);
     let slots = config.memory.max_flows;
     let create_journal = || {
         let journal = Journal::create(&journal_path, slots, config.memory.total, monotonic());
@@ -283,13 +311,8 @@ fn run<M: Controlled>(
     };
     // All that takes time comes before the running gateway is asked to stop.
     let socket = control_path(&config.run_dir, &config.name.to_string());
-    let keeper = Keeper::start(&Estate {
-        lock: lock_path(config),
-        socket: socket.clone(),
-        tables: [config.table, config.table + 1],
-        priority: config.table,
-    })
-    .map_err(system("starting the keeper of the routing rules"))?;
+    let keeper =
+        Keeper::start(&Estate::of(config)).map_err(system("starting the keeper of the routing rules"))?;
     let prepared = if take_over { Some(create_journal()?) } else { None };
     let asked = if take_over {
         Some(take_over::ask(config, &interception).map_err(not_taken(config))?)
@@ -298,10 +321,15 @@ fn run<M: Controlled>(
     };
     let (devices, lock, predecessor) = match asked {
         Some(HandedOver { devices, lock, stream }) => (devices, lock, Some(stream)),
-        None => ([create_device(&names[0])?, create_device(&names[1])?], lock(config)?, None),
+        None => (
+            [create_device(&interception.devices[0])?, create_device(&interception.devices[1])?],
+            lock(config)?,
+            None,
+        ),
     };
     let mut control =
         ControlSocket::bind(socket).map_err(|(path, error)| DaemonError::File { path, error })?;
+    let pages = config.metrics.map(Pages::bind).transpose()?;
     let mut recorder = match &config.record {
         Some(path) => Some(Recorder::create(path, session, monotonic()).map_err(file(path.clone()))?),
         None => None,
@@ -328,7 +356,18 @@ fn run<M: Controlled>(
     })?;
     notify(Notice::Confined(confined));
     // Threads have given up what this one has.
-    control.listen().map_err(system("starting a thread"))?;
+    let monitor = control.listen(about(config)).map_err(system("starting a thread"))?;
+    if let (Some(pages), Some(monitor)) = (pages, &monitor) {
+        let address = pages.address().map_err(system("asking for an address"))?;
+        pages.serve(Arc::clone(monitor)).map_err(system("starting a thread"))?;
+        notify(Notice::Pages { address });
+    }
+    let mut notify = |notice: Notice| {
+        if let (Some(monitor), Some(what)) = (&monitor, notice.event()) {
+            monitor.note(what);
+        }
+        notify(notice);
+    };
     recorder.as_mut().map_or(Ok(()), Recorder::begin).map_err(system("starting a thread"))?;
     let mut event_loop = EventLoop::new(devices, machine, journal, recorder).standing(standing);
     event_loop.adopt(&left);
@@ -478,6 +517,20 @@ fn reread<M: Controlled>(
     }
 }
 
+/// What is shown of a gateway with this configuration.
+fn about(config: &Config) -> About {
+    let written = config.policies();
+    let named = (1..=config.policy.len()).map(|number| format!("policy {number}"));
+    About {
+        name: config.name.to_string(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        access: config.access.clone(),
+        wan: config.wan.clone(),
+        policies: named.chain([format!("mode {}", written.mode())]).collect(),
+        hosts: config.gateway(0).map(|gateway| gateway.hosts).unwrap_or_default(),
+    }
+}
+
 /// The configuration with the MTU of each leg filled in: the least of its interfaces'. The kernel
 /// splits super-segments as we say, and drops what does not fit without our hearing of it.
 fn with_mtus(config: &Config) -> Result<Config, DaemonError> {
@@ -492,13 +545,86 @@ fn with_mtus(config: &Config) -> Result<Config, DaemonError> {
     Ok(config)
 }
 
+/// What a gateway with this configuration would do to this host, line by line, and whether it could start.
+///
+/// # Errors
+/// Why it could not.
+pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
+    let config = &with_mtus(config)?;
+    let machine = config.gateway(0)?;
+    check_host(config)?;
+    let Interception { devices, tables, priority, .. } = Interception::of(config);
+    let mut lines = Vec::new();
+    for (device, table) in devices.iter().zip(tables) {
+        lines.push(format!("device {device}: a TUN device, with rp_filter = 2 and forwarding = 1"));
+        lines.push(format!("table {table}: everything by {device}"));
+    }
+    for (interfaces, table) in [(&config.access, tables[0]), (&config.wan, tables[1])] {
+        for interface in interfaces {
+            lines.push(format!(
+                "rules {}: from {interface}, TCP and ICMP (IPv4 and IPv6), look into table {table}",
+                priority.0
+            ));
+        }
+    }
+    for path in
+        [control_path(&config.run_dir, &config.name.to_string()), lock_path(config), journal_path(config)]
+    {
+        lines.push(format!("file {}", path.display()));
+    }
+    if let Some(address) = config.metrics {
+        drop(Pages::bind(address)?);
+        lines.push(format!("http://{address}/ and /metrics, for this host alone"));
+    }
+    lines.push(format!(
+        "memory: up to {} for {} flows, {} of each direction of one",
+        machine.memory, machine.max_flows, machine.flow_buffer
+    ));
+    Ok(lines)
+}
+
+/// Undoes what a gateway with this configuration has left that is gone: rules and files. What it held of connections is lost with
+/// them. Says what was there.
+///
+/// # Errors
+/// It runs; or the kernel's.
+pub fn remove_remains(config: &Config) -> Result<Vec<String>, DaemonError> {
+    let mut removed = Vec::new();
+    let socket = control_path(&config.run_dir, &config.name.to_string());
+    let held = if config.run_dir.exists() { Some(lock(config)?) } else { None };
+    removed.extend(crate::host::remove_rules(config).map_err(system("removing routing rules"))?);
+    for path in [socket, journal_path(config), lock_path(config)] {
+        match std::fs::remove_file(&path) {
+            Ok(()) => removed.push(format!("file {}", path.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(DaemonError::File { path, error }),
+        }
+    }
+    drop(held);
+    // Whatever else is in there keeps it.
+    if std::fs::remove_dir(&config.run_dir).is_ok() {
+        removed.push(format!("directory {}", config.run_dir.display()));
+    }
+    Ok(removed)
+}
+
 fn check_host(config: &Config) -> Result<(), DaemonError> {
     let present = interfaces().map_err(system("asking for the interfaces"))?;
     let present: Vec<String> = present.into_iter().map(|(name, _)| name).collect();
     if let Some(name) = config.access.iter().chain(&config.wan).find(|name| !present.contains(name)) {
         return Err(DaemonError::NoInterface { name: name.clone(), present: present.join(", ") });
     }
-    if is_forwarding() { Ok(()) } else { Err(DaemonError::NotForwarding) }
+    if !is_forwarding() {
+        return Err(DaemonError::NotForwarding);
+    }
+    match crate::host::taken(config).map_err(system("asking for routing rules"))? {
+        Some((interface, name)) => Err(DaemonError::InterfaceTaken { interface, name }),
+        None => Ok(()),
+    }
+}
+
+fn journal_path(config: &Config) -> PathBuf {
+    config.run_dir.join(format!("{}.custody", config.name))
 }
 
 /// Keeps a second gateway of this name from taking our files. The lock goes with the process.

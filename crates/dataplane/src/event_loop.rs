@@ -50,6 +50,10 @@ loop_stats! {
     late_rounds,
     /// Packets read from a device.
     packets_read,
+    /// Bytes of packets that hosts at the access side sent.
+    bytes_from_access,
+    /// Bytes of packets that came from the rest of the world.
+    bytes_from_wan,
     /// Packets written to a device.
     packets_written,
     /// Packets dropped because the device's queue was full (`EAGAIN`).
@@ -228,7 +232,11 @@ impl<M: Driven> EventLoop<M> {
             let Some((bytes, offload)) = self.pool.fill(|chunk| device.receive(chunk))? else {
                 return Ok(());
             };
-            self.outside.stats.packets_read += 1;
+            let stats = &mut self.outside.stats;
+            stats.packets_read += 1;
+            let from =
+                if port == PortId(0) { &mut stats.bytes_from_access } else { &mut stats.bytes_from_wan };
+            *from += bytes.len() as u64;
             let datagram = Datagram { bytes, offload };
             if let Some(recorder) = &mut self.outside.recorder {
                 recorder.received(now, port, &datagram);

@@ -2,6 +2,7 @@
 //!
 //! The gateway itself gives up all privileges once it is set up, for it reads packets of strangers. The keeper reads no packets. It
 //! waits until the gateway asks for the rules to be removed, or is gone, however it went.
+use crate::{Config, control_path};
 use serde::{Deserialize, Serialize};
 use shorthaul_os::Netlink;
 use shorthaul_os::confine::keep_network_administration;
@@ -41,6 +42,16 @@ pub struct Estate {
 }
 
 impl Estate {
+    /// That of a gateway with this configuration.
+    pub fn of(config: &Config) -> Self {
+        Estate {
+            lock: config.run_dir.join(format!("{}.lock", config.name)),
+            socket: control_path(&config.run_dir, &config.name.to_string()),
+            tables: [config.table, config.table + 1],
+            priority: config.table,
+        }
+    }
+
     fn remove_rules(&self, netlink: &Netlink) {
         for table in self.tables {
             for family in [Family::V4, Family::V6] {

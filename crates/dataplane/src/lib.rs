@@ -11,9 +11,11 @@ mod bandwidth;
 mod config;
 mod control;
 mod daemon;
+mod doctor;
 mod driver;
 mod event_loop;
 mod forwarder;
+mod host;
 mod host_loop;
 mod journal;
 mod keeper;
@@ -27,7 +29,10 @@ mod take_over;
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
 pub use config::{Config, ConfigError, Memory, Name, routing_table};
 pub use control::{Controlled, control_path};
-pub use daemon::{DaemonError, Giving, Notice, ReadAgain, run_forwarder, run_gateway};
+pub use daemon::{
+    DaemonError, Giving, Notice, ReadAgain, check_gateway, remove_remains, run_forwarder, run_gateway,
+};
+pub use doctor::{Finding, Health, examine};
 pub use driver::{Driven, Driver, Outlet};
 pub use event_loop::{EventLoop, LoopStats};
 pub use forwarder::Forwarder;

@@ -35,6 +35,7 @@ impl Reread {
             run_dir: running.run_dir.clone(),
             table: running.table,
             priority: running.priority,
+            metrics: running.metrics,
             record: running.record.clone(),
             // The journal has a slot for each.
             memory: Memory { max_flows: running.memory.max_flows, ..read.memory },

@@ -1,3 +1,4 @@
+use crate::Config;
 use shorthaul_os::Netlink;
 use shorthaul_os::netlink::{Action, Family, NextHop, Route, Rule, RulePriority, interface_index};
 use std::io;
@@ -26,6 +27,18 @@ pub struct Interception {
     pub tables: [u32; 2],
     /// The priority of our rules.
     pub priority: RulePriority,
+}
+
+impl Interception {
+    /// That of a gateway with this configuration.
+    pub fn of(config: &Config) -> Self {
+        Interception {
+            interfaces: [config.access.clone(), config.wan.clone()],
+            devices: [format!("sh-{}-e", config.name), format!("sh-{}-w", config.name)],
+            tables: [config.table, config.table + 1],
+            priority: RulePriority(config.table),
+        }
+    }
 }
 
 /// Rules and routes that send TCP, and ICMP for the errors about it, into our devices.

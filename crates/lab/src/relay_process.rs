@@ -55,7 +55,7 @@ impl RelayProcess {
         match forward {
             Forward::AtOnce => {}
             Forward::AfterRoundTrips(windows) => {
-                command.arg("--wait-windows").arg(windows.to_string());
+                command.arg("--wait").arg(windows.to_string());
             }
             Forward::WhenComplete => {
                 command.arg("--store");

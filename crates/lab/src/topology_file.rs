@@ -17,17 +17,17 @@ const BUILT_IN: [(&str, &str, &str); 3] = [
     (
         "gprs",
         "a GPRS phone behind a gateway, and a fast wired network of 20 ms",
-        include_str!("../../../scenarios/gprs.toml"),
+        include_str!("../../../topologies/gprs.toml"),
     ),
     (
         "halfway",
         "32 Mbit/s, 128 ms, 0.1 % loss in all, with the gateway half-way",
-        include_str!("../../../scenarios/halfway.toml"),
+        include_str!("../../../topologies/halfway.toml"),
     ),
     (
         "geo",
         "a geostationary satellite, 600 ms, with the gateway at the ground station",
-        include_str!("../../../scenarios/geo.toml"),
+        include_str!("../../../topologies/geo.toml"),
     ),
 ];
 

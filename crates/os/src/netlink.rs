@@ -242,6 +242,20 @@ impl Netlink {
         while self.ask(RouteNetlinkMessage::DelRule(any.clone())).is_ok() {}
     }
 
+    /// The rules of a family that look into a table, in the order in which they are asked.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn rules(&self, family: Family) -> io::Result<Vec<Rule>> {
+        let mut any = RuleMessage::default();
+        any.header.family = family.into();
+        let answers = self.dump(RouteNetlinkMessage::GetRule(any))?;
+        let mut rules: Vec<Rule> =
+            answers.into_iter().filter_map(|answer| read_rule(family, answer)).collect();
+        rules.sort_by_key(|rule| rule.priority.0);
+        Ok(rules)
+    }
+
     /// Makes something that must not be there yet.
     fn create(&self, message: RouteNetlinkMessage) -> io::Result<()> {
         self.send(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL)?;
@@ -288,6 +302,28 @@ impl Netlink {
             }
         }
     }
+}
+
+/// A rule that looks into a table; of others there is nothing to be said here.
+fn read_rule(family: Family, answer: RouteNetlinkMessage) -> Option<Rule> {
+    let RouteNetlinkMessage::NewRule(message) = answer else { return None };
+    if message.header.action != RuleAction::ToTable {
+        return None;
+    }
+    let action = Action::Table(u32::from(message.header.table));
+    let mut rule =
+        Rule { family, priority: RulePriority(0), interface: None, protocol: None, mark: None, action };
+    for attribute in message.attributes {
+        match attribute {
+            RuleAttribute::Priority(priority) => rule.priority = RulePriority(priority),
+            RuleAttribute::Iifname(name) => rule.interface = Some(name),
+            RuleAttribute::IpProtocol(protocol) => rule.protocol = u8::try_from(i32::from(protocol)).ok(),
+            RuleAttribute::FwMark(mark) => rule.mark = Some(mark),
+            RuleAttribute::Table(table) => rule.action = Action::Table(table),
+            _ => {}
+        }
+    }
+    Some(rule)
 }
 
 fn rule_message(family: Family, RulePriority(priority): RulePriority, action: RuleAction) -> RuleMessage {
@@ -351,6 +387,14 @@ mod tests {
         assert!(local_addresses().unwrap().contains(&std::net::Ipv4Addr::LOCALHOST.into()));
         assert_eq!(interface_index("lo").unwrap(), LOOPBACK);
         assert!(interfaces().unwrap().iter().any(|(name, mtu)| name == "lo" && *mtu >= 1500));
+    }
+
+    #[test]
+    fn the_kernels_own_rules_are_listed() {
+        let rules = Netlink::open().unwrap().rules(Family::V4).unwrap();
+        let local = rules.first().unwrap();
+        assert_eq!((local.priority, local.action), (RulePriority(0), Action::Table(255)));
+        assert!(rules.iter().any(|rule| rule.action == Action::Table(254)), "{rules:?}");
     }
 
     #[test]

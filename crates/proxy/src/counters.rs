@@ -29,6 +29,10 @@ counters! {
     forwarded_untouched,
     /// Flows that were split.
     flows_split,
+    /// Payload that hosts at the access side sent in split flows, in bytes, with what came twice.
+    split_bytes_up,
+    /// Payload that was sent to them.
+    split_bytes_down,
     /// Flows that stayed whole and were observed, with interceptors or without.
     flows_observed,
     /// Of those, flows of the control group.

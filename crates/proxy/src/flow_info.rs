@@ -18,6 +18,8 @@ pub struct LegInfo {
     pub buffered: u64,
     /// Smoothed round-trip time from us to the receiver.
     pub srtt: Option<Duration>,
+    /// The shortest round trip of late. What the smoothed one has above it is time in queues.
+    pub min_rtt: Option<Duration>,
     /// Payload bytes of a full segment.
     pub mss: u32,
     /// Window that the receiver has open, in bytes.
@@ -39,6 +41,10 @@ pub struct FlowInfo {
     /// control group; `withdrawn` for one that is not split because that makes its class slower; `inherited` for one that
     /// a gateway left that crashed.
     pub state: &'static str,
+    /// Whether the client is the end at the access side; otherwise the server is.
+    pub client_at_access: bool,
+    /// The number of its policy, counted from 0.
+    pub policy: u16,
     /// How long it has been known.
     pub age: Duration,
     /// Toward the server, and toward the client; absent while the flow opens, and where it stays whole.

@@ -13,6 +13,7 @@ mod uplink;
 mod whole;
 
 use crate::access_side::AccessSide;
+use crate::end::Side;
 use crate::fragments::Fragments;
 use crate::gain::{Gains, Group};
 use crate::shares::Shares;
@@ -115,6 +116,11 @@ impl Gateway {
         self.lateness.recent()
     }
 
+    /// What it was told to do.
+    pub fn config(&self) -> &GatewayConfig {
+        &self.config
+    }
+
     /// What was done so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -149,27 +155,30 @@ impl Gateway {
     }
 
     fn flow_info(&self, entry: &Entry) -> FlowInfo {
+        let age = self.now.saturating_since(entry.since);
+        let Entry { key, policy, .. } = *entry;
+        let known = |state, client_at_access| FlowInfo {
+            key,
+            state,
+            client_at_access,
+            policy,
+            age,
+            legs: None,
+            observed: None,
+        };
         match &entry.phase {
-            Phase::Split(flow) => self.with_group(flow.info(self.now), flow, entry),
-            Phase::Whole(flow) => FlowInfo {
-                key: entry.key,
-                state: match entry.compared.map(|compared| compared.group) {
+            Phase::Split(flow) => FlowInfo { policy, ..self.with_group(flow.info(self.now), flow, entry) },
+            Phase::Whole(flow) => {
+                let state = match entry.compared.map(|compared| compared.group) {
                     Some(Group::Control) => "control",
                     Some(_) => "withdrawn",
                     None if flow.is_untouched() => "observed",
                     None => "passed",
-                },
-                age: self.now.saturating_since(entry.since),
-                legs: None,
-                observed: Some(flow.observed()),
-            },
-            Phase::Opening(_) | Phase::Closed => FlowInfo {
-                key: entry.key,
-                state: "opening",
-                age: self.now.saturating_since(entry.since),
-                legs: None,
-                observed: None,
-            },
+                };
+                FlowInfo { observed: Some(flow.observed()), ..known(state, flow.access() == Side::Client) }
+            }
+            Phase::Opening(handshake) => known("opening", handshake.client.attachment == Gateway::ACCESS),
+            Phase::Closed => known("opening", true),
         }
     }
 

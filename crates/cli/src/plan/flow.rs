@@ -115,7 +115,7 @@ fn transfer(args: &Args, planned: &Planned<'_>) -> Result<Transfer> {
         asked!("flow `{}` has no size of its own: say how much it moves with --size", planned.flow.name)
     })?;
     let forwarding = match own.forwarding {
-        Forwarding::Pipelined { wait_windows } if !args.stored => {
+        Forwarding::Pipelined { wait_windows } if !args.store => {
             Forwarding::Pipelined { wait_windows: wait_windows.max(args.wait) }
         }
         _ => Forwarding::Stored,

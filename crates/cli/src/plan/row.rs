@@ -94,6 +94,22 @@ fn share(share: Option<f64>) -> TableCell {
     }
 }
 
+impl Row {
+    /// For programs: the names of the columns of the CSV.
+    pub fn json(&self) -> serde_json::Value {
+        let Forecast { time, bottleneck, steady, .. } = &self.forecast;
+        serde_json::json!({
+            "way": self.way, "relays": self.relays(), "seconds": time.expected.as_secs_f64(),
+            "seconds_low": time.low.as_secs_f64(), "seconds_high": time.high.as_secs_f64(),
+            "goodput_bit_per_s": self.forecast.throughput().bits_per_sec(),
+            "long_run_bit_per_s": steady.bits_per_sec(), "gain": self.gain, "price": self.price,
+            "largest_buffer_bytes": self.buffers.iter().max().map(|buffer| buffer.0),
+            "binding_leg": bottleneck.leg + 1, "binding_limit": bottleneck.limit.to_string(),
+            "advised": self.advised,
+        })
+    }
+}
+
 /// All rows, for programs.
 pub fn csv(rows: &[Row], manifest: &Manifest) -> Result<Csv, ReportError> {
     let columns = [

@@ -122,7 +122,7 @@ fn until_ready(command: &mut Command) -> (Vec<String>, std::process::Child) {
 
 #[test]
 fn a_chain_of_relays_stays_can_be_entered_and_vanishes() {
-    let topology = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/relay-chain.toml");
+    let topology = concat!(env!("CARGO_MANIFEST_DIR"), "/../../topologies/relay-chain.toml");
     let (lines, mut child) = until_ready(&mut lab(&["run", topology]));
     let suggestion = lines.iter().find(|line| line.contains(" shorthaul connect server:7000 "));
     let suggestion = suggestion.unwrap_or_else(|| panic!("{lines:#?}"));

@@ -9,6 +9,7 @@ mod errors;
 mod gateway;
 mod lab;
 mod live;
+mod monitor;
 mod node_process;
 mod plan;
 mod policies;

@@ -35,7 +35,7 @@ fn a_path_from_flags_becomes_table_sentence_figure_and_data() {
     let scratch = Scratch::new("flags");
     let said = printed(&scratch.plan(&[
         "--rtt", "128ms", "--loss", "0.1%", "--rate", "32Mbit/s", "--size", "100MB", "--relays", "0..3",
-        "--model", "reno",
+        "--model", "reno", "--out", "out/plan",
     ]));
     assert!(said.contains("Use 3 relays: 100 MB in "), "{said}");
     assert!(said.contains("what binds") && !said.contains('\x1b'), "{said}");
@@ -46,6 +46,18 @@ fn a_path_from_flags_becomes_table_sentence_figure_and_data() {
     let rows: Vec<&str> = csv.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(rows.len(), 5, "{csv}");
     assert!(rows[4].ends_with("true") && rows[1].ends_with("false"), "{csv}");
+}
+
+#[test]
+fn nothing_is_written_unasked_and_programs_are_told_in_json() {
+    let scratch = Scratch::new("json");
+    let said = printed(
+        &scratch
+            .plan(&["--rtt", "128ms", "--loss", "0.1%", "--rate", "32Mbit/s", "--size", "100MB", "--json"]),
+    );
+    let plan: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(plan["ways"][0]["relays"], 0, "{plan}");
+    assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 0);
 }
 
 #[test]
@@ -79,8 +91,10 @@ fn mistakes_are_named_with_their_remedy() {
         (vec!["--sites", "bad.toml", "--size", "1GB"], ["bad.toml, line 5", "[[site]]"]),
         (vec!["--sites", "none.toml", "--size", "1GB"], ["none.toml", "cannot read"]),
         (vec!["--size", "1GB"], ["--rtt", "required"]),
-        (vec!["--rtt", "1ms", "--loss", "0.9", "--rate", "1Mbit/s", "--size", "1GB"], ["loss", "0 to 0.5"]),
+        (vec!["--rtt", "1ms", "--loss", "90%", "--rate", "1Mbit/s", "--size", "1GB"], ["loss", "0 to 0.5"]),
         (vec!["--rtt", "1ms", "--loss", "0", "--rate", "1Mbit", "--size", "1GB"], ["--rate", "32 Mbit/s"]),
+        (vec!["--rtt", "1ms", "--loss", "0.1", "--rate", "1Mbit/s", "--size", "1GB"], ["0.1%", "10%"]),
+        (vec!["--rtt", "-5ms", "--loss", "0", "--rate", "1Mbit/s", "--size", "1GB"], ["--rtt", "-5ms"]),
     ] {
         let run = scratch.plan(&arguments);
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
@@ -103,7 +117,7 @@ fn a_scenarios_own_path_and_relays_are_planned() {
          [[flows]]\nname = \"data\"\nfrom = \"a\"\nto = \"b\"\nbulk = \"50 MB\"\n"
     );
     std::fs::write(scratch.0.join("path.toml"), text).unwrap();
-    let said = printed(&scratch.plan(&["--scenario", "path.toml"]));
+    let said = printed(&scratch.plan(&["--scenario", "path.toml", "--out", "out/plan"]));
     // All of the loss is on the first hop: a relay behind that alone is best, a second one adds nothing.
     assert!(said.contains("50 MB from a to b (data)") && said.contains("the model `reno`"), "{said}");
     assert!(said.contains("Use one relay") && said.contains("Way: a → a-b.1 → b."), "{said}");

@@ -60,10 +60,6 @@ impl Format {
     }
 }
 
-/// What `shorthaul lab` reads is another format.
-const TOPOLOGIES: [&str; 4] =
-    ["scenarios/geo.toml", "scenarios/gprs.toml", "scenarios/halfway.toml", "scenarios/relay-chain.toml"];
-
 /// Steps from the whole of a file to a table in it.
 type Place = Vec<String>;
 
@@ -146,9 +142,6 @@ fn every_scenario_is_right_by_the_schema_and_an_unknown_key_by_nothing() {
     let mut tables = 0;
     for path in ["scenarios", "papers", "bench/sim"].into_iter().flat_map(shipped) {
         let name = path.display().to_string();
-        if TOPOLOGIES.iter().any(|topology| path.ends_with(topology)) {
-            continue;
-        }
         let file: Table = toml::from_str(&std::fs::read_to_string(&path).expect(&name)).expect(&name);
         format.check(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
         if name.contains("/scenarios/") {

@@ -292,6 +292,11 @@ impl Aggregate {
         self.rtt.srtt()
     }
 
+    /// The shortest round trip of late, of all connections together.
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.rtt.min_rtt()
+    }
+
     /// Bytes in flight, of all connections.
     pub fn in_flight(&self) -> u64 {
         self.in_flight

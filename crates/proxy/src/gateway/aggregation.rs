@@ -32,6 +32,7 @@ impl Gateway {
             leg.control = "aggregate";
             leg.window = aggregate.window();
             leg.srtt = aggregate.srtt();
+            leg.min_rtt = aggregate.min_rtt();
         }
         info
     }

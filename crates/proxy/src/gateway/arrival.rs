@@ -188,6 +188,12 @@ impl Gateway {
         let Phase::Split(flow) = &mut entry.phase else { return };
         entry.last_active = now;
         let Some(packet) = admitted else { return };
+        let payload = packet.as_tcp().map_or(0, |segment| segment.payload.len() as u64);
+        if flow.is_at_access(side) {
+            self.counters.split_bytes_up += payload;
+        } else {
+            self.counters.split_bytes_down += payload;
+        }
         let fate = flow.on_packet(now, side, packet, budget, &mut self.passing);
         let Rejected { unacceptable, challenged, suppressed } = flow.take_rejected();
         self.counters.challenges_suppressed += suppressed;

@@ -1,3 +1,4 @@
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -64,24 +65,32 @@ impl PathTailConfig {
     ///
     /// # Errors
     /// In words, the parameter first.
-    pub(crate) fn check_against(&self, flow_buffer: Bytes) -> Result<(), &'static str> {
-        if self.bandwidth.bits_per_sec() == 0 {
+    pub(crate) fn check_against(&self, flow_buffer: Bytes) -> Result<(), String> {
+        let PathTailConfig { bandwidth, queue, buffer, .. } = self;
+        if bandwidth.bits_per_sec() == 0 {
             return Err(
-                "bandwidth: a link of no bandwidth acknowledges nothing; write a rate such as \"1 Mbit/s\"",
+                "bandwidth: a link of no bandwidth acknowledges nothing; write a rate such as \"1 Mbit/s\""
+                    .into(),
             );
         }
-        if self.queue.0 < 3000 {
-            return Err("queue: less than two packets of 1500 bytes; write a size such as \"60 kB\"");
+        if queue.0 < 3000 {
+            return Err(format!(
+                "queue: {queue} is less than two packets of 1500 bytes; write a size such as \"60 kB\""
+            ));
         }
-        if self.buffer < self.queue {
-            return Err(
-                "buffer: it holds the queue and what an interruption keeps back; write a larger size than the queue's",
-            );
+        if buffer < queue {
+            return Err(format!(
+                "buffer: {buffer} is less than the queue of {queue}; it holds the queue and what an interruption keeps back: write a larger size"
+            ));
         }
-        if Bytes(self.buffer.0 * 2) > flow_buffer {
-            return Err(
-                "buffer: at most half of what a flow may hold, or windows close before packets are dropped; write less, or more for each flow",
-            );
+        let twice = Bytes(buffer.0 * 2);
+        if twice > flow_buffer {
+            return Err(format!(
+                "buffer: {buffer} (unless written, 2.25 s at `bandwidth`, here {bandwidth}) is more than half of `per_flow`, {flow_buffer}: \
+                 windows would close before packets are dropped. Write `per_flow = \"{} MB\"` or more under [memory], or `buffer = \"{} kB\"` or less",
+                twice.0.div_ceil(1_000_000),
+                flow_buffer.0 / 2000
+            ));
         }
         Ok(())
     }
@@ -102,5 +111,12 @@ mod tests {
         refused(PathTailConfig { queue: Bytes(1500), ..usual.clone() }, "queue");
         refused(PathTailConfig { buffer: Bytes(20_000), ..usual.clone() }, "buffer");
         refused(PathTailConfig { buffer: Bytes(3 << 20), ..usual }, "buffer");
+        let fast = PathTailConfig::of(BitRate::from_bits_per_sec(20_000_000));
+        let said = fast.check_against(Bytes(4 << 20)).unwrap_err();
+        for words in
+            ["20 Mbit/s", "5.62 MB", "`per_flow`, 4.19 MB", "per_flow = \"12 MB\"", "buffer = \"2097 kB\""]
+        {
+            assert!(said.contains(words), "{words}: {said}");
+        }
     }
 }

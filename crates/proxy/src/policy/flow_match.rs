@@ -149,7 +149,7 @@ impl HostSpec {
 
 impl HostPrefix {
     /// What an address has in common with all others of its host.
-    pub(crate) fn of(self, address: IpAddr) -> IpAddr {
+    pub fn of(self, address: IpAddr) -> IpAddr {
         match address {
             IpAddr::V4(ip) => {
                 let mask = u32::MAX.checked_shl(32 - u32::from(self.v4.min(32))).unwrap_or(0);

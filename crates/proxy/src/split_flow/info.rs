@@ -1,10 +1,15 @@
 //! What others see of a flow.
 use super::{Direction, SplitFlow};
 use crate::end::Side;
-use crate::{FlowInfo, LegInfo};
+use crate::{FlowInfo, Gateway, LegInfo};
 use shorthaul_types::Time;
 
 impl SplitFlow {
+    /// Whether this end is at the access side.
+    pub(crate) fn is_at_access(&self, side: Side) -> bool {
+        self.ends[side.index()].attachment == Gateway::ACCESS
+    }
+
     /// What people see of it.
     pub fn info(&self, now: Time) -> FlowInfo {
         let closing = self.directions.iter().any(|d| d.receiver.is_finished());
@@ -24,6 +29,7 @@ impl SplitFlow {
                 in_flight: sender.in_flight(),
                 buffered: sender.queue().len() + receiver.allocated() as u64,
                 srtt: sender.rtt().srtt(),
+                min_rtt: sender.rtt().min_rtt(),
                 mss: sender.mss(),
                 peer_window: sender.peer_window(),
                 delivered: sender.una().saturating_sub(1),
@@ -34,6 +40,8 @@ impl SplitFlow {
         FlowInfo {
             key: self.key,
             state,
+            client_at_access: self.is_at_access(Side::Client),
+            policy: 0,
             age: now.saturating_since(self.opened),
             legs: Some(legs),
             observed: None,

@@ -40,6 +40,11 @@ impl WholeFlow {
         }
     }
 
+    /// The end at the access side.
+    pub fn access(&self) -> Side {
+        self.access
+    }
+
     /// A packet comes from `side`, to go on to that port; what goes on goes to `out`. Returns what was new in it.
     pub fn on_packet(
         &mut self,

@@ -34,7 +34,7 @@ pub const PATHS: [Path; 3] = [
     Path {
         name: "geo",
         title: "GEO, 600 ms",
-        topology: include_str!("../../../../scenarios/geo.toml"),
+        topology: include_str!("../../../../topologies/geo.toml"),
         short: Bytes(100_000),
         long: Bytes(12_000_000),
         limit: Duration::from_secs(20),
@@ -44,7 +44,7 @@ pub const PATHS: [Path; 3] = [
     Path {
         name: "halfway",
         title: "Half-way, 0.1 % loss",
-        topology: include_str!("../../../../scenarios/halfway.toml"),
+        topology: include_str!("../../../../topologies/halfway.toml"),
         short: Bytes(100_000),
         long: Bytes(20_000_000),
         limit: Duration::from_secs(45),
@@ -54,7 +54,7 @@ pub const PATHS: [Path; 3] = [
     Path {
         name: "gprs",
         title: "GPRS, 33 kbit/s",
-        topology: include_str!("../../../../scenarios/gprs.toml"),
+        topology: include_str!("../../../../topologies/gprs.toml"),
         short: Bytes(12_000),
         long: Bytes(120_000),
         limit: Duration::from_secs(45),

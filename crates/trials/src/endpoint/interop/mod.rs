@@ -44,8 +44,8 @@ pub struct Interop {
     only: Vec<u64>,
 
     /// How many at a time, each in a network of its own.
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=64))]
-    lanes: u16,
+    #[arg(long, alias = "lanes", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
 
     /// Write the packets at the kernel's end into this file (pcapng); for a single transfer.
     #[arg(long, value_name = "FILE", requires = "only")]
@@ -82,7 +82,7 @@ impl Trial for Interop {
         Privilege::obtain()?;
         let started = Instant::now();
         let progress = Progress::begin(console, cases.len());
-        let mut outcomes = run_all(&progress, self.lanes.into(), cases, |case| self.transfer(case));
+        let mut outcomes = run_all(&progress, self.jobs.into(), cases, |case| self.transfer(case));
         drop(progress);
         outcomes.sort_by_key(|outcome| outcome.case.number);
         let failed = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();

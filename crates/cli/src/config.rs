@@ -1,0 +1,160 @@
+//! `shorthaul config`: a complete configuration file with comments, made from the types that are read.
+use serde_json::{Map, Value};
+use shorthaul_dataplane::Config;
+use std::fmt::Write as _;
+
+/// Print a complete configuration file of a gateway, with comments and usual values
+///
+/// `shorthaul config > gateway.toml`, name the interfaces, and `shorthaul gateway --config gateway.toml --check`.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the command.
+pub fn run(_: &Args) -> anyhow::Result<()> {
+    print!("{}", gateway_file());
+    Ok(())
+}
+
+/// Comments have lines of at most this many characters.
+const WIDTH: usize = 100;
+
+/// The file.
+pub fn gateway_file() -> String {
+    let schema = serde_json::to_value(Config::schema()).unwrap_or_default();
+    let mut text = String::from(
+        "# A gateway's configuration. Keys that are commented out have the values that stand there, or examples.\n\
+         # `shorthaul gateway --config FILE --check` says what it would do; docs/gateway.md says more.\n\n\
+         access = []                 # the interfaces toward the bad link, such as [\"wlan0\"]\n\
+         wan = []                    # those toward the rest of the world, such as [\"eth0\"]\n",
+    );
+    let writer = Writer { definitions: schema["$defs"].as_object().cloned().unwrap_or_default() };
+    writer.keys(&mut text, &schema, "", &["access", "wan"]);
+    text
+}
+
+struct Writer {
+    definitions: Map<String, Value>,
+}
+
+impl Writer {
+    /// What a schema says, with what it refers to beneath it.
+    fn resolved(&self, schema: &Value) -> Value {
+        let name = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/"));
+        let Some(Value::Object(target)) = name.and_then(|name| self.definitions.get(name)) else {
+            return schema.clone();
+        };
+        let mut all = target.clone();
+        all.extend(schema.as_object().cloned().unwrap_or_default());
+        Value::Object(all)
+    }
+
+    /// The keys of `schema`: first those of one line, then tables.
+    fn keys(&self, text: &mut String, schema: &Value, table: &str, but: &[&str]) {
+        let none = Map::new();
+        let properties = schema["properties"].as_object().unwrap_or(&none);
+        let all = properties.iter().filter(|(key, _)| !but.contains(&key.as_str()));
+        let all: Vec<(&String, Value)> = all.map(|(key, value)| (key, self.resolved(value))).collect();
+        let is_table = |schema: &Value| schema["properties"].is_object();
+        let is_list_of_tables = |schema: &Value| is_table(&self.resolved(&schema["items"]));
+        for (key, schema) in all.iter().filter(|(_, schema)| !is_table(schema) && !is_list_of_tables(schema))
+        {
+            comment(text, schema);
+            let default = schema.get("default").or_else(|| schema["examples"].get(0));
+            let first = |ways: &Value| ways[0].get("const").or_else(|| ways[0]["enum"].get(0)).cloned();
+            let named = || {
+                schema["enum"]
+                    .get(0)
+                    .cloned()
+                    .or_else(|| first(&schema["oneOf"]))
+                    .or_else(|| first(&schema["anyOf"]))
+            };
+            let range = || schema.get("minimum").cloned();
+            let value = default.cloned().or_else(named).or_else(range).filter(|value| !value.is_null());
+            let value = value.map_or_else(|| "\"…\"".into(), |value| toml_value(&value));
+            let _ = writeln!(text, "#{key} = {value}");
+        }
+        for (key, schema) in all.iter().filter(|(_, schema)| is_table(schema)) {
+            comment(text, schema);
+            let name = if table.is_empty() { (*key).clone() } else { format!("{table}.{key}") };
+            let _ = writeln!(text, "#[{name}]");
+            self.keys(text, schema, &name, &[]);
+        }
+        for (key, schema) in all.iter().filter(|(_, schema)| is_list_of_tables(schema)) {
+            comment(text, schema);
+            let name = if table.is_empty() { (*key).clone() } else { format!("{table}.{key}") };
+            let item = self.resolved(&schema["items"]);
+            let keys = item["properties"].as_object().map(|keys| keys.keys().cloned().collect::<Vec<_>>());
+            let _ =
+                writeln!(text, "#[[{name}]]        # with the keys {}", keys.unwrap_or_default().join(", "));
+        }
+    }
+}
+
+/// What a key is, in lines that begin with `#`.
+fn comment(text: &mut String, schema: &Value) {
+    let mut line = String::from("\n#");
+    for word in schema["description"].as_str().unwrap_or_default().split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
+            let _ = writeln!(text, "{line}");
+            line = "#".into();
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    let words = schema["enum"].as_array().cloned().unwrap_or_default();
+    if !words.is_empty() {
+        let words: Vec<String> = words.iter().map(toml_value).collect();
+        let _ = write!(line, " One of {}.", words.join(", "));
+    }
+    let _ = writeln!(text, "{line}");
+}
+
+/// A value of JSON in TOML.
+fn toml_value(value: &Value) -> String {
+    match value {
+        Value::Object(keys) => {
+            let pairs: Vec<String> = keys
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| format!("{key} = {}", toml_value(value)))
+                .collect();
+            if pairs.is_empty() { "{}".into() } else { format!("{{ {} }}", pairs.join(", ")) }
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(toml_value).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_read_and_is_what_holds_without_it() {
+        let text = gateway_file();
+        let read: Config = toml::from_str(&text).unwrap();
+        assert_eq!(read, Config::default());
+        for key in [
+            "#metrics =",
+            "#[memory]",
+            "#per_flow = ",
+            "#[[policy]]",
+            "#idle_timeout = \"7440 s\"",
+            "#name = \"gw\"",
+        ] {
+            assert!(text.contains(key), "{key} is not in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 200), "{text}");
+    }
+
+    #[test]
+    fn what_is_said_to_hold_is_what_holds() {
+        // The top and [memory] have values for all that has one.
+        let text = gateway_file();
+        for key in ["drain_timeout", "idle_timeout", "name", "priority", "run_dir", "table"] {
+            let line = text.lines().find(|line| line.starts_with(&format!("#{key} = "))).unwrap();
+            let read: Config = toml::from_str(&line[1..]).unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert_eq!(read, Config::default(), "{line}");
+        }
+    }
+}

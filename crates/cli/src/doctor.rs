@@ -1,0 +1,46 @@
+//! `shorthaul doctor`: what of this host helps or hinders.
+use crate::ending::FAILED;
+use shorthaul_dataplane::{Config, Finding, Health, examine};
+use shorthaul_report::{Column, Table, TableCell, Terminal, Tone};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Say what of this host is well for gateways and nodes, what is not, and the command that mends it
+///
+/// Nothing is changed. The exit status is 1 if something is wrong.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The gateway's configuration file, for its interfaces, memory and tables
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let config = args.config.as_deref().map_or_else(|| Ok(Config::default()), Config::read)?;
+    let found = examine(&config);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&found)?);
+    } else {
+        let mut table = Table::new([Column::left(""), Column::left("what"), Column::left("seen")]);
+        for Finding { what, health, seen, .. } in &found {
+            let (word, tone) = match health {
+                Health::Well => ("well", Tone::Good),
+                Health::Note => ("note", Tone::Plain),
+                Health::Wrong => ("WRONG", Tone::Bad),
+            };
+            table.row([TableCell::toned(word, tone), (*what).into(), seen.as_str().into()]);
+        }
+        print!("{}", table.render(Terminal::stdout()));
+        for Finding { what, mend, .. } in &found {
+            if let Some(mend) = mend {
+                println!("{what}: {mend}");
+            }
+        }
+    }
+    let wrong = found.iter().any(|finding| finding.health == Health::Wrong);
+    Ok(if wrong { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,371 @@
+//! What of this host helps or hinders gateways and nodes, and the command that mends it.
+use crate::Config;
+use crate::host::{gateway_rules, running};
+use serde::Serialize;
+use shorthaul_os::netlink::interfaces;
+use shorthaul_types::Bytes;
+use std::fs::{OpenOptions, read_to_string};
+use std::io;
+use std::path::Path;
+
+/// How something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// As it should be.
+    Well,
+    /// It works, and could be better.
+    Note,
+    /// Something does not work.
+    Wrong,
+}
+
+/// A thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// What.
+    pub what: &'static str,
+    /// How it is.
+    pub health: Health,
+    /// What was seen.
+    pub seen: String,
+    /// The command that mends it, if one does.
+    pub mend: Option<String>,
+}
+
+fn well(what: &'static str, seen: impl Into<String>) -> Finding {
+    Finding { what, health: Health::Well, seen: seen.into(), mend: None }
+}
+
+fn note(what: &'static str, seen: impl Into<String>, mend: &str) -> Finding {
+    let mend = (!mend.is_empty()).then(|| mend.to_owned());
+    Finding { what, health: Health::Note, seen: seen.into(), mend }
+}
+
+fn wrong(what: &'static str, seen: impl Into<String>, mend: impl Into<String>) -> Finding {
+    Finding { what, health: Health::Wrong, seen: seen.into(), mend: Some(mend.into()) }
+}
+
+fn sysctl(key: &str) -> Option<String> {
+    read_to_string(format!("/proc/sys/{}", key.replace('.', "/"))).ok().map(|text| text.trim().to_owned())
+}
+
+/// Looks at this host, as a gateway with this configuration would find it.
+pub fn examine(config: &Config) -> Vec<Finding> {
+    let mut found = vec![tun(), administration()];
+    found.extend(
+        [("net.ipv4.ip_forward", "forwarding IPv4"), ("net.ipv6.conf.all.forwarding", "forwarding IPv6")]
+            .map(|(key, what)| forwarding(key, what)),
+    );
+    found.extend(remains(config));
+    found.extend(mtus(config));
+    found.extend([offloads(), rp_filter(), conntrack(), memory(config), confinement(), real_time()]);
+    found.extend([congestion_controls(), steal(), clock(), files(), run_dir(config)]);
+    found
+}
+
+fn tun() -> Finding {
+    match OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        Ok(_) => well("TUN", "/dev/net/tun can be opened"),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            wrong("TUN", format!("/dev/net/tun: {error}"), "run as root, or `chmod 666 /dev/net/tun`")
+        }
+        Err(error) => wrong(
+            "TUN",
+            format!("/dev/net/tun: {error}"),
+            "modprobe tun; mkdir -p /dev/net; mknod /dev/net/tun c 10 200",
+        ),
+    }
+}
+
+/// CAP_NET_ADMIN, number 12 of capabilities(7).
+fn administration() -> Finding {
+    let status = read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    match bits >> 12 & 1 {
+        1 => well("privileges", "CAP_NET_ADMIN is there; a gateway gives it up once it is set up"),
+        _ => wrong(
+            "privileges",
+            "CAP_NET_ADMIN is missing: devices and rules cannot be made",
+            "sudo shorthaul doctor",
+        ),
+    }
+}
+
+fn forwarding(key: &'static str, what: &'static str) -> Finding {
+    match sysctl(key).as_deref() {
+        Some("1") => well(what, format!("{key} = 1")),
+        None => note(what, "this kernel does not have it", ""),
+        Some(value) => {
+            wrong(what, format!("{key} = {value}: packets are not passed on"), format!("sysctl -w {key}=1"))
+        }
+    }
+}
+
+/// Gateways that run, and what those have left that do not.
+fn remains(config: &Config) -> Vec<Finding> {
+    let (Ok(rules), Ok(running)) = (gateway_rules(), running()) else {
+        return vec![note("routing rules", "they cannot be read", "")];
+    };
+    let mut tables: Vec<u32> = rules.iter().map(|(_, priority, _)| *priority).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    let running_text = if running.is_empty() { "none".into() } else { running.join(", ") };
+    let mut found = vec![well("gateways that run", running_text)];
+    if running.is_empty() {
+        found.extend(tables.iter().map(|table| {
+            let seen =
+                format!("rules to table {table} are left of a gateway that is gone; traffic passes them by");
+            note("remains", seen, &format!("shorthaul gateway --remove --table {table}"))
+        }));
+    }
+    if found.len() == 1 {
+        let clashes = tables.contains(&config.table) && !running.contains(&config.name.to_string());
+        found.push(match clashes {
+            true => note(
+                "routing table",
+                format!("{} is another gateway's", config.table),
+                &format!("shorthaul gateway --table {} ...", config.table + 100),
+            ),
+            false => {
+                well("routing table", format!("{} and {} are free or ours", config.table, config.table + 1))
+            }
+        });
+    }
+    found
+}
+
+fn mtus(config: &Config) -> Vec<Finding> {
+    let Ok(all) = interfaces() else { return vec![note("interfaces", "they cannot be listed", "")] };
+    let asked: Vec<&String> = config.access.iter().chain(&config.wan).collect();
+    let is_meant = |name: &String| {
+        name != "lo" && !name.starts_with("sh-") && (asked.is_empty() || asked.contains(&name))
+    };
+    let meant: Vec<&(String, u32)> = all.iter().filter(|(name, _)| is_meant(name)).collect();
+    let mut found = Vec::new();
+    let text: Vec<String> = meant.iter().map(|(name, mtu)| format!("{name} {mtu}")).collect();
+    found.push(match meant.iter().find(|(_, mtu)| *mtu < 1280) {
+        Some((name, mtu)) => note(
+            "MTU",
+            format!("{name} has {mtu}: less than 1280, the least of IPv6"),
+            &format!("ip link set {name} mtu 1280"),
+        ),
+        None => well("MTU", text.join(", ")),
+    });
+    for name in asked.into_iter().filter(|name| !all.iter().any(|(known, _)| known == *name)) {
+        found.push(wrong(
+            "interfaces",
+            format!("there is no `{name}`; there are {}", text.join(", ")),
+            "ip link",
+        ));
+    }
+    found
+}
+
+/// The kernel merges segments on receipt, and hands the gateway few large ones: that is what makes it fast.
+fn offloads() -> Finding {
+    let drivers = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let real = drivers.filter(|entry| entry.path().join("device").exists()).count();
+    match real {
+        0 => note(
+            "offloads",
+            "there are only virtual interfaces; `ethtool -k IF` shows generic-receive-offload",
+            "",
+        ),
+        _ => well("offloads", "not switched by us: leave generic-receive-offload on (`ethtool -k IF`)"),
+    }
+}
+
+fn rp_filter() -> Finding {
+    match sysctl("net.ipv4.conf.all.rp_filter").as_deref() {
+        Some("1") => well("rp_filter", "strict; our devices have 2 (loose), which holds for them"),
+        Some(value) => well("rp_filter", format!("net.ipv4.conf.all.rp_filter = {value}")),
+        None => note("rp_filter", "it cannot be read", ""),
+    }
+}
+
+fn conntrack() -> Finding {
+    const LIBERAL: &str = "net.netfilter.nf_conntrack_tcp_be_liberal";
+    let (Some(count), Some(most)) =
+        (sysctl("net.netfilter.nf_conntrack_count"), sysctl("net.netfilter.nf_conntrack_max"))
+    else {
+        return well("conntrack", "not in use");
+    };
+    let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+    if number(&count) * 10 > number(&most) * 9 {
+        let mend = format!("sysctl -w net.netfilter.nf_conntrack_max={}", number(&most) * 2);
+        return wrong(
+            "conntrack",
+            format!("{count} of {most} entries: new connections will be dropped"),
+            mend,
+        );
+    }
+    match sysctl(LIBERAL).as_deref() {
+        Some("0") => note(
+            "conntrack",
+            format!(
+                "{count} of {most} entries; strict windows: if rules drop `ct state invalid`, segments of a flow may be dropped when a gateway steps out"
+            ),
+            &format!("sysctl -w {LIBERAL}=1"),
+        ),
+        _ => well("conntrack", format!("{count} of {most} entries")),
+    }
+}
+
+fn memory(config: &Config) -> Finding {
+    let text = read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0);
+    let (free, asked) = (Bytes(kilobytes * 1024), config.memory.total);
+    if free > asked {
+        return well("memory", format!("{free} are available; flows may hold {asked}"));
+    }
+    let mend = format!("write `total = \"{} MB\"` under [memory]", (free.0 / 2_000_000).max(1));
+    note("memory", format!("{free} are available, and flows may hold {asked}"), &mend)
+}
+
+fn confinement() -> Finding {
+    let modules = read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
+    let seccomp = Path::new("/proc/sys/kernel/seccomp").exists();
+    match (modules.contains("landlock"), seccomp, modules.is_empty()) {
+        (true, true, _) => {
+            well("confinement", "Landlock and seccomp: a gateway can give up files and system calls")
+        }
+        (_, true, true) => well("confinement", "seccomp; whether there is Landlock cannot be seen here"),
+        _ => note(
+            "confinement",
+            "this kernel lacks Landlock or seccomp: a gateway does not start unless it is told to do without",
+            "shorthaul gateway --confine-if-possible ...",
+        ),
+    }
+}
+
+/// The kernel keeps real-time threads from running where a control group has no share for them.
+fn real_time() -> Finding {
+    match sysctl("kernel.sched_rt_runtime_us").as_deref() {
+        Some("0") => note(
+            "real-time",
+            "the kernel runs no real-time threads: packets wait while others keep processors busy",
+            "sysctl -w kernel.sched_rt_runtime_us=950000",
+        ),
+        Some(value) => well("real-time", format!("kernel.sched_rt_runtime_us = {value}")),
+        None => note("real-time", "it cannot be seen whether the kernel runs real-time threads", ""),
+    }
+}
+
+fn congestion_controls() -> Finding {
+    let available = sysctl("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
+    match available.contains("bbr") {
+        true => well("congestion controls", format!("of the kernel, for nodes: {available}")),
+        false => note(
+            "congestion controls",
+            format!("of the kernel, for nodes: {available} (gateways have their own)"),
+            "modprobe tcp_bbr",
+        ),
+    }
+}
+
+/// How much of the processors' time others on the same machine took, since it was started.
+fn steal() -> Finding {
+    let text = read_to_string("/proc/stat").unwrap_or_default();
+    let fields: Vec<f64> = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|n| n.parse().ok())
+        .collect();
+    let (total, stolen) = (fields.iter().take(8).sum::<f64>(), fields.get(7).copied().unwrap_or(0.0));
+    let share = if total > 0.0 { stolen / total * 100.0 } else { 0.0 };
+    match share < 2.0 {
+        true => well("steal time", format!("{share:.1} % since the machine was started")),
+        false => note(
+            "steal time",
+            format!("{share:.1} %: the host of this virtual machine is busy, and packets wait for it"),
+            "",
+        ),
+    }
+}
+
+fn clock() -> Finding {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let source = read_to_string(path).unwrap_or_default().trim().to_owned();
+    match source.as_str() {
+        "" => note("clock", "its source cannot be read", ""),
+        "tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page" | "riscv_clocksource" => {
+            well("clock", format!("{source}: read without a system call"))
+        }
+        slow => note(
+            "clock",
+            format!("{slow}: each reading of the time is a system call"),
+            &format!("echo tsc > {path}"),
+        ),
+    }
+}
+
+/// A node has two descriptors for each session, and more.
+fn files() -> Finding {
+    let limits = read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let hard = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0);
+    match hard >= 65_536 {
+        true => well("open files", format!("up to {hard}")),
+        false => note(
+            "open files",
+            format!("up to {hard}: a node has about {} sessions", hard / 4),
+            "ulimit -Hn 1048576",
+        ),
+    }
+}
+
+fn run_dir(config: &Config) -> Finding {
+    let mounts = read_to_string("/proc/self/mounts").unwrap_or_default();
+    let places = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?, words.next()?))
+    });
+    let place = places.filter(|(at, _)| config.run_dir.starts_with(at)).max_by_key(|(at, _)| at.len());
+    let dir = config.run_dir.display();
+    match place {
+        Some((_, "tmpfs" | "ramfs")) => well("run_dir", format!("{dir} is in memory")),
+        _ => note(
+            "run_dir",
+            format!("{dir} is on a disk: what flows hold would be written there"),
+            "mount -t tmpfs tmpfs /run",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_looked_at_and_what_is_wrong_can_be_mended() {
+        let config = Config { access: vec!["no-such-0".into()], ..Config::default() };
+        let found = examine(&config);
+        for what in [
+            "TUN",
+            "privileges",
+            "forwarding IPv4",
+            "routing table",
+            "MTU",
+            "conntrack",
+            "steal time",
+            "clock",
+            "run_dir",
+        ] {
+            let is_it = |finding: &&Finding| {
+                finding.what == what || (what == "routing table" && finding.what == "remains")
+            };
+            assert!(found.iter().any(|finding| is_it(&finding)), "{what} is not in {found:?}");
+        }
+        let missing = found.iter().find(|finding| finding.seen.contains("no-such-0")).unwrap();
+        assert_eq!(missing.health, Health::Wrong);
+        for finding in found.iter().filter(|finding| finding.health == Health::Wrong) {
+            assert!(finding.mend.is_some(), "{finding:?}");
+        }
+    }
+}
