@@ -11,8 +11,8 @@ use shorthaul_trials::Trials;
 use std::process::ExitCode;
 use tracing_subscriber::filter::LevelFilter;
 
-mod confine;
 mod config;
+mod confine;
 mod connect;
 #[cfg(feature = "study")]
 mod console;
