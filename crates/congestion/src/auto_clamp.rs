@@ -306,6 +306,18 @@ impl AutoClamp {
         self.round_limited = true;
     }
 
+    /// The path is known to be full, by what others measured: the window does not double any more.
+    pub fn on_queue(&mut self, now: Time) {
+        if self.starting {
+            self.end_start(now);
+        }
+    }
+
+    /// The round trip that the window makes on a full path; zero before one was full.
+    pub fn full_rtt(&self) -> Duration {
+        self.full_rtt
+    }
+
     /// Something was delivered.
     pub fn on_delivery(&mut self, delivery: Delivery) {
         let Delivery { now, bytes, rtt, .. } = delivery;

@@ -10,12 +10,12 @@ mod place;
 mod resumed;
 mod uploading;
 
+use crate::Policy;
 use crate::ack_release::Event;
 use crate::aggregate::{AllottedWindow, Upload};
 use crate::end::{End, Side};
 use crate::handshake::{Agreed, Handshake};
 use crate::window_limit::WindowLimit;
-use crate::{Policy, UplinkWindow};
 use alloc::boxed::Box;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -101,6 +101,8 @@ pub struct SplitFlow {
     allotted: Option<AllottedWindow>,
     /// What the mobile host sends, where that is limited.
     upload: Option<Box<Upload>>,
+    /// What its wired sender sends, where that may be limited.
+    download: Option<Box<Upload>>,
     /// A predecessor left it.
     resumed: Option<Box<Resumed>>,
     /// The timestamp of what has arrived from the mobile host, until its aggregate takes it.
@@ -149,11 +151,12 @@ impl SplitFlow {
             challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default), // none until its aggregate says how much
             upload: None,
+            download: None,
             resumed: None,
             stamp: None,
         };
-        if policy.aggregate.as_ref().is_some_and(|aggregate| aggregate.uplink != UplinkWindow::None) {
-            flow.limit_upload(now, syn_ack_at);
+        if let Some(aggregate) = &policy.aggregate {
+            flow.limit(now, syn_ack_at, aggregate);
         }
         if ambiguous {
             flow.directions.iter_mut().for_each(|d| d.sender.on_syn_retransmitted());
@@ -245,6 +248,11 @@ impl SplitFlow {
             }
             if let Some(upload) = self.upload.as_deref_mut().filter(|_| self.managed == Some(side)) {
                 room = upload.bound(&occupancy, room);
+            }
+            if let Some(download) =
+                self.download.as_deref_mut().filter(|_| self.managed == Some(side.other()))
+            {
+                room = download.bound(&occupancy, room);
             }
             // Less than a window field can say (RFC 7323 §2.3) would be nothing, and nothing held means that nothing would change
             // that. A unit more, for the edge moves by segments.

@@ -18,7 +18,7 @@ pub use info::HostInfo;
 pub(crate) use links::LinkPlace;
 pub(crate) use place::Place;
 
-use crate::aggregate::{Aggregate, AggregateConfig, HostMemory, Served, Uplink};
+use crate::aggregate::{Aggregate, AggregateConfig, HostMemory, Served, Sources, Uplink};
 use crate::path_tail::TailScope;
 use crate::{HostPrefix, Policy};
 use alloc::boxed::Box;
@@ -79,6 +79,8 @@ pub(crate) struct Host {
     pub memory: HostMemory,
     /// What it sends, if that is limited.
     pub uplink: Option<Uplink>,
+    /// Who sends to it, where senders may be held.
+    pub sources: Sources,
     /// Its clock, and how long what it sends is on its way.
     pub clock: HostClock,
     /// The same of what has just arrived from it.
@@ -429,6 +431,7 @@ impl Host {
             members: Vec::new(),
             memory: HostMemory::default(),
             uplink: None,
+            sources: Sources::default(),
             clock: HostClock::default(),
             waited: None,
             queue: HostQueue::new(now),

@@ -191,6 +191,9 @@ pub struct AggregateConfig {
     pub window_share: Option<WindowShareConfig>,
     /// The window that its uploads share.
     pub uplink: UplinkWindow,
+    /// Keep the queue beyond the gateway short, too: where it stands there and not here, senders are offered no more than what
+    /// their path carries.
+    pub hold_senders: bool,
     /// How long a host without connections is remembered, with its window.
     #[cfg_attr(
         feature = "serde",
@@ -218,6 +221,7 @@ impl Default for AggregateConfig {
             host_buffer: Bytes(16 << 20),
             window_share: Some(WindowShareConfig::default()),
             uplink: UplinkWindow::Auto,
+            hold_senders: true,
             remember: Duration::from_secs(600),
         }
     }

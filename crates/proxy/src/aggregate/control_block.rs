@@ -145,6 +145,11 @@ impl Aggregate {
         }
     }
 
+    /// What is queued here of all connections, in bytes.
+    pub fn queued(&self) -> u64 {
+        self.backlog.bytes()
+    }
+
     /// What a connection has on its way and in its queue counts for its group, unless its peer is silent.
     pub fn count(&mut self, now: Time, member: &mut Member, sender: &Sender) {
         let counts = u64::from(member.silence.is_none());

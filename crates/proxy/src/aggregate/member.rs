@@ -52,6 +52,8 @@ pub(crate) struct Member {
     /// When it last probed the link.
     pub(super) probed_at: Time,
     pub(super) silence: Option<Silence>,
+    /// Where its sender stands among those of its host, if it may be held.
+    pub source: Option<u32>,
     /// How long what its host sends is on its way.
     pub(super) arrivals: ArrivalDelay,
 }

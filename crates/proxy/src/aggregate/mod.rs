@@ -5,9 +5,11 @@
 //! Reading order: [`AggregateConfig`]; `control_block` (what the connections of a group share); `member` (what each has of
 //! its own); `served` (a host, served by the control block of its group); `memory` (how a host's memory is shared out);
 //! `window` (fixed or found), `stride` (whose turn), `skipack` (losses across connections), `window_share`
-//! (what the wired senders are offered), `uplink` (what mobile hosts are). The registry of hosts and groups is
+//! (what the wired senders are offered), `uplink` (what mobile hosts are), `beyond` (what wired senders are whose queue stands
+//! beyond the gateway). The registry of hosts and groups is
 //! `access_side`; the gateway calls all this from `gateway/aggregation`.
 mod allotted;
+mod beyond;
 mod config;
 mod control_block;
 mod link_lost;
@@ -21,6 +23,7 @@ mod window;
 mod window_share;
 
 pub(crate) use allotted::AllottedWindow;
+pub(crate) use beyond::{Changed, Sources};
 pub use config::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
 pub(crate) use control_block::{Aggregate, Expired};
 pub(crate) use link_lost::LinkLost;

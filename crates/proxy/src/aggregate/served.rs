@@ -6,6 +6,7 @@ use super::stride::{Turn, advance};
 use super::window_share::{Progress, SlidingRate, WindowShare, moved};
 use crate::SplitFlow;
 use crate::access_side::Host;
+use core::net::IpAddr;
 use core::time::Duration;
 use shorthaul_congestion::ArrivalDelay;
 use shorthaul_tcp::Sender;
@@ -73,12 +74,28 @@ impl Served<'_> {
             unanswered: None,
             probed_at: Time::ZERO,
             silence: None,
+            source: None,
             arrivals: ArrivalDelay::default(),
+        }
+    }
+
+    /// The sender of a connection, at `server`, may be held: it takes its place among those of its host.
+    pub fn join_source(&mut self, now: Time, server: IpAddr, member: &mut Member, flow: &mut SplitFlow) {
+        let measured = (self.aggregate.mss, flow.server_rtt());
+        let Some(download) = flow.download_mut() else { return };
+        let number = self.host.sources.join(now, server, measured, &self.aggregate.config);
+        member.source = Some(number);
+        if let Some(source) = self.host.sources.get_mut(number) {
+            source.window.join(download);
+            source.allot(now, download);
         }
     }
 
     /// A connection is gone. The caller takes it from [`Host::members`].
     pub fn leave(&mut self, now: Time, member: &mut Member) {
+        if let Some(source) = member.source {
+            self.host.sources.leave(source);
+        }
         moved(&mut self.host.memory.promised, &mut member.promised, 0);
         self.host.memory.held -= member.held;
         self.aggregate.on_leave(now, member);

@@ -30,7 +30,8 @@ impl Gateway {
         let member =
             aggregate.zip(flow.managed_sender().map(|sender| sender.mss())).and_then(|(aggregate, mss)| {
                 let mut served = access.aggregate_for(now, host, mss, aggregate)?;
-                let member = served.join(now, Joining { slot: index, host, serial }, flow);
+                let mut member = served.join(now, Joining { slot: index, host, serial }, flow);
+                served.join_source(now, flow.address_of(side.other()), &mut member, flow);
                 if let (Some(uplink), Some(upload)) = (&served.host.uplink, flow.upload_mut()) {
                     uplink.join(upload);
                 }

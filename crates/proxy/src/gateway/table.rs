@@ -330,6 +330,7 @@ impl Gateway {
                 self.note_custody(index);
                 self.sync(index);
                 self.sync_upload(index);
+                self.sync_download(index);
                 return;
             }
             Fate::Finished => &mut self.counters.flows_finished,

@@ -1,7 +1,7 @@
 //! Where the gateway and the uplinks of mobile hosts meet.
 use super::Gateway;
 use super::table::{Entry, Phase};
-use crate::aggregate::{Due, Uplink, UplinkWindow};
+use crate::aggregate::{Changed, Due, Member, Uplink, UplinkWindow};
 use crate::end::Side;
 use shorthaul_types::Time;
 use shorthaul_wire::{Packet, TcpFlags, Transport};
@@ -46,6 +46,49 @@ impl Gateway {
         uplink.on_arrival(now, &arrival, host.waited, upload);
         if let Some(due) = uplink.is_due(now, members) {
             self.share_uplink(now, index, due);
+        }
+    }
+
+    /// Something happened to a flow: what its wired sender sent tells of the path from there.
+    pub(super) fn sync_download(&mut self, index: u32) {
+        let now = self.now;
+        let Gateway { access, table, .. } = self;
+        let Some((flow, member)) = table.aggregated(index) else { return };
+        let (host, Some(number)) = (member.host, member.source) else { return };
+        let Some(served) = access.served(host) else { return };
+        let members = served.host.members.len();
+        let queued = served.aggregate.queued();
+        let Some((source, download)) = served.host.sources.get_mut(number).zip(flow.download_mut()) else {
+            return;
+        };
+        let Some(arrival) = download.take_arrival() else { return };
+        let waited = download.waited;
+        let changed = source.on_arrival(now, &arrival, waited, queued, download);
+        let due = source.window.is_due(now, members);
+        let due = if changed == Changed::Nothing { due } else { Some(due.unwrap_or(Due::Between)) };
+        let Some(due) = due else { return };
+        let Some(host) = access.host_mut(host) else { return };
+        let Some(source) = host.sources.get_mut(number) else { return };
+        let of = |member: &Member| member.source == Some(number);
+        let mut needs = source.window.begin_sharing();
+        for &index in &host.members {
+            if let Some((flow, member)) = table.aggregated(index)
+                && let Some(download) = flow.download_mut().filter(|_| of(member))
+            {
+                if due == Due::Round {
+                    download.end_round();
+                }
+                needs.extend(download.need(now));
+            }
+        }
+        source.window.share(needs);
+        for &index in &host.members {
+            if let Some((flow, member)) = table.aggregated(index)
+                && let Some(download) = flow.download_mut().filter(|_| of(member))
+                && (source.allot(now, download) || changed != Changed::Nothing)
+            {
+                table.wake(index);
+            }
         }
     }
 

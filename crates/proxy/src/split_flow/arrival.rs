@@ -176,10 +176,14 @@ impl SplitFlow {
         let Direction { sender, first_retransmission, .. } = direction;
         // What goes to the server beside a queue on the way from it is no longer on its way than without.
         let stamp = header.options.timestamps.filter(|_| self.agreed.timestamps);
-        let upload = self.upload.as_deref_mut().filter(|_| self.managed == Some(side.other()));
-        let waited = upload.zip(stamp).and_then(|(upload, stamp)| {
-            upload.on_answer(now, stamp.val, sender.rtt().srtt().unwrap_or_default())
+        let is_wired = self.managed == Some(side.other());
+        let watched = self.upload.as_deref_mut().or(self.download.as_deref_mut()).filter(|_| is_wired);
+        let waited = watched.zip(stamp).and_then(|(watched, stamp)| {
+            watched.on_answer(now, stamp.val, sender.rtt().srtt().unwrap_or_default())
         });
+        if let Some(download) = self.download.as_deref_mut().filter(|_| is_wired) {
+            download.waited = waited;
+        }
         let una = sender.una();
         let sack: ArrayVec<(u64, u64), 4> = header
             .options

@@ -8,7 +8,7 @@ use super::direction::{Direction, Ends, Standing};
 use super::managed::is_managed;
 use super::{Fate, SplitFlow};
 use crate::ack_release::{Event, Progress};
-use crate::aggregate::{AllottedWindow, UplinkWindow};
+use crate::aggregate::AllottedWindow;
 use crate::custody::{DirectionRecord, FlowRecord, Held, Inherited};
 use crate::end::Side;
 use crate::{Custody, Holding, Policy};
@@ -99,6 +99,7 @@ impl SplitFlow {
             challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default),
             upload: None,
+            download: None,
             stamp: None,
             resumed: Some(Box::new(Resumed {
                 until: now + PAST_US,
@@ -110,8 +111,8 @@ impl SplitFlow {
                 missing: Side::BOTH.map(|side| inherited.is_missing_bytes(side)),
             })),
         };
-        if policy.aggregate.as_ref().is_some_and(|aggregate| aggregate.uplink != UplinkWindow::None) {
-            flow.limit_upload(now, now);
+        if let Some(aggregate) = &policy.aggregate {
+            flow.limit(now, now, aggregate);
         }
         flow
     }

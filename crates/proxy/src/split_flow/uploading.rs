@@ -1,21 +1,36 @@
-//! What a mobile host sends, where its aggregate limits what it is offered.
+//! What a mobile host sends, and what is sent to it, where its aggregate limits what senders are offered.
 use super::{Direction, SplitFlow};
-use crate::aggregate::{Landing, Uplink, Upload};
+use crate::UplinkWindow;
+use crate::aggregate::{AggregateConfig, Landing, Uplink, Upload};
 use crate::end::Side;
 use alloc::boxed::Box;
+use core::time::Duration;
 use shorthaul_types::Time;
 use shorthaul_wire::{TcpHeader, TcpSegment};
 
 impl SplitFlow {
-    /// What the mobile host sends is limited from now on. Since `syn_ack_at` it knows of the first window.
-    pub(super) fn limit_upload(&mut self, now: Time, syn_ack_at: Time) {
+    /// What the mobile host sends is limited from now on, and what is sent to it may be, as its aggregate has it. Since
+    /// `syn_ack_at` the host knows of the first window.
+    pub(super) fn limit(&mut self, now: Time, syn_ack_at: Time, config: &AggregateConfig) {
         let Some(mobile) = self.managed else { return };
-        let (near, far) = (&self.directions[mobile.index()], &self.ends[mobile.other().index()]);
         // Who opened the connection learned of it from the SYN-ACK, and who was called only now.
-        let at = if mobile == Side::Client { syn_ack_at } else { now };
+        let at = |side: Side| if side == Side::Client { syn_ack_at } else { now };
+        if config.uplink != UplinkWindow::None {
+            self.upload = Some(self.watch(mobile, at(mobile)));
+        }
+        if config.hold_senders {
+            let mut download = self.watch(mobile.other(), at(mobile.other()));
+            download.limit(false, false);
+            download.saw_handshake = mobile == Side::Client;
+            self.download = Some(download);
+        }
+    }
+
+    /// What `side` sends is watched: since `at` it knows of its first window.
+    fn watch(&self, side: Side, at: Time) -> Box<Upload> {
+        let (near, far) = (&self.directions[side.index()], &self.ends[side.other().index()]);
         let val = far.ts_val.filter(|_| self.agreed.timestamps);
-        self.upload =
-            Some(Box::new(Upload::new(at, near.receiver.edge(), val, Uplink::burst(near.sender.mss()))));
+        Box::new(Upload::new(at, near.receiver.edge(), val, Uplink::burst(near.sender.mss())))
     }
 
     /// What it sends, where that is limited.
@@ -23,9 +38,22 @@ impl SplitFlow {
         self.upload.as_deref_mut()
     }
 
-    /// The upload from `side`, if there is one there.
-    fn upload_of(&mut self, side: Side) -> Option<&mut Upload> {
-        self.upload.as_deref_mut().filter(|_| self.managed == Some(side))
+    /// What is sent to it, where that may be limited.
+    pub(crate) fn download_mut(&mut self) -> Option<&mut Upload> {
+        self.download.as_deref_mut()
+    }
+
+    /// The round trip to the wired sender, as the handshake measured it.
+    pub(crate) fn server_rtt(&self) -> Option<Duration> {
+        self.managed.and_then(|side| self.directions[side.index()].sender.rtt().latest())
+    }
+
+    /// What is watched of what `side` sends, if it is.
+    fn watched(&mut self, side: Side) -> Option<&mut Upload> {
+        match self.managed? {
+            mobile if mobile == side => self.upload.as_deref_mut(),
+            _ => self.download.as_deref_mut(),
+        }
     }
 
     /// A segment from `side` that ends at `end` was taken.
@@ -36,7 +64,7 @@ impl SplitFlow {
         let full = piece > sender.mss() as usize / 2 && length.is_multiple_of(piece);
         let arrived = receiver.data_end() + receiver.early();
         let echo = self.ends[side.index()].ts_ecr.filter(|_| self.agreed.timestamps);
-        if let Some(upload) = self.upload_of(side) {
+        if let Some(upload) = self.watched(side) {
             upload.on_segment(now, Landing { end, arrived, echo, full });
         }
     }
@@ -48,7 +76,8 @@ impl SplitFlow {
     /// with each acknowledgment it is rounded anew.
     pub(super) fn window_field(&self, side: Side, window: u64, shift: u8) -> u16 {
         let direction: &Direction = &self.directions[side.index()];
-        let up = self.upload.as_ref().filter(|up| self.managed == Some(side) && up.is_held_back());
+        let watched = if self.managed == Some(side) { &self.upload } else { &self.download };
+        let up = watched.as_ref().filter(|up| up.is_held_back());
         let units = match up {
             Some(up) if window > 0 => {
                 let told = up.told().saturating_sub(direction.ack());
@@ -65,11 +94,13 @@ impl SplitFlow {
         let shift = if self.agreed.window_scaling { far.window_shift } else { 0 };
         let direction = &mut self.directions[side.index()];
         direction.on_ack_sent(now, with_data);
-        if self.managed == Some(side)
-            && let Some(upload) = &mut self.upload
-        {
+        let is_mobile = self.managed == Some(side);
+        let watched = if is_mobile { &mut self.upload } else { &mut self.download };
+        if let Some(upload) = watched {
             let edge = direction.ack() + (u64::from(header.window) << shift);
-            direction.receiver.accept_up_to(edge);
+            if is_mobile || upload.is_held_back() {
+                direction.receiver.accept_up_to(edge);
+            }
             upload.on_told(now, edge, header.options.timestamps.map(|timestamps| timestamps.val));
         }
     }

@@ -5,6 +5,7 @@
 mod figures;
 mod live;
 mod matrix;
+mod random;
 mod verdict;
 
 use crate::direct_or_split::DirectOrSplit;
@@ -36,6 +37,10 @@ pub struct Harmless {
     /// A file with other paths, in the form of the project's own
     #[arg(long, value_name = "FILE")]
     paths: Option<PathBuf>,
+    /// This many paths instead that nobody chose: rates, delays, queues and losses are drawn from --seed. What they are is
+    /// written to the file drawn.toml below --out
+    #[arg(long, value_name = "N", conflicts_with_all = ["paths", "live"], value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    random: Option<u32>,
     /// Lines of the gateway's section of the scenario, such as 'mode = "split"': to judge another gateway than the usual
     /// one
     #[arg(long = "with", value_name = "TOML")]
@@ -77,12 +82,18 @@ const VERSION: &str = "1";
 
 impl Trial for Harmless {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
-        let paths = match &self.paths {
-            Some(file) => matrix::read(
+        let paths = match (&self.paths, self.random) {
+            (_, Some(count)) => {
+                let (paths, text) = random::paths(count, self.seed)?;
+                shorthaul_report::make_directory(&self.out)?;
+                shorthaul_report::write_file(&self.out.join("drawn.toml"), text)?;
+                paths
+            }
+            (Some(file), None) => matrix::read(
                 &file.display().to_string(),
                 &std::fs::read_to_string(file).doing(format!("cannot read {}", file.display()))?,
             )?,
-            None => matrix::own()?,
+            (None, None) => matrix::own()?,
         };
         let unasked = self.live && self.filter.is_empty() && self.paths.is_none();
         let eight: Vec<String> = live::CELLS.map(str::to_owned).into();

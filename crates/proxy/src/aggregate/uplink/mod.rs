@@ -10,14 +10,13 @@
 mod share;
 mod upload;
 
-use upload::Arrival;
-pub(crate) use upload::{Landing, Upload};
+pub(crate) use upload::{Arrival, Landing, Upload};
 
 use super::config::{AggregateConfig, UplinkWindow};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery, Waited, mean_toward};
+use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery, PathEstimate, Waited, mean_toward};
 use shorthaul_types::Time;
 
 /// The segments of a window until more is known, and of who has not shown that it needs more: what an
@@ -90,16 +89,23 @@ pub(crate) struct Uplink {
 impl Uplink {
     /// The uplink of a new host, if it is to be limited, that sends segments of `mss` bytes.
     pub fn new(now: Time, mss: u32, config: &AggregateConfig) -> Option<Self> {
+        match config.uplink {
+            UplinkWindow::None => None,
+            UplinkWindow::Fixed(bytes) => Some(Uplink::of(now, mss, Size::Fixed(bytes.0))),
+            UplinkWindow::Auto => Some(Uplink::found(now, mss, config)),
+        }
+    }
+
+    /// A window that finds its own size.
+    pub fn found(now: Time, mss: u32, config: &AggregateConfig) -> Self {
         let initial = FIRST_SEGMENTS * u64::from(mss);
-        let size = match config.uplink {
-            UplinkWindow::None => return None,
-            UplinkWindow::Fixed(bytes) => Size::Fixed(bytes.0),
-            UplinkWindow::Auto => {
-                let headroom = (config.headroom * 1000.0) as u32;
-                Size::Auto(Box::new(AutoClamp::new(now, AutoClampConfig { mss, initial, headroom })))
-            }
-        };
-        Some(Uplink {
+        let headroom = (config.headroom * 1000.0) as u32;
+        let auto = AutoClamp::new(now, AutoClampConfig { mss, initial, headroom });
+        Uplink::of(now, mss, Size::Auto(Box::new(auto)))
+    }
+
+    fn of(now: Time, mss: u32, size: Size) -> Self {
+        Uplink {
             size,
             mss: u64::from(mss),
             rtt: UNKNOWN,
@@ -107,14 +113,42 @@ impl Uplink {
             flight: 0,
             flight_shared: 0,
             full_at: now,
-            level: initial,
+            level: FIRST_SEGMENTS * u64::from(mss),
             shared_at: now,
             urgent: false,
             in_between: 0,
             active: 0,
             needs: Vec::new(),
             measured_at: now,
-        })
+        }
+    }
+
+    /// What the path is known to be like, where the window finds its own size.
+    pub fn path(&self) -> Option<&PathEstimate> {
+        match &self.size {
+            Size::Fixed(_) => None,
+            Size::Auto(auto) => Some(auto.path()),
+        }
+    }
+
+    /// The path is full, as its queue shows.
+    pub fn on_queue(&mut self, now: Time) {
+        if let Size::Auto(auto) = &mut self.size {
+            auto.on_queue(now);
+        }
+    }
+
+    /// The round trip that a window of this size makes on a full path.
+    pub fn full_rtt(&self) -> Duration {
+        match &self.size {
+            Size::Fixed(_) => Duration::ZERO,
+            Size::Auto(auto) => auto.full_rtt(),
+        }
+    }
+
+    /// The segment size, in bytes.
+    pub fn mss(&self) -> u64 {
+        self.mss
     }
 
     /// Sets the segment size.
@@ -190,8 +224,15 @@ impl Uplink {
         now.saturating_since(self.arrived_at) <= self.pause_after()
     }
 
-    /// Something of an upload has arrived. On its way it has waited this long, if that is known.
-    pub fn on_arrival(&mut self, now: Time, arrival: &Arrival, waited: Option<Waited>, upload: &mut Upload) {
+    /// Something of an upload has arrived. On its way it has waited this long, if that is known. Returns the round trip that it
+    /// measured, without what it waited the other way.
+    pub fn on_arrival(
+        &mut self,
+        now: Time,
+        arrival: &Arrival,
+        waited: Option<Waited>,
+        upload: &mut Upload,
+    ) -> Option<Duration> {
         let Arrival { bytes, sent_at, rtt, echoed, used_up, resumed } = *arrival;
         let paused = resumed && now.saturating_since(self.arrived_at) > self.pause_after();
         self.arrived_at = now;
@@ -225,6 +266,7 @@ impl Uplink {
             }
         }
         upload.expect(self.pause_after(), self.rtt);
+        rtt
     }
 
     /// A round trip without what it has waited on the way to the host, behind what is sent there: all that is longer than the
@@ -285,8 +327,13 @@ impl Uplink {
     /// the sender uses up what it has. Any other hears of it with the next acknowledgment: a packet would only wake its radio,
     /// and where the host has forgotten the connection, draw a reset.
     pub fn allot(&self, now: Time, upload: &mut Upload) -> bool {
+        self.allot_at_least(now, 0, upload)
+    }
+
+    /// The same, where it has this much in any case.
+    pub fn allot_at_least(&self, now: Time, least: u64, upload: &mut Upload) -> bool {
         let need = upload.need(now).unwrap_or_default().max(upload.at_once());
-        let larger = upload.allot(need.min(self.level).max(LEAST_SEGMENTS * self.mss));
+        let larger = upload.allot(need.min(self.level).max(LEAST_SEGMENTS * self.mss).max(least));
         larger && upload.may_wait(now, 2 * self.mss)
     }
 }

@@ -74,6 +74,8 @@ pub(crate) struct Upload {
     stamps: VecDeque<Stamp>,
     /// The timestamp that it was told last.
     told_val: Option<u32>,
+    /// The last packet of its handshake passed by itself: the next timestamp may have been told with it.
+    pub saw_handshake: bool,
     /// The highest edge told.
     told: u64,
     /// What had arrived when it was told.
@@ -97,6 +99,12 @@ pub(crate) struct Upload {
     /// What has arrived and was not asked for yet.
     arrival: Option<Arrival>,
     allotment: u64,
+    /// The same when the last round trip was over.
+    pub allotment_before: u64,
+    /// Its allotment bounds what it is offered.
+    limited: bool,
+    /// That is no more than its path carries: room was told when it became free.
+    is_tight: bool,
     /// The allotment, not memory, is what it has no more room for.
     held_back: bool,
     /// Bytes that came since the shares were computed last.
@@ -109,6 +117,8 @@ pub(crate) struct Upload {
     round: Duration,
     /// The clock of the server that it is for, and how long its answers are on their way.
     server: (HostClock, ArrivalDelay),
+    /// How long what arrived last has waited on its way, if that is known.
+    pub waited: Option<Waited>,
 }
 
 impl Upload {
@@ -119,6 +129,7 @@ impl Upload {
             edges: VecDeque::new(),
             stamps: VecDeque::new(),
             told_val: None,
+            saw_handshake: false,
             told: 0,
             arrived_when_told: 1,
             burst,
@@ -132,12 +143,16 @@ impl Upload {
             spacing: Duration::ZERO,
             arrival: None,
             allotment: edge.saturating_sub(1),
+            allotment_before: 0,
+            limited: true,
+            is_tight: true,
             held_back: true,
             counted: 0,
             counted_before: 0,
             needy_until: Time::ZERO,
             round: Duration::ZERO,
             server: Default::default(),
+            waited: None,
         };
         upload.on_told(at, edge, val);
         upload
@@ -149,6 +164,8 @@ impl Upload {
             self.told = edge;
             self.arrived_when_told = self.arrived;
             match self.edges.back_mut() {
+                // It has more room than it uses, and has had it for longer than we know.
+                _ if !self.is_tight => self.edges.clear(),
                 Some(last) if now.saturating_since(last.at) < self.spacing => last.edge = edge,
                 _ => self.edges.push_back(Edge { edge, at: now }),
             }
@@ -163,7 +180,12 @@ impl Upload {
             if self.stamps.len() == ECHOES {
                 self.stamps.pop_front();
             }
-            self.stamps.push_back(Stamp { val, at: now });
+            let at = match self.stamps.front() {
+                Some(first) if self.saw_handshake => first.at,
+                _ => now,
+            };
+            self.saw_handshake = false;
+            self.stamps.push_back(Stamp { val, at });
         }
     }
 
@@ -212,6 +234,7 @@ impl Upload {
         let is_sample = sent_at >= self.resumed_at && (fresh || by_room);
         let known = self.edges.partition_point(|edge| edge.at <= sent_at);
         let room = known.checked_sub(1).map_or(0, |last| self.edges[last].edge.saturating_sub(end));
+        let room = if self.edges.is_empty() { u64::MAX } else { room };
         let arrival = Arrival {
             bytes: bytes + self.arrival.map_or(0, |earlier| earlier.bytes),
             sent_at,
@@ -286,6 +309,11 @@ impl Upload {
         Some(if now <= self.needy_until { u64::MAX } else { grown })
     }
 
+    /// Bytes that came in this round trip, or in the last one if that were more.
+    pub fn counted_lately(&self) -> u64 {
+        self.counted.max(self.counted_before)
+    }
+
     /// What it may have at once, whatever it needs.
     pub fn at_once(&self) -> u64 {
         self.burst + self.counted
@@ -298,12 +326,23 @@ impl Upload {
 
     /// A round trip is over.
     pub fn end_round(&mut self) {
+        self.allotment_before = self.allotment;
         self.counted_before = core::mem::take(&mut self.counted);
     }
 
     /// Sets how many bytes may be offered and not yet here. Returns whether that is more than before.
     pub fn allot(&mut self, bytes: u64) -> bool {
         bytes > core::mem::replace(&mut self.allotment, bytes)
+    }
+
+    /// Its allotment bounds what it is offered, from now on, or does not; and is no more than its path carries, or more.
+    pub fn limit(&mut self, limited: bool, is_tight: bool) {
+        (self.limited, self.is_tight) = (limited, is_tight);
+        if !is_tight {
+            self.edges.clear();
+        } else if self.edges.is_empty() {
+            self.edges.push_back(Edge { edge: self.told, at: Time::ZERO }); // nobody knows since when
+        }
     }
 
     /// Whether it would be offered more, but for its allotment.
@@ -323,6 +362,10 @@ impl WindowLimit for Upload {
     /// Where that is suddenly more, the edge moves by three bytes for each that arrives until it is there: so what is
     /// offered is spaced as what arrives, and not a burst; and a slow start, which needs two, is not held up.
     fn bound(&mut self, occupancy: &Occupancy, room: u64) -> u64 {
+        if !self.limited {
+            self.held_back = false;
+            return room;
+        }
         let grown = (self.told + 2 * self.arrived).saturating_sub(3 * self.arrived_when_told);
         let allotted = self.allotment.min(grown.max(self.burst)) + occupancy.early;
         self.held_back = allotted < room;
