@@ -329,7 +329,7 @@ fn run<M: Controlled>(
     };
     let mut control =
         ControlSocket::bind(socket).map_err(|(path, error)| DaemonError::File { path, error })?;
-    let pages = config.metrics.map(Pages::bind).transpose()?;
+    let pages = config.metrics.map(|address| Pages::bind(address, take_over)).transpose()?;
     let mut recorder = match &config.record {
         Some(path) => Some(Recorder::create(path, session, monotonic()).map_err(file(path.clone()))?),
         None => None,
@@ -573,7 +573,7 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
         lines.push(format!("file {}", path.display()));
     }
     if let Some(address) = config.metrics {
-        drop(Pages::bind(address)?);
+        drop(Pages::bind(address, false)?);
         lines.push(format!("http://{address}/ and /metrics, for this host alone"));
     }
     lines.push(format!(

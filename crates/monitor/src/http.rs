@@ -2,6 +2,8 @@
 //!
 //! Threads of their own listen and answer. They see samples, which are bounded, and are few.
 use crate::monitor::Monitor;
+use crate::openmetrics::as_text;
+use socket2::{Domain, Socket, Type};
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -53,15 +55,28 @@ pub enum PageError {
 pub struct Pages(TcpListener);
 
 impl Pages {
-    /// Takes a loopback address.
+    /// Takes a loopback address; beside a predecessor that listens there until it has handed all over, if `takes_over`.
     ///
     /// # Errors
     /// It is no loopback address, or cannot be had.
-    pub fn bind(address: SocketAddr) -> Result<Pages, PageError> {
+    pub fn bind(address: SocketAddr, takes_over: bool) -> Result<Pages, PageError> {
         if !address.ip().is_loopback() {
             return Err(PageError::Public(address));
         }
-        TcpListener::bind(address).map(Pages).map_err(|error| PageError::Listen { address, error })
+        let listen = || {
+            if !takes_over {
+                // Whoever shares the port by itself would have half of the questions.
+                drop(TcpListener::bind(address)?);
+            }
+            let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+            socket.set_reuse_address(true)?;
+            // So that a successor can listen, too.
+            socket.set_reuse_port(true)?;
+            socket.bind(&address.into())?;
+            socket.listen(128)?;
+            Ok(Pages(socket.into()))
+        };
+        listen().map_err(|error| PageError::Listen { address, error })
     }
 
     /// Where it listens.
@@ -105,12 +120,14 @@ impl Pages {
 }
 
 /// A request, as far as it matters.
-#[derive(Debug, PartialEq)]
-struct Request {
-    path: String,
-    query: String,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is asked for, such as `/metrics`.
+    pub path: String,
+    /// What stands behind the question mark.
+    pub query: String,
     /// OpenMetrics is understood.
-    openmetrics: bool,
+    pub openmetrics: bool,
 }
 
 /// Reads a request; what is wrong with it is said with a status.
@@ -127,7 +144,11 @@ fn read(stream: &mut TcpStream) -> io::Result<Result<Request, &'static str>> {
     Ok(parse(&head))
 }
 
-fn parse(head: &[u8]) -> Result<Request, &'static str> {
+/// Reads the head of a request that is for this host alone: a `GET` with a `Host` of this host.
+///
+/// # Errors
+/// The status that says what is wrong with it.
+pub fn parse(head: &[u8]) -> Result<Request, &'static str> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
@@ -190,8 +211,7 @@ fn serve(mut stream: TcpStream, monitor: &Monitor) -> io::Result<()> {
     };
     let found = match request.path.as_str() {
         "/" => Some((HTML, PAGE.to_owned())),
-        "/metrics" if request.openmetrics => monitor.openmetrics().map(|text| (OPENMETRICS, text)),
-        "/metrics" => monitor.metrics_text().map(|text| (METRICS, text)),
+        "/metrics" => monitor.openmetrics().map(|text| metrics(&request, text)),
         "/status.json" => monitor.json().map(|json| (JSON, json.to_string())),
         "/flows.json" => {
             let rows = monitor.flows(&sought(&request.query));
@@ -210,9 +230,19 @@ fn serve(mut stream: TcpStream, monitor: &Monitor) -> io::Result<()> {
 }
 
 fn say(stream: &mut TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
+    stream.write_all(response(status, kind, body).as_bytes())
+}
+
+/// A whole answer.
+pub fn response(status: &str, kind: &str, body: &str) -> String {
     let mut answer = head(status, kind);
     let _ = write!(answer, "Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
-    stream.write_all(answer.as_bytes())
+    answer
+}
+
+/// Metrics in OpenMetrics as the request understands them: their kind and their text.
+pub fn metrics(request: &Request, openmetrics: String) -> (&'static str, String) {
+    if request.openmetrics { (OPENMETRICS, openmetrics) } else { (METRICS, as_text(&openmetrics)) }
 }
 
 fn head(status: &str, kind: &str) -> String {
@@ -288,7 +318,12 @@ mod tests {
 
     #[test]
     fn others_than_this_host_are_not_served() {
-        let error = Pages::bind(([0, 0, 0, 0], 0).into()).unwrap_err().to_string();
+        let error = Pages::bind(([0, 0, 0, 0], 0).into(), false).unwrap_err().to_string();
         assert!(error.contains("127.0.0.1:7090") && error.contains("ssh -L"), "{error}");
+        let first = Pages::bind(([127, 0, 0, 1], 0).into(), false).unwrap();
+        let address = first.address().unwrap();
+        let error = Pages::bind(address, false).unwrap_err().to_string();
+        assert!(error.contains(&address.to_string()) && error.contains("another"), "{error}");
+        assert_eq!(Pages::bind(address, true).unwrap().address().unwrap(), address);
     }
 }

@@ -15,7 +15,7 @@ mod snapshot;
 #[cfg(feature = "top")]
 pub mod top;
 
-pub use http::{PageError, Pages, fetch};
+pub use http::{PageError, Pages, Request, fetch, metrics, parse, response};
 pub use monitor::{Monitor, Source};
 pub use sampler::Sampler;
 pub use snapshot::{

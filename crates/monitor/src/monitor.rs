@@ -189,11 +189,6 @@ impl Monitor {
         self.wait(after, FIRST, |latest| openmetrics::encode(&latest.snapshot, &latest.sampler).ok())?
     }
 
-    /// The same in Prometheus' older text format.
-    pub fn metrics_text(&self) -> Option<String> {
-        self.openmetrics().map(|text| openmetrics::as_text(&text))
-    }
-
     /// The flows in which this text comes up: in the addresses and ports of the ends, the state, or the policy. At most 200.
     pub fn flows(&self, sought: &str) -> Vec<FlowRow> {
         self.ask();

@@ -244,6 +244,7 @@ mod tests {
             interval: Some((2.0, 3.0)),
         };
         let snapshot = Snapshot {
+            flows: [("split".to_owned(), 3)].into(),
             counters: [("flows_control".to_owned(), 4), ("bytes_from_wan".to_owned(), 77)].into(),
             gains: vec![gain],
             ..Snapshot::default()
@@ -271,6 +272,17 @@ mod tests {
             assert!(older.contains(line), "{line} is not in\n{older}");
         }
         assert!(!older.contains("# EOF") && !older.contains("# UNIT"));
+        // What alerts and the dashboard of the package ask for is there.
+        for file in [
+            include_str!("../../../packaging/prometheus/shorthaul.rules.yml"),
+            include_str!("../../../packaging/grafana/shorthaul-gateway.json"),
+        ] {
+            let words = file.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            for name in words.filter(|word| word.starts_with("shorthaul_gateway_")) {
+                let family = name.strip_suffix("_bucket").unwrap_or(name);
+                assert!(older.contains(&format!("# TYPE {family} ")), "{name} is not in\n{older}");
+            }
+        }
     }
 
     /// What is exported is what gateways count: a counter that is renamed is missed here.

@@ -29,11 +29,16 @@ pub fn be_nice(value: i32) -> io::Result<()> {
 }
 
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
-    let parameter = libc::sched_param { sched_priority: priority };
-    // rustix sets no policies.
-    // SAFETY: 0 is the calling thread, and the kernel only reads the structure.
-    let result =
-        unsafe { libc::sched_setscheduler(0, policy | libc::SCHED_RESET_ON_FORK, &raw const parameter) };
+    // rustix sets no policies, and musl's function of this name does nothing. The kernel's structure is the priority alone.
+    // SAFETY: 0 is the calling thread, and the kernel only reads the integer.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            policy | libc::SCHED_RESET_ON_FORK,
+            &raw const priority,
+        )
+    };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

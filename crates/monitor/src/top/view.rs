@@ -69,6 +69,9 @@ fn keys(top: &Top) -> Line<'_> {
     if let Some(trouble) = &top.trouble {
         return Line::styled(trouble.clone(), tinted(top, Color::Red).add_modifier(Modifier::BOLD));
     }
+    if top.node.is_some() {
+        return Line::styled("/ filter users  ? help  q leave", faint());
+    }
     Line::styled("1-5 views  ↑↓ choose  Enter detail  Esc back  / filter  s sort  ? help  q leave", faint())
 }
 

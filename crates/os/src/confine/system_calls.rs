@@ -42,6 +42,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_tgkill,
+    libc::SYS_tkill, // musl's
     libc::SYS_wait4,
     // signals
     libc::SYS_rt_sigaction,
@@ -159,7 +160,10 @@ pub(super) fn filter(sockets: Sockets) -> Result<BpfProgram, BackendError> {
         rules.insert(libc::SYS_socket, vec![SeccompRule::new(vec![is])?]);
     }
     // What injects input into a terminal is no matter of descriptors that it has (CVE-2017-5226).
-    let harmless = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, libc::TIOCSTI)?;
+    // musl's requests are of another type.
+    #[allow(clippy::unnecessary_cast)]
+    let request = libc::TIOCSTI as u64;
+    let harmless = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, request)?;
     rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(vec![harmless])?]);
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let refused = SeccompAction::Errno(libc::EPERM as u32);

@@ -7,6 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
+use shorthaul_monitor::response;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -267,6 +268,8 @@ fn by<'a>(label: &'static str, counts: impl IntoIterator<Item = (&'a str, u64)>)
     family
 }
 
+const TEXT: &str = "text/plain; charset=utf-8";
+
 /// Answers `GET /metrics` and `GET /status.json`, for ever.
 pub(super) async fn serve(shared: std::sync::Arc<Shared>, listener: TcpListener) {
     loop {
@@ -283,20 +286,21 @@ pub(super) async fn serve(shared: std::sync::Arc<Shared>, listener: TcpListener)
                         return Ok::<(), io::Error>(());
                     }
                 }
-                let (status, kind, body) = if bytes.starts_with(b"GET /metrics ") {
-                    let text = shared.snapshot().to_openmetrics().map_err(io::Error::other)?;
-                    ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
-                } else if bytes.starts_with(b"GET /status.json ") {
-                    let json = serde_json::to_string_pretty(&shared.snapshot()).map_err(io::Error::other)?;
-                    ("200 OK", "application/json", json)
-                } else {
-                    ("404 Not Found", "text/plain", "/metrics and /status.json are here\n".to_owned())
+                let answer = match shorthaul_monitor::parse(&bytes) {
+                    Err(status) => response(status, TEXT, &format!("{status}\n")),
+                    Ok(request) if request.path == "/metrics" => {
+                        let text = shared.snapshot().to_openmetrics().map_err(io::Error::other)?;
+                        let (kind, text) = shorthaul_monitor::metrics(&request, text);
+                        response("200 OK", kind, &text)
+                    }
+                    Ok(request) if request.path == "/status.json" => {
+                        let json =
+                            serde_json::to_string_pretty(&shared.snapshot()).map_err(io::Error::other)?;
+                        response("200 OK", "application/json", &json)
+                    }
+                    Ok(_) => response("404 Not Found", TEXT, "/metrics and /status.json are here\n"),
                 };
-                let head = format!(
-                    "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                    body.len()
-                );
-                socket.write_all((head + &body).as_bytes()).await?;
+                socket.write_all(answer.as_bytes()).await?;
                 socket.shutdown().await
             };
             let _ = tokio::time::timeout(Duration::from_secs(5), answered).await;

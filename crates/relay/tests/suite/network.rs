@@ -500,12 +500,13 @@ fn metrics_say_what_happened() {
     drop(far);
     assert_eq!(read_all(&near).unwrap(), b"");
     place.until("the session has ended", |snapshot| snapshot.sessions_finished == 1);
-    let get = |path: &str| {
+    let ask = |path: &str, headers: &str| {
         let socket = TcpStream::connect(place.metrics.unwrap()).unwrap();
-        (&socket).write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+        (&socket).write_all(format!("GET {path} HTTP/1.1\r\n{headers}\r\n").as_bytes()).unwrap();
         String::from_utf8(read_all(&socket).unwrap()).unwrap()
     };
-    let metrics = get("/metrics");
+    let get = |path: &str| ask(path, "Host: localhost\r\n");
+    let metrics = ask("/metrics", "Host: 127.0.0.1:9\r\nAccept: application/openmetrics-text\r\n");
     for line in [
         "shorthaul_sessions 0\n",
         "shorthaul_sessions_ended_total{how=\"finished\"} 1\n",
@@ -518,6 +519,13 @@ fn metrics_say_what_happened() {
         assert!(metrics.contains(line), "{line}{metrics}");
     }
     assert!(metrics.contains("application/openmetrics-text") && metrics.ends_with("# EOF\n"), "{metrics}");
+    // Who does not ask for that is told in the older format, and another site's name leads nowhere.
+    let older = get("/metrics");
+    assert!(
+        older.contains("# TYPE shorthaul_sessions_ended_total counter\n") && !older.contains("# EOF"),
+        "{older}"
+    );
+    assert!(ask("/metrics", "Host: evil.example\r\n").starts_with("HTTP/1.1 403"));
     assert!(get("/status.json").contains("\"bytes_up\": 1000"));
     assert!(get("/other").starts_with("HTTP/1.1 404"));
 }
