@@ -12,12 +12,16 @@ pub(super) fn all(runs: &Runs) -> Vec<Finding> {
         found.extend(runs.get(name).and_then(|records| say(records)).unwrap_or_default());
     };
     of("fig1", single_packets);
+    of("fig1-directions", directions);
     of("fig2", beginning);
     of("fig3", stall_without_proxy);
     of("fig4", joining_without_proxy);
     of("fig9", short_downloads);
+    of("fig9", small_window);
+    of("fig9-persistent", persistent_connections);
     of("fig10", joining);
     of("fig11", windows);
+    of("fig11-knee", knee_by_bunching);
     of("fig12", stalls);
     found
 }
@@ -48,6 +52,36 @@ fn single_packets(records: &[RunRecord]) -> Option<Vec<Finding>> {
             holds,
         )
         .because("down 0.6 to 3 s and up 0.4 to 1.3 s in the paper"),
+    ])
+}
+
+/// What a packet of Figure 1 takes on the uplink alone, at 1.4 kB/s.
+const UPLINK_PACKET: f64 = 1024.0 / 1400.0;
+
+/// Figure 1's two ranges: 600 to 3000 ms down and 400 to 1300 ms up, for packets of 1024 bytes.
+fn directions(records: &[RunRecord]) -> Option<Vec<Finding>> {
+    let range = |flow: &str| {
+        let all = transfers_of(records, "", flow);
+        Some([percentile(&all, 0.01)?, percentile(&all, 0.5)?, percentile(&all, 0.99)?])
+    };
+    let within = |[least, _, most]: [f64; 3], [from, to]: [f64; 2]| {
+        least >= from * (1.0 - NEAR) && most <= to * (1.0 + NEAR)
+    };
+    let words = |[least, median, most]: [f64; 3]| {
+        format!("{} to {}, median {}", seconds(least), seconds(most), seconds(median))
+    };
+    let (down, up) = (range("down")?, range("up")?);
+    let bare = up.map(|time| time - UPLINK_PACKET);
+    Some(vec![
+        Finding::judged("Fig. 1a: a packet of 1024 B down", "600 to 3000 ms", words(down), within(down, [0.6, 3.0])),
+        Finding::judged("Fig. 1b: a packet of 1024 B up", "400 to 1300 ms", words(up), within(up, [0.4, 1.3])).explained(
+            format!(
+                "at the uplink's 1.4 kB/s such a packet takes {} by itself, so the paper's 400 ms are of a faster uplink; besides that it takes {}",
+                seconds(UPLINK_PACKET),
+                words(bare)
+            ),
+            within(bare, [0.3, 1.3]),
+        ),
     ])
 }
 
@@ -127,6 +161,118 @@ fn short_downloads(records: &[RunRecord]) -> Option<Vec<Finding>> {
                 percent(gain("auto", kb)?)
             ),
         ));
+    }
+    Some(found)
+}
+
+/// The mean share that a case saves of another one's times, over all sizes.
+fn saved(records: &[RunRecord], case: &str, of: &str) -> Option<f64> {
+    let share = |kb: f64| {
+        let time = |case| mean(&transfers(records, case, Some(kb)));
+        Some(1.0 - time(case)? / time(of)?)
+    };
+    mean(&[5.0, 10.0, 15.0, 17.0, 20.0, 25.0, 30.0].into_iter().map(share).collect::<Option<Vec<_>>>()?)
+}
+
+/// "Even with the Linux 2.4 receiver, the proxy provides significant performance gains", though "the performance improvement was not
+/// better than using Windows 2000 or WinCE clients … due to Linux offering an initial receive window of just 5392 bytes" (§VI-A).
+fn small_window(records: &[RunRecord]) -> Option<Vec<Finding>> {
+    let (small, usual) =
+        (saved(records, "small-aggregate", "small-direct")?, saved(records, "aggregate", "direct")?);
+    Some(vec![
+        Finding::number(
+            "Fig. 9, a receive window of 5392 bytes: saved, mean of all sizes",
+            "significant gains",
+            small,
+            Unit::Percent,
+        )
+        .at_least(0.1)
+        .because("here that window does not grow"),
+        Finding::judged(
+            "Fig. 9, a receive window of 5392 bytes: saved, beside that with 64 kB",
+            "not better",
+            format!("{} and {}", percent(small), percent(usual)),
+            small <= usual,
+        ),
+    ])
+}
+
+/// "This benefit is maintained and even enhanced when using HTTP/1.1 persistent TCP connections" (§VI-A).
+fn persistent_connections(records: &[RunRecord]) -> Option<Vec<Finding>> {
+    let share = saved(records, "aggregate", "direct")?;
+    Some(vec![
+        Finding::number(
+            "Fig. 9, text: saved on persistent connections, mean of all sizes",
+            "maintained",
+            share,
+            Unit::Percent,
+        )
+        .at_least(0.1),
+    ])
+}
+
+/// The bunching waits of `fig11-knee`, as they are written there.
+const WAITS: [&str; 5] = ["100 ms", "300 ms", "600 ms", "900 ms", "1200 ms"];
+
+/// At which wait of the uplink for packets to send together the link's effective product is the paper's 10 kB, and what `auto` does there.
+fn knee_by_bunching(records: &[RunRecord]) -> Option<Vec<Finding>> {
+    let with = |wait: &str| -> Vec<RunRecord> {
+        let has =
+            |record: &&RunRecord| record.values.iter().any(|(_, value)| value.trim_matches('"') == wait);
+        records.iter().filter(has).cloned().collect()
+    };
+    let knee = |wait: &str| {
+        let records = with(wait);
+        let time = |case: &str| mean(&transfers(&records, case, None));
+        let largest = time("32kB")?;
+        let enough = |case: &&str| time(case).is_some_and(|time| time <= (1.0 + NEAR) * largest);
+        ["5kB", "7kB", "10kB", "12kB", "13kB", "14kB", "32kB"].into_iter().find(enough)
+    };
+    let knees: Vec<(&str, &str)> = WAITS.into_iter().filter_map(|wait| Some((wait, knee(wait)?))).collect();
+    // The longest wait, which is nearest to four at a time.
+    let tens = knees.iter().rev().find(|(_, knee)| *knee == "10kB").map(|(wait, _)| *wait);
+    let said: Vec<String> = knees.iter().map(|(wait, knee)| format!("{knee} at {wait}")).collect();
+    let mut found = vec![Finding::judged(
+        "Fig. 11: the window from which 600 kB take no longer, by the wait of the uplink's bunching",
+        "10 kB",
+        said.join(", "),
+        tens.is_some(),
+    )];
+    if let Some(wait) = tens {
+        let records = with(wait);
+        let time = |case: &str| mean(&transfers(&records, case, None));
+        found.push(
+            Finding::number(
+                format!("Fig. 11: 600 kB with 10 kB, bunching of {wait}"),
+                "155 s",
+                time("10kB")?,
+                Unit::Seconds,
+            )
+            .within(NEAR, FULL),
+        );
+        let best = ["10kB", "12kB", "13kB", "14kB", "32kB"].into_iter().filter_map(time).reduce(f64::min)?;
+        found.push(
+            Finding::number(
+                format!("auto, bunching of {wait}: throughput of the best fixed window"),
+                "≥ 0.97 is asked",
+                best / time("auto")?,
+                Unit::None,
+            )
+            .at_least(0.97),
+        );
+        for (case, of) in [("one-segment", "one segment at a time"), ("10kB", "10 kB")] {
+            if let (Some(unloaded), Some(auto)) = (rtt(&records, case), rtt(&records, "auto")) {
+                found.push(
+                    Finding::number(
+                        format!("auto, bunching of {wait}: round trip of that of {of}"),
+                        "≤ 1.5 is asked",
+                        auto / unloaded,
+                        Unit::None,
+                    )
+                    .at_most(1.5),
+                );
+            }
+        }
     }
     Some(found)
 }
@@ -380,6 +526,81 @@ mod tests {
             found(short_downloads, &records)
         };
         assert!(holds(&of(0.7), "Fig. 9") && !holds(&of(1.0), "Fig. 9") && of(0.7).len() == 7);
+    }
+
+    #[test]
+    fn the_directions_are_judged_apart() {
+        let of = |down: &[f64], up: &[f64]| {
+            found(directions, &[run(None, &[]).flow("down", 1.0, down, &[]).flow("up", 1.0, up, &[])])
+        };
+        assert!(holds(&of(&[0.7, 1.0, 2.0], &[0.5, 0.6, 1.2]), "Fig. 1"));
+        assert!(!holds(&of(&[0.7, 1.0, 4.0], &[0.5, 0.6, 1.2]), "Fig. 1a"));
+        let slow = of(&[0.7, 1.0, 2.0], &[1.2, 1.3, 1.9]);
+        assert!(!holds(&slow, "Fig. 1b") && slow[1].cause.is_some(), "{slow:#?}");
+        let stuck = of(&[0.7, 1.0, 2.0], &[1.2, 1.3, 9.0]);
+        assert!(stuck[1].cause.is_none(), "the packet's own time is not why: {stuck:#?}");
+    }
+
+    #[test]
+    fn small_windows_and_persistent_connections_are_judged() {
+        let of = |small: f64, usual: f64| {
+            let mut records = Vec::new();
+            for kb in [5, 10, 15, 17, 20, 25, 30] {
+                let size = format!("\"{kb} kB\"");
+                for (case, time) in [
+                    ("direct", 10.0),
+                    ("small-direct", 10.0),
+                    ("aggregate", 10.0 * (1.0 - usual)),
+                    ("small-aggregate", 10.0 * (1.0 - small)),
+                ] {
+                    records.push(run(Some(case), &[("size", &size)]).flow("file", 1.0, &[time], &[]));
+                }
+            }
+            records
+        };
+        let small = |small, usual| found(small_window, &of(small, usual));
+        assert!(
+            holds(&small(0.2, 0.3), "5392")
+                && !holds(&small(0.0, 0.3), "mean")
+                && !holds(&small(0.4, 0.3), "beside")
+        );
+        let persistent = |usual| found(persistent_connections, &of(0.0, usual));
+        assert!(holds(&persistent(0.3), "persistent") && !holds(&persistent(0.05), "persistent"));
+    }
+
+    #[test]
+    fn the_knee_is_looked_for_by_the_bunching() {
+        let at = |knee_of: &dyn Fn(&str) -> f64, auto: f64| {
+            let mut records = Vec::new();
+            for wait in WAITS {
+                for (case, window) in [
+                    ("one-segment", 1.4),
+                    ("5kB", 5.0),
+                    ("7kB", 7.0),
+                    ("10kB", 10.0),
+                    ("12kB", 12.0),
+                    ("14kB", 14.0),
+                    ("32kB", 32.0),
+                    ("auto", auto),
+                ] {
+                    let knee = knee_of(wait);
+                    let trip = 2.0 * f64::max(window / knee, 1.0);
+                    records.push(
+                        run(Some(case), &[("wait", &format!("\"{wait}\""))])
+                            .flow("file", 1.0, &[155.0 * f64::max(knee / window, 1.0)], &[])
+                            .series(Series::Rtt, "file@proxy", &[(30.0, trip)]),
+                    );
+                }
+            }
+            found(knee_by_bunching, &records)
+        };
+        let moving = |wait: &str| if wait == "600 ms" { 10.0 } else { 14.0 };
+        let good = at(&moving, 10.0);
+        assert!(holds(&good, "no longer") && holds(&good, "auto, bunching of 600 ms"), "{good:#?}");
+        assert!(!holds(&at(&moving, 32.0), "round trip of that of 10 kB"), "a queue of three windows");
+        assert!(!holds(&at(&moving, 5.0), "throughput"));
+        let never = at(&|_| 14.0, 14.0);
+        assert!(!holds(&never, "no longer") && never.len() == 1, "{never:#?}");
     }
 
     #[test]

@@ -47,14 +47,17 @@ pub struct Aggregation {
 }
 
 /// Every scenario over GPRS, by name.
-const SCENARIOS: [(&str, &str); 8] = [
+const SCENARIOS: [(&str, &str); 11] = [
     ("fig1", include_str!("../../../../papers/aggregation/fig1.toml")),
+    ("fig1-directions", include_str!("../../../../papers/aggregation/fig1-directions.toml")),
     ("fig2", include_str!("../../../../papers/aggregation/fig2.toml")),
     ("fig3", include_str!("../../../../papers/aggregation/fig3.toml")),
     ("fig4", include_str!("../../../../papers/aggregation/fig4.toml")),
     ("fig9", include_str!("../../../../papers/aggregation/fig9.toml")),
+    ("fig9-persistent", include_str!("../../../../papers/aggregation/fig9-persistent.toml")),
     ("fig10", include_str!("../../../../papers/aggregation/fig10.toml")),
     ("fig11", include_str!("../../../../papers/aggregation/fig11.toml")),
+    ("fig11-knee", include_str!("../../../../papers/aggregation/fig11-knee.toml")),
     ("fig12", include_str!("../../../../papers/aggregation/fig12.toml")),
 ];
 
@@ -305,7 +308,7 @@ mod tests {
         for case in ["16kB", "20kB", "32kB"] {
             assert!(time(case) < 1.02 * best, "{case}: {}", time(case));
         }
-        assert!(time("10kB") > 1.1 * best && time("7kB") > time("10kB") && time("5kB") > time("7kB"));
+        assert!(time("7kB") > time("10kB") && time("5kB") > time("7kB"), "below the product it does");
         assert!(rtt(&records, "32kB").unwrap() > 1.5 * rtt(&records, "14kB").unwrap());
         assert!(best / time("auto") >= 0.97, "{} beside {best}", time("auto"));
         // Single seeds differ by more than that.
@@ -318,10 +321,9 @@ mod tests {
     fn after_a_stall_sending_resumes_within_one_and_a_half_round_trips() {
         let records = runs("fig12", 1);
         for (case, back) in [("aggregate-held", 98.0), ("aggregate-lost", 105.0)] {
-            // It is seen at the phone: 500 ms of delay, 350 ms on the link, and 100 ms to wake it up before that, it left.
-            let left = resumed_after(&records, case, back).unwrap() - 0.95;
+            let wait = resumed_after(&records, case, back).unwrap();
             let rtt = rtt_between(&records, case, 60.0, 90.0).unwrap();
-            assert!(left <= 1.5 * rtt, "{case}: {left} s with round trips of {rtt} s");
+            assert!(wait <= 1.5 * rtt, "{case}: {wait} s at the phone, with round trips of {rtt} s");
         }
     }
 }
