@@ -1,22 +1,54 @@
-//! Why times differ: the same cells with errors that are decided for each packet, or in slots of another length.
+//! Why times differ: the same cells with errors that are decided for each packet, or in slots of another length, and with timeouts that
+//! stay doubled otherwise; and what larger windows change.
 //!
 //! The paper calls its model time-based and says no more. The slots of 200 ms were chosen because all of its tables come out best with them
-//! (docs/probing.md), so what they do to single cells has to be told apart from what the protocols do.
+//! (docs/probing.md), so what they do to single cells has to be told apart from what the protocols do. Nor does it say how long an RTO
+//! stays doubled.
 use super::TEXT;
-use super::measured::{self, Tables};
+use super::measured::{self, Measured, Tables};
 use super::paper::PaperCell;
 use crate::error::{Result, While};
 use crate::experiment;
-use shorthaul_observe::{Store, runs_of};
+use shorthaul_observe::{Store, Summary, runs_of};
 use shorthaul_report::Console;
 use shorthaul_scenario::{Metric, Study};
 use shorthaul_sim::Simulator;
 use std::collections::BTreeMap;
 
-/// How the scenario decides errors.
+/// What another way changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    Slots,
+    Doubling,
+}
+
+/// Another way: what it changes, in words, and what stands in the scenario for it, in the place of what.
+struct Way {
+    changes: Changes,
+    how: &'static str,
+    old: &'static str,
+    new: &'static str,
+}
+
+/// How the scenario decides errors, and how its timers are.
 const SLOTS: &str = ", slot = \"200 ms\"";
-/// The other ways, with what the scenario says for them.
-const WAYS: [(&str, &str); 2] = [("for each packet", ""), ("in slots of 20 ms", ", slot = \"20 ms\"")];
+const TIMERS: &str = "rto = \"coarse\"";
+const WAYS: [Way; 4] = [
+    Way { changes: Changes::Slots, how: "for each packet", old: SLOTS, new: "" },
+    Way { changes: Changes::Slots, how: "in slots of 20 ms", old: SLOTS, new: ", slot = \"20 ms\"" },
+    Way {
+        changes: Changes::Doubling,
+        how: "until something is acknowledged",
+        old: TIMERS,
+        new: "rto = \"coarse, doubled until acknowledged\"",
+    },
+    Way { changes: Changes::Doubling, how: "never", old: TIMERS, new: "rto = \"coarse, never doubled\"" },
+];
+/// The window of the scenario, and a larger one (PRB §4, footnote 8).
+const WINDOW: &str = "receive_buffer = \"10240 B\"";
+const LARGER: &str = "receive_buffer = \"64 KiB\"";
+/// Where larger windows are looked at: the error rates that are not high.
+const MODERATE: [u32; 4] = [1, 10, 20, 33];
 /// Runs of each cell, as many as the paper had at least.
 const RUNS: u32 = 10;
 /// Where duplicates are likelier than timeouts, so that the probing protocols can differ (§4.2).
@@ -25,14 +57,23 @@ pub const SHORT_PHASES: [u32; 2] = [1, 2];
 /// Tahoe-Probing, Reno-Probing, Adaptive and Selective.
 const PROBING: [usize; 4] = [1, 3, 4, 5];
 
-/// Completion times with errors that are decided in another way, in seconds: means by cell.
+/// Completion times in another way, in seconds: means by cell.
 pub struct Otherwise {
+    pub changes: Changes,
     /// In words.
     pub how: &'static str,
     pub times: BTreeMap<PaperCell, f64>,
 }
 
 impl Otherwise {
+    /// What is different, as the beginning of a sentence.
+    pub fn what(&self) -> String {
+        match self.changes {
+            Changes::Slots => format!("the slots: with errors decided {}", self.how),
+            Changes::Doubling => format!("the timer: with RTOs that stay doubled {}", self.how),
+        }
+    }
+
     /// The mean completion time in a cell; not a number where it was not run.
     pub fn time(&self, on: u32, protocol: usize, rate: u32) -> f64 {
         self.times.get(&PaperCell { on, protocol, rate }).copied().unwrap_or(f64::NAN)
@@ -51,22 +92,50 @@ pub fn run(
     };
     let cells: Vec<PaperCell> = tables.iter().map(|(cell, ..)| cell).collect();
     let mut all = Vec::new();
-    for (how, slot) in WAYS {
-        let wanted = |cell: &PaperCell| far.contains(cell) || (slot.is_empty() && is_told_apart(cell));
+    for Way { changes, how, old, new } in WAYS {
+        let wanted = |cell: &PaperCell| far.contains(cell) || (new.is_empty() && is_told_apart(cell));
         let cells: Vec<PaperCell> = cells.iter().copied().filter(|cell| wanted(cell)).collect();
-        console.say(&format!("Errors {how}: {} cells", cells.len()));
-        all.push(Otherwise { how, times: times(slot, &cells, store, console)? });
+        console.say(&format!("Otherwise ({how}): {} cells", cells.len()));
+        let times = means(&TEXT.replace(old, new), &cells, Metric::Completion, store, console)?;
+        all.push(Otherwise { changes, how, times });
     }
     Ok(all)
 }
 
-fn times(
-    slot: &str,
+/// What a larger window leaves of time and overhead, each the mean over the cells of the probing protocols at moderate error rates.
+pub struct LargerWindow {
+    pub time: f64,
+    pub overhead: f64,
+    pub cells: usize,
+}
+
+pub fn larger_window(tables: &Tables, store: &Store, console: &dyn Console) -> Result<LargerWindow> {
+    let is_wanted = |cell: &PaperCell| PROBING[..2].contains(&cell.protocol) && MODERATE.contains(&cell.rate);
+    let cells: Vec<PaperCell> = tables.iter().map(|(cell, ..)| cell).filter(is_wanted).collect();
+    console.say(&format!("With a window of 64 KiB: {} cells", cells.len()));
+    let text = TEXT.replace(WINDOW, LARGER);
+    let times = means(&text, &cells, Metric::Completion, store, console)?;
+    let overheads = means(&text, &cells, Metric::SenderOverhead, store, console)?;
+    let left = |larger: &BTreeMap<PaperCell, f64>, usual: &dyn Fn(&Measured) -> f64| {
+        let shares = cells.iter().filter_map(|cell| Some(larger.get(cell)? / usual(&tables.get(*cell)?.0)));
+        Summary::of(shares).map_or(f64::NAN, |all| all.mean)
+    };
+    Ok(LargerWindow {
+        time: left(&times, &|measured| measured.time.mean),
+        overhead: left(&overheads, &|measured| measured.overhead.mean),
+        cells: cells.len(),
+    })
+}
+
+/// The means of a metric in some cells of a scenario.
+fn means(
+    text: &str,
     cells: &[PaperCell],
+    metric: Metric,
     store: &Store,
     console: &dyn Console,
 ) -> Result<BTreeMap<PaperCell, f64>> {
-    let study = Study::from_toml("errors.toml", &TEXT.replace(SLOTS, slot))?.with_seeds(1, RUNS);
+    let study = Study::from_toml("errors.toml", text)?.with_seeds(1, RUNS);
     let of_point: Vec<PaperCell> = study
         .points()
         .iter()
@@ -78,7 +147,7 @@ fn times(
     let mut sums: BTreeMap<PaperCell, (f64, f64)> = BTreeMap::new();
     for record in &records {
         let cell = of_point.get(record.point - 1).copied().doing("a run of no point")?;
-        let time = record.outcome.as_ref().and_then(|outcome| outcome.metrics.get(&Metric::Completion));
+        let time = record.outcome.as_ref().and_then(|outcome| outcome.metrics.get(&metric));
         if let Some(time) = time {
             let sum = sums.entry(cell).or_default();
             *sum = (sum.0 + time, sum.1 + 1.0);
@@ -92,11 +161,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scenario_has_the_slots_that_are_replaced() {
-        assert_eq!(TEXT.matches(SLOTS).count(), 1);
-        for (how, slot) in WAYS {
-            let text = TEXT.replace(SLOTS, slot);
-            assert_eq!(Study::from_toml("errors.toml", &text).unwrap().points().len(), 168, "{how}");
+    fn the_scenario_has_what_is_replaced() {
+        for (old, new) in WAYS.iter().map(|way| (way.old, way.new)).chain([(WINDOW, LARGER)]) {
+            let text = TEXT.replace(old, new);
+            assert!(TEXT.contains(old) && text != TEXT, "{old}");
+            assert_eq!(Study::from_toml("errors.toml", &text).unwrap().points().len(), 168, "{new}");
         }
     }
 }

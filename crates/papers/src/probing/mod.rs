@@ -63,7 +63,10 @@ impl Paper for Probing {
             true => Vec::new(),
             false => errors::run(&tables, &findings::far_cells(&tables), &store, console)?,
         };
-        let findings = findings::all(&tables, &otherwise);
+        let mut findings = findings::all(&tables, &otherwise);
+        if !self.score {
+            findings.extend(findings::larger_window(&errors::larger_window(&tables, &store, console)?));
+        }
         console.table(&Finding::table(&findings));
         if self.score {
             return Ok(Found::by(EngineName::Sim, findings));

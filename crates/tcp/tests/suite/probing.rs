@@ -373,3 +373,41 @@ fn an_end_whose_probes_are_answered_is_not_given_up() {
         assert_eq!(half.receiver.data_end(), 1 + 40 * MSS);
     }
 }
+
+/// "Immediate Recovery will also expand the window in response to further DACKs that were received during the probing cycle" (PRB §2.1), in
+/// both of its protocols.
+#[test]
+fn immediate_recovery_expands_the_window_by_what_arrived_during_the_cycle() {
+    for (discrimination, loss_detection) in [
+        (Discrimination::TAHOE_PROBING, LossDetection::TAHOE),
+        (Discrimination::RENO_PROBING, LossDetection::RENO),
+    ] {
+        let params = ControlParams { paced: false, ..ControlParams::new(MSS as u32, Time::ZERO) };
+        let config = SenderConfig {
+            discriminator: discrimination.build(Time::ZERO, ProbedPeer::SendsDSack),
+            loss_detection,
+            pacing: false,
+            ..SenderConfig::new(MSS as u32, Algorithm::Reno.build(params))
+        };
+        let mut half = Half::new(config, 1 << 20);
+        half.data = crate::half::losing(&[(40, 1)]);
+        half.write(400);
+        half.run_to_the_end(Duration::from_secs(60));
+        let again =
+            half.sent.iter().position(|sent| sent.segment == 40 && sent.retransmission && !sent.probe);
+        let again = again.expect("it is retransmitted");
+        let highest = half.sent[..again].iter().map(|sent| sent.segment).max().expect("something was sent");
+        let now = half.sent[again].at;
+        let new = half.sent[again..].iter().filter(|sent| {
+            sent.segment > highest && sent.at.saturating_since(now) < Duration::from_millis(20)
+        });
+        // What was behind the lost segment has left the network, and the window is as it was.
+        let behind = (highest - 40) as usize;
+        let new = new.count();
+        assert!(
+            behind > 10 && new + 2 >= behind,
+            "{discrimination:?}: {new} new segments beside the head, {behind} had arrived"
+        );
+        assert_eq!(half.sender.stats().timeouts, 0, "{discrimination:?}");
+    }
+}
