@@ -144,9 +144,8 @@ pub(crate) fn rows_of(paper: &'static str, found: &[Found]) -> Vec<Row> {
 }
 
 fn row(paper: &'static str, item: &str, found: &[Found]) -> Row {
-    let by = |engine: EngineName| {
-        found.iter().find(|own| own.engine == engine && own.finding.what == item).map(|own| &own.finding)
-    };
+    let is = |own: &Found, engine: EngineName| own.engine == engine && own.finding.what == item;
+    let by = |engine: EngineName| found.iter().find(|own| is(own, engine)).map(|own| &own.finding);
     let (sim, live) = (by(EngineName::Sim), by(EngineName::Live));
     let both = || sim.into_iter().chain(live);
     let verdicts: Vec<(&str, &Finding)> = [("sim", sim), ("live", live)]
@@ -177,7 +176,12 @@ fn row(paper: &'static str, item: &str, found: &[Found]) -> Row {
         stated: both().next().map(|finding| finding.stated.clone()).unwrap_or_default(),
         model: both().find_map(|finding| finding.model.clone()),
         sim: sim.map(|finding| finding.ours.clone()),
-        live: live.map(|finding| finding.ours.clone()),
+        live: live.map(|finding| {
+            match found.iter().find_map(|own| own.doubt.as_ref().filter(|_| is(own, EngineName::Live))) {
+                Some(doubt) => format!("{} ({doubt})", finding.ours),
+                None => finding.ours.clone(),
+            }
+        }),
         difference,
         cause,
         differs,
@@ -204,7 +208,7 @@ mod tests {
     use super::*;
 
     fn found(engine: EngineName, finding: Finding) -> Found {
-        Found { engine, finding }
+        Found { engine, finding, doubt: None }
     }
 
     #[test]
@@ -230,6 +234,10 @@ mod tests {
         let known = number(3.0).explained("a queue: experiment 7", true);
         let row = &rows_of("a paper", &[found(EngineName::Sim, known)])[0];
         assert_eq!((row.cause.as_str(), row.live.as_deref()), ("a queue: experiment 7", None));
+        let doubtful =
+            Found { doubt: Some("1 of 3 runs".to_owned()), ..found(EngineName::Live, number(3.0)) };
+        let live = rows_of("a paper", &[doubtful])[0].live.clone();
+        assert!(live.is_some_and(|live| live.ends_with("(1 of 3 runs)")));
         let held = number(2.0).because("as it should");
         assert_eq!(rows_of("a paper", &[found(EngineName::Sim, held)])[0].cause, "as it should");
     }

@@ -24,7 +24,7 @@ pub use error::PaperError;
 pub use fidelity::All;
 
 use serde::Serialize;
-use shorthaul_observe::{EngineName, Finding};
+use shorthaul_observe::{EngineName, Finding, RunRecord};
 use shorthaul_report::Console;
 
 /// A paper whose experiments are run again. Its fields are the options that they are run with.
@@ -51,12 +51,23 @@ pub struct Found {
     /// What it came to.
     #[serde(flatten)]
     pub finding: Finding,
+    /// Runs that it is made of and that are not to be trusted, in words: timers, packets or the machine were later than the bounds allow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
 }
 
 impl Found {
     /// The findings of one engine.
     pub(crate) fn by(engine: EngineName, findings: Vec<Finding>) -> Vec<Found> {
-        findings.into_iter().map(|finding| Found { engine, finding }).collect()
+        findings.into_iter().map(|finding| Found { engine, finding, doubt: None }).collect()
+    }
+
+    /// The same, made of these runs.
+    pub(crate) fn of_runs(engine: EngineName, findings: Vec<Finding>, runs: &[RunRecord]) -> Vec<Found> {
+        let doubtful = runs.iter().filter(|run| run.failure.is_some()).count();
+        let doubt =
+            (doubtful > 0).then(|| format!("{doubtful} of {} runs are not to be trusted", runs.len()));
+        findings.into_iter().map(|finding| Found { engine, finding, doubt: doubt.clone() }).collect()
     }
 }
 

@@ -286,7 +286,7 @@ impl Pte {
         for engine in [EngineName::Sim, EngineName::Live] {
             let own: Vec<RunRecord> =
                 records.iter().filter(|record| record.engine == engine).cloned().collect();
-            found.extend(Found::by(engine, (experiment.findings)(&study, &own)?));
+            found.extend(Found::of_runs(engine, (experiment.findings)(&study, &own)?, &own));
         }
         Ok(Done { name: experiment.name, study, figures, found, records })
     }
