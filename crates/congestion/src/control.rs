@@ -201,6 +201,9 @@ pub struct ControlParams {
     pub mss: u32,
     /// First window in bytes (IW of RFC 5681).
     pub initial_window: u64,
+    /// First slow-start threshold in bytes, at least two segments; `u64::MAX` for none, as RFC 5681 §3.1 has it. Algorithms without
+    /// a threshold do not look at it.
+    pub initial_ssthresh: u64,
     /// When the connection started.
     pub now: Time,
     /// The sender paces. Then one ACK for many segments, as receivers with receive offload send
@@ -224,6 +227,7 @@ impl ControlParams {
         ControlParams {
             mss,
             initial_window: 0,
+            initial_ssthresh: u64::MAX,
             now,
             paced: true,
             byte_counting: ByteCounting::ByPacing,

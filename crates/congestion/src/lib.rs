@@ -78,4 +78,4 @@ pub use lateness::Lateness;
 pub use pacer::Pacer;
 pub use path_estimate::{Delivery, PathEstimate};
 pub use rto_notation::UnknownTimer;
-pub use rtt::{RtoFloor, RttConfig, RttEstimator};
+pub use rtt::{Doubling, RtoFloor, RttConfig, RttEstimator};

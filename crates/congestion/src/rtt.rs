@@ -26,6 +26,17 @@ pub enum RtoFloor {
     Variance(Duration),
 }
 
+/// How long an RTO stays doubled after it expired. RFC 6298 §5 has one answer; the others are for comparisons with senders that differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Doubling {
+    /// Until a round trip was measured with data that was sent after it.
+    UntilMeasured,
+    /// Until something is acknowledged, though it was retransmitted.
+    UntilAcknowledged,
+    /// It is not.
+    Never,
+}
+
 /// The parameters of an [`RttEstimator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttConfig {
@@ -41,6 +52,8 @@ pub struct RttConfig {
     pub floor: RtoFloor,
     /// The upper bound, backoff included (rule 2.5).
     pub max_rto: Duration,
+    /// How long it stays doubled.
+    pub doubling: Doubling,
     /// For how long a smallest round-trip time is remembered (RFC 8985 §6.2).
     pub min_rtt_window: Duration,
 }
@@ -53,6 +66,7 @@ impl RttConfig {
         tick: Duration::ZERO,
         floor: RtoFloor::Variance(Duration::from_millis(200)),
         max_rto: Duration::from_secs(120),
+        doubling: Doubling::UntilMeasured,
         min_rtt_window: Duration::from_secs(300),
     };
 
@@ -176,7 +190,16 @@ impl RttEstimator {
 
     /// The timer expired: doubles the RTO.
     pub fn back_off(&mut self) {
-        self.backoff = self.backoff.saturating_add(1);
+        if self.config.doubling != Doubling::Never {
+            self.backoff = self.backoff.saturating_add(1);
+        }
+    }
+
+    /// Something was acknowledged, which need not be a sample.
+    pub fn on_acknowledged(&mut self) {
+        if self.config.doubling == Doubling::UntilAcknowledged {
+            self.backoff = 0;
+        }
     }
 
     /// The RTO turned out to be spurious: it is that of the samples again.

@@ -60,7 +60,7 @@ impl Window {
         let initial = params.initial_window.clamp(mss, MAX_WINDOW.max(mss));
         Window {
             bytes: initial,
-            ssthresh: u64::MAX,
+            ssthresh: params.initial_ssthresh.max(2 * mss),
             mss,
             initial,
             repairing_timeout: false,

@@ -69,6 +69,7 @@ impl Run<'_> {
             held: self.held().collect(),
             held_most: self.held().reduce(f64::max),
             harm_verdicts: None,
+            relay_drops: None,
             ended_at: self.ended_at,
             events: 0,
             trace_hash: 0,

@@ -48,6 +48,8 @@ impl KernelScheme {
             window_scaling,
             ecn,
             initial_window,
+            initial_ssthresh,
+            window_validation,
             idle_restart,
             nagle,
         } = scheme.profile;
@@ -95,6 +97,14 @@ impl KernelScheme {
         }
         if discriminator != linux.discriminator {
             lacking.push("to Linux every loss is congestion: leave `discriminator` out".into());
+        }
+        if let Some(segments) = initial_ssthresh {
+            lacking.push(format!(
+                "Linux's slow start begins without a threshold: leave `initial_ssthresh = {segments}` out"
+            ));
+        }
+        if !window_validation {
+            lacking.push("Linux enlarges no window that is not filled: leave `window_validation` out".into());
         }
         if scheme.mss.is_some() {
             lacking.push("segments are as long as the links' `mtu` allows: leave `mss` out".into());

@@ -1,6 +1,6 @@
 //! What cannot run live, and what cannot be measured there, each with its reason.
 use shorthaul_link::Direction;
-use shorthaul_scenario::{Flow, Metric, Role, Scenario, Scheme, Series, SetUp, Stack, Workload};
+use shorthaul_scenario::{Flow, Metric, Overflow, Role, Scenario, Scheme, Series, SetUp, Stack, Workload};
 
 use crate::own::is_own;
 use crate::scheme::KernelScheme;
@@ -30,6 +30,10 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
                 reasons.extend(lacking.into_iter().map(|lack| format!("relay `{}`: {lack}", node.name)));
                 if relay.scheme.profile.nagle {
                     let why = "a live relay sends small segments at once: leave `nagle` out, or write `nagle = false`";
+                    reasons.push(format!("relay `{}`: {why}", node.name));
+                }
+                if relay.overflow != Overflow::Close {
+                    let why = "a live relay's window closes: leave `overflow` out, or write \"close\"";
                     reasons.push(format!("relay `{}`: {why}", node.name));
                 }
                 if !relay.service_time.mean().is_zero() {

@@ -32,9 +32,11 @@ pub(crate) fn unmodelled(sender: &SenderProfile, sack: bool) -> Vec<Unmodelled> 
         timestamps: _,     // the same
         window_scaling: _, // the same
         ecn: _,            // no link marks
-        initial_window: _, // `Leg::sent_by` has it
-        idle_restart: _,   // applications that pause on a connection are refused
-        nagle: _,          // only the last segment of a transfer is short, and it leaves with the FIN
+        initial_ssthresh,
+        window_validation: _, // the models' windows are those that are filled
+        initial_window: _,    // `Leg::sent_by` has it
+        idle_restart: _,      // applications that pause on a connection are refused
+        nagle: _,             // only the last segment of a transfer is short, and it leaves with the FIN
     } = sender;
     let mut found = Vec::new();
     let mut say = |why: String, instead: &str| found.push(Unmodelled { why, instead: instead.to_owned() });
@@ -43,6 +45,12 @@ pub(crate) fn unmodelled(sender: &SenderProfile, sack: bool) -> Vec<Unmodelled> 
         say(
             format!("there is no model of `congestion = \"{congestion}\"`"),
             "congestion controls without a model (they are taken for Reno)",
+        );
+    }
+    if let Some(segments) = initial_ssthresh {
+        say(
+            format!("the models' first slow start knows no `initial_ssthresh = {segments}`"),
+            "initial slow-start thresholds (the first slow start ends at the path's window)",
         );
     }
     let detection = loss_detection.for_peer(sack);

@@ -1,6 +1,6 @@
 //! The sections of a scenario file as they are written. What they mean is worked out in `resolve`.
 use crate::spanned::Spanned;
-use crate::{Forward, Lateness, Metric, Scheme, Series, Served};
+use crate::{Forward, Lateness, Metric, Overflow, Queues, Scheme, Series, Served};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use shorthaul_link::{CellSpec, Distribution, LinkSpec};
@@ -94,9 +94,13 @@ pub(crate) struct RelaySection {
     pub scheme: Option<Scheme>,
     /// What it holds of one session at most: packets of `packet` bytes, or bytes.
     pub buffer: BufferSection,
+    /// What becomes of what `buffer` has no room for.
+    pub overflow: Overflow,
     /// How long it takes over a packet.
     #[serde(deserialize_with = "distribution")]
     pub service_time: Distribution,
+    /// Which packets wait for each other, where they are served after the acknowledgment.
+    pub queues: Option<Spanned<Queues>>,
     /// The payload of the packet that `service_time` is meant for.
     pub packet: Bytes,
     /// What the service time of a packet holds up.
@@ -171,6 +175,8 @@ impl Default for RelaySection {
         RelaySection {
             scheme: None,
             buffer: BufferSection::Packets(1024),
+            overflow: Overflow::default(),
+            queues: None,
             service_time: Distribution::Constant(Duration::ZERO),
             packet: Bytes(1000),
             served: ServedSection::default(),

@@ -25,7 +25,7 @@ pub use lateness::{Lateness, ParseLatenessError};
 pub use metric::{Metric, Series};
 pub use scenario::{
     BandwidthChange, CellDescription, Cross, Flow, Forward, Gateway, LinkDescription, Measure, Node,
-    NodeIndex, Relay, Role, Scenario, Served, SetUp, Workload,
+    NodeIndex, Overflow, Queues, Relay, Role, Scenario, Served, SetUp, Workload,
 };
 pub use schema::schema;
 pub use scheme::{Scheme, Stack};

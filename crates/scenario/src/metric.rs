@@ -53,11 +53,13 @@ pub enum Metric {
     HeldMost,
     /// How often a gateway found that splitting makes a class of flows slower, by its control group; simulated only.
     HarmVerdicts,
+    /// Segments that relays dropped, since the buffer of their session had no room for them; simulated only.
+    RelayDrops,
 }
 
 impl Metric {
     /// Every metric, with what it is.
-    pub const ALL: [(Metric, &'static str, &'static str); 21] = [
+    pub const ALL: [(Metric, &'static str, &'static str); 22] = [
         (Metric::Goodput, "goodput", "bit/s"),
         (Metric::Completion, "completion", "s"),
         (Metric::SetUp, "set-up", "s"),
@@ -79,6 +81,7 @@ impl Metric {
         (Metric::Held, "held", "B"),
         (Metric::HeldMost, "held-most", "B"),
         (Metric::HarmVerdicts, "harm-verdicts", ""),
+        (Metric::RelayDrops, "relay-drops", ""),
     ];
 
     /// Its name in scenario files and tables.

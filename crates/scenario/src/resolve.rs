@@ -5,8 +5,8 @@ use crate::file::{
 };
 use crate::spanned::Spanned;
 use crate::{
-    BandwidthChange, CellDescription, Cross, Flow, Gateway, LinkDescription, Measure, Node, NodeIndex, Relay,
-    Role, Scenario, ScenarioError, SetUp, Workload,
+    BandwidthChange, CellDescription, Cross, Flow, Gateway, LinkDescription, Measure, Node, NodeIndex,
+    Queues, Relay, Role, Scenario, ScenarioError, Served, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
 use shorthaul_proxy::{AggregateConfig, GatewayConfig, GatewayMode, PolicyError};
@@ -88,7 +88,7 @@ pub(crate) fn resolve(source: &Source<'_>, file: File) -> Result<Scenario, Scena
         work.add_node(name, Role::Router)?;
     }
     for (name, section) in &file.relays {
-        let relay = Work::relay(section);
+        let relay = work.relay(section)?;
         work.add_node(name, Role::Relay(relay))?;
     }
     for name in file.gateways.keys() {
@@ -158,19 +158,28 @@ impl Work<'_> {
         }
     }
 
-    fn relay(section: &RelaySection) -> Relay {
+    fn relay(&self, section: &RelaySection) -> Result<Relay> {
         let packet = Bytes(section.packet.0.max(1));
-        Relay {
+        if let Some(queues) =
+            section.queues.as_ref().filter(|_| section.served.0 != Served::AfterAcknowledgment)
+        {
+            let problem = "`queues` are those of packets that TCP has acknowledged: write `served = \"after the acknowledgment\"`, or leave \
+                           `queues` out";
+            return Err(self.source.error(queues.span(), problem.to_owned()));
+        }
+        Ok(Relay {
             scheme: section.scheme.clone().unwrap_or_default(),
             buffer: match section.buffer {
                 BufferSection::Packets(count) => Bytes(count.saturating_mul(packet.0)),
                 BufferSection::Bytes(bytes) => bytes,
             },
+            overflow: section.overflow,
             service_time: section.service_time,
+            queues: section.queues.as_ref().map_or_else(Queues::default, |queues| *queues.get_ref()),
             packet,
             served: section.served.0,
             forward: section.forward.0,
-        }
+        })
     }
 
     fn gateway(&mut self, name: &Spanned<String>, section: &GatewaySection) -> Result<()> {
@@ -366,7 +375,7 @@ impl Work<'_> {
             } else {
                 let name = Spanned::new(chain.between.span(), format!("{a}-{b}.{hop}"));
                 let is_relay = chain.relays.iter().any(|at| *at.get_ref() == hop);
-                let role = if is_relay { Role::Relay(Self::relay(&chain.relay)) } else { Role::Router };
+                let role = if is_relay { Role::Relay(self.relay(&chain.relay)?) } else { Role::Router };
                 self.add_node(&name, role)?;
                 NodeIndex(self.scenario.nodes.len() - 1)
             };

@@ -1,5 +1,7 @@
 //! A scenario, worked out: every name is known, every link has an index.
 use crate::{Arrivals, Lateness, Metric, Scheme, Series};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use shorthaul_link::{CellConfig, Direction, Distribution, LinkConfig, LinkSpec, Trace};
 use shorthaul_proxy::{GatewayConfig, GatewayMode, Policy, PolicyError, PolicySpec, WrittenPolicies};
 use shorthaul_types::{BitRate, Bytes, Seed};
@@ -64,14 +66,45 @@ pub struct Relay {
     /// Cmax: what it holds of one session at most, from the first leg's receive buffer to the second
     /// leg's last unacknowledged byte.
     pub buffer: Bytes,
-    /// Ts: how long it takes over a packet. Packets of all sessions are served one after the other.
+    /// What becomes of what the buffer has no room for.
+    pub overflow: Overflow,
+    /// Ts: how long it takes over a packet.
     pub service_time: Distribution,
+    /// Which packets wait for each other.
+    pub queues: Queues,
     /// The payload of the packet that `service_time` is meant for; more bytes take more packets' time.
     pub packet: Bytes,
     /// What `service_time` holds up.
     pub served: Served,
     /// When it begins to send on what comes from the side that opened the session.
     pub forward: Forward,
+}
+
+/// What a relay does with what its buffer of a session has no room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overflow {
+    /// It never comes: the first leg's window is no wider than the room that is left.
+    #[default]
+    Close,
+    /// It is dropped before TCP sees it, and its sender finds out (PTS §1: "segments will be dropped at the PTS node"). The first leg's
+    /// window is the scheme's receive buffer. What is out of order must leave room for what is missing before it.
+    Drop,
+}
+
+/// Which packets wait for each other at a relay's processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Queues {
+    /// Those of all sessions: one queue, one packet after the other.
+    #[default]
+    #[serde(rename = "one")]
+    One,
+    /// A queue for each session, and one processor that takes a packet of each in turn.
+    #[serde(rename = "per session")]
+    PerSession,
+    /// A queue for each session, each with a processor of its own.
+    #[serde(rename = "per session, served at once")]
+    PerSessionServedAtOnce,
 }
 
 /// What a packet's service time at a relay holds up; its text does not say which of these PTS simulated.

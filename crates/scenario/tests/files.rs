@@ -144,8 +144,8 @@ fn errors_name_file_line_text_and_remedy() {
         &["line 15: `link", "`10 Mbit` is not a rate", "32 Mbit/s"],
     );
     says("unlimited = \"100 s\"", "", &["line 20: `[[flows]]`", "exactly one of", "bulk = \"5 MB\""]);
-    says("relays = [4]", "relays = [8]", &["line 16: `relays = [8]`", "1 to 7 hops"]);
-    says("hops = 8", "hops = 2", &["line 16", "1 to 1 hops"]);
+    says("relays = [4]", "relays = [8]", &["line 17: `relays = [8]`", "1 to 7 hops"]);
+    says("hops = 8", "hops = 2", &["line 17", "1 to 1 hops"]);
     says("ack = \"immediate\"", "ack = \"at once\"", &["line 9", "delayed 40 ms"]);
     says("\"queue-length\"", "\"queue\"", &["line 27", "queue-length"]);
     says("warm_up", "warmup", &["line 6: `warmup", "unknown field", "warm_up"]);
@@ -157,7 +157,7 @@ fn errors_name_file_line_text_and_remedy() {
     says(
         "[], [2]",
         "[9], [2]",
-        &["line 16: `relays = [9]` (with chains.source-sink.relays = [9])", "1 to 7 hops"],
+        &["line 17: `relays = [9]` (with chains.source-sink.relays = [9])", "1 to 7 hops"],
     );
     says("exponential 100 us", "exponential 0 us", &["line 17", "mean must be above zero"]);
     says("\"1024 packets\"", "\"1024\"x", &["line 17"]);
@@ -272,4 +272,19 @@ fn what_is_wrong_within_an_aggregate_is_said() {
         let error = of(aggregate);
         assert!(error.contains("line 2") && error.contains(part), "{aggregate}: {error}");
     }
+}
+
+#[test]
+fn queues_of_a_relay_that_serves_before_tcp_are_refused() {
+    let with = |keys: &str| PTS.replace("service_time = \"exponential 100 us\"", keys);
+    let refused = error(&with("queues = \"per session\", served = \"all at once\""));
+    assert!(refused.contains("`queues`") && refused.contains("line 17"), "{refused}");
+    assert!(Study::from_toml("s.toml", &with("queues = \"per session\", overflow = \"drop\"")).is_ok());
+    assert!(error(&with("overflow = \"spill\"")).contains("drop"));
+}
+
+#[test]
+fn a_threshold_that_is_none_is_refused() {
+    let error = error(&PTS.replace("ack = \"immediate\"", "initial_ssthresh = 1"));
+    assert!(error.contains("2 to 1000000"), "{error}");
 }

@@ -7,13 +7,14 @@ use crate::gateway_node::GatewayNode;
 use crate::host::{AppHost, port_of};
 use crate::network::{CellState, DirectionState, Network, NodeState};
 use crate::pattern::Pattern;
-use crate::relay::{NextHop, RelayNode, Service};
+use crate::relay::{NextHop, RelayNode};
+use crate::relay_service::Service;
 use crate::route::{Routes, address_of};
 use crate::sleep::Sleep;
 use crate::station::Station;
 use shorthaul_link::{Cell, Direction, Link};
 use shorthaul_proxy::{Gateway, GatewayConfig};
-use shorthaul_scenario::{CellDescription, Flow, NodeIndex, Relay, Role, Scenario, Scheme, SetUp};
+use shorthaul_scenario::{CellDescription, Flow, NodeIndex, Overflow, Relay, Role, Scenario, Scheme, SetUp};
 use shorthaul_tcp::{ConnectionConfig, Host, HostConfig};
 use shorthaul_types::{PortId, Seed, Time};
 use std::collections::BTreeMap;
@@ -247,7 +248,12 @@ impl Builder<'_> {
     fn relay(&self, node: NodeIndex, relay: &Relay) -> RelayNode {
         // both legs' buffers are bounded by Cmax: the first by the window that the relay sets, the
         // second because nothing else gets in; the scheme may bound the window further
-        let buffers = Buffers { send: relay.buffer, receive: relay.buffer.min(relay.scheme.receive_buffer) };
+        let receive = match relay.overflow {
+            Overflow::Close => relay.buffer.min(relay.scheme.receive_buffer),
+            // its window says nothing of the room
+            Overflow::Drop => relay.scheme.receive_buffer,
+        };
+        let buffers = Buffers { send: relay.buffer, receive };
         let shared = self.config(node, &relay.scheme, buffers);
         let mut hops = Vec::new();
         for (number, flow) in self.scenario.flows.iter().enumerate() {
@@ -264,7 +270,7 @@ impl Builder<'_> {
             hops.push((hop, config));
         }
         let seed = self.seed.derive("service").derive(&self.scenario.nodes[node.0].name);
-        let service = Service::new(relay.service_time, relay.packet, seed);
+        let service = Service::new(relay, seed);
         RelayNode::new(self.host(node), (self.address)(node), hops, relay, service)
     }
 }

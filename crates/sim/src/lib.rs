@@ -24,6 +24,7 @@ mod network;
 mod pattern;
 mod recorder;
 mod relay;
+mod relay_service;
 mod route;
 mod scenario_host;
 mod segmentation;

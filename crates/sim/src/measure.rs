@@ -177,6 +177,7 @@ impl<'a> Probe<'a> {
             held: self.held,
             held_most: Some(self.held_most),
             harm_verdicts: Some(harm_verdicts(network)),
+            relay_drops: Some(relay_drops(network)),
             ended_at: network.now.as_secs_f64(),
             events: network.events,
             trace_hash: network.hash.value(),
@@ -195,6 +196,14 @@ fn held(gateway: &Gateway) -> u64 {
 fn harm_verdicts(network: &Network) -> u64 {
     let of = |node: &NodeState| match &node.station {
         Station::Gateway(gateway) => gateway.gateway.counters().gain_harms,
+        _ => 0,
+    };
+    network.nodes.iter().map(of).sum()
+}
+
+fn relay_drops(network: &Network) -> u64 {
+    let of = |node: &NodeState| match &node.station {
+        Station::Relay(relay) => relay.dropped,
         _ => 0,
     };
     network.nodes.iter().map(of).sum()

@@ -1,10 +1,10 @@
 use crate::host::port_of;
-use shorthaul_link::Distribution;
-use shorthaul_scenario::{Forward, Relay, Served};
+use crate::relay_service::{Job, Service};
+use shorthaul_scenario::{Forward, Overflow, Relay, Served};
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, ConnectionId, Event, Host, SenderStats};
-use shorthaul_types::{Bytes, Deadline, PortId, Seed, Time};
+use shorthaul_types::{Bytes, Deadline, PortId, Time};
 use shorthaul_wire::{Machine, Packet, PayloadList, Transport, TxBatch};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// next one, and serves what arrives on either one packet after the other.
 ///
 /// Of each direction of a session it holds at most Cmax, from the first leg's receive buffer to the last
-/// byte that the second leg's receiver has not acknowledged; the first leg's window is what is left, so
-/// nothing that was accepted is ever dropped.
+/// byte that the second leg's receiver has not acknowledged. Either the first leg's window is what is left, or what does
+/// not fit is dropped before TCP sees it. Nothing that was acknowledged is ever dropped.
 pub(crate) struct RelayNode {
     host: Host,
     address: IpAddr,
@@ -24,6 +24,9 @@ pub(crate) struct RelayNode {
     /// By the port of the flow: the next hop's address.
     next_hops: BTreeMap<u16, NextHop>,
     buffer: Bytes,
+    overflow: Overflow,
+    /// Segments that the buffer of their session had no room for.
+    pub dropped: u64,
     forward: Forward,
     served: Served,
     service: Service,
@@ -39,68 +42,9 @@ pub(crate) struct NextHop {
     pub config: Arc<ConnectionConfig>,
 }
 
-/// The processor of a node: a single server, first come, first served.
-#[derive(Debug)]
-pub(crate) struct Service {
-    pub time: Distribution,
-    /// What a packet is, in bytes of payload.
-    pub packet: u64,
-    pub seed: Seed,
-    queue: VecDeque<Job>,
-    /// When the first job is done.
-    done: Option<Time>,
-    served: u64,
-    /// Packets that TCP has not seen yet, and when it will.
-    arrivals: VecDeque<(Time, PortId, Packet)>,
-}
-
-#[derive(Debug)]
-struct Job {
-    session: usize,
-    from: Side,
-    bytes: PayloadList,
-}
-
-impl Service {
-    pub fn new(time: Distribution, packet: Bytes, seed: Seed) -> Self {
-        Service {
-            time,
-            packet: packet.0.max(1),
-            seed,
-            queue: VecDeque::new(),
-            done: None,
-            served: 0,
-            arrivals: VecDeque::new(),
-        }
-    }
-
-    fn takes_time(&self) -> bool {
-        self.time != Distribution::Constant(std::time::Duration::ZERO)
-    }
-
-    /// Serves a packet before TCP sees it.
-    fn hold(&mut self, now: Time, served: Served, port: PortId, packet: Packet) {
-        let share = payload(&packet) as f64 / self.packet as f64;
-        let time = self.time.draw(self.seed, self.served).mul_f64(share);
-        self.served += 1;
-        let before = self.arrivals.back().map_or(now, |(at, ..)| (*at).max(now));
-        let at = if served == Served::AllAtOnce { before.max(now + time) } else { before + time };
-        self.arrivals.push_back((at, port, packet));
-    }
-
-    fn begin(&mut self, now: Time) {
-        if self.done.is_none() && !self.queue.is_empty() {
-            let bytes = self.queue.front().map_or(0, |job| job.bytes.len());
-            let share = bytes as f64 / self.packet as f64;
-            self.done = Some(now + self.time.draw(self.seed, self.served).mul_f64(share));
-            self.served += 1;
-        }
-    }
-}
-
 /// Which leg of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+pub(crate) enum Side {
     /// The one that was opened to us.
     Near,
     /// The one that we opened.
@@ -158,6 +102,8 @@ impl RelayNode {
             by_connection: BTreeMap::new(),
             next_hops: hops,
             buffer: relay.buffer,
+            overflow: relay.overflow,
+            dropped: 0,
             forward: relay.forward,
             served: relay.served,
             service,
@@ -318,10 +264,12 @@ impl RelayNode {
         let session = &mut self.sessions[index];
         session.most_held = session.most_held.max(held);
         let (source, target) = (session.id(from), session.id(from.other()));
-        // what is read is still held: reading must not open the window
-        let room = Bytes(self.buffer.0.saturating_sub(held));
-        if let Some(connection) = self.host.connection_mut(source) {
-            connection.limit_receive_window(room);
+        if self.overflow == Overflow::Close {
+            // what is read is still held: reading must not open the window
+            let room = Bytes(self.buffer.0.saturating_sub(held));
+            if let Some(connection) = self.host.connection_mut(source) {
+                connection.limit_receive_window(room);
+            }
         }
         if !self.may_forward(now, index, from) {
             return;
@@ -338,8 +286,7 @@ impl RelayNode {
             }
             if self.service.takes_time() && self.served == Served::AfterAcknowledgment {
                 self.sessions[index].in_service[from as usize] += bytes.len() as u64;
-                self.service.queue.push_back(Job { session: index, from, bytes });
-                self.service.begin(now);
+                self.service.push(now, Job { session: index, from, bytes });
             } else {
                 write(&mut self.host, target, &bytes);
             }
@@ -361,6 +308,9 @@ impl RelayNode {
 
     /// Advertises the room that Cmax leaves.
     fn set_window(&mut self, index: usize, from: Side) {
+        if self.overflow == Overflow::Drop {
+            return;
+        }
         let session = &self.sessions[index];
         let room = Bytes(self.buffer.0.saturating_sub(self.kept_of(session, from)));
         let id = session.id(from);
@@ -370,15 +320,29 @@ impl RelayNode {
     }
 
     /// The processor is done with a packet.
-    fn served(&mut self, now: Time) {
-        self.service.done = None;
-        if let Some(Job { session, from, bytes }) = self.service.queue.pop_front() {
-            self.sessions[session].in_service[from as usize] -= bytes.len() as u64;
-            let target = self.sessions[session].id(from.other());
-            write(&mut self.host, target, &bytes);
-            self.service.begin(now);
-            self.relay(now, session);
-        }
+    fn served(&mut self, now: Time, Job { session, from, bytes }: Job) {
+        self.sessions[session].in_service[from as usize] -= bytes.len() as u64;
+        let target = self.sessions[session].id(from.other());
+        write(&mut self.host, target, &bytes);
+        self.relay(now, session);
+    }
+
+    /// Whether the buffer of its session has no room for a segment.
+    ///
+    /// Out of order, it must leave room for what is missing before it, or that would never be accepted.
+    fn overflows(&self, packet: &Packet) -> bool {
+        let Transport::Tcp(segment) = &packet.transport else { return false };
+        let leg = packet.flow().map(|flow| (flow.dst.port(), flow.src));
+        let Some(&(index, side)) = leg.and_then(|leg| self.legs.get(&leg)) else { return false };
+        let session = &self.sessions[index];
+        let Some(connection) = self.connection(session, side) else { return false };
+        let waiting: usize =
+            self.service.arriving().filter(|other| other.flow() == packet.flow()).map(payload).sum();
+        let held = self.held_of(session, side) + connection.receiver().early() + waiting as u64;
+        let size = segment.payload.len() as u64;
+        let is_early = segment.header.seq.diff(connection.expects()) > 0;
+        let kept_free = if is_early && waiting == 0 { size.max(self.service.packet) } else { 0 };
+        held + size + kept_free > self.buffer.0
     }
 }
 
@@ -392,7 +356,7 @@ impl RelaySession {
 }
 
 /// Bytes of data in a packet.
-fn payload(packet: &Packet) -> usize {
+pub(crate) fn payload(packet: &Packet) -> usize {
     match &packet.transport {
         Transport::Tcp(segment) => segment.payload.len(),
         _ => 0,
@@ -423,6 +387,10 @@ impl RelayNode {
 
 impl Machine for RelayNode {
     fn handle_packet(&mut self, now: Time, port: PortId, packet: Packet) {
+        if self.overflow == Overflow::Drop && payload(&packet) > 0 && self.overflows(&packet) {
+            self.dropped += 1;
+            return;
+        }
         let serves_first = self.served != Served::AfterAcknowledgment && self.service.takes_time();
         if serves_first && payload(&packet) > 0 {
             self.service.hold(now, self.served, port, packet);
@@ -432,13 +400,12 @@ impl Machine for RelayNode {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        while self.service.arrivals.front().is_some_and(|(at, ..)| *at <= now) {
-            if let Some((_, port, packet)) = self.service.arrivals.pop_front() {
-                self.arrived(now, port, packet);
-            }
+        while let Some((port, packet)) = self.service.next_arrived(now) {
+            self.arrived(now, port, packet);
         }
-        while self.service.done.is_some_and(|done| done <= now) {
-            self.served(now);
+        while let Some(job) = self.service.next_done(now) {
+            self.served(now, job);
+            self.service.begin_all(now);
         }
         for index in 0..self.sessions.len() {
             if self.sessions[index].release_at.is_some_and(|at| at <= now) {
@@ -456,11 +423,9 @@ impl Machine for RelayNode {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        let service = self.service.done.map(|at| Deadline { at, timer: "service" });
         let release = self.sessions.iter().filter_map(|session| session.release_at).min();
         let release = release.map(|at| Deadline { at, timer: "forward" });
-        let arrival = self.service.arrivals.front().map(|(at, ..)| Deadline { at: *at, timer: "arrival" });
-        let own = Deadline::earliest(Deadline::earliest(service, arrival), release);
+        let own = Deadline::earliest(self.service.poll_timeout(), release);
         Deadline::earliest(self.host.poll_timeout(), own)
     }
 }

@@ -46,6 +46,12 @@ pub struct SenderProfile {
     /// Segments that may be sent before the first acknowledgment (RFC 5681 §3.1). RFC 6928 allows ten on a path that
     /// nobody knows; more is for whoever knows the path. See [`SenderProfile::INITIAL_WINDOWS`].
     pub initial_window: u32,
+    /// Segments at which the first slow start ends; `None` for as far as it goes (RFC 5681 §3.1). Simulators of the 1990s began with the
+    /// largest window that they were allowed.
+    pub initial_ssthresh: Option<u32>,
+    /// A window that the sender does not fill does not grow (RFC 7661). Without, every acknowledgment enlarges it, whatever the receiver's
+    /// window allows, as in simulators of the 1990s.
+    pub window_validation: bool,
     /// Starts from the initial window again after an idle time (RFC 5681 §4.1).
     pub idle_restart: bool,
     /// Holds small segments back while data is unacknowledged (RFC 9293 §3.7.4).
@@ -68,6 +74,8 @@ const MODERN: SenderProfile = SenderProfile {
     window_scaling: true,
     ecn: false,
     initial_window: 10,
+    initial_ssthresh: None,
+    window_validation: true,
     idle_restart: true,
     nagle: false,
 };
@@ -159,6 +167,9 @@ impl SenderProfile {
         let params = ControlParams {
             paced: self.pacing,
             selective_acks: start.sack,
+            initial_ssthresh: self
+                .initial_ssthresh
+                .map_or(u64::MAX, |segments| u64::from(segments) * u64::from(start.mss)),
             // Connections that share a bottleneck are not to probe it in step.
             seed: Seed(u64::from(start.isn.0)).derive("congestion control"),
             ..ControlParams::new(start.mss, start.now)
@@ -177,6 +188,7 @@ impl SenderProfile {
             pacing: self.pacing,
             nagle: self.nagle,
             idle_restart: self.idle_restart,
+            window_validation: self.window_validation,
             rto: self.rto,
             ..SenderConfig::new(start.mss, self.congestion.build(self.control_params(start)))
         }
@@ -261,6 +273,15 @@ mod tests {
         assert_eq!(window(1448, 3, 1), 3 * 1448);
         assert_eq!(window(8948, 10, 0), 2 * 8948);
         assert_eq!(window(1448, 10, 2), 1448, "the SYN was retransmitted twice");
+    }
+
+    #[test]
+    fn the_first_slow_start_ends_where_it_was_asked_to() {
+        let ssthresh = |initial_ssthresh| {
+            let profile = SenderProfile { initial_ssthresh, ..SenderProfile::NEWRENO };
+            profile.sender(&start(1000, 0)).control.ssthresh()
+        };
+        assert_eq!((ssthresh(None), ssthresh(Some(20)), ssthresh(Some(2))), (u64::MAX, 20_000, 2000));
     }
 
     #[test]

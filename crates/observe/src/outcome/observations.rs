@@ -26,6 +26,8 @@ pub struct Observations {
     pub held_most: Option<f64>,
     /// How often gateways found that splitting makes a class of flows slower.
     pub harm_verdicts: Option<u64>,
+    /// Segments that relays had no room for.
+    pub relay_drops: Option<u64>,
     /// When the run ended, in seconds.
     pub ended_at: f64,
     /// How many events there were.
@@ -139,7 +141,8 @@ impl Observations {
             Metric::SmallestWindow => count(self.smallest_window),
             Metric::Held => self.held.value(),
             Metric::HeldMost => self.held_most,
-            Metric::HarmVerdicts => self.harm_verdicts.map(|verdicts| verdicts as f64),
+            Metric::HarmVerdicts => count(self.harm_verdicts),
+            Metric::RelayDrops => count(self.relay_drops),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the paper says of each figure, beside what the runs say.
 use super::{
-    LARGE_WINDOW, PACKET, SMALL_WINDOW, goodputs, number_of, packets, place, service_time_of, swept, value,
+    LARGE_WINDOW, PACKET, QUEUES, SMALL_WINDOW, WINDOWS, goodputs, number_of, of_case, packets, place,
+    service_time_of, swept, value,
 };
 use shorthaul_observe::{Finding, RunRecord};
 use shorthaul_report::Unit;
@@ -63,37 +64,63 @@ fn at(points: &[Point], x: f64) -> f64 {
     points.iter().find(|point| point.x == x).map_or(f64::NAN, |point| point.y)
 }
 
+/// By how many packets a second a window grows from its twentieth packet to the end of its run, without a loss.
+fn growth(window: &[(f64, f64)]) -> Option<f64> {
+    let (from, to) = (window.iter().find(|(_, size)| *size >= 20.0)?, window.last()?);
+    (to.0 > from.0).then(|| (to.1 - from.1) / (to.0 - from.0))
+}
+
 pub(super) fn fig2(records: &[RunRecord]) -> Vec<Finding> {
+    let slow_start = |(case, windows): (&str, &str)| {
+        let records = of_case(records, case);
+        let [direct, first, second] =
+            [Leg::Direct, Leg::First, Leg::Second].map(|leg| reaches(&window(&records, leg), 20.0));
+        let shorter = |leg: Option<f64>| direct.zip(leg).is_some_and(|(direct, leg)| leg < 0.9 * direct);
+        Finding::judged(
+            format!("Fig. 2, how long until the window has 20 packets{windows}"),
+            "longer for TCP than for either connection of PTS",
+            format!("{} directly, {} and {} with a node", seconds(direct), seconds(first), seconds(second)),
+            shorter(first) && shorter(second),
+        )
+    };
     let [direct, first, second] =
-        [Leg::Direct, Leg::First, Leg::Second].map(|leg| reaches(&window(records, leg), 20.0));
-    let shorter = |leg: Option<f64>| direct.zip(leg).is_some_and(|(direct, leg)| leg < 0.9 * direct);
-    vec![Finding::judged(
-        "Fig. 2, how long until the window has 20 packets",
-        "longer for TCP than for either connection of PTS",
-        format!("{} directly, {} and {} with a node", seconds(direct), seconds(first), seconds(second)),
-        shorter(first) && shorter(second),
-    )]
+        [Leg::Direct, Leg::First, Leg::Second].map(|leg| growth(&window(&of_case(records, "ns2"), leg)));
+    let rate = |growth: Option<f64>| growth.map_or("none".to_owned(), |growth| format!("{growth:.2}"));
+    let faster = |leg: Option<f64>| direct.zip(leg).is_some_and(|(direct, leg)| leg > 1.2 * direct);
+    let mut found: Vec<Finding> = WINDOWS.into_iter().map(slow_start).collect();
+    found.push(Finding::judged(
+        "Fig. 2, packets a second that the window grows by in congestion avoidance, windows of ns-2",
+        "larger for PTS: the ACKs arrive faster",
+        format!("{} directly, {} and {} with a node", rate(direct), rate(first), rate(second)),
+        faster(first) && faster(second),
+    ));
+    found
 }
 
 pub(super) fn fig3(records: &[RunRecord]) -> Vec<Finding> {
-    let [direct, first, second] =
-        [Leg::Direct, Leg::First, Leg::Second].map(|leg| notices_loss(&window(records, leg)));
-    let falls = |at: Option<f64>| at.map_or("not affected".to_owned(), |at| format!("falls at {at:.2} s"));
-    vec![
-        Finding::judged(
-            "Fig. 3, the sources' windows with a loss on the first half",
-            "both set to 1",
-            format!("directly {}, with a node {}", falls(direct), falls(first)),
-            direct.is_some() && first.is_some(),
-        ),
-        Finding::judged(
-            "Fig. 3, the second connection's window with a loss on the first half",
-            "not affected",
-            falls(second),
-            // Without a loss on the first half there is nothing to be unaffected by.
-            first.is_some() && second.is_none(),
-        ),
-    ]
+    let with = |(case, windows): (&str, &str)| {
+        let records = of_case(records, case);
+        let [direct, first, second] =
+            [Leg::Direct, Leg::First, Leg::Second].map(|leg| notices_loss(&window(&records, leg)));
+        let falls =
+            |at: Option<f64>| at.map_or("not affected".to_owned(), |at| format!("falls at {at:.2} s"));
+        [
+            Finding::judged(
+                format!("Fig. 3, the sources' windows with a loss on the first half{windows}"),
+                "both set to 1",
+                format!("directly {}, with a node {}", falls(direct), falls(first)),
+                direct.is_some() && first.is_some(),
+            ),
+            Finding::judged(
+                format!("Fig. 3, the second connection's window with a loss on the first half{windows}"),
+                "not affected",
+                falls(second),
+                // Without a loss on the first half there is nothing to be unaffected by.
+                first.is_some() && second.is_none(),
+            ),
+        ]
+    };
+    WINDOWS.into_iter().flat_map(with).collect()
 }
 
 /// "If the congestion were to be in the second part of the PTS connection then the PTS node will set its cwnd to 1 causing the TCP
@@ -172,33 +199,44 @@ pub(super) fn gains(records: &[RunRecord], sessions: &str) -> Vec<(f64, f64)> {
 
 /// "In presence of multiple sessions competing for the CPU resources on the PTS node, a packet may have to wait longer".
 pub(super) fn fig6_sessions(records: &[RunRecord]) -> Vec<Finding> {
-    let lost_at = |sessions| {
-        let lost =
-            gains(records, sessions).into_iter().filter(|(_, gain)| *gain < 1.05).map(|(time, _)| time);
-        lost.reduce(f64::min)
+    let with = |(case, queues): (&str, &str)| {
+        let records = of_case(records, case);
+        let lost_at = |sessions| {
+            let lost =
+                gains(&records, sessions).into_iter().filter(|(_, gain)| *gain < 1.05).map(|(time, _)| time);
+            lost.reduce(f64::min)
+        };
+        let [one, four] = ["1", "4"].map(lost_at);
+        let what = format!(
+            "Fig. 6, text: the service time from which a node gains nothing, one session and four, {queues}"
+        );
+        let ours = format!("{} and {}", seconds(one), seconds(four));
+        // With processors of their own, sessions do not compete for one.
+        match case {
+            "session-alone" => Finding::shown(what, "", ours),
+            _ => Finding::judged(
+                what,
+                "less with several sessions",
+                ours,
+                four.is_some_and(|four| one.is_none_or(|one| four < one)),
+            ),
+        }
     };
-    let [one, four] = ["1", "4"].map(lost_at);
-    vec![Finding::judged(
-        "Fig. 6, text: the service time from which on a node gains nothing, one session and four of one queue",
-        "less with several sessions",
-        format!("{} and {}", seconds(one), seconds(four)),
-        four.is_some_and(|four| one.is_none_or(|one| four < one)),
-    )]
+    QUEUES.into_iter().map(with).collect()
 }
 
 pub(super) fn fig4(records: &[RunRecord]) -> Vec<Finding> {
-    let noticed = |leg| notices_loss(&window(records, leg));
-    let earlier = noticed(Leg::Direct).zip(noticed(Leg::First)).map(|(direct, first)| direct - first);
-    vec![match earlier {
-        Some(earlier) => Finding::number(
-            "Fig. 4, how much earlier the loss is noticed",
-            "almost 1 s",
-            earlier,
-            Unit::Seconds,
-        )
-        .within(0.15, 0.95),
-        None => Finding::judged("Fig. 4, how much earlier the loss is noticed", "almost 1 s", "never", false),
-    }]
+    let with = |(case, windows): (&str, &str)| {
+        let records = of_case(records, case);
+        let noticed = |leg| notices_loss(&window(&records, leg));
+        let earlier = noticed(Leg::Direct).zip(noticed(Leg::First)).map(|(direct, first)| direct - first);
+        let what = format!("Fig. 4, how much earlier the loss is noticed{windows}");
+        match earlier {
+            Some(earlier) => Finding::number(what, "almost 1 s", earlier, Unit::Seconds).within(0.15, 0.95),
+            None => Finding::judged(what, "almost 1 s", "never", false),
+        }
+    };
+    WINDOWS.into_iter().map(with).collect()
 }
 
 pub(super) fn fig5(records: &[RunRecord]) -> Vec<Finding> {
@@ -339,19 +377,37 @@ mod tests {
         vec![run(None, &[(NODES, "[]")]).series(Series::Cwnd, "ftp", &curve(falls[0], rates[0])), split]
     }
 
+    /// The same as a case.
+    fn case(case: &str, mut records: Vec<RunRecord>) -> Vec<RunRecord> {
+        records.iter_mut().for_each(|record| record.case = Some(case.to_owned()));
+        records
+    }
+
+    /// The same with either kind of window.
+    fn both(records: &[RunRecord]) -> Vec<RunRecord> {
+        WINDOWS.map(|(name, _)| case(name, records.to_vec())).concat()
+    }
+
     #[test]
     fn windows_over_time_are_judged() {
-        assert!(holds(&fig2(&windows([None; 3], [10.0, 20.0, 20.0])), "Fig. 2"));
-        assert!(!holds(&fig2(&windows([None; 3], [20.0, 20.0, 20.0])), "Fig. 2"), "equal is not longer");
-        let at = |second| fig3(&windows([Some(4.0), Some(4.0), second], [20.0; 3]));
+        let rates = |rates| fig2(&both(&windows([None; 3], rates)));
+        assert!(holds(&rates([10.0, 20.0, 20.0]), "Fig. 2"));
+        let equal = rates([20.0; 3]);
+        assert!(
+            !holds(&equal, "how long until") && !holds(&equal, "congestion avoidance"),
+            "equal is not longer"
+        );
+        let filled = fig2(&case("filled", windows([None; 3], [10.0, 20.0, 20.0])));
+        assert!(!holds(&filled, "congestion avoidance"), "that was not run");
+        let at = |second| fig3(&both(&windows([Some(4.0), Some(4.0), second], [20.0; 3])));
         assert!(holds(&at(None), "Fig. 3"));
         assert!(!holds(&at(Some(4.2)), "second connection"));
-        let nothing = fig3(&windows([None; 3], [20.0; 3]));
+        let nothing = fig3(&both(&windows([None; 3], [20.0; 3])));
         assert!(
             !holds(&nothing, "second connection") && !holds(&nothing, "sources"),
             "no loss shows nothing"
         );
-        let earlier = |direct| fig4(&windows([direct, Some(2.0), None], [20.0; 3]));
+        let earlier = |direct| fig4(&both(&windows([direct, Some(2.0), None], [20.0; 3])));
         assert!(holds(&earlier(Some(2.95)), "Fig. 4"));
         assert!(!holds(&earlier(Some(2.5)), "Fig. 4") && !holds(&earlier(None), "Fig. 4"));
     }
@@ -386,11 +442,11 @@ mod tests {
 
     #[test]
     fn sessions_must_lose_the_gain_sooner() {
-        let with = |four: f64| {
+        let with = |queues: &str, four: f64| {
             let of = |count: &str, nodes: &str, time: &str, goodput| {
                 let time = format!("\"exponential {time}\"");
                 run(
-                    None,
+                    Some(queues),
                     &[("flows.ftp.count", count), (NODES, nodes), ("chains.0.relay.service_time", &time)],
                 )
                 .metric(Metric::Goodput, goodput)
@@ -404,7 +460,10 @@ mod tests {
             }
             fig6_sessions(&records)
         };
-        assert!(holds(&with(1.0), "Fig. 6") && !holds(&with(2.0), "Fig. 6"));
+        for (case, name) in &QUEUES[..2] {
+            assert!(holds(&with(case, 1.0), name) && !holds(&with(case, 2.0), name), "{case}");
+        }
+        assert!(fig6_sessions(&[]).iter().any(|found| found.verdict == shorthaul_observe::Verdict::Shown));
     }
 
     #[test]
@@ -438,6 +497,21 @@ mod tests {
         assert!(holds(&times([2.0, 1.9, 0.5]), "Fig. 6"));
         assert!(!holds(&times([2.0, 2.0, 2.0]), "up to which") && !holds(&times([2.0, 2.0, 2.0]), "longest"));
         assert!(!holds(&times([2.0, 0.9, 0.5]), "up to which"));
+    }
+
+    #[test]
+    fn the_second_legs_round_trip_is_that_of_the_scenario() {
+        let text = include_str!("../../../../papers/pts/fig6.toml");
+        let study = shorthaul_scenario::Study::from_toml("fig6.toml", text).unwrap();
+        let scenario = study.scenario(&study.points()[1]).unwrap();
+        let delay = |index: usize| {
+            scenario.links[index]
+                .config(shorthaul_link::Direction::Up, shorthaul_types::Seed(1))
+                .delay
+                .as_secs_f64()
+        };
+        let second: f64 = (4..8).map(delay).sum();
+        assert!((2.0 * second - SECOND_LEG).abs() < 1e-9 && scenario.links.len() == 8);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The figures of "proxy transport service" (PTS §3).
 mod findings;
+mod search;
 
 use crate::error::{Result, While};
 use crate::experiment::{all_sound, manifest, records, study};
 use crate::{All, Found, Paper, PaperError, fidelity};
 use shorthaul_observe::{EngineName, Finding, RunRecord, Store, Summary, results};
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Panel, Point, Series};
-use shorthaul_report::{Console, Manifest, Page, Unit};
+use shorthaul_report::{Console, Manifest, Page, Table, Unit};
 use shorthaul_scenario::{Metric, Series as Measured};
 use shorthaul_sim::Simulator;
 use std::collections::BTreeMap;
@@ -30,7 +31,9 @@ struct Experiment {
     /// The scenario file.
     text: &'static str,
     /// File name and description of each figure.
-    figures: fn(&[RunRecord]) -> Vec<(&'static str, Figure)>,
+    figures: fn(&[RunRecord]) -> Vec<(String, Figure)>,
+    /// A table that is made of its runs.
+    table: Option<fn(&[RunRecord]) -> Table>,
     /// What the paper states, beside ours.
     findings: fn(&[RunRecord]) -> Vec<Finding>,
 }
@@ -68,6 +71,8 @@ impl Pts {
         console.say(&format!("\n{}: {}", study.name(), study.about()));
         let records = all_sound(records(&Simulator::default(), &study, Some(store), console)?)?;
         console.table(&results::table(&records));
+        let own = experiment.table.map(|table| table(&records));
+        own.iter().for_each(|table| console.table(table));
         let findings = (experiment.findings)(&records);
         console.table(&Finding::table(&findings));
         let manifest = manifest(&study);
@@ -81,10 +86,13 @@ impl Pts {
         results::write(&self.out.join(experiment.name), &manifest, &about, &records)?;
         page.heading(&format!("{}: {}", study.name(), study.about()));
         for (name, figure) in (experiment.figures)(&records) {
-            figure.save(&self.out.join(name), &manifest)?;
+            figure.save(&self.out.join(&name), &manifest)?;
             page.figure(&figure);
         }
         Finding::show(page, "What the paper states", &findings);
+        own.iter().for_each(|table| {
+            page.table("Throughputs by setting", table);
+        });
         page.table("Means with half the width of their 95 % confidence interval", &results::table(&records));
         page.source(study.text());
         Ok(findings)
@@ -99,38 +107,29 @@ const EXPERIMENTS: &[Experiment] = &[
         name: "fig2",
         text: include_str!("../../../../papers/pts/fig2.toml"),
         figures: |records| {
-            vec![("figure-2", over_time(records, "Figure 2: congestion window without loss", Measured::Cwnd))]
+            both_windows(records, "figure-2", "Figure 2: congestion window without loss", Measured::Cwnd)
         },
+        table: None,
         findings: findings::fig2,
     },
     Experiment {
         name: "fig3",
         text: include_str!("../../../../papers/pts/fig3.toml"),
         figures: |records| {
-            vec![(
-                "figure-3",
-                over_time(
-                    records,
-                    "Figure 3: congestion window with congestion on the first half",
-                    Measured::Cwnd,
-                ),
-            )]
+            let title = "Figure 3: congestion window with congestion on the first half";
+            both_windows(records, "figure-3", title, Measured::Cwnd)
         },
+        table: None,
         findings: findings::fig3,
     },
     Experiment {
         name: "fig4",
         text: include_str!("../../../../papers/pts/fig4.toml"),
         figures: |records| {
-            vec![(
-                "figure-4",
-                over_time(
-                    records,
-                    "Figure 4: sequence numbers, with congestion of their own making",
-                    Measured::Sequence,
-                ),
-            )]
+            let title = "Figure 4: sequence numbers, with congestion of their own making";
+            both_windows(records, "figure-4", title, Measured::Sequence)
         },
+        table: None,
         findings: findings::fig4,
     },
     Experiment {
@@ -138,20 +137,23 @@ const EXPERIMENTS: &[Experiment] = &[
         text: include_str!("../../../../papers/pts/fig3-second.toml"),
         figures: |records| {
             let title = "Figure 3's text: congestion window with congestion on the second half";
-            vec![("figure-3-second", over_time(records, title, Measured::Cwnd))]
+            vec![("figure-3-second".to_owned(), over_time(records, title, Measured::Cwnd))]
         },
+        table: None,
         findings: findings::fig3_second,
     },
     Experiment {
         name: "fig4-burst",
         text: include_str!("../../../../papers/pts/fig4-burst.toml"),
-        figures: |records| vec![("figure-4-burst", bursts(records))],
+        figures: |records| vec![("figure-4-burst".to_owned(), bursts(records))],
+        table: None,
         findings: findings::fig4_burst,
     },
     Experiment {
         name: "fig6-sessions",
         text: include_str!("../../../../papers/pts/fig6-sessions.toml"),
-        figures: |records| vec![("figure-6-sessions", sessions(records))],
+        figures: |records| vec![("figure-6-sessions".to_owned(), sessions(records))],
+        table: None,
         findings: findings::fig6_sessions,
     },
     Experiment {
@@ -159,7 +161,7 @@ const EXPERIMENTS: &[Experiment] = &[
         text: include_str!("../../../../papers/pts/fig5.toml"),
         figures: |records| {
             vec![(
-                "figure-5",
+                "figure-5".to_owned(),
                 against(
                     records,
                     "Figure 5: throughput against the node's place",
@@ -168,26 +170,36 @@ const EXPERIMENTS: &[Experiment] = &[
                 ),
             )]
         },
+        table: None,
         findings: findings::fig5,
     },
     Experiment {
         name: "fig6",
         text: include_str!("../../../../papers/pts/fig6.toml"),
-        figures: |records| vec![("figure-6", service_time(records))],
+        figures: |records| vec![("figure-6".to_owned(), service_time(records))],
+        table: None,
         findings: findings::fig6,
     },
     Experiment {
         name: "fig7",
         text: include_str!("../../../../papers/pts/fig7.toml"),
-        figures: |records| vec![("figure-7", nodes(records))],
+        figures: |records| vec![("figure-7".to_owned(), nodes(records))],
+        table: None,
         findings: findings::fig7,
+    },
+    Experiment {
+        name: "fig7-search",
+        text: include_str!("../../../../papers/pts/fig7-search.toml"),
+        figures: |_| Vec::new(),
+        table: Some(search::table),
+        findings: search::findings,
     },
     Experiment {
         name: "buffer",
         text: include_str!("../../../../papers/pts/buffer.toml"),
         figures: |records| {
             vec![(
-                "buffer",
+                "buffer".to_owned(),
                 against(
                     records,
                     "Throughput against Cmax",
@@ -196,9 +208,31 @@ const EXPERIMENTS: &[Experiment] = &[
                 ),
             )]
         },
+        table: None,
         findings: findings::buffer,
     },
 ];
+
+/// The cases of Figures 2 to 4: windows that grow as far as they are filled, and those of ns-2, which begin with the largest window that is
+/// allowed as threshold, and grow past it.
+const WINDOWS: [(&str, &str); 2] = [("filled", ""), ("ns2", ", windows of ns-2")];
+
+/// A figure over time for each kind of window.
+fn both_windows(records: &[RunRecord], name: &str, title: &str, measured: Measured) -> Vec<(String, Figure)> {
+    let figure = |(case, windows): (&str, &str)| {
+        let suffix = if case == "filled" { String::new() } else { format!("-{case}") };
+        (
+            format!("{name}{suffix}"),
+            over_time(&of_case(records, case), &format!("{title}{windows}"), measured),
+        )
+    };
+    WINDOWS.into_iter().map(figure).collect()
+}
+
+/// The runs of a case.
+fn of_case(records: &[RunRecord], case: &str) -> Vec<RunRecord> {
+    records.iter().filter(|record| record.case.as_deref() == Some(case)).cloned().collect()
+}
 
 /// The first swept value of a run, in TOML.
 fn value(record: &RunRecord) -> &str {
@@ -323,25 +357,37 @@ fn bursts(records: &[RunRecord]) -> Figure {
 }
 
 /// The cases of Figure 4's bursts, and their timers.
-const TIMERS: [(&str, &str); 3] = [
+const TIMERS: [(&str, &str); 4] = [
     ("rfc6298", "timers of RFC 6298"),
     ("coarse", "timers that tick every 500 ms"),
     ("fine", "timers of 100 ms at least"),
+    ("ns2", "timers and windows of ns-2, which tick every 100 ms"),
 ];
 
-/// Throughput against the service time, of that without a node, by the number of sessions.
+/// The cases of Figure 6's sessions: which packets wait for each other.
+const QUEUES: [(&str, &str); 3] = [
+    ("node", "one queue for all sessions"),
+    ("session", "a queue for each session, one processor"),
+    ("session-alone", "a queue and a processor for each session"),
+];
+
+/// Throughput against the service time, of that without a node, by the number of sessions; a panel for each kind of queues.
 fn sessions(records: &[RunRecord]) -> Figure {
-    let mut panel = Panel::new("")
-        .x(Axis::new("mean service time", Unit::Seconds).logarithmic())
-        .y(Axis::new("throughput, of that without a node", Unit::Times).from(0.0))
-        .reference("direct", 1.0);
-    for (place, number) in ["1", "2", "4"].into_iter().enumerate() {
-        panel = panel.series(
-            Series::new(&format!("sessions of one node: {number}"), Mark::LineAndDots, Hue::nth(place))
-                .points(findings::gains(records, number)),
-        );
+    let mut figure = Figure::new("Figure 6's text: sessions that compete for a node").columns(1);
+    for (case, title) in QUEUES {
+        let mut panel = Panel::new(title)
+            .x(Axis::new("mean service time", Unit::Seconds).logarithmic())
+            .y(Axis::new("throughput, of that without a node", Unit::Times).from(0.0))
+            .reference("direct", 1.0);
+        for (place, number) in ["1", "2", "4"].into_iter().enumerate() {
+            panel = panel.series(
+                Series::new(&format!("sessions of one node: {number}"), Mark::LineAndDots, Hue::nth(place))
+                    .points(findings::gains(&of_case(records, case), number)),
+            );
+        }
+        figure = figure.panel(panel);
     }
-    Figure::new("Figure 6's text: sessions that compete for a node").panel(panel)
+    figure
 }
 
 /// A value over time, of the first seed: directly, and of both connections of a session.

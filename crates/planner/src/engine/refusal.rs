@@ -3,7 +3,7 @@ use super::FORECAST;
 use crate::scenario::{Planned, PlannedLeg, family};
 use shorthaul_link::{Direction, LinkConfig, Outages, Rate};
 use shorthaul_proxy::{GatewayMode, SenderSpec};
-use shorthaul_scenario::{Flow, NodeIndex, Role, Scenario, Workload};
+use shorthaul_scenario::{Flow, NodeIndex, Overflow, Role, Scenario, Workload};
 use shorthaul_types::Seed;
 use std::collections::BTreeSet;
 
@@ -101,7 +101,12 @@ fn of_node(scenario: &Scenario, node: NodeIndex) -> Vec<String> {
         Role::Router | Role::Host(_) => Vec::new(),
         Role::Relay(relay) => {
             let serves = !relay.service_time.mean().is_zero();
-            serves.then(|| "the models know no `service_time`".to_owned()).into_iter().collect()
+            let drops = relay.overflow == Overflow::Drop;
+            let reasons = [
+                serves.then(|| "the models know no `service_time`".to_owned()),
+                drops.then(|| "the models' relays drop nothing (`overflow`)".to_owned()),
+            ];
+            reasons.into_iter().flatten().collect()
         }
         Role::Gateway(gateway) => {
             let mut reasons = Vec::new();

@@ -204,6 +204,8 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
         window_scaling: _,
         ecn: _,
         initial_window,
+        initial_ssthresh,
+        window_validation,
         idle_restart,
         nagle: _,
     } = sender;
@@ -214,6 +216,12 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
         ("discriminator", *discriminator != usual.discriminator, discriminator.to_string()),
         ("pacing", *pacing != usual.pacing, pacing.to_string()),
         ("initial_window", *initial_window != usual.initial_window, initial_window.to_string()),
+        (
+            "initial_ssthresh",
+            *initial_ssthresh != usual.initial_ssthresh,
+            initial_ssthresh.unwrap_or_default().to_string(),
+        ),
+        ("window_validation", *window_validation != usual.window_validation, window_validation.to_string()),
         ("idle_restart", *idle_restart != usual.idle_restart, idle_restart.to_string()),
     ];
     match overwritten.into_iter().find(|(_, differs, _)| *differs) {
@@ -311,6 +319,8 @@ mod tests {
             ),
             ("`pacing`", SenderProfile { pacing: false, ..sends() }),
             ("`initial_window`", SenderProfile { initial_window: 64, ..sends() }),
+            ("`initial_ssthresh`", SenderProfile { initial_ssthresh: Some(20), ..sends() }),
+            ("`window_validation`", SenderProfile { window_validation: false, ..sends() }),
             ("`idle_restart`", SenderProfile { idle_restart: false, ..sends() }),
         ] {
             assert_eq!(with(sender.clone(), None), Ok(()), "{key}");

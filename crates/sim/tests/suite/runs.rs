@@ -396,3 +396,87 @@ fn users_of_a_cell_share_its_channel_block_by_block() {
     let lost: u64 = run(&text(lossy), 1).links.iter().map(|link| link.lost).sum();
     assert!(lost > 20, "{lost}");
 }
+
+/// A relay before a half that is ten times slower: the outcome, and the most that it held.
+fn before_a_slow_half(overflow: &str, buffer: &str) -> (Outcome, f64) {
+    let scheme = "{ profile = \"sack-reno\", receive_buffer = \"400 kB\", mss = 1000 }";
+    let rest = format!(
+        "relays = [2]\nrelay = {{ scheme = {scheme}, buffer = \"{buffer}\", overflow = \"{overflow}\" }}\n\
+         hop.3 = {{ rate = \"1 Mbit/s\", delay = \"20 ms\", queue = \"20 packets\" }}\n{BULK}bulk = \"1 MB\"\n\
+         [measure]\nmetrics = [\"goodput\", \"relay-drops\", \"retransmitted\"]\nseries = [\"buffer\"]\nevery = \"10 ms\""
+    );
+    let outcome = run(&chain(4, LINK, &rest), 5);
+    let held = outcome.series.iter().find(|series| series.series == Series::Buffer).expect("asked for");
+    let most = held.points.iter().map(|(_, held)| *held).fold(0.0, f64::max);
+    (outcome, most)
+}
+
+#[test]
+fn a_relay_that_drops_keeps_to_cmax_and_its_sender_finds_out() {
+    for buffer in ["8 packets", "100 packets"] {
+        let (closed, _) = before_a_slow_half("close", buffer);
+        assert_eq!(closed.metrics[&Metric::RelayDrops], 0.0);
+        let (dropping, most) = before_a_slow_half("drop", buffer);
+        let cmax = if buffer == "8 packets" { 8_000.0 } else { 100_000.0 };
+        assert_eq!(
+            dropping.flows[0].delivered, 1_000_000,
+            "{buffer}: everything arrives, and what follows a gap never shuts it out"
+        );
+        assert!(most <= cmax && most > 0.7 * cmax, "{most} of {cmax}");
+        let [drops, retransmitted] =
+            [Metric::RelayDrops, Metric::Retransmitted].map(|metric| dropping.metrics[&metric]);
+        assert!(drops > 5.0 && retransmitted > 900.0 * drops, "{drops} drops, {retransmitted} bytes again");
+    }
+}
+
+/// When the one packet of a flow has arrived at a relay that serves 100 packets of another first, each for 20 ms.
+fn beside_a_busy_session(queues: &str) -> [f64; 2] {
+    let text = format!(
+        "duration = \"60 s\"\n[hosts.a]\n[hosts.b]\n[[chains]]\nbetween = [\"a\", \"b\"]\nhops = 2\nlink = {{ delay = \"10 ms\" }}\nrelays = [1]\n\
+         relay = {{ service_time = \"20 ms\", queues = \"{queues}\" }}\n\
+         [[flows]]\nname = \"busy\"\nfrom = \"a\"\nto = \"b\"\nbulk = \"100 kB\"\n\
+         [[flows]]\nname = \"small\"\nfrom = \"a\"\nto = \"b\"\nbulk = \"1000 B\"\nstart = \"500 ms\"\n"
+    );
+    let outcome = run(&text, 1);
+    [0, 1].map(|flow| outcome.flows[flow].transfers[0])
+}
+
+#[test]
+fn sessions_wait_for_each_other_as_the_relays_queues_say() {
+    // One queue: what the busy session has there goes first, 100 packets in two seconds.
+    let [busy, small] = beside_a_busy_session("one");
+    assert!((2.0..2.3).contains(&busy) && (1.4..1.8).contains(&small), "{busy} s and {small} s");
+    // In turn: one packet of the other session at most.
+    let [busy, small] = beside_a_busy_session("per session");
+    assert!((2.0..2.3).contains(&busy) && (0.06..0.13).contains(&small), "{busy} s and {small} s");
+    let [_, beside] = beside_a_busy_session("per session, served at once");
+    assert!(beside < small, "{beside} s and {small} s in turn");
+}
+
+/// The window of a source whose receiver takes 20 packets, and the time it has to grow.
+fn windows_of(more: &str) -> Vec<(f64, f64)> {
+    let scheme = format!(
+        "{{ profile = \"tahoe\", mss = 1000, initial_window = 1, ack = \"immediate\", receive_buffer = \"20 kB\"{more} }}"
+    );
+    let text = format!(
+        "duration = \"10 s\"\n[hosts.a]\nscheme = {scheme}\n[hosts.b]\nscheme = {scheme}\n\
+         [[links]]\nbetween = [\"a\", \"b\"]\nlink = {{ rate = \"10 Mbit/s\", delay = \"50 ms\", queue = \"50 packets\" }}\n{BULK}unlimited = \"10 s\"\n\
+         [measure]\nseries = [\"cwnd\"]\nevery = \"100 ms\""
+    );
+    run(&text, 1).series.remove(0).points
+}
+
+#[test]
+fn a_window_that_is_not_validated_grows_past_what_is_used_and_slow_start_ends_where_it_was_told_to() {
+    let last = |points: &[(f64, f64)]| points.last().expect("samples").1;
+    let usual = windows_of("");
+    assert!(last(&usual) <= 42_000.0, "twice what was in flight and a segment at most: {usual:?}");
+    // From 20 packets on, one more for each round trip of 101 ms in which 20 packets pass: n(n+1)/2 − 20·21/2 = 20·(rounds).
+    let grown = windows_of(", initial_ssthresh = 20, window_validation = false");
+    let at_two = grown.iter().find(|(at, _)| *at >= 2.0).expect("a sample").1;
+    assert!((last(&grown) / 1000.0 - 63.0).abs() < 4.0 && at_two < 36_000.0, "{grown:?}");
+    // Without a threshold it is slow start all along.
+    assert!(last(&windows_of(", window_validation = false")) > 1_000_000.0);
+    let held = windows_of(", initial_ssthresh = 8");
+    assert!(held.iter().any(|(at, window)| *at > 1.0 && *at < 1.3 && *window < 20_000.0), "{held:?}");
+}

@@ -131,6 +131,11 @@ impl Connection {
         &self.receiver
     }
 
+    /// The sequence number of the first byte that has not arrived. Before the peer's SYN it says nothing.
+    pub fn expects(&self) -> SeqNum {
+        self.peer.space.seq(self.receiver.next())
+    }
+
     /// The most that the window may offer now, in bytes; with autotuning it grows.
     pub fn receive_window_limit(&self) -> u64 {
         self.window.limit()

@@ -53,6 +53,16 @@ pub struct ProfilePatch {
         schemars(range(min = *SenderProfile::INITIAL_WINDOWS.start(), max = *SenderProfile::INITIAL_WINDOWS.end()))
     )]
     pub initial_window: Option<u32>,
+    /// Segments at which the first slow start ends, 2 to 1000000; left out, as far as it goes (RFC 5681 §3.1).
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "initial_ssthresh", skip_serializing_if = "Option::is_none"),
+        schemars(range(min = *SSTHRESHES.start(), max = *SSTHRESHES.end()))
+    )]
+    pub initial_ssthresh: Option<u32>,
+    /// A window that is not filled does not grow (RFC 7661).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub window_validation: Option<bool>,
     /// Start from the initial window again after an idle time (RFC 5681 §4.1).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub idle_restart: Option<bool>,
@@ -80,6 +90,8 @@ impl SenderProfile {
             window_scaling,
             ecn,
             initial_window,
+            initial_ssthresh,
+            window_validation,
             idle_restart,
             nagle,
         } = *patch;
@@ -98,9 +110,27 @@ impl SenderProfile {
             window_scaling: window_scaling.unwrap_or(self.window_scaling),
             ecn: ecn.unwrap_or(self.ecn),
             initial_window: initial_window.unwrap_or(self.initial_window),
+            initial_ssthresh: initial_ssthresh.or(self.initial_ssthresh),
+            window_validation: window_validation.unwrap_or(self.window_validation),
             idle_restart: idle_restart.unwrap_or(self.idle_restart),
             nagle: nagle.unwrap_or(self.nagle),
         }
+    }
+}
+
+/// The thresholds that can be asked for, in segments.
+#[cfg(feature = "serde")]
+const SSTHRESHES: core::ops::RangeInclusive<u32> = 2..=1_000_000;
+
+#[cfg(feature = "serde")]
+fn initial_ssthresh<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
+    match serde::Deserialize::deserialize(d)? {
+        Some(segments) if !SSTHRESHES.contains(&segments) => Err(serde::de::Error::custom(alloc::format!(
+            "an initial slow-start threshold of {segments} segments: write a number from {} to {}, such as 20",
+            SSTHRESHES.start(),
+            SSTHRESHES.end()
+        ))),
+        segments => Ok(segments),
     }
 }
 

@@ -47,6 +47,7 @@ impl Sender {
             // The RTO stays doubled until there is a sample (RFC 6298 §5): what was retransmitted gives none, and a path that
             // has become slower than the old RTO would look lost for ever.
             self.timers.timeouts = 0;
+            self.rtt.on_acknowledged();
             self.timers.rto_at = (!self.board.is_empty()).then(|| self.rto_deadline(now));
         }
         let (dsack, name) = self.read_dsack(ack);
@@ -98,7 +99,7 @@ impl Sender {
                 rtt,
                 waited: ack.waited,
                 rate,
-                cwnd_limited: una_before <= self.snd.window_limited_until,
+                cwnd_limited: !self.options.window_validation || una_before <= self.snd.window_limited_until,
                 in_recovery: matches!(self.state, State::Recovery { .. } | State::Waiting { .. }),
             });
             if self.control.holds_back() {

@@ -34,6 +34,8 @@ pub struct SenderConfig {
     pub nagle: bool,
     /// After an idle time, begins with the initial window again (RFC 5681 §4.1).
     pub idle_restart: bool,
+    /// A window that is not filled does not grow (RFC 7661).
+    pub window_validation: bool,
     /// Parameters of the retransmission timer.
     pub rto: RttConfig,
 }
@@ -53,6 +55,7 @@ impl SenderConfig {
             pacing: true,
             nagle: false,
             idle_restart: true,
+            window_validation: true,
             rto: RttConfig::LINUX,
         }
     }

@@ -92,6 +92,7 @@ struct Options {
     pacing: bool,
     nagle: bool,
     idle_restart: bool,
+    window_validation: bool,
 }
 
 /// The sending half: holds the bytes, sends them as window and credit allow, has losses found by a [`LossDetector`] and judged
@@ -143,6 +144,7 @@ impl Sender {
                 pacing: config.pacing,
                 nagle: config.nagle,
                 idle_restart: config.idle_restart,
+                window_validation: config.window_validation,
             },
             board: Scoreboard::default(),
             state: State::Open,

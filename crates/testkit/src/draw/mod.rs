@@ -137,6 +137,9 @@ impl Draw {
             pacing: self.chance.happens(500),
             idle_restart: self.chance.happens(700),
             initial_window,
+            // Rare ones, of a number that is drawn already.
+            initial_ssthresh: (initial_window % 7 == 5).then_some(2 + initial_window / 2),
+            window_validation: initial_window % 7 != 6,
             rto,
             ack: if self.chance.happens(300) { AckPolicy::Immediate } else { profile.ack },
             ..profile

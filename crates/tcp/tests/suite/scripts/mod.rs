@@ -40,6 +40,8 @@ fn plain() -> ConnectionConfig {
             window_scaling: false,
             ecn: false,
             initial_window: 10,
+            initial_ssthresh: None,
+            window_validation: true,
             idle_restart: true,
             nagle: false,
         },
