@@ -13,28 +13,31 @@ pub(super) struct Part<'a> {
 }
 
 /// What a policy comes to.
-struct PolicyScore {
-    policy: &'static str,
-    cells: usize,
+pub(super) struct PolicyScore {
+    pub policy: &'static str,
+    pub cells: usize,
     /// Throughput as a share of a plain split's: mean and least.
-    throughput: [f64; 2],
+    pub throughput: [f64; 2],
     /// Bytes.
-    held_most: f64,
+    pub held_most: f64,
     /// Of a flow in 100 s, the mean over the cells.
-    timeouts: f64,
+    pub timeouts: f64,
     /// Of these, those that their sender found to be mistakes.
-    spurious: f64,
+    pub spurious: f64,
     /// The share of their time for which the senders waited for a closed window, the mean over the cells.
-    closed: f64,
+    pub closed: f64,
     /// Jain's index, the least of all cells with several flows.
-    least_fair: f64,
+    pub least_fair: f64,
+}
+
+/// What each policy comes to.
+pub(super) fn scores(parts: &[Part<'_>]) -> Vec<PolicyScore> {
+    POLICIES.iter().filter_map(|&(policy, ..)| verdict(policy, parts)).collect()
 }
 
 /// The table and the picture of the comparison; nothing without runs.
-pub(super) fn overview(parts: &[Part<'_>]) -> Option<(Table, Figure)> {
-    let verdicts: Vec<PolicyScore> =
-        POLICIES.iter().filter_map(|&(policy, ..)| verdict(policy, parts)).collect();
-    (!verdicts.is_empty()).then(|| (table(&verdicts), figure(&verdicts)))
+pub(super) fn overview(verdicts: &[PolicyScore]) -> Option<(Table, Figure)> {
+    (!verdicts.is_empty()).then(|| (table(verdicts), figure(verdicts)))
 }
 
 fn verdict(policy: &'static str, parts: &[Part<'_>]) -> Option<PolicyScore> {

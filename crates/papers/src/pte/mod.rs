@@ -299,7 +299,8 @@ impl Pte {
         let parts = all.iter().filter(|done| COMPARISON.contains(&done.name));
         let parts: Vec<_> =
             parts.map(|done| matrix::Part { study: &done.study, records: &done.records }).collect();
-        if let Some((table, figure)) = matrix::overview(&parts) {
+        let scores = matrix::scores(&parts);
+        if let Some((table, figure)) = matrix::overview(&scores) {
             console.table(&table);
             figure.save(&self.out.join("comparison"), &manifest)?;
             page.heading("Every policy over all cells of the comparison").table("", &table).figure(&figure);
@@ -314,8 +315,11 @@ impl Pte {
                 "Every metric of every case, and what each run came to: {name}/report.html"
             )]);
         }
-        page.heading("Which policy for which network");
-        page.table("", &advice::table()).remarks(advice::REMARKS);
+        if !scores.is_empty() {
+            page.heading("Which policy for what");
+            page.table("Of those that have 0.95 of a split's throughput on average, over all cells of the comparison", &advice::table(&scores));
+            page.remarks(advice::REMARKS);
+        }
         Ok(page.save(&self.out.join("index.html"))?)
     }
 }
