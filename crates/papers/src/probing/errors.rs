@@ -38,11 +38,16 @@ const WAYS: [Way; 4] = [
     Way { changes: Changes::Slots, how: "in slots of 20 ms", old: SLOTS, new: ", slot = \"20 ms\"" },
     Way {
         changes: Changes::Doubling,
-        how: "until something is acknowledged",
+        how: "stay doubled until something is acknowledged",
         old: TIMERS,
         new: "rto = \"coarse, doubled until acknowledged\"",
     },
-    Way { changes: Changes::Doubling, how: "never", old: TIMERS, new: "rto = \"coarse, never doubled\"" },
+    Way {
+        changes: Changes::Doubling,
+        how: "are never doubled",
+        old: TIMERS,
+        new: "rto = \"coarse, never doubled\"",
+    },
 ];
 /// The window of the scenario, and a larger one (PRB §4, footnote 8).
 const WINDOW: &str = "receive_buffer = \"10240 B\"";
@@ -70,7 +75,7 @@ impl Otherwise {
     pub fn what(&self) -> String {
         match self.changes {
             Changes::Slots => format!("the slots: with errors decided {}", self.how),
-            Changes::Doubling => format!("the timer: with RTOs that stay doubled {}", self.how),
+            Changes::Doubling => format!("the timer: with RTOs that {}", self.how),
         }
     }
 

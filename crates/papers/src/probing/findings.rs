@@ -92,7 +92,9 @@ fn far(cell: PaperCell, ours: &Measured, stated: Stated, otherwise: &[Otherwise]
         );
     otherwise.iter().fold(found, |found, other| {
         let time = other.time(cell.on, cell.protocol, cell.rate);
-        let agrees = (time / stated.time - 1.0).abs() <= FAR;
+        // It takes away most of the difference, not just enough to be below the bound.
+        let off = |time: f64| (time / stated.time - 1.0).abs();
+        let agrees = off(time) <= FAR.min(off(ours.time.mean) / 2.0);
         found.explained(format!("{} it takes {}", other.what(), Unit::Seconds.format(time)), agrees)
     })
 }
@@ -419,6 +421,9 @@ mod tests {
         };
         let cause = |change| far(cell, &measured, paper[&cell], &[times(change)]).cause;
         assert!(cause(1.2).is_some_and(|cause| cause.contains("for each packet")) && cause(2.0).is_none());
+        let near = Measured { time: Summary::of([1.55 * paper[&cell].time]).unwrap(), ..measured.clone() };
+        let slight = far(cell, &near, paper[&cell], &[times(1.49)]).cause;
+        assert!(slight.is_none(), "hardly any nearer: {slight:?}");
     }
 
     #[test]
