@@ -154,7 +154,7 @@ fn gain_sentence(gains: &[GainRow]) -> String {
     let compared = gains.iter().filter(|row| row.gain.is_some() && row.servers.is_none());
     // Of equally many flows, the larger amount says more.
     let Some(row) = compared.max_by_key(|row| (row.flows[0].min(row.flows[1]), row.bytes)) else {
-        return "nothing to compare yet: the control group needs a few flows of 30 kB or more".into();
+        return "nothing to compare yet: it takes a few flows of 30 kB, split and not".into();
     };
     gain_words(row)
 }
