@@ -1,8 +1,9 @@
 //! `shorthaul node`: sessions, fixed relays and an echo on this host.
 use crate::ending::asked;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -68,6 +69,9 @@ pub struct Args {
     /// Metrics at a loopback address: /metrics for Prometheus, /status.json
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
+    /// Add a line of JSON to this file for each session that has ended or could not be; opened again at SIGHUP
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
     /// Accept connections at an address and take them on to another, such as
     /// `0.0.0.0:7001=server:5201` (repeat for several)
     #[arg(long, value_name = "LISTEN=TARGET")]
@@ -193,7 +197,8 @@ impl FromStr for Forward {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     // Whoever starts this by a socket of systemd's has said where it listens.
-    let adopted: Vec<_> = sd_notify::listen_fds().map(Iterator::collect).unwrap_or_default();
+    let adopted = shorthaul_os::limits::handed_over();
+    let adopted: Vec<_> = adopted.into_iter().map(|socket| Arc::new(TcpListener::from(socket))).collect();
     let nothing_else = args.relay.is_empty() && args.echo.is_none() && adopted.is_empty();
     let listen = match args.listen.as_slice() {
         [] if nothing_else => vec![SocketAddr::from(([127, 0, 0, 1], 7080))],
@@ -264,7 +269,7 @@ fn load(args: &Args, node: &Node) -> impl Fn() -> Load + Send + use<> {
     }
 }
 
-fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>) -> NodeConfig {
+fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<Arc<TcpListener>>) -> NodeConfig {
     let forwarding =
         if args.store { Forwarding::Store } else { Forwarding::Pipelined { wait_windows: args.wait } };
     let relays = args.relay.iter().map(|way| RelayConfig {
@@ -286,6 +291,7 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<std::os::fd::RawFd>
     NodeConfig {
         listen,
         adopted,
+        access_log: args.access_log.clone(),
         relays: relays.collect(),
         name: args.name.clone(),
         reached_by: args.reached_by.clone(),

@@ -1,6 +1,7 @@
 //! What a process may use, and what it was handed.
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// From now on this process may be run first ([`crate::schedule::run_first_by_turns`]) without a privilege.
 ///
@@ -42,8 +43,30 @@ pub fn give_back_memory() {
     }
 }
 
-/// A socket that whoever started this process handed over.
-pub fn adopt(descriptor: RawFd) -> OwnedFd {
-    // SAFETY: the protocol of systemd says that it is open and this process's own, and it is asked for once.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
+/// The sockets that whoever started this process handed over, by the protocol of systemd (sd_listen_fds(3)): `LISTEN_FDS` of
+/// them from descriptor 3 on, if `LISTEN_PID` is this process. They are had once: later there are none.
+pub fn handed_over() -> Vec<OwnedFd> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    const FIRST: RawFd = 3;
+    /// More than anybody hands over.
+    const MOST: RawFd = 1024;
+    let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
+    let is_ours = number("LISTEN_PID").is_some_and(|pid| i64::from(pid) == i64::from(std::process::id()));
+    let Some(count) = number("LISTEN_FDS").filter(|count| is_ours && (0..=MOST).contains(count)) else {
+        return Vec::new();
+    };
+    if TAKEN.swap(true, Ordering::SeqCst) {
+        return Vec::new();
+    }
+    let is_open = |descriptor: RawFd| {
+        // SAFETY: it asks about a number, and changes nothing.
+        unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
+    };
+    (FIRST..FIRST + count)
+        .take_while(|descriptor| is_open(*descriptor))
+        .map(|descriptor| {
+            // SAFETY: it is open, the environment says that it is for this process, and nobody was given it before.
+            unsafe { OwnedFd::from_raw_fd(descriptor) }
+        })
+        .collect()
 }

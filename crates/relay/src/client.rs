@@ -334,7 +334,7 @@ impl Session {
         near_out.write_all(&self.rest).await.map_err(Broken::Sink)?;
         // Nobody else has a part of a client's memory.
         let (moved, status) = (AtomicU64::new(0), NodeStatus::new(Bytes(u64::MAX >> 1)));
-        let meter = Meter { moved: &moved, account: None, status: &status, spool: None };
+        let meter = Meter { moved: &moved, of_session: &moved, account: None, status: &status, spool: None };
         let there = direction(&mut near_in, &mut far_out, forwarding, meter);
         let back = direction(&mut far_in, &mut near_out, forwarding, meter);
         let outcome = tokio::select! {

@@ -1,11 +1,15 @@
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// Connections at once; more are turned away.
-const MAX_CONNECTIONS: u32 = 64;
+const MAX_CONNECTIONS: usize = 64;
+/// Connections at once from one address.
+const MAX_OF_ONE: usize = 8;
+/// How long one may neither say nor take anything.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// Sends back what comes (RFC 862): what `shorthaul measure` talks to.
 #[derive(Debug)]
@@ -35,23 +39,74 @@ impl Echo {
     /// # Errors
     /// Accepting fails for good.
     pub fn run(self) -> io::Result<()> {
-        let open = Arc::new(AtomicU32::new(0));
+        let open: Arc<Mutex<Vec<IpAddr>>> = Arc::default();
         loop {
-            let (socket, _) = match self.listener.accept() {
+            let (socket, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
+                // The peer has gone again, or descriptors are short for a moment.
+                Err(_) => {
+                    thread::sleep(Duration::from_millis(10));
+                    continue;
+                }
             };
-            if open.fetch_add(1, Ordering::AcqRel) >= MAX_CONNECTIONS {
-                open.fetch_sub(1, Ordering::AcqRel);
-                continue;
-            }
-            let open = Arc::clone(&open);
-            thread::spawn(move || {
+            let Some(place) = Place::take(&open, peer.ip()) else { continue };
+            // Without a thread for it, it is closed.
+            let _ = thread::Builder::new().name("echo of one".into()).spawn(move || {
+                let _place = place;
                 // One that broke has nobody who would want to hear of it.
-                let _ = io::copy(&mut &socket, &mut &socket).and_then(|_| socket.shutdown(Shutdown::Write));
-                open.fetch_sub(1, Ordering::AcqRel);
+                let _ = answer(&socket);
             });
         }
+    }
+}
+
+fn answer(socket: &TcpStream) -> io::Result<()> {
+    socket.set_read_timeout(Some(SILENCE))?;
+    socket.set_write_timeout(Some(SILENCE))?;
+    io::copy(&mut &*socket, &mut &*socket)?;
+    socket.shutdown(Shutdown::Write)
+}
+
+/// One of the connections that there may be.
+struct Place {
+    open: Arc<Mutex<Vec<IpAddr>>>,
+    of: IpAddr,
+}
+
+impl Place {
+    fn take(open: &Arc<Mutex<Vec<IpAddr>>>, of: IpAddr) -> Option<Place> {
+        let mut all = open.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MAX_CONNECTIONS || all.iter().filter(|one| **one == of).count() >= MAX_OF_ONE {
+            return None;
+        }
+        all.push(of);
+        Some(Place { open: Arc::clone(open), of })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = all.iter().position(|one| *one == self.of) {
+            all.swap_remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_leaves_room_for_others() {
+        let open = Arc::default();
+        let places: Vec<Place> = (0..100).filter_map(|_| Place::take(&open, [192, 0, 2, 1].into())).collect();
+        assert_eq!(places.len(), MAX_OF_ONE);
+        assert!(Place::take(&open, [192, 0, 2, 2].into()).is_some());
+        drop(places);
+        let all = (0..=255).flat_map(|host| Place::take(&open, [192, 0, 2, host].into()));
+        assert_eq!(all.collect::<Vec<Place>>().len(), MAX_CONNECTIONS);
+        assert!(open.lock().unwrap().is_empty());
     }
 }

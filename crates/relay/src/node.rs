@@ -1,5 +1,6 @@
 //! A node: it accepts sessions and takes them on.
 mod accepting;
+mod access;
 mod admission;
 mod config;
 mod metrics;
@@ -23,6 +24,7 @@ use crate::route::Endpoint;
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::sign::Seen;
 use crate::status::NodeStatus;
+use access::AccessLog;
 use admission::Admission;
 use prepared::Prepared;
 use processors::Processors;
@@ -90,6 +92,14 @@ pub enum NodeError {
     /// Privileges cannot be given up.
     #[error(transparent)]
     Confine(#[from] ConfineError),
+    /// The access log cannot be written.
+    #[error("cannot write {}: {error}", .path.display())]
+    AccessLog {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// The process is short of something.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
@@ -112,6 +122,7 @@ pub(crate) struct Shared {
     reloaded: watch::Sender<()>,
     /// Keeps those who are refused from filling the log.
     refused_log: Throttle,
+    access: Option<AccessLog>,
     prepared: Prepared,
     stop: watch::Sender<bool>,
 }
@@ -123,6 +134,12 @@ impl Shared {
 
     fn is_member(&self, account: &Arc<Account>) -> bool {
         self.admission().is_member(account)
+    }
+
+    fn write_access(&self, entry: Box<access::Entry>) {
+        if let Some(access) = &self.access {
+            access.write(*entry);
+        }
     }
 
     fn is_stopping(&self) -> bool {
@@ -198,14 +215,13 @@ impl Node {
             config.relays[at].listen = bound;
         }
         let processors = Processors::for_listeners(&listeners);
-        for descriptor in std::mem::take(&mut config.adopted) {
-            let adopted = TcpListener::from(limits::adopt(descriptor));
+        for adopted in std::mem::take(&mut config.adopted) {
             adopted.set_nonblocking(true)?;
             let address = adopted.local_addr()?;
             if !admission.knows_somebody() && !trusts_certificates && !address.ip().is_loopback() {
                 return Err(NodeError::Open(address));
             }
-            prepare_listener(&SockRef::from(&adopted), sending, None, address)?;
+            prepare_listener(&SockRef::from(&*adopted), sending, None, address)?;
             for of_thread in &mut listeners {
                 of_thread.push((Purpose::Sessions, adopted.try_clone()?));
             }
@@ -218,6 +234,7 @@ impl Node {
             Ok::<_, NodeError>(listener)
         });
         let metrics = metrics.transpose()?;
+        let access = config.access_log.as_deref().map(AccessLog::open).transpose()?;
         let name = config.name.clone().unwrap_or_else(|| {
             let relays = config.relays.iter().map(|relay| &relay.listen);
             config.listen.iter().chain(relays).next().map_or_else(|| "node".into(), SocketAddr::to_string)
@@ -242,6 +259,7 @@ impl Node {
             spool,
             reloaded: watch::Sender::new(()),
             refused_log: Throttle::default(),
+            access,
             prepared: Prepared::default(),
             stop: watch::Sender::new(false),
             config,
@@ -290,7 +308,9 @@ impl Node {
             path.parent().filter(|path| !path.as_os_str().is_empty()).map_or(".".into(), PathBuf::from)
         };
         let readable: Vec<PathBuf> = self.shared.config.settings.iter().map(directory).collect();
-        let writable = [std::env::temp_dir()];
+        // The access log is begun anew when somebody has moved it away.
+        let mut writable = vec![std::env::temp_dir()];
+        writable.extend(self.shared.config.access_log.iter().map(directory));
         let needs = Needs { readable: &readable, writable: &writable, sockets: Sockets::ByAddress };
         self.shared.config.confinement.apply(&needs)
     }
@@ -301,6 +321,9 @@ impl Node {
     /// A thread cannot be started.
     pub fn run(self) -> io::Result<()> {
         let mut metrics = self.metrics;
+        if let Some(access) = &self.shared.access {
+            access.start()?;
+        }
         let mut threads = Vec::new();
         let workers = accepting::workers(&self.shared, self.listeners, &self.processors);
         for (at, worker) in workers.into_iter().enumerate() {
@@ -331,7 +354,7 @@ impl NodeHandle {
         self.0.stop.send_replace(true);
     }
 
-    /// Reads the settings again, and ends the sessions of those who would not be let in any more. If they cannot be read, those
+    /// Reads the settings again, opens the access log again, and ends the sessions of those who would not be let in any more. If they cannot be read, those
     /// that hold go on holding.
     ///
     /// # Errors
@@ -345,6 +368,9 @@ impl NodeHandle {
         {
             let mut admission = self.0.admission.write().unwrap_or_else(PoisonError::into_inner);
             *admission = Arc::new(Admission::new(&settings, self.0.member_key.clone(), Some(&admission)));
+        }
+        if let Some(access) = &self.0.access {
+            access.begin_anew();
         }
         self.0.reloaded.send_replace(());
         Ok(())

@@ -26,6 +26,8 @@ use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, AsyncWriteEx
 
 /// What is copied at once where the kernel cannot move it.
 const COPY: usize = 256 << 10;
+/// One in this many rounds is timed.
+const SAMPLE: u32 = 64;
 /// What is copied at once where memory is short.
 const FEW: usize = 4 << 10;
 
@@ -76,6 +78,8 @@ impl Drop for Held<'_> {
 pub struct Meter<'a> {
     /// All bytes of the node in this direction.
     pub moved: &'a AtomicU64,
+    /// Those of the session.
+    pub of_session: &'a AtomicU64,
     /// The user's limits.
     pub account: Option<&'a Arc<Account>>,
     /// The node's service time, and memory.
@@ -97,6 +101,7 @@ impl Meter<'_> {
     /// Bytes were moved; how long to wait before there are more.
     fn count(&self, bytes: usize) -> Result<Duration, Broken> {
         self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.of_session.fetch_add(bytes as u64, Ordering::Relaxed);
         let wait = self.account.map_or(Some(Duration::ZERO), |account| account.on_moved(bytes as u64));
         wait.ok_or(Broken::Volume)
     }
@@ -112,6 +117,12 @@ impl Meter<'_> {
     /// How much may be read that the receiver may not take at once: little where memory is short.
     fn holdable(&self) -> usize {
         if self.status.buffer_free().0 >= COPY as u64 { COPY } else { FEW }
+    }
+
+    /// So many bytes were worked on for so long.
+    fn on_processing(&self, bytes: usize, took: Duration) {
+        let packets = u32::try_from(bytes.div_ceil(1448)).unwrap_or(u32::MAX);
+        self.status.on_processing(took / packets.max(1));
     }
 
     fn hold(&self, bytes: usize) -> Held<'_> {
@@ -159,10 +170,15 @@ fn with_scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
 /// receiver does not take what is there.
 async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), Broken> {
     let mut left: Vec<u8> = Vec::new();
+    let mut rounds = 0u32;
     loop {
         let mut passed = 0;
+        rounds = rounds.wrapping_add(1);
+        let timed = rounds % SAMPLE == 1;
+        let mut took = None;
         let most = meter.portion()?.min(meter.holdable());
         let ended = poll_fn(|cx| {
+            let since = timed.then(Instant::now);
             with_scratch(|scratch| {
                 let mut buffer = ReadBuf::new(&mut scratch[..most.min(COPY)]);
                 match Pin::new(&mut *from).poll_read(cx, &mut buffer) {
@@ -184,6 +200,8 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), 
                         }
                     }
                 }
+                // Decrypted, encrypted and handed to the kernel.
+                took = since.map(|since| since.elapsed());
                 Poll::Ready(Ok(false))
             })
         })
@@ -192,6 +210,10 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), 
             return Ok(());
         }
         let all = passed + left.len();
+        // What waited for the receiver says nothing of this node.
+        if let Some(took) = took.filter(|_| left.is_empty()) {
+            meter.on_processing(all, took);
+        }
         if !left.is_empty() {
             let _held = meter.hold(left.len());
             to.write_all(&left).await.map_err(Broken::Sink)?;

@@ -44,6 +44,9 @@ pub enum Disbelief {
     /// This very request came before.
     #[error("the request was made before")]
     Replayed,
+    /// What was made before this node started may have come to the one before it.
+    #[error("the request was signed before this node started: ask again, and compare the clocks")]
+    Earlier,
     /// So many that they cannot all be remembered.
     #[error("too many signed requests at once")]
     TooMany,
@@ -106,9 +109,17 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 /// What was signed and accepted lately.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Seen {
     nonces: Mutex<Nonces>,
+    /// What was signed earlier may have been accepted by a process that is no more.
+    since: u64,
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen::since(unix_time())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -118,6 +129,10 @@ struct Nonces {
 }
 
 impl Seen {
+    fn since(since: u64) -> Seen {
+        Seen { nonces: Mutex::default(), since }
+    }
+
     /// Believes a signature, once.
     ///
     /// # Errors
@@ -138,6 +153,10 @@ impl Seen {
         let tolerance = CLOCK_TOLERANCE.as_secs();
         if now.abs_diff(signature.time) > tolerance {
             return Err(Disbelief::Time);
+        }
+        // Clocks that agree may be in different seconds.
+        if signature.time + 1 < self.since {
+            return Err(Disbelief::Earlier);
         }
         let mut nonces = self.nonces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // One that is older than this could only have been signed outside the tolerance.
@@ -173,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_signature_is_good_once_and_soon() {
-        let seen = Seen::default();
+        let seen = Seen::since(0);
         let signature = Signature::sign_at(&key("k"), "alice", b"request", 1000, 7);
         let read: Signature = signature.to_string().parse().unwrap();
         assert_eq!(read, signature);
@@ -188,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_field_is_covered() {
-        let seen = Seen::default();
+        let seen = Seen::since(0);
         let signature = Signature::sign_at(&key("k"), "alice", b"request", 1000, 7);
         let changes: [fn(&mut Signature); 4] =
             [|s| s.user.push('x'), |s| s.time += 1, |s| s.nonce += 1, |s| s.mac[31] ^= 1];
@@ -200,8 +219,16 @@ mod tests {
     }
 
     #[test]
+    fn what_another_process_may_have_believed_is_not_believed() {
+        let seen = Seen::since(1000);
+        let signed = |time| Signature::sign_at(&key("k"), "", b"", time, time.into());
+        assert_eq!(seen.check_at(&key("k"), &signed(998), b"", 1000), Err(Disbelief::Earlier));
+        assert_eq!(seen.check_at(&key("k"), &signed(999), b"", 1000), Ok(()));
+    }
+
+    #[test]
     fn what_is_too_old_to_be_replayed_is_forgotten() {
-        let seen = Seen::default();
+        let seen = Seen::since(0);
         for time in 0..1000u64 {
             let signature = Signature::sign_at(&key("k"), "", b"", time, time.into());
             seen.check_at(&key("k"), &signature, b"", time).unwrap();

@@ -12,9 +12,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// The account of those who proved to be members of the network, by certificate or by its secret.
-const MEMBERS: &str = "members";
+pub(super) const MEMBERS: &str = "members";
 /// The account of those whose address is enough.
-const NEIGHBOURS: &str = "neighbours";
+pub(super) const NEIGHBOURS: &str = "neighbours";
 
 /// Everybody who may ask.
 #[derive(Debug)]

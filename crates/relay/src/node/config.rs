@@ -9,8 +9,9 @@ use serde::Deserialize;
 use shorthaul_os::confine::Confinement;
 use shorthaul_types::Bytes;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a node does, and cannot be changed while it runs.
@@ -18,8 +19,10 @@ use std::time::Duration;
 pub struct NodeConfig {
     /// Where sessions are asked for; TLS and plain TCP on the same port.
     pub listen: Vec<SocketAddr>,
-    /// Descriptors of sockets that listen already (systemd's socket activation).
-    pub adopted: Vec<std::os::fd::RawFd>,
+    /// Sockets that listen already (systemd's socket activation).
+    pub adopted: Vec<Arc<TcpListener>>,
+    /// A file to which a line is added for each session that has ended or could not be, in JSON.
+    pub access_log: Option<PathBuf>,
     /// Fixed targets.
     pub relays: Vec<RelayConfig>,
     /// What it is called in `Proxy-Status`; its address if there is no name.
@@ -83,6 +86,7 @@ impl Default for NodeConfig {
         NodeConfig {
             listen: Vec::new(),
             adopted: Vec::new(),
+            access_log: None,
             relays: Vec::new(),
             name: None,
             reached_by: Vec::new(),
@@ -175,6 +179,9 @@ impl User {
     }
 }
 
+/// Names of accounts that are nobody's.
+const RESERVED: [&str; 2] = [super::admission::MEMBERS, super::admission::NEIGHBOURS];
+
 /// Why settings are none.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -218,6 +225,9 @@ impl Settings {
             let wrong = |reason| Err(SettingsError::User(name.clone(), reason));
             if name.is_empty() || !name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.@".contains(&c)) {
                 return wrong("a name is letters, digits, `-`, `_`, `.` and `@`");
+            }
+            if RESERVED.contains(&name.as_str()) {
+                return wrong("this name stands for those who have no account of their own");
             }
             if user.token.len() < 16 {
                 return wrong("a token has at least 16 characters");
@@ -273,6 +283,8 @@ mod tests {
         assert_eq!(settings.users["alice"].limits().rate.unwrap().bits_per_sec(), 10_000_000);
         let short: Settings = toml::from_str("[users.alice]\ntoken = \"short\"\n").unwrap();
         assert!(short.check().unwrap_err().to_string().contains("16 characters"));
+        let taken: Settings = toml::from_str("[users.members]\ntoken = \"0123456789abcdef\"\n").unwrap();
+        assert!(taken.check().unwrap_err().to_string().contains("`members`"));
         assert!(toml::from_str::<Settings>("alow = []\n").unwrap_err().to_string().contains("alow"));
     }
 }

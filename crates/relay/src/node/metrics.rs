@@ -50,7 +50,39 @@ pub struct Counters {
     pub rate: AtomicU64,
 }
 
+/// Why a session has no reason to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlived {
+    /// Nothing has moved for too long.
+    Idle,
+    /// A peer answers nothing any more.
+    Gone,
+    /// Who asked for it would not be let in any more.
+    Revoked,
+}
+
+impl Outlived {
+    /// As logs and metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outlived::Idle => "idle",
+            Outlived::Gone => "gone",
+            Outlived::Revoked => "revoked",
+        }
+    }
+}
+
 impl Counters {
+    /// A session has no reason to go on.
+    pub fn on_outlived(&self, why: Outlived) {
+        let counter = match why {
+            Outlived::Idle => &self.idle,
+            Outlived::Gone => &self.gone,
+            Outlived::Revoked => &self.revoked,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A session could not be.
     pub fn on_refused(&self, failure: Failure) {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(failure).or_default() += 1;

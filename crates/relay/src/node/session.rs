@@ -1,7 +1,9 @@
 //! One connection from a client: from its first byte to the end of its session.
 use super::NodeConfig;
 use super::Shared;
+use super::access::Entry;
 use super::admission::{Grant, Proof, RequestOrigin};
+use super::metrics::Outlived;
 use super::strangers::Waiting;
 use crate::account::{Account, Share};
 use crate::answer::{Answer, Failure, HopStatus, Refusal};
@@ -18,8 +20,8 @@ use socket2::SockRef;
 use std::future::pending;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -76,16 +78,25 @@ pub async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, mut
     };
     drop(waiting);
     let Asked { leg, request, early, grant, client } = asked;
+    let entry = shared.access.as_ref().map(|_| Box::new(Entry::new(&request, client, grant.account.name())));
     let opened = match Opened::new(&shared, grant, &request, leg.socket()) {
         Ok(opened) => opened,
-        Err(refusal) => return refuse(&shared, leg, refusal).await,
+        Err(refusal) => return tell_and_refuse(&shared, leg, refusal, entry).await,
     };
     let (far, status, request) = match Box::pin(go_on(&shared, &opened, request, client)).await {
         Ok(there) => there,
-        Err(refusal) => return refuse(&shared, leg, refusal).await,
+        Err(refusal) => return tell_and_refuse(&shared, leg, refusal, entry).await,
     };
-    let near = Near { leg, early, status };
+    let near = Near { leg, early, status, entry };
     Box::pin(relay(&shared, opened, near, far, request, client)).await;
+}
+
+async fn tell_and_refuse(shared: &Shared, leg: Leg, refusal: Refusal, entry: Option<Box<Entry>>) {
+    if let Some(mut entry) = entry {
+        entry.on_refused(&refusal);
+        shared.write_access(entry);
+    }
+    refuse(shared, leg, refusal).await;
 }
 
 /// A request that was admitted.
@@ -446,30 +457,32 @@ struct Near {
     early: Vec<u8>,
     /// What it is told of this node.
     status: HopStatus,
+    /// What is written of the session, where that is wanted.
+    entry: Option<Box<Entry>>,
 }
 
 /// How a session ended that did not come to its end.
-enum End<'a> {
+enum End {
     /// It never began, and the client is to be told.
     Refused(Box<Refusal>),
     /// It never began, and the client has been told.
     Told,
     /// A side broke, or was broken.
     Broken,
-    /// Its time is over: what counts why.
-    Outlived(&'a AtomicU64),
+    /// Its time is over.
+    Outlived(Outlived),
 }
 
 /// Waits until a session has no reason to go on: nothing has moved for too long, one of its peers answers nothing, or who asked
-/// for it would not be let in any more. What is counted then.
-async fn outlives<'a>(shared: &'a Shared, sockets: &[Socket; 2], grant: &Grant) -> &'a AtomicU64 {
+/// for it would not be let in any more.
+async fn outlives(shared: &Shared, sockets: &[Socket; 2], grant: &Grant) -> Outlived {
     let NodeConfig { idle, gone_after, .. } = shared.config;
     let every = (idle.min(gone_after) / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
     let mut reloaded = shared.reloaded.subscribe();
     let began = Instant::now();
     loop {
         if !shared.admission().still_admits(grant) {
-            return &shared.counters.revoked;
+            return Outlived::Revoked;
         }
         tokio::select! {
             // It fails when the node is gone, and this with it.
@@ -479,11 +492,11 @@ async fn outlives<'a>(shared: &'a Shared, sockets: &[Socket; 2], grant: &Grant) 
         let known = sockets.each_ref().map(|socket| TcpInfo::of(socket).unwrap_or_default());
         let owes = |info: &TcpInfo| info.unacked > 0 || info.probes > 0;
         if known.iter().any(|info| owes(info) && info.last_heard >= gone_after) {
-            return &shared.counters.gone;
+            return Outlived::Gone;
         }
         let silent = |info: &TcpInfo| info.last_sent.min(info.last_received) >= idle;
         if began.elapsed() >= idle && known.iter().all(silent) {
-            return &shared.counters.idle;
+            return Outlived::Idle;
         }
     }
 }
@@ -496,7 +509,22 @@ async fn relay(
     request: Request,
     client: SocketAddr,
 ) {
-    let Near { leg: near, early, status } = near;
+    let Near { leg: near, early, status, entry } = near;
+    let entry = Mutex::new(entry);
+    let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
+    // Whatever becomes of it from here on.
+    let written = |ended: &'static str| {
+        if let Some(mut entry) = entry.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            entry.on_end(ended, of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
+            shared.write_access(entry);
+        }
+    };
+    let told_of = |refusal: &Refusal| {
+        if let Some(mut entry) = entry.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            entry.on_refused(refusal);
+            shared.write_access(entry);
+        }
+    };
     let next = request.next_hop().clone();
     let mut told = None;
     let far = match far {
@@ -510,6 +538,7 @@ async fn relay(
         Far::Node(mut leg) => {
             let onward = Request { via: request.via[1..].to_vec(), client: Some(client), ..request.clone() };
             if let Err(refusal) = shared.links.ask(&mut leg, &next, &onward, &[]).await {
+                told_of(&refusal);
                 return refuse(shared, near, refusal).await;
             }
             leg
@@ -523,12 +552,16 @@ async fn relay(
     let (mut far_in, mut far_out) = far.into_halves();
     let account = Some(&opened.grant.account);
     let spool = Some(&shared.spool);
-    let meter = |moved| Meter { moved, account, status: &shared.status, spool };
+    let of_both = [(&shared.counters.up, &of_session[0]), (&shared.counters.down, &of_session[1])];
+    let meter = |way: usize| {
+        let (moved, of_session) = of_both[way];
+        Meter { moved, of_session, account, status: &shared.status, spool }
+    };
     let answered = AtomicBool::new(false);
     let far_broke = AtomicBool::new(false);
     let there = async {
         let first = async {
-            let up = meter(&shared.counters.up);
+            let up = meter(0);
             let send = Broken::Sink;
             if let Some(header) = told {
                 far_out.write_all(&header).await.map_err(send)?;
@@ -541,7 +574,7 @@ async fn relay(
             far_out.flush().await.map_err(send)
         };
         let passed = match first.await {
-            Ok(()) => direction(&mut near_in, &mut far_out, forwarding, meter(&shared.counters.up)).await,
+            Ok(()) => direction(&mut near_in, &mut far_out, forwarding, meter(0)).await,
             Err(broken) => Err(broken),
         };
         match passed {
@@ -573,6 +606,9 @@ async fn relay(
         if !answer.is_success() {
             let failure = answer.failed().and_then(|hop| hop.error).unwrap_or(Failure::Internal);
             shared.counters.on_refused(failure);
+            if let Some(hop) = answer.failed() {
+                told_of(&Refusal { failure, hop: Box::new(hop.clone()) });
+            }
             return Err(End::Told);
         }
         drop((answer, head));
@@ -582,7 +618,10 @@ async fn relay(
             return Err(End::Broken);
         }
         shared.counters.opened.fetch_add(1, Ordering::Relaxed);
-        let passed = direction(&mut far_in, &mut near_out, forwarding, meter(&shared.counters.down)).await;
+        if let Some(entry) = &mut *entry.lock().unwrap_or_else(PoisonError::into_inner) {
+            entry.on_answer();
+        }
+        let passed = direction(&mut far_in, &mut near_out, forwarding, meter(1)).await;
         passed.map_err(|_| End::Broken)
     };
     let far_breaks = async {
@@ -596,11 +635,12 @@ async fn relay(
         both = async { tokio::try_join!(there, back) } => both.map(drop),
         _ = sockets[0].broken() => Err(End::Broken),
         () = far_breaks => Err(End::Broken),
-        counter = outlives(shared, &sockets, &opened.grant) => Err(End::Outlived(counter)),
+        why = outlives(shared, &sockets, &opened.grant) => Err(End::Outlived(why)),
     };
     match outcome {
         Ok(()) => {
             shared.counters.finished.fetch_add(1, Ordering::Relaxed);
+            written("finished");
             for socket in &sockets {
                 let _ = socket.end_well();
             }
@@ -608,13 +648,16 @@ async fn relay(
         // The sockets are reset when they are dropped.
         Err(End::Broken) => {
             shared.counters.broken.fetch_add(1, Ordering::Relaxed);
+            written("broken");
         }
-        Err(End::Outlived(counter)) => {
-            counter.fetch_add(1, Ordering::Relaxed);
+        Err(End::Outlived(why)) => {
+            shared.counters.on_outlived(why);
+            written(why.name());
         }
         Err(how) => {
             if let End::Refused(refusal) = how {
                 shared.counters.on_refused(refusal.failure);
+                told_of(&refusal);
                 let answer = Answer { status: refusal.failure.status(), hops: vec![*refusal.hop] };
                 if near_out.write_all(&answer.to_head()).await.is_err() {
                     return;
@@ -655,22 +698,42 @@ pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer
     let near = Socket(Arc::new(stream));
     let plain = Request { buffer: relay.buffer, ..Request::connect(relay.to.clone()) };
     let grant = Grant { account: shared.admission().neighbours(), proof: Proof::Operator };
-    let Ok(opened) = Opened::new(&shared, grant, &plain, &near) else {
-        shared.counters.on_refused(Failure::ConnectionLimit);
-        return;
+    let mut entry = shared.access.as_ref().map(|_| Box::new(Entry::new(&plain, peer, grant.account.name())));
+    let refused = |refusal: Refusal, entry: Option<Box<Entry>>| {
+        shared.counters.on_refused(refusal.failure);
+        if let Some(mut entry) = entry {
+            entry.on_refused(&refusal);
+            shared.write_access(entry);
+        }
+    };
+    let opened = match Opened::new(&shared, grant, &plain, &near) {
+        Ok(opened) => opened,
+        Err(refusal) => return refused(refusal, entry),
     };
     // As the target would have done: the socket is reset when it is dropped.
     let far = match shared.links.connect(&relay.to, relay.buffer, NamedBy::Operator).await {
         Ok(far) => far,
-        Err(refusal) => return shared.counters.on_refused(refusal.failure),
+        Err(refusal) => return refused(refusal, entry),
     };
+    if let Some(entry) = &mut entry {
+        entry.on_answer();
+    }
     let header = relay.send_proxy.map(|version| {
         let destination = far.0.peer_addr().unwrap_or(peer);
         ProxyHeader { source: peer, destination }.to_bytes(version)
     });
     shared.counters.opened.fetch_add(1, Ordering::Relaxed);
     let sockets = [near.clone(), far.clone()];
-    let ended = Box::pin(both_ways(&shared, &opened.grant, [near, far], relay.forwarding, header)).await;
+    let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
+    let mut outlived = None;
+    let way = (relay.forwarding, header);
+    let passing = both_ways(&shared, &opened.grant, [near, far], way, &of_session, &mut outlived);
+    let ended = Box::pin(passing).await;
+    if let Some(mut entry) = entry {
+        let how = outlived.map_or(if ended.is_ok() { "finished" } else { "broken" }, Outlived::name);
+        entry.on_end(how, of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
+        shared.write_access(entry);
+    }
     match ended {
         Ok(()) => {
             shared.counters.finished.fetch_add(1, Ordering::Relaxed);
@@ -691,9 +754,11 @@ async fn both_ways(
     shared: &Shared,
     grant: &Grant,
     [near, far]: [Socket; 2],
-    forwarding: Forwarding,
-    header: Option<Vec<u8>>,
+    way: (Forwarding, Option<Vec<u8>>),
+    of_session: &[AtomicU64; 2],
+    outlived: &mut Option<Outlived>,
 ) -> Result<(), Option<Broken>> {
+    let (forwarding, header) = way;
     let sockets = [near.clone(), far.clone()];
     let (mut near_in, mut near_out) = Leg::plain(near).into_halves();
     let (mut far_in, mut far_out) = Leg::plain(far).into_halves();
@@ -701,15 +766,18 @@ async fn both_ways(
         far_out.write_all(&header).await.map_err(|error| Some(Broken::Sink(error)))?;
     }
     let (account, spool) = (Some(&grant.account), Some(&shared.spool));
-    let meter = |moved| Meter { moved, account, status: &shared.status, spool };
-    let there = direction(&mut near_in, &mut far_out, forwarding, meter(&shared.counters.up));
-    let back = direction(&mut far_in, &mut near_out, forwarding, meter(&shared.counters.down));
+    let meter = |moved, of_session| Meter { moved, of_session, account, status: &shared.status, spool };
+    let up = meter(&shared.counters.up, &of_session[0]);
+    let there = direction(&mut near_in, &mut far_out, forwarding, up);
+    let down = meter(&shared.counters.down, &of_session[1]);
+    let back = direction(&mut far_in, &mut near_out, forwarding, down);
     tokio::select! {
         both = async { tokio::try_join!(there, back) } => both.map(drop).map_err(Some),
         error = sockets[0].broken() => Err(Some(Broken::Source(error))),
         error = sockets[1].broken() => Err(Some(Broken::Sink(error))),
-        counter = outlives(shared, &sockets, grant) => {
-            counter.fetch_add(1, Ordering::Relaxed);
+        why = outlives(shared, &sockets, grant) => {
+            shared.counters.on_outlived(why);
+            *outlived = Some(why);
             Err(None)
         }
     }

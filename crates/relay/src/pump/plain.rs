@@ -2,7 +2,7 @@
 //! two system calls and no pipe; streams are moved within the kernel (`splice`).
 use super::attention;
 use super::pipe::Pipe;
-use super::{Broken, COPY, Meter, with_scratch};
+use super::{Broken, COPY, Meter, SAMPLE, with_scratch};
 use crate::socket::Socket;
 use std::io;
 use std::time::Instant;
@@ -14,8 +14,6 @@ const SMALL: usize = 16 << 10;
 const TURN: usize = 4 << 20;
 /// In how many rounds, at most.
 const TURN_ROUNDS: u32 = 64;
-/// One in this many rounds is timed.
-const SAMPLE: u32 = 64;
 
 /// What a round came to.
 enum Round {
@@ -61,8 +59,7 @@ pub async fn carry(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), B
             };
             // What waited for the receiver says nothing of this node.
             if let Some(since) = timed.filter(|_| !waited) {
-                let packets = u32::try_from(moved.div_ceil(1448)).unwrap_or(u32::MAX);
-                meter.status.on_processing(since.elapsed() / packets.max(1));
+                meter.on_processing(moved, since.elapsed());
             }
             let wait = meter.count(moved)?;
             if !wait.is_zero() {

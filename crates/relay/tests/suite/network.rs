@@ -538,3 +538,70 @@ fn nobody_without_the_secret_is_a_node() {
     let error = place.open_as_member_of(&secret(9), server.local_addr().unwrap()).unwrap_err();
     assert_eq!(error.failure(), Failure::TlsCertificate, "{error}");
 }
+
+#[test]
+fn service_time_is_measured_over_tls_too() {
+    let place = Place::new(1, Protection::Tls);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = place.forward(server.local_addr().unwrap(), SetUp::Parallel);
+    let (far, _) = server.accept().unwrap();
+    let reading = thread::spawn(move || read_all(&far).unwrap().len());
+    (&near).write_all(&pattern(3_000_000)).unwrap();
+    near.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(reading.join().unwrap(), 3_000_000);
+    let snapshot = place.nodes[0].snapshot();
+    assert!(snapshot.service_time_us > snapshot.waiting_time_us, "{snapshot:?}");
+}
+
+#[test]
+fn every_session_has_a_line_in_the_access_log() {
+    let file = std::env::temp_dir().join(format!("shorthaul-access-{}", std::process::id()));
+    let moved = file.with_extension("1");
+    let place = Place::with(1, Protection::Plain, |config| config.access_log = Some(file.clone()));
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let lines = |file: &std::path::Path, count: usize| -> Vec<serde_json::Value> {
+        let since = Instant::now();
+        loop {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            if text.lines().count() >= count {
+                return text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            }
+            assert!(since.elapsed() < Duration::from_secs(60), "{text}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let head = format!("CONNECT {target} HTTP/1.1\r\n\r\n");
+    let near = place.ask(&head);
+    let client = near.local_addr().unwrap().to_string();
+    let (mut far, _) = server.accept().unwrap();
+    (&near).write_all(&[7; 1000]).unwrap();
+    near.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_all(&far).unwrap().len(), 1000);
+    far.write_all(&[8; 10]).unwrap();
+    drop(far);
+    assert_eq!(read_all(&near).unwrap().len(), 10);
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert!(place.say(&format!("CONNECT {closed} HTTP/1.1\r\n\r\n")).contains("connection_refused"));
+    let written = lines(&file, 2);
+    let first = &written[0];
+    assert_eq!((&first["ended"], &first["client"]), (&"finished".into(), &client.into()), "{first}");
+    assert_eq!((&first["bytes_up"], &first["bytes_down"]), (&1000.into(), &10.into()), "{first}");
+    assert_eq!((&first["account"], &first["target"]), (&"neighbours".into(), &target.to_string().into()));
+    let (set_up, seconds) = (first["set_up_seconds"].as_f64().unwrap(), first["seconds"].as_f64().unwrap());
+    assert!(set_up > 0.0 && set_up <= seconds && seconds < 60.0, "{first}");
+    let second = &written[1];
+    assert_eq!((&second["ended"], &second["error"]), (&"refused".into(), &"connection_refused".into()));
+    // Once it is moved away, another is begun.
+    std::fs::rename(&file, &moved).unwrap();
+    place.nodes[0].reload().unwrap();
+    let near = place.ask(&head);
+    let (far, _) = server.accept().unwrap();
+    SockRef::from(&far).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(far);
+    assert!(read_all(&near).is_err());
+    assert_eq!(lines(&file, 1)[0]["ended"], "broken");
+    assert_eq!(lines(&moved, 2).len(), 2);
+    std::fs::remove_file(&file).unwrap();
+    std::fs::remove_file(&moved).unwrap();
+}

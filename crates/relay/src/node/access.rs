@@ -1,0 +1,173 @@
+//! The access log: a line of JSON for each session that has ended, or could not be.
+use super::NodeError;
+use crate::answer::Refusal;
+use crate::request::Request;
+use serde::Serialize;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Lines that may wait for the disk; of more, how many were lost is said.
+const WAITING: usize = 4096;
+
+/// Writes lines, in a thread that may wait for the disk.
+#[derive(Debug)]
+pub(super) struct AccessLog {
+    send: SyncSender<Said>,
+    lost: AtomicU64,
+    /// Until it is started.
+    writing: Mutex<Option<Writing>>,
+}
+
+#[derive(Debug)]
+enum Said {
+    Line(Vec<u8>),
+    /// The file has been moved away.
+    Anew,
+}
+
+/// What there is to say of a session.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Entry {
+    /// When it was asked for, in seconds since 1970.
+    time: f64,
+    client: SocketAddr,
+    account: String,
+    target: String,
+    /// The nodes behind this one.
+    via: Vec<String>,
+    /// From the request until the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set_up_seconds: Option<f64>,
+    /// From the request until the end.
+    seconds: f64,
+    bytes_up: u64,
+    bytes_down: u64,
+    /// `finished`, `broken`, `idle`, `gone`, `revoked` or `refused`.
+    ended: &'static str,
+    /// Who failed, and how (RFC 9209).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<String>,
+    #[serde(skip)]
+    began: Option<Instant>,
+}
+
+impl Entry {
+    /// A session that was asked for just now.
+    pub fn new(request: &Request, client: SocketAddr, account: &str) -> Entry {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Entry {
+            time: (time.as_secs_f64() * 1e3).round() / 1e3,
+            client,
+            account: account.to_owned(),
+            target: request.target.to_string(),
+            via: request.via.iter().map(ToString::to_string).collect(),
+            set_up_seconds: None,
+            seconds: 0.0,
+            bytes_up: 0,
+            bytes_down: 0,
+            ended: "broken",
+            node: None,
+            error: None,
+            details: None,
+            began: Some(Instant::now()),
+        }
+    }
+
+    fn since(&self) -> f64 {
+        let since = self.began.map_or(Duration::ZERO, |began| began.elapsed());
+        since.as_micros() as f64 / 1e6
+    }
+
+    /// It was answered.
+    pub fn on_answer(&mut self) {
+        self.set_up_seconds = Some(self.since());
+    }
+
+    /// It has ended so, with so many bytes moved.
+    pub fn on_end(&mut self, ended: &'static str, [up, down]: [u64; 2]) {
+        (self.ended, self.bytes_up, self.bytes_down) = (ended, up, down);
+    }
+
+    /// It could not be.
+    pub fn on_refused(&mut self, refusal: &Refusal) {
+        self.ended = "refused";
+        self.error = Some(refusal.failure.name());
+        (self.node, self.details) = (Some(refusal.hop.node.clone()), refusal.hop.details.clone());
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o640).open(path)
+}
+
+impl AccessLog {
+    /// Lines are added to this file, once it is started.
+    pub fn open(path: &Path) -> Result<AccessLog, NodeError> {
+        let file = open(path).map_err(|error| NodeError::AccessLog { path: path.into(), error })?;
+        let (send, said) = sync_channel(WAITING);
+        let writing = Writing { path: path.into(), file, said, is_failing: false };
+        Ok(AccessLog { send, lost: AtomicU64::new(0), writing: Mutex::new(Some(writing)) })
+    }
+
+    /// Begins to write, in a thread that has the privileges of the one that calls this.
+    pub fn start(&self) -> std::io::Result<()> {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(writing) = writing else { return Ok(()) };
+        std::thread::Builder::new().name("access log".into()).spawn(move || writing.run()).map(drop)
+    }
+
+    /// Adds a line. Nobody waits for that: where the disk is too slow, lines are lost.
+    pub fn write(&self, mut entry: Entry) {
+        entry.seconds = entry.since();
+        let Ok(mut line) = serde_json::to_vec(&entry) else { return };
+        line.push(b'\n');
+        if self.send.try_send(Said::Line(line)).is_err() {
+            let lost = self.lost.fetch_add(1, Ordering::Relaxed) + 1;
+            if lost.is_power_of_two() {
+                tracing::warn!(lost, "lines of the access log were lost: the disk is too slow");
+            }
+        }
+    }
+
+    /// Opens the file again: somebody may have moved it away.
+    pub fn begin_anew(&self) {
+        let _ = self.send.try_send(Said::Anew);
+    }
+}
+
+/// What the thread has that writes.
+#[derive(Debug)]
+struct Writing {
+    path: PathBuf,
+    file: File,
+    said: Receiver<Said>,
+    is_failing: bool,
+}
+
+impl Writing {
+    fn run(mut self) {
+        while let Ok(said) = self.said.recv() {
+            let done = match said {
+                Said::Line(line) => self.file.write_all(&line),
+                Said::Anew => open(&self.path).map(|file| self.file = file),
+            };
+            if let Err(error) = &done
+                && !self.is_failing
+            {
+                tracing::warn!("cannot write {}: {error}", self.path.display());
+            }
+            self.is_failing = done.is_err();
+        }
+    }
+}
