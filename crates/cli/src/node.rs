@@ -53,6 +53,9 @@ pub struct Args {
     /// Its private key in PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
+    /// What an authority has issued to this node (`shorthaul secret issue`), instead of all that; read again at SIGHUP
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["certificate", "authority"])]
+    credential: Option<PathBuf>,
     /// The authority in PEM whose certificates clients and nodes have, instead of the secret's
     #[arg(long, value_name = "FILE")]
     authority: Option<PathBuf>,
@@ -281,8 +284,11 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<Arc<TcpListener>>) 
     });
     // This host's own need not say who they are, unless others may ask as well.
     let only_here = listen.iter().all(|address| address.ip().is_loopback()) && adopted.is_empty();
-    let nobody =
-        args.secret.is_none() && args.settings.is_none() && args.authority.is_none() && args.allow.is_empty();
+    let nobody = args.secret.is_none()
+        && args.settings.is_none()
+        && args.authority.is_none()
+        && args.allow.is_empty()
+        && args.credential.is_none();
     let mut allow = args.allow.clone();
     if only_here && nobody {
         allow.extend([network("127.0.0.0/8"), network("::1/128")].into_iter().flatten());
@@ -296,6 +302,7 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<Arc<TcpListener>>) 
         name: args.name.clone(),
         reached_by: args.reached_by.clone(),
         secret: args.secret.clone(),
+        credential: args.credential.clone(),
         certificate: args.certificate.clone().zip(args.key.clone()),
         authority: args.authority.clone(),
         protection: args.links.map(LinkKind::protection),

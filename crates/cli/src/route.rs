@@ -43,6 +43,9 @@ pub struct RouteArgs {
     /// The user's token
     #[arg(long, value_name = "FILE", requires = "user")]
     token_file: Option<PathBuf>,
+    /// What an authority has issued to us (`shorthaul secret issue`), instead of the secret
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["user", "authority"])]
+    credential: Option<PathBuf>,
     /// The authority in PEM of the nodes' certificates, instead of the secret's
     #[arg(long, value_name = "FILE")]
     authority: Option<PathBuf>,
@@ -100,12 +103,13 @@ impl RouteArgs {
             return Err(asked!("--or-direct needs another way: name nodes with --via").into());
         }
         let secret = self.secret.as_deref().map(NetworkSecret::read).transpose()?;
-        let identity = match (&secret, &self.authority) {
-            (Some(secret), None) => secret.identity(&[])?,
-            (_, authority) => Identity::from_files(None, authority.as_deref())?,
+        let identity = match (&self.credential, &secret, &self.authority) {
+            (Some(path), ..) => Identity::from_credential(path)?,
+            (None, Some(secret), None) => secret.identity(&[])?,
+            (None, _, authority) => Identity::from_files(None, authority.as_deref())?,
         };
-        let by_itself =
-            if secret.is_some() || self.authority.is_some() { Protection::Tls } else { Protection::Plain };
+        let is_known = secret.is_some() || self.authority.is_some() || self.credential.is_some();
+        let by_itself = if is_known { Protection::Tls } else { Protection::Plain };
         let credentials = match (secret, &self.user, &self.token_file) {
             (Some(secret), ..) => Credentials::Secret(secret),
             (None, Some(user), Some(file)) => {

@@ -1,37 +1,126 @@
-//! `shorthaul secret`: what the nodes and clients of a network share.
+//! `shorthaul secret`: what the nodes and clients of a network share, or what an authority issues to each of them.
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use shorthaul_relay::NetworkSecret;
+use shorthaul_relay::authority::{Authority, Role};
 
-/// Make a network's secret: copy the file to each node and client
+use crate::ending::asked;
+
+/// Make a network's secret, or issue credentials
+///
+/// A secret is one file: copy it to each node and client. Where some of them are not to be trusted as much as all the others,
+/// an authority gives each a credential of its own, with a name and an end.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
     /// Where to write it; only its owner can read it
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required = true)]
+    file: Option<PathBuf>,
     /// Print the certificate of its authority instead, in PEM, for `curl --proxy-cacert`
     #[arg(long)]
     authority: bool,
+    #[command(subcommand)]
+    of_authority: Option<OfAuthority>,
+}
+
+/// What is done with an authority.
+#[derive(clap::Subcommand)]
+enum OfAuthority {
+    /// Begin an authority in a new folder, which stays where it is; or another in its place
+    Authority {
+        /// Its folder
+        folder: PathBuf,
+        /// Begin another: credentials that it issues believe both, and theirs are valid with all who have one
+        #[arg(long)]
+        rotate: bool,
+    },
+    /// Issue a credential: one file, for `--credential` of a node or a client
+    Issue {
+        /// The authority's folder
+        folder: PathBuf,
+        /// A node of this name
+        #[arg(long, value_name = "NAME", conflicts_with = "client", required_unless_present = "client")]
+        node: Option<String>,
+        /// A client of this name: its account is called so
+        #[arg(long, value_name = "NAME")]
+        client: Option<String>,
+        /// A name or address that the node is reached by (repeat for several), besides its own name
+        #[arg(long, value_name = "HOST", requires = "node")]
+        reached_by: Vec<String>,
+        /// How long it is good
+        #[arg(long, value_name = "DAYS", default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=3650))]
+        days: u32,
+        /// Where to write it; only its owner can read it
+        #[arg(long, value_name = "FILE")]
+        to: PathBuf,
+    },
+    /// List what was issued, with the serial numbers by which it can be revoked
+    List {
+        /// The authority's folder
+        folder: PathBuf,
+    },
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(of_authority) = &args.of_authority {
+        return run_authority(of_authority);
+    }
+    let Some(file) = &args.file else { return Err(asked!("say which FILE").into()) };
     if args.authority {
-        print!("{}", NetworkSecret::read(&args.file)?.authority_pem()?);
+        print!("{}", NetworkSecret::read(file)?.authority_pem()?);
         return Ok(());
     }
-    let secret = NetworkSecret::generate()?;
-    // One that is in use already is never written over.
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&args.file);
-    file.and_then(|mut file| file.write_all(secret.to_text().as_bytes()))
-        .with_context(|| format!("cannot write {}", args.file.display()))?;
-    println!(
-        "{} holds a new secret: copy it to each node and client, and to nobody else",
-        args.file.display()
-    );
+    write_anew(file, &NetworkSecret::generate()?.to_text())?;
+    println!("{} holds a new secret: copy it to each node and client, and to nobody else", file.display());
+    Ok(())
+}
+
+/// One that is in use already is never written over.
+fn write_anew(path: &Path, text: &str) -> Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn run_authority(what: &OfAuthority) -> Result<()> {
+    match what {
+        OfAuthority::Authority { folder, rotate: false } => {
+            Authority::create(folder)?;
+            println!("{} holds a new authority: nothing in it is to be copied", folder.display());
+        }
+        OfAuthority::Authority { folder, rotate: true } => {
+            Authority::open(folder)?.rotate()?;
+            println!(
+                "{} holds another authority: issue new credentials to nodes first, then to clients; \
+                 until the old ones end, both are valid",
+                folder.display()
+            );
+        }
+        OfAuthority::Issue { folder, node, client, reached_by, days, to } => {
+            let (role, name) = match (node, client) {
+                (Some(name), _) => (Role::Node, name),
+                (None, Some(name)) => (Role::Client, name),
+                (None, None) => return Err(asked!("say --node or --client").into()),
+            };
+            let mut hosts = reached_by.clone();
+            if role == Role::Node && !hosts.contains(name) {
+                hosts.push(name.clone());
+            }
+            let issued = Authority::open(folder)?.issue(role, name, &hosts, *days)?;
+            write_anew(to, &issued.pem)?;
+            println!(
+                "{} is good until {}; its serial number is {}",
+                to.display(),
+                issued.until,
+                issued.serial
+            );
+        }
+        OfAuthority::List { folder } => print!("{}", Authority::open(folder)?.issued()?),
+    }
     Ok(())
 }

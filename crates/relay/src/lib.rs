@@ -3,7 +3,7 @@
 //! the round-trip time, loss and rate of the way to a peer.
 //!
 //! Reading order: [`Endpoint`] and [`Route`], [`request`] and [`answer`] (what is said to a node, and
-//! what it says), `sign`, `secret`, `policy` and `account` (who may do what), `socket` and `pump` (legs,
+//! what it says), `sign`, `secret`, [`authority`], `policy` and `account` (who may do what), `socket` and `pump` (legs,
 //! and bytes between them), `links` (connecting onward), [`Node`] (accepting), [`Client`]; [`Echo`] and
 //! [`measure()`]; [`discovery`] (finding nodes).
 
@@ -11,6 +11,7 @@
 
 mod account;
 pub mod answer;
+pub mod authority;
 mod client;
 pub mod discovery;
 mod echo;

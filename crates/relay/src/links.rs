@@ -4,6 +4,7 @@ mod names;
 
 use crate::account::Account;
 use crate::answer::{self, Answer, Failure, Refusal};
+use crate::authority::Holder;
 use crate::policy::DestinationPolicy;
 use crate::request::{MAX_HEAD, Request};
 use crate::route::Endpoint;
@@ -16,7 +17,7 @@ use names::Names;
 use ring::hmac;
 use shorthaul_types::Bytes;
 use socket2::{Domain, Protocol, SockRef, TcpKeepalive, Type};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -118,7 +119,9 @@ pub(crate) enum NamedBy<'a> {
 #[derive(Debug)]
 pub struct Links {
     options: LinkOptions,
-    tls: TlsConfig,
+    tls: RwLock<TlsConfig>,
+    /// Certificates that are not believed any more, by serial number or name.
+    revoked: RwLock<Arc<HashSet<String>>>,
     policy: RwLock<Option<Arc<DestinationPolicy>>>,
     signing: Option<(String, hmac::Key)>,
     ready: Mutex<HashMap<Endpoint, Ready>>,
@@ -166,7 +169,7 @@ impl Links {
     /// # Errors
     /// The identity is none.
     pub fn new(options: LinkOptions) -> Result<Links, LinkError> {
-        let tls = TlsConfig(options.identity.client()?);
+        let tls = RwLock::new(TlsConfig(options.identity.client()?));
         let signing = match &options.credentials {
             Credentials::None => None,
             Credentials::Secret(secret) => Some((String::new(), secret.signing_key())),
@@ -178,6 +181,7 @@ impl Links {
         Ok(Links {
             options,
             tls,
+            revoked: RwLock::default(),
             policy: RwLock::default(),
             signing,
             ready: Mutex::default(),
@@ -206,6 +210,26 @@ impl Links {
     pub fn allows(&self, to: SocketAddr) -> bool {
         let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner).clone();
         policy.is_none_or(|policy| policy.check(to, |address| self.local.contain(address)).is_ok())
+    }
+
+    /// We are somebody else by TLS from now on, or believe others. Connections that are open go on.
+    ///
+    /// # Errors
+    /// The identity is none.
+    pub fn set_identity(&self, identity: &Identity) -> Result<(), LinkError> {
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = TlsConfig(identity.client()?);
+        Ok(())
+    }
+
+    /// Nodes whose certificates have these serial numbers or names are not believed from now on.
+    pub fn set_revoked(&self, revoked: HashSet<String>) {
+        *self.revoked.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(revoked);
+        // Those that are ready may be of them.
+        self.ready
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values_mut()
+            .for_each(|one| one.legs.clear());
     }
 
     /// Reads again how names are looked up. What cannot be read stays as it was.
@@ -348,9 +372,18 @@ impl Links {
         let name = self.options.identity.name_of(to.host());
         let name =
             name.ok_or_else(|| refuse(Failure::Tls, "no certificate could be for this name".into()))?;
-        let shaking = TlsConnector::from(Arc::clone(&self.tls.0)).connect(name, socket.clone());
+        let config = Arc::clone(&self.tls.read().unwrap_or_else(PoisonError::into_inner).0);
+        let shaking = TlsConnector::from(config).connect(name, socket.clone());
         match tokio::time::timeout(self.options.timeout, shaking).await {
-            Ok(Ok(tls)) => Ok(Leg::tls(socket, tls.into())),
+            Ok(Ok(tls)) => {
+                let leg = Leg::tls(socket, tls.into());
+                let revoked = Arc::clone(&self.revoked.read().unwrap_or_else(PoisonError::into_inner));
+                let is_revoked = |one: Holder| revoked.contains(&one.serial) || revoked.contains(&one.name);
+                if !revoked.is_empty() && leg.holder().is_some_and(is_revoked) {
+                    return Err(refuse(Failure::TlsCertificate, "its certificate was revoked".into()));
+                }
+                Ok(leg)
+            }
             Ok(Err(error)) => {
                 let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
                 match inner.and_then(|inner| self.unbelieved(inner)) {

@@ -14,7 +14,6 @@ pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User};
 pub use metrics::{Counters, Snapshot, UserSnapshot};
 pub(crate) use session::{new_session, tell_others};
 
-use crate::account::Account;
 use crate::discovery::Allowed;
 use crate::links::{
     Credentials, LinkError, LinkOptions, Links, NameService, Protection, keep_alive, size_buffer,
@@ -33,6 +32,7 @@ use shorthaul_os::confine::{ConfineError, Confined, Needs, Sockets};
 use shorthaul_os::limits;
 use shorthaul_types::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ pub(crate) struct Shared {
     name: String,
     config: NodeConfig,
     links: Arc<Links>,
-    tls: Option<TlsAcceptor>,
+    tls: RwLock<Option<TlsAcceptor>>,
     member_key: Option<hmac::Key>,
     admission: RwLock<Arc<Admission>>,
     status: Arc<NodeStatus>,
@@ -132,8 +132,8 @@ impl Shared {
         Arc::clone(&self.admission.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn is_member(&self, account: &Arc<Account>) -> bool {
-        self.admission().is_member(account)
+    fn tls(&self) -> Option<TlsAcceptor> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn write_access(&self, entry: Box<access::Entry>) {
@@ -192,7 +192,8 @@ impl Node {
         let secret = config.secret.as_deref().map(NetworkSecret::read).transpose()?;
         let member_key = secret.as_ref().map(NetworkSecret::signing_key);
         let admission = Admission::new(&settings, member_key.clone(), None);
-        let trusts_certificates = config.authority.is_some() && config.certificate.is_some();
+        let trusts_certificates =
+            (config.authority.is_some() && config.certificate.is_some()) || config.credential.is_some();
         let mut public = config.listen.iter().filter(|address| !address.ip().is_loopback());
         if let Some(open) = public.next().filter(|_| !admission.knows_somebody() && !trusts_certificates) {
             return Err(NodeError::Open(*open));
@@ -241,6 +242,7 @@ impl Node {
         });
         let (links, tls) = connections(&config, &name, secret)?;
         links.set_policy(settings.destinations(own_addresses(&config)));
+        links.set_revoked(revoked(&settings));
         let status = Arc::new(NodeStatus::new(config.all_buffers));
         let strangers =
             Strangers::new(config.strangers_per_second, config.strangers_at_once, config.all_strangers);
@@ -249,7 +251,7 @@ impl Node {
         let shared = Shared {
             name,
             links: Arc::new(links),
-            tls,
+            tls: RwLock::new(tls),
             member_key,
             admission,
             status,
@@ -307,7 +309,9 @@ impl Node {
         let directory = |path: &PathBuf| {
             path.parent().filter(|path| !path.as_os_str().is_empty()).map_or(".".into(), PathBuf::from)
         };
-        let readable: Vec<PathBuf> = self.shared.config.settings.iter().map(directory).collect();
+        let config = &self.shared.config;
+        let readable: Vec<PathBuf> =
+            config.settings.iter().chain(&config.credential).map(directory).collect();
         // The access log is begun anew when somebody has moved it away.
         let mut writable = vec![std::env::temp_dir()];
         writable.extend(self.shared.config.access_log.iter().map(directory));
@@ -354,13 +358,20 @@ impl NodeHandle {
         self.0.stop.send_replace(true);
     }
 
-    /// Reads the settings again, opens the access log again, and ends the sessions of those who would not be let in any more. If they cannot be read, those
+    /// Reads the settings and the credential again, opens the access log again, and ends the sessions of those who would not be let in any more. If they cannot be read, those
     /// that hold go on holding.
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn reload(&self) -> Result<(), SettingsError> {
+    pub fn reload(&self) -> Result<(), NodeError> {
         let settings = Shared::settings(&self.0.config)?;
+        if let Some(path) = &self.0.config.credential {
+            let identity = Identity::from_credential(path)?;
+            let tls = identity.server()?.map(TlsAcceptor::from);
+            self.0.links.set_identity(&identity)?;
+            *self.0.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+        }
+        self.0.links.set_revoked(revoked(&settings));
         self.0.links.set_policy(settings.destinations(own_addresses(&self.0.config)));
         if let Err(error) = self.0.links.reload_names() {
             tracing::warn!("names are looked up as before: {error}");
@@ -389,13 +400,14 @@ fn connections(
 ) -> Result<(Links, Option<TlsAcceptor>), NodeError> {
     let names = names(config);
     let own = config.certificate.as_ref().map(|(chain, key)| (chain.as_path(), key.as_path()));
-    let identity = match (&secret, own, &config.authority) {
-        (Some(secret), None, None) => secret.identity(&names)?,
-        (_, own, authority) => Identity::from_files(own, authority.as_deref())?,
+    let identity = match (&config.credential, &secret, own, &config.authority) {
+        (Some(path), ..) => Identity::from_credential(path)?,
+        (None, Some(secret), None, None) => secret.identity(&names)?,
+        (None, _, own, authority) => Identity::from_files(own, authority.as_deref())?,
     };
     let tls = identity.server()?.map(TlsAcceptor::from);
-    let by_itself =
-        if secret.is_some() || config.authority.is_some() { Protection::Tls } else { Protection::Plain };
+    let is_known = secret.is_some() || config.authority.is_some() || config.credential.is_some();
+    let by_itself = if is_known { Protection::Tls } else { Protection::Plain };
     let links = Links::new(LinkOptions {
         name: name.to_owned(),
         protection: config.protection.unwrap_or(by_itself),
@@ -409,6 +421,10 @@ fn connections(
         gone_after: config.gone_after,
     })?;
     Ok((links, tls))
+}
+
+fn revoked(settings: &Settings) -> HashSet<String> {
+    settings.revoked.iter().map(|one| one.to_ascii_lowercase()).collect()
 }
 
 /// Addresses that lead to the node though its interfaces do not have them.

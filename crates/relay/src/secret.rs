@@ -19,7 +19,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 
 /// The name that every certificate of a secret's authority carries: its holders trust each other.
-const MEMBER: &str = "node.shorthaul";
+pub(crate) const MEMBER: &str = "node.shorthaul";
 
 /// Why there is no identity.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,14 @@ pub enum SecretError {
     /// The file cannot be read.
     #[error("cannot read {}: {error}", .path.display())]
     Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}: {error}", .path.display())]
+    Write {
         /// The file.
         path: PathBuf,
         /// Why.
@@ -150,7 +158,7 @@ impl NetworkSecret {
     }
 }
 
-fn make(error: impl fmt::Display) -> SecretError {
+pub(crate) fn make(error: impl fmt::Display) -> SecretError {
     SecretError::Make(error.to_string())
 }
 
@@ -196,6 +204,32 @@ impl Identity {
             }
         };
         Ok(Identity { chain, key, roots: Arc::new(roots), member: false })
+    }
+
+    /// An identity from a credential of an authority: a key, its certificate, and the authorities that are believed.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no credential.
+    pub fn from_credential(path: &Path) -> Result<Identity, SecretError> {
+        let wrong = |reason: String| SecretError::Certificate { path: path.to_owned(), reason };
+        let key = PrivateKeyDer::from_pem_file(path).map_err(|error| wrong(error.to_string()))?;
+        let all: Result<Vec<CertificateDer<'static>>, _> =
+            CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+        let all = all.map_err(|error| wrong(error.to_string()))?;
+        let (authorities, chain): (Vec<_>, Vec<_>) = all.into_iter().partition(crate::authority::is_root);
+        if chain.is_empty() {
+            return Err(wrong("there is no certificate of its own in it".into()));
+        }
+        let mut roots = RootCertStore::empty();
+        for authority in authorities {
+            roots.add(authority).map_err(|error| wrong(error.to_string()))?;
+        }
+        if roots.is_empty() {
+            return Err(wrong(
+                "there is no authority in it: `shorthaul secret issue` makes credentials".into(),
+            ));
+        }
+        Ok(Identity { chain, key: Some(key), roots: Arc::new(roots), member: false })
     }
 
     /// How TLS sessions are accepted: TLS 1.3, with a certificate of the client if it has one. `None`

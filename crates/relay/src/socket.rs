@@ -1,4 +1,5 @@
 //! One leg of a session: a kernel socket, and TLS on it where there is.
+use crate::authority::Holder;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
@@ -122,6 +123,12 @@ impl Leg {
     /// Whether the other side has proven by a certificate who it is.
     pub fn has_certificate(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.get_ref().1.peer_certificates().is_some())
+    }
+
+    /// Who the other side has proven to be by a certificate, as far as that names somebody.
+    pub fn holder(&self) -> Option<Holder> {
+        let certificates = self.tls.as_ref()?.get_ref().1.peer_certificates()?;
+        Holder::of(certificates.first()?)
     }
 
     /// Its two directions.

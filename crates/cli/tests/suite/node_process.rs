@@ -270,3 +270,50 @@ fn sessions_that_wait_for_a_first_byte_cost_nothing() {
     assert!(took <= 20, "{took} hundredths of a second in two seconds");
     drop(sessions);
 }
+
+#[test]
+fn credentials_of_an_authority_open_sessions() {
+    let folder = Scratch::new("authority");
+    let path = |name: &str| folder.0.join(name);
+    let secret = |arguments: &[&str]| {
+        let output = Command::new(SHORTHAUL).arg("secret").args(arguments).output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {words}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (net, node, alice) = (path("net"), path("paris.pem"), path("alice.pem"));
+    let [net, node, alice] = [&net, &node, &alice].map(|path| path.to_str().unwrap());
+    secret(&["authority", net]);
+    secret(&["issue", net, "--node", "paris", "--reached-by", "127.0.0.1", "--to", node]);
+    let said = secret(&["issue", net, "--client", "alice", "--days", "30", "--to", alice]);
+    let serial = said.split_whitespace().last().unwrap();
+    assert!(secret(&["list", net]).contains(&format!("{serial} client alice ")), "{said}");
+    let mut command = Command::new(SHORTHAUL);
+    command.args([
+        "node",
+        "--listen",
+        "127.0.0.1:0",
+        "--allow-destination",
+        "127.0.0.0/8",
+        "--credential",
+        node,
+    ]);
+    let running = Running::start(&mut command, 1);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap().to_string();
+    let via = running.addresses[0].to_string();
+    let client = Command::new(SHORTHAUL)
+        .args(["connect", &target, "--via", &via, "--credential", alice])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    server.accept().unwrap().0.write_all(b"hello").unwrap();
+    let output = client.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stdout == b"hello", "{output:?}");
+    // Without one, nobody is let in; and a key is never written over.
+    let (_, answer) = ask(running.addresses[0], &target);
+    assert!(answer.contains(" 407 "), "{answer}");
+    let again = Command::new(SHORTHAUL).args(["secret", "authority", net]).output().unwrap();
+    assert_eq!(again.status.code(), Some(2), "{}", String::from_utf8_lossy(&again.stderr));
+}

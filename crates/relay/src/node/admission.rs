@@ -1,15 +1,16 @@
 //! Who may ask, and how often.
 use super::config::Settings;
-use crate::account::Account;
+use crate::account::{Account, Limits};
 use crate::answer::{Failure, Refusal};
+use crate::authority::Holder;
 use crate::request::{Presented, ReadRequest};
 use crate::route::Endpoint;
 use crate::sign::{Disbelief, Seen};
 use ipnet::IpNet;
 use ring::{digest, hmac};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The account of those who proved to be members of the network, by certificate or by its secret.
 pub(super) const MEMBERS: &str = "members";
@@ -21,7 +22,11 @@ pub(super) const NEIGHBOURS: &str = "neighbours";
 pub struct Admission {
     allow: Vec<IpNet>,
     proxies: Vec<IpNet>,
-    users: HashMap<String, (hmac::Key, Arc<Account>)>,
+    users: HashMap<String, (Option<hmac::Key>, Arc<Account>)>,
+    /// Accounts of those whom a certificate names and the settings do not.
+    named: Mutex<HashMap<String, Arc<Account>>>,
+    others: Limits,
+    revoked: HashSet<String>,
     by_token: HashMap<[u8; 32], String>,
     member_key: Option<hmac::Key>,
     members: Arc<Account>,
@@ -44,8 +49,10 @@ pub enum Proof {
     Token([u8; 32]),
     /// A signature with the token of a user, by its digest.
     Key(String, Option<[u8; 32]>),
-    /// The network's secret, or a certificate.
+    /// The network's secret, or a certificate that it gives.
     Member,
+    /// A certificate of an authority.
+    Certificate(Holder),
     /// The address that it came from.
     Address(IpAddr),
     /// Whoever runs the node says that all may.
@@ -53,7 +60,7 @@ pub enum Proof {
 }
 
 /// How a request came.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RequestOrigin {
     /// From where.
     pub peer: SocketAddr,
@@ -63,6 +70,8 @@ pub struct RequestOrigin {
     pub is_tls: bool,
     /// Whether the other side has a certificate of an authority that we believe.
     pub has_certificate: bool,
+    /// Whose that is, as far as it says.
+    pub holder: Option<Holder>,
 }
 
 impl Admission {
@@ -82,14 +91,22 @@ impl Admission {
         let mut users = HashMap::new();
         let mut by_token = HashMap::new();
         for (name, user) in &settings.users {
-            let key = hmac::Key::new(hmac::HMAC_SHA256, user.token.as_bytes());
+            let has_token = !user.token.is_empty();
+            let key = has_token.then(|| hmac::Key::new(hmac::HMAC_SHA256, user.token.as_bytes()));
             users.insert(name.clone(), (key, kept(name, user.limits())));
-            by_token.insert(digest_of(&user.token), name.clone());
+            if has_token {
+                by_token.insert(digest_of(&user.token), name.clone());
+            }
         }
+        let named = old.map(|old| old.named().clone()).unwrap_or_default();
+        named.values().for_each(|account| account.set_limits(settings.others));
         Admission {
             allow: settings.allow.clone(),
             proxies: settings.proxies.clone(),
             users,
+            named: Mutex::new(named),
+            others: settings.others,
+            revoked: settings.revoked.iter().map(|one| one.to_ascii_lowercase()).collect(),
             by_token,
             member_key,
             members: kept(MEMBERS, settings.others),
@@ -105,6 +122,7 @@ impl Admission {
     /// Everybody's accounts.
     pub fn accounts(&self) -> Vec<Arc<Account>> {
         let mut accounts: Vec<_> = self.users.values().map(|(_, account)| Arc::clone(account)).collect();
+        accounts.extend(self.named().values().map(Arc::clone));
         accounts.sort_by(|a, b| a.name().cmp(b.name()));
         accounts.extend([Arc::clone(&self.members), Arc::clone(&self.neighbours)]);
         accounts
@@ -113,11 +131,6 @@ impl Admission {
     /// The account of those whose address is enough.
     pub fn neighbours(&self) -> Arc<Account> {
         Arc::clone(&self.neighbours)
-    }
-
-    /// Whether an account is that of the members of the network.
-    pub fn is_member(&self, account: &Arc<Account>) -> bool {
-        Arc::ptr_eq(account, &self.members)
     }
 
     /// Whether an address is enough.
@@ -134,12 +147,33 @@ impl Admission {
         self.by_token.iter().find(|(_, user)| *user == name).map(|(digest, _)| *digest)
     }
 
+    fn named(&self) -> MutexGuard<'_, HashMap<String, Arc<Account>>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Of those whom a certificate names: the authority bounds how many there are, and so do we.
+    fn named_account(&self, name: &str) -> Arc<Account> {
+        const MOST: usize = 65_536;
+        let mut named = self.named();
+        if named.len() >= MOST && !named.contains_key(name) {
+            return Arc::clone(&self.members);
+        }
+        let new = || Arc::new(Account::new(name, self.others));
+        Arc::clone(named.entry(name.to_owned()).or_insert_with(new))
+    }
+
+    fn is_revoked(&self, holder: &Holder) -> bool {
+        let name = holder.name.to_ascii_lowercase();
+        self.revoked.contains(&holder.serial) || self.revoked.contains(&name)
+    }
+
     /// Whether who was let in earlier would be now.
     pub fn still_admits(&self, grant: &Grant) -> bool {
         match &grant.proof {
             Proof::Token(digest) => self.by_token.contains_key(digest),
             Proof::Key(name, digest) => digest.is_some() && self.digest_of_user(name) == *digest,
             Proof::Address(address) => self.is_neighbour(*address),
+            Proof::Certificate(holder) => !self.is_revoked(holder),
             Proof::Member | Proof::Operator => true,
         }
     }
@@ -148,7 +182,7 @@ impl Admission {
     pub fn admit(
         &self,
         read: &ReadRequest,
-        way: RequestOrigin,
+        way: &RequestOrigin,
         reached_by: &[Endpoint],
         seen: &Seen,
     ) -> Result<Grant, Denial> {
@@ -171,7 +205,7 @@ impl Admission {
                 }
                 let (key, account) = match signature.user() {
                     "" => (self.member_key.as_ref(), Some(Arc::clone(&self.members))),
-                    name => (self.users.get(name).map(|(key, _)| key), user(name)),
+                    name => (self.users.get(name).and_then(|(key, _)| key.as_ref()), user(name)),
                 };
                 let (Some(key), Some(account)) = (key, account) else {
                     return Err(Denial::wrong("nobody here has that key".into()));
@@ -207,7 +241,16 @@ impl Admission {
                 Ok(Grant { account, proof: Proof::Token(digest) })
             }
             Presented::Nothing if way.has_certificate => {
-                Ok(Grant { account: Arc::clone(&self.members), proof: Proof::Member })
+                // Those that a shared secret gives are all alike.
+                let Some(holder) = way.holder.clone().filter(|holder| holder.name != crate::secret::MEMBER)
+                else {
+                    return Ok(Grant { account: Arc::clone(&self.members), proof: Proof::Member });
+                };
+                if self.is_revoked(&holder) {
+                    return Err(Denial::wrong(format!("the certificate of {} was revoked", holder.name)));
+                }
+                let account = user(&holder.name).unwrap_or_else(|| self.named_account(&holder.name));
+                Ok(Grant { account, proof: Proof::Certificate(holder) })
             }
             Presented::Nothing if self.is_neighbour(way.peer.ip()) => {
                 Ok(Grant { account: Arc::clone(&self.neighbours), proof: Proof::Address(way.peer.ip()) })
@@ -224,6 +267,17 @@ pub struct Denial {
     pub asks: bool,
     /// In words.
     pub reason: String,
+}
+
+impl Grant {
+    /// Whether it is a node that asks, which is believed where a session came from.
+    pub fn is_node(&self) -> bool {
+        match &self.proof {
+            Proof::Member => true,
+            Proof::Certificate(holder) => holder.is_node,
+            Proof::Token(_) | Proof::Key(..) | Proof::Address(_) | Proof::Operator => false,
+        }
+    }
 }
 
 impl Denial {

@@ -33,6 +33,8 @@ pub struct NodeConfig {
     pub secret: Option<PathBuf>,
     /// Its certificate and key, instead of those that the secret gives.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// What an authority has issued to it, instead of all that: read again when asked to.
+    pub credential: Option<PathBuf>,
     /// The authority of clients and other nodes, instead of the secret's.
     pub authority: Option<PathBuf>,
     /// What is between this node and the next; by itself, TLS if there is a secret or an authority.
@@ -92,6 +94,7 @@ impl Default for NodeConfig {
             reached_by: Vec::new(),
             secret: None,
             certificate: None,
+            credential: None,
             authority: None,
             protection: None,
             metrics: None,
@@ -147,6 +150,8 @@ pub struct Settings {
     pub allow_ports: Vec<u16>,
     /// Ports of destinations that are closed; 25, where mail is delivered, if nothing is said.
     pub deny_ports: Option<Vec<u16>>,
+    /// Certificates that are not believed any more, by serial number or name.
+    pub revoked: Vec<String>,
     /// Addresses that speak for others by the PROXY protocol.
     pub proxies: Vec<IpNet>,
     /// Users by name.
@@ -159,7 +164,8 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
-    /// What proves it: at least 16 characters.
+    /// What proves it: at least 16 characters. Without, only a certificate of that name does.
+    #[serde(default)]
     pub token: String,
     /// Sessions at once.
     #[serde(default)]
@@ -229,6 +235,9 @@ impl Settings {
             if RESERVED.contains(&name.as_str()) {
                 return wrong("this name stands for those who have no account of their own");
             }
+            if user.token.is_empty() {
+                continue;
+            }
             if user.token.len() < 16 {
                 return wrong("a token has at least 16 characters");
             }
@@ -248,6 +257,7 @@ impl Settings {
         self.allow_ports.extend(&more.allow_ports);
         self.deny_ports = self.deny_ports.or_else(|| more.deny_ports.clone());
         self.proxies.extend(&more.proxies);
+        self.revoked.extend(more.revoked.iter().cloned());
         self.users.extend(more.users.iter().map(|(name, user)| (name.clone(), user.clone())));
         let Limits { sessions, rate, volume } = self.others;
         self.others = Limits {

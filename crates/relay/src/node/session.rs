@@ -189,7 +189,7 @@ async fn unless_sent_away<T>(
 /// TLS, if that is what the client begins with; `None` if it has closed.
 async fn shake_hands(shared: &Shared, socket: Socket, patience: Patience) -> Result<Option<Leg>, Abandoned> {
     let mut leg = Leg::plain(socket.clone());
-    if let Some(tls) = &shared.tls {
+    if let Some(tls) = shared.tls() {
         let mut first = [0; 1];
         match timeout(patience.for_first(shared), socket.0.peek(&mut first)).await {
             Ok(Ok(0)) => return Ok(None),
@@ -217,6 +217,7 @@ async fn ask_within(
         local: leg.socket().0.local_addr().map_err(|_| Abandoned)?,
         is_tls: leg.is_tls(),
         has_certificate: leg.has_certificate(),
+        holder: leg.holder(),
     };
     loop {
         let read = match read_request(shared, &mut leg, &mut bytes, patience).await {
@@ -230,7 +231,7 @@ async fn ask_within(
             }
         };
         // By the settings of this moment: the connection may be older.
-        let admitted = shared.admission().admit(&read, way, &shared.config.reached_by, &shared.seen);
+        let admitted = shared.admission().admit(&read, &way, &shared.config.reached_by, &shared.seen);
         let ReadRequest { request, len, .. } = read;
         let rest = bytes.split_off(len);
         let grant = match admitted {
@@ -253,7 +254,7 @@ async fn ask_within(
         match request.method {
             Method::Connect => {
                 // Only those who are nodes themselves are believed where a session came from.
-                let client = request.client.filter(|_| shared.is_member(&grant.account)).unwrap_or(client);
+                let client = request.client.filter(|_| grant.is_node()).unwrap_or(client);
                 return Ok(Some(Asked { leg, request, early: rest, grant, client }));
             }
             Method::Prepare => {

@@ -1,6 +1,7 @@
 //! Relays on sockets of this host, and on emulated networks.
 
 mod attackers;
+mod authority;
 mod clients;
 #[path = "../../../../fuzz/bodies/discovery.rs"]
 mod discovery;

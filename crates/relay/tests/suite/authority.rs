@@ -1,0 +1,156 @@
+//! Credentials of an authority: who is who, who is revoked, and two authorities at once.
+use crate::place::{Place, read_all};
+use rustls_pki_types::pem::PemObject as _;
+use shorthaul_relay::authority::{Authority, Role};
+use shorthaul_relay::{Credentials, Failure, FixedRoute, Identity, OpenError, Protection, Route, Session};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A folder with an authority, and what it has issued.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("shorthaul-authority-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Authority::create(&path.join("authority")).unwrap();
+        std::fs::write(path.join("settings"), "").unwrap();
+        Folder(path)
+    }
+
+    fn authority(&self) -> Authority {
+        Authority::open(&self.0.join("authority")).unwrap()
+    }
+
+    /// Issues a credential as a file; its serial number.
+    fn issue(&self, role: Role, name: &str, file: &str) -> String {
+        let hosts = vec!["127.0.0.1".to_owned()];
+        let issued = self.authority().issue(role, name, &hosts, 1).unwrap();
+        // As people replace files.
+        std::fs::write(self.0.join("replacement"), issued.pem).unwrap();
+        std::fs::rename(self.0.join("replacement"), self.0.join(file)).unwrap();
+        issued.serial
+    }
+
+    fn identity(&self, file: &str) -> Identity {
+        Identity::from_credential(&self.0.join(file)).unwrap()
+    }
+
+    fn place(&self) -> Place {
+        Place::with(1, Protection::Tls, |config| {
+            config.secret = None;
+            config.credential = Some(self.0.join("node"));
+            config.settings = Some(self.0.join("settings"));
+            config.more.allow.clear();
+        })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(place: &Place, identity: Identity, to: &TcpListener) -> Result<Session, OpenError> {
+    let by = Arc::new(FixedRoute::only(Route::via(place.hops())));
+    place.open_on(by, Credentials::None, identity, to.local_addr().unwrap())
+}
+
+#[test]
+fn each_has_an_account_and_ends_when_it_is_revoked() {
+    let folder = Folder::new("revoked");
+    folder.issue(Role::Node, "paris", "node");
+    let serial = folder.issue(Role::Client, "alice", "alice");
+    folder.issue(Role::Client, "bob", "bob");
+    let place = folder.place();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let alice = open(&place, folder.identity("alice"), &server).unwrap();
+    let (of_alice, _) = server.accept().unwrap();
+    let _bob = open(&place, folder.identity("bob"), &server).unwrap();
+    let (mut of_bob, _) = server.accept().unwrap();
+    let users = place.nodes[0].snapshot().users;
+    assert_eq!((users["alice"].sessions, users["bob"].sessions), (1, 1));
+    std::fs::write(folder.0.join("settings"), format!("revoked = [\"{serial}\"]\n")).unwrap();
+    let since = Instant::now();
+    place.nodes[0].reload().unwrap();
+    assert_eq!(read_all(&of_alice).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    drop(alice);
+    let error = open(&place, folder.identity("alice"), &server).unwrap_err();
+    assert!(
+        error.failure() == Failure::RequestDenied && error.to_string().contains("was revoked"),
+        "{error}"
+    );
+    // Bob goes on.
+    of_bob.set_nonblocking(true).unwrap();
+    assert_eq!(of_bob.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    // A user of that name has limits, and needs no token.
+    std::fs::write(folder.0.join("settings"), "[users.bob]\nsessions = 0\n").unwrap();
+    place.nodes[0].reload().unwrap();
+    let error = open(&place, folder.identity("bob"), &server).unwrap_err();
+    assert_eq!(error.failure(), Failure::ConnectionLimit, "{error}");
+    assert!(folder.authority().issued().unwrap().contains(&format!("{serial} client alice ")));
+}
+
+#[test]
+fn a_client_is_no_node_and_a_stranger_nobody() {
+    let folder = Folder::new("roles");
+    folder.issue(Role::Client, "mallory", "node");
+    folder.issue(Role::Client, "alice", "alice");
+    let place = folder.place();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let error = open(&place, folder.identity("alice"), &server).unwrap_err();
+    assert_eq!(error.failure(), Failure::TlsCertificate, "{error}");
+    let other = Folder::new("others");
+    other.issue(Role::Client, "alice", "alice");
+    folder.issue(Role::Node, "paris", "node");
+    let place = folder.place();
+    let error = open(&place, other.identity("alice"), &server).unwrap_err();
+    assert_eq!(error.failure(), Failure::TlsCertificate, "{error}");
+    assert!(error.to_string().contains("another authority"), "{error}");
+}
+
+#[test]
+fn only_a_node_is_believed_where_a_session_comes_from() {
+    let folder = Folder::new("believed");
+    folder.issue(Role::Node, "tokyo", "tokyo");
+    folder.issue(Role::Client, "alice", "alice");
+    for (file, is_node) in [("tokyo", true), ("alice", false)] {
+        let pem = std::fs::read(folder.0.join(file)).unwrap();
+        let certificates: Result<Vec<_>, _> =
+            rustls_pki_types::CertificateDer::pem_slice_iter(&pem).collect();
+        let holder = shorthaul_relay::authority::Holder::of(&certificates.unwrap()[0]).unwrap();
+        assert_eq!((holder.name.as_str(), holder.is_node), (file, is_node));
+    }
+}
+
+#[test]
+fn two_authorities_are_valid_at_once_and_no_session_is_lost() {
+    let folder = Folder::new("rotated");
+    folder.issue(Role::Node, "paris", "node");
+    folder.issue(Role::Client, "alice", "old");
+    let place = folder.place();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let open_sessions: Vec<(Session, TcpStream)> = (0..10)
+        .map(|_| (open(&place, folder.identity("old"), &server).unwrap(), server.accept().unwrap().0))
+        .collect();
+    folder.authority().rotate().unwrap();
+    folder.issue(Role::Client, "alice", "new");
+    // In any order: new clients at old nodes, and both at new ones.
+    open(&place, folder.identity("new"), &server).unwrap();
+    folder.issue(Role::Node, "paris", "node");
+    place.nodes[0].reload().unwrap();
+    for file in ["old", "new"] {
+        open(&place, folder.identity(file), &server).unwrap();
+    }
+    for (_session, mut far) in open_sessions {
+        far.write_all(b"x").unwrap();
+        far.set_nonblocking(true).unwrap();
+        assert_eq!(far.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "it is open");
+    }
+    assert_eq!(place.nodes[0].snapshot().sessions_revoked, 0);
+}
