@@ -1,4 +1,4 @@
-.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise deb test-deb dist docs
+.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise attack soak deb test-deb dist docs
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -50,6 +50,15 @@ deny:
 SEEDS ?= 0..1000
 adversity:
 	SEEDS=$(SEEDS) cargo test -p shorthaul-proxy --test suite adversity::whatever
+
+# A host attacks a gateway with raw packets: seven attacks, each undisturbed and attacked by turns. Three minutes.
+attack:
+	cargo run -p shorthaul -- bench attack --turns 6
+
+# Connections come and go in all manners, and the gateway's memory must not grow.
+soak: MINUTES = 15
+soak:
+	cargo run -p shorthaul -- bench soak --minutes $(MINUTES)
 
 # The fuzz targets. Running one needs a nightly compiler: cargo +nightly fuzz run split_flow
 fuzz-build:

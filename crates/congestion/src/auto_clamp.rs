@@ -276,6 +276,12 @@ impl AutoClamp {
         &self.path
     }
 
+    /// Another process had found a window of this many bytes: begins with no less.
+    pub fn take_over(&mut self, window: u64) {
+        self.window = self.window.max(window).min(MAX_WINDOW);
+        self.first = self.first.max(self.window);
+    }
+
     /// The window, in bytes.
     pub fn window(&self) -> u64 {
         self.window

@@ -124,6 +124,11 @@ pub trait Control: Debug + Send {
     /// The sender's maximum segment size changed; windows keep their bytes.
     fn set_mss(&mut self, mss: u32);
 
+    /// The connection goes on at `now` where another process had it. An algorithm that cannot make anything of that begins anew.
+    fn take_over(&mut self, now: Time, known: &KnownPath) {
+        let _ = (now, known);
+    }
+
     /// The congestion window in bytes, at least one segment.
     fn window(&self) -> u64;
 
@@ -167,6 +172,19 @@ pub trait Control: Debug + Send {
 
     /// The name of the algorithm in lower case, for reports.
     fn name(&self) -> &'static str;
+}
+
+/// What another process had found out of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownPath {
+    /// The congestion window, in bytes.
+    pub window: u64,
+    /// The slow start threshold, in bytes.
+    pub ssthresh: u64,
+    /// The rate that its algorithm paced at, if it had one of its own and was past its start.
+    pub rate: Option<BitRate>,
+    /// The shortest round trip.
+    pub min_rtt: Option<Duration>,
 }
 
 /// How many segments one ACK may add to the window in slow start: L of RFC 3465 §2.2.

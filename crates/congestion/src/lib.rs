@@ -72,10 +72,10 @@ pub use algorithm::{
 };
 pub use arrival_delay::{ArrivalDelay, HostClock, Waited, mean_toward};
 pub use auto_clamp::{AutoClamp, AutoClampConfig};
-pub use control::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams, LossSample};
+pub use control::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams, KnownPath, LossSample};
 pub use delivery_rate::{DeliveryRate, RateSample, SendState};
 pub use lateness::Lateness;
 pub use pacer::Pacer;
 pub use path_estimate::{Delivery, PathEstimate};
 pub use rto_notation::UnknownTimer;
-pub use rtt::{Doubling, RtoFloor, RttConfig, RttEstimator};
+pub use rtt::{Doubling, KnownRtt, RtoFloor, RttConfig, RttEstimator};

@@ -118,6 +118,17 @@ struct Smoothed {
     round_end: Time,
 }
 
+/// What is known of the round trips of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownRtt {
+    /// SRTT.
+    pub srtt: Duration,
+    /// RTTVAR, as the RTO uses it.
+    pub rttvar: Duration,
+    /// The shortest of late.
+    pub min: Duration,
+}
+
 const fn nanos(nanos: u64) -> Duration {
     Duration::from_nanos(nanos)
 }
@@ -155,6 +166,24 @@ impl RttEstimator {
                 });
             }
         }
+    }
+
+    /// Goes on with what another process had measured.
+    pub fn take_over(&mut self, now: Time, known: &KnownRtt) {
+        let KnownRtt { srtt, rttvar, min } = *known;
+        self.on_sample(now, min);
+        self.on_sample(now, srtt);
+        if let Some(smoothed) = &mut self.smoothed {
+            (smoothed.srtt, smoothed.rttvar) = (srtt.as_nanos() as u64, rttvar.as_nanos() as u64);
+            (smoothed.held_rttvar, smoothed.round_peak) = (smoothed.rttvar, 0);
+        }
+    }
+
+    /// What another process needs to go on.
+    pub fn known(&self) -> Option<KnownRtt> {
+        let smoothed = self.smoothed?;
+        let (srtt, rttvar) = (nanos(smoothed.srtt), nanos(smoothed.held_rttvar));
+        Some(KnownRtt { srtt, rttvar, min: self.min_rtt().unwrap_or(srtt) })
     }
 
     /// What a coarse clock reads for a duration: the nearest number of ticks, but one at least.

@@ -13,6 +13,11 @@ macro_rules! delegate_to_window {
             self.window.recovered();
         }
 
+        fn take_over(&mut self, _now: shorthaul_types::Time, known: &crate::KnownPath) {
+            self.window.set_bytes(known.window);
+            self.window.set_ssthresh(known.ssthresh);
+        }
+
         fn set_mss(&mut self, mss: u32) {
             self.window.set_mss(mss);
         }

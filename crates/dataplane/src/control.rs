@@ -214,6 +214,15 @@ impl ControlSocket {
 }
 
 impl ControlSocket {
+    /// Takes the place of the socket at `path`.
+    pub(crate) fn put_in_place(&mut self, path: PathBuf) -> io::Result<()> {
+        if let Some(beside) = &self.path {
+            std::fs::rename(beside, &path)?;
+        }
+        self.path = Some(path);
+        Ok(())
+    }
+
     /// The socket's place is a successor's.
     pub(crate) fn leave(&mut self) {
         self.path = None;

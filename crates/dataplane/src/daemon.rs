@@ -5,7 +5,9 @@ use crate::priority::{Granted, Standing};
 use crate::reread::Reread;
 use crate::routes::{RouteError, is_forwarding};
 use crate::take_over::{self, HandedOver};
-use crate::{Config, ConfigError, EventLoop, Forwarder, Interception, Journal, Recorder, Routes, Session};
+use crate::{
+    Config, ConfigError, EventLoop, Former, Forwarder, Interception, Journal, Recorder, Routes, Session,
+};
 use shorthaul_monitor::{About, PageError, Pages};
 use shorthaul_os::clock::sharpen_timers;
 use shorthaul_os::confine::{ConfineError, Confined, Confinement, Needs, Sockets};
@@ -177,6 +179,11 @@ pub enum Notice {
         /// Why.
         error: io::Error,
     },
+    /// Nobody takes its routing rules back when it is gone.
+    NoKeeper {
+        /// Why.
+        why: String,
+    },
     /// Nothing more is recorded; the gateway goes on.
     RecordingEnded {
         /// Why.
@@ -228,6 +235,9 @@ impl fmt::Display for Notice {
             Notice::TakenOver => f.write_str("taken over: another process goes on with everything"),
             Notice::NotTakenOver { error } => {
                 write!(f, "another process wanted to take over and did not, this one goes on: {error}")
+            }
+            Notice::NoKeeper { why } => {
+                write!(f, "its routing rules stay if it is killed, and lead nowhere then: {why}")
             }
             Notice::RecordingEnded { error } => {
                 write!(f, "recording ended, the gateway goes on without: {error}")
@@ -309,26 +319,23 @@ fn run<M: Controlled>(
         let journal = Journal::create(&journal_path, slots, config.memory.total, monotonic());
         journal.map_err(file(journal_path.clone()))
     };
-    // All that takes time comes before the running gateway is asked to stop.
+    // All that takes time comes before the running gateway is asked to stop: packets wait from then on.
+    let (standing, granted) = Standing::ask(monotonic(), config.priority);
+    notify(Notice::Priority(granted));
+    let running = if take_over { Some(take_over::connect(config).map_err(not_taken(config))?) } else { None };
     let socket = control_path(&config.run_dir, &config.name.to_string());
-    let keeper =
+    let mut keeper =
         Keeper::start(&Estate::of(config)).map_err(system("starting the keeper of the routing rules"))?;
-    let prepared = if take_over { Some(create_journal()?) } else { None };
-    let asked = if take_over {
-        Some(take_over::ask(config, &interception).map_err(not_taken(config))?)
-    } else {
-        None
+    let own = match running {
+        Some(_) => None,
+        None => {
+            let [access, wan] = &interception.devices;
+            Some(([create_device(access)?, create_device(wan)?], lock(config)?))
+        }
     };
-    let (devices, lock, predecessor) = match asked {
-        Some(HandedOver { devices, lock, stream }) => (devices, lock, Some(stream)),
-        None => (
-            [create_device(&interception.devices[0])?, create_device(&interception.devices[1])?],
-            lock(config)?,
-            None,
-        ),
-    };
+    let beside = if take_over { socket.with_extension("sock.new") } else { socket.clone() };
     let mut control =
-        ControlSocket::bind(socket).map_err(|(path, error)| DaemonError::File { path, error })?;
+        ControlSocket::bind(beside).map_err(|(path, error)| DaemonError::File { path, error })?;
     let pages = config.metrics.map(|address| Pages::bind(address, take_over)).transpose()?;
     let mut recorder = match &config.record {
         Some(path) => Some(Recorder::create(path, session, monotonic()).map_err(file(path.clone()))?),
@@ -336,19 +343,19 @@ fn run<M: Controlled>(
     };
     // What a crash left is read when nothing but the kernel's refusal of a route can keep us from
     // seeing to it.
-    let (journal, left) = if session.forward_only {
-        (None, Vec::new())
+    let (journal, former) = if session.forward_only {
+        (None, None)
     } else {
-        let left = Journal::left(&journal_path, monotonic()).map_err(file(journal_path.clone()))?;
-        (Some(prepared.map_or_else(create_journal, Ok)?), left)
+        let former = Former::open(&journal_path).map_err(file(journal_path.clone()))?;
+        (Some(create_journal()?), Some(former))
     };
-    let routes = match predecessor {
+    let mut routes = match running {
         Some(_) => Routes::handed_over(interception.clone())?,
         None => Routes::install(interception.clone())?,
     };
-    keeper.own().map_err(system("telling the keeper of the routing rules"))?;
-    let (standing, granted) = Standing::ask(monotonic(), config.priority);
-    notify(Notice::Priority(granted));
+    if running.is_none() {
+        own_rules(&mut keeper)?;
+    }
     let confined = giving.confinement.apply(&Needs {
         readable: &giving.readable,
         writable: std::slice::from_ref(&config.run_dir),
@@ -369,19 +376,40 @@ fn run<M: Controlled>(
         notify(notice);
     };
     recorder.as_mut().map_or(Ok(()), Recorder::begin).map_err(system("starting a thread"))?;
+    let asked_at = monotonic();
+    let mut handed_over = match running {
+        Some(stream) => Some(take_over::ask(stream, &interception).map_err(not_taken(config))?),
+        None => None,
+    };
+    let mut left = former.as_ref().map_or_else(Vec::new, |former| former.left(monotonic()));
+    drop(former);
+    if let Some(handed_over) = &mut handed_over {
+        handed_over.complete(&mut left);
+    }
+    let (devices, lock, predecessor) = match (handed_over, own) {
+        (Some(HandedOver { devices, lock, stream, .. }), _) => (devices, lock, Some(stream)),
+        (None, Some((devices, lock))) => (devices, lock, None),
+        (None, None) => return Err(not_taken(config)(io::Error::other("it handed over nothing"))),
+    };
     let mut event_loop = EventLoop::new(devices, machine, journal, recorder).standing(standing);
     event_loop.adopt(&left);
     drop(left);
     event_loop.begin_journal().map_err(file(journal_path.clone()))?;
     if let Some(stream) = predecessor {
+        control.put_in_place(socket.clone()).map_err(file(socket))?;
+        routes.own();
         // It may be gone by now. Then all the more we go on.
         let _ = take_over::say_taken(&stream);
+        event_loop.note_standstill(monotonic().saturating_since(asked_at));
+        if let Err(error) = own_rules(&mut keeper) {
+            notify(Notice::NoKeeper { why: error.to_string() });
+        }
     }
     notify(Notice::Ready);
     loop {
         let ended = work(session, &mut event_loop, (&signals, &mut control), read_again, &mut notify)?;
         let Ended::AskedFor(stream) = ended else { break };
-        match take_over::hand_over(&stream, &interception, event_loop.devices(), &lock) {
+        match take_over::hand_over(&stream, &interception, event_loop.hand_over(), &lock) {
             Ok(()) => {
                 notify(Notice::TakenOver);
                 let _ = keeper.leave();
@@ -409,6 +437,11 @@ fn run<M: Controlled>(
         let _ = std::fs::remove_file(journal_path);
     }
     Ok(())
+}
+
+/// The keeper takes the rules back from now on. It may just have been started, and not run yet.
+fn own_rules(keeper: &mut Keeper) -> Result<(), DaemonError> {
+    keeper.own().map_err(system("telling the keeper of the routing rules"))
 }
 
 /// Why there are no more rounds.

@@ -1,5 +1,5 @@
 use crate::BandwidthReport;
-use shorthaul_proxy::{Custody, Gateway, GatewayConfig, Inherited};
+use shorthaul_proxy::{Custody, FlowMomentum, Gateway, GatewayConfig, Inherited};
 use shorthaul_types::{PortId, Time};
 use shorthaul_wire::{
     ChecksumMode, Datagram, HEADERS_MAX, Machine, Offload, Packet, Payload, RejectReason, TxBatch, headers,
@@ -21,6 +21,11 @@ pub trait Driven: Machine {
     /// A predecessor left this flow.
     fn adopt(&mut self, now: Time, inherited: &Inherited) {
         let _ = (now, inherited);
+    }
+
+    /// What each flow does at the moment, by the number of its record.
+    fn momenta(&self) -> Vec<(u64, FlowMomentum)> {
+        Vec::new()
     }
 
     /// Begin to step out of everything.
@@ -58,6 +63,10 @@ impl Driven for Gateway {
 
     fn adopt(&mut self, now: Time, inherited: &Inherited) {
         Gateway::adopt(self, now, inherited);
+    }
+
+    fn momenta(&self) -> Vec<(u64, FlowMomentum)> {
+        Gateway::momenta(self).collect()
     }
 
     fn drain(&mut self, now: Time) {

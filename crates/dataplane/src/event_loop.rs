@@ -4,7 +4,7 @@ use crate::record::{Mark, Recorder};
 use crate::{BandwidthReport, Config, ConfigError, Journal};
 use shorthaul_os::poll::wait_readable;
 use shorthaul_os::{BufferPool, Errno, Tun, monotonic};
-use shorthaul_proxy::Inherited;
+use shorthaul_proxy::{FlowMomentum, Inherited};
 use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Datagram, Offload, Payload};
 use std::io;
@@ -48,6 +48,8 @@ loop_stats! {
     rounds,
     /// Rounds that began a millisecond or more after the deadline that they were to serve.
     late_rounds,
+    /// Microseconds for which nobody read packets when this process took over from another.
+    standstill_us,
     /// Packets read from a device.
     packets_read,
     /// Bytes of packets that hosts at the access side sent.
@@ -143,10 +145,16 @@ impl<M: Driven> EventLoop<M> {
         self.outside.journal.as_ref().map_or(Ok(()), Journal::put_in_place)
     }
 
-    /// The devices, to be handed over. All that the machine knows stands in the journal by then.
-    pub(crate) fn devices(&mut self) -> &[Tun; 2] {
+    /// The devices, to be handed over, and what the machine's flows do at the moment. All else that it knows stands in the journal
+    /// by then.
+    pub(crate) fn hand_over(&mut self) -> (&[Tun; 2], Vec<(u64, FlowMomentum)>) {
         self.outside.save(self.driver.machine_mut());
-        &self.outside.devices
+        (&self.outside.devices, self.driver.machine().momenta())
+    }
+
+    /// Notes for how long nobody read packets while this process took over.
+    pub(crate) fn note_standstill(&mut self, standstill: Duration) {
+        self.outside.stats.standstill_us = standstill.as_micros() as u64;
     }
 
     /// Has the machine begin to step out of everything.

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// In front of a journal.
-const MAGIC: &[u8; 16] = b"shorthaul 3 \n\0\0\0";
+const MAGIC: &[u8; 16] = b"shorthaul 4 \n\0\0\0";
 /// Where the records begin, behind the header.
 const HEADER: usize = 64;
+/// Where the header says how many slots were ever used: all of those are among the first.
+const USED: usize = 56;
 /// A record and the number of its change, twice: one is whole while the other is written.
 const COPY: usize = 8 + FlowRecord::SIZE;
 const SLOT: usize = 2 * COPY;
@@ -45,6 +47,8 @@ pub struct Journal {
     noted: Time,
     /// The number of the last change of each slot.
     changes: Vec<u64>,
+    /// How many slots were ever used: all of those are among the first.
+    used: u64,
     copies: HashMap<u32, Copies>,
     /// Bytes for which there was no room: a crash loses them.
     not_kept: u64,
@@ -54,15 +58,26 @@ pub struct Journal {
 #[derive(Default)]
 struct Copies([VecDeque<Chunk>; 2]);
 
-impl Journal {
-    /// What a predecessor left at `path`, if that can still matter `now`.
+/// The journal of a predecessor, which has ended or does nothing until this one is read.
+pub struct Former {
+    found: Option<Found>,
+    boot: [u8; 16],
+}
+
+impl Former {
+    /// The journal at `path`.
     ///
     /// # Errors
     /// The file cannot be read, or is not ours.
-    pub fn left(path: &Path, now: Time) -> io::Result<Vec<Inherited>> {
-        let Some(found) = Found::open(&open_privately(path)?)? else { return Ok(Vec::new()) };
+    pub fn open(path: &Path) -> io::Result<Former> {
+        Ok(Former { found: Found::open(&open_privately(path)?)?, boot: this_boot() })
+    }
+
+    /// What was left, if that can still matter `now`.
+    pub fn left(&self, now: Time) -> Vec<Inherited> {
+        let Some(found) = &self.found else { return Vec::new() };
         let bytes = found.bytes();
-        let Some(header) = bytes.first_chunk::<HEADER>() else { return Ok(Vec::new()) };
+        let Some(header) = bytes.first_chunk::<HEADER>() else { return Vec::new() };
         let number = |at: usize| {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(&header[at..at + 8]);
@@ -70,18 +85,16 @@ impl Journal {
         };
         let age = now.saturating_since(Time::from_nanos(number(32)));
         let [records, buffers] = [number(40), number(48)].map(usize::try_from);
-        let (Ok(records), Ok(buffers)) = (records, buffers) else { return Ok(Vec::new()) };
+        let (Ok(records), Ok(buffers)) = (records, buffers) else { return Vec::new() };
         let fits = records.checked_add(buffers).is_some_and(|len| len <= bytes.len());
-        if header[..16] != *MAGIC
-            || header[16..32] != this_boot()
-            || age > TOO_OLD
-            || !fits
-            || records < HEADER
+        if header[..16] != *MAGIC || header[16..32] != self.boot || age > TOO_OLD || !fits || records < HEADER
         {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         let mut flows: HashMap<[u64; 2], Left<'_>> = HashMap::new();
-        for (slot, copies) in (0..).zip(bytes[HEADER..records].chunks_exact(SLOT)) {
+        // Behind the slots that were ever used there are only holes, and to look into them takes time.
+        let used = usize::try_from(number(USED)).unwrap_or(usize::MAX);
+        for (slot, copies) in (0..).zip(bytes[HEADER..records].chunks_exact(SLOT).take(used)) {
             if let Some(record) = latest(copies) {
                 flows.insert([slot, record.serial], Left { record, pieces: Default::default() });
             }
@@ -94,9 +107,11 @@ impl Journal {
         }
         let mut flows: Vec<_> = flows.into_iter().collect();
         flows.sort_unstable_by_key(|(key, _)| *key);
-        Ok(flows.into_iter().map(|(_, left)| Inherited::assemble(left.record, left.pieces)).collect())
+        flows.into_iter().map(|(_, left)| Inherited::assemble(left.record, left.pieces)).collect()
     }
+}
 
+impl Journal {
     /// A journal for `slots` flows that hold `memory` bytes, that is to stand at `path`.
     ///
     /// # Errors
@@ -117,6 +132,7 @@ impl Journal {
             boot: this_boot(),
             noted: now,
             changes: vec![0; slots.max(1)],
+            used: 0,
             copies: HashMap::new(),
             not_kept: 0,
         };
@@ -154,7 +170,8 @@ impl Journal {
         let mut header = [0; HEADER];
         header[..16].copy_from_slice(MAGIC);
         header[16..32].copy_from_slice(&self.boot);
-        let numbers = [self.noted.as_nanos(), self.layout.records as u64, self.layout.buffers as u64];
+        let Layout { records, buffers } = self.layout;
+        let numbers = [self.noted.as_nanos(), records as u64, buffers as u64, self.used];
         for (number, to) in numbers.into_iter().zip(header[32..].chunks_exact_mut(8)) {
             to.copy_from_slice(&number.to_be_bytes());
         }
@@ -217,10 +234,15 @@ impl Custody for Journal {
     fn store(&mut self, slot: u32, record: &FlowRecord) {
         let Some(change) = self.changes.get_mut(slot as usize) else { return };
         *change += 1;
+        let change = *change;
+        if self.used <= u64::from(slot) {
+            self.used = u64::from(slot) + 1;
+            self.records.store(USED, &self.used.to_be_bytes());
+        }
         let mut bytes = [0; COPY];
         bytes[..8].copy_from_slice(&change.to_ne_bytes());
         bytes[8..].copy_from_slice(&record.encode());
-        let at = HEADER + slot as usize * SLOT + (*change % 2) as usize * COPY;
+        let at = HEADER + slot as usize * SLOT + (change % 2) as usize * COPY;
         self.records.store(at, &[0; 8]);
         self.records.store(at + 8, &bytes[8..]);
         self.records.store(at, &bytes[..8]);

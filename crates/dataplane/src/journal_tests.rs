@@ -16,7 +16,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn left(path: &Path, now: u64) -> Vec<Inherited> {
-    Journal::left(path, Time::from_secs(now)).unwrap()
+    Former::open(path).unwrap().left(Time::from_secs(now))
 }
 
 fn journal(path: &Path, now: u64) -> Journal {
@@ -211,7 +211,7 @@ fn what_others_can_write_is_not_read() {
     let nobody = 65_534;
     std::os::unix::fs::chown(&path, Some(nobody), None).unwrap_or_default();
     if std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&path).unwrap()) == nobody {
-        let error = Journal::left(&path, Time::from_secs(101)).unwrap_err().to_string();
+        let error = Former::open(&path).err().unwrap().to_string();
         assert!(error.contains("remove it"), "{error}");
     }
     std::fs::remove_file(&path).unwrap();
@@ -219,7 +219,7 @@ fn what_others_can_write_is_not_read() {
     std::fs::write(&target, "").unwrap();
     std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::os::unix::fs::symlink(&target, &path).unwrap();
-    assert!(Journal::left(&path, Time::from_secs(101)).is_err(), "a link is not followed");
+    assert!(Former::open(&path).is_err(), "a link is not followed");
     std::fs::remove_file(path).unwrap();
     std::fs::remove_file(target).unwrap();
 }

@@ -78,10 +78,14 @@ impl Estate {
 
 /// The gateway's side of its keeper.
 #[derive(Debug)]
-pub(crate) struct Keeper(UnixStream);
+pub(crate) struct Keeper {
+    stream: UnixStream,
+    /// It has said that it is there.
+    is_ready: bool,
+}
 
 impl Keeper {
-    /// Starts a keeper: this program once more, with `gateway --keeper`.
+    /// Starts a keeper: this program once more, with `gateway --keeper`. It is there when it has been told something.
     pub fn start(estate: &Estate) -> io::Result<Keeper> {
         let (ours, its) = UnixStream::pair()?;
         ours.set_read_timeout(Some(ANSWER))?;
@@ -93,13 +97,15 @@ impl Keeper {
             // What a terminal sends to us is not for it.
             .process_group(0)
             .spawn()?;
-        let keeper = Keeper(ours);
-        keeper.heard()?; // it is ready
-        Ok(keeper)
+        Ok(Keeper { stream: ours, is_ready: false })
     }
 
     /// The rules are this gateway's: until then, there is nothing to clear up.
-    pub fn own(&self) -> io::Result<()> {
+    pub fn own(&mut self) -> io::Result<()> {
+        if !self.is_ready {
+            self.heard()?;
+            self.is_ready = true;
+        }
         self.tell(OWN)
     }
 
@@ -114,12 +120,12 @@ impl Keeper {
     }
 
     fn tell(&self, what: u8) -> io::Result<()> {
-        (&self.0).write_all(&[what])?;
+        (&self.stream).write_all(&[what])?;
         self.heard()
     }
 
     fn heard(&self) -> io::Result<()> {
-        (&self.0).read_exact(&mut [0])
+        (&self.stream).read_exact(&mut [0])
     }
 }
 

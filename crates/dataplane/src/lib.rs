@@ -37,7 +37,7 @@ pub use driver::{Driven, Driver, Outlet};
 pub use event_loop::{EventLoop, LoopStats};
 pub use forwarder::Forwarder;
 pub use host_loop::HostLoop;
-pub use journal::Journal;
+pub use journal::{Former, Journal};
 pub use keeper::{Estate, keep};
 pub use priority::{Granted, Priority};
 pub use record::{Mark, Recorder, Session};

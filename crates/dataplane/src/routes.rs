@@ -99,13 +99,18 @@ impl Routes {
         Ok(routes)
     }
 
-    /// Those that a running gateway has set up, which hands them over. They are taken back when this is dropped.
+    /// Those that a running gateway has set up, which is to hand them over. They are its own until [`Routes::own`].
     ///
     /// # Errors
     /// What the kernel said.
     pub fn handed_over(interception: Interception) -> Result<Self, RouteError> {
         let netlink = Netlink::open().map_err(refused("connecting to the kernel's routing"))?;
-        Ok(Routes { netlink, interception, is_left: false })
+        Ok(Routes { netlink, interception, is_left: true })
+    }
+
+    /// They are this process's from now on: they are taken back when this is dropped.
+    pub fn own(&mut self) {
+        self.is_left = false;
     }
 
     /// They are a successor's from now on.

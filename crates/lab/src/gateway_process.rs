@@ -1,5 +1,5 @@
 //! `shorthaul gateway` as a program of its own, in a host of a lab.
-use crate::child::{Child, ChildError, Ready};
+use crate::child::{Child, ChildError, Ready, Usage};
 use crate::host::Host;
 use shorthaul_dataplane::{BandwidthReport, Config, control_path};
 use shorthaul_os::process::ProcessHandle;
@@ -76,6 +76,25 @@ impl GatewayProcess {
         Ok(former.wait(Instant::now() + ENDS)?.success())
     }
 
+    /// Starts another that would take over, prepares all, asks for it and is refused: it has another table. This one goes on.
+    ///
+    /// # Errors
+    /// If that was not refused.
+    pub fn take_over_in_vain(&self, host: &Host) -> Result<(), ChildError> {
+        let failed = |source| ChildError::Start { name: "the gateway".into(), source };
+        let other = self.directory.join("other.toml");
+        let text = std::fs::read_to_string(self.directory.join("gateway.toml")).map_err(failed)?;
+        let table = |line: &str| line.starts_with("table =");
+        let text: String =
+            text.lines().filter(|line| !table(line)).fold(String::new(), |all, line| all + line + "\n");
+        std::fs::write(&other, format!("table = 7777\n{text}")).map_err(failed)?;
+        match start_with(host, &other, true) {
+            Ok(_) => Err(failed(std::io::Error::other("it was not refused"))),
+            Err(ChildError::Ended { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// A handle on it, to signal it from elsewhere while it runs.
     ///
     /// # Errors
@@ -97,6 +116,21 @@ impl GatewayProcess {
             .iter()
             .flat_map(|flow| [&flow["to_server"]["held"], &flow["to_client"]["held"]]);
         Some(legs.filter_map(serde_json::Value::as_u64).sum())
+    }
+
+    /// The flows that it knows.
+    pub fn flows(&self) -> Option<serde_json::Value> {
+        serde_json::from_str(&self.ask("flows-json")?).ok()
+    }
+
+    /// Memory and descriptors of it and its keeper.
+    pub fn usage(&self) -> Usage {
+        self.child.usage()
+    }
+
+    /// Its counters, by name.
+    pub fn counters(&self) -> Option<serde_json::Value> {
+        serde_json::from_str(&self.ask("counters-json")?).ok()
     }
 
     /// Tells it what the access side carries, as a radio controller does.

@@ -184,7 +184,7 @@ impl Lender for Arena {
     }
 }
 
-/// A file that a process has left which has ended, to be read.
+/// A file that a process has left which has ended, or does nothing meanwhile, to be read.
 #[derive(Debug)]
 pub struct Found {
     start: NonNull<u8>,
@@ -192,7 +192,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Maps `file`, which nobody writes any more; `None` for one that is empty.
+    /// Maps `file`, which nobody writes while it is read; `None` for one that is empty.
     ///
     /// # Errors
     /// It is not a file of ours, or cannot be mapped.
@@ -201,7 +201,8 @@ impl Found {
         if len == 0 {
             return Ok(None);
         }
-        // SAFETY: a fresh mapping of a file of this length. Only its owner can write it, who has ended.
+        // SAFETY: a fresh mapping of a file of this length. Only its owner can write it, who has ended, or does nothing
+        // until this process has read it.
         let start = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE, file, 0) }?;
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap returned null"))?;
         Ok(Some(Found { start, len }))

@@ -1,11 +1,16 @@
 //! What must survive a crash of the gateway, and where it is kept.
 //!
 //! Reading order: [`Custody`] (a store, which the driver gives), [`FlowRecord`] (the state of a flow, as bytes of a fixed size),
-//! [`Inherited`] (what a predecessor left of a flow).
+//! [`Inherited`] (what a predecessor left of a flow), [`FlowMomentum`] (what it says besides if it hands over on purpose).
 mod codec;
+mod momentum;
+
+pub(crate) use momentum::DirectionMomentum;
+pub use momentum::FlowMomentum;
 
 use crate::end::{End, Side};
 use crate::handshake::Agreed;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_types::{FlowKey, PortId, SeqNum};
@@ -47,7 +52,7 @@ impl Custody for () {
 
 /// How a split flow stands: all that the next gateway must know to go on with it, but for the bytes.
 ///
-/// What is not in it begins anew: timers, what is known of losses, congestion windows.
+/// What is not in it begins anew: timers, what is known of losses, congestion windows; but for a [`FlowMomentum`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
     /// Tells the flow from others that have its slot at other times.
@@ -131,6 +136,8 @@ pub struct Inherited {
     /// What was held of what the client and the server send, in this order, up to where the record says that they are acknowledged.
     /// If it begins later than the record says, its receiver has acknowledged what is missing, or it is lost.
     pub held: [Held; 2],
+    /// What it was doing, where the predecessor had the time to say so.
+    pub momentum: Option<Box<FlowMomentum>>,
 }
 
 impl Inherited {
@@ -158,7 +165,7 @@ impl Inherited {
             }
             Held { start, bytes: parts.into_iter().rev().flatten().copied().collect() }
         });
-        Inherited { record, held }
+        Inherited { record, held, momentum: None }
     }
 
     /// Whether bytes are missing that were not yet known to be delivered.
@@ -173,6 +180,9 @@ impl Inherited {
             out.extend(start.to_be_bytes());
             out.extend((bytes.len() as u64).to_be_bytes());
             out.extend(bytes);
+        }
+        if let Some(momentum) = &self.momentum {
+            out.extend(momentum.encode());
         }
         out
     }
@@ -193,7 +203,11 @@ impl Inherited {
             }
             rest = after;
         }
-        rest.is_empty().then_some(Inherited { record, held })
+        let momentum = match rest {
+            [] => None,
+            rest => Some(Box::new(FlowMomentum::decode(rest)?)),
+        };
+        Some(Inherited { record, held, momentum })
     }
 }
 

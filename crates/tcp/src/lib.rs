@@ -58,6 +58,6 @@ pub use notation::UnknownAckPolicy;
 pub use profile::{ProfilePatch, SenderProfile, SenderStart, UnknownProfile};
 pub use reassembly::Reassembly;
 pub use receiver::{AckPolicy, Receiver, Segment};
-pub use scoreboard::{Record, Scoreboard};
-pub use sender::{Ack, Outgoing, Sender, SenderConfig, SenderStats};
+pub use scoreboard::{Record, Scoreboard, Transmitted};
+pub use sender::{Ack, Momentum, Outgoing, Sender, SenderConfig, SenderStats};
 pub use timers::Timers;

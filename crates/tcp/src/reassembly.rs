@@ -74,6 +74,11 @@ impl Reassembly {
         held.merge(offset, at);
     }
 
+    /// The bytes held, with the offsets of their first ones.
+    pub fn pieces(&self) -> impl Iterator<Item = (u64, &Payload)> {
+        self.held.iter().flat_map(|held| held.slices.iter().map(|(at, piece)| (*at, piece)))
+    }
+
     /// Moves what has become contiguous with `next` into `queue`; returns the new next offset.
     pub fn take(&mut self, next: u64, queue: &mut ByteQueue) -> u64 {
         let Some(held) = &mut self.held else { return next };

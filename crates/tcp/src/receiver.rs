@@ -2,7 +2,7 @@ use crate::{ByteQueue, Reassembly};
 use arrayvec::ArrayVec;
 use core::time::Duration;
 use shorthaul_types::{Deadline, Time};
-use shorthaul_wire::{PayloadList, Timestamps};
+use shorthaul_wire::{Payload, PayloadList, Timestamps};
 
 /// When received data is acknowledged (RFC 5681 §4.2). Data out of order, data that fills a gap,
 /// duplicates and segments that ask for an answer are always acknowledged at once.
@@ -138,6 +138,18 @@ impl Receiver {
     /// Bytes that came out of order.
     pub fn early(&self) -> u64 {
         self.reassembly.bytes()
+    }
+
+    /// The bytes that came out of order, with the offsets of their first ones.
+    pub fn early_pieces(&self) -> impl Iterator<Item = (u64, &Payload)> {
+        self.reassembly.pieces()
+    }
+
+    /// Goes on with bytes that had come out of order to another process. What is not within the window is left out.
+    pub fn take_over(&mut self, offset: u64, piece: Payload) {
+        if offset > self.next && offset + piece.len() as u64 <= self.edge && self.fin.is_none() {
+            self.reassembly.insert(offset, &PayloadList::from(piece));
+        }
     }
 
     /// Memory held by data that came out of order.

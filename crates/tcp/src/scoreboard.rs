@@ -65,6 +65,23 @@ impl Record {
     }
 }
 
+/// A [`Record`] as another process is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmitted {
+    /// The offset of its first byte.
+    pub start: u64,
+    /// The offset behind its last one.
+    pub end: u64,
+    /// When it was sent last.
+    pub sent_at: Time,
+    /// The number of that transmission.
+    pub transmission: u64,
+    /// Where a segment of it began, and the size of its segments in bytes.
+    pub cuts: (u64, u32),
+    /// It was retransmitted; ambiguously; is SACKed; is believed lost.
+    pub flags: [bool; 4],
+}
+
 /// Every transmission that is not cumulatively acknowledged.
 ///
 /// By offset it is a tree, in which adjacent SACKed ranges are one record, by time of sending a queue
@@ -177,6 +194,45 @@ impl Scoreboard {
             };
             self.order.retain(is_last);
         }
+    }
+
+    /// All that is outstanding, in the order of the stream.
+    pub fn transmitted(&self) -> impl Iterator<Item = Transmitted> + '_ {
+        self.records.iter().map(|(&start, record)| Transmitted {
+            start,
+            end: record.end,
+            sent_at: record.sent.sent_at(),
+            transmission: record.transmission,
+            cuts: (record.cuts.from, record.cuts.size),
+            flags: [record.retransmitted, record.ambiguous, record.sacked, record.lost],
+        })
+    }
+
+    /// Goes on with what another process had sent, `(what, its state when it was sent)`, in the order of the stream and without
+    /// gaps, on a scoreboard that is empty.
+    pub fn take_over(&mut self, sent: &[(Transmitted, SendState)]) {
+        for (range, state) in sent {
+            let Transmitted { start, end, transmission, cuts: (from, size), .. } = *range;
+            let [retransmitted, ambiguous, sacked, lost] = range.flags;
+            let (len, cuts) = (end - start, Cuts { from, size: size.max(1) });
+            let lost = lost && !sacked;
+            self.outstanding += len;
+            if sacked {
+                self.sacked += len;
+                self.sacked_at.insert(start);
+                self.sacked_to = end;
+            }
+            if lost {
+                self.lost += len;
+                self.lost_from = self.lost_from.min(start);
+            }
+            let record =
+                Record { end, sent: *state, transmission, retransmitted, ambiguous, sacked, lost, cuts };
+            self.records.insert(start, record);
+            self.next_transmission = self.next_transmission.max(transmission.saturating_add(1));
+            self.order.push_back((transmission, start, end));
+        }
+        self.order.make_contiguous().sort_unstable();
     }
 
     /// Cuts the record that spans `at` in two. One that is SACKed stays whole: nothing more can

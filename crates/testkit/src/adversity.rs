@@ -3,7 +3,7 @@
 //! A seed makes hosts of both IP versions on both sides, connections between them, and a gateway of whatever is registered, in
 //! which the table and the memory may be small. For some time everything goes wrong: links lose, reorder, duplicate and
 //! fragment, segments are replayed and forged, ends abort or do not read, the gateway drains, gets another configuration,
-//! oversleeps, or crashes and comes back with what its journal says. Then all is healed.
+//! oversleeps, crashes and comes back with what its journal says, or hands over to another. Then all is healed.
 //!
 //! *Safety*, at each step ([`World::check`]): no byte is read that was not sent there, nothing is acknowledged that is neither
 //! held nor delivered, memory and table are within their bounds, the journal knows of all that was acknowledged.
@@ -47,6 +47,8 @@ enum Event {
     Crash,
     /// The next one is there.
     Restart(Box<GatewayConfig>),
+    /// The next one goes on at once in the place of this one, which hands over.
+    TakeOver(Box<GatewayConfig>),
     /// The gateway does nothing for this long.
     Oversleep(Duration),
     /// All clocks jump ahead.
@@ -192,6 +194,11 @@ fn scenario(draw: &mut Draw) -> Scenario {
         }
         _ => {}
     }
+    if draw.chance.once_in(4) {
+        let at = moment(&mut draw.chance);
+        let config = another(draw);
+        events.push((at, Event::TakeOver(config)));
+    }
     events.sort_by_key(|(at, _)| *at);
     Scenario { config, hosts: [hosts(0), hosts(1)], events }
 }
@@ -210,6 +217,7 @@ impl Drop for Story<'_> {
             events.iter().for_each(|(at, event)| match event {
                 Event::Reconfigure(_) => eprintln!("{at} reconfigured"),
                 Event::Restart(_) => eprintln!("{at} restarted"),
+                Event::TakeOver(_) => eprintln!("{at} taken over"),
                 event => eprintln!("{at} {event:?}"),
             });
         }
@@ -274,6 +282,8 @@ fn happen(world: &mut World, event: &Event) {
         Event::Reconfigure(_) => {}
         Event::Crash => world.crash(),
         Event::Restart(config) => world.restart((**config).clone()),
+        Event::TakeOver(config) if !world.is_down() => world.take_over((**config).clone()),
+        Event::TakeOver(_) => {}
         Event::Oversleep(time) => world.oversleep(*time),
         Event::Jump(time) => world.jump(*time),
         Event::Replay => world.replay(),

@@ -69,6 +69,8 @@ trials! {
         Discovery(bench::discovery::Discovery),
         Noise(bench::noise::Noise),
         Survive(bench::survive::Survive),
+        Attack(bench::attack::AttackBench),
+        Soak(bench::soak::Soak),
         SetUp(bench::set_up::SetUp),
     }
 }

@@ -34,7 +34,7 @@ use crate::recent_max::RecentMax;
 use crate::rounds::Rounds;
 use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
-use crate::{AckSample, CongestionEvent, Control, ControlParams};
+use crate::{AckSample, CongestionEvent, Control, ControlParams, KnownPath};
 
 /// 2/ln 2: the least gain at which the rate doubles each round (§4.3.2).
 const HIGH_GAIN: Gain = Gain(2885);
@@ -439,6 +439,17 @@ impl Control for Bbr {
             Mode::ProbeRtt(_) => self.leave_probe_rtt(now),
             Mode::Startup | Mode::Drain => {}
         }
+    }
+
+    /// What was found out is the model; it is probed from there. Many connections in Startup at once would fill every queue.
+    fn take_over(&mut self, now: Time, known: &KnownPath) {
+        let (Some(rate), Some(min_rtt)) = (known.rate, known.min_rtt) else { return };
+        self.bandwidth.update(self.rounds.count(), rate.bits_per_sec());
+        (self.min_rtt, self.min_rtt_at) = (Some(min_rtt), now);
+        self.full_pipe.fill();
+        self.window = known.window.max(self.mss * MIN_PIPE_SEGMENTS);
+        self.enter_probe_bw(now);
+        self.pacing_rate = Some(rate.bits_per_sec());
     }
 
     fn set_mss(&mut self, mss: u32) {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::path::{MSS, params};
 use shorthaul_congestion::{
-    AckSample, Bbr, Bbr3, CongestionEvent, Control, ControlParams, LossSample, RateSample,
+    AckSample, Bbr, Bbr3, CongestionEvent, Control, ControlParams, KnownPath, LossSample, RateSample,
 };
 use shorthaul_types::{BitRate, Time};
 
@@ -333,4 +333,20 @@ fn version_1_ends_its_startup_before_a_queue_of_its_own_where_that_can_be_told()
         }
         assert_eq!(bbr.in_slow_start(), starts, "{waited:?}");
     }
+}
+
+#[test]
+fn whoever_takes_over_probes_from_what_is_known_and_does_not_start_anew() {
+    let mut control = Bbr::new(params());
+    let rate = Some(BitRate::from_bits_per_sec(10_000_000));
+    let known = KnownPath { window: 250_000, ssthresh: u64::MAX, rate, min_rtt: Some(RTT) };
+    control.take_over(Time::ZERO, &known);
+    assert!(!control.in_slow_start());
+    assert_eq!((control.window(), control.pacing_rate(), control.min_rtt()), (250_000, rate, Some(RTT)));
+    let mut rounds = Rounds::new();
+    for _ in 0..20 {
+        rounds.ack(&mut control, 10_000_000, 125_000, 0, false);
+    }
+    let paced = control.pacing_rate().unwrap().bits_per_sec();
+    assert!((7_000_000..13_000_000).contains(&paced), "{paced} bit/s");
 }

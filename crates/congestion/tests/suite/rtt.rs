@@ -132,3 +132,18 @@ fn absurd_samples_do_no_harm() {
     rtt.on_sample(Time::MAX, Duration::MAX);
     assert_eq!(rtt.rto(), Duration::from_secs(120));
 }
+
+#[test]
+fn whoever_takes_over_has_the_same_timeout_and_goes_on_measuring() {
+    let mut before = RttEstimator::new(RttConfig::LINUX);
+    for (at, rtt) in [(100, 300), (400, 20), (450, 700), (900, 25)] {
+        before.on_sample(Time::from_millis(at), ms(rtt));
+    }
+    let mut after = RttEstimator::new(RttConfig::LINUX);
+    after.take_over(Time::from_millis(1_000), &before.known().unwrap());
+    assert_eq!((after.srtt(), after.min_rtt(), after.rto()), (before.srtt(), Some(ms(20)), before.rto()));
+    for at in 0..1_000 {
+        after.on_sample(Time::from_millis(1_000 + at), ms(30));
+    }
+    assert!(after.rto() < ms(300), "{:?}", after.rto());
+}

@@ -60,6 +60,13 @@ impl SharedWindow {
         }
     }
 
+    /// A predecessor had found a window of this many bytes.
+    pub fn take_over(&mut self, window: u64) {
+        if let Size::Auto(auto) = &mut self.clamp {
+            auto.take_over(window);
+        }
+    }
+
     /// In bytes; at least a segment of `mss` bytes.
     pub fn get(&self, mss: u32) -> u64 {
         let clamp = match &self.clamp {

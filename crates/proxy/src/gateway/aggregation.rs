@@ -3,7 +3,7 @@ use super::table::{Entry, Phase};
 use super::{Fate, Gateway};
 use crate::FlowInfo;
 use crate::access_side::HostInfo;
-use crate::aggregate::{Aggregate, Expired};
+use crate::aggregate::{Aggregate, Expired, Uplink};
 use crate::split_flow::{Budget, SplitFlow};
 use alloc::vec::Vec;
 use shorthaul_types::{Deadline, Time};
@@ -16,6 +16,27 @@ impl Gateway {
     /// The mobile hosts that are known, where there is aggregation.
     pub fn hosts(&self) -> impl Iterator<Item = HostInfo> + '_ {
         self.access.aggregated().map(|(host, aggregate)| HostInfo::of(host, aggregate))
+    }
+
+    /// The windows that the connections of a flow's mobile host share: toward it and from it, in bytes.
+    pub(super) fn shared_windows(&self, entry: &Entry) -> [u64; 2] {
+        let Some(member) = entry.place.as_ref().and_then(|place| place.member.as_ref()) else {
+            return [0; 2];
+        };
+        let host = self.access.host(member.host);
+        let down = self.aggregate_of(entry).map_or(0, Aggregate::window);
+        [down, host.and_then(|host| host.uplink.as_ref()).map_or(0, Uplink::size)]
+    }
+
+    /// A predecessor had found these windows for the connections of a flow's mobile host.
+    pub(super) fn take_shared_over(&mut self, index: u32, [down, up]: [u64; 2]) {
+        let Gateway { access, table, .. } = self;
+        let Some((_, member)) = table.aggregated(index) else { return };
+        let Some(served) = access.served(member.host) else { return };
+        served.aggregate.window.take_over(down);
+        if let Some(uplink) = &mut served.host.uplink {
+            uplink.take_over(up);
+        }
     }
 
     /// What serves a flow together with others.

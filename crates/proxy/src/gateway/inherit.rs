@@ -3,13 +3,13 @@ use super::Gateway;
 use super::arrival::subject;
 use super::table::Phase;
 use crate::split_flow::{Fate, SplitFlow};
-use crate::{Inherited, Mode};
+use crate::{FlowMomentum, Inherited, Mode};
 use alloc::boxed::Box;
 use shorthaul_types::Time;
 
 impl Gateway {
     /// Goes on with a flow that a predecessor left: the same sequence numbers, the same bytes. Timers begin anew, and
-    /// what is known of losses, windows and rates.
+    /// what is known of losses, windows and rates, unless the predecessor has said what it was doing.
     ///
     /// A flow that no policy splits now is stepped out of as soon as what is held of it is delivered. Where bytes are lost that
     /// their sender believes delivered, both ends are reset, so that they fail at once instead of waiting for ever.
@@ -34,8 +34,19 @@ impl Gateway {
         self.counters.flows_resumed += 1;
         self.take_shares(index);
         self.take_place(now, index);
+        if let Some(momentum) = &inherited.momentum {
+            self.take_shared_over(index, momentum.shared);
+        }
         self.table.arm(index, now);
         self.settle(index, Fate::Alive);
+    }
+
+    /// What each flow does at the moment, by the number of its record: for a successor that goes on at once.
+    pub fn momenta(&self) -> impl Iterator<Item = (u64, FlowMomentum)> + '_ {
+        self.table.entries.iter().flatten().filter_map(|entry| match &entry.phase {
+            Phase::Split(flow) => Some((entry.serial, flow.momentum(self.shared_windows(entry))?)),
+            _ => None,
+        })
     }
 
     /// Flows that a predecessor left, of which not both ends have spoken since.

@@ -9,7 +9,7 @@ use super::managed::is_managed;
 use super::{Fate, SplitFlow};
 use crate::ack_release::{Event, Progress};
 use crate::aggregate::AllottedWindow;
-use crate::custody::{DirectionRecord, FlowRecord, Held, Inherited};
+use crate::custody::{DirectionMomentum, DirectionRecord, FlowMomentum, FlowRecord, Held, Inherited};
 use crate::end::Side;
 use crate::{Custody, Holding, Policy};
 use alloc::boxed::Box;
@@ -111,10 +111,38 @@ impl SplitFlow {
                 missing: Side::BOTH.map(|side| inherited.is_missing_bytes(side)),
             })),
         };
+        if let Some(momentum) = &inherited.momentum
+            && flow.take_over(now, momentum)
+        {
+            flow.resumed = None; // nothing went past us
+        }
         if let Some(aggregate) = &policy.aggregate {
             flow.limit(now, now, aggregate);
         }
         flow
+    }
+
+    /// Goes on with what a predecessor was doing that has handed it over. Says whether all of it was to be had: if not, nobody knows
+    /// what has reached the ends, and they are asked.
+    fn take_over(&mut self, now: Time, momentum: &FlowMomentum) -> bool {
+        let is_whole = self.resumed.as_ref().is_some_and(|resumed| resumed.missing == [false; 2]);
+        let each = self.directions.iter_mut().zip(&momentum.directions);
+        is_whole
+            && each.fold(true, |is_whole, (direction, before)| direction.take_over(now, before) && is_whole)
+    }
+
+    /// What it does at the moment, for a successor; but for a flow of which it is not known what its ends have said past us.
+    pub(crate) fn momentum(&self, shared: [u64; 2]) -> Option<FlowMomentum> {
+        let of = |direction: &Direction| DirectionMomentum {
+            sender: direction.sender.momentum(),
+            early: direction
+                .receiver
+                .early_pieces()
+                .map(|(at, piece)| (at, piece.as_slice().to_vec()))
+                .collect(),
+        };
+        let is_known = self.resumed.as_ref().is_none_or(|resumed| resumed.ask_at.is_none());
+        is_known.then(|| FlowMomentum { directions: self.directions.each_ref().map(of), shared })
     }
 
     /// Whether it was left by a predecessor, and not both of its ends have spoken since.
@@ -312,6 +340,14 @@ impl Direction {
             sender.on_rtt_sample(now, srtt);
         }
         receiver.request_ack();
+    }
+
+    /// Goes on with what a predecessor was doing. Says whether that fits what is held.
+    fn take_over(&mut self, now: Time, momentum: &DirectionMomentum) -> bool {
+        for (at, bytes) in &momentum.early {
+            self.receiver.take_over(*at, Payload::copy_of(bytes));
+        }
+        self.sender.take_over(now, &momentum.sender)
     }
 
     /// Everything before `ack`, which is more than we have sent, reached its receiver on another way.

@@ -92,6 +92,46 @@ fn whatever_is_configured_a_crash_loses_nothing() {
     assert!(resumed > 0, "no flow was open in any crash");
 }
 
+/// Another gateway goes on in the place of this one, again and again, while links lose and reorder: nothing is lost. Where the ends are
+/// acknowledged what has come, nothing is asked of them either, and what was under way is not sent once more.
+#[test]
+fn whoever_takes_over_goes_on_in_the_midst_of_it() {
+    let mut handed_over = 0;
+    each_seed(0..200, |seed| {
+        let mut draw = Draw::new(seed);
+        let config = if seed % 2 == 0 { frame() } else { draw.gateway(&frame(), &[]) };
+        let totals = [draw.chance.below(150_000), draw.chance.below(150_000)];
+        let clean = draw.chance.once_in(2);
+        let loss = *draw.chance.pick(&[0, 20, 60]);
+        let faults = if clean { Faults::default() } else { Faults::of(loss, draw.chance.below(50), 20) };
+        let every = Duration::from_millis(20 + draw.chance.below(400));
+        println!("{}{config:#?}\n{totals:?} {faults:?} every {every:?}", draw.rows);
+        let mut world = Setup { faults, ..Setup::new(seed, totals) }.with(config.clone());
+        // Timers begin anew each time: if it happened for ever, nothing would ever be retransmitted.
+        let mut next = world.now + every;
+        let last = world.now + 10 * every;
+        for step in 0.. {
+            assert!(step < 400_000, "stuck: {}", world.describe());
+            if world.now >= next {
+                world.take_over(config.clone());
+                next = if world.now < last { world.now + every } else { Time::MAX };
+                handed_over += world.gateway.counters().flows_resumed;
+                let unknown = world.gateway.inherited_flows();
+                assert!(seed % 2 > 0 || unknown == 0, "it knows all of them: {}", world.describe());
+            }
+            if (0..world.flows.len()).all(|flow| world.is_whole(flow)) {
+                break;
+            }
+            assert!(world.step(next), "nothing happens any more: {}", world.describe());
+            let legs = world.known(0).and_then(|info| info.legs).filter(|_| clean && seed % 2 == 0);
+            let retransmitted = legs.map_or(0, |legs| legs[0].retransmitted + legs[1].retransmitted);
+            assert_eq!(retransmitted, 0, "of what was lost nowhere: {}", world.describe());
+        }
+        assert_eq!(world.gateway.counters().flows_lost_in_crash, 0);
+    });
+    assert!(handed_over > 200, "{handed_over} flows were handed over");
+}
+
 /// The receiver reads nothing at first: what its sender believes delivered is in the gateway alone when it crashes.
 #[test]
 fn what_was_acknowledged_and_not_delivered_is_delivered_by_the_next_gateway() {

@@ -41,11 +41,11 @@ impl Connection {
             }
             return self.challenge(now); // RFC 5961 §4, whatever the sequence number
         }
-        if !self.passes_timestamps(now, header) {
-            return;
-        }
         let fin = flags.contains(TcpFlags::FIN);
         let len = segment.payload.len() as u64 + u64::from(fin);
+        if !self.passes_timestamps(now, header, len == 0 && offset < self.receiver.next()) {
+            return;
+        }
         if !self.is_acceptable(offset, len) {
             return self.on_unacceptable(now, ip, offset, len, segment);
         }
@@ -97,8 +97,10 @@ impl Connection {
         }
     }
 
-    /// Timestamps are there, where they must be, and are not old (RFC 7323 §3.2, §5.3).
-    fn passes_timestamps(&mut self, now: Time, header: &TcpHeader) -> bool {
+    /// Timestamps are there, where they must be, and are not old (RFC 7323 §3.2, §5.3). A segment with old ones is answered, but for a
+    /// mere acknowledgment from below the window (`is_old`): networks reorder those, and Linux drops them in silence
+    /// (`TCP_RFC7323_PAWS_ACK`).
+    fn passes_timestamps(&mut self, now: Time, header: &TcpHeader, is_old: bool) -> bool {
         if !self.agreed.timestamps {
             return true;
         }
@@ -110,7 +112,9 @@ impl Connection {
             self.receiver.set_ts_recent(timestamps.val);
             return true;
         }
-        self.challenge(now);
+        if !is_old {
+            self.challenge(now);
+        }
         false
     }
 

@@ -2,12 +2,14 @@
 //!
 //! Reading order: `config` (what goes in and out), this file (what it keeps), `acknowledgment` (what an acknowledgment does
 //! to it), `loss` (finding losses and answering them), `f_rto` and `undo` (answers that were mistakes), `output` (what leaves
-//! next), `probe` (what a discriminator sends and is answered), `peer_window`, `persist`, `segment_size`, `timers`, `managed` (what a congestion manager outside asks of it).
+//! next), `probe` (what a discriminator sends and is answered), `peer_window`, `persist`, `segment_size`, `timers`, `managed` (what a congestion manager outside asks of it), `momentum` (going on
+//! in another process).
 mod acknowledgment;
 mod config;
 mod f_rto;
 mod loss;
 mod managed;
+mod momentum;
 mod output;
 mod peer_window;
 mod persist;
@@ -18,6 +20,7 @@ mod timers;
 mod undo;
 
 pub use config::{Ack, Outgoing, SenderConfig, SenderStats};
+pub use momentum::Momentum;
 
 use crate::congestion_manager::CongestionManager;
 use crate::loss_detector::{Event, Flight, LossDetector, Phase};

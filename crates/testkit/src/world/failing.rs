@@ -1,7 +1,8 @@
 //! A gateway that fails: it crashes, comes back, wakes up late.
 use super::World;
-use shorthaul_proxy::{Gateway, GatewayConfig};
+use shorthaul_proxy::{FlowMomentum, Gateway, GatewayConfig, Inherited};
 use shorthaul_types::Time;
+use std::collections::HashMap;
 use std::time::Duration;
 
 impl World {
@@ -24,6 +25,26 @@ impl World {
         let left = std::mem::take(&mut self.custody).left();
         left.iter().for_each(|inherited| self.gateway.adopt(self.now, inherited));
         // What was taken over is held, whatever this one's own bounds are.
+        self.had = (self.gateway.flows().count(), self.gateway.allocated() as u64);
+        self.settle();
+    }
+
+    /// The next gateway goes on at once in the place of this one, which says what it was doing.
+    ///
+    /// # Panics
+    /// If the configuration cannot be worked with.
+    pub fn take_over(&mut self, config: GatewayConfig) {
+        config.check().unwrap_or_else(|error| panic!("the configuration makes no sense: {error}"));
+        self.gateway.save(&mut self.custody);
+        let mut momenta: HashMap<u64, FlowMomentum> = self.gateway.momenta().collect();
+        self.gateway = Gateway::new(config.clone());
+        self.config = config;
+        for mut inherited in std::mem::take(&mut self.custody).left() {
+            inherited.momentum = momenta.remove(&inherited.record.serial).map(Box::new);
+            let read = Inherited::decode(&inherited.encode());
+            assert_eq!(read.as_ref(), Some(&inherited), "what is handed over is read as it was said");
+            self.gateway.adopt(self.now, &inherited);
+        }
         self.had = (self.gateway.flows().count(), self.gateway.allocated() as u64);
         self.settle();
     }

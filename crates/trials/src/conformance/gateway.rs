@@ -113,6 +113,14 @@ impl Gateway {
         Ok(Some(child))
     }
 
+    /// Starts another that goes on in the place of the one that runs there.
+    pub(crate) fn take_over(&self, host: &Host, run_dir: &Path) -> Result<Option<Child>, Failure> {
+        let Some((mut command, ready)) = self.command(run_dir) else { return Ok(None) };
+        let ready = ready.map_or(Ready::RunsFor(UNTOLD), |text| Ready::Says(text.to_owned()));
+        let child = Child::start("the next gateway", host, command.arg("--take-over"), ready);
+        child.map(Some).map_err(|error| Failure::new(error.to_string()))
+    }
+
     fn command(&self, run_dir: &Path) -> Option<(Command, Option<&str>)> {
         match self {
             Gateway::None => None,

@@ -159,6 +159,23 @@ impl Site {
         Ok(())
     }
 
+    /// Has another gateway go on in the place of the one that runs, where it can; of others, each is stopped before the next one starts.
+    pub(crate) fn take_over_gateway(&self, deadline: Instant) -> Result<(), Failure> {
+        let Some(mut former) = self.take_gateway() else { return self.start_gateway() };
+        if !matches!(self.gateway, Gateway::Shorthaul { .. }) {
+            former.ask_to_stop();
+            former.wait(deadline)?;
+            return self.start_gateway();
+        }
+        let next = self.gateway.take_over(self.host_named(GATEWAY), &self.run_dir)?;
+        *self.running.lock().expect("no holder panics") = next;
+        let status = former.wait(deadline)?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Failure::new(format!("the gateway that was taken over ended with {status}"))),
+        }
+    }
+
     /// `kill -9`.
     pub(crate) fn kill_gateway(&self) {
         // Killed when dropped.

@@ -175,6 +175,13 @@ impl Uplink {
         FIRST_SEGMENTS * u64::from(mss)
     }
 
+    /// A predecessor had found a window of this many bytes.
+    pub fn take_over(&mut self, window: u64) {
+        if let Size::Auto(auto) = &mut self.size {
+            auto.take_over(window);
+        }
+    }
+
     /// The shared window, in bytes.
     pub fn size(&self) -> u64 {
         match &self.size {

@@ -90,6 +90,16 @@ fn an_old_timestamp_makes_an_old_duplicate() {
     s.inject("P. 1:101(100) ack 1 <TS val 120 ecr 20>").event(Event::Readable);
 }
 
+/// As in Linux: an acknowledgment from below the window may just have been overtaken. With an octet of data it is answered.
+#[test]
+fn an_old_acknowledgment_with_an_old_timestamp_draws_nothing() {
+    let mut s = established();
+    s.at(100).inject("P. 1:101(100) ack 1 <TS val 120 ecr 20>").event(Event::Readable);
+    s.expect_at(140, ". 1:1(0) ack 101 <TS val 140 ecr 120>");
+    s.at(200).inject(". 1:1(0) ack 1 <TS val 119 ecr 20>").quiet().no_event();
+    s.inject("P. 1:2(1) ack 1 <TS val 119 ecr 20>").expect(". 1:1(0) ack 101").no_event();
+}
+
 /// §5.2: the clock wraps.
 #[test]
 fn timestamps_compare_across_the_wrap() {

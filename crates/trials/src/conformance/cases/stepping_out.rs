@@ -47,7 +47,15 @@ pub(super) const CASES: &[Case] = &[
         "gateway-replaced",
         "Stopped by SIGTERM and started again, three times in one transfer: every byte arrives.",
         "fail-open",
-        replaced,
+        |ctx| swapped(ctx, &stop_and_start),
+    )
+    .setting(Setting::Own)
+    .within(Duration::from_secs(40)),
+    Case::new(
+        "gateway-taken-over",
+        "Another goes on in its place (--take-over), three times in one transfer: every byte arrives, and the one before ends in good order.",
+        "fail-open",
+        |ctx| swapped(ctx, &|ctx| ctx.site.take_over_gateway(ctx.deadline)),
     )
     .setting(Setting::Own)
     .within(Duration::from_secs(40)),
@@ -267,19 +275,23 @@ fn terminated(ctx: &Context) -> Result<(), Failure> {
     exchange_in_all(&mut idle, 10_000).map_err(|f| f.within("idle connections"))
 }
 
-fn replaced(ctx: &Context) -> Result<(), Failure> {
+/// Stops the gateway in good order, and starts it again.
+fn stop_and_start(ctx: &Context) -> Result<(), Failure> {
+    if let Some(mut gateway) = ctx.site.take_gateway() {
+        gateway.ask_to_stop();
+        gateway.wait(ctx.deadline)?;
+    }
+    ctx.site.start_gateway()
+}
+
+/// A transfer in whose midst there is another gateway, three times.
+fn swapped(ctx: &Context, swap: &(dyn Fn(&Context) -> Result<(), Failure> + Sync)) -> Result<(), Failure> {
     const PIECES: u64 = 50;
     const PIECE: u64 = 32 * 1024;
     ctx.site.start_gateway()?;
     let (mut client, mut server) = ctx.pair()?;
     for round in 0..3 {
-        let swap = || {
-            if let Some(mut gateway) = ctx.site.take_gateway() {
-                gateway.ask_to_stop();
-                gateway.wait(ctx.deadline)?;
-            }
-            ctx.site.start_gateway()
-        };
+        let swap = || swap(ctx);
         // Slow enough to be under way all the while.
         let slowly = |end: &mut crate::conformance::end::Incoming| {
             for _ in 0..PIECES {
