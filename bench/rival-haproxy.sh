@@ -24,9 +24,10 @@ defaults
     option splice-auto
 CFG
     listen v4 0.0.0.0:7000 0.0.0.0 0.0.0.0
-    listen v6 [::]:7001 :: ::
+    listen v6 [::]:7001 [::] [::]
 } >"$work/haproxy.cfg"
 sed -i 's/bind \[::\]:7001 transparent/bind [::]:7001 transparent v6only/' "$work/haproxy.cfg"
+nft delete table inet rival 2>/dev/null || true
 nft -f - <<NFT
 table inet rival {
     chain pre {
@@ -38,8 +39,9 @@ table inet rival {
 }
 NFT
 for family in -4 -6; do
-    ip $family rule add fwmark 1 lookup 100
-    ip $family route add local default dev lo table 100
+    ip "$family" rule del fwmark 1 lookup 100 2>/dev/null || true
+    ip "$family" rule add fwmark 1 lookup 100
+    ip "$family" route replace local default dev lo table 100
 done
 haproxy=$(command -v haproxy || echo /usr/sbin/haproxy)
 "$haproxy" -db -f "$work/haproxy.cfg" &
