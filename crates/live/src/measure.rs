@@ -346,6 +346,7 @@ fn sampled(series: Series, flown: &Flown) -> Vec<(f64, f64)> {
             // The kernel's way to say that there is none yet.
             Series::Ssthresh => (sample.ssthresh < u32::MAX >> 1).then(|| bytes(sample.ssthresh)),
             Series::Sequence => Some(sample.acked.0 as f64 + bytes(sample.unacked)),
+            Series::Acknowledged => Some(sample.acked.0 as f64),
             Series::Rtt => (!sample.rtt.is_zero()).then_some(sample.rtt.as_secs_f64()),
             Series::InFlight => Some(bytes(sample.unacked)),
             Series::Delivered | Series::Queue | Series::QueueDelay | Series::Buffer => None,

@@ -2,7 +2,8 @@
 //!
 //! Reading order: `experiment` (a scenario file of a paper, and its runs), then the papers: [`Pts`](pts::Pts) (proxy transport
 //! service), [`Cascade`](cascade::Cascade) (Cascaded TCP), [`Aggregation`](aggregation::Aggregation) (TCP flow aggregation),
-//! [`Probing`](probing::Probing) (probing devices), [`Pte`](pte::Pte) (path tail emulation). Each has its scenarios, its figures
+//! [`Probing`](probing::Probing) (probing devices), [`Pte`](pte::Pte) (path tail emulation),
+//! [`Table2`](table2::Table2) (the rivals of flow aggregation, on the same links). Each has its scenarios, its figures
 //! and its [findings](shorthaul_observe::Finding): what it states, beside ours.
 //!
 //! A paper tells a [`Console`] what it finds, and writes pages and data; it prints nothing itself.
@@ -17,6 +18,7 @@ mod fidelity;
 pub mod probing;
 pub mod pte;
 pub mod pts;
+pub mod table2;
 #[cfg(test)]
 mod testing;
 
@@ -113,4 +115,6 @@ papers! {
     Pte(pte::Pte),
     /// Proxy transport service: Figures 2 to 7, and throughput against the buffer of a session
     Pts(pts::Pts),
+    /// Table II of the aggregation paper, measured: ten systems on the same links, beside what it claims of them
+    Table2(table2::Table2),
 }

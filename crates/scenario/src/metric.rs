@@ -111,6 +111,8 @@ pub enum Series {
     Ssthresh,
     /// The offset behind the highest byte sent, in bytes from the start of the stream.
     Sequence,
+    /// Payload that the sender was told has arrived, in bytes from the start of the stream.
+    Acknowledged,
     /// The smoothed round-trip time, in seconds.
     Rtt,
     /// Bytes in flight.
@@ -132,6 +134,7 @@ impl Series {
             Series::Cwnd => "cwnd",
             Series::Ssthresh => "ssthresh",
             Series::Sequence => "sequence",
+            Series::Acknowledged => "acknowledged",
             Series::Rtt => "rtt",
             Series::InFlight => "in-flight",
             Series::Delivered => "delivered",

@@ -124,7 +124,12 @@ impl<'a> Probe<'a> {
                     }
                 }
             }
-            Series::Cwnd | Series::Ssthresh | Series::Sequence | Series::Rtt | Series::InFlight => {
+            Series::Cwnd
+            | Series::Ssthresh
+            | Series::Sequence
+            | Series::Acknowledged
+            | Series::Rtt
+            | Series::InFlight => {
                 for (flow, connection) in host_senders(network) {
                     if let Some(value) = value_of(series, connection) {
                         put(flows[flow as usize].name.clone(), value);
@@ -234,6 +239,7 @@ fn value_of(series: Series, connection: &Connection) -> Option<f64> {
         Series::Cwnd => sender.control().window() as f64,
         Series::Ssthresh => sender.control().ssthresh() as f64,
         Series::Sequence => sender.nxt().saturating_sub(1) as f64,
+        Series::Acknowledged => sender.una().saturating_sub(1) as f64,
         Series::Rtt => sender.rtt().srtt()?.as_secs_f64(),
         _ => sender.in_flight() as f64,
     })
@@ -245,6 +251,7 @@ fn leg_value(series: Series, leg: &LegInfo) -> Option<f64> {
         Series::Cwnd => leg.window as f64,
         Series::Ssthresh => leg.ssthresh as f64,
         Series::Sequence => (leg.delivered + leg.in_flight) as f64,
+        Series::Acknowledged => leg.delivered as f64,
         Series::Rtt => leg.srtt?.as_secs_f64(),
         _ => leg.in_flight as f64,
     })

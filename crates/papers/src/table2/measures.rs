@@ -1,0 +1,180 @@
+//! Numbers out of runs: how a system fared at a place.
+use super::world::{DISCONNECTION, Ends, JOINS, Place, Work};
+use serde::Serialize;
+use shorthaul_observe::{Outcome, RunRecord, Summary, jain_index};
+use shorthaul_scenario::{Metric, Series};
+
+/// How a system fared with one seed, or on average over several. Times are in seconds, sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Fared {
+    /// How long transfers took, those that were not done counted until the end of the run.
+    pub time: Option<f64>,
+    /// Payload delivered in a second, of all flows.
+    pub goodput: Option<f64>,
+    /// How long packets waited before the access link: the mean, and what 95 % of the samples stay below.
+    pub queue: Option<f64>,
+    pub queue_p95: Option<f64>,
+    /// Bytes that the access link carried for a byte of payload, what it lost among them.
+    pub radio: Option<f64>,
+    /// RTOs of the ends, and those that they found to have been mistakes themselves.
+    pub timeouts: Option<f64>,
+    pub spurious: Option<f64>,
+    /// Jain's index of all flows; of two that share, of what they got while both ran.
+    pub fairness: Option<f64>,
+    /// The most payload that the gateway held.
+    pub held: Option<f64>,
+    /// The most that was acknowledged to the sender and had not reached the receiver.
+    pub at_risk: Option<f64>,
+    /// How long after a disconnection data arrived again.
+    pub resumed: Option<f64>,
+}
+
+/// A system at a place.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Score {
+    pub link: &'static str,
+    pub work: &'static str,
+    pub ends: &'static str,
+    pub row: &'static str,
+    #[serde(flatten)]
+    pub fared: Fared,
+}
+
+/// Values over time of a subject.
+fn points<'a>(outcome: &'a Outcome, series: Series, subject: &str) -> Option<&'a [(f64, f64)]> {
+    let found = outcome.series.iter().find(|own| own.series == series && own.subject == subject);
+    found.map(|own| own.points.as_slice())
+}
+
+/// What a sum had come to at a time.
+fn at(points: &[(f64, f64)], time: f64) -> f64 {
+    points.iter().rev().find(|(at, _)| *at <= time).map_or(0.0, |(_, sum)| *sum)
+}
+
+fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    Summary::of(values).map(|summary| summary.mean)
+}
+
+/// How one run went.
+fn fared(place: &Place, outcome: &Outcome) -> Fared {
+    let radio = if place.work == Work::Upload { "mast>station" } else { "station>mast" };
+    let metric = |metric| outcome.metrics.get(&metric).copied();
+    let waits = points(outcome, Series::QueueDelay, radio).unwrap_or_default();
+    let waits = Summary::of(waits.iter().map(|(_, wait)| *wait));
+    Fared {
+        time: time(place, outcome),
+        goodput: metric(Metric::Goodput),
+        queue: waits.as_ref().map(|waits| waits.mean),
+        queue_p95: waits.map(|waits| waits.percentile(0.95)),
+        radio: radio_bytes(outcome, radio),
+        timeouts: metric(Metric::Timeouts),
+        spurious: metric(Metric::SpuriousTimeouts),
+        fairness: if place.work == Work::Joining { shared(outcome) } else { metric(Metric::Fairness) },
+        held: metric(Metric::HeldMost),
+        at_risk: if place.work.has_one_connection() { at_risk(outcome) } else { None },
+        resumed: if place.work == Work::Disconnection { resumed(outcome) } else { None },
+    }
+}
+
+fn time(place: &Place, outcome: &Outcome) -> Option<f64> {
+    let (name, wanted) = place.work.measured();
+    let flows = outcome.flows.iter().filter(|flow| flow.name.starts_with(name));
+    mean(flows.flat_map(|flow| {
+        let missing = wanted.saturating_sub(flow.transfers.len());
+        flow.transfers.iter().copied().chain(std::iter::repeat_n(outcome.ended_at, missing))
+    }))
+}
+
+fn radio_bytes(outcome: &Outcome, radio: &str) -> Option<f64> {
+    let link = outcome.links.iter().find(|link| link.name == radio)?;
+    let payload: u64 = outcome.flows.iter().map(|flow| flow.delivered).sum();
+    let size = link.delivered_bytes as f64 / link.delivered as f64;
+    let carried = link.delivered_bytes as f64 + (link.lost + link.outage) as f64 * size;
+    (payload > 0).then(|| carried / payload as f64)
+}
+
+/// Jain's index of what both downloads got, from the first byte of the second one to its last.
+fn shared(outcome: &Outcome) -> Option<f64> {
+    let [first, second] = ["first", "second"].map(|name| points(outcome, Series::Delivered, name));
+    let (first, second) = (first?, second?);
+    let whole = second.last()?.1;
+    let from = second.iter().find(|(_, delivered)| *delivered > 0.0)?.0.max(JOINS);
+    let both = first.iter().filter(|(_, delivered)| *delivered >= first.last().map_or(0.0, |last| last.1));
+    let first_ends = both.map(|(time, _)| *time).next()?;
+    let to = second.iter().find(|(_, delivered)| *delivered >= whole)?.0.min(first_ends);
+    jain_index([first, second].map(|points| at(points, to) - at(points, from)))
+}
+
+/// The most, over time and connections, that a sender was told has arrived and had not.
+fn at_risk(outcome: &Outcome) -> Option<f64> {
+    let acknowledged = outcome.series.iter().filter(|own| own.series == Series::Acknowledged);
+    let owed = acknowledged.filter_map(|own| {
+        let delivered = points(outcome, Series::Delivered, &own.subject)?;
+        // The last samples count the FIN, which is no data.
+        let whole = delivered.last()?.1;
+        Some(own.points.iter().map(|(time, told)| told.min(whole) - at(delivered, *time)).fold(0.0, f64::max))
+    });
+    owed.reduce(f64::max)
+}
+
+/// How long after the link is back data arrives.
+fn resumed(outcome: &Outcome) -> Option<f64> {
+    let back = DISCONNECTION.iter().map(|(at, lasts)| at + lasts).next()?;
+    let points = points(outcome, Series::Delivered, "file")?;
+    let before = at(points, back);
+    points.iter().find(|(time, sum)| *time > back && *sum > before).map(|(time, _)| time - back)
+}
+
+/// How a system fared on average over its runs.
+fn average(all: &[Fared]) -> Fared {
+    let of = |value: fn(&Fared) -> Option<f64>| mean(all.iter().filter_map(value));
+    Fared {
+        time: of(|one| one.time),
+        goodput: of(|one| one.goodput),
+        queue: of(|one| one.queue),
+        queue_p95: of(|one| one.queue_p95),
+        radio: of(|one| one.radio),
+        timeouts: of(|one| one.timeouts),
+        spurious: of(|one| one.spurious),
+        fairness: of(|one| one.fairness),
+        held: of(|one| one.held),
+        at_risk: of(|one| one.at_risk),
+        resumed: of(|one| one.resumed),
+    }
+}
+
+/// How every system fared at a place.
+pub(super) fn scores(place: &Place, records: &[RunRecord]) -> Vec<Score> {
+    let of = |row: &super::rows::Row| {
+        let own = records.iter().filter(|record| record.case.as_deref() == Some(row.name));
+        let own: Vec<Fared> = own.filter_map(|record| Some(fared(place, record.outcome.as_ref()?))).collect();
+        Score {
+            link: place.link.name,
+            work: place.work.name(),
+            ends: place.ends.name(),
+            row: row.name,
+            fared: average(&own),
+        }
+    };
+    super::rows::ROWS.iter().map(of).collect()
+}
+
+/// All scores.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Board(pub Vec<Score>);
+
+impl Board {
+    /// How a system fared at a place; with nothing measured, where it was not run.
+    pub(super) fn fared(&self, link: &str, work: Work, ends: Ends, row: &str) -> Fared {
+        let is_meant = |score: &&Score| {
+            (score.link, score.work, score.ends, score.row) == (link, work.name(), ends.name(), row)
+        };
+        self.0.iter().find(is_meant).map(|score| score.fared.clone()).unwrap_or_default()
+    }
+
+    /// The time of its transfers as a share of what they take with nothing between the ends.
+    pub(super) fn share(&self, link: &str, work: Work, ends: Ends, row: &str) -> Option<f64> {
+        let whole = self.fared(link, work, ends, super::rows::ROWS[0].name).time?;
+        Some(self.fared(link, work, ends, row).time? / whole)
+    }
+}

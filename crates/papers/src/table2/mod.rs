@@ -1,0 +1,265 @@
+//! Table II of "Using TCP Flow-Aggregation to Enhance Data Experience of Cellular Wireless Users", measured: the systems that it
+//! compares by ticks and crosses, on the same links, with the same work.
+//!
+//! Reading order: `rows` (the systems, and what the paper claims of them), `links`, `world` (the scenario of a link, a work and a
+//! kind of ends, with a case for every system), `measures` (numbers out of runs), `aspects` (the paper's seven rows as numbers with
+//! thresholds), `verdict` (where each idea pays).
+mod aspects;
+mod links;
+mod measures;
+mod rows;
+mod verdict;
+mod world;
+
+use crate::error::{Result, While};
+use crate::experiment::{all_sound, records};
+use crate::{All, Found, Paper, PaperError, fidelity};
+use links::{GPRS, LINKS};
+use measures::Board;
+use rows::ASPECTS;
+use serde_json::json;
+use shorthaul_observe::{EngineName, Finding, Store};
+use shorthaul_report::{Column, Console, Manifest, Page, Table, make_directory, write_file};
+use shorthaul_sim::Simulator;
+use std::path::PathBuf;
+use world::{Ends, Place, Work};
+
+/// What is run, and where the results go.
+#[derive(clap::Args)]
+pub struct Table2 {
+    /// The directory for results and figures
+    #[arg(long, default_value = "reproduce-table2")]
+    out: PathBuf,
+    /// How many seeds each point is run with, instead of three (five over GPRS)
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: Option<u32>,
+    /// A single seed
+    #[arg(long, conflicts_with = "repeats")]
+    quick: bool,
+    /// Only these places, such as gprs-download-then, or parts of their names
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+}
+
+impl Paper for Table2 {
+    const TITLE: &'static str = "Table II of TCP flow aggregation";
+
+    fn whole(options: &All) -> Self {
+        Table2 {
+            out: options.directory("table2"),
+            repeats: options.repeats(),
+            quick: false,
+            only: Vec::new(),
+        }
+    }
+
+    fn reproduce(&self, console: &dyn Console) -> Result<Vec<Found>, PaperError> {
+        let places: Vec<Place> = places().into_iter().filter(|place| self.wants(place)).collect();
+        if places.is_empty() {
+            let names: Vec<&str> = LINKS.iter().map(|link| link.name).collect();
+            let why = format!("there is no such place; links are {}", names.join(", "));
+            return Err(PaperError::asked(why));
+        }
+        let store = fidelity::store(&self.out)?;
+        let scenarios = self.out.join("scenarios");
+        make_directory(&scenarios)?;
+        let mut board = Board::default();
+        for place in places {
+            let name = place.name();
+            let scored = self.run(&place, &store, &scenarios, console);
+            board.0.extend(scored.doing(format!("{name} cannot be run"))?);
+        }
+        self.report(&board, console)
+    }
+}
+
+/// Every link with every work, and over the paper's link what its table asks; with ends of then, and of today.
+fn places() -> Vec<Place> {
+    let mut places = Vec::new();
+    for ends in Ends::ALL {
+        for link in &LINKS {
+            let asked: &[Work] = if link.name == GPRS { &Work::ASPECTS } else { &[] };
+            let works = Work::BOARD.iter().chain(asked);
+            places.extend(works.map(|&work| Place { link, work, ends }));
+        }
+    }
+    places
+}
+
+impl Table2 {
+    fn wants(&self, place: &Place) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| place.name().contains(part.as_str()))
+    }
+
+    /// Links that are slow are cheap to simulate.
+    fn repeats(&self, place: &Place) -> u32 {
+        match (self.quick, self.repeats) {
+            (true, _) => 1,
+            (false, Some(repeats)) => repeats,
+            (false, None) if place.link.name == GPRS => 5,
+            (false, None) => 3,
+        }
+    }
+
+    fn run(
+        &self,
+        place: &Place,
+        store: &Store,
+        scenarios: &std::path::Path,
+        console: &dyn Console,
+    ) -> Result<Vec<measures::Score>> {
+        let study = place.study(self.repeats(place))?;
+        write_file(&scenarios.join(format!("{}.toml", place.name())), study.text())?;
+        console.say(study.about());
+        let records = all_sound(records(&Simulator::default(), &study, Some(store), console)?)?;
+        Ok(measures::scores(place, &records))
+    }
+
+    /// Says what came of it, and writes it down.
+    fn report(&self, board: &Board, console: &dyn Console) -> Result<Vec<Found>> {
+        let manifest = Manifest::of_this_command().seed(1);
+        let mut page = Page::new("Table II of TCP flow aggregation, measured", &manifest);
+        let mut findings = aspects::findings(board);
+        findings.extend(verdict::findings(board));
+        Finding::show(&mut page, "What the paper claims, and what is asked, beside ours", &findings);
+        page.table("The thresholds, stated before anything was run", &thresholds());
+        for ends in Ends::ALL {
+            if !board.0.iter().any(|score| score.ends == ends.name()) {
+                continue;
+            }
+            let name = ends.name();
+            let table = aspects::table(board, ends);
+            console.say(&format!("\nTable II, measured over GPRS, ends of {name}:"));
+            console.table(&table);
+            page.heading(&format!("Ends of {name}")).table("Table II, measured over GPRS", &table);
+            let table = verdict::table(board, ends);
+            console
+                .say(&format!("\nTimes as a share of those with nothing between the ends, ends of {name}:"));
+            console.table(&table);
+            page.table("Times as a share of those with nothing between the ends", &table);
+            let table = verdict::where_it_pays(board, ends);
+            page.table("Where each system pays, and where it harms", &table);
+            let figure = verdict::figure(board, ends);
+            page.figure(&figure);
+            figure.save(&self.out.join(format!("times-{name}")), &manifest)?;
+            page.table("All numbers", &numbers(board, ends));
+        }
+        console.say("\nWhat the paper claims, and what is asked, beside ours:");
+        console.table(&Finding::table(&findings));
+        let found = Found::by(EngineName::Sim, findings);
+        let results = json!({ "manifest": manifest, "findings": found, "scores": board });
+        write_file(&self.out.join("results.json"), serde_json::to_string_pretty(&results)?)?;
+        page.save(&self.out.join("report.html"))?;
+        console.say(&format!("Results, figures and every scenario are in {}.", self.out.display()));
+        Ok(found)
+    }
+}
+
+fn thresholds() -> Table {
+    let mut table = Table::new(["row of the table", "threshold"].map(Column::left));
+    for (aspect, threshold) in ASPECTS.iter().zip(aspects::THRESHOLDS) {
+        table.row([*aspect, threshold]);
+    }
+    table
+}
+
+/// All that was measured with ends of one kind.
+fn numbers(board: &Board, ends: Ends) -> Table {
+    use shorthaul_report::Unit;
+    let left = ["link", "work", "system"].map(Column::left);
+    let right = [
+        "time",
+        "goodput",
+        "queue, mean",
+        "queue, 95 %",
+        "radio bytes a byte",
+        "RTOs",
+        "found spurious",
+        "Jain",
+        "held at most",
+        "at risk",
+    ];
+    let mut table = Table::new(left.into_iter().chain(right.map(Column::right)));
+    for score in board.0.iter().filter(|score| score.ends == ends.name()) {
+        let fared = &score.fared;
+        let text = |value: Option<f64>, unit: Unit| value.map_or(String::new(), |value| unit.format(value));
+        let title = rows::row(score.row).map_or(score.row, |row| row.title);
+        let line = [
+            score.link.to_owned(),
+            score.work.to_owned(),
+            title.to_owned(),
+            text(fared.time, Unit::Seconds),
+            text(fared.goodput, Unit::BitsPerSecond),
+            text(fared.queue, Unit::Seconds),
+            text(fared.queue_p95, Unit::Seconds),
+            text(fared.radio, Unit::None),
+            text(fared.timeouts, Unit::None),
+            text(fared.spurious, Unit::None),
+            text(fared.fairness, Unit::None),
+            text(fared.held, Unit::Bytes),
+            text(fared.at_risk, Unit::Bytes),
+        ];
+        table.row(line.iter().map(String::as_str));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rows::ROWS;
+    use shorthaul_report::Silence;
+
+    fn board(work: &[Work], ends: Ends) -> Board {
+        let mut board = Board::default();
+        for &work in work {
+            let place = Place { link: links::link(GPRS), work, ends };
+            let study = place.study(1).unwrap();
+            let records = all_sound(records(&Simulator::default(), &study, None, &Silence).unwrap()).unwrap();
+            board.0.extend(measures::scores(&place, &records));
+        }
+        board
+    }
+
+    #[test]
+    fn every_place_is_a_scenario_with_a_case_for_every_system() {
+        for place in places() {
+            let study = place.study(1).unwrap_or_else(|error| panic!("{}: {error}", place.name()));
+            assert_eq!(study.points().len(), ROWS.len(), "{}", place.name());
+            for point in study.points() {
+                study.scenario(point).unwrap_or_else(|error| panic!("{}: {error}", place.name()));
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_splits_and_answers_early_puts_bytes_at_risk() {
+        let board = board(&[Work::Download], Ends::Then);
+        let lost = |row| board.fared(GPRS, Work::Download, Ends::Then, row).at_risk.unwrap();
+        for row in ["whole", "snoop", "delayed-duplicates", "explicit-window", "westwood-plus", "m-tcp"] {
+            assert!(lost(row) < 1.0, "{row}: {}", lost(row));
+        }
+        assert!(lost("i-tcp") > 10_000.0, "{}", lost("i-tcp"));
+    }
+
+    #[test]
+    fn windows_that_fit_keep_the_queue_short_and_nothing_does_not() {
+        let board = board(&[Work::Download], Ends::Then);
+        let wait = |row| board.fared(GPRS, Work::Download, Ends::Then, row).queue.unwrap();
+        let unloaded = links::link(GPRS).path_round_trip();
+        assert!(
+            wait("whole") > 2.0 * unloaded && wait("auto") < wait("whole") / 3.0,
+            "{} {}",
+            wait("whole"),
+            wait("auto")
+        );
+    }
+
+    #[test]
+    fn ends_that_a_row_changes_are_counted_by_what_it_writes() {
+        let changed = |name| rows::row(name).unwrap().ends_changed();
+        assert_eq!(["snoop", "auto", "westwood-plus"].map(changed), [0, 0, 1]);
+        let encrypted = |name| rows::row(name).unwrap().works_encrypted(links::link(GPRS));
+        assert_eq!(["whole", "westwood-plus", "snoop", "i-tcp"].map(encrypted), [true, true, false, false]);
+    }
+}

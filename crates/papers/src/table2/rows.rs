@@ -1,0 +1,168 @@
+//! The systems that are set against each other: a row for each. All that tells one from another is what it changes in a
+//! scenario, so which ends it changes is read off, not stated.
+use super::links::Link;
+
+/// What a column of the paper's table claims of one of its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    Yes,
+    No,
+    /// "Mitigates".
+    Partly,
+}
+
+use Claim::{No, Partly, Yes};
+
+/// The seven rows of the paper's table, in its order.
+pub(super) const ASPECTS: [&str; 7] = [
+    "changes ends",
+    "avoids excess queueing",
+    "fast start-up",
+    "fairness among flows",
+    "handles small stalls",
+    "handles disconnections",
+    "connection semantics",
+];
+
+/// A system.
+pub(super) struct Row {
+    /// What it is called, as a case.
+    pub name: &'static str,
+    /// What it is called where people read.
+    pub title: &'static str,
+    /// The column of the paper's table that it belongs to, with its claims.
+    pub claims: Option<[Claim; 7]>,
+    /// What is different in whoever sends the data.
+    pub sender: &'static str,
+    /// What is different in whoever receives it.
+    pub receiver: &'static str,
+    /// What is different in the gateway: its keys, with their values.
+    pub gateway: fn(&Link) -> Vec<(&'static str, String)>,
+}
+
+/// Nothing between the ends.
+fn none(_: &Link) -> Vec<(&'static str, String)> {
+    vec![("split", "false".into())]
+}
+
+/// Connections that stay whole, with this in their way.
+fn intercepted(by: &str) -> String {
+    format!("[{{ mode = \"pass\", intercept = [{by}] }}]")
+}
+
+/// The gateway has one policy for all.
+fn policy(text: String) -> Vec<(&'static str, String)> {
+    vec![("policy", text)]
+}
+
+/// Connections that are split, with senders kept to the access link so.
+fn split(how: &str) -> Vec<(&'static str, String)> {
+    policy(format!("[{{ mode = \"split\", {how} }}]"))
+}
+
+const UNTOLD: Row = Row { name: "", title: "", claims: None, sender: "", receiver: "", gateway: none };
+
+/// The column "M-TCP, I-TCP".
+const SPLIT: Option<[Claim; 7]> = Some([No, No, No, No, Yes, Yes, No]);
+
+/// The column "TCP Westwood".
+const WESTWOOD: Option<[Claim; 7]> = Some([Yes, Yes, No, No, Yes, No, Yes]);
+
+/// Every system; the first is what the others are compared with.
+pub(super) const ROWS: &[Row] = &[
+    Row { name: "whole", title: "nothing", ..UNTOLD },
+    Row {
+        name: "i-tcp",
+        title: "I-TCP",
+        claims: SPLIT,
+        gateway: |_| {
+            let leg = "{ congestion = \"reno\", loss_detection = \"reno\", rto = \"coarse\", initial_window = 2, pacing = false, f_rto = false }";
+            vec![("to_access", leg.into())]
+        },
+        ..UNTOLD
+    },
+    Row {
+        name: "m-tcp",
+        title: "M-TCP",
+        claims: SPLIT,
+        gateway: |link| {
+            split(&format!(
+                "ack = \"delivered\", window = [{{ kind = \"freeze\", after = \"{}\" }}]",
+                link.silence
+            ))
+        },
+        ..UNTOLD
+    },
+    Row {
+        name: "snoop",
+        title: "Snoop",
+        claims: Some([No, No, No, No, No, No, Yes]),
+        gateway: |_| policy(intercepted("\"snoop\"")),
+        ..UNTOLD
+    },
+    Row {
+        name: "delayed-duplicates",
+        title: "delayed duplicates",
+        gateway: |link| {
+            let delay = (link.round_trip * 1e3) as u64;
+            policy(intercepted(&format!("{{ kind = \"delayed-duplicates\", delay = \"{delay} ms\" }}")))
+        },
+        ..UNTOLD
+    },
+    Row {
+        name: "explicit-window",
+        title: "explicit window",
+        gateway: |link| {
+            let window = link.path_window();
+            policy(intercepted(&format!("{{ kind = \"explicit-window\", window = \"{window} B\" }}")))
+        },
+        ..UNTOLD
+    },
+    Row {
+        name: "clamp",
+        title: "CLAMP",
+        gateway: |link| {
+            split(&format!("window = [{{ kind = \"constant-queue\", queue = \"{} B\" }}]", link.window()))
+        },
+        ..UNTOLD
+    },
+    Row {
+        name: "ack-regulator",
+        title: "ACK regulator",
+        gateway: |link| {
+            split(&format!("ack = {{ kind = \"ack-regulator\", queue = \"{} B\" }}", link.window()))
+        },
+        ..UNTOLD
+    },
+    Row {
+        name: "westwood-plus",
+        title: "Westwood+",
+        claims: WESTWOOD,
+        sender: "congestion = \"westwood\"",
+        ..UNTOLD
+    },
+    Row {
+        name: "auto",
+        title: "flow aggregation (auto)",
+        claims: Some([No, Yes, Yes, Yes, Yes, Yes, Partly]),
+        gateway: |_| vec![("mode", "\"auto\"".into())],
+        ..UNTOLD
+    },
+];
+
+impl Row {
+    /// What it changes at ends: none, one of them, or both.
+    pub(super) fn ends_changed(&self) -> usize {
+        usize::from(!self.sender.is_empty()) + usize::from(!self.receiver.is_empty())
+    }
+
+    /// Whether it works where the headers of TCP are encrypted: nothing on the way looks into them.
+    pub(super) fn works_encrypted(&self, link: &Link) -> bool {
+        (self.gateway)(link).iter().all(|(key, value)| *key == "split" && value == "false")
+    }
+}
+
+/// The row of this name.
+pub(super) fn row(name: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name == name)
+}

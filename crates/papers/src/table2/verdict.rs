@@ -1,0 +1,154 @@
+//! For which link and work each idea pays: how long the work takes, beside what it takes with nothing between the ends.
+use super::links::LINKS;
+use super::measures::Board;
+use super::rows::{ROWS, row};
+use super::world::{Ends, Work};
+use shorthaul_observe::Finding;
+use shorthaul_report::plot::{Axis, Figure, Hue, Marker, Panel, Series};
+use shorthaul_report::{Column, Table, TableCell, Tone, Unit};
+
+/// A system pays where it saves this share of the time, and harms where it costs as much.
+const MATTERS: f64 = 0.1;
+/// What a gateway that does no harm may cost by chance.
+const HARMLESS: f64 = 1.05;
+
+/// A line for each link and work, a column for each system: its time as a share of that with nothing between the ends.
+pub(super) fn table(board: &Board, ends: Ends) -> Table {
+    let first = [Column::left("link"), Column::left("work"), Column::right("with nothing")];
+    let mut table = Table::new(first.into_iter().chain(ROWS[1..].iter().map(|row| Column::right(row.title))));
+    for link in &LINKS {
+        for work in Work::BOARD {
+            let Some(whole) = board.fared(link.name, work, ends, ROWS[0].name).time else { continue };
+            let mut line: Vec<TableCell> =
+                vec![link.name.into(), work.name().into(), Unit::Seconds.format(whole).as_str().into()];
+            line.extend(ROWS[1..].iter().map(|row| {
+                let share = board.share(link.name, work, ends, row.name).unwrap_or(f64::NAN);
+                let tone = match share {
+                    share if share <= 1.0 - MATTERS => Tone::Good,
+                    share if share >= 1.0 + MATTERS => Tone::Bad,
+                    _ => Tone::Quiet,
+                };
+                TableCell::toned(format!("{share:.2}"), tone)
+            }));
+            table.row(line);
+        }
+    }
+    table
+}
+
+/// Where each system pays, and where it harms.
+pub(super) fn where_it_pays(board: &Board, ends: Ends) -> Table {
+    let headings = ["system", "pays (10 % sooner)", "best at", "harms (10 % later)"];
+    let mut table = Table::new(headings.map(Column::left));
+    for row in &ROWS[1..] {
+        let places = shares(board, ends, row.name);
+        let named = |is_meant: &dyn Fn(f64) -> bool| {
+            let names: Vec<String> = places
+                .iter()
+                .filter(|(_, share)| is_meant(*share))
+                .map(|(place, share)| format!("{place} {share:.2}"))
+                .collect();
+            if names.is_empty() { "nowhere".to_owned() } else { names.join(", ") }
+        };
+        let best: Vec<String> = places
+            .iter()
+            .filter(|(place, share)| *share <= 1.0 - MATTERS && best_at(board, ends, place) == Some(row.name))
+            .map(|(place, _)| place.clone())
+            .collect();
+        let best = if best.is_empty() { "nothing".to_owned() } else { best.join(", ") };
+        let line = [
+            row.title.to_owned(),
+            named(&|share| share <= 1.0 - MATTERS),
+            best,
+            named(&|share| share >= 1.0 + MATTERS),
+        ];
+        table.row(line.iter().map(String::as_str));
+    }
+    table
+}
+
+/// The shares of a system's times, by `link work`.
+fn shares(board: &Board, ends: Ends, name: &str) -> Vec<(String, f64)> {
+    let places = LINKS.iter().flat_map(|link| Work::BOARD.map(|work| (link, work)));
+    places
+        .filter_map(|(link, work)| {
+            let share = board.share(link.name, work, ends, name)?;
+            Some((format!("{} {}", link.name, work.name()), share))
+        })
+        .collect()
+}
+
+/// Which system is the fastest there.
+fn best_at(board: &Board, ends: Ends, place: &str) -> Option<&'static str> {
+    let own = |name| shares(board, ends, name).into_iter().find(|(own, _)| own == place);
+    let all = ROWS.iter().filter_map(|row| Some((row.name, own(row.name)?.1)));
+    all.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name)
+}
+
+/// What is asked of the gateway as it is when nothing is written: that nobody has to pick a system by link and work.
+pub(super) fn findings(board: &Board) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let Some(own) = row("auto") else { return found };
+    for ends in Ends::ALL {
+        let shares = shares(board, ends, own.name);
+        let Some((place, worst)) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
+        found.push(
+            Finding::number(
+                format!("{}, ends of {}: its time at the worst place", own.title, ends.name()),
+                "≤ 1.05 of that with nothing is asked",
+                *worst,
+                Unit::None,
+            )
+            .at_most(HARMLESS)
+            .because(place.clone()),
+        );
+        let behind = |(place, share): &(String, f64)| {
+            let best = ROWS.iter().filter_map(|row| {
+                let all = self::shares(board, ends, row.name);
+                let (_, share) = all.into_iter().find(|(own, _)| own == place)?;
+                Some((row.title, share))
+            });
+            let (title, best) = best.min_by(|a, b| a.1.total_cmp(&b.1))?;
+            Some((share / best, format!("{place}, behind {title}")))
+        };
+        if let Some((ratio, place)) = shares.iter().filter_map(behind).max_by(|a, b| a.0.total_cmp(&b.0)) {
+            found.push(
+                Finding::number(
+                    format!(
+                        "{}, ends of {}: its time beside the best system's, at the worst place",
+                        own.title,
+                        ends.name()
+                    ),
+                    "≤ 1.25 is asked",
+                    ratio,
+                    Unit::None,
+                )
+                .at_most(1.25)
+                .because(place),
+            );
+        }
+    }
+    found
+}
+
+/// The shares as dots, a panel for each kind of work.
+pub(super) fn figure(board: &Board, ends: Ends) -> Figure {
+    let title =
+        format!("Time with each system, of that with nothing between the ends (ends of {})", ends.name());
+    let mut figure = Figure::new(&title).caption("Below 1 is sooner. Means over the seeds.").columns(2);
+    for work in Work::BOARD {
+        let mut panel = Panel::new(work.name())
+            .x(Axis::categories("", LINKS.iter().map(|link| link.name)))
+            .y(Axis::new("share of the time", Unit::None).logarithmic());
+        for (place, row) in ROWS[1..].iter().enumerate() {
+            let dots = LINKS
+                .iter()
+                .enumerate()
+                .filter_map(|(x, link)| Some((x as f64, board.share(link.name, work, ends, row.name)?)));
+            let marker = if place < 7 { Marker::Circle } else { Marker::Triangle };
+            panel = panel.series(Series::dots(row.title, Hue::nth(place)).marker(marker).points(dots));
+        }
+        figure = figure.panel(panel);
+    }
+    figure
+}
