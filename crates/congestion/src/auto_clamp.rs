@@ -86,6 +86,8 @@ const BEGINNING: u32 = 2;
 const DRAIN_ROUNDS: u32 = 2;
 /// How many more rounds stay drained if their round trips are longer than before.
 const MORE_ROUNDS: u32 = 4;
+/// The thousandths of the rate below which it has fallen with a window that was drained by more than a quarter.
+const FELL: u32 = 880;
 /// A round-trip time that is not longer than the shortest by more than this confirms it.
 const SAME: Gain = Gain(1125);
 /// Round-trip times above this many times what the window itself makes on a full link are another path's, if they stay so.
@@ -170,6 +172,8 @@ pub struct AutoClamp {
     at_least: bool,
     /// What a round trip waits in queues that are not this window's.
     beside: Duration,
+    /// The round trip of the path itself, where the queue did not drain though the window held back.
+    contested: Option<Duration>,
 }
 
 /// What the window does.
@@ -178,7 +182,7 @@ enum Phase {
     /// It follows the product.
     Follow,
     /// It is small, until the queue must have drained: then round-trip times are the path's own.
-    Drain { rounds: u32, before: u64, least: Option<Duration> },
+    Drain { rounds: u32, before: u64, rate: u64, least: Option<Duration> },
     /// It is what it was before it was drained, until the rates are those of this window again.
     Refill { rounds: u32 },
 }
@@ -236,6 +240,7 @@ impl AutoClamp {
             connections: 1,
             at_least: false,
             beside: Duration::ZERO,
+            contested: None,
         }
     }
 
@@ -384,7 +389,7 @@ impl AutoClamp {
                 return;
             }
             Phase::Refill { .. } => self.phase = Phase::Follow,
-            Phase::Drain { rounds, before, least: found } => {
+            Phase::Drain { rounds, before, rate, least: found } => {
                 *rounds += 1;
                 if *rounds < DRAIN_ROUNDS {
                     return;
@@ -395,12 +400,17 @@ impl AutoClamp {
                 if !same && *rounds < DRAIN_ROUNDS + MORE_ROUNDS {
                     return;
                 }
+                let fell =
+                    self.path.latest_rate().is_some_and(|now| Gain(FELL).of(*rate) > now.bits_per_sec());
                 self.window = *before;
                 self.phase = Phase::Refill { rounds: 2 };
                 self.confirmed_at = now;
                 if !same {
                     // It grows from what it is: were the path not longer but the link nearly still, to double the
                     // window until it is full would make a queue of many seconds.
+                    // A path that has become longer looks so, too.
+                    self.contested =
+                        Some(min_rtt.min(self.shortest.get().unwrap_or(min_rtt))).filter(|_| fell);
                     self.path.relearn(now, least);
                     self.min_rtt_rate = self.best_rate();
                     self.base = MinFilter::default();
@@ -446,8 +456,9 @@ impl AutoClamp {
         };
         if self.longer >= LONGER_ROUNDS || now.saturating_since(self.confirmed_at) >= interval {
             self.longer = 0;
-            self.phase = Phase::Drain { rounds: 0, before: self.window, least: None };
             let rate = self.best_rate();
+            let latest = self.path.latest_rate().map_or(rate, BitRate::bits_per_sec);
+            self.phase = Phase::Drain { rounds: 0, before: self.window, rate: latest, least: None };
             let product = volume::in_time(rate, min_rtt.min(shortest)) * 3 / 4;
             let beside = volume::in_time(rate, self.beside);
             self.window = (product + beside).min(self.window).max(FLOOR * self.mss);
@@ -508,6 +519,28 @@ impl AutoClamp {
         let waiting =
             self.base.get().map_or(Duration::ZERO, |base| base.saturating_sub(min_rtt)).min(min_rtt);
         volume::in_time(self.recent.get(), waiting).max(self.aggregation.extra())
+    }
+
+    /// The window was drained and round trips stayed long, while the rate fell: somebody else may be filling the queue. Returns the round trip
+    /// of the path itself, once.
+    pub fn take_contested(&mut self) -> Option<Duration> {
+        self.contested.take()
+    }
+
+    /// Nobody competes any more, and round trips of late were as short as `rtt`. The window goes on from `window` bytes.
+    pub fn on_uncontested(&mut self, now: Time, rtt: Duration, window: u64) {
+        self.path.on_gap(now);
+        self.path.relearn(now, rtt.min(self.path.min_rtt().unwrap_or(rtt)));
+        self.min_rtt_rate = self.best_rate();
+        self.base = MinFilter::default();
+        self.aggregation.restart(now);
+        self.round = RoundTrips::default();
+        self.recent = RecentMax::new();
+        self.longer = 0;
+        self.confirmed_at = now;
+        self.starting = false;
+        self.window = window.clamp(FLOOR * self.mss, MAX_WINDOW);
+        self.phase = Phase::Refill { rounds: 2 };
     }
 
     /// The link is back after it carried nothing for a while: it may be another cell.

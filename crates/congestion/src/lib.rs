@@ -75,6 +75,7 @@ pub use auto_clamp::{AutoClamp, AutoClampConfig};
 pub use control::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams, KnownPath, LossSample};
 pub use delivery_rate::{DeliveryRate, RateSample, SendState};
 pub use lateness::Lateness;
+pub use min_filter::MinFilter;
 pub use pacer::Pacer;
 pub use path_estimate::{Delivery, PathEstimate};
 pub use rto_notation::UnknownTimer;

@@ -9,7 +9,7 @@ use shorthaul_types::Time;
 /// grows too old its successor is at hand. The result is the exact minimum unless successors grew
 /// old together, and never older than the window.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MinFilter {
+pub struct MinFilter {
     best: Option<[Sample; 3]>,
 }
 
@@ -22,12 +22,12 @@ struct Sample {
 
 impl MinFilter {
     /// The smallest of the values, as the last update left it.
-    pub(crate) fn get(&self) -> Option<Duration> {
+    pub fn get(&self) -> Option<Duration> {
         self.best.map(|best| Duration::from_nanos(best[0].value))
     }
 
     /// Takes in a value of at most an hour, and forgets what is older than `window`.
-    pub(crate) fn update(&mut self, at: Time, value: Duration, window: Duration) {
+    pub fn update(&mut self, at: Time, value: Duration, window: Duration) {
         let value = value.as_nanos() as u64;
         let new = Sample { at, value };
         let age = |sample: Sample| at.saturating_since(sample.at);

@@ -2,8 +2,8 @@ use crate::Priority;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_proxy::{
-    AggregateConfig, GatewayConfig, GatewayMode, HostSpec, LegSpec, PolicyError, PolicySpec, SenderSpec,
-    WrittenPolicies,
+    AggregateConfig, Bottleneck, GatewayConfig, GatewayMode, HostSpec, LegSpec, PolicyError, PolicySpec,
+    SenderSpec, Traffic, WrittenPolicies,
 };
 use shorthaul_types::{Bytes, schema, written_as};
 use std::fmt;
@@ -26,6 +26,11 @@ pub struct Config {
     pub wan: Vec<String>,
     /// What one host is on the access side: addresses that agree in their first bits.
     pub hosts: HostSpec,
+    /// Links that hosts on the access side share, such as a backhaul: one window for each, and for each host its share of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bottleneck: Vec<Bottleneck>,
+    /// What of the traffic toward the access side waits for its turn: connections that are split (`"tcp"`), or all (`"all"`).
+    pub traffic: Traffic,
     /// Bounds on what is held.
     pub memory: Memory,
     /// How to send toward the access side.
@@ -101,6 +106,8 @@ impl Default for Config {
             access: Vec::new(),
             wan: Vec::new(),
             hosts: HostSpec::default(),
+            bottleneck: Vec::new(),
+            traffic: Traffic::default(),
             memory: Memory::default(),
             to_access: LegSpec::default(),
             to_wan: LegSpec::default(),
@@ -278,6 +285,8 @@ impl Config {
             max_flows: self.memory.max_flows,
             idle_timeout: self.idle_timeout,
             hosts: self.hosts.resolve(&policies),
+            bottlenecks: self.bottleneck.clone(),
+            traffic: self.traffic,
             policies,
             hash_seed,
         };

@@ -36,6 +36,10 @@ impl Reread {
             table: running.table,
             priority: running.priority,
             metrics: running.metrics,
+            // What is known of hosts is sorted by it.
+            bottleneck: running.bottleneck.clone(),
+            // The rules are made at the start.
+            traffic: running.traffic,
             record: running.record.clone(),
             // The journal has a slot for each.
             memory: Memory { max_flows: running.memory.max_flows, ..read.memory },

@@ -1,6 +1,7 @@
 use crate::Config;
 use shorthaul_os::Netlink;
 use shorthaul_os::netlink::{Action, Family, NextHop, Route, Rule, RulePriority, interface_index};
+use shorthaul_proxy::Traffic;
 use std::io;
 use std::path::Path;
 
@@ -27,6 +28,8 @@ pub struct Interception {
     pub tables: [u32; 2],
     /// The priority of our rules.
     pub priority: RulePriority,
+    /// All that comes in from the rest of the world is led into our device, whatever its protocol.
+    pub all_from_wan: bool,
 }
 
 impl Interception {
@@ -37,11 +40,12 @@ impl Interception {
             devices: [format!("sh-{}-e", config.name), format!("sh-{}-w", config.name)],
             tables: [config.table, config.table + 1],
             priority: RulePriority(config.table),
+            all_from_wan: config.traffic == Traffic::All,
         }
     }
 }
 
-/// Rules and routes that send TCP, and ICMP for the errors about it, into our devices.
+/// Rules and routes that send TCP, and ICMP for the errors about it, into our devices; or all that comes from the rest of the world.
 ///
 /// What we write into a device comes from that device for the kernel, so that no rule leads it back.
 /// Packets for this host itself, neighbour discovery among them, are found in the table of local
@@ -119,18 +123,23 @@ impl Routes {
     }
 
     fn rules(&self) -> Vec<Rule> {
-        let Interception { interfaces, tables, priority, .. } = &self.interception;
+        let Interception { interfaces, tables, priority, all_from_wan, .. } = &self.interception;
         let mut rules = Vec::new();
-        for (interfaces, &table) in interfaces.iter().zip(tables) {
+        for ((interfaces, &table), is_wan) in interfaces.iter().zip(tables).zip([false, true]) {
             for interface in interfaces {
-                let v6: &[u8] = &[TCP, ICMPV6, DESTINATION_OPTIONS];
-                let protocols: [(_, &[u8]); 2] = [(Family::V4, &[TCP, ICMP]), (Family::V6, v6)];
+                let [v4, v6]: [&[Option<u8>]; 2] = match *all_from_wan && is_wan {
+                    true => [&[None]; 2],
+                    false => {
+                        [&[Some(TCP), Some(ICMP)], &[Some(TCP), Some(ICMPV6), Some(DESTINATION_OPTIONS)]]
+                    }
+                };
+                let protocols = [(Family::V4, v4), (Family::V6, v6)];
                 for (family, protocols) in protocols.into_iter().filter(|(family, _)| exists(*family)) {
                     rules.extend(protocols.iter().map(|&protocol| Rule {
                         family,
                         priority: *priority,
                         interface: Some(interface.clone()),
-                        protocol: Some(protocol),
+                        protocol,
                         mark: None,
                         action: Action::Table(table),
                     }));

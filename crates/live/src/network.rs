@@ -98,6 +98,8 @@ impl Network {
             senders: gateway.senders_as_written.clone(),
             mode: Some(gateway.mode()),
             hosts: gateway.hosts,
+            bottleneck: gateway.bottlenecks.clone(),
+            traffic: gateway.traffic,
             aggregate: gateway.aggregate.clone(),
             policy: gateway.policy.clone(),
             ..Config::default()

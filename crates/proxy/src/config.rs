@@ -1,4 +1,5 @@
-use crate::{HostPrefix, HostSpec, Policy};
+use crate::unsplit::Traffic;
+use crate::{Bottleneck, HostPrefix, HostSpec, Policy};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -22,6 +23,11 @@ pub struct GatewayConfig {
     pub idle_timeout: Duration,
     /// What is one host at the access side.
     pub hosts: HostPrefix,
+    /// Links that hosts at the access side share: each is a group with one window. A host belongs to the first that has it; one that
+    /// is behind none is a group by itself.
+    pub bottlenecks: Vec<Bottleneck>,
+    /// What of the traffic toward the access side waits for its turn.
+    pub traffic: Traffic,
     /// What is done to which flows: the first that matches holds, and the last matches all.
     pub policies: Vec<Policy>,
     /// Key of the hash of the flow table; drawn at random in a real gateway, so that nobody can
@@ -38,6 +44,8 @@ impl Default for GatewayConfig {
             // What a translator of addresses must wait at least (RFC 5382 REQ-5).
             idle_timeout: Duration::from_secs(124 * 60),
             hosts: HostPrefix::default(),
+            bottlenecks: Vec::new(),
+            traffic: Traffic::default(),
             policies: vec![Policy::default()],
             hash_seed: 0,
         }

@@ -27,6 +27,16 @@ counters! {
     segments_reassembled,
     /// Packets that were forwarded as they came.
     forwarded_untouched,
+    /// Bytes of packets of flows that are split, as they came in.
+    bytes_split,
+    /// Bytes of packets that are not split, and waited for their turn or had it at once.
+    bytes_shaped,
+    /// Bytes of packets that passed as they came.
+    bytes_untouched,
+    /// Packets that are not split, and were marked because they had waited (RFC 3168).
+    shaped_marked,
+    /// Such packets that were dropped because they had waited, or because there was no room for them.
+    shaped_dropped,
     /// Flows that were split.
     flows_split,
     /// Payload that hosts at the access side sent in split flows, in bytes, with what came twice.

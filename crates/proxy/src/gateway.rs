@@ -9,6 +9,7 @@ mod opaque;
 mod places;
 mod reconfigure;
 mod table;
+mod unsplit;
 mod uplink;
 mod whole;
 
@@ -18,6 +19,7 @@ use crate::fragments::Fragments;
 use crate::gain::{Gains, Group};
 use crate::shares::Shares;
 use crate::split_flow::{Fate, Turn};
+use crate::unsplit::Queues;
 use crate::{Counters, FlowInfo, GatewayConfig, SplitFlow};
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -57,6 +59,10 @@ pub struct Gateway {
     given_up: GivenUp,
     shares: Shares,
     passing: TxBatch,
+    /// What of the traffic that is not split waits.
+    unsplit: Queues,
+    /// What flows that stay whole let pass; empty between two packets.
+    let_pass: TxBatch,
     allocated: usize,
     draining: bool,
     counters: Counters,
@@ -83,7 +89,7 @@ impl Gateway {
         Gateway {
             table: Table::new(config.hash_seed),
             in_force: config.policies.len(),
-            access: AccessSide::new(config.hosts, &config.policies),
+            access: AccessSide::new(config.hosts, &config.bottlenecks, &config.policies),
             gains: Gains::new(config.hash_seed),
             shares: Shares::new(hash_seed),
             fragments: Fragments::new(config.memory.0, hash_seed),
@@ -94,6 +100,8 @@ impl Gateway {
             custody_due: Vec::new(),
             serial: 0,
             passing: Vec::new(),
+            unsplit: Queues::new(hash_seed),
+            let_pass: Vec::new(),
             allocated: 0,
             draining: false,
             counters: Counters::default(),
@@ -133,7 +141,7 @@ impl Gateway {
 
     /// Memory held by the flows' buffers and by segments that came in part, in bytes.
     pub fn allocated(&self) -> usize {
-        self.allocated + self.fragments.held()
+        self.allocated + self.fragments.held() + self.unsplit.bytes() as usize
     }
 
     /// How many flows are known.
@@ -238,7 +246,7 @@ impl Machine for Gateway {
             Transport::Tcp(_) => self.handle_tcp(now, port, packet),
             Transport::IcmpError(error) => {
                 self.handle_icmp(now, error);
-                self.forward(port, packet);
+                self.forward_at_once(port, packet);
             }
             Transport::Fragment { .. } => self.handle_fragment(now, port, packet),
             Transport::Udp { .. } | Transport::Opaque { .. } => self.pass_unseen(port, packet),

@@ -10,6 +10,22 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long we listen to a handshake that was answered: as long as Linux tries to complete one.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(130);
 
+/// The option of TCP Fast Open (RFC 7413 §4.1.1). In a segment without data it asks for a cookie, brings one, or is not used: all of that is between
+/// the ends, and over with the handshake.
+const FAST_OPEN: u8 = 34;
+
+/// Whether options that we do not read need nothing of us, as they say nothing of what is behind the handshake.
+fn needs_nothing(mut options: &[u8]) -> bool {
+    while let [kind, len, ..] = *options {
+        let len = usize::from(len);
+        if kind != FAST_OPEN || len < 2 || len > options.len() {
+            return false;
+        }
+        options = &options[len..];
+    }
+    options.is_empty()
+}
+
 /// A connection that is being opened: the ends talk, we listen.
 #[derive(Debug)]
 pub(crate) struct Handshake {
@@ -60,7 +76,7 @@ impl Handshake {
         syn: &TcpSegment,
     ) -> Result<Handshake, &'static str> {
         let options = &syn.header.options;
-        if !options.unknown.is_empty() {
+        if !needs_nothing(&options.unknown) {
             return Err("unknown option");
         }
         if !syn.payload.is_empty() {
@@ -148,7 +164,7 @@ impl Handshake {
         if header.ack != self.client.space.seq(1) {
             return Step::Listen; // not an answer to this SYN; the client will say so
         }
-        if !options.unknown.is_empty() || !segment.payload.is_empty() {
+        if !needs_nothing(&options.unknown) || !segment.payload.is_empty() {
             return Step::Forget("unknown option");
         }
         if self.server.is_some() {
@@ -166,5 +182,20 @@ impl Handshake {
         self.syn_ack_at = now;
         self.server = Some(End::new(ip, segment, from));
         Step::Listen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_options_of_the_handshake_alone_need_nothing_of_us() {
+        assert!(needs_nothing(&[]));
+        assert!(needs_nothing(&[34, 2]), "a cookie is asked for");
+        assert!(needs_nothing(&[34, 10, 1, 2, 3, 4, 5, 6, 7, 8]));
+        for other in [&[30, 4, 0, 0][..], &[34, 2, 30, 4, 0, 0], &[34, 9, 1], &[34, 0], &[34]] {
+            assert!(!needs_nothing(other), "{other:?}");
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! Reading order: [`GatewayConfig`], [`Policy`] (what is done to which flows) and [`LegConfig`]; `End` (what we know of an
 //! end, to speak in its name); `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
 //! around one buffer); [`AckRelease`] and [`WindowLimit`] (when senders are acknowledged, and how much they are offered);
-//! `WholeFlow` and [`Interceptor`] (flows that we do not stand in); `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
+//! `WholeFlow` and [`Interceptor`] (flows that we do not stand in); [`Traffic`] (what of the rest waits for its turn); `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
 //! [`shorthaul_wire::Machine`]); [`Custody`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose
 //! connections are served together).
 #![no_std]
@@ -33,10 +33,11 @@ mod path_tail;
 mod policy;
 mod shares;
 mod split_flow;
+mod unsplit;
 mod whole_flow;
 mod window_limit;
 
-pub use access_side::HostInfo;
+pub use access_side::{Bottleneck, HostInfo, HostWeight};
 pub use ack_release::{
     ACK_RELEASES, AckOptions, AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress,
     QueueShare, Regulated, SackRanges,
@@ -58,6 +59,7 @@ pub use policy::{
 #[cfg(feature = "serde")]
 pub use policy::{GatewayMode, Parameters, PartError, PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
 pub use split_flow::SplitFlow;
+pub use unsplit::Traffic;
 pub use whole_flow::{Observed, ObservedDirection};
 pub use window_limit::{
     ClampedWindow, ConstantQueue, Freeze, Occupancy, WINDOW_LIMITS, WindowLimit, WindowLimitKind,

@@ -242,6 +242,12 @@ pub(crate) struct GatewaySection {
     /// What one host is on the access side: addresses that agree in their first bits.
     #[serde(default)]
     pub hosts: shorthaul_proxy::HostSpec,
+    /// Links that hosts on the access side share.
+    #[serde(default)]
+    pub bottleneck: Vec<shorthaul_proxy::Bottleneck>,
+    /// What of the traffic toward the access side waits for its turn.
+    #[serde(default)]
+    pub traffic: shorthaul_proxy::Traffic,
     /// How the connections to one host on the access side are served together.
     pub aggregate: Option<AggregateSection>,
     /// How late it looks at what happens; in time if left out. Simulated alone.

@@ -233,6 +233,8 @@ impl Work<'_> {
             aggregate,
             policy: section.policy.iter().map(|spec| spec.get_ref().clone()).collect(),
             hosts: section.hosts,
+            bottlenecks: section.bottleneck.clone(),
+            traffic: section.traffic,
             control_group: section.control_group,
             lateness: section.lateness,
         };
@@ -253,7 +255,8 @@ impl Work<'_> {
             let usual = GatewayConfig::default();
             let flow_buffer = gateway.flow_buffer.unwrap_or(usual.flow_buffer);
             let hosts = gateway.hosts.resolve(&policies);
-            GatewayConfig { flow_buffer, hosts, policies, ..usual }.check()
+            let bottlenecks = gateway.bottlenecks.clone();
+            GatewayConfig { flow_buffer, hosts, bottlenecks, policies, ..usual }.check()
         };
         check().map_err(|error: PolicyError| {
             // What is outside of the list is known by its key alone.

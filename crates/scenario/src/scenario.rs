@@ -163,6 +163,10 @@ pub struct Gateway {
     pub aggregate: Option<shorthaul_proxy::AggregateConfig>,
     /// What one host is on the access side.
     pub hosts: shorthaul_proxy::HostSpec,
+    /// Links that hosts on the access side share.
+    pub bottlenecks: Vec<shorthaul_proxy::Bottleneck>,
+    /// What of the traffic toward the access side waits for its turn.
+    pub traffic: shorthaul_proxy::Traffic,
     /// The share of flows that it observes instead of splitting them, to compare with.
     pub control_group: f64,
     /// What it does to flows of certain classes, the first that matches; the rest is for all others.

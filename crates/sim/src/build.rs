@@ -156,6 +156,8 @@ impl Builder<'_> {
                 let config = GatewayConfig {
                     flow_buffer: gateway.flow_buffer.unwrap_or(default.flow_buffer),
                     hosts: gateway.hosts.resolve(&policies),
+                    bottlenecks: gateway.bottlenecks.clone(),
+                    traffic: gateway.traffic,
                     policies,
                     max_flows: default.max_flows.max(self.scenario.flows.len()),
                     hash_seed: self.seed.derive("gateway").0,

@@ -53,6 +53,8 @@ pub struct Feedback {
     pub rtt: Option<Duration>,
     /// The peer has echoed a congestion mark (RFC 3168), at most once a round trip.
     pub marked: bool,
+    /// Something was lost, at most once a round trip.
+    pub lost: bool,
 }
 
 impl CongestionManager {
@@ -117,6 +119,12 @@ impl CongestionManager {
             feedback.delivered += bytes;
             feedback.newest = feedback.newest.max(newest);
             feedback.rtt = rtt.or(feedback.rtt);
+        }
+    }
+
+    pub(crate) fn on_lost(&mut self) {
+        if let Some(grant) = self.grant_mut() {
+            grant.feedback.lost = true;
         }
     }
 

@@ -231,6 +231,37 @@ impl Packet {
         }
     }
 
+    /// Marks it as having met congestion, if its sender takes marks (RFC 3168 §5): whether it does. Its bytes, where it came with any, are
+    /// copied, as others may see them, too.
+    pub fn mark_congestion(&mut self) -> bool {
+        match self.ip.ecn() {
+            0 => return false,
+            3 => return true,
+            _ => self.ip.set_ecn(3),
+        }
+        if let Some(original) = &mut self.original {
+            let mut bytes = original.bytes.as_slice().to_vec();
+            match (self.ip, bytes.as_mut_slice()) {
+                (IpHeader::V4(_), [version, tos, rest @ ..]) if rest.len() >= 10 => {
+                    let before = u16::from_be_bytes([*version, *tos]);
+                    *tos |= 3;
+                    let after = u16::from_be_bytes([*version, *tos]);
+                    // RFC 1624 §3: HC' = ~(~HC + ~m + m')
+                    let sum = u32::from(!u16::from_be_bytes([rest[8], rest[9]]))
+                        + u32::from(!before)
+                        + u32::from(after);
+                    let sum = (sum & 0xffff) + (sum >> 16);
+                    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+                    rest[8..10].copy_from_slice(&checksum.to_be_bytes());
+                }
+                (IpHeader::V6(_), [_, class, ..]) => *class |= 0x30,
+                _ => return false,
+            }
+            original.bytes = Payload::copy_of(&bytes);
+        }
+        true
+    }
+
     /// How many bytes it takes on the wire, from its IP header on, without writing them.
     pub fn wire_len(&self) -> usize {
         if let Some(original) = &self.original {

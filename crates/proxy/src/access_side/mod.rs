@@ -4,15 +4,18 @@
 //! belongs to a [`Host`]: its memory, its queue, its uplink. What a flow has of its own there is its [`Place`]. An emulated link
 //! is at the node of the tree that it is the path's tail to.
 //!
-//! A host is a group of its own, but where its policy emulates radio cells: the hosts of a cell are a group. A host that has
-//! flows of policies with cells and of others is in the tree more than once: it shares with others what its group shares.
+//! A host is a group of its own, but where it is behind a bottleneck that is configured, or where its policy emulates radio cells: the hosts
+//! of a bottleneck are a group, and so are those of a cell. A host that has flows of policies with cells and of others is in the tree more
+//! than once: it shares with others what its group shares.
 //!
 //! Only flows whose policy needs any of this have a place here; a plain split does not.
+mod bottleneck;
 mod host_queue;
 mod info;
 mod links;
 mod place;
 
+pub use bottleneck::{Bottleneck, HostWeight};
 pub(crate) use host_queue::{HostQueue, QueuePlace};
 pub use info::HostInfo;
 pub(crate) use links::LinkPlace;
@@ -41,11 +44,19 @@ const FEW: usize = 64;
 /// A radio cell of which a policy emulates the link: the policy's tail, and the cell's place there.
 type CellKey = (u32, usize);
 
+/// What the hosts of a group have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Common {
+    Cell(CellKey),
+    /// The place of a bottleneck in the configuration.
+    Bottleneck(usize),
+}
+
 /// Hosts that share a bottleneck, and what sends to them.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// The cell that it is, if it is no host by itself.
-    cell: Option<CellKey>,
+    /// What its hosts have in common, if it is no host by itself.
+    common: Option<Common>,
     /// Its hosts in the registry.
     pub hosts: Vec<u32>,
     /// The emulated link that they share.
@@ -67,6 +78,10 @@ pub(crate) struct Host {
     pub group: u32,
     /// Its place among the hosts of that.
     in_group: usize,
+    /// How many shares it has in its group.
+    weight: u32,
+    /// Its part in the aggregate of its group.
+    part: Option<u32>,
     /// The emulated links to it alone, each with the tail that it is of.
     links: Vec<(u32, u32)>,
     /// Flows that have a place here.
@@ -93,9 +108,11 @@ pub(crate) struct Host {
 #[derive(Debug)]
 pub(crate) struct AccessSide {
     prefix: HostPrefix,
+    bottlenecks: Vec<Bottleneck>,
     /// Hosts by the cell that they are in, if in one, and by their prefix.
     by_prefix: BTreeMap<(Option<CellKey>, IpAddr), u32>,
-    cells: BTreeMap<CellKey, u32>,
+    /// Groups of hosts that have something in common.
+    shared: BTreeMap<Common, u32>,
     hosts: Slab<Host>,
     groups: Slab<Group>,
     /// The emulated links of all levels.
@@ -112,13 +129,14 @@ pub(crate) struct AccessSide {
 }
 
 impl AccessSide {
-    /// Nobody is known; these are the policies.
-    pub fn new(prefix: HostPrefix, policies: &[Policy]) -> Self {
+    /// Nobody is known; these are the bottlenecks and the policies.
+    pub fn new(prefix: HostPrefix, bottlenecks: &[Bottleneck], policies: &[Policy]) -> Self {
         let mut links = Links::default();
         AccessSide {
             prefix,
+            bottlenecks: bottlenecks.to_vec(),
             by_prefix: BTreeMap::new(),
-            cells: BTreeMap::new(),
+            shared: BTreeMap::new(),
             hosts: Slab::new(),
             groups: Slab::new(),
             tails: policies.iter().map(|policy| tail_of(policy, &mut links)).collect(),
@@ -202,6 +220,11 @@ impl AccessSide {
         self.host(*self.by_prefix.get(&(None, self.prefix.of(address)))?)
     }
 
+    /// Whether a host with this address is behind a bottleneck that is configured.
+    pub fn is_behind_bottleneck(&self, address: IpAddr) -> bool {
+        self.bottlenecks.iter().any(|bottleneck| bottleneck.holds(address))
+    }
+
     /// A flow of this policy to this address begins: its host, a new one if it is not known.
     pub fn join(&mut self, now: Time, address: IpAddr, policy: u16) -> u32 {
         let prefix = self.prefix.of(address);
@@ -216,8 +239,10 @@ impl AccessSide {
                 if self.by_prefix.len() >= self.forget_at {
                     self.forget_old(now);
                 }
-                let group = self.group_for(cell);
-                let host = self.hosts.insert(Host::new(now, prefix, group)) as u32;
+                let bottleneck = self.bottlenecks.iter().position(|bottleneck| bottleneck.holds(address));
+                let group = self.group_for(cell.map(Common::Cell).or(bottleneck.map(Common::Bottleneck)));
+                let weight = bottleneck.map_or(1, |place| self.bottlenecks[place].weight_of(address));
+                let host = self.hosts.insert(Host { weight, ..Host::new(now, prefix, group) }) as u32;
                 let hosts = &mut self.groups[group as usize].hosts;
                 self.hosts[host as usize].in_group = hosts.len();
                 hosts.push(host);
@@ -229,15 +254,16 @@ impl AccessSide {
         host
     }
 
-    /// The group of a cell, or a new one for a host by itself.
-    fn group_for(&mut self, cell: Option<CellKey>) -> u32 {
-        if let Some(&group) = cell.and_then(|cell| self.cells.get(&cell)) {
+    /// The group of hosts that have this in common, or a new one for a host by itself.
+    fn group_for(&mut self, common: Option<Common>) -> u32 {
+        if let Some(&group) = common.and_then(|common| self.shared.get(&common)) {
             return group;
         }
-        let group = Group { cell, hosts: Vec::new(), link: None, aggregate: None, ready: false, armed: None };
+        let group =
+            Group { common, hosts: Vec::new(), link: None, aggregate: None, ready: false, armed: None };
         let group = self.groups.insert(group) as u32;
-        if let Some(cell) = cell {
-            self.cells.insert(cell, group);
+        if let Some(common) = common {
+            self.shared.insert(common, group);
         }
         group
     }
@@ -266,7 +292,10 @@ impl AccessSide {
             },
             TailScope::Cell(_) => {
                 let group = self.groups.get_mut(known.group as usize)?;
-                let cell = group.cell.map(|(_, place)| place);
+                let cell = match group.common {
+                    Some(Common::Cell((_, place))) => Some(place),
+                    _ => None,
+                };
                 *group.link.get_or_insert_with(|| links.insert(now, tail, Node::Group(known.group), cell))
             }
         };
@@ -300,9 +329,15 @@ impl AccessSide {
     ) -> Option<Served<'_>> {
         let known = self.hosts.get_mut(host as usize)?;
         let group = self.groups.get_mut(known.group as usize)?;
-        if group.aggregate.is_none() {
+        if known.part.is_none() {
             known.uplink = Uplink::new(now, mss, config);
-            group.aggregate = Some(Box::new(Aggregate::new(now, mss, Arc::clone(config))));
+        }
+        if group.aggregate.is_none() {
+            let mut aggregate = Aggregate::new(now, mss, Arc::clone(config));
+            if let Some(Common::Bottleneck(place)) = group.common {
+                aggregate.set_most(self.bottlenecks.get(place).and_then(|bottleneck| bottleneck.rate));
+            }
+            group.aggregate = Some(Box::new(aggregate));
         }
         self.served(host)
     }
@@ -319,19 +354,26 @@ impl AccessSide {
     }
 
     fn remove(&mut self, host: u32) {
-        let Host { group, prefix, in_group, .. } = self.hosts.remove(host as usize);
+        let Host { group, prefix, in_group, part, .. } = self.hosts.remove(host as usize);
         let known = &mut self.groups[group as usize];
-        let cell = known.cell;
+        let common = known.common;
+        if let (Some(aggregate), Some(part)) = (&mut known.aggregate, part) {
+            aggregate.parts.remove(part);
+        }
         known.hosts.swap_remove(in_group);
         let (moved, is_empty) = (known.hosts.get(in_group).copied(), known.hosts.is_empty());
+        let cell = match common {
+            Some(Common::Cell(cell)) => Some(cell),
+            _ => None,
+        };
         self.by_prefix.remove(&(cell, prefix));
         if let Some(moved) = moved {
             self.hosts[moved as usize].in_group = in_group;
         }
         if is_empty {
             self.groups.remove(group as usize);
-            if let Some(cell) = cell {
-                self.cells.remove(&cell);
+            if let Some(common) = common {
+                self.shared.remove(&common);
             }
         }
     }
@@ -345,11 +387,13 @@ impl AccessSide {
     fn forget_if_old(&mut self, now: Time, index: u32) {
         let Some(host) = self.host(index) else { return };
         if host.is_old(now, self.remember(host)) {
-            let (prefix, group, in_group) = (host.prefix, host.group, host.in_group);
-            self.hosts[index as usize] = Host { in_group, ..Host::new(now, prefix, group) };
+            let Host { prefix, group, in_group, weight, part, .. } = *host;
+            self.hosts[index as usize] = Host { in_group, weight, ..Host::new(now, prefix, group) };
             let group = &mut self.groups[group as usize];
             if group.hosts.len() == 1 {
                 group.aggregate = None;
+            } else if let (Some(aggregate), Some(part)) = (&mut group.aggregate, part) {
+                aggregate.parts.remove(part);
             }
         }
     }
@@ -425,6 +469,8 @@ impl Host {
             prefix,
             group,
             in_group: 0,
+            weight: 1,
+            part: None,
             links: Vec::new(),
             flows: 0,
             empty_since: now,
@@ -436,6 +482,12 @@ impl Host {
             waited: None,
             queue: HostQueue::new(now),
         }
+    }
+
+    /// Its part in the aggregate of its group.
+    pub fn part_in(&mut self, now: Time, aggregate: &mut Aggregate) -> u32 {
+        let weight = self.weight;
+        *self.part.get_or_insert_with(|| aggregate.parts.insert(now, weight))
     }
 
     /// Whether it has no flows, and had none for longer than that.
@@ -455,7 +507,7 @@ mod tests {
     use shorthaul_types::{BitRate, Bytes};
 
     fn access_side() -> AccessSide {
-        AccessSide::new(HostPrefix::default(), &[])
+        AccessSide::new(HostPrefix::default(), &[], &[])
     }
 
     /// An aggregated flow to `address` begins and ends.
@@ -468,7 +520,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_prefix_are_one_host() {
-        let mut access = AccessSide::new(HostPrefix { v4: 24, ..HostPrefix::default() }, &[]);
+        let mut access = AccessSide::new(HostPrefix { v4: 24, ..HostPrefix::default() }, &[], &[]);
         let mut of = |address: &str| access.join(Time::ZERO, address.parse().unwrap(), 0);
         assert_eq!(of("10.0.0.1"), of("10.0.0.200"));
         assert_ne!(of("10.0.0.1"), of("10.0.1.1"));
@@ -482,7 +534,7 @@ mod tests {
         let of = |scope| PathTailConfig { scope, ..PathTailConfig::of(bandwidth) };
         let senders = scopes.map(|scope| SenderControl::acknowledging(of(scope)));
         let policies = senders.map(|senders| Policy { senders, ..Policy::default() });
-        AccessSide::new(HostPrefix::default(), &policies)
+        AccessSide::new(HostPrefix::default(), &[], &policies)
     }
 
     /// A flow to a host begins: the host's node, and the flow's place behind a link.
@@ -522,7 +574,7 @@ mod tests {
                 access.leave_link(&place);
                 access.leave(Time::ZERO, host);
             }
-            assert!(access.hosts.is_empty() && access.groups.is_empty() && access.cells.is_empty());
+            assert!(access.hosts.is_empty() && access.groups.is_empty() && access.shared.is_empty());
         }
     }
 
@@ -543,7 +595,7 @@ mod tests {
         assert_eq!(access.groups[group(&access, two) as usize].hosts, [two.0]);
         access.leave_link(&two.1);
         access.leave(Time::ZERO, two.0);
-        assert!(access.cells.is_empty());
+        assert!(access.shared.is_empty());
     }
 
     #[test]

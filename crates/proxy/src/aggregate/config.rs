@@ -161,6 +161,9 @@ pub struct AggregateConfig {
         schemars(range(min = 0.0))
     )]
     pub headroom: f64,
+    /// Where somebody else fills the bottleneck's queue on another way into it, a window that follows competes, by losses, until nobody does
+    /// any more. Without, it keeps its part of the queue short and yields.
+    pub compete: bool,
     /// The former place of what [`HostSpec`](crate::HostSpec) says for all of the gateway. Read for one release.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"), schemars(range(max = 32)))]
     pub prefix_v4: Option<u8>,
@@ -213,6 +216,7 @@ impl Default for AggregateConfig {
         AggregateConfig {
             clamp: Clamp::Auto,
             headroom: 15.0,
+            compete: false,
             prefix_v4: None,
             prefix_v6: None,
             classes: Vec::new(),
@@ -229,7 +233,7 @@ impl Default for AggregateConfig {
 
 impl AggregateConfig {
     /// Priority and tickets of a connection with these ports whose packets carry `dscp`.
-    pub(super) fn class_of(&self, ports: [u16; 2], dscp: u8) -> (u8, u32) {
+    pub(crate) fn class_of(&self, ports: [u16; 2], dscp: u8) -> (u8, u32) {
         let is_in = |class: &&Class| {
             class.dscp.contains(&dscp) || class.ports.iter().any(|port| ports.contains(port))
         };

@@ -2,17 +2,19 @@
 //! sending.
 use super::config::{AggregateConfig, INTERACTIVE};
 use super::member::{Member, PROBE, Silence};
+use super::part::Parts;
 use super::skipack::SkipackLog;
-use super::stride::{Stride, Turn};
+use super::stride::Turn;
 use super::window::SharedWindow;
-use super::window_share::{Backlog, Situation, SlidingRate, moved};
+use super::window_share::{Situation, moved};
 use crate::SplitFlow;
+use crate::unsplit::UnderWay;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::time::Duration;
 use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator, Waited};
 use shorthaul_tcp::{Feedback, Sender};
-use shorthaul_types::Time;
+use shorthaul_types::{BitRate, Time};
 
 /// At most this many probes leave 1.5 round trips apart; after that each waits that much longer than the one before.
 const STEADY_PROBES: u32 = 16;
@@ -24,6 +26,10 @@ const GIVE_UP: Duration = Duration::from_secs(924);
 const AVERAGED: u32 = 16;
 /// The peak falls toward the window by this part with each acknowledgment.
 const PEAK_FALLS: u64 = 1000;
+/// The headers of a segment: IPv4, TCP and timestamps.
+const HEADERS: u64 = 52;
+/// A bottleneck of which nothing was acknowledged for this long is not measured.
+const MEASURED: Duration = Duration::from_secs(1);
 
 /// A connection is silent itself, and it is not the link, that does not answer for this many round trips while others do.
 const SILENT_ROUND_TRIPS: u32 = 4;
@@ -63,12 +69,12 @@ pub(crate) struct Aggregate {
     pub rtt: RttEstimator,
     pub pacer: Pacer,
     pub log: SkipackLog,
-    pub turns: Stride,
+    /// What its hosts have of their own, and whose turn it is.
+    pub parts: Parts,
     pub mss: u32,
     in_flight: u64,
-    backlog: Backlog,
-    active: usize,
-    pub rate: SlidingRate,
+    /// What is queued here of all connections.
+    queued: u64,
     stall: Option<Stall>,
     /// Who is to send one segment, whatever the window says: to probe the link, or its own peer.
     asking: VecDeque<u32>,
@@ -82,6 +88,14 @@ pub(crate) struct Aggregate {
     pace_at: Option<Time>,
     /// How late timers are served.
     late: Duration,
+    /// What is under way of what is not split.
+    unsplit: UnderWay,
+    /// When to look again whether that is through.
+    look_at: Option<Time>,
+    /// When the last acknowledgment came.
+    fed_at: Time,
+    /// What the bottleneck is known to carry, IP headers counted.
+    most: Option<BitRate>,
 }
 
 impl Aggregate {
@@ -93,12 +107,10 @@ impl Aggregate {
             rtt: RttEstimator::new(RttConfig::LINUX),
             pacer: Pacer::new(mss),
             log: SkipackLog::default(),
-            turns: Stride::default(),
+            parts: Parts::default(),
             mss,
             in_flight: 0,
-            backlog: Backlog::new(now),
-            active: 0,
-            rate: SlidingRate::new(now),
+            queued: 0,
             stall: None,
             asking: VecDeque::new(),
             ask_at: None,
@@ -107,6 +119,10 @@ impl Aggregate {
             rto_at: None,
             pace_at: None,
             late: Duration::ZERO,
+            unsplit: UnderWay::default(),
+            look_at: None,
+            fed_at: Time::ZERO,
+            most: None,
         }
     }
 
@@ -126,20 +142,23 @@ impl Aggregate {
     /// A connection is gone, and what was in flight of it with it.
     pub fn on_leave(&mut self, now: Time, member: &mut Member) {
         moved(&mut self.in_flight, &mut member.in_flight, 0);
-        self.backlog.moved(now, &mut member.queued, 0);
-        self.active -= usize::from(member.active);
-        self.on_active();
+        self.set_queued(now, member, 0);
+        if core::mem::take(&mut member.active) {
+            self.parts.set_active(member.part, false);
+        }
+        self.on_active(now);
         self.settle_timer(now);
     }
 
-    /// How things stand for a connection whose window is at most `most`.
-    pub fn situation(&self, now: Time, most: u64) -> Situation {
+    /// How things stand for a connection of the host with this part, whose window is at most `most`.
+    pub fn situation(&self, now: Time, part: u32, most: u64) -> Situation {
         let surplus = self.config.window_share.map_or(1.0, |parameters| parameters.surplus);
-        let active = self.active.max(1);
+        let (due, active, rate, queued_time) = self.parts.share(part, now);
+        let active = active.max(1);
         Situation {
-            mean_rate: self.rate.get(now) / active as f64,
-            queued_time: self.backlog.byte_time(now),
-            target: surplus * self.peak.max(self.window()) as f64,
+            mean_rate: rate / active as f64,
+            queued_time,
+            target: surplus * self.peak.max(self.window()) as f64 * due,
             active,
             most,
         }
@@ -147,7 +166,14 @@ impl Aggregate {
 
     /// What is queued here of all connections, in bytes.
     pub fn queued(&self) -> u64 {
-        self.backlog.bytes()
+        self.queued
+    }
+
+    fn set_queued(&mut self, now: Time, member: &mut Member, queued: u64) {
+        if let Some(part) = self.parts.get_mut(member.part) {
+            self.queued = self.queued - member.queued + queued;
+            part.backlog.moved(now, &mut member.queued, queued);
+        }
     }
 
     /// What a connection has on its way and in its queue counts for its group, unless its peer is silent.
@@ -155,31 +181,42 @@ impl Aggregate {
         let counts = u64::from(member.silence.is_none());
         moved(&mut self.in_flight, &mut member.in_flight, counts * sender.in_flight());
         // What the connection's own peer has no room for does not wait for the link.
-        self.backlog.moved(now, &mut member.queued, counts * sender.sendable());
+        self.set_queued(now, member, counts * sender.sendable());
         self.settle_timer(now);
     }
 
     pub fn set_active(&mut self, now: Time, member: &mut Member, active: bool) {
         if active && !member.active {
-            self.active += 1;
+            self.parts.set_active(member.part, true);
             let silent = now.saturating_since(member.active_at);
             if self.rtt.srtt().is_none_or(|srtt| silent >= srtt) {
                 member.interactive = self.config.interactive.0;
             }
         } else if member.active && !active {
-            self.active -= 1;
+            self.parts.set_active(member.part, false);
         }
         if active {
             member.active_at = now;
         }
         if core::mem::replace(&mut member.active, active) != active {
-            self.on_active();
+            self.on_active(now);
         }
     }
 
+    /// The bottleneck is known to carry no more than this, IP headers counted.
+    pub fn set_most(&mut self, most: Option<BitRate>) {
+        // The pacer counts bytes of payload: in full segments they are this part of what the link carries.
+        let payload = |rate: BitRate| {
+            let mss = u64::from(self.mss);
+            BitRate::from_bits_per_sec(rate.bits_per_sec() / (mss + HEADERS) * mss)
+        };
+        self.most = most.map(payload);
+        self.pace();
+    }
+
     /// There are more active connections now, or fewer.
-    fn on_active(&mut self) {
-        self.window.set_connections(self.active, self.mss, self.rtt.srtt());
+    fn on_active(&mut self, now: Time) {
+        self.window.set_connections(now, self.parts.active(), self.mss, self.rtt.srtt());
         self.pace();
     }
 
@@ -191,14 +228,16 @@ impl Aggregate {
             0 => (priority, member.pass),
             _ => (INTERACTIVE, 0),
         };
-        self.turns.wait(Turn { flow: slot, serial: member.serial, priority, pass });
+        let turn = Turn { flow: slot, serial: member.serial, priority, pass, unsplit: false };
+        self.parts.wait(member.part, turn);
     }
 
-    /// Acknowledgments have come. Returns the round trip that they measured, and whether the link has come back from a stall.
+    /// Acknowledgments have come from the host with this part. Returns the round trip that they measured, and whether the link has come back from a stall.
     /// They have waited this long on their way, if that is known: that is no queue of ours. The round trip is without it.
     pub fn on_feedback(
         &mut self,
         now: Time,
+        part: u32,
         feedback: &Feedback,
         waited: Option<Waited>,
     ) -> (Option<Duration>, bool) {
@@ -215,8 +254,16 @@ impl Aggregate {
         }
         let rtt = rtt.map(|rtt| rtt.saturating_sub(waited.unwrap_or_default().at_least));
         if let Some(sent_at) = feedback.newest {
+            self.on_unsplit_through(now, sent_at);
+        }
+        self.fed_at = now;
+        let of_window = feedback.delivered as f64 / self.window() as f64;
+        let of_nearest = rtt.map(|rtt| self.parts.on_round_trip(now, part, rtt, of_window));
+        if let Some(sent_at) = feedback.newest {
             self.log.on_ack(sent_at);
-            self.window.on_delivery(Delivery { now, bytes: feedback.delivered, sent_at, rtt });
+            let before = self.under_way() + feedback.delivered;
+            let delivery = Delivery { now, bytes: feedback.delivered, sent_at, rtt: of_nearest };
+            self.window.on_delivery(self.mss, delivery, before);
         }
         self.window.on_mark(now, feedback.marked, self.rtt.srtt().unwrap_or_default());
         self.pace();
@@ -227,11 +274,30 @@ impl Aggregate {
         (rtt, back)
     }
 
+    /// What left at `acknowledged` has been acknowledged: what is not split and left before is through as well. It came as much earlier as it
+    /// was sent earlier; told all at once, it would look as if acknowledgments came aggregated.
+    fn on_unsplit_through(&mut self, now: Time, acknowledged: Time) {
+        while let Some((sent_at, bytes)) = self.unsplit.next_through(acknowledged) {
+            let earlier = acknowledged.saturating_since(sent_at).as_nanos() as u64;
+            let came = Time::from_nanos(now.as_nanos().saturating_sub(earlier)).max(self.fed_at);
+            let before = self.under_way() + bytes;
+            self.window.on_delivery(self.mss, Delivery { now: came, bytes, sent_at, rtt: None }, before);
+            self.fed_at = came;
+        }
+    }
+
+    /// A connection has found that something was lost: at most once a round trip of each.
+    pub fn on_loss_found(&mut self, now: Time) {
+        self.window.on_lost(now, self.rtt.srtt().unwrap_or_default());
+        self.pace();
+    }
+
     /// By the shortest round trip: the smoothed one remembers what a queue or an outage was long after the link is faster
     /// again, and would keep back what the acknowledgments let out.
     fn pace(&mut self) {
         let rtt = self.rtt.min_rtt().or(self.rtt.srtt());
-        self.pacer.set_rate(self.window.pace(self.mss, rtt.map(|rtt| rtt + self.window.beside())));
+        let pace = self.window.pace(self.mss, rtt.map(|rtt| rtt + self.window.beside()));
+        self.pacer.set_rate(self.most.map_or(pace, |most| Some(pace.map_or(most, |pace| pace.min(most)))));
         self.pacer.set_lateness(self.late.min(rtt.unwrap_or_default() / 2));
     }
 
@@ -302,6 +368,52 @@ impl Aggregate {
         self.rtt.min_rtt()
     }
 
+    /// Bytes in flight, of all connections and of what is not split.
+    pub fn under_way(&self) -> u64 {
+        self.in_flight + self.unsplit.bytes()
+    }
+
+    /// After how long something that is not split is taken to be through, where nothing is acknowledged that left after it.
+    fn unsplit_round_trip(&self) -> Duration {
+        self.rtt.srtt().map_or(Duration::from_secs(1), |srtt| srtt * 5 / 4)
+    }
+
+    /// Whether acknowledgments tell of the bottleneck.
+    fn is_measured(&self, now: Time) -> bool {
+        let recent = MEASURED.max(2 * self.rtt.srtt().unwrap_or_default());
+        self.stall.is_none() && self.rtt.srtt().is_some() && now.saturating_since(self.fed_at) <= recent
+    }
+
+    /// Whether traffic that is not split is to wait for its turn: where the bottleneck is measured, or its rate is known.
+    pub fn governs(&self, now: Time) -> bool {
+        self.most.is_some() && self.stall.is_none() || self.is_measured(now)
+    }
+
+    /// A queue of packets that are not split waits for its turn, with its place and serial number, its priority, its pass and the bytes
+    /// that it may send before all classes. So may one that has used less than the others: it is sparse.
+    pub fn await_turn(
+        &mut self,
+        part: u32,
+        (flow, serial): (u32, u64),
+        priority: u8,
+        (pass, interactive): (u64, u64),
+    ) {
+        let first = interactive > 0 || pass < self.parts.now(part, priority);
+        let (priority, pass) = if first { (INTERACTIVE, 0) } else { (priority, pass) };
+        self.parts.wait(part, Turn { flow, serial, priority, pass, unsplit: true });
+    }
+
+    /// A queue of packets that are not split had its turn: `bytes` left, IP headers counted.
+    pub fn on_unsplit_sent(&mut self, now: Time, part: u32, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        self.window.on_send(now, self.under_way());
+        self.unsplit.on_send(now, bytes);
+        self.pacer.on_send(now, bytes);
+        self.parts.charge(part, bytes);
+    }
+
     /// Bytes in flight, of all connections.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
@@ -311,23 +423,30 @@ impl Aggregate {
     pub fn next_turn(&mut self, now: Time) -> Option<(Turn, u64)> {
         let mss = u64::from(self.mss);
         if let Some(flow) = self.asking.pop_front() {
-            return Some((Turn { flow, serial: PROBE, priority: 0, pass: 0 }, mss));
+            return Some((Turn { flow, serial: PROBE, priority: 0, pass: 0, unsplit: false }, mss));
         }
         if self.stall.is_some() {
             return None;
         }
-        if self.turns.is_empty() {
-            self.window.on_limited(self.in_flight);
+        if self.parts.is_empty() {
+            self.window.on_limited(self.under_way());
             return None;
         }
-        let credit = self.window().saturating_sub(self.in_flight);
+        let round_trip = self.unsplit_round_trip();
+        self.unsplit.expire(now, round_trip);
+        let credit = match self.is_measured(now) || self.most.is_none() {
+            true => self.window().saturating_sub(self.under_way()),
+            // The rate alone is known.
+            false => u64::MAX,
+        };
         if credit < mss {
             self.window.on_full();
+            self.look_at = self.unsplit.expires_at(round_trip);
             return None;
         }
         let mut budget = u64::MAX;
         if self.config.pacing {
-            if self.in_flight == 0 {
+            if self.under_way() == 0 {
                 self.pacer.on_transmit_start(now);
             }
             self.pace_at = self.pacer.next_send(now, mss);
@@ -339,16 +458,19 @@ impl Aggregate {
         // Small beside the window, so that shares are exact; long enough that a fast link is served in
         // super-segments.
         let quantum = (self.window() / 32 / mss).max(1) * mss;
-        let turn = self.turns.next()?;
+        let turn = self.parts.next()?;
         Some((turn, quantum.min(credit).min(budget)))
     }
 
-    /// A connection had its turn and sent `bytes`, where `in_flight` bytes were on their way before.
-    pub fn on_send(&mut self, now: Time, turn: &Turn, bytes: u64, in_flight: u64) {
+    /// A connection of the host with this part had its turn and sent `bytes`, where `in_flight` bytes were on their way before.
+    pub fn on_send(&mut self, now: Time, (turn, part): (&Turn, u32), bytes: u64, in_flight: u64) {
         self.window.on_send(now, in_flight);
         self.pacer.on_send(now, bytes);
         self.log.on_send(now, turn.flow);
-        self.rate.on_send(now, bytes, AVERAGED);
+        self.parts.charge(part, bytes);
+        if let Some(part) = self.parts.get_mut(part) {
+            part.rate.on_send(now, bytes, AVERAGED);
+        }
     }
 
     /// Something of a connection is lost, as others' deliveries show. Whoever does not answer for long, while others
@@ -369,8 +491,10 @@ impl Aggregate {
         member.silence = Some(Silence { ask_at: now + wait, wait });
         self.ask_at = Some(self.ask_at.map_or(now + wait, |at| at.min(now + wait)));
         self.count(now, member, sender);
-        self.active -= usize::from(core::mem::take(&mut member.active));
-        self.on_active();
+        if core::mem::take(&mut member.active) {
+            self.parts.set_active(member.part, false);
+        }
+        self.on_active(now);
         self.settle_timer(now);
     }
 
@@ -424,22 +548,26 @@ impl Aggregate {
         self.log.pop_before(before).map(|slot| (slot, before))
     }
 
-    /// The longer of the smoothed and the latest round trip (RACK.rtt, for all connections).
+    /// The longer of the smoothed and the latest round trip (RACK.rtt, for all connections), and what the farthest host may be
+    /// beyond those.
     fn rack_rtt(&self) -> Option<Duration> {
-        Some(self.rtt.srtt()?.max(self.rtt.latest()?))
+        Some(self.rtt.srtt()?.max(self.rtt.latest()?) + self.parts.reach())
     }
 
     /// When something is to be done next.
     pub fn deadline(&self) -> Option<Time> {
         let skipack =
             self.rack_rtt().and_then(|rtt| self.log.deadline(rtt + self.late)).filter(|_| self.in_flight > 0);
-        [self.rto_at, self.pace_at, self.ask_at, skipack].into_iter().flatten().min()
+        [self.rto_at, self.pace_at, self.ask_at, skipack, self.look_at].into_iter().flatten().min()
     }
 
     /// A deadline has passed.
     pub fn on_timeout(&mut self, now: Time) -> Expired {
         if self.pace_at.is_some_and(|at| at <= now) {
             self.pace_at = None;
+        }
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look_at = None;
         }
         if self.ask_at.is_some_and(|at| at <= now) {
             self.ask_at = None;

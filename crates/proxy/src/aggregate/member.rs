@@ -23,6 +23,8 @@ pub(super) struct Silence {
 pub(crate) struct Member {
     /// The host in the registry of the access side.
     pub host: u32,
+    /// The part of its host in the aggregate of its group.
+    pub part: u32,
     /// Where it stands among the connections of its host.
     pub place: usize,
     /// Tells it from others that have its slot in the table at other times.

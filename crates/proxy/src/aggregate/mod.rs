@@ -3,18 +3,22 @@
 //! time, one pacer and one transmission log, and a scheduler says whose turn it is.
 //!
 //! Reading order: [`AggregateConfig`]; `control_block` (what the connections of a group share); `member` (what each has of
-//! its own); `served` (a host, served by the control block of its group); `memory` (how a host's memory is shared out);
-//! `window` (fixed or found), `stride` (whose turn), `skipack` (losses across connections), `window_share`
+//! its own); `served` (a host, served by the control block of its group); `part` (what hosts have of their own
+//! in the aggregate, and whose turn it is among them); `memory` (how a host's memory is shared out);
+//! `window` (fixed or found), `competition` (a window beside others that
+//! fill the queue), `stride` (whose turn), `skipack` (losses across connections), `window_share`
 //! (what the wired senders are offered), `uplink` (what mobile hosts are), `beyond` (what wired senders are whose queue stands
 //! beyond the gateway). The registry of hosts and groups is
 //! `access_side`; the gateway calls all this from `gateway/aggregation`.
 mod allotted;
 mod beyond;
+mod competition;
 mod config;
 mod control_block;
 mod link_lost;
 mod member;
 mod memory;
+mod part;
 mod served;
 mod skipack;
 mod stride;
@@ -30,4 +34,5 @@ pub(crate) use link_lost::LinkLost;
 pub(crate) use member::Member;
 pub(crate) use memory::HostMemory;
 pub(crate) use served::{Joining, Served};
+pub(crate) use stride::{Turn, advance};
 pub(crate) use uplink::{Due, Landing, Uplink, Upload};

@@ -50,10 +50,12 @@ impl Served<'_> {
         }
         host.members.push(joining.slot);
         let most = self.most_beside(self.host.memory.promised, 0, mss);
-        let mut situation = self.aggregate.situation(now, most);
+        let part = self.host.part_in(now, self.aggregate);
+        let mut situation = self.aggregate.situation(now, part, most);
         situation.active += 1;
         Member {
             host: joining.host,
+            part,
             place: self.host.members.len() - 1,
             serial: joining.serial,
             in_flight: 0,
@@ -116,10 +118,14 @@ impl Served<'_> {
         });
         // Where nothing is uploaded, an acknowledgment waits for the link and not behind others: that is part of the round trip.
         let uploads = host.uplink.as_ref().is_some_and(|uplink| uplink.is_used(now));
-        aggregate.window.set_beside(if uploads { host.clock.mean() } else { Duration::ZERO });
+        let beside = if uploads { host.clock.mean() } else { Duration::ZERO };
+        aggregate.window.set_beside(beside + aggregate.parts.beyond());
         let Some(sender) = flow.managed_sender_mut() else { return false };
         let feedback =
             sender.grant_mut().map(|grant| core::mem::take(&mut grant.feedback)).unwrap_or_default();
+        if feedback.lost {
+            aggregate.on_loss_found(now);
+        }
         if feedback.acknowledgments > 0 {
             member.unanswered = None;
             member.silence = None;
@@ -134,7 +140,7 @@ impl Served<'_> {
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) = if feedback.acknowledgments > 0 {
-            aggregate.on_feedback(now, &feedback, host.waited.filter(|_| uploads))
+            aggregate.on_feedback(now, member.part, &feedback, host.waited.filter(|_| uploads))
         } else {
             (None, false)
         };
@@ -150,7 +156,7 @@ impl Served<'_> {
         if received > member.received {
             member.received = received;
             if let (Some(parameters), false) = (aggregate.config.window_share, peer_is_full) {
-                let situation = self.aggregate.situation(now, self.most_for(member, mss));
+                let situation = self.aggregate.situation(now, member.part, self.most_for(member, mss));
                 let own = Progress { rate: member.rate.get(now), queued: member.queued, received };
                 member.share.on_segment(now, mss, &own, &situation, &parameters);
             }
@@ -184,14 +190,14 @@ impl Served<'_> {
         let aggregate = &mut *self.aggregate;
         let class = aggregate.config.class_of(flow.ports(), flow.managed_dscp());
         let Some(sender) = flow.managed_sender_mut() else { return };
-        let in_flight = aggregate.in_flight();
+        let in_flight = aggregate.under_way();
         aggregate.count(now, member, sender);
         // A probe is no turn: it may still wait for one.
         member.waiting &= turn.serial == PROBE;
         if bytes == 0 {
             return; // its receiver has no room: it waits again when that changes
         }
-        aggregate.on_send(now, turn, bytes, in_flight);
+        aggregate.on_send(now, (turn, member.part), bytes, in_flight);
         let averaged = aggregate.config.window_share.map_or(8, |parameters| parameters.averaged);
         member.rate.on_send(now, bytes, averaged);
         if turn.priority != INTERACTIVE {

@@ -19,13 +19,18 @@ pub(crate) struct Turn {
     pub priority: u8,
     /// What it has used, over its tickets: the least has the next turn.
     pub pass: u64,
+    /// It is no connection: `flow` is the place of a queue of packets that are not split.
+    pub unsplit: bool,
 }
+
+/// A turn in the order in which it comes: priority, pass, serial number, place, and whether it is no connection.
+type Waiting = (u8, u64, u64, u32, bool);
 
 /// The connections of a host that have something to send. One that has not is not in here, and costs
 /// nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Stride {
-    waiting: BinaryHeap<Reverse<(u8, u64, u64, u32)>>,
+    waiting: BinaryHeap<Reverse<Waiting>>,
     /// Per priority, the pass of the last turn: who joins begins there, and not with all the time that it
     /// was silent to its credit.
     now: [u64; PRIORITIES],
@@ -36,14 +41,19 @@ impl Stride {
     pub fn wait(&mut self, turn: Turn) {
         let priority = turn.priority.min(PRIORITIES as u8 - 1);
         let pass = turn.pass.max(self.now[usize::from(priority)]);
-        self.waiting.push(Reverse((priority, pass, turn.serial, turn.flow)));
+        self.waiting.push(Reverse((priority, pass, turn.serial, turn.flow, turn.unsplit)));
     }
 
     /// The next turn. Whoever has it and still has something to send afterwards waits again.
     pub fn next(&mut self) -> Option<Turn> {
-        let Reverse((priority, pass, serial, flow)) = self.waiting.pop()?;
+        let Reverse((priority, pass, serial, flow, unsplit)) = self.waiting.pop()?;
         self.now[usize::from(priority)] = pass;
-        Some(Turn { flow, serial, priority, pass })
+        Some(Turn { flow, serial, priority, pass, unsplit })
+    }
+
+    /// The pass of the last turn of a priority.
+    pub fn now(&self, priority: u8) -> u64 {
+        self.now[usize::from(priority.min(PRIORITIES as u8 - 1))]
     }
 
     /// Whether nobody waits.
@@ -77,7 +87,7 @@ mod tests {
     }
 
     fn turn(flow: u32, priority: u8) -> Turn {
-        Turn { flow, serial: u64::from(flow), priority, pass: 0 }
+        Turn { flow, serial: u64::from(flow), priority, pass: 0, unsplit: false }
     }
 
     #[test]

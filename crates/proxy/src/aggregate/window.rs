@@ -1,4 +1,5 @@
 //! The window that a mobile host's connections share, fixed or found.
+use super::competition::Competition;
 use super::config::{AggregateConfig, Clamp};
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -25,9 +26,14 @@ const GIVEN_BACK: u64 = 50;
 const LEAST: u64 = 100;
 
 /// The window, and the part of it that congestion marks have left.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct SharedWindow {
     clamp: Size,
+    /// Whether it competes.
+    competes: bool,
+    /// The window beside somebody who cannot be shaped, while there is one.
+    competition: Option<Competition>,
+    connections: u64,
     /// In thousandths.
     left: u64,
     /// When that last changed.
@@ -50,7 +56,14 @@ impl SharedWindow {
                 AutoClampConfig { mss, initial: INITIAL_SEGMENTS * u64::from(mss), headroom },
             ))),
         };
-        SharedWindow { clamp, left: 1000, changed_at: now }
+        SharedWindow {
+            clamp,
+            competes: config.compete,
+            competition: None,
+            connections: 1,
+            left: 1000,
+            changed_at: now,
+        }
     }
 
     /// Sets the segment size.
@@ -69,9 +82,10 @@ impl SharedWindow {
 
     /// In bytes; at least a segment of `mss` bytes.
     pub fn get(&self, mss: u32) -> u64 {
-        let clamp = match &self.clamp {
-            Size::Fixed(bytes) => *bytes,
-            Size::Auto(auto) => auto.window(),
+        let clamp = match (&self.clamp, &self.competition) {
+            (Size::Fixed(bytes), _) => *bytes,
+            (Size::Auto(_), Some(competition)) => competition.window(),
+            (Size::Auto(auto), None) => auto.window(),
         };
         (clamp / 1000 * self.left + clamp % 1000 * self.left / 1000).max(u64::from(mss))
     }
@@ -100,7 +114,11 @@ impl SharedWindow {
     }
 
     /// Sets how many connections share it, with segments of `mss` bytes and round trips of `rtt`.
-    pub fn set_connections(&mut self, connections: usize, mss: u32, rtt: Option<Duration>) {
+    pub fn set_connections(&mut self, now: Time, connections: usize, mss: u32, rtt: Option<Duration>) {
+        self.connections = connections as u64;
+        if let Some(competition) = &mut self.competition {
+            competition.set_connections(now, self.connections);
+        }
         if let Size::Auto(auto) = &mut self.clamp {
             let slow = rtt.is_none_or(|rtt| rtt >= SLOW);
             let beginning = if slow { 1 } else { connections.min(INITIAL_CONNECTIONS) };
@@ -109,6 +127,11 @@ impl SharedWindow {
     }
 
     pub fn on_send(&mut self, now: Time, in_flight: u64) {
+        if in_flight == 0
+            && self.competition.as_ref().is_some_and(|competition| competition.is_forgotten(now))
+        {
+            self.competition = None;
+        }
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_send(now, in_flight);
         }
@@ -123,14 +146,35 @@ impl SharedWindow {
 
     /// The window holds something back.
     pub fn on_full(&mut self) {
+        if let Some(competition) = &mut self.competition {
+            competition.on_full();
+        }
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_full();
         }
     }
 
-    pub fn on_delivery(&mut self, delivery: Delivery) {
-        if let Size::Auto(auto) = &mut self.clamp {
-            auto.on_delivery(delivery);
+    /// Something was delivered, with segments of `mss` bytes, of `in_flight` bytes that were on their way.
+    pub fn on_delivery(&mut self, mss: u32, delivery: Delivery, in_flight: u64) {
+        let Size::Auto(auto) = &mut self.clamp else { return };
+        if let Some(competition) = &mut self.competition {
+            if let Some(rtt) = competition.on_delivery(delivery, in_flight) {
+                auto.on_uncontested(delivery.now, rtt, competition.window());
+                self.competition = None;
+            }
+            return;
+        }
+        auto.on_delivery(delivery);
+        if let (Some(own_rtt), true) = (auto.take_contested(), self.competes) {
+            let window = auto.window();
+            self.competition = Some(Competition::new(delivery.now, own_rtt, window, (self.connections, mss)));
+        }
+    }
+
+    /// A connection lost something, where round trips take `rtt`. A window that is found has no answer to that.
+    pub fn on_lost(&mut self, now: Time, rtt: Duration) {
+        if let Some(competition) = &mut self.competition {
+            competition.on_lost(now, rtt);
         }
     }
 
@@ -150,6 +194,7 @@ impl SharedWindow {
     }
 
     pub fn on_link_back(&mut self, now: Time) {
+        self.competition = None;
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_link_back(now);
         }

@@ -68,11 +68,6 @@ impl Backlog {
         Backlog { bytes: 0, byte_time: 0.0, changed_at: now }
     }
 
-    /// Bytes that are queued now.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// What one connection has queued, of all this, has become `now_queued` bytes.
     pub fn moved(&mut self, now: Time, queued: &mut u64, now_queued: u64) {
         self.byte_time = self.byte_time(now);

@@ -136,6 +136,7 @@ impl Gateway {
             if let Some(group) = self.access.group_mut(group) {
                 group.ready = false;
             }
+            self.release_unsplit(now, group, out);
             let mut turns = 0;
             while turns < TURN && self.serve_turn(now, group, out) {
                 turns += 1;
@@ -153,6 +154,10 @@ impl Gateway {
         let Gateway { access, table, .. } = self;
         let Some(aggregate) = access.aggregate_mut(group) else { return false };
         let Some((turn, credit)) = aggregate.next_turn(now) else { return false };
+        if turn.unsplit {
+            self.serve_unsplit(now, group, (&turn, credit), out);
+            return true;
+        }
         let Some((flow, member)) = table.aggregated(turn.flow) else { return true };
         let Some(mut served) = access.served(member.host).filter(|served| served.host.group == group) else {
             return true;

@@ -11,7 +11,7 @@ use crate::{Mode, SplitFlow};
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_types::{FlowKey, PortId, Time};
-use shorthaul_wire::{IcmpError, IcmpErrorKind, IpHeader, Packet, TcpFlags};
+use shorthaul_wire::{IcmpError, IcmpErrorKind, IpHeader, Packet, TcpFlags, Transport};
 
 /// In a full table a flow that was idle for this long makes room for a new one.
 const DISPENSABLE: Duration = Duration::from_secs(60);
@@ -19,8 +19,16 @@ const DISPENSABLE: Duration = Duration::from_secs(60);
 const SEARCH: usize = 256;
 
 impl Gateway {
+    /// What came in at `port` goes on to the other one: it is of no flow that is split.
     pub(super) fn forward(&mut self, port: PortId, packet: Packet) {
         self.counters.forwarded_untouched += 1;
+        self.pass_whole(opposite(port), packet);
+    }
+
+    /// The same, before all that waits: it belongs to a handshake, or tells of an error.
+    pub(super) fn forward_at_once(&mut self, port: PortId, packet: Packet) {
+        self.counters.forwarded_untouched += 1;
+        self.counters.bytes_untouched += packet.wire_len() as u64;
         self.passing.push((opposite(port), packet));
     }
 
@@ -49,7 +57,8 @@ impl Gateway {
             Phase::Opening(handshake) => match handshake.on_segment(now, port, side, packet.ip, segment) {
                 Step::Listen => {
                     let packet = self.with_first_offer(index, side, packet);
-                    self.forward(port, packet);
+                    let packet = self.without_accurate_ecn(key, packet);
+                    self.forward_at_once(port, packet);
                 }
                 Step::Withhold => {}
                 Step::Open => self.open(now, port, index, packet),
@@ -80,8 +89,26 @@ impl Gateway {
     fn begin(&mut self, now: Time, port: PortId, key: FlowKey, packet: Packet) {
         match self.enter(now, port, key, &packet) {
             Some(whole) => self.handle_whole(now, whole, (Side::Client, opposite(port)), packet),
-            None => self.forward(port, packet),
+            None => {
+                let packet = self.without_accurate_ecn(key, packet);
+                self.forward_at_once(port, packet);
+            }
         }
+    }
+
+    /// A SYN of a flow that is going to be split, without the offer of Accurate ECN: its ends agree on classic ECN then (RFC 9768 §3.1.2), which we
+    /// speak. Any other packet as it came.
+    fn without_accurate_ecn(&self, key: FlowKey, mut packet: Packet) -> Packet {
+        let opening = self.table.find(key).and_then(|index| self.table.get(index));
+        let is_ours = opening.is_some_and(|entry| matches!(entry.phase, Phase::Opening(_)));
+        if let (Transport::Tcp(segment), true) = (&mut packet.transport, is_ours)
+            && segment.header.flags.contains(TcpFlags::SYN | TcpFlags::AE)
+            && !segment.header.flags.contains(TcpFlags::ACK)
+        {
+            segment.header.flags = segment.header.flags.without(TcpFlags::AE);
+            packet.original = None;
+        }
+        packet
     }
 
     /// Enters the flow of a SYN into the table, if its policy asks for that; returns where, if it stays whole.
@@ -182,6 +209,7 @@ impl Gateway {
 
     /// A packet of a flow that is split.
     fn handle_split(&mut self, now: Time, index: u32, side: Side, packet: Packet) {
+        self.counters.bytes_split += packet.wire_len() as u64;
         let budget = self.within_host(index, self.budget(index));
         let admitted = self.admit(now, index, packet);
         let Some(entry) = self.table.get_mut(index) else { return };

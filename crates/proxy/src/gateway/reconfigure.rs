@@ -11,16 +11,17 @@ impl Gateway {
     /// Goes on with another configuration. Flows that are there keep the policy that they have; bounds hold at once.
     ///
     /// What splitting gains is found out anew, as that is known by policies.
-    /// What one host is at the access side, and the key of the hash, stay: what is known is sorted by them.
+    /// What one host is at the access side, which of them share a bottleneck, and the key of the hash stay: what is known is sorted by them.
     pub fn reconfigure(&mut self, now: Time, config: GatewayConfig) {
         self.now = now;
-        let GatewayConfig { hosts, hash_seed, .. } = self.config;
+        let (hosts, hash_seed) = (self.config.hosts, self.config.hash_seed);
+        let bottlenecks = take(&mut self.config.bottlenecks);
         let mut used = vec![false; self.config.policies.len()];
         for entry in self.table.entries.iter().flatten() {
             used[usize::from(entry.policy)] = true;
         }
         let former = take(&mut self.config.policies);
-        self.config = GatewayConfig { hosts, hash_seed, ..config };
+        self.config = GatewayConfig { hosts, bottlenecks, hash_seed, ..config };
         let policies = &mut self.config.policies;
         self.in_force = policies.len();
         self.access.reconfigure(policies, &used);

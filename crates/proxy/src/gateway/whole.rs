@@ -19,10 +19,13 @@ impl Gateway {
         } else {
             self.counters.intercepted += 1;
         }
-        let Seen { bytes, retransmitted } = flow.on_packet(now, side, (to, packet), &mut self.passing);
+        let Seen { bytes, retransmitted } = flow.on_packet(now, side, (to, packet), &mut self.let_pass);
         self.counters.observed_bytes += bytes;
         self.counters.observed_retransmitted += retransmitted;
         let (over, deadline) = (flow.is_over(), flow.poll_timeout());
+        let mut let_pass = core::mem::take(&mut self.let_pass);
+        let_pass.drain(..).for_each(|(to, packet)| self.pass_whole(to, packet));
+        self.let_pass = let_pass;
         if answers {
             self.table.note_open(index);
         }

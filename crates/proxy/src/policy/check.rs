@@ -51,6 +51,18 @@ impl GatewayConfig {
                 "every connection would be stepped out of at once; write a time such as \"7440 s\"".into();
             return refuse(None, "idle_timeout", why);
         }
+        for bottleneck in &self.bottlenecks {
+            if let Err(why) = bottleneck.check() {
+                return refuse(None, "bottleneck", format!("`{}`: {why}", bottleneck.name));
+            }
+        }
+        let mut aggregates = self.policies.iter().filter_map(|policy| policy.aggregate.as_ref());
+        if let (Some(first), false) = (aggregates.next(), self.bottlenecks.is_empty())
+            && aggregates.any(|other| other != first)
+        {
+            let why = "the hosts of a bottleneck are served by one aggregate, and policies have different ones; make them equal, or leave bottlenecks out";
+            return refuse(None, "bottleneck", why.into());
+        }
         let Some(last) = self.policies.last() else {
             return refuse(
                 None,

@@ -20,9 +20,9 @@ pub(crate) use registry::row;
 #[cfg(feature = "serde")]
 pub use registry::{Parameters, PartError};
 #[cfg(feature = "serde")]
-pub(crate) use written::Prefix;
-#[cfg(feature = "serde")]
 pub use written::{GatewayMode, PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
+#[cfg(feature = "serde")]
+pub(crate) use written::{Prefix, prefixes};
 
 use crate::ack_release::AckReleaseKind;
 use crate::interceptor::InterceptorKind;

@@ -260,7 +260,7 @@ written_as!(Prefix, "Prefix", |_| schema::text(
 ));
 
 /// Prefixes such as `10.1.0.0/16`, or addresses.
-pub(super) mod prefixes {
+pub(crate) mod prefixes {
     use alloc::string::String;
     use alloc::vec::Vec;
     use ipnet::IpNet;

@@ -283,3 +283,41 @@ fn where_splitting_does_harm_flows_stay_whole_and_running_ones_are_stepped_out_o
     assert!(gateway.flows().any(|flow| flow.key.src.port() == 4000 && flow.state == "withdrawn"));
     assert_eq!(gateway.counters().flows_withdrawn, 1);
 }
+
+/// RFC 9768 §3.1.2: a server that is offered classic ECN answers so, and a client that offered more takes it.
+#[test]
+fn of_a_flow_that_is_split_accurate_ecn_is_not_offered() {
+    let accurate = TcpFlags::AE | TcpFlags::CWR | TcpFlags::ECE;
+    let mut gateway = Gateway::new(GatewayConfig::default());
+    for _ in 0..2 {
+        // Retransmitted, it is the same.
+        let out = pass(&mut gateway, secs(1), segment(CLIENT, 5000, 0, TcpFlags::SYN | accurate, 0));
+        let flags = out[0].1.as_tcp().unwrap().header.flags;
+        assert_eq!(flags, TcpFlags::SYN | TcpFlags::CWR | TcpFlags::ECE);
+    }
+    pass(&mut gateway, secs(1), segment(SERVER, 5000, 0, TcpFlags::SYN | TcpFlags::ACK | TcpFlags::ECE, 0));
+    pass(&mut gateway, secs(1), segment(CLIENT, 5000, 1, TcpFlags::ACK, 0));
+    assert_eq!(gateway.counters().flows_split, 1);
+
+    let whole = Policy { mode: Mode::Pass, ..Policy::default() };
+    let mut gateway = Gateway::new(GatewayConfig::of(whole));
+    let out = pass(&mut gateway, secs(1), segment(CLIENT, 5000, 0, TcpFlags::SYN | accurate, 0));
+    assert!(out[0].1.as_tcp().unwrap().header.flags.contains(accurate), "what stays whole is as it was");
+}
+
+/// RFC 7413: a cookie that is asked for, and none that is used, is between the ends.
+#[test]
+fn who_asks_for_a_fast_open_cookie_is_split_and_who_uses_one_is_not() {
+    for (bytes, split) in [(0, 1), (100, 0)] {
+        let mut gateway = Gateway::new(GatewayConfig::default());
+        let mut syn = segment(CLIENT, 5000, 0, TcpFlags::SYN, bytes);
+        if let shorthaul_wire::Transport::Tcp(segment) = &mut syn.transport {
+            segment.header.options.unknown.try_extend_from_slice(&[34, 2]).unwrap();
+        }
+        let out = pass(&mut gateway, secs(1), syn.clone());
+        assert_eq!(out[0].1, syn, "and it passes as it came");
+        pass(&mut gateway, secs(1), segment(SERVER, 5000, 0, TcpFlags::SYN | TcpFlags::ACK, 0));
+        pass(&mut gateway, secs(1), segment(CLIENT, 5000, 1, TcpFlags::ACK, 0));
+        assert_eq!(gateway.counters().flows_split, split);
+    }
+}

@@ -1,15 +1,6 @@
 //! What the connections of one mobile host get that share a window which finds its own size.
+use crate::outcomes::run;
 use shorthaul_observe::Outcome;
-use shorthaul_scenario::Study;
-use shorthaul_sim::{Recording, simulate};
-
-fn run(text: &str) -> Outcome {
-    let study = Study::from_toml("test.toml", text).unwrap_or_else(|error| panic!("{error}"));
-    let scenario = study.scenario(&study.points()[0]).expect("it was checked");
-    let outcome = simulate(&scenario, 1, Recording::default()).unwrap_or_else(|error| panic!("{error}"));
-    assert!(outcome.problems.is_empty(), "{:?}\n{text}", outcome.problems);
-    outcome
-}
 
 /// `count` downloads of 256 kB at once over a link of 100 Mbit/s and `delay` to a phone that keeps the acknowledgment of a
 /// single segment for `keeps`.

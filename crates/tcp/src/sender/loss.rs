@@ -144,7 +144,10 @@ impl Sender {
                 self.control.decrease(now, percent);
                 self.repair_what_is_lost(now, sign, None);
             }
-            LossResponse::Transient => self.repair_what_is_lost(now, sign, None),
+            LossResponse::Transient => {
+                self.manager.on_lost();
+                self.repair_what_is_lost(now, sign, None);
+            }
         }
     }
 

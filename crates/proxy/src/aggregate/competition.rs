@@ -1,0 +1,295 @@
+//! Competition that cannot be shaped: somebody else fills the bottleneck's queue, on another way into it.
+//!
+//! A window that keeps the queue short yields to whoever does not. That somebody else is there shows when the window is drained and
+//! round trips stay long, while the rate falls with the window ([`AutoClamp`](shorthaul_congestion::AutoClamp) says so): a queue of our own would
+//! have become shorter at the same rate. From then on the window is one of losses, CUBIC's (RFC 9438), a part of it for each
+//! connection, as Copa's competitive mode is one of losses (Arun and Balakrishnan 2018, §2.2). A path that has become longer looks the
+//! same at first; so once in a while the window is made smaller for two round trips. If the rate stays and round trips become shorter, the queue is
+//! our own: nobody competes, or not any more.
+use alloc::boxed::Box;
+use core::time::Duration;
+use shorthaul_congestion::{AckSample, Algorithm, CongestionEvent, Control, ControlParams, Delivery};
+use shorthaul_types::Time;
+
+/// The first time until it is looked whether anybody competes still, and the longest: the time doubles.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const LONGEST_LOOK: Duration = Duration::from_secs(4);
+/// At least so many rounds lie between two looks.
+const ROUNDS: u32 = 8;
+/// The window of a look, in percent, and its rounds: in the first what was on its way is still of the larger window.
+const LOOK_PERCENT: u64 = 75;
+const LOOK_ROUNDS: u32 = 2;
+/// Percent of the rate that has to stay, and of the round trip that may, where the queue is our own.
+const SAME_RATE: u64 = 90;
+const SHORTER: u32 = 87;
+/// A round trip up to this many percent of the path's own has no queue in it.
+const NO_QUEUE: u32 = 120;
+/// What CUBIC leaves of its window, in percent (RFC 9438 §4.6).
+const LEFT: u64 = 70;
+/// Connections beyond this many count no more.
+const MOST: u64 = 64;
+/// After this time without a delivery nothing is known of competitors.
+const FORGET: Duration = Duration::from_secs(1);
+
+/// What a round has shown.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    began: Time,
+    bytes: u64,
+    sum: Duration,
+    count: u32,
+    least: Option<Duration>,
+}
+
+impl Round {
+    fn mean(&self) -> Option<Duration> {
+        self.sum.checked_div(self.count)
+    }
+
+    /// Bytes a second.
+    fn rate(&self, now: Time) -> u64 {
+        let nanos = now.saturating_since(self.began).as_nanos().max(1);
+        u64::try_from(u128::from(self.bytes) * 1_000_000_000 / nanos).unwrap_or(u64::MAX)
+    }
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Compete { rounds: u32 },
+    Look { rounds: u32, rate: u64, rtt: Duration },
+}
+
+/// A window that competes.
+#[derive(Debug)]
+pub(super) struct Competition {
+    /// The round trip of the path itself.
+    own_rtt: Duration,
+    mss: u32,
+    connections: u64,
+    /// The window of each connection.
+    control: Box<dyn Control>,
+    /// Until something is lost, the window grows as in slow start, up to this: it had yielded.
+    starting: Option<(u64, u64)>,
+    /// Losses since the last one that was answered: with n connections, each answers for a n-th.
+    losses: u64,
+    answered_at: Time,
+    limited: bool,
+    phase: Phase,
+    round: Round,
+    look_at: Time,
+    wait: Duration,
+    delivered_at: Time,
+}
+
+impl Competition {
+    /// Somebody competes on a path whose own round trip is `own_rtt`; the window is this many bytes, of so many connections with such
+    /// segments.
+    pub fn new(now: Time, own_rtt: Duration, window: u64, (connections, mss): (u64, u32)) -> Self {
+        let connections = connections.clamp(1, MOST);
+        Competition {
+            own_rtt,
+            mss,
+            connections,
+            control: control(now, window / connections, mss),
+            starting: Some((window, 2 * window)),
+            losses: 0,
+            answered_at: now,
+            limited: false,
+            phase: Phase::Compete { rounds: 0 },
+            round: Round { began: now, ..Round::default() },
+            look_at: now + FIRST_LOOK,
+            wait: FIRST_LOOK,
+            delivered_at: now,
+        }
+    }
+
+    /// The window, in bytes.
+    pub fn window(&self) -> u64 {
+        let window = match self.starting {
+            Some((window, _)) => window,
+            None => self.control.window().saturating_mul(self.connections),
+        };
+        match self.phase {
+            Phase::Compete { .. } => window,
+            Phase::Look { .. } => window / 100 * LOOK_PERCENT,
+        }
+    }
+
+    /// So many connections share the window from now on. It stays as large as it is.
+    pub fn set_connections(&mut self, now: Time, connections: u64) {
+        let connections = connections.clamp(1, MOST);
+        if connections != self.connections {
+            let window = self.control.window().saturating_mul(self.connections);
+            self.connections = connections;
+            self.control = control(now, window / connections, self.mss);
+        }
+    }
+
+    /// The window held something back.
+    pub fn on_full(&mut self) {
+        self.limited = true;
+    }
+
+    /// A connection lost something. Told at most once a round trip of each.
+    pub fn on_lost(&mut self, now: Time, rtt: Duration) {
+        if let Some((window, _)) = self.starting.take() {
+            self.control = control(now, window / self.connections * LEFT / 100, self.mss);
+            self.answered_at = now;
+            return;
+        }
+        self.losses += 1;
+        if self.losses >= self.connections || now.saturating_since(self.answered_at) > 16 * rtt {
+            self.losses = 0;
+            self.answered_at = now;
+            let window = self.control.window();
+            self.control.on_congestion(now, CongestionEvent::Loss, window);
+            self.control.on_recovered(now);
+        }
+    }
+
+    /// Whether nothing was delivered for so long that nothing is known of competitors.
+    pub fn is_forgotten(&self, now: Time) -> bool {
+        now.saturating_since(self.delivered_at) >= FORGET
+    }
+
+    /// Something was delivered, with `in_flight` bytes on their way before. Returns the shortest round trip of late once it shows that nobody
+    /// competes.
+    pub fn on_delivery(&mut self, delivery: Delivery, in_flight: u64) -> Option<Duration> {
+        let Delivery { now, bytes, sent_at, rtt } = delivery;
+        self.delivered_at = now;
+        if let Some((window, most)) = &mut self.starting {
+            *window += bytes;
+            if *window >= *most {
+                self.control = control(now, *most / self.connections, self.mss);
+                self.starting = None;
+            }
+        } else if let Phase::Compete { .. } = self.phase {
+            let delivered = bytes / self.connections;
+            let in_flight = in_flight / self.connections;
+            self.control.on_ack(&AckSample {
+                now,
+                delivered,
+                newly_acked: delivered,
+                in_flight_before: in_flight,
+                in_flight: in_flight.saturating_sub(delivered),
+                rtt,
+                waited: None,
+                rate: None,
+                cwnd_limited: self.limited,
+                in_recovery: false,
+            });
+        }
+        self.round.bytes += bytes;
+        if let Some(rtt) = rtt {
+            self.round.sum += rtt;
+            self.round.count += 1;
+            self.round.least = Some(self.round.least.map_or(rtt, |least| least.min(rtt)));
+        }
+        if sent_at < self.round.began {
+            return None;
+        }
+        let round = core::mem::replace(&mut self.round, Round { began: now, ..Round::default() });
+        self.on_round(now, &round)
+    }
+
+    fn on_round(&mut self, now: Time, round: &Round) -> Option<Duration> {
+        let limited = core::mem::take(&mut self.limited);
+        let (Some(mean), Some(least)) = (round.mean(), round.least) else { return None };
+        match &mut self.phase {
+            Phase::Compete { rounds } => {
+                *rounds += 1;
+                if limited && *rounds >= ROUNDS && now >= self.look_at {
+                    self.phase = Phase::Look { rounds: 0, rate: round.rate(now), rtt: mean };
+                }
+                None
+            }
+            Phase::Look { rounds, rate, rtt } => {
+                *rounds += 1;
+                if *rounds < LOOK_ROUNDS {
+                    return None;
+                }
+                let same_rate = round.rate(now) >= *rate / 100 * SAME_RATE;
+                let shorter = mean <= *rtt * SHORTER / 100;
+                let empty = mean <= self.own_rtt * NO_QUEUE / 100;
+                self.phase = Phase::Compete { rounds: 0 };
+                if same_rate && shorter || empty {
+                    return Some(least);
+                }
+                self.wait = (2 * self.wait).min(LONGEST_LOOK);
+                self.look_at = now + self.wait;
+                None
+            }
+        }
+    }
+}
+
+/// CUBIC with this window, as after a loss.
+fn control(now: Time, window: u64, mss: u32) -> Box<dyn Control> {
+    let initial_window = (window * 100 / LEFT).max(4 * u64::from(mss));
+    let mut control =
+        Algorithm::Cubic.build(ControlParams { initial_window, ..ControlParams::new(mss, now) });
+    control.on_congestion(now, CongestionEvent::Loss, initial_window);
+    control.on_recovered(now);
+    control
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u32 = 1000;
+
+    /// A link of `rate` bytes a second whose own round trip is 30 ms, and `others` bytes of somebody else in its queue; a step is a
+    /// round. Returns after how many seconds nobody was thought to compete, if within 60 s.
+    fn alone_after(rate: u64, others: impl Fn(f64) -> u64) -> Option<f64> {
+        let own = Duration::from_millis(30);
+        let start = Time::from_secs(1);
+        let mut competition = Competition::new(start, own, 60_000, (1, MSS));
+        let mut now = start;
+        while now < start + Duration::from_secs(60) {
+            let window = competition.window();
+            let theirs = others(now.saturating_since(start).as_secs_f64());
+            let bytes = window + theirs;
+            let round = own.max(Duration::from_nanos(bytes * 1_000_000_000 / rate));
+            let sent_at = now;
+            now += round;
+            competition.on_full();
+            // A queue of 100 kB beyond what is on its way loses something.
+            if bytes > rate * 30 / 1000 + 100_000 {
+                competition.on_lost(now, round);
+            }
+            let delivery = Delivery { now, bytes: window, sent_at, rtt: Some(round) };
+            if competition.on_delivery(delivery, window).is_some() {
+                return Some(now.saturating_since(start).as_secs_f64());
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn who_is_alone_notices_within_seconds_and_who_is_not_goes_on() {
+        let rate = 2_500_000;
+        let alone = alone_after(rate, |_| 0).unwrap();
+        assert!(alone < 2.0, "{alone} s");
+        // Somebody keeps as much in the queue, however much we take back.
+        assert_eq!(alone_after(rate, |_| 90_000), None);
+        let left = alone_after(rate, |at| if at < 20.0 { 90_000 } else { 0 }).unwrap();
+        assert!((20.0..25.0).contains(&left), "{left} s");
+    }
+
+    #[test]
+    fn many_connections_answer_each_for_its_own_part() {
+        let start = Time::from_secs(1);
+        let rtt = Duration::from_millis(50);
+        let mut many = Competition::new(start, rtt, 100_000, (4, MSS));
+        many.starting = None;
+        assert!((99_000..=100_000).contains(&many.window()), "{}", many.window());
+        (0..3).for_each(|_| many.on_lost(start, rtt));
+        assert!(many.window() >= 99_000, "three of four");
+        many.on_lost(start, rtt);
+        assert!((69_000..=70_000).contains(&many.window()), "{}", many.window());
+        many.set_connections(start, 2);
+        assert!((69_000..=70_000).contains(&many.window()), "{}", many.window());
+    }
+}

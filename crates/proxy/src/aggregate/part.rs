@@ -1,0 +1,287 @@
+//! What the hosts of a bottleneck group have of their own in its aggregate: whose turn it is among them, what waits for each,
+//! and how far away each is.
+//!
+//! Turns go to hosts first, by stride scheduling with a host's weight for its tickets; within a host to its flows, as
+//! [`Stride`] has it. So a host has its share however many flows it has.
+//!
+//! Round trips of hosts differ by more than the queue that they share. They are told to the window as they would be of the nearest
+//! host, and the window has room for what the others are farther away, on average over what is delivered.
+use super::stride::{Stride, Turn, advance};
+use super::window_share::{Backlog, SlidingRate};
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
+use core::time::Duration;
+use shorthaul_congestion::MinFilter;
+use shorthaul_types::Time;
+use slab::Slab;
+
+/// For how long a host's shortest round trip is remembered: a found window drains its queue several times meanwhile.
+const REMEMBERED: Duration = Duration::from_secs(30);
+/// For how long the shortest of all is.
+const NEAREST: Duration = Duration::from_secs(3600);
+
+/// A host's part.
+#[derive(Debug)]
+pub(crate) struct Part {
+    turns: Stride,
+    weight: u32,
+    /// What it has used, over its weight: the least has the next turn.
+    pass: u64,
+    /// It is among those that wait.
+    waiting: bool,
+    /// What its connections have queued here.
+    pub backlog: Backlog,
+    /// How fast it is served.
+    pub rate: SlidingRate,
+    /// How many of its connections are active.
+    active: usize,
+    /// Its shortest round trip of late.
+    base: MinFilter,
+}
+
+/// The parts of all hosts of a group.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    parts: Slab<Part>,
+    waiting: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The pass of the last turn: who joins begins there, and not with all the time that it was silent to its credit.
+    now: u64,
+    /// The weights of the hosts that have active connections.
+    active_weight: u64,
+    active: usize,
+    nearest: MinFilter,
+    /// How much farther away than the nearest the farthest is.
+    reach: Duration,
+    /// How much farther away hosts are, on average over what is delivered; nanoseconds.
+    beyond: f64,
+}
+
+impl Parts {
+    /// A host with this weight begins. Returns by what its part is known.
+    pub fn insert(&mut self, now: Time, weight: u32) -> u32 {
+        self.parts.insert(Part {
+            turns: Stride::default(),
+            weight: weight.max(1),
+            pass: self.now,
+            waiting: false,
+            backlog: Backlog::new(now),
+            rate: SlidingRate::new(now),
+            active: 0,
+            base: MinFilter::default(),
+        }) as u32
+    }
+
+    /// A host without connections is forgotten.
+    pub fn remove(&mut self, part: u32) {
+        if let Some(gone) = self.parts.try_remove(part as usize) {
+            if gone.active > 0 {
+                self.active -= gone.active;
+                self.active_weight -= u64::from(gone.weight);
+            }
+            self.waiting.retain(|Reverse((_, waiting))| *waiting != part);
+        }
+    }
+
+    pub fn get_mut(&mut self, part: u32) -> Option<&mut Part> {
+        self.parts.get_mut(part as usize)
+    }
+
+    /// How many connections are active, of all hosts.
+    pub fn active(&self) -> usize {
+        self.active
+    }
+
+    /// A connection of a host has become active, or is no more.
+    pub fn set_active(&mut self, part: u32, is_active: bool) {
+        let Some(known) = self.parts.get_mut(part as usize) else { return };
+        let (before, weight) = (known.active, u64::from(known.weight));
+        if is_active {
+            known.active += 1;
+            self.active += 1;
+        } else {
+            known.active -= 1;
+            self.active -= 1;
+        }
+        match (before, known.active) {
+            (0, _) => self.active_weight += weight,
+            (_, 0) => self.active_weight -= weight,
+            _ => {}
+        }
+    }
+
+    /// What a host is due of what its group has, from 0 to 1; how many of its connections are active; its rate in bytes a second;
+    /// and the time that its bytes were queued here, in byte-seconds.
+    pub fn share(&self, part: u32, now: Time) -> (f64, usize, f64, f64) {
+        let Some(known) = self.parts.get(part as usize) else { return (1.0, 0, 0.0, 0.0) };
+        let weight = u64::from(known.weight);
+        let others = self.active_weight - if known.active > 0 { weight } else { 0 };
+        let due = weight as f64 / (others + weight) as f64;
+        (due, known.active, known.rate.get(now), known.backlog.byte_time(now))
+    }
+
+    /// Something of a host waits for its turn.
+    pub fn wait(&mut self, part: u32, turn: Turn) {
+        let Some(known) = self.parts.get_mut(part as usize) else { return };
+        known.turns.wait(turn);
+        if !core::mem::replace(&mut known.waiting, true) {
+            known.pass = known.pass.max(self.now);
+            self.waiting.push(Reverse((known.pass, part)));
+        }
+    }
+
+    /// The pass of the last turn of a flow of a host with this priority.
+    pub fn now(&self, part: u32, priority: u8) -> u64 {
+        self.parts.get(part as usize).map_or(0, |known| known.turns.now(priority))
+    }
+
+    /// The next turn. Whoever has it and still has something to send afterwards waits again.
+    pub fn next(&mut self) -> Option<Turn> {
+        while let Some(Reverse((pass, part))) = self.waiting.pop() {
+            let Some(known) = self.parts.get_mut(part as usize) else { continue };
+            if known.pass > pass {
+                // It has sent since it took its place.
+                self.waiting.push(Reverse((known.pass, part)));
+                continue;
+            }
+            self.now = pass;
+            let turn = known.turns.next();
+            known.waiting = !known.turns.is_empty();
+            if known.waiting {
+                self.waiting.push(Reverse((known.pass, part)));
+            }
+            if turn.is_some() {
+                return turn;
+            }
+        }
+        None
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// A host was sent `bytes`.
+    pub fn charge(&mut self, part: u32, bytes: u64) {
+        if let Some(known) = self.parts.get_mut(part as usize) {
+            known.pass = advance(known.pass.max(self.now), bytes, known.weight);
+        }
+    }
+
+    /// A delivery of this part of a window to a host measured a round trip. Returns what it would be of the nearest host.
+    pub fn on_round_trip(&mut self, now: Time, part: u32, rtt: Duration, of_window: f64) -> Duration {
+        let Some(known) = self.parts.get_mut(part as usize) else { return rtt };
+        let before = known.base.get();
+        known.base.update(now, rtt, REMEMBERED);
+        let base = known.base.get().unwrap_or(rtt);
+        self.nearest.update(now, rtt, NEAREST);
+        if self.parts.len() == 1 {
+            self.beyond = 0.0;
+            self.reach = Duration::ZERO;
+            return rtt;
+        }
+        let nearest = self.nearest.get().unwrap_or(base);
+        if before != Some(base) {
+            let farthest = self.parts.iter().filter_map(|(_, part)| part.base.get()).max();
+            self.reach = farthest.unwrap_or(base).saturating_sub(nearest);
+        }
+        let beyond = base.saturating_sub(nearest);
+        self.beyond += (beyond.as_nanos() as f64 - self.beyond) * of_window.min(1.0);
+        rtt.saturating_sub(beyond)
+    }
+
+    /// How much farther away than the nearest hosts are, on average.
+    pub fn beyond(&self) -> Duration {
+        Duration::from_nanos(self.beyond.max(0.0) as u64)
+    }
+
+    /// How much farther away than the nearest the farthest is.
+    pub fn reach(&self) -> Duration {
+        self.reach
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn turn(flow: u32) -> Turn {
+        Turn { flow, serial: u64::from(flow), priority: 1, pass: 0, unsplit: false }
+    }
+
+    /// Serves segments of 1000 bytes to flows that never run dry; the flow's number over ten is its host. Returns what each
+    /// host got.
+    fn serve(weights: &[u32], flows: &[u32], turns: usize) -> Vec<u64> {
+        let mut parts = Parts::default();
+        let hosts: Vec<u32> = weights.iter().map(|weight| parts.insert(Time::ZERO, *weight)).collect();
+        let host = |flow: u32| hosts[(flow / 10) as usize];
+        let mut got = vec![0; hosts.len()];
+        flows.iter().for_each(|flow| parts.wait(host(*flow), turn(*flow)));
+        for _ in 0..turns {
+            let turn = parts.next().unwrap();
+            got[(turn.flow / 10) as usize] += 1000;
+            parts.charge(host(turn.flow), 1000);
+            parts.wait(host(turn.flow), Turn { pass: advance(turn.pass, 1000, 1), ..turn });
+        }
+        got
+    }
+
+    #[test]
+    fn hosts_have_their_shares_however_many_flows_they_have() {
+        assert_eq!(serve(&[1, 1, 1], &[0, 1, 2, 3, 10, 20, 21], 300), [100_000; 3]);
+        let got = serve(&[3, 1], &[0, 10, 11, 12, 13], 400);
+        assert!(got[0].abs_diff(300_000) <= 3000, "three shares of four: {got:?}");
+    }
+
+    #[test]
+    fn a_host_that_was_silent_has_nothing_saved_up() {
+        let mut parts = Parts::default();
+        let [one, two] = [0, 1].map(|_| parts.insert(Time::ZERO, 1));
+        parts.wait(one, turn(0));
+        for _ in 0..100 {
+            assert_eq!(parts.next().unwrap().flow, 0);
+            parts.charge(one, 1000);
+            parts.wait(one, turn(0));
+        }
+        parts.wait(two, turn(10));
+        let mut got = [0_u32; 2];
+        for _ in 0..100 {
+            let turn = parts.next().unwrap();
+            let part = if turn.flow == 0 { one } else { two };
+            got[(turn.flow / 10) as usize] += 1;
+            parts.charge(part, 1000);
+            parts.wait(part, turn);
+        }
+        assert!(got[0].abs_diff(got[1]) <= 2, "{got:?}");
+    }
+
+    #[test]
+    fn a_part_that_is_gone_has_no_turn() {
+        let mut parts = Parts::default();
+        let [one, two] = [0, 1].map(|_| parts.insert(Time::ZERO, 1));
+        parts.wait(one, turn(0));
+        parts.wait(two, turn(10));
+        parts.set_active(one, true);
+        parts.remove(one);
+        assert_eq!((parts.active(), parts.active_weight), (0, 0));
+        assert_eq!(parts.next().map(|turn| turn.flow), Some(10));
+        assert!(parts.next().is_none() && parts.is_empty());
+    }
+
+    #[test]
+    fn round_trips_are_told_as_of_the_nearest_host_and_the_others_have_room() {
+        let ms = Duration::from_millis;
+        let mut parts = Parts::default();
+        let [near, far] = [0, 1].map(|_| parts.insert(Time::ZERO, 1));
+        for k in 0..100 {
+            let at = Time::from_millis(k);
+            assert_eq!(parts.on_round_trip(at, near, ms(20 + k % 3), 0.1), ms(20 + k % 3));
+            let told = parts.on_round_trip(at, far, ms(60 + k % 3), 0.1);
+            assert_eq!(told, ms(20 + k % 3), "its queue is the same, and its path is 40 ms longer");
+        }
+        assert_eq!(parts.reach(), ms(40));
+        assert!((19..=22).contains(&(parts.beyond().as_millis())), "{:?}", parts.beyond());
+    }
+}

@@ -1,0 +1,189 @@
+//! Many hosts behind one bottleneck, and traffic that is not split beside traffic that is.
+use crate::outcomes::run;
+use shorthaul_observe::Outcome;
+use shorthaul_scenario::Series;
+use std::fmt::Write as _;
+
+const BOTTLENECK: &str = "[[gateways.gateway.bottleneck]]\nname = \"backhaul\"\n";
+/// For this long the scenarios run.
+const SECONDS: f64 = 40.0;
+
+/// A backhaul of 30 Mbit/s and 30 ms, whose queue holds 120 ms, to a host for each of `flows`, which has that many downloads; `delays`
+/// are those of the hosts behind it.
+fn backhaul(gateway: &str, flows: &[u32], delays: &[&str]) -> String {
+    let mut text = format!(
+        "duration = \"{SECONDS} s\"\nrouters = [\"cell\"]\n[hosts.server]\nscheme = \"cubic\"\n\
+         [gateways.gateway]\naccess = \"cell\"\n{gateway}\n\
+         [[links]]\nbetween = [\"cell\", \"gateway\"]\nlink = {{ rate = \"30 Mbit/s\", delay = \"15 ms\", queue = \"450 kB\" }}\n\
+         [[links]]\nbetween = [\"gateway\", \"server\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"5 ms\" }}\n\
+         [measure]\nseries = [\"queue-delay\"]\nevery = \"20 ms\"\n"
+    );
+    for (host, count) in flows.iter().enumerate() {
+        let delay = delays[host % delays.len()];
+        let _ = write!(
+            text,
+            "[hosts.h{host}]\nscheme = \"cubic\"\n\
+             [[links]]\nbetween = [\"h{host}\", \"cell\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"{delay}\" }}\n\
+             [[flows]]\nname = \"h{host}\"\nfrom = \"server\"\nto = \"h{host}\"\nopened_by = \"h{host}\"\n\
+             unlimited = \"{SECONDS} s\"\ncount = {count}\nstart = \"{} ms\"\nspacing = \"exponential 300 ms\"\n",
+            host * 137 % 1000
+        );
+    }
+    text
+}
+
+/// A download that is split beside one that is not, from `other` servers, over 20 Mbit/s and 30 ms; the first host loads pages, too.
+fn beside(gateway: &str, other: &str) -> String {
+    let mut text = format!(
+        "duration = \"{SECONDS} s\"\nrouters = [\"cell\"]\n\
+         [hosts.0quic]\nscheme = \"{other}\"\n[hosts.phone]\nscheme = \"cubic\"\n[hosts.server]\nscheme = \"cubic\"\n\
+         [gateways.gateway]\naccess = \"cell\"\n{gateway}\n\
+         [[links]]\nbetween = [\"cell\", \"gateway\"]\nlink = {{ rate = \"20 Mbit/s\", delay = \"15 ms\", queue = \"150 kB\" }}\n\
+         [[links]]\nbetween = [\"phone\", \"cell\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"100 us\" }}\n\
+         [[links]]\nbetween = [\"gateway\", \"server\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"1 ms\" }}\n\
+         [[links]]\nbetween = [\"gateway\", \"0quic\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"1 ms\" }}\n\
+         [measure]\nseries = [\"queue-delay\"]\nevery = \"20 ms\"\n"
+    );
+    for (name, from) in [("split", "server"), ("whole", "0quic")] {
+        let _ = write!(
+            text,
+            "[[flows]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"phone\"\nopened_by = \"phone\"\nunlimited = \"{SECONDS} s\"\n"
+        );
+    }
+    for (page, from) in ["server", "0quic"].into_iter().cycle().take(16).enumerate() {
+        let start = 3000 + page * 2000;
+        let _ = write!(
+            text,
+            "[[flows]]\nname = \"page-{page}\"\nfrom = \"{from}\"\nto = \"phone\"\nopened_by = \"phone\"\n\
+             start = \"{start} ms\"\ncount = 4\ndownloads = {{ size = \"60 kB\" }}\n"
+        );
+    }
+    text
+}
+
+/// The same scenario without its pages, which are the last of its flows.
+fn without_pages(text: &str) -> String {
+    text.split("[[flows]]\nname = \"page").next().unwrap_or_default().to_owned()
+}
+
+/// What is said to a gateway that does not split what the first host of a scenario sends.
+fn not_split(traffic: &str) -> String {
+    format!(
+        "{traffic}\n[[gateways.gateway.policy]]\nmatch = {{ servers = [\"10.0.0.1\"] }}\nmode = \"pass\"\n"
+    )
+}
+
+/// What the flows whose names begin so had, in Mbit/s.
+fn rate(outcome: &Outcome, name: &str) -> f64 {
+    let flows = outcome.flows.iter().filter(|flow| flow.name.split('.').next() == Some(name));
+    flows.map(|flow| flow.delivered as f64 * 8e-6 / SECONDS).sum()
+}
+
+/// What 95 of 100 packets wait at most for the bottleneck, once the start is over; milliseconds.
+fn queue_p95(outcome: &Outcome) -> f64 {
+    let series = outcome
+        .series
+        .iter()
+        .find(|series| series.series == Series::QueueDelay && series.subject.contains("gateway>cell"));
+    let points = &series.expect("there is such a link").points;
+    let mut delays: Vec<f64> =
+        points.iter().filter(|(at, _)| *at > 3.0).map(|(_, delay)| delay * 1e3).collect();
+    delays.sort_by(f64::total_cmp);
+    delays[delays.len() * 95 / 100]
+}
+
+/// Jain's index of fairness.
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
+}
+
+fn mean_page(outcome: &Outcome) -> f64 {
+    let pages = outcome.flows.iter().filter(|flow| flow.name.starts_with("page"));
+    let times: Vec<f64> = pages.map(|flow| flow.transfers.first().copied().unwrap_or(SECONDS)).collect();
+    times.iter().sum::<f64>() / times.len() as f64
+}
+
+const FLOWS: [u32; 6] = [3, 2, 1, 1, 1, 1];
+
+fn hosts(outcome: &Outcome, count: usize) -> Vec<f64> {
+    (0..count).map(|host| rate(outcome, &format!("h{host}"))).collect()
+}
+
+#[test]
+fn hosts_behind_a_bottleneck_share_one_short_queue_fairly() {
+    let direct = run(&backhaul("split = false", &FLOWS, &["100 us"]));
+    // The nearest and the farthest host differ by more than the queue.
+    for delays in [&["100 us"][..], &["100 us", "5 ms", "20 ms"]] {
+        let shared = run(&backhaul(BOTTLENECK, &FLOWS, delays));
+        let hosts = hosts(&shared, 6);
+        assert!(jain(&hosts) >= 0.99, "{delays:?}: {hosts:?}");
+        let [queue, usual] = [&shared, &direct].map(queue_p95);
+        assert!(usual > 90.0 && queue <= 0.25 * usual, "{delays:?}: {queue} ms, and {usual} ms directly");
+        // 1448 of 1500 bytes of a packet are payload.
+        let used: f64 = hosts.iter().sum::<f64>() / 30.0 * 1500.0 / 1448.0;
+        assert!(used >= 0.97, "{delays:?}: {used} of the link");
+    }
+}
+
+#[test]
+fn a_host_by_itself_is_as_it_was_behind_a_bottleneck_of_its_own() {
+    let [alone, group] = ["", BOTTLENECK].map(|gateway| run(&backhaul(gateway, &[2], &["100 us"])));
+    assert_eq!(alone.trace_hash, group.trace_hash);
+}
+
+#[test]
+fn a_rate_that_is_known_leaves_no_queue_and_weights_are_shares() {
+    let known =
+        format!("{BOTTLENECK}rate = \"29 Mbit/s\"\nweights = [{{ hosts = [\"10.0.0.2\"], weight = 3 }}]\n");
+    // Addresses are given in the order of names: h1 has the second.
+    let outcome = run(&backhaul(&known, &[1, 4, 1], &["100 us"]));
+    let hosts = hosts(&outcome, 3);
+    let of_all = hosts[1] / hosts.iter().sum::<f64>();
+    assert!((0.55..0.65).contains(&of_all), "three of five shares: {hosts:?}");
+    assert!(queue_p95(&outcome) <= 2.0, "{} ms", queue_p95(&outcome));
+    assert!(hosts.iter().sum::<f64>() >= 29.0 * 0.95, "{hosts:?}");
+}
+
+#[test]
+fn what_is_not_split_shares_the_link_and_the_short_queue() {
+    for other in ["cubic", "bbr"] {
+        let direct = run(&beside("split = false", other));
+        let today = run(&beside(&not_split(""), other));
+        let all = run(&beside(&not_split("traffic = \"all\""), other));
+        let [split, whole] = ["split", "whole"].map(|name| rate(&all, name));
+        assert!(jain(&[split, whole]) >= 0.98, "{other}: {split} beside {whole} Mbit/s");
+        assert!(
+            whole >= 0.9 * (split + whole) / 2.0,
+            "{other}: pages go first, and cost it a little: {whole}"
+        );
+        assert!(split >= 0.95 * rate(&direct, "split"), "{other}: {split}");
+        let alone = run(&without_pages(&beside(&not_split("traffic = \"all\""), other)));
+        let [split_alone, whole] = ["split", "whole"].map(|name| rate(&alone, name));
+        assert!(whole >= 0.95 * (split_alone + whole) / 2.0, "{other}: {whole} beside {split_alone} Mbit/s");
+        assert!(split >= 1.2 * rate(&today, "split"), "{other}: today it yields");
+        let usual = queue_p95(&direct);
+        for (run, bound) in [(&alone, 0.25), (&all, 0.6)] {
+            let queue = queue_p95(run);
+            assert!(queue <= bound * usual, "{other}: {queue} ms, and {usual} ms directly");
+        }
+        let [page, usual] = [&all, &direct].map(mean_page);
+        assert!(page <= usual, "{other}: {page} s a page, and {usual} s directly");
+        let used = all.flows.iter().map(|flow| flow.delivered as f64 * 8e-6 / SECONDS).sum::<f64>() / 20.0;
+        assert!(used * 1500.0 / 1448.0 >= 0.97, "{other}: {used} of the link");
+    }
+}
+
+#[test]
+fn where_nothing_tells_of_the_bottleneck_what_is_not_split_passes_as_it_came() {
+    // The split download is over after a few seconds, and no other comes.
+    let text = |traffic: &str| {
+        without_pages(&beside(&not_split(traffic), "cubic")).replacen(
+            &format!("unlimited = \"{SECONDS} s\""),
+            "bulk = \"2 MB\"",
+            1,
+        )
+    };
+    let [tcp, all] = ["", "traffic = \"all\""].map(|traffic| rate(&run(&text(traffic)), "whole"));
+    assert!(all >= 0.97 * tcp, "{all} Mbit/s, and {tcp} where it is left alone");
+}
