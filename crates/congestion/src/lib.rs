@@ -79,4 +79,4 @@ pub use min_filter::MinFilter;
 pub use pacer::Pacer;
 pub use path_estimate::{Delivery, PathEstimate};
 pub use rto_notation::UnknownTimer;
-pub use rtt::{Doubling, KnownRtt, RtoFloor, RttConfig, RttEstimator};
+pub use rtt::{Doubling, KnownRtt, MIN_RTT_WINDOW, RtoFloor, RttConfig, RttEstimator};

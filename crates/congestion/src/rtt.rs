@@ -26,6 +26,9 @@ pub enum RtoFloor {
     Variance(Duration),
 }
 
+/// For how long a smallest round-trip time is remembered (RFC 8985 §6.2), as in Linux.
+pub const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
+
 /// How long an RTO stays doubled after it expired. RFC 6298 §5 has one answer; the others are for comparisons with senders that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Doubling {
@@ -54,8 +57,6 @@ pub struct RttConfig {
     pub max_rto: Duration,
     /// How long it stays doubled.
     pub doubling: Doubling,
-    /// For how long a smallest round-trip time is remembered (RFC 8985 §6.2).
-    pub min_rtt_window: Duration,
 }
 
 impl RttConfig {
@@ -67,7 +68,6 @@ impl RttConfig {
         floor: RtoFloor::Variance(Duration::from_millis(200)),
         max_rto: Duration::from_secs(120),
         doubling: Doubling::UntilMeasured,
-        min_rtt_window: Duration::from_secs(300),
     };
 
     /// RFC 6298 to the letter: one second at least.
@@ -150,7 +150,7 @@ impl RttEstimator {
     /// A sample ends backoff, since it is made of data sent after the RTO (RFC 6298 §5).
     pub fn on_sample(&mut self, now: Time, rtt: Duration) {
         let rtt = self.in_ticks(rtt.min(LONGEST_SAMPLE));
-        self.min.update(now, rtt, self.config.min_rtt_window);
+        self.min.update(now, rtt, MIN_RTT_WINDOW);
         self.backoff = 0;
         let sample = rtt.as_nanos() as u64; // at most an hour
         match &mut self.smoothed {
@@ -256,7 +256,7 @@ impl RttEstimator {
         self.smoothed.map(|s| nanos(s.latest))
     }
 
-    /// The smallest sample of the last [`min_rtt_window`](RttConfig::min_rtt_window).
+    /// The smallest sample of the last [`MIN_RTT_WINDOW`].
     pub fn min_rtt(&self) -> Option<Duration> {
         self.min.get()
     }

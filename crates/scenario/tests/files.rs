@@ -144,8 +144,8 @@ fn errors_name_file_line_text_and_remedy() {
         &["line 15: `link", "`10 Mbit` is not a rate", "32 Mbit/s"],
     );
     says("unlimited = \"100 s\"", "", &["line 20: `[[flows]]`", "exactly one of", "bulk = \"5 MB\""]);
-    says("relays = [4]", "relays = [8]", &["line 17: `relays = [8]`", "1 to 7 hops"]);
-    says("hops = 8", "hops = 2", &["line 17", "1 to 1 hops"]);
+    says("relays = [4]", "relays = [8]", &["line 16: `relays = [8]`", "1 to 7 hops"]);
+    says("hops = 8", "hops = 2", &["line 16", "1 to 1 hops"]);
     says("ack = \"immediate\"", "ack = \"at once\"", &["line 9", "delayed 40 ms"]);
     says("\"queue-length\"", "\"queue\"", &["line 27", "queue-length"]);
     says("warm_up", "warmup", &["line 6: `warmup", "unknown field", "warm_up"]);
@@ -157,7 +157,7 @@ fn errors_name_file_line_text_and_remedy() {
     says(
         "[], [2]",
         "[9], [2]",
-        &["line 17: `relays = [9]` (with chains.source-sink.relays = [9])", "1 to 7 hops"],
+        &["line 16: `relays = [9]` (with chains.source-sink.relays = [9])", "1 to 7 hops"],
     );
     says("exponential 100 us", "exponential 0 us", &["line 17", "mean must be above zero"]);
     says("\"1024 packets\"", "\"1024\"x", &["line 17"]);

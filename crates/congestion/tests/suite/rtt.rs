@@ -1,7 +1,7 @@
 //! The RTO against the rules of RFC 6298.
 use std::time::Duration;
 
-use shorthaul_congestion::{RtoFloor, RttConfig, RttEstimator};
+use shorthaul_congestion::{MIN_RTT_WINDOW, RtoFloor, RttConfig, RttEstimator};
 use shorthaul_types::Time;
 
 fn ms(n: u64) -> Duration {
@@ -113,14 +113,14 @@ fn a_peak_holds_for_its_round_though_many_samples_follow() {
 
 #[test]
 fn the_minimum_lives_as_long_as_its_window() {
-    let mut rtt =
-        RttEstimator::new(RttConfig { min_rtt_window: Duration::from_secs(10), ..RttConfig::LINUX });
+    let mut rtt = RttEstimator::new(RttConfig::LINUX);
+    let window = MIN_RTT_WINDOW.as_secs();
     rtt.on_sample(Time::ZERO, ms(20));
-    for s in 1..=10 {
+    for s in (1..=window).step_by(10).chain([window]) {
         rtt.on_sample(Time::from_secs(s), ms(70));
         assert_eq!(rtt.min_rtt(), Some(ms(20)));
     }
-    rtt.on_sample(Time::from_secs(11), ms(70));
+    rtt.on_sample(Time::from_secs(window + 1), ms(70));
     assert_eq!(rtt.min_rtt(), Some(ms(70)));
 }
 

@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod agreement;
+mod beyond;
 mod interceptors;
 mod late;
 mod outcomes;
