@@ -73,3 +73,31 @@ fn where_the_edge_binds_nobody_is_held() {
         assert!((held / free - 1.0).abs() < 0.02, "{held} and {free}");
     }
 }
+
+/// To hold our senders beside somebody else's would leave the path to them.
+#[test]
+fn a_stranger_in_the_queue_beyond_leaves_us_our_part() {
+    for stranger in ["cubic", "bbr", "sack-reno"] {
+        let text = include_str!("scenarios/stranger-beyond.toml");
+        let text = text.replace(
+            "[hosts.stranger]\nscheme = \"cubic\"",
+            &format!("[hosts.stranger]\nscheme = \"{stranger}\""),
+        );
+        let study = Study::from_toml("test.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        // Ours, and his.
+        let delivered = |case: &str| {
+            let point = study.points().iter().find(|point| point.label() == case).expect("a case");
+            let scenario = study.scenario(point).expect("it was checked");
+            let outcome =
+                simulate(&scenario, 1, Recording::default()).unwrap_or_else(|error| panic!("{error}"));
+            assert!(outcome.problems.is_empty(), "{:?}", outcome.problems);
+            ["ours", "theirs"].map(|name| {
+                let flow = outcome.flows.iter().find(|flow| flow.name.starts_with(name)).expect("a flow");
+                flow.delivered as f64
+            })
+        };
+        let ([ours, theirs], [direct, _]) = (delivered("auto"), delivered("direct"));
+        let owed = direct.min((ours + theirs) / 2.0);
+        assert!(ours > 0.95 * owed, "{ours} of {owed} bytes beside {stranger}, {direct} directly");
+    }
+}
