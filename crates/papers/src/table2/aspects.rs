@@ -13,8 +13,8 @@ const START: f64 = 0.8;
 const FAIR: f64 = 0.95;
 /// Stalls are handled if they cost no more than this of their own length, …
 const STALLED: f64 = 1.25;
-/// … and no more RTOs of the sender than this, all of which are mistakes.
-const MISTAKES: f64 = 1.0;
+/// … and at most so many RTOs of the sender. The stall loses nothing, so each is spurious.
+const SPURIOUS: f64 = 1.0;
 /// A disconnection is handled if data arrives within so many round trips of the unloaded path after it.
 const RESUMED: f64 = 2.0;
 
@@ -66,9 +66,9 @@ pub(super) fn cells(board: &Board, row: &Row, ends: Ends) -> [Cell; 7] {
         ),
         Cell::of(of(Work::Joining).fairness, |index| format!("{index:.3}"), |index| index >= FAIR),
         match stalled {
-            Some([share, mistakes]) => Cell {
-                ours: format!("{share:.2}, {mistakes:.1} RTOs"),
-                yes: Some(share <= STALLED && mistakes <= MISTAKES),
+            Some([share, spurious]) => Cell {
+                ours: format!("{share:.2}, {spurious:.1} RTOs"),
+                yes: Some(share <= STALLED && spurious <= SPURIOUS),
             },
             None => Cell { ours: "not measured".into(), yes: None },
         },

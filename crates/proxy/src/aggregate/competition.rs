@@ -28,7 +28,7 @@ const NO_QUEUE: u32 = 120;
 const LEFT: u64 = 70;
 /// Connections beyond this many count no more.
 const MOST: u64 = 64;
-/// After this time without a delivery nothing is known of competitors.
+/// After this time without a delivery, competitors may have come or gone.
 const FORGET: Duration = Duration::from_secs(1);
 
 /// What a round has shown.
@@ -148,7 +148,7 @@ impl Competition {
         }
     }
 
-    /// Whether nothing was delivered for so long that nothing is known of competitors.
+    /// Whether the last delivery was so long ago that competitors may have come or gone.
     pub fn is_forgotten(&self, now: Time) -> bool {
         now.saturating_since(self.delivered_at) >= FORGET
     }
