@@ -1,4 +1,4 @@
-.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise attack soak deb test-deb dist docs
+.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise bench-scale attack soak outlive miri deb test-deb dist docs python reference
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -16,8 +16,10 @@ test:
 	@scripts/needs.sh test
 	@$(MAKE) --no-print-directory check no-std deny
 	cargo test --workspace
+	@$(MAKE) --no-print-directory python
 
 check:
+	@scripts/docs.sh links
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --quiet
@@ -38,9 +40,18 @@ test-deb:
 dist:
 	@scripts/dist.sh
 
-# The links of all documents, and the site, where mdbook is: target/site
+# The site, where mdbook is: target/site. The links of all documents, which `make check` looks at, too.
 docs:
 	@scripts/docs.sh
+
+# The Python package in an environment of its own, and its tests. docs/python.md
+python:
+	@scripts/python.sh
+
+# docs/reference, from the program: every command, the keys of files, metrics. A test says when it is not current.
+reference:
+	cargo run --quiet --bin shorthaul -- generate target/made
+	cp target/made/reference/*.md docs/reference/
 
 # Licences and sources of crates, and known vulnerabilities. Says what it did not check.
 deny:
@@ -55,20 +66,29 @@ adversity:
 attack:
 	cargo run -p shorthaul -- bench attack --turns 6
 
+# A thousand downloads through relays that are killed ten times a minute. Some minutes.
+outlive:
+	cargo run -p shorthaul -- bench outlive
+
 # Connections come and go in all manners, and the gateway's memory must not grow.
 soak: MINUTES = 15
 soak:
 	cargo run -p shorthaul -- bench soak --minutes $(MINUTES)
 
-# The fuzz targets. Running one needs a nightly compiler: cargo +nightly fuzz run split_flow
+# The fuzz targets, as programs without instrumentation: that they build.
 fuzz-build:
 	@scripts/needs.sh fuzz-build
 	cargo build --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
 
-# All fuzz targets for MINUTES together: by libFuzzer where it is, otherwise with seeded random inputs.
+# All fuzz targets for MINUTES together, by libFuzzer, with a report of what was reached and found; without a C++ compiler with seeded
+# random inputs.
 MINUTES ?= 10
 fuzz:
 	@scripts/fuzz.sh $(MINUTES)
+
+# The tests of wire, tcp and proxy in Miri. It says what it needs.
+miri:
+	@scripts/miri.sh
 
 # The simulator against kernels on six scenarios, with the ratios as a table: a quarter of an hour.
 # docs/agreement.md explains the difference that is excused.
@@ -110,6 +130,11 @@ bench-relay:
 # How good the planner's forecasts, decisions and placements are; goes on where it was interrupted.
 bench-plan:
 	cargo run --release --quiet --bin shorthaul -- bench plan
+
+# What idle connections take of a gateway's memory, and how soon it answers questions about them: FLOWS of them, a minute for 50,000.
+FLOWS ?= 50000
+bench-scale:
+	cargo run --release --quiet --bin shorthaul -- bench scale --flows $(FLOWS)
 
 # What a gateway passes that is stopped 10 ms ten times a second, and on a busy machine: half an hour.
 bench-noise:

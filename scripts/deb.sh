@@ -28,7 +28,7 @@ put 644 "$root/made/completions/shorthaul.fish" usr/share/fish/vendor_completion
 put 640 "$root/made/etc/gateway.toml" etc/shorthaul/gateway.toml.example
 put 640 packaging/node.toml etc/shorthaul/node.toml
 rm -r "$root/made"
-for unit in shorthaul-gateway@.service shorthaul-node.service shorthaul-node.socket; do
+for unit in shorthaul-gateway@.service shorthaul-gateway@.socket shorthaul-node.service shorthaul-node.socket; do
 	put 644 "packaging/systemd/$unit" "usr/lib/systemd/system/$unit"
 done
 put 644 packaging/systemd/shorthaul.sysusers usr/lib/sysusers.d/shorthaul.conf

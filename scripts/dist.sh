@@ -28,6 +28,11 @@ pack() { # name, features...
 		echo "$archive is not static" >&2
 		exit 1
 	fi
+	# It runs where nothing else is. Only root may try that.
+	if [ "$(id -u)" = 0 ]; then
+		chroot "$folder/$name-$version" /shorthaul config >/dev/null
+		echo "$archive: runs in an empty root"
+	fi
 	echo "$archive: program $(du -k "$folder/$name-$version/shorthaul" | cut -f1) kB, archive $(du -k "$archive" | cut -f1) kB"
 	rm -r "$folder"
 }

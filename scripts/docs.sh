@@ -1,5 +1,6 @@
 #!/bin/sh
 # Checks the links of all documents, and builds the site where mdbook is (cargo install mdbook): target/site.
+# `scripts/docs.sh links` checks alone.
 set -eu
 failed=0
 complain() {
@@ -7,7 +8,8 @@ complain() {
 	failed=1
 }
 # Links to files, and to headings of files: [text](path#heading)
-for document in *.md docs/*.md docs/schemes/*.md; do
+mkdir -p target
+for document in *.md docs/*.md docs/schemes/*.md docs/reference/*.md; do
 	folder=$(dirname "$document")
 	grep -n -o '](\([^)]*\))' "$document" | sed 's/](\(.*\))$/\1/' | while IFS=: read -r line target; do
 		case $target in http:* | https:* | mailto:*) continue ;; esac
@@ -28,12 +30,13 @@ if [ -s target/links.txt ]; then
 	failed=1
 fi
 # Every document is in the table of contents, and every entry there is a document.
-for document in docs/*.md; do
-	name=$(basename "$document")
+for document in docs/*.md docs/reference/*.md; do
+	name=${document#docs/}
 	[ "$name" = SUMMARY.md ] || grep -q "($name)" docs/SUMMARY.md || complain "$document is not in docs/SUMMARY.md"
 done
 [ $failed = 0 ] || exit 1
-echo "all links of $(ls ./*.md docs/*.md docs/schemes/*.md | wc -l) documents lead somewhere"
+echo "all links of $(ls ./*.md docs/*.md docs/schemes/*.md docs/reference/*.md | wc -l) documents lead somewhere"
+[ "${1:-}" != links ] || exit 0
 if command -v mdbook >/dev/null; then
 	mdbook build --dest-dir "$PWD/target/site"
 else

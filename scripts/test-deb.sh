@@ -47,7 +47,7 @@ inside fish --no-execute /usr/share/fish/vendor_completions.d/shorthaul.fish
 echo "manual pages and completions (bash, zsh, fish) are there and whole"
 
 # Units: that they are right, and how much a breach of one could do (0 nothing, 10 everything).
-units="shorthaul-gateway@gw.service shorthaul-node.service shorthaul-node.socket"
+units="shorthaul-gateway@gw.service shorthaul-gateway@gw.socket shorthaul-node.service shorthaul-node.socket"
 for unit in $units; do
 	inside systemd-analyze verify --man=no "$unit"
 done

@@ -4,10 +4,10 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-/// Write manual pages, completions and example configurations into a directory, for packages
+/// Write manual pages, completions, example configurations and the reference into a directory, for packages and docs
 #[derive(clap::Args)]
 pub struct Args {
-    /// The directory; it gets `man`, `completions` and `etc`
+    /// The directory; it gets `man`, `completions`, `etc` and `reference`
     directory: PathBuf,
 }
 
@@ -27,5 +27,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     clap_mangen::generate_to(crate::Cli::command(), man)?;
     let etc = folder("etc")?;
     std::fs::write(etc.join("gateway.toml"), crate::config::gateway_file())?;
+    let reference = folder("reference")?;
+    for (name, text) in crate::reference::documents(crate::Cli::command()) {
+        std::fs::write(reference.join(name), text)?;
+    }
     Ok(())
 }

@@ -52,12 +52,19 @@ enum LabCommand {
         topology: String,
     },
     /// List the built-in topologies.
-    List,
-    /// Measure how exact the emulator is on this machine; the last line is JSON.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure how exact the emulator is on this machine.
     Accuracy {
         /// How long each of the eleven measurements takes, in seconds.
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
+        /// Print JSON: rates in bit/s, times in microseconds.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -96,19 +103,29 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             exit_as(in_host(place, command)?)
         }
         LabCommand::Check { topology } => print!("{}", Plan::of(&Topology::load(topology)?)?),
-        LabCommand::List => {
+        LabCommand::List { json: true } => {
+            let all =
+                Topology::built_in().map(|(name, about)| serde_json::json!({ "name": name, "path": about }));
+            println!("{:#}", serde_json::Value::Array(all.collect()));
+        }
+        LabCommand::List { json: false } => {
             let mut table = Table::new([Column::left("name"), Column::left("path")]);
             for (name, about) in Topology::built_in() {
                 table.row([name, about]);
             }
             print!("{}", table.render(Terminal::stdout()));
         }
-        LabCommand::Accuracy { seconds } => {
+        LabCommand::Accuracy { seconds, json } => {
             if !(0.2..=60.0).contains(seconds) {
                 return Err(asked!("--seconds {seconds}: give 0.2 to 60").into());
             }
             Privilege::obtain()?;
-            print_accuracy(&accuracy::measure(Duration::from_secs_f64(*seconds))?);
+            let accuracy = accuracy::measure(Duration::from_secs_f64(*seconds))?;
+            if *json {
+                println!("{}", accuracy_json(&accuracy));
+            } else {
+                print_accuracy(&accuracy);
+            }
         }
     }
     Ok(())
@@ -289,9 +306,8 @@ fn print_accuracy(accuracy: &Accuracy) {
     let terminal = Terminal::stdout();
     println!("{}\n{}\n{}", rates.render(terminal), delays.render(terminal), throughputs.render(terminal));
     if !accuracy.runs_first {
-        println!("The kernel did not permit SCHED_FIFO: packets are late when the machine is busy.\n");
+        println!("The kernel did not permit SCHED_FIFO: packets are late when the machine is busy.");
     }
-    println!("{}", accuracy_json(accuracy));
 }
 
 /// Rates in bit/s, times in microseconds.

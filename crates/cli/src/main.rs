@@ -36,6 +36,8 @@ mod plan;
 #[cfg(feature = "study")]
 mod prove;
 mod proxy;
+#[cfg(feature = "package")]
+mod reference;
 mod replay;
 #[cfg(feature = "study")]
 mod reproduce;
@@ -149,6 +151,10 @@ fn tell_what_happens() {
 }
 
 fn main() -> ExitCode {
+    // Another gateway, and its packets, wait for these: on a machine that is busy, from their first instruction on.
+    if std::env::args_os().any(|argument| argument == "--take-over" || argument == "--keeper") {
+        shorthaul_dataplane::prepare_promptly();
+    }
     ending::end_when_unread();
     tell_what_happens();
     let parsed = groups::grouped(Cli::command()).try_get_matches();

@@ -13,10 +13,12 @@ use shorthaul_relay::discovery::{
     AnsweringConfig, AnsweringSockets, Identity, Keyring, Load, ResponderConfig,
 };
 use shorthaul_relay::{
-    Confinement, Echo, Endpoint, Extent, Forwarding, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
-    RelayConfig, Settings,
+    Confinement, Echo, Endpoint, Extent, Node, NodeConfig, NodeHandle, Protection, ProxyVersion, RelayConfig,
+    Settings,
 };
-use shorthaul_types::{Bytes, parse_duration};
+use shorthaul_types::Bytes;
+
+use crate::route::{ForwardingArgs, duration};
 
 /// Take TCP sessions on, to where they ask or to fixed targets; answer `shorthaul measure`
 ///
@@ -122,18 +124,15 @@ pub struct Args {
     /// How long sessions may go on when the node is told to stop
     #[arg(long, value_name = "TIME", default_value = "30 s", value_parser = duration)]
     drain: Duration,
-    /// --relay: wait this many round trips of the incoming way before anything goes on
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        default_value_t = 0,
-        alias = "wait-windows",
-        conflicts_with = "store"
-    )]
-    wait: u32,
-    /// --relay: take everything first, then send it on
-    #[arg(long)]
-    store: bool,
+    /// How long a session that can move may be without a way, until its client comes back; 0 s: no such sessions
+    #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = duration)]
+    move_within: Duration,
+    /// What is kept of a direction of such a session until its client has acknowledged it; it counts for --all-buffers
+    #[arg(long, value_name = "SIZE", default_value = "4 MiB")]
+    window: Bytes,
+    // Of --relay.
+    #[command(flatten)]
+    forwarding: ForwardingArgs,
     /// Threads; as many as there are cores
     #[arg(long, value_name = "NUMBER")]
     threads: Option<usize>,
@@ -172,10 +171,6 @@ pub fn network(text: &str) -> Result<IpNet, String> {
     text.parse()
         .or_else(|_| address())
         .map_err(|_| format!("`{text}` is no network such as 10.1.0.0/16 or fd00::/8"))
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// From where to where.
@@ -273,8 +268,7 @@ fn load(args: &Args, node: &Node) -> impl Fn() -> Load + Send + use<> {
 }
 
 fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<Arc<TcpListener>>) -> NodeConfig {
-    let forwarding =
-        if args.store { Forwarding::Store } else { Forwarding::Pipelined { wait_windows: args.wait } };
+    let forwarding = args.forwarding.forwarding();
     let relays = args.relay.iter().map(|way| RelayConfig {
         listen: way.listen,
         to: way.to.clone(),
@@ -316,6 +310,8 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<Arc<TcpListener>>) 
         all_stored: args.all_stored,
         idle: args.idle,
         gone_after: args.gone_after,
+        moves_within: args.move_within,
+        window: args.window,
         drain: args.drain,
         threads: args.threads,
         confinement: Confinement {

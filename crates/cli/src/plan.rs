@@ -5,6 +5,7 @@
 //! person would say.
 mod flow;
 mod line;
+mod map;
 mod network;
 mod row;
 mod sites;
@@ -84,6 +85,9 @@ pub struct Args {
     #[arg(long, value_name = "MODEL", value_parser = model_names())]
     model: Option<String>,
 
+    #[command(flatten)]
+    map: map::MapArgs,
+
     /// Use relays only if that is at least this many times as fast; 0 for always.
     #[arg(long, value_name = "TIMES", default_value_t = 1.1)]
     min_gain: f64,
@@ -152,6 +156,8 @@ fn model_names() -> clap::builder::PossibleValuesParser {
     model::all()
         .iter()
         .map(|model| PossibleValue::new(model.name()).help(model.source()))
+        .chain([PossibleValue::new(map::NAME)
+            .help("what simulations of other paths say; a gateway is among the ways")])
         .collect::<Vec<_>>()
         .into()
 }
@@ -178,6 +184,9 @@ impl Answer {
 
 /// Plans, prints, draws.
 pub fn run(args: &Args) -> Result<()> {
+    if args.model.as_deref() == Some(map::NAME) {
+        return map::run(args);
+    }
     let model = model::by_name(args.model.as_deref().unwrap_or("cubic"))?;
     let answer = match (&args.sites, &args.scenario) {
         (Some(file), _) => network::answer(args, file, &*model)?,

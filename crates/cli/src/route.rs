@@ -2,6 +2,7 @@
 use crate::ending::asked;
 use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +10,16 @@ use anyhow::{Context as _, Result};
 use shorthaul_relay::discovery::{Finder, FinderConfig, Keyring, Refreshing};
 use shorthaul_relay::request::SetUp;
 use shorthaul_relay::{
-    Client, ClientOptions, Credentials, Endpoint, FixedRoute, Forwarding, Identity, LinkOptions, Links,
-    NameService, NetworkSecret, Protection, Route, RouteProvider,
+    Client, ClientOptions, Credentials, Endpoint, EndpointError, FixedRoute, Forwarding, Identity,
+    LinkOptions, Links, MoveOptions, NameService, NetworkSecret, Protection, Route, RouteProvider,
 };
-use shorthaul_types::Bytes;
+use shorthaul_types::{Bytes, parse_duration};
 
 use crate::discover::Directories;
 use crate::node::LinkKind;
+
+/// Less would make the limit that a receiver begins with a lie.
+const LEAST_WINDOW: Bytes = Bytes(256 << 10);
 
 /// The way to take, and who we are to the nodes on it.
 #[derive(clap::Args)]
@@ -58,7 +62,32 @@ pub struct RouteArgs {
     /// What each node may hold of a direction
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Bytes>,
-    /// Each node waits this many round trips before anything goes on
+    #[command(flatten)]
+    forwarding: ForwardingArgs,
+    /// Another way, if the one of --via fails (repeat for several, in this order)
+    #[arg(long, value_name = "NODES", requires = "via")]
+    or_via: Vec<Via>,
+    /// Sessions break with the nodes on their way, as connections do
+    #[arg(long)]
+    no_moves: bool,
+    /// How long another way is looked for when that of a session breaks
+    #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = duration)]
+    move_within: Duration,
+    /// What is kept of a direction of a session until the last node has acknowledged it: so much goes in a round trip at most
+    #[arg(long, value_name = "SIZE", default_value = "4 MiB")]
+    window: Bytes,
+    /// Try again for so long when a node is not there, or the way breaks while a session is set up
+    #[arg(long, value_name = "TIME", default_value = "0 s", value_parser = duration)]
+    patience: Duration,
+    /// Congestion control of the kernel for what leaves here
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+}
+
+/// How bytes go on.
+#[derive(clap::Args)]
+pub struct ForwardingArgs {
+    /// Wait this many round trips of the way that bytes come by before anything goes on
     #[arg(
         long,
         value_name = "NUMBER",
@@ -67,12 +96,31 @@ pub struct RouteArgs {
         conflicts_with = "store"
     )]
     wait: u32,
-    /// Each node takes everything first, then sends it on
+    /// Take everything first, then send it on
     #[arg(long)]
     store: bool,
-    /// Congestion control of the kernel for what leaves here
-    #[arg(long, value_name = "NAME")]
-    congestion: Option<String>,
+}
+
+impl ForwardingArgs {
+    pub fn forwarding(&self) -> Forwarding {
+        if self.store { Forwarding::Store } else { Forwarding::Pipelined { wait_windows: self.wait } }
+    }
+}
+
+/// The nodes on a way.
+#[derive(Clone, Debug)]
+pub struct Via(Vec<Endpoint>);
+
+impl FromStr for Via {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        text.split(',').map(|node| node.trim().parse()).collect::<Result<_, _>>().map(Via)
+    }
+}
+
+pub fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// What sessions are opened with.
@@ -139,17 +187,25 @@ impl RouteArgs {
                 found = Some(Arc::clone(&finder));
                 Arc::new(finder)
             }
-            _ if self.or_direct => Arc::new(FixedRoute::or_direct(route)),
-            _ => Arc::new(FixedRoute::only(route)),
+            _ => {
+                let others = self.or_via.iter().map(|via| Route::via(via.0.clone())).collect();
+                let fixed =
+                    if self.or_direct { FixedRoute::or_direct(route) } else { FixedRoute::only(route) };
+                Arc::new(fixed.or(others))
+            }
         };
-        let forwarding =
-            if self.store { Forwarding::Store } else { Forwarding::Pipelined { wait_windows: self.wait } };
+        if self.window < LEAST_WINDOW {
+            return Err(asked!("--window {} is too little: 256 KiB at least", self.window).into());
+        }
+        let moves = MoveOptions { window: self.window, within: self.move_within, ..MoveOptions::default() };
         let client = Client::new(ClientOptions {
             routes,
             links: Arc::clone(&links),
             set_up: if self.sequential { SetUp::Sequential } else { SetUp::Parallel },
-            forwarding,
+            forwarding: self.forwarding.forwarding(),
             buffer: self.buffer,
+            moves: (!self.no_moves).then_some(moves),
+            patience: self.patience,
         });
         Ok(Opening { client, links, finder: found })
     }

@@ -23,6 +23,9 @@ enum Action {
     Explain {
         /// The scenario file
         file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print the JSON schema of scenario files, for editors
     Schema,
@@ -32,8 +35,13 @@ enum Action {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.action {
         Action::Check { files } => check(files),
-        Action::Explain { file } => {
-            print!("{}", Study::from_file(file)?.explain());
+        Action::Explain { file, json } => {
+            let study = Study::from_file(file)?;
+            if *json {
+                println!("{:#}", study.explain_to_programs());
+            } else {
+                print!("{}", study.explain());
+            }
             Ok(())
         }
         Action::Schema => {

@@ -9,6 +9,7 @@ mod illinois;
 mod reno;
 mod vegas;
 mod westwood;
+mod westwood_2001;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -80,6 +81,8 @@ algorithms! {
     Bbr3 = "bbr3" => Bbr3,
     /// Reno that sets its window after a loss by the measured bandwidth.
     Westwood = "westwood" => WestwoodPlus,
+    /// The same as first published, which measures the bandwidth with every acknowledgment.
+    Westwood2001 = "westwood-2001" => westwood_2001::Westwood2001,
     /// Few segments in the queue, by delay.
     Vegas = "vegas" => Vegas,
     /// Growth as over a path of 25 ms, however long it is.

@@ -69,6 +69,9 @@ pub struct Config {
     pub priority: Priority,
     /// Where the control socket and the crash journal are.
     pub run_dir: PathBuf,
+    /// Whether what is held survives a crash, and the gateway can be taken over, by what is written to `run_dir` all the while. Without
+    /// that, a crash loses bytes that their senders believe delivered, and the connections fail when their ends find out.
+    pub custody: bool,
     /// First of the two routing tables, and priority of the rules.
     #[serde(deserialize_with = "table")]
     #[schemars(range(min = 1, max = 32_764))]
@@ -121,6 +124,7 @@ impl Default for Config {
             drain_timeout: Duration::from_secs(30),
             priority: Priority::default(),
             run_dir: "/run/shorthaul".into(),
+            custody: true,
             table: 7001,
             metrics: None,
             record: None,

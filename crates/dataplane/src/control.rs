@@ -1,7 +1,8 @@
-use crate::{BandwidthReport, Driven, Forwarder, LoopStats};
+use crate::{BandwidthReport, Driven, Forwarder, LoopStats, ParseBandwidthError};
 use serde_json::{Value, json};
 use shorthaul_monitor::{About as AboutGateway, Monitor, Source, State};
 use shorthaul_os::poll::Waker;
+use shorthaul_os::schedule::run_first_by_turns;
 use shorthaul_proxy::{FlowInfo, GainFigure, GainInfo, Gateway, LegInfo, Observed, ObservedDirection};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -87,12 +88,82 @@ impl Controlled for Gateway {
 
 /// What a process asks that wants to go on in the place of this one; `take_over.rs` has what follows.
 pub(crate) const TAKE_OVER: &str = "take-over";
+/// What it says when it comes, and begins to prepare itself.
+pub(crate) const ANNOUNCE: &str = "take-over-soon";
 /// Flows that are looked at in one round: a fraction of a millisecond.
 const FLOWS_A_ROUND: usize = 256;
 /// Requests that are answered at once; whoever comes then is sent away.
 const AT_ONCE: usize = 16;
 /// How long one may take to ask, and to read each part of the answer.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
+/// Who asks as soon as this is heard at once; who takes longer waits for a thread.
+const SOON: Duration = Duration::from_millis(20);
+/// How long one may take to prepare itself that wants to take over.
+const PREPARING: Duration = Duration::from_secs(120);
+/// The longest request.
+const LONGEST_REQUEST: usize = 128;
+
+/// What somebody asks on the control socket, or tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The flows, as text.
+    Flows,
+    /// The flows, as JSON.
+    FlowsJson,
+    /// The counters, as text.
+    Counters,
+    /// The counters, as JSON.
+    CountersJson,
+    /// What splitting gains, as text.
+    Gain,
+    /// What splitting gains, as JSON.
+    GainJson,
+    /// All that is shown of it, as JSON.
+    Snapshot,
+    /// The flows that this is about.
+    Find(String),
+    /// What the access side carries.
+    Bandwidth(Result<BandwidthReport, ParseBandwidthError>),
+    /// To be handed everything, by and by.
+    Announce,
+    /// To be handed everything.
+    TakeOver,
+    /// Something else.
+    Unknown(String),
+}
+
+impl Request {
+    /// Understands what came.
+    pub fn read(bytes: &[u8]) -> Request {
+        let text = String::from_utf8_lossy(bytes).trim().to_owned();
+        // What was announced may be asked by the time that this is read.
+        let asked = text.strip_prefix(ANNOUNCE).filter(|rest| !rest.is_empty()).unwrap_or(&text);
+        match asked {
+            "flows" => Request::Flows,
+            "flows-json" => Request::FlowsJson,
+            "counters" => Request::Counters,
+            "counters-json" => Request::CountersJson,
+            "gain" => Request::Gain,
+            "gain-json" => Request::GainJson,
+            "snapshot" => Request::Snapshot,
+            ANNOUNCE => Request::Announce,
+            TAKE_OVER => Request::TakeOver,
+            other => match (other.strip_prefix("find "), other.strip_prefix("bandwidth ")) {
+                (Some(sought), _) => Request::Find(sought.to_owned()),
+                (_, Some(report)) => Request::Bandwidth(report.parse()),
+                (None, None) => Request::Unknown(text),
+            },
+        }
+    }
+
+    /// Waits this long for a request; `None` if whoever would ask is gone.
+    fn hear(stream: &mut UnixStream, longest: Duration) -> io::Result<Option<Request>> {
+        stream.set_read_timeout(Some(longest))?;
+        let mut request = [0; LONGEST_REQUEST];
+        let length = stream.read(&mut request)?;
+        Ok((length > 0).then(|| Request::read(&request[..length])))
+    }
+}
 
 /// The socket that a running gateway answers questions on: `flows`, `flows-json`, `counters`,
 /// `counters-json`, `gain`, `gain-json`, `snapshot` and `find TEXT`, one a connection. It also takes `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s`
@@ -150,33 +221,33 @@ enum Part {
 
 impl ControlSocket {
     /// Takes `path`, in place of a predecessor's socket that may be there. Only its owner may ask.
-    pub(crate) fn bind(path: PathBuf) -> Result<Self, (PathBuf, io::Error)> {
+    pub(crate) fn bind(path: PathBuf) -> io::Result<Self> {
         let _ = std::fs::remove_file(&path);
-        let bind = || {
-            let listener = shorthaul_os::files::listen_privately(&path)?;
-            let waker = Arc::new(Waker::new()?);
-            let (ask, questions) = mpsc::sync_channel(AT_ONCE);
-            let front = Front { ask, waker: Arc::clone(&waker) };
-            Ok((waker, questions, (listener, front)))
-        };
-        match bind() {
-            Ok((waker, questions, listener)) => {
-                let (path, listener) = (Some(path), Some(listener));
-                Ok(ControlSocket { waker, questions, listing: None, path, listener })
-            }
-            Err(error) => Err((path, error)),
-        }
+        let mut socket = Self::adopt(shorthaul_os::files::listen_privately(&path)?)?;
+        socket.path = Some(path);
+        Ok(socket)
     }
 
-    /// Begins to take questions, with no more privileges than the calling thread has now. Who asked before waits. What watches the
-    /// gateway from now on is returned, the first time.
-    pub(crate) fn listen(&mut self, about: AboutGateway) -> io::Result<Option<Arc<Monitor>>> {
+    /// Takes a socket that somebody else has made, and who sees to its file, too.
+    pub(crate) fn adopt(listener: UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(false)?;
+        let waker = Arc::new(Waker::new()?);
+        let (ask, questions) = mpsc::sync_channel(AT_ONCE);
+        let front = Front { ask, waker: Arc::clone(&waker) };
+        Ok(ControlSocket { waker, questions, listing: None, path: None, listener: Some((listener, front)) })
+    }
+
+    /// Begins to take questions, with no more privileges than the calling thread has now; `promptly`, before ordinary threads. Who asked
+    /// before waits. What watches the gateway from now on is returned, the first time.
+    pub(crate) fn listen(&mut self, about: AboutGateway, promptly: bool) -> io::Result<Option<Arc<Monitor>>> {
         let Some((listener, front)) = self.listener.take() else { return Ok(None) };
         let monitor = Monitor::start(about, front.clone())?;
         let watched = Arc::clone(&monitor);
-        std::thread::Builder::new()
-            .name("control".into())
-            .spawn(move || front.listen(&listener, &watched))?;
+        std::thread::Builder::new().name("control".into()).spawn(move || {
+            // Packets do not wait for it, but whoever wants to take over does, on a machine that is busy.
+            let _ = if promptly { run_first_by_turns() } else { Ok(()) };
+            front.listen(&listener, &watched, promptly);
+        })?;
         Ok(Some(monitor))
     }
 
@@ -218,8 +289,8 @@ impl ControlSocket {
     pub(crate) fn put_in_place(&mut self, path: PathBuf) -> io::Result<()> {
         if let Some(beside) = &self.path {
             std::fs::rename(beside, &path)?;
+            self.path = Some(path);
         }
-        self.path = Some(path);
         Ok(())
     }
 
@@ -251,13 +322,18 @@ struct Front {
 }
 
 impl Front {
-    fn listen(&self, listener: &UnixListener, monitor: &Arc<Monitor>) {
+    fn listen(&self, listener: &UnixListener, monitor: &Arc<Monitor>, promptly: bool) {
         let busy = Arc::new(AtomicUsize::new(0));
         for stream in listener.incoming() {
-            let Ok(stream) = stream else {
+            let Ok(mut stream) = stream else {
                 // No descriptors are left, perhaps: there will be.
                 std::thread::sleep(Duration::from_millis(100));
                 continue;
+            };
+            let request = match Request::hear(&mut stream, SOON) {
+                Ok(Some(request)) => Some(request),
+                Ok(None) => continue,
+                Err(_) => None,
             };
             if busy.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
                 busy.fetch_sub(1, Ordering::Relaxed);
@@ -265,7 +341,10 @@ impl Front {
             }
             let (front, monitor, counted) = (self.clone(), Arc::clone(monitor), Arc::clone(&busy));
             let serve = move || {
-                let _ = front.serve(stream, &monitor);
+                let _ = match request {
+                    Some(Request::Announce) => front.await_successor(stream, promptly),
+                    request => front.serve(stream, request, &monitor),
+                };
                 counted.fetch_sub(1, Ordering::Relaxed);
             };
             if std::thread::Builder::new().name("answer".into()).spawn(serve).is_err() {
@@ -274,38 +353,43 @@ impl Front {
         }
     }
 
-    fn serve(&self, mut stream: UnixStream, monitor: &Monitor) -> io::Result<()> {
-        stream.set_read_timeout(Some(SOCKET_TIMEOUT))?;
+    /// Waits until whoever wants to take over has prepared itself. From then on it is waited for, on a machine that is busy as well.
+    fn await_successor(&self, mut stream: UnixStream, promptly: bool) -> io::Result<()> {
+        let _ = if promptly { run_first_by_turns() } else { Ok(()) };
+        if Request::hear(&mut stream, PREPARING)? == Some(Request::TakeOver) {
+            drop(self.ask(About::TakeOver(stream)));
+        }
+        Ok(())
+    }
+
+    /// Answers what was asked, or is asked by and by.
+    fn serve(&self, mut stream: UnixStream, request: Option<Request>, monitor: &Monitor) -> io::Result<()> {
         stream.set_write_timeout(Some(SOCKET_TIMEOUT))?;
-        let mut request = [0; 128];
-        let length = stream.read(&mut request)?;
-        let request = String::from_utf8_lossy(&request[..length]).trim().to_owned();
-        if request == TAKE_OVER {
+        let request = match request {
+            Some(request) => request,
+            None => match Request::hear(&mut stream, SOCKET_TIMEOUT)? {
+                Some(request) => request,
+                None => return Ok(()),
+            },
+        };
+        self.write_answer(request, stream, monitor)
+    }
+
+    /// Asks, and writes what is said.
+    fn write_answer(&self, request: Request, stream: UnixStream, monitor: &Monitor) -> io::Result<()> {
+        if request == Request::TakeOver {
             drop(self.ask(About::TakeOver(stream)));
             return Ok(());
         }
         let out = &mut BufWriter::new(stream);
-        if request == "snapshot" {
-            writeln!(out, "{}", monitor.json().as_deref().unwrap_or("null"))?;
-            return out.flush();
-        }
-        if let Some(sought) = request.strip_prefix("find ") {
-            writeln!(out, "{}", serde_json::to_string(&monitor.flows(sought))?)?;
-            return out.flush();
-        }
-        self.write_answer(&request, out)
-    }
-
-    /// Asks, and writes what is said.
-    fn write_answer(&self, request: &str, out: &mut impl Write) -> io::Result<()> {
         match request {
-            "flows" => {
+            Request::Flows => {
                 for part in self.ask(About::Flows) {
                     let Part::Flows(flows) = part else { continue };
                     flows.iter().try_for_each(|flow| writeln!(out, "{flow}"))?;
                 }
             }
-            "flows-json" => {
+            Request::FlowsJson => {
                 let mut between = "[";
                 for part in self.ask(About::Flows) {
                     let Part::Flows(flows) = part else { continue };
@@ -316,37 +400,38 @@ impl Front {
                 }
                 writeln!(out, "{}]", if between == "[" { "[" } else { "" })?;
             }
-            "counters" => {
+            Request::Counters => {
                 for (name, count) in self.counters() {
                     writeln!(out, "{count:>12} {name}")?;
                 }
             }
-            "counters-json" => {
+            Request::CountersJson => {
                 let counters =
                     self.counters().into_iter().map(|(name, count)| (name.to_owned(), count.into()));
                 writeln!(out, "{}", Value::Object(counters.collect()))?;
             }
-            "gain" => match self.gains() {
+            Request::Gain => match self.gains() {
                 gains if gains.is_empty() => {
                     let why = "no flow has come far enough yet, or control_group is 0";
                     writeln!(out, "nothing was compared: {why}")?;
                 }
                 gains => gains.iter().try_for_each(|gain| writeln!(out, "{gain}"))?,
             },
-            "gain-json" => {
+            Request::GainJson => {
                 writeln!(out, "{}", Value::Array(self.gains().iter().map(gain_json).collect()))?;
             }
-            other => match other.strip_prefix("bandwidth ").map(str::parse::<BandwidthReport>) {
-                Some(Ok(report)) => {
-                    writeln!(out, "bandwidth {report}")?;
-                    drop(self.ask(About::Bandwidth(report)));
-                }
-                Some(Err(error)) => writeln!(out, "{error}")?,
-                None => {
-                    let known = "flows, flows-json, counters, counters-json, gain, gain-json, snapshot or find TEXT, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
-                    writeln!(out, "unknown request `{other}`: ask for {known}")?;
-                }
-            },
+            Request::Snapshot => writeln!(out, "{}", monitor.json().as_deref().unwrap_or("null"))?,
+            Request::Find(sought) => writeln!(out, "{}", serde_json::to_string(&monitor.flows(&sought))?)?,
+            Request::Bandwidth(Ok(report)) => {
+                writeln!(out, "bandwidth {report}")?;
+                drop(self.ask(About::Bandwidth(report)));
+            }
+            Request::Bandwidth(Err(error)) => writeln!(out, "{error}")?,
+            Request::Announce | Request::TakeOver => {} // these have no answer but what is handed over
+            Request::Unknown(other) => {
+                let known = "flows, flows-json, counters, counters-json, gain, gain-json, snapshot or find TEXT, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
+                writeln!(out, "unknown request `{other}`: ask for {known}")?;
+            }
         }
         out.flush()
     }
@@ -446,7 +531,7 @@ mod tests {
     fn answer(request: &str, machine: &impl Controlled, stats: LoopStats) -> String {
         let path = std::env::temp_dir().join(format!("shorthaul-control-{}-{request}", std::process::id()));
         let mut control = ControlSocket::bind(path.clone()).unwrap();
-        let _ = control.listen(AboutGateway::default()).unwrap();
+        let _ = control.listen(AboutGateway::default(), false).unwrap();
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let reader = std::thread::spawn(move || {
@@ -530,7 +615,7 @@ mod tests {
     fn whoever_asks_nothing_keeps_nobody_waiting() {
         let path = std::env::temp_dir().join(format!("shorthaul-control-silent-{}", std::process::id()));
         let mut control = ControlSocket::bind(path.clone()).unwrap();
-        let _ = control.listen(AboutGateway::default()).unwrap();
+        let _ = control.listen(AboutGateway::default(), false).unwrap();
         let silent: Vec<_> = (0..5).map(|_| UnixStream::connect(&path).unwrap()).collect();
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600, "others may not ask");

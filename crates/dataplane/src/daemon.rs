@@ -1,3 +1,4 @@
+use crate::activation::Activated;
 use crate::bandwidth::{BandwidthFile, BandwidthReport, ParseBandwidthError};
 use crate::control::{ControlSocket, Controlled, Told, control_path};
 use crate::keeper::{Estate, Keeper};
@@ -12,6 +13,7 @@ use shorthaul_monitor::{About, PageError, Pages};
 use shorthaul_os::clock::sharpen_timers;
 use shorthaul_os::confine::{ConfineError, Confined, Confinement, Needs, Sockets};
 use shorthaul_os::files::open_privately;
+use shorthaul_os::limits::handed_over;
 use shorthaul_os::netlink::interfaces;
 use shorthaul_os::signals::{Asked, Signals};
 use shorthaul_os::{Errno, Tun, monotonic};
@@ -113,6 +115,9 @@ pub enum DaemonError {
     },
 }
 
+/// What is held is copied again before the running gateway is asked, until it was no more than this since the last time, or that often.
+const LITTLE: usize = 1 << 20;
+const PASSES: usize = 4;
 /// This long a keeper takes to clear up at most, on a busy machine.
 const CLEARING: Duration = Duration::from_millis(500);
 
@@ -184,6 +189,8 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// The run directory has no room: a crash from now on loses bytes.
+    NotKept,
     /// Nothing more is recorded; the gateway goes on.
     RecordingEnded {
         /// Why.
@@ -239,6 +246,9 @@ impl fmt::Display for Notice {
             Notice::NoKeeper { why } => {
                 write!(f, "its routing rules stay if it is killed, and lead nowhere then: {why}")
             }
+            Notice::NotKept => f.write_str(
+                "the run directory has no room for what is held: were this process killed now, connections would lose bytes and be reset",
+            ),
             Notice::RecordingEnded { error } => {
                 write!(f, "recording ended, the gateway goes on without: {error}")
             }
@@ -320,40 +330,59 @@ fn run<M: Controlled>(
         journal.map_err(file(journal_path.clone()))
     };
     // All that takes time comes before the running gateway is asked to stop: packets wait from then on.
-    let (standing, granted) = Standing::ask(monotonic(), config.priority);
+    let (mut standing, granted) = Standing::ask(monotonic(), config.priority);
     notify(Notice::Priority(granted));
-    let running = if take_over { Some(take_over::connect(config).map_err(not_taken(config))?) } else { None };
+    let running = if take_over {
+        let why = "what is taken over is what `custody` keeps: leave `custody = false` out, or end the one that runs";
+        if !config.custody {
+            return Err(ConfigError::Value { key: "custody", why: why.into() }.into());
+        }
+        standing.prepare();
+        Some(take_over::connect(config).map_err(not_taken(config))?)
+    } else {
+        None
+    };
     let socket = control_path(&config.run_dir, &config.name.to_string());
-    let mut keeper =
-        Keeper::start(&Estate::of(config)).map_err(system("starting the keeper of the routing rules"))?;
-    let own = match running {
-        Some(_) => None,
-        None => {
+    let activated = Activated::of(handed_over());
+    let estate = match activated.control {
+        Some(_) => Estate { socket: None, ..Estate::of(config) },
+        None => Estate::of(config),
+    };
+    let mut keeper = Keeper::start(&estate).map_err(system("starting the keeper of the routing rules"))?;
+    let own = match take_over {
+        true => None,
+        false => {
             let [access, wan] = &interception.devices;
             Some(([create_device(access)?, create_device(wan)?], lock(config)?))
         }
     };
     let beside = if take_over { socket.with_extension("sock.new") } else { socket.clone() };
-    let mut control =
-        ControlSocket::bind(beside).map_err(|(path, error)| DaemonError::File { path, error })?;
-    let pages = config.metrics.map(|address| Pages::bind(address, take_over)).transpose()?;
+    let mut control = match activated.control {
+        Some(listener) => ControlSocket::adopt(listener),
+        None => ControlSocket::bind(beside.clone()),
+    }
+    .map_err(|error| DaemonError::File { path: beside, error })?;
+    let pages = match (activated.pages, config.metrics) {
+        (Some(listener), _) => Some(Pages::adopt(listener)?),
+        (None, address) => address.map(|address| Pages::bind(address, take_over)).transpose()?,
+    };
     let mut recorder = match &config.record {
         Some(path) => Some(Recorder::create(path, session, monotonic()).map_err(file(path.clone()))?),
         None => None,
     };
     // What a crash left is read when nothing but the kernel's refusal of a route can keep us from
     // seeing to it.
-    let (journal, former) = if session.forward_only {
-        (None, None)
-    } else {
-        let former = Former::open(&journal_path).map_err(file(journal_path.clone()))?;
-        (Some(create_journal()?), Some(former))
+    let former = match session.forward_only {
+        true => None,
+        false => Some(Former::open(&journal_path).map_err(file(journal_path.clone()))?),
     };
-    let mut routes = match running {
-        Some(_) => Routes::handed_over(interception.clone())?,
-        None => Routes::install(interception.clone())?,
+    let keeps = config.custody && !session.forward_only;
+    let journal = if keeps { Some(create_journal()?) } else { None };
+    let mut routes = match take_over {
+        true => Routes::handed_over(interception.clone())?,
+        false => Routes::install(interception.clone())?,
     };
-    if running.is_none() {
+    if !take_over {
         own_rules(&mut keeper)?;
     }
     let confined = giving.confinement.apply(&Needs {
@@ -363,7 +392,7 @@ fn run<M: Controlled>(
     })?;
     notify(Notice::Confined(confined));
     // Threads have given up what this one has.
-    let monitor = control.listen(about(config)).map_err(system("starting a thread"))?;
+    let monitor = control.listen(about(config), standing.is_first()).map_err(system("starting a thread"))?;
     if let (Some(pages), Some(monitor)) = (pages, &monitor) {
         let address = pages.address().map_err(system("asking for an address"))?;
         pages.serve(Arc::clone(monitor)).map_err(system("starting a thread"))?;
@@ -376,18 +405,34 @@ fn run<M: Controlled>(
         notify(notice);
     };
     recorder.as_mut().map_or(Ok(()), Recorder::begin).map_err(system("starting a thread"))?;
-    let asked_at = monotonic();
-    let mut handed_over = match running {
-        Some(stream) => Some(take_over::ask(stream, &interception).map_err(not_taken(config))?),
-        None => None,
+    let buffers = journal.as_ref().map(Journal::buffers);
+    let (mut handed_over, mut left) = match (running, former) {
+        (Some(running), Some(mut former)) => {
+            // A keeper leaves the rules alone as long as another has the lock.
+            if let Err(error) = own_rules(&mut keeper) {
+                notify(Notice::NoKeeper { why: error.to_string() });
+            }
+            let little = |copied: usize| copied < LITTLE;
+            let _ = (0..PASSES).find(|_| little(former.copy_ahead(monotonic(), buffers.as_ref())));
+            standing.begin(monotonic());
+            let handed_over = take_over::ask(running, &interception).map_err(|error| {
+                let _ = keeper.leave();
+                journal.as_ref().map(Journal::discard);
+                not_taken(config)(error)
+            })?;
+            (Some(handed_over), former.left(monotonic(), buffers.as_ref()))
+        }
+        (_, former) => {
+            (None, former.map_or_else(Vec::new, |former| former.left(monotonic(), buffers.as_ref())))
+        }
     };
-    let mut left = former.as_ref().map_or_else(Vec::new, |former| former.left(monotonic()));
-    drop(former);
     if let Some(handed_over) = &mut handed_over {
         handed_over.complete(&mut left);
     }
     let (devices, lock, predecessor) = match (handed_over, own) {
-        (Some(HandedOver { devices, lock, stream, .. }), _) => (devices, lock, Some(stream)),
+        (Some(HandedOver { devices, lock, stream, last }), _) => {
+            (devices, lock, Some((stream, last.stopped)))
+        }
         (None, Some((devices, lock))) => (devices, lock, None),
         (None, None) => return Err(not_taken(config)(io::Error::other("it handed over nothing"))),
     };
@@ -395,16 +440,18 @@ fn run<M: Controlled>(
     event_loop.adopt(&left);
     drop(left);
     event_loop.begin_journal().map_err(file(journal_path.clone()))?;
-    if let Some(stream) = predecessor {
+    if !config.custody && !session.forward_only {
+        // What it says is over.
+        let _ = std::fs::remove_file(&journal_path);
+    }
+    if let Some((stream, stopped)) = predecessor {
         control.put_in_place(socket.clone()).map_err(file(socket))?;
         routes.own();
         // It may be gone by now. Then all the more we go on.
         let _ = take_over::say_taken(&stream);
-        event_loop.note_standstill(monotonic().saturating_since(asked_at));
-        if let Err(error) = own_rules(&mut keeper) {
-            notify(Notice::NoKeeper { why: error.to_string() });
-        }
+        event_loop.note_standstill(stopped);
     }
+    event_loop.begin();
     notify(Notice::Ready);
     loop {
         let ended = work(session, &mut event_loop, (&signals, &mut control), read_again, &mut notify)?;
@@ -469,6 +516,7 @@ fn work<M: Controlled>(
     let mut bandwidth_file = config.bandwidth_file.clone().map(BandwidthFile::new);
     let mut look_at = Time::ZERO;
     let mut end: Option<Time> = None;
+    let mut is_short = false;
     loop {
         let longest = if end.is_some() { DRAINING } else { IDLE };
         let others = [signals.as_fd(), control.as_fd()];
@@ -477,10 +525,22 @@ fn work<M: Controlled>(
         if let Some(error) = event_loop.take_recording_error() {
             notify(Notice::RecordingEnded { error });
         }
+        let stats = event_loop.stats();
+        if !is_short && stats.custody_bytes_without_room + stats.custody_records_without_room > 0 {
+            is_short = true;
+            notify(Notice::NotKept);
+        }
         let told = if asked { control.answer(event_loop.machine(), event_loop.stats()) } else { None };
         let told = match told {
-            // Without a journal there is nothing to go on with; one that ends is left alone.
-            Some(Told::TakeOver(_)) if session.forward_only || end.is_some() => None,
+            Some(Told::TakeOver(stream)) if end.is_some() => {
+                take_over::refuse(&stream, "it is ending: wait for that, and leave out --take-over");
+                None
+            }
+            Some(Told::TakeOver(stream)) if !event_loop.has_journal() => {
+                let why = "it keeps nothing that another could go on with (`custody = false`, or --forward-only): end it first";
+                take_over::refuse(&stream, why);
+                None
+            }
             Some(Told::TakeOver(stream)) => return Ok(Ended::AskedFor(stream)),
             Some(Told::Bandwidth(report)) => Some(report),
             None => None,
@@ -600,9 +660,9 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
             ));
         }
     }
-    for path in
-        [control_path(&config.run_dir, &config.name.to_string()), lock_path(config), journal_path(config)]
-    {
+    let kept = config.custody.then(|| journal_path(config));
+    let files = [control_path(&config.run_dir, &config.name.to_string()), lock_path(config)];
+    for path in files.into_iter().chain(kept) {
         lines.push(format!("file {}", path.display()));
     }
     if let Some(address) = config.metrics {

@@ -1,10 +1,11 @@
 use crate::driver::{Driven, Driver, Outlet};
 use crate::priority::Standing;
 use crate::record::{Mark, Recorder};
+use crate::take_over::Last;
 use crate::{BandwidthReport, Config, ConfigError, Journal};
 use shorthaul_os::poll::wait_readable;
 use shorthaul_os::{BufferPool, Errno, Tun, monotonic};
-use shorthaul_proxy::{FlowMomentum, Inherited};
+use shorthaul_proxy::Inherited;
 use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Datagram, Offload, Payload};
 use std::io;
@@ -50,6 +51,8 @@ loop_stats! {
     late_rounds,
     /// Microseconds for which nobody read packets when this process took over from another.
     standstill_us,
+    /// When that began, in microseconds of the machine's clock (`CLOCK_MONOTONIC`).
+    standstill_began_us,
     /// Packets read from a device.
     packets_read,
     /// Bytes of packets that hosts at the access side sent.
@@ -66,6 +69,10 @@ loop_stats! {
     dropped_device_down,
     /// Packets dropped because the kernel refused them for another reason.
     dropped_refused,
+    /// Bytes that were held and that a crash would have lost: the run directory had no room for them.
+    custody_bytes_without_room,
+    /// Changes of flows that a crash would have forgotten, for the same reason.
+    custody_records_without_room,
 }
 
 impl LoopStats {
@@ -147,14 +154,29 @@ impl<M: Driven> EventLoop<M> {
 
     /// The devices, to be handed over, and what the machine's flows do at the moment. All else that it knows stands in the journal
     /// by then.
-    pub(crate) fn hand_over(&mut self) -> (&[Tun; 2], Vec<(u64, FlowMomentum)>) {
+    pub(crate) fn hand_over(&mut self) -> (&[Tun; 2], Last) {
+        let stopped = monotonic();
         self.outside.save(self.driver.machine_mut());
-        (&self.outside.devices, self.driver.machine().momenta())
+        let momenta = self.driver.machine().momenta().into_iter().collect();
+        (&self.outside.devices, Last { stopped, momenta })
     }
 
-    /// Notes for how long nobody read packets while this process took over.
-    pub(crate) fn note_standstill(&mut self, standstill: Duration) {
-        self.outside.stats.standstill_us = standstill.as_micros() as u64;
+    /// Whether there is something that another process could go on with.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.outside.journal.is_some()
+    }
+
+    /// The packets are this loop's from now on.
+    pub(crate) fn begin(&mut self) {
+        if let Some(standing) = &mut self.standing {
+            standing.begin(monotonic());
+        }
+    }
+
+    /// Notes since when nobody reads packets, as this process takes over: until now.
+    pub(crate) fn note_standstill(&mut self, since: Time) {
+        self.outside.stats.standstill_began_us = since.as_nanos() / 1_000;
+        self.outside.stats.standstill_us = monotonic().saturating_since(since).as_micros() as u64;
     }
 
     /// Has the machine begin to step out of everything.
@@ -225,6 +247,8 @@ impl<M: Driven> EventLoop<M> {
         }
         if let Some(journal) = &mut self.outside.journal {
             journal.note_alive(now);
+            let stats = &mut self.outside.stats;
+            (stats.custody_bytes_without_room, stats.custody_records_without_room) = journal.without_room();
         }
         self.outside.mark(now, Mark::Turn, &[]);
         self.driver.turn(now, &mut self.outside);

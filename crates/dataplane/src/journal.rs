@@ -7,6 +7,7 @@ use shorthaul_wire::{Chunk, Labelled, Payload};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// In front of a journal.
@@ -50,18 +51,44 @@ pub struct Journal {
     /// How many slots were ever used: all of those are among the first.
     used: u64,
     copies: HashMap<u32, Copies>,
-    /// Bytes for which there was no room: a crash loses them.
-    not_kept: u64,
+    /// Bytes, and changes of flows, for which there was no room: a crash loses them.
+    bytes_without_room: u64,
+    records_without_room: u64,
 }
 
 /// The bytes of a flow that were copied, by direction.
 #[derive(Default)]
 struct Copies([VecDeque<Chunk>; 2]);
 
-/// The journal of a predecessor, which has ended or does nothing until this one is read.
+/// The journal of a predecessor, which has ended, or goes on until it has handed over.
 pub struct Former {
     found: Option<Found>,
     boot: [u8; 16],
+    /// What was copied of it, by stream and offset.
+    copied: HashMap<([u64; 2], u64), Copied>,
+}
+
+/// A copy of bytes that lie in one buffer.
+#[derive(Default)]
+struct Copied {
+    len: usize,
+    pieces: Vec<Payload>,
+}
+
+/// What stands in front.
+struct Header([u8; HEADER]);
+
+impl Header {
+    fn number(&self, at: usize) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.0[at..at + 8]);
+        u64::from_be_bytes(bytes)
+    }
+
+    fn layout(&self) -> Option<Layout> {
+        let [records, buffers] = [self.number(40), self.number(48)].map(usize::try_from);
+        Some(Layout { records: records.ok()?, buffers: buffers.ok()? })
+    }
 }
 
 impl Former {
@@ -70,39 +97,74 @@ impl Former {
     /// # Errors
     /// The file cannot be read, or is not ours.
     pub fn open(path: &Path) -> io::Result<Former> {
-        Ok(Former { found: Found::open(&open_privately(path)?)?, boot: this_boot() })
+        Ok(Former { found: Found::open(open_privately(path)?)?, boot: this_boot(), copied: HashMap::new() })
     }
 
-    /// What was left, if that can still matter `now`.
-    pub fn left(&self, now: Time) -> Vec<Inherited> {
-        let Some(found) = &self.found else { return Vec::new() };
-        let bytes = found.bytes();
-        let Some(header) = bytes.first_chunk::<HEADER>() else { return Vec::new() };
-        let number = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&header[at..at + 8]);
-            u64::from_be_bytes(bytes)
-        };
-        let age = now.saturating_since(Time::from_nanos(number(32)));
-        let [records, buffers] = [number(40), number(48)].map(usize::try_from);
-        let (Ok(records), Ok(buffers)) = (records, buffers) else { return Vec::new() };
-        let fits = records.checked_add(buffers).is_some_and(|len| len <= bytes.len());
-        if header[..16] != *MAGIC || header[16..32] != self.boot || age > TOO_OLD || !fits || records < HEADER
-        {
-            return Vec::new();
+    /// What stands in front, if it can still matter `now`.
+    fn header(&self, now: Time) -> Option<(Header, Layout)> {
+        let mut header = Header([0; HEADER]);
+        let found = self.found.as_ref()?;
+        let age = found
+            .copy(0, &mut header.0)
+            .then(|| now.saturating_since(Time::from_nanos(header.number(32))))?;
+        let layout = header.layout()?;
+        let fits = layout.records.checked_add(layout.buffers).is_some_and(|len| len <= found.len());
+        let ours = header.0[..16] == *MAGIC && header.0[16..32] == self.boot && layout.records >= HEADER;
+        (ours && fits && age <= TOO_OLD).then_some((header, layout))
+    }
+
+    /// Copies what is held and was not copied yet, into buffers of the journal that is to follow, as far as there is room. Whoever holds it
+    /// may go on meanwhile. Says how many bytes that were.
+    pub fn copy_ahead(&mut self, now: Time, into: Option<&Buffers>) -> usize {
+        let (Some((_, layout)), Some(found)) = (self.header(now), &self.found) else { return 0 };
+        let mut before = std::mem::take(&mut self.copied);
+        let mut copied = 0;
+        for (labelled, at) in found.labelled(layout) {
+            let key = (labelled.stream, labelled.offset);
+            let mut known = before.remove(&key).unwrap_or_default();
+            let more = (labelled.len as usize).saturating_sub(known.len);
+            if more > 0 {
+                let size = SIZES.into_iter().find(|size| more <= *size).unwrap_or(more);
+                let lent = into.and_then(|buffers| buffers.chunk(size));
+                let mut chunk = lent.unwrap_or_else(|| Chunk::new(more));
+                if found.copy_labelled(&labelled, at, known.len, &mut chunk.spare_mut()[..more]) {
+                    chunk.advance(more);
+                    known.pieces.push(Payload::new(Arc::new(chunk), 0..more));
+                    known.len += more;
+                    copied += more;
+                }
+            }
+            self.copied.insert(key, known);
         }
-        let mut flows: HashMap<[u64; 2], Left<'_>> = HashMap::new();
+        copied
+    }
+
+    /// What was left, if that can still matter `now`. Whoever left it has ended, or does nothing any more; what was not copied yet is
+    /// copied now.
+    pub fn left(mut self, now: Time, into: Option<&Buffers>) -> Vec<Inherited> {
+        self.copy_ahead(now, into);
+        let (Some((header, layout)), Some(found)) = (self.header(now), &self.found) else {
+            return Vec::new();
+        };
+        let mut flows: HashMap<[u64; 2], Left> = HashMap::new();
         // Behind the slots that were ever used there are only holes, and to look into them takes time.
-        let used = usize::try_from(number(USED)).unwrap_or(usize::MAX);
-        for (slot, copies) in (0..).zip(bytes[HEADER..records].chunks_exact(SLOT).take(used)) {
-            if let Some(record) = latest(copies) {
-                flows.insert([slot, record.serial], Left { record, pieces: Default::default() });
+        let slots = (layout.records - HEADER) / SLOT;
+        let used = usize::try_from(header.number(USED)).map_or(slots, |used| used.min(slots));
+        let mut copies = [0; SLOT];
+        for slot in 0..used {
+            found.copy(HEADER + slot * SLOT, &mut copies);
+            if let Some(record) = latest(&copies) {
+                flows.insert([slot as u64, record.serial], Left { record, pieces: Default::default() });
             }
         }
-        for (labelled, at) in found.labelled(Layout { records, buffers }) {
-            let [stream, serial] = labelled.stream;
+        for (([stream, serial], offset), copied) in self.copied {
             if let Some(left) = flows.get_mut(&[stream >> 1, serial]) {
-                left.pieces[(stream & 1) as usize].push((labelled.offset, &bytes[at]));
+                let mut at = offset;
+                for piece in copied.pieces {
+                    let behind = at + piece.len() as u64;
+                    left.pieces[(stream & 1) as usize].push((at, piece));
+                    at = behind;
+                }
             }
         }
         let mut flows: Vec<_> = flows.into_iter().collect();
@@ -115,7 +177,7 @@ impl Journal {
     /// A journal for `slots` flows that hold `memory` bytes, that is to stand at `path`.
     ///
     /// # Errors
-    /// The file cannot be made or mapped.
+    /// The file cannot be made or mapped, or the file system has no room for anything.
     pub fn create(path: &Path, slots: usize, memory: Bytes, now: Time) -> io::Result<Self> {
         let buffers = memory.0.saturating_mul(SPACIOUS).max(LEAST);
         let layout = Layout {
@@ -134,10 +196,18 @@ impl Journal {
             changes: vec![0; slots.max(1)],
             used: 0,
             copies: HashMap::new(),
-            not_kept: 0,
+            bytes_without_room: 0,
+            records_without_room: 0,
         };
-        journal.write_header();
-        Ok(journal)
+        match journal.write_header() {
+            true => Ok(journal),
+            false => {
+                let _ = std::fs::remove_file(beside(path));
+                let why = "the file system has no room for what is to survive a crash: make some, choose another directory with \
+                           --run-dir, or write `custody = false`";
+                Err(io::Error::new(io::ErrorKind::StorageFull, why))
+            }
+        }
     }
 
     /// Takes the place of the predecessor's.
@@ -148,25 +218,31 @@ impl Journal {
         std::fs::rename(beside(&self.path), &self.path)
     }
 
+    /// It is not to take that place: its file goes.
+    pub fn discard(&self) {
+        let _ = std::fs::remove_file(beside(&self.path));
+    }
+
     /// Where packets are to be received into.
     pub fn buffers(&self) -> Buffers {
         self.buffers.clone()
     }
 
-    /// Bytes that were held and for which there was no room.
-    pub fn not_kept(&self) -> u64 {
-        self.not_kept
+    /// Bytes that were held, and changes of flows, for which there was no room.
+    pub fn without_room(&self) -> (u64, u64) {
+        (self.bytes_without_room, self.records_without_room)
     }
 
-    /// Notes now and then that the gateway lives.
+    /// Notes now and then that the gateway lives, and gives room back that it does not need any more.
     pub fn note_alive(&mut self, now: Time) {
         if now.saturating_since(self.noted) >= NOTE {
             self.noted = now;
             self.write_header();
+            self.buffers.give_room_back();
         }
     }
 
-    fn write_header(&mut self) {
+    fn write_header(&mut self) -> bool {
         let mut header = [0; HEADER];
         header[..16].copy_from_slice(MAGIC);
         header[16..32].copy_from_slice(&self.boot);
@@ -175,7 +251,7 @@ impl Journal {
         for (number, to) in numbers.into_iter().zip(header[32..].chunks_exact_mut(8)) {
             to.copy_from_slice(&number.to_be_bytes());
         }
-        self.records.store(0, &header);
+        self.records.store(0, &header)
     }
 
     /// Copies bytes that do not lie in the file already.
@@ -197,7 +273,7 @@ impl Journal {
                 match self.buffers.chunk(size) {
                     Some(chunk) => copies.push_back(chunk),
                     None => {
-                        self.not_kept += bytes.len() as u64;
+                        self.bytes_without_room += bytes.len() as u64;
                         return;
                     }
                 }
@@ -243,9 +319,10 @@ impl Custody for Journal {
         bytes[..8].copy_from_slice(&change.to_ne_bytes());
         bytes[8..].copy_from_slice(&record.encode());
         let at = HEADER + slot as usize * SLOT + (change % 2) as usize * COPY;
-        self.records.store(at, &[0; 8]);
-        self.records.store(at + 8, &bytes[8..]);
-        self.records.store(at, &bytes[..8]);
+        let has_room = self.records.store(at, &[0; 8])
+            && self.records.store(at + 8, &bytes[8..])
+            && self.records.store(at, &bytes[..8]);
+        self.records_without_room += u64::from(!has_room);
         if let Some(Copies(copies)) = self.copies.get_mut(&slot) {
             for (side, copies) in copies.iter_mut().enumerate() {
                 let delivered = record.held(side).start;
@@ -280,9 +357,9 @@ fn continues(known: &Labelled, more: &Labelled) -> bool {
 }
 
 /// What is left of a flow.
-struct Left<'a> {
+struct Left {
     record: FlowRecord,
-    pieces: [Vec<(u64, &'a [u8])>; 2],
+    pieces: [Vec<(u64, Payload)>; 2],
 }
 
 /// The latest record of a slot that was written whole.

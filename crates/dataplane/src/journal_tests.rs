@@ -16,7 +16,7 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn left(path: &Path, now: u64) -> Vec<Inherited> {
-    Former::open(path).unwrap().left(Time::from_secs(now))
+    Former::open(path).unwrap().left(Time::from_secs(now), None)
 }
 
 fn journal(path: &Path, now: u64) -> Journal {
@@ -108,7 +108,7 @@ fn what_is_held_is_left_to_the_next_one_wherever_it_lies() {
     let held = |now| {
         let left = left(&path, now);
         assert_eq!(left.len(), 1);
-        (left[0].held[1].start, left[0].held[1].bytes.clone())
+        (left[0].held[1].start, left[0].held[1].bytes())
     };
     assert_eq!(held(101), (1, Vec::new()));
     // In buffers of the file of each size, on the heap, and small ones that are gathered on their way.
@@ -137,7 +137,7 @@ fn what_is_held_is_left_to_the_next_one_wherever_it_lies() {
     }
     scene.turn(&mut journal);
     assert!(held(101) == (1 + sent as u64, Vec::new()), "{} bytes are held", held(101).1.len());
-    assert_eq!(journal.not_kept(), 0);
+    assert_eq!(journal.without_room(), (0, 0));
     std::fs::remove_file(path).unwrap();
 }
 
@@ -152,7 +152,7 @@ fn the_next_gateway_goes_on_and_leaves_as_much_itself() {
     forget(first);
     for crash in 1..4 {
         let inherited = left(&path, 100 + crash);
-        assert!(inherited[0].held[1].bytes == stream(0, 30_000), "crash {crash}");
+        assert!(inherited[0].held[1].bytes() == stream(0, 30_000), "crash {crash}");
         // Another crash, before it has taken its predecessor's place.
         let mut next = journal(&path, 100 + crash);
         forget(std::mem::replace(&mut scene.gateway, Gateway::new(GatewayConfig::default())));
@@ -163,6 +163,103 @@ fn the_next_gateway_goes_on_and_leaves_as_much_itself() {
         forget(next);
     }
     std::fs::remove_file(path).unwrap();
+}
+
+/// The next one copies what is held while the first one goes on: at the end it has to copy only what came since, and holds that without
+/// another copy.
+#[test]
+fn what_is_copied_ahead_is_not_copied_again() {
+    let path = path("ahead");
+    let mut first = journal(&path, 100);
+    first.put_in_place().unwrap();
+    let mut scene = Scene::new();
+    let mut sent = 0;
+    let mut more = |scene: &mut Scene, journal: &mut Journal, len: usize| {
+        scene.data(received(journal, &stream(sent, len), 16_384));
+        scene.turn(journal);
+        sent += len;
+    };
+    more(&mut scene, &mut first, 10_000);
+    more(&mut scene, &mut first, 5_000);
+    let now = Time::from_secs(101);
+    let mut next = journal(&path, 101);
+    let buffers = next.buffers();
+    let mut former = Former::open(&path).unwrap();
+    assert_eq!(former.copy_ahead(now, Some(&buffers)), 15_000);
+    assert_eq!(former.copy_ahead(now, Some(&buffers)), 0);
+    more(&mut scene, &mut first, 7_000);
+    scene.acknowledge(10_000);
+    scene.turn(&mut first);
+    assert_eq!(former.copy_ahead(now, Some(&buffers)), 7_000);
+    more(&mut scene, &mut first, 5_000);
+    let inherited = former.left(now, Some(&buffers));
+    assert_eq!((inherited[0].held[1].start, inherited[0].held[1].bytes()), (10_001, stream(10_000, 17_000)));
+    let in_file = inherited[0].held[1].pieces.iter().all(|piece| piece.label().is_some());
+    assert!(in_file, "they lie in the next one's file already");
+    forget(std::mem::replace(&mut scene.gateway, Gateway::new(GatewayConfig::default())));
+    scene.gateway.adopt(scene.now, &inherited[0]);
+    scene.gateway.save(&mut next);
+    assert!(next.copies.is_empty(), "and are not copied within it");
+    next.put_in_place().unwrap();
+    assert!(left(&path, 102)[0].held == inherited[0].held);
+    std::fs::remove_file(path).unwrap();
+}
+
+/// A file system of its own, of this many KiB, if that can be had here: as root, or where users may make namespaces.
+fn small_file_system(name: &str, kib: u64) -> Option<PathBuf> {
+    let place = std::env::temp_dir().join(format!("shorthaul-small-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&place).unwrap();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"])
+        .arg(&place)
+        .status();
+    match mounted {
+        Ok(status) if status.success() => Some(place),
+        _ => {
+            println!("not tried: no file system can be mounted here");
+            std::fs::remove_dir(&place).unwrap();
+            None
+        }
+    }
+}
+
+/// Where the run directory is full, the gateway serves on, counts what a crash would lose, and a crash loses it with an answer.
+#[test]
+fn a_full_run_directory_is_counted_and_what_a_crash_loses_is_known() {
+    let Some(place) = small_file_system("full", 4 << 10) else { return };
+    let path = place.join("gw.custody");
+    let mut journal = journal(&path, 100);
+    journal.put_in_place().unwrap();
+    let mut scene = Scene::new();
+    scene.turn(&mut journal);
+    std::fs::write(place.join("other"), vec![1; 4 << 20]).unwrap_err();
+    scene.data(Payload::copy_of(&stream(0, 10_000)));
+    scene.turn(&mut journal);
+    assert_eq!(journal.without_room(), (10_000, 0));
+    let inherited = left(&path, 101);
+    assert_eq!(
+        (inherited[0].held[1].start, inherited[0].record.held(1)),
+        (10_001, 1..10_001),
+        "they are missed"
+    );
+    // There is room again: what comes now is kept, and a second later room is asked for again.
+    std::fs::remove_file(place.join("other")).unwrap();
+    journal.note_alive(Time::from_secs(102));
+    scene.data(Payload::copy_of(&stream(10_000, 500)));
+    scene.turn(&mut journal);
+    assert_eq!(journal.without_room(), (10_000, 0));
+    assert_eq!(left(&path, 103)[0].held[1].bytes(), stream(10_000, 500));
+    drop(journal);
+    // From the start, it says so.
+    std::fs::write(place.join("other"), vec![1; 4 << 20]).unwrap_err();
+    let error =
+        Journal::create(&place.join("next.custody"), 4, MEMORY, Time::ZERO).err().unwrap().to_string();
+    assert!(error.contains("custody = false") && error.contains("--run-dir"), "{error}");
+    assert!(!place.join("next.custody.new").exists());
+    // Its mappings are the process's for good.
+    let unmounted = std::process::Command::new("umount").arg("-l").arg(&place).status().unwrap();
+    assert!(unmounted.success());
+    std::fs::remove_dir(place).unwrap();
 }
 
 #[test]
@@ -192,9 +289,9 @@ fn what_is_old_or_of_another_boot_or_torn_is_not_believed() {
     let mut torn = whole.clone();
     torn[HEADER + slot * SLOT + (changes % 2) as usize * COPY + 100] ^= 0x40;
     std::fs::write(&path, &torn).unwrap();
-    assert!(left(&path, 3_001)[0].held[1].bytes.is_empty());
+    assert!(left(&path, 3_001)[0].held[1].is_empty());
     std::fs::write(&path, &whole).unwrap();
-    assert_eq!(left(&path, 3_001)[0].held[1].bytes.len(), 100);
+    assert_eq!(left(&path, 3_001)[0].held[1].len(), 100);
     for len in [0, 1, 63, 64, 200, 1 << 20] {
         std::fs::write(&path, &whole[..len]).unwrap();
         assert_eq!(left(&path, 3_001), [], "{len} bytes of it");

@@ -33,8 +33,8 @@ const VANISHING: Duration = Duration::from_secs(2);
 pub struct Estate {
     /// Locked while a gateway of this name runs.
     pub lock: PathBuf,
-    /// Its control socket.
-    pub socket: PathBuf,
+    /// Its control socket, unless a service manager sees to that.
+    pub socket: Option<PathBuf>,
     /// The tables that its rules lead to.
     pub tables: [u32; 2],
     /// The priority of its rules.
@@ -46,7 +46,7 @@ impl Estate {
     pub fn of(config: &Config) -> Self {
         Estate {
             lock: config.run_dir.join(format!("{}.lock", config.name)),
-            socket: control_path(&config.run_dir, &config.name.to_string()),
+            socket: Some(control_path(&config.run_dir, &config.name.to_string())),
             tables: [config.table, config.table + 1],
             priority: config.table,
         }
@@ -71,7 +71,9 @@ impl Estate {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.remove_rules(netlink);
-        let _ = std::fs::remove_file(&self.socket);
+        if let Some(socket) = &self.socket {
+            let _ = std::fs::remove_file(socket);
+        }
         Ok(())
     }
 }
@@ -139,6 +141,8 @@ pub fn keep(text: &str) -> io::Result<()> {
     let _signals = Signals::take_over()?;
     let netlink = Netlink::open()?;
     keep_network_administration()?;
+    // It was started before others, for a gateway waits for it. From now on it waits.
+    let _ = shorthaul_os::schedule::run_as_others();
     let mut gateway = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut told = [LEAVE];
     gateway.write_all(&told)?;

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activation;
 mod bandwidth;
 mod config;
 mod control;
@@ -28,7 +29,7 @@ mod take_over;
 
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
 pub use config::{Config, ConfigError, Memory, Name, routing_table};
-pub use control::{Controlled, control_path};
+pub use control::{Controlled, Request, control_path};
 pub use daemon::{
     DaemonError, Giving, Notice, ReadAgain, check_gateway, remove_remains, run_forwarder, run_gateway,
 };
@@ -39,7 +40,8 @@ pub use forwarder::Forwarder;
 pub use host_loop::HostLoop;
 pub use journal::{Former, Journal};
 pub use keeper::{Estate, keep};
-pub use priority::{Granted, Priority};
+pub use priority::{Granted, Priority, prepare_promptly};
 pub use record::{Mark, Recorder, Session};
 pub use replay::{Difference, Output, Replay, ReplayError, replay};
 pub use routes::{Interception, RouteError, Routes};
+pub use take_over::Last;

@@ -75,6 +75,19 @@ impl fmt::Display for Granted {
     }
 }
 
+/// Has this process prepare itself before ordinary threads, if it may and there are several processors: somebody waits for it on a
+/// machine that is busy. Where there is one, it would take turns of a tenth of a second with whoever has the packets meanwhile.
+pub fn prepare_promptly() {
+    if has_several_processors() {
+        // Where it may not, it takes longer.
+        let _ = schedule::run_first_by_turns();
+    }
+}
+
+fn has_several_processors() -> bool {
+    std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1)
+}
+
 /// The standing of a loop's thread among others.
 #[derive(Debug)]
 pub(crate) struct Standing {
@@ -89,6 +102,10 @@ impl Standing {
     /// Asks for a priority for the calling thread; where it is refused, for the next lower one.
     pub fn ask(now: Time, asked: Priority) -> (Standing, Granted) {
         let mut refused = None;
+        if asked != Priority::RealTime {
+            // It may have been until now.
+            let _ = schedule::run_as_others();
+        }
         let steps = [Priority::RealTime, Priority::High];
         let wanted =
             steps.into_iter().skip(steps.iter().position(|step| *step == asked).unwrap_or(steps.len()));
@@ -107,6 +124,26 @@ impl Standing {
         });
         let has = granted.unwrap_or(Priority::Normal);
         (Standing { has, steps_back: false, waited_at: now }, Granted { asked, has, refused })
+    }
+
+    /// Whether it runs before ordinary threads.
+    pub fn is_first(&self) -> bool {
+        self.has == Priority::RealTime
+    }
+
+    /// Another process has the packets while this one prepares itself.
+    pub fn prepare(&mut self) {
+        if self.is_first() && !has_several_processors() {
+            self.steps_back = schedule::run_as_others().is_ok();
+        }
+    }
+
+    /// The packets are this one's from now on, and what it has prepared was not for them.
+    pub fn begin(&mut self, now: Time) {
+        self.waited_at = now;
+        if self.steps_back {
+            self.steps_back = schedule::run_first_by_turns().is_err();
+        }
     }
 
     /// A round begins at `now` that was asked for at `asked`.
@@ -154,6 +191,20 @@ mod tests {
             standing.on_round(ms(1101), ms(1102));
             // Where it may not, it stays as all others are.
             assert!(!standing.steps_back() || standing.has == Priority::Normal);
+        })
+        .join()
+        .unwrap();
+    }
+
+    /// Who has prepared itself for long has not kept the processor from anybody by serving packets.
+    #[test]
+    fn what_was_done_before_the_first_round_does_not_count() {
+        std::thread::spawn(|| {
+            let ms = Time::from_millis;
+            let mut standing = Standing { has: Priority::RealTime, steps_back: false, waited_at: ms(1000) };
+            standing.begin(ms(5000));
+            standing.on_round(ms(5000), ms(5000));
+            assert!(!standing.steps_back());
         })
         .join()
         .unwrap();

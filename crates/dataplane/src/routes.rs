@@ -90,7 +90,8 @@ impl Routes {
     pub fn install(interception: Interception) -> Result<Self, RouteError> {
         let netlink = Netlink::open().map_err(refused("connecting to the kernel's routing"))?;
         for (device, &table) in interception.devices.iter().zip(&interception.tables) {
-            set_up_device(&netlink, device).map_err(refused(format!("setting up `{device}`")))?;
+            set_up_device(&netlink, device, &interception)
+                .map_err(refused(format!("setting up `{device}`")))?;
             add_routes(&netlink, device, table)?;
         }
         // From here on the tables are ours, and with them every rule that leads there.
@@ -167,7 +168,7 @@ impl Drop for Routes {
     }
 }
 
-fn set_up_device(netlink: &Netlink, device: &str) -> io::Result<()> {
+fn set_up_device(netlink: &Netlink, device: &str, interception: &Interception) -> io::Result<()> {
     let index = interface_index(device)?;
     netlink.configure(index, MTU, QUEUE)?;
     if exists(Family::V6) {
@@ -176,6 +177,11 @@ fn set_up_device(netlink: &Netlink, device: &str) -> io::Result<()> {
     // The larger of this and the value for all interfaces holds: 0 would not undo a 1 there, 2 does.
     // The way back that is looked for leads through the other device, or through none.
     set_sysctl(device, "rp_filter", "2")?;
+    // What comes from the access side is not ours, unless it is TCP: then a way back is found that is another, and that is not
+    // granted to an interface without an address.
+    if interception.all_from_wan {
+        netlink.add_dummy_address(index)?;
+    }
     set_sysctl(device, "forwarding", "1")?;
     netlink.set_up(index)
 }

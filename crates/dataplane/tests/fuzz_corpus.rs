@@ -1,10 +1,12 @@
-//! The bodies of the fuzz targets `configuration` and `crash_record`, without the fuzzer: random changes of what is right.
+//! The bodies of the fuzz targets `configuration`, `control` and `crash_record`, without the fuzzer: random changes of what is right.
 #[path = "../../../fuzz/bodies/configuration.rs"]
 mod configuration;
+#[path = "../../../fuzz/bodies/control.rs"]
+mod control;
 #[path = "../../../fuzz/bodies/crash_record.rs"]
 mod crash_record;
 
-use shorthaul_proxy::{Gateway, GatewayConfig};
+use shorthaul_proxy::{FlowMomentum, Gateway, GatewayConfig};
 use shorthaul_tcp::ConnectionConfig;
 use shorthaul_testkit::{Chance, Opening, World, each_seed};
 
@@ -97,5 +99,36 @@ fn any_bytes_are_what_was_left_or_nothing() {
         let mut chance = Chance(seed);
         let bytes = chance.pick(&left).clone();
         crash_record::run(&changed(&mut chance, &bytes, &WORDS));
+    });
+}
+
+/// What may be asked, and what a gateway that hands over may say.
+#[test]
+fn any_bytes_on_the_control_socket_are_a_request_or_none() {
+    let requests = [
+        "flows",
+        "flows-json\n",
+        "counters",
+        "counters-json",
+        "gain",
+        "gain-json",
+        "snapshot",
+        "find 10.0.0.1",
+        "take-over",
+    ];
+    let told = ["bandwidth 1 Mbit/s", "bandwidth north: 300 kbit/s", "bandwidth"];
+    let mut said: Vec<Vec<u8>> = requests.iter().chain(&told).map(|text| text.as_bytes().to_vec()).collect();
+    assert!(said[..requests.len()].iter().all(|bytes| control::run(bytes)));
+    let momentum = FlowMomentum::default().encode();
+    let mut last =
+        [7_u64.to_be_bytes(), (16 + momentum.len() as u64).to_be_bytes(), 1_u64.to_be_bytes()].concat();
+    last.extend((momentum.len() as u64).to_be_bytes());
+    last.extend(&momentum);
+    assert!(control::run(&last));
+    said.extend([momentum, last]);
+    each_seed(0..4_000, |seed| {
+        let mut chance = Chance(seed);
+        let bytes = chance.pick(&said).clone();
+        control::run(&changed(&mut chance, &bytes, &WORDS));
     });
 }

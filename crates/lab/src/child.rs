@@ -76,6 +76,8 @@ pub enum ChildError {
 pub struct Usage {
     /// Memory that is in RAM.
     pub resident_kib: u64,
+    /// The part of it that is no file's: of what outlives a crash, nothing is in it.
+    pub anonymous_kib: u64,
     /// Open files.
     pub descriptors: usize,
 }
@@ -229,9 +231,12 @@ impl Child {
                 continue;
             }
             let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
-            let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-            let kib = resident.and_then(|kib| kib.trim().trim_end_matches(" kB").parse::<u64>().ok());
-            usage.resident_kib += kib.unwrap_or(0);
+            let kib = |name: &str| -> Option<u64> {
+                let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+                value.trim().trim_end_matches(" kB").parse().ok()
+            };
+            usage.resident_kib += kib("VmRSS:").unwrap_or(0);
+            usage.anonymous_kib += kib("RssAnon:").unwrap_or(0);
             usage.descriptors += std::fs::read_dir(path.join("fd")).map_or(0, Iterator::count);
         }
         usage

@@ -68,6 +68,7 @@ pub(crate) fn of(config: &LinkConfig) -> String {
             ));
         }
         Some(Arq::RadioBlocks { .. }) => parts.push("radio block ARQ".into()),
+        Some(Arq::SelectiveRepeat { .. }) => parts.push("ARQ with selective repeat".into()),
     }
     if let Some(aggregation) = aggregation {
         parts.push(format!("packets in aggregates of {}", aggregation.size));

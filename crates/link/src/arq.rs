@@ -5,8 +5,9 @@ use shorthaul_types::{Bytes, Seed, Time};
 use crate::Arq;
 use crate::draw::Draw;
 use crate::loss::Phases;
+use crate::selective_repeat::{Protocol, SelectiveRepeat};
 
-/// Tells how long the link layer's ARQ holds up each packet.
+/// Tells how long the link layer's ARQ holds up each packet at the head of the queue. What does not hold up the queue is beside it.
 #[derive(Clone, Debug)]
 pub(crate) struct ArqClock {
     model: Option<Arq>,
@@ -21,7 +22,7 @@ impl ArqClock {
             Some(Arq::RadioBlocks { good, bad, .. }) => {
                 Some(Phases::new(bad, good, Draw::of(seed, "radio phases"), origin))
             }
-            _ => None,
+            Some(Arq::Delay { .. } | Arq::SelectiveRepeat { .. }) | None => None,
         };
         ArqClock { model, needs: Draw::of(seed, "recovery share"), lasts: Draw::of(seed, "recovery"), phases }
     }
@@ -29,7 +30,7 @@ impl ArqClock {
     /// What ARQ for packet `key` of `size` takes, which begins to be sent at `start`.
     pub(crate) fn repair(&mut self, key: u64, size: Bytes, start: Time) -> Repair {
         match self.model {
-            None => Repair::default(),
+            None | Some(Arq::SelectiveRepeat { .. }) => Repair::default(),
             Some(Arq::Delay { distribution, share }) => {
                 let is_needed = share >= 1.0 || self.needs.happens(key, share);
                 let takes = if is_needed { distribution.sample(self.lasts, key) } else { Duration::ZERO };
@@ -50,6 +51,18 @@ impl ArqClock {
             }
         }
     }
+}
+
+/// The radio link protocol of a link, if it has one with selective repeat.
+pub(crate) fn selective_repeat(model: Option<Arq>, seed: Seed, origin: Time) -> Option<SelectiveRepeat> {
+    let Some(Arq::SelectiveRepeat { frame, round_trip, rounds, window, error_good, error_bad, good, bad }) =
+        model
+    else {
+        return None;
+    };
+    let protocol = Protocol { frame, round_trip, rounds, window, errors: [error_good, error_bad] };
+    let phases = Phases::new(bad, good, Draw::of(seed, "radio phases"), origin);
+    Some(SelectiveRepeat::new(protocol, phases, Draw::of(seed, "radio frames")))
 }
 
 /// What ARQ for a packet comes to.

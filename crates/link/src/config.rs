@@ -36,8 +36,8 @@ pub struct LinkConfig {
     /// queue and is left out where the queue has no room for it. A copy is never lost at random, and a
     /// lost packet has no copy.
     pub duplicate: f64,
-    /// Time that the link layer spends on recovering a packet. It is added to the serialization time, so
-    /// the packets behind wait and order is kept (PTE §4).
+    /// What the link layer spends on recovering a packet. Order is kept: the packets behind wait to be sent (PTE §4), or, with selective
+    /// repeat, to be delivered.
     pub arq: Option<Arq>,
     /// Times during which nothing gets through.
     pub outages: Outages,
@@ -137,6 +137,56 @@ pub enum Arq {
         /// The mean length of the bad phase.
         bad: Duration,
     },
+    /// A radio link protocol with selective repeat, as RLP of IS-99 and cdma2000 is, with what Bao's evaluation of it and those after
+    /// him vary (PTE §5 names it as its future model): packets are cut into frames, and the receiver asks for those that are missing, in
+    /// rounds. What follows is sent meanwhile, and is delivered in order when what was missing has come. A frame that is asked for
+    /// again goes before new ones, and takes its time on the link. What is still missing after the last round is given up: its packet is
+    /// lost, and those behind it are delivered. Errors change with a two-state Markov chain in continuous time.
+    ///
+    /// Requests are never lost, and two frames that are sent again at the same time do not delay each other's arrival.
+    SelectiveRepeat {
+        /// The payload of one frame; above zero.
+        frame: Bytes,
+        /// From the end of a frame in error until the one that the receiver asks for begins to be sent.
+        round_trip: Duration,
+        /// How many copies of a frame each round brings.
+        rounds: NakRounds,
+        /// So many frames may be sent that have not been delivered in order; at least one. `None` is without limit.
+        window: Option<u32>,
+        /// The frame error rate in the good phase, below 1.
+        error_good: f64,
+        /// The frame error rate in the bad phase, below 1.
+        error_bad: f64,
+        /// The mean length of the good phase.
+        good: Duration,
+        /// The mean length of the bad phase.
+        bad: Duration,
+    },
+}
+
+/// How many copies of a missing frame the receiver asks for in each round: one, then two, then three in the usual scheme (1, 2, 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NakRounds {
+    copies: [u8; NakRounds::MOST],
+    count: u8,
+}
+
+impl NakRounds {
+    /// So many rounds there may be.
+    pub const MOST: usize = 16;
+
+    /// These rounds; `None` if there are more than [`MOST`](Self::MOST), or one is without copies.
+    pub fn new(rounds: &[u8]) -> Option<Self> {
+        let mut copies = [0; NakRounds::MOST];
+        copies.get_mut(..rounds.len())?.copy_from_slice(rounds);
+        let is_sound = rounds.iter().all(|copies| *copies > 0);
+        is_sound.then_some(NakRounds { copies, count: rounds.len() as u8 })
+    }
+
+    /// The copies of each round, in order.
+    pub fn copies(&self) -> &[u8] {
+        &self.copies[..usize::from(self.count)]
+    }
 }
 
 /// When nothing gets through, and what becomes of the packets.

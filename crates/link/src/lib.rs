@@ -70,6 +70,7 @@ mod opportunity;
 mod outage;
 mod radio;
 mod route;
+mod selective_repeat;
 mod server;
 #[cfg(feature = "serde")]
 mod spec;
@@ -84,8 +85,8 @@ pub use cell::{Cell, CellConfig, CellUser, Departure, Scheduler};
 pub use cell::{CellNetwork, CellSpec};
 pub use cellular::{CellularModel, CellularOutages};
 pub use config::{
-    Arq, Drx, FrameAggregation, Jitter, LinkConfig, Outage, OutageTimes, Outages, QueueLimit, Rate,
-    Reordering,
+    Arq, Drx, FrameAggregation, Jitter, LinkConfig, NakRounds, Outage, OutageTimes, Outages, QueueLimit,
+    Rate, Reordering,
 };
 pub use distribution::Distribution;
 pub use gprs::{GprsPhone, GprsRadio};

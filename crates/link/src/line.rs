@@ -13,6 +13,8 @@ pub(crate) struct Entry<T> {
     pub key: u64,
     /// When its serialization ends.
     pub departure: Time,
+    /// When the link layer has repaired it and all before it, without the delay; not before its departure.
+    pub whole: Time,
     pub size: Bytes,
     pub item: T,
 }

@@ -5,12 +5,13 @@ use core::time::Duration;
 
 use shorthaul_types::{Bytes, Seed, Time};
 
-use crate::arq::ArqClock;
+use crate::arq::{self, ArqClock};
 use crate::backlog::{Backlog, Place};
 use crate::draw::Draw;
 use crate::line::{Entry, Line};
 use crate::loss::Loss;
 use crate::outage::OutageClock;
+use crate::selective_repeat::SelectiveRepeat;
 use crate::server::{Ready, Server, Slot};
 use crate::{DropReason, LinkConfig, LinkStats};
 
@@ -32,6 +33,7 @@ pub struct Link<T> {
     server: Server,
     outages: OutageClock,
     arq: ArqClock,
+    repeat: Option<SelectiveRepeat>,
     loss: Loss,
     draws: Draws,
     backlog: Backlog,
@@ -100,6 +102,7 @@ impl<T> Link<T> {
             server: Server::new(&config.rate, origin),
             outages: OutageClock::new(&config.outages, seed, origin),
             arq: ArqClock::new(config.arq, seed, origin),
+            repeat: arq::selective_repeat(config.arq, seed, origin),
             loss: Loss::new(config.loss, seed, origin),
             draws: Draws {
                 duplicate: Draw::of(seed, "duplicate"),
@@ -142,7 +145,14 @@ impl<T> Link<T> {
         if slot.is_given_up || self.loss.loses(index, loss_probability, slot.departure) {
             return self.lose(item, DropReason::Loss);
         }
-        self.send(Entry { delivery: Time::MAX, key, departure: slot.departure, size, item });
+        self.send(Entry {
+            delivery: Time::MAX,
+            key,
+            departure: slot.departure,
+            whole: slot.whole,
+            size,
+            item,
+        });
         Offered::Queued
     }
 
@@ -177,12 +187,31 @@ impl<T> Link<T> {
         Bytes(size.0.saturating_add(self.config.overhead.0))
     }
 
-    fn serialize(&mut self, key: u64, size: Bytes, ready: Ready) -> Slot {
+    fn serialize(&mut self, key: u64, size: Bytes, mut ready: Ready) -> Slot {
+        let opens = self.repeat.as_mut().map_or(Time::ZERO, |repeat| repeat.opens(size));
+        // What was asked for again before the packet could be sent.
+        self.repeat_frames(&mut ready.free, ready.arrival.max(opens));
+        ready.free = ready.free.max(opens);
         let mut slot = self.server.serve(ready, self.on_link(size), &mut self.outages);
         let repair = self.arq.repair(key, size, slot.start);
         slot.departure += repair.takes;
-        slot.is_given_up = repair.fails;
+        (slot.whole, slot.is_given_up) = (slot.departure, repair.fails);
+        if let Some(repeat) = &mut self.repeat {
+            let fate = repeat.on_packet(key, size, slot.start, slot.departure);
+            slot.is_given_up = fate.fails;
+            self.repeat_frames(&mut slot.departure, Time::ZERO);
+            slot.whole = fate.whole.max(slot.departure);
+        }
         slot
+    }
+
+    /// Sends again what is to be sent again before the link is free, or by this time; the link is free later then.
+    fn repeat_frames(&mut self, free: &mut Time, by: Time) {
+        let Some(repeat) = &mut self.repeat else { return };
+        while let Some((due, frame)) = repeat.due(by.max(*free)) {
+            *free =
+                self.server.serve(Ready { arrival: due, free: *free }, frame, &mut self.outages).departure;
+        }
     }
 
     fn take_place(&mut self, key: u64, size: Bytes, slot: Slot) {
@@ -193,7 +222,7 @@ impl<T> Link<T> {
     /// Sends a packet that has been given its departure on its way.
     fn send(&mut self, entry: Entry<T>) {
         let Some(aggregation) = self.config.aggregation else {
-            let delivery = self.delivery(entry.departure, entry.key, entry.key);
+            let delivery = self.delivery(entry.whole, entry.key, entry.key);
             self.line.insert(Entry { delivery, ..entry });
             return;
         };
@@ -221,14 +250,14 @@ impl<T> Link<T> {
         let mut aggregate = core::mem::take(&mut self.aggregate);
         let leader = aggregate.first().map_or(0, |first| first.key);
         for entry in aggregate.drain(..) {
-            let delivery = self.delivery(time, leader, entry.key);
+            let delivery = self.delivery(time.max(entry.whole), leader, entry.key);
             self.line.insert(Entry { delivery, ..entry });
         }
         self.aggregate = aggregate;
         self.last_release = Some(time);
     }
 
-    /// When packet `key` comes out that leaves at `departure` with the aggregate of `leader`, and notes it.
+    /// When packet `key` comes out that is whole at `departure` with the aggregate of `leader`, and notes it.
     fn delivery(&mut self, departure: Time, leader: u64, key: u64) -> Time {
         let delivery = self.possible_delivery(departure, leader, key);
         self.latest_delivery = self.latest_delivery.max(delivery);
@@ -255,7 +284,8 @@ impl<T> Link<T> {
     fn aggregate_delivery(&self) -> Option<Time> {
         let deadline = self.aggregate_deadline()?;
         let leader = self.aggregate.first()?.key;
-        self.aggregate.iter().map(|entry| self.possible_delivery(deadline, leader, entry.key)).min()
+        let of = |entry: &Entry<T>| self.possible_delivery(deadline.max(entry.whole), leader, entry.key);
+        self.aggregate.iter().map(of).min()
     }
 
     /// Takes out the next packet that has come out by `now`, with the exact time at which it did.
@@ -347,7 +377,14 @@ impl<T: Clone> Link<T> {
             && !slot.is_given_up
         {
             self.stats.duplicated += 1;
-            self.send(Entry { delivery: Time::MAX, key, departure: slot.departure, size, item });
+            self.send(Entry {
+                delivery: Time::MAX,
+                key,
+                departure: slot.departure,
+                whole: slot.whole,
+                size,
+                item,
+            });
         }
     }
 }

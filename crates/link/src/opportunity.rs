@@ -55,6 +55,7 @@ impl Opportunities {
                 return Slot {
                     start: start.unwrap_or(now),
                     departure: now,
+                    whole: now,
                     is_void: false,
                     is_given_up: false,
                 };
@@ -69,7 +70,7 @@ impl Opportunities {
             self.left -= used;
             if needed == 0 {
                 let is_void = outages.is_void(start) || outages.is_void(now);
-                return Slot { start, departure: now, is_void, is_given_up: false };
+                return Slot { start, departure: now, whole: now, is_void, is_given_up: false };
             }
         }
     }

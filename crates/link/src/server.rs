@@ -17,6 +17,8 @@ pub(crate) struct Slot {
     pub start: Time,
     /// The moment at which it has been sent; `Time::MAX` for never.
     pub departure: Time,
+    /// When the link layer has repaired it and all before it.
+    pub whole: Time,
     /// An outage swallowed it.
     pub is_void: bool,
     /// The link layer gave up repairing it.
@@ -78,7 +80,13 @@ impl Server {
             }
             _ => self.departure_between_outages(start, size, outages),
         };
-        Slot { start, departure, is_void: starts_in_void || outages.is_void(departure), is_given_up: false }
+        Slot {
+            start,
+            departure,
+            whole: departure,
+            is_void: starts_in_void || outages.is_void(departure),
+            is_given_up: false,
+        }
     }
 
     /// The general case: the rate changes, or an outage may come in between.

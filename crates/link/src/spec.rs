@@ -35,7 +35,8 @@ use crate::{
 ///                                    # { model = "bit-errors", rate = 1e-6 }
 /// duplicate = 0.0001
 /// arq = "pareto 500 ms"              # or { model = "delay", delay = "pareto 500 ms", share = 0.05 },
-///                                    # { model = "radio-blocks", block = "50 B", retry = "20 ms", … }
+///                                    # { model = "radio-blocks", block = "50 B", retry = "20 ms", … } at the head of the queue, or
+///                                    # { model = "selective-repeat", frame = "50 B", round_trip = "110 ms", rounds = [1, 2, 3], … }
 /// outages = { every = "2 min", lasts = "5 s to 40 s", hold = "10 s" }    # or { list = [{ at = "10 s", lasts = "5 s" }] }
 /// reorder = { share = 0.01, by = "10 ms" }
 /// aggregation = { size = 4, wait = "500 ms" }

@@ -13,8 +13,8 @@ use shorthaul_types::{BitRate, Bytes, schema, serde_duration, written_as};
 
 use crate::spec::one_of;
 use crate::{
-    Arq, CellularModel, CellularOutages, Distribution, Drx, FrameAggregation, Jitter, Outage, OutageTimes,
-    QueueLimit, Rate, Reordering, parse_probability,
+    Arq, CellularModel, CellularOutages, Distribution, Drx, FrameAggregation, Jitter, NakRounds, Outage,
+    OutageTimes, QueueLimit, Rate, Reordering, parse_probability,
 };
 
 /// How a rate is written.
@@ -392,13 +392,48 @@ pub(crate) enum ArqTable {
         #[schemars(with = "schema::Duration")]
         bad: Duration,
     },
+    /// A radio link protocol whose receiver asks for the frames that are missing, while those behind are sent.
+    SelectiveRepeat {
+        /// The size of a frame.
+        frame: Bytes,
+        /// The time from the end of a frame in error until it is sent again.
+        #[serde(with = "serde_duration")]
+        #[schemars(with = "schema::Duration")]
+        round_trip: Duration,
+        /// How many copies each round of requests brings, such as `[1, 2, 3]`; what is missing after the last is given up.
+        #[serde(default = "usual_rounds")]
+        rounds: Vec<u8>,
+        /// How many frames may be under way that have not been delivered in order; without limit if left out.
+        window: Option<u32>,
+        /// The share of frames in error in the good phase.
+        #[serde(deserialize_with = "probability")]
+        #[schemars(with = "Probability")]
+        error_good: f64,
+        /// The share of frames in error in the bad phase.
+        #[serde(deserialize_with = "probability")]
+        #[schemars(with = "Probability")]
+        error_bad: f64,
+        /// The mean length of the good phase.
+        #[serde(with = "serde_duration")]
+        #[schemars(with = "schema::Duration")]
+        good: Duration,
+        /// The mean length of the bad phase.
+        #[serde(with = "serde_duration")]
+        #[schemars(with = "schema::Duration")]
+        bad: Duration,
+    },
+}
+
+/// The scheme that RLP has if nothing else is agreed upon.
+fn usual_rounds() -> Vec<u8> {
+    Vec::from([1, 2, 3])
 }
 
 pub(crate) fn arq<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Arq>>, D::Error> {
     scalar_or_table(
         d,
         "an ARQ delay such as \"pareto 500 ms\", or { model = \"delay\", delay = \"pareto 500 ms\", \
-         share = 0.05 }, or a table with model = \"radio-blocks\", or \"none\"",
+         share = 0.05 }, or a table with model = \"radio-blocks\" or \"selective-repeat\", or \"none\"",
         |scalar| match none_or_text(scalar, "an ARQ delay such as \"pareto 500 ms\"")? {
             None => Ok(Some(None)),
             Some(text) => {
@@ -408,6 +443,33 @@ pub(crate) fn arq<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Arq>>
         },
         |table| {
             Ok(Some(Some(match table {
+                ArqTable::SelectiveRepeat {
+                    frame,
+                    round_trip,
+                    rounds,
+                    window,
+                    error_good,
+                    error_bad,
+                    good,
+                    bad,
+                } => {
+                    let rounds = NakRounds::new(&rounds).ok_or_else(|| {
+                        alloc::format!(
+                            "arq.rounds: {rounds:?} is no scheme of requests; write at most {} rounds of one copy at least, such as [1, 2, 3]",
+                            NakRounds::MOST
+                        )
+                    })?;
+                    Arq::SelectiveRepeat {
+                        frame,
+                        round_trip,
+                        rounds,
+                        window,
+                        error_good,
+                        error_bad,
+                        good,
+                        bad,
+                    }
+                }
                 ArqTable::Delay { delay, share } => Arq::Delay { distribution: delay, share },
                 ArqTable::RadioBlocks { block, retry, retries, error_good, error_bad, good, bad } => {
                     Arq::RadioBlocks { block, retry, retries, error_good, error_bad, good, bad }

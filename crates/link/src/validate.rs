@@ -94,18 +94,19 @@ impl LinkConfig {
                 if block.0 == 0 {
                     return Err(ConfigError::new("arq.block", "must be at least one byte"));
                 }
-                positive("arq.good", *good)?;
-                positive("arq.bad", *bad)?;
-                for (part, rate) in [("arq.error_good", *error_good), ("arq.error_bad", *error_bad)] {
-                    probability(part, rate)?;
-                    if rate > 0.999 {
-                        return Err(ConfigError::new(
-                            part,
-                            "must be at most 0.999, or no block ever gets through",
-                        ));
-                    }
+                radio_errors([*error_good, *error_bad], [*good, *bad])
+            }
+            Some(Arq::SelectiveRepeat { frame, window, error_good, error_bad, good, bad, .. }) => {
+                if frame.0 == 0 {
+                    return Err(ConfigError::new("arq.frame", "must be at least one byte"));
                 }
-                Ok(())
+                if *window == Some(0) {
+                    return Err(ConfigError::new(
+                        "arq.window",
+                        "must be at least one frame, or nothing is ever sent",
+                    ));
+                }
+                radio_errors([*error_good, *error_bad], [*good, *bad])
             }
         }
     }
@@ -130,6 +131,19 @@ impl LinkConfig {
             }
         }
     }
+}
+
+/// The errors of a radio channel with two phases, good and bad, and how long these last.
+fn radio_errors(errors: [f64; 2], lasts: [Duration; 2]) -> Result<(), ConfigError> {
+    positive("arq.good", lasts[0])?;
+    positive("arq.bad", lasts[1])?;
+    for (part, rate) in ["arq.error_good", "arq.error_bad"].into_iter().zip(errors) {
+        probability(part, rate)?;
+        if rate > 0.999 {
+            return Err(ConfigError::new(part, "must be at most 0.999, or nothing ever gets through"));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -79,6 +79,20 @@ impl Pages {
         listen().map_err(|error| PageError::Listen { address, error })
     }
 
+    /// Takes a socket that a service manager has made.
+    ///
+    /// # Errors
+    /// It is not at a loopback address.
+    pub fn adopt(listener: TcpListener) -> Result<Pages, PageError> {
+        let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+        let address = listener.local_addr().unwrap_or(unspecified);
+        if !address.ip().is_loopback() {
+            return Err(PageError::Public(address));
+        }
+        let listen = listener.set_nonblocking(false).map(|()| Pages(listener));
+        listen.map_err(|error| PageError::Listen { address, error })
+    }
+
     /// Where it listens.
     ///
     /// # Errors
@@ -320,6 +334,8 @@ mod tests {
     fn others_than_this_host_are_not_served() {
         let error = Pages::bind(([0, 0, 0, 0], 0).into(), false).unwrap_err().to_string();
         assert!(error.contains("127.0.0.1:7090") && error.contains("ssh -L"), "{error}");
+        let public = std::net::TcpListener::bind(("0.0.0.0", 0)).unwrap();
+        assert!(matches!(Pages::adopt(public), Err(PageError::Public(_))));
         let first = Pages::bind(([127, 0, 0, 1], 0).into(), false).unwrap();
         let address = first.address().unwrap();
         let error = Pages::bind(address, false).unwrap_err().to_string();

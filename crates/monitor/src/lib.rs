@@ -17,6 +17,7 @@ pub mod top;
 
 pub use http::{PageError, Pages, Request, fetch, metrics, parse, response};
 pub use monitor::{Monitor, Source};
+pub use openmetrics::metrics_of_everything;
 pub use sampler::Sampler;
 pub use snapshot::{
     About, Event, FlowRow, GainRow, HalfRow, HostRow, Point, Reason, Snapshot, State, gain_rows, why_whole,

@@ -1,6 +1,6 @@
 //! A sample as Prometheus reads it. Names follow its conventions: base units, `_total` for what only grows.
 use crate::sampler::Sampler;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{About, GainRow, Snapshot};
 use prometheus_client::encoding::text::encode as encode_text;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -143,6 +143,26 @@ pub(crate) fn encode(snapshot: &Snapshot, sampler: &Sampler) -> Result<String, f
     Ok(text)
 }
 
+/// The metrics of a gateway that has one of everything: what there is to be read, for documents.
+///
+/// ```
+/// assert!(shorthaul_monitor::metrics_of_everything().contains("# TYPE shorthaul_gateway_flows gauge"));
+/// ```
+pub fn metrics_of_everything() -> String {
+    let snapshot = Snapshot {
+        flows: [("split".to_owned(), 1)].into(),
+        gains: vec![GainRow {
+            gain: Some(1.0),
+            interval: Some((1.0, 1.0)),
+            split_s: Some(1.0),
+            ..GainRow::default()
+        }],
+        ..Snapshot::default()
+    };
+    // A string takes everything.
+    encode(&snapshot, &Sampler::new(About::default())).unwrap_or_default()
+}
+
 /// The same in the older text format of Prometheus (0.0.4), which `promtool check metrics` reads: there a counter's type and help stand
 /// under the name of its samples, and neither units nor infos are known.
 pub(crate) fn as_text(openmetrics: &str) -> String {
@@ -226,7 +246,6 @@ fn register_gains(registry: &mut Registry, snapshot: &Snapshot) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{About, GainRow};
 
     #[test]
     fn what_is_counted_comes_out_under_its_name_and_label() {

@@ -190,7 +190,7 @@ impl HalfRow {
 }
 
 /// What splitting gains for the first bytes of a class of flows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GainRow {
     /// The policy's number, counted from 0.
     pub policy: u16,

@@ -171,6 +171,18 @@ pub fn in_parallel<I: Send, T: Send, E: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
+/// What the outcome of a run is kept by: engine, its version, what decides about the point's outcome, and the seed. `None`
+/// for an engine whose outcomes are not worth keeping.
+///
+/// # Errors
+/// If the point makes no sense; not for the study's own points.
+pub fn key_of(engine: &dyn Engine, study: &Study, run: Run) -> Result<Option<Key>, ScenarioError> {
+    let Some(version) = engine.version() else { return Ok(None) };
+    let fingerprint = study.fingerprint(&study.points()[run.point])?;
+    let name = engine.name().name();
+    Ok(Some(Key::of([name.as_bytes(), version.as_bytes(), fingerprint.as_bytes(), &run.seed.to_le_bytes()])))
+}
+
 fn do_run(
     engine: &dyn Engine,
     study: &Study,
@@ -180,14 +192,8 @@ fn do_run(
 ) -> Result<RunRecord, ScenarioError> {
     let point = &study.points()[run.point];
     let name = engine.name();
-    let kept = store.zip(engine.version());
-    let key = match &kept {
-        Some((_, version)) => Some(Key::of([
-            name.name().as_bytes(),
-            version.as_bytes(),
-            study.fingerprint(point)?.as_bytes(),
-            &run.seed.to_le_bytes(),
-        ])),
+    let key = match store {
+        Some(_) => key_of(engine, study, run)?,
         None => None,
     };
     if let Some(outcome) = store.zip(key.as_ref()).and_then(|(store, key)| store.get::<Outcome>(key)) {

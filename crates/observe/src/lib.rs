@@ -16,7 +16,7 @@ mod say_while;
 mod store;
 mod summary;
 
-pub use campaign::{Run, RunRecord, Shard, in_parallel, run_all, runs_of, telling_runs};
+pub use campaign::{Run, RunRecord, Shard, in_parallel, key_of, run_all, runs_of, telling_runs};
 pub use engine::{Engine, EngineError, EngineName};
 pub use finding::{Finding, Verdict};
 pub use ledger::{Job, Ledger, LedgerError};

@@ -39,6 +39,13 @@ impl Key {
     }
 }
 
+impl std::fmt::Display for Key {
+    /// In hexadecimal digits.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl Store {
     /// The store in `directory`, which is made if it is not there.
     ///
@@ -51,7 +58,7 @@ impl Store {
     }
 
     fn path(&self, key: &Key) -> PathBuf {
-        self.directory.join(format!("{}.json", key.0))
+        self.directory.join(format!("{key}.json"))
     }
 
     /// What is kept under `key`, if anything is.
@@ -62,7 +69,7 @@ impl Store {
 
     /// Keeps a result. A store that cannot be written only costs time: it is not an error.
     pub fn put<T: Serialize>(&self, key: &Key, result: &T) {
-        let partial = self.directory.join(format!("{}.{}.partial", key.0, std::process::id()));
+        let partial = self.directory.join(format!("{key}.{}.partial", std::process::id()));
         let written = serde_json::to_vec(result).map_err(io::Error::from);
         let written = written.and_then(|text| std::fs::write(&partial, text));
         if written.and_then(|()| std::fs::rename(&partial, self.path(key))).is_err() {

@@ -66,7 +66,10 @@ pub fn handed_over() -> Vec<OwnedFd> {
         .take_while(|descriptor| is_open(*descriptor))
         .map(|descriptor| {
             // SAFETY: it is open, the environment says that it is for this process, and nobody was given it before.
-            unsafe { OwnedFd::from_raw_fd(descriptor) }
+            let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+            // Programs that this one starts are not meant. That it cannot be said is no error: it is said of an open one.
+            let _ = rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC);
+            socket
         })
         .collect()
 }

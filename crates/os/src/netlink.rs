@@ -6,7 +6,7 @@ use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,
     NetlinkMessage, NetlinkPayload,
 };
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
     LinkInfo, LinkMessage,
@@ -19,7 +19,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 use rustix::net::{AddressFamily as SocketFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The index of the loopback interface, the first of every namespace.
@@ -174,11 +174,23 @@ impl Netlink {
 
     /// Gives an interface an address within its network. It works at once: without duplicate address detection.
     pub fn add_address(&self, index: u32, address: IpNet) -> io::Result<()> {
+        self.add_address_in(AddressScope::Universe, index, address)
+    }
+
+    /// Gives an interface the IPv4 dummy address, 192.0.0.8 (RFC 7600 §4.8), valid on this host alone: nothing is sent to it or from it, but the
+    /// interface is none without an address any more.
+    pub fn add_dummy_address(&self, index: u32) -> io::Result<()> {
+        let dummy = Ipv4Net::new_assert(Ipv4Addr::new(192, 0, 0, 8), 32);
+        self.add_address_in(AddressScope::Host, index, dummy.into())
+    }
+
+    fn add_address_in(&self, scope: AddressScope, index: u32, address: IpNet) -> io::Result<()> {
         let family = Family::of(address.addr());
         let mut message = AddressMessage::default();
         message.header.family = family.into();
         message.header.prefix_len = address.prefix_len();
         message.header.index = index;
+        message.header.scope = scope;
         if family == Family::V6 {
             message.header.flags = AddressHeaderFlags::Nodad;
         }

@@ -129,6 +129,42 @@ fn counted(rows: &[Row]) -> String {
     format!("{} rows: {} differ, the cause of {open} of these is open.", rows.len(), differing.len())
 }
 
+/// Why a row has no model where no finding says one: the paper, how the item begins, and the reason. The first that fits holds.
+const WITHOUT_MODEL: [(&str, &str, &str); 18] = [
+    (
+        "TCP flow aggregation",
+        "Fig. 10",
+        "two flows that begin at other times have no closed form beyond their shares",
+    ),
+    ("TCP flow aggregation", "Fig. 11", "it is looked for in a sweep"),
+    ("TCP flow aggregation", "Fig. 12", "the timer is 1.5 round trips: a bound, and no time"),
+    ("TCP flow aggregation", "Fig. 1", "what it measures is what the link model is told"),
+    ("TCP flow aggregation", "Fig. 2", "the planner's slow start knows no wake-up and no bunching"),
+    ("TCP flow aggregation", "Fig. 4", "two connections in a queue that fills have no closed form"),
+    ("TCP flow aggregation", "Fig. 9", "the planner's times know no wake-up and no bunching"),
+    ("TCP flow aggregation", "auto", "an estimator has none"),
+    ("TCP flow aggregation", "", "two flows in one scheduler have no closed form beyond their shares"),
+    ("Cascaded TCP", "", "equations 1 to 9 know no such thing"),
+    ("Probing devices", "", "there is no closed form of TCP over two hosts' phases of loss"),
+    ("Path tail emulation", "Figure 3: bound", "it is the link alone"),
+    ("Path tail emulation", "Figure 3", "a sender whose round trips are Pareto has no closed form"),
+    ("Path tail emulation", "", "it is an event, or a bound that is asked, and no rate"),
+    (
+        "Proxy transport service",
+        "Fig. 2",
+        "the paper has none; both windows double each round trip of their leg",
+    ),
+    ("Proxy transport service", "Fig. 3", "it is an event"),
+    ("Proxy transport service", "Fig. 4", "it is the moment of a timeout after losses in a queue"),
+    ("Proxy transport service", "", "the paper's inequality knows neither queues nor buffers"),
+];
+
+/// The reason, in the words of the column.
+fn without_model(paper: &str, item: &str) -> Option<String> {
+    let is_its = |(own, begins, _): &&(&str, &str, &str)| *own == paper && item.starts_with(begins);
+    WITHOUT_MODEL.iter().find(is_its).map(|(.., why)| format!("none: {why}"))
+}
+
 /// No experiment shows the cause.
 const OPEN: &str = "open";
 
@@ -174,7 +210,7 @@ fn row(paper: &'static str, item: &str, found: &[Found]) -> Row {
         paper,
         item: item.to_owned(),
         stated: both().next().map(|finding| finding.stated.clone()).unwrap_or_default(),
-        model: both().find_map(|finding| finding.model.clone()),
+        model: both().find_map(|finding| finding.model.clone()).or_else(|| without_model(paper, item)),
         sim: sim.map(|finding| finding.ours.clone()),
         live: live.map(|finding| {
             match found.iter().find_map(|own| own.doubt.as_ref().filter(|_| is(own, EngineName::Live))) {
@@ -240,6 +276,28 @@ mod tests {
         assert!(live.is_some_and(|live| live.ends_with("(1 of 3 runs)")));
         let held = number(2.0).because("as it should");
         assert_eq!(rows_of("a paper", &[found(EngineName::Sim, held)])[0].cause, "as it should");
+    }
+
+    #[test]
+    fn a_row_without_a_model_says_why() {
+        let model = |paper, item: &str| {
+            rows_of(paper, &[found(EngineName::Sim, Finding::judged(item, "yes", "yes", true))])[0]
+                .model
+                .clone()
+        };
+        let why = |paper, item| model(paper, item).unwrap_or_default();
+        assert!(why("Probing devices", "Fig. 5").starts_with("none: there is no closed form"));
+        assert!(why("TCP flow aggregation", "auto: round trips").contains("estimator"));
+        assert!(why("TCP flow aggregation", "Fig. 12: a stall").contains("timer"), "not that of Fig. 1");
+        assert_eq!(model("a paper", "Fig. 1"), None);
+        let papers = [
+            "TCP flow aggregation",
+            "Cascaded TCP",
+            "Probing devices",
+            "Path tail emulation",
+            "Proxy transport service",
+        ];
+        assert!(papers.iter().all(|paper| model(paper, "anything").is_some()));
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub enum PlanError {
         /// How many relays were given.
         relays: usize,
     },
+    /// A map of paths that cannot be used.
+    #[error("the map of paths: {0}")]
+    Map(String),
     /// A flow of a scenario that has no forecast.
     #[error("flow `{flow}`: {problem}")]
     Flow {

@@ -6,7 +6,7 @@ use shorthaul_types::{BitRate, Bytes, format_duration};
 
 use crate::buffer::{self, Flow};
 use crate::model::{self, Overshoot};
-use crate::{Forwarding, Leg, Limit, Path, PlanError, Rate, ThroughputModel, Transfer};
+use crate::{Forwarding, Leg, Limit, Path, PlanError, Rate, Relay, ThroughputModel, Transfer};
 
 /// How fast a transfer will be, how sure that is, and what keeps it from being faster.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,6 +170,23 @@ impl Path {
     /// Those of [`Path::check`], and [`PlanError::OutOfRange`] for an empty transfer.
     pub fn forecast(&self, model: &dyn ThroughputModel, transfer: &Transfer) -> Result<Forecast, PlanError> {
         self.forecast_by_leg(|_| model, transfer)
+    }
+
+    /// The same, where relays without a given buffer have the one that the path needs.
+    ///
+    /// # Errors
+    /// Those of [`forecast`](Self::forecast).
+    pub fn forecast_as_needed(
+        mut self,
+        model: &dyn ThroughputModel,
+        transfer: &Transfer,
+    ) -> Result<Forecast, PlanError> {
+        let unlimited = self.forecast(model, transfer)?;
+        if self.relays.iter().all(|relay| relay.buffer.is_some()) {
+            return Ok(unlimited);
+        }
+        self.relays = unlimited.relays.iter().map(|relay| Relay { buffer: Some(relay.needed) }).collect();
+        self.forecast(model, transfer)
     }
 
     /// The same with a model for each leg (by its number, from 0 at the source), where relays and source speak TCP

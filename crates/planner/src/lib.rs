@@ -2,8 +2,9 @@
 //!
 //! Reading order: [`Leg`] (one connection's way), [`model`] (how fast TCP goes on it), [`kalim`] (equations 1 to 9 of
 //! "Cascaded TCP" as printed), [`buffer`] (what a relay's buffer does), [`Path`] (a chain of legs), [`Forecast`] (what
-//! comes of it), [`Advice`] (relay or direct), [`Network`] and [`placement`] (which relays), [`chain`] (the same path for
-//! other engines), [`scenario`] (a flow of a scenario in these terms), [`ModelEngine`] (all of it as an engine).
+//! comes of it), [`Advice`] (relay or direct), [`Network`] and [`placement`] (which relays), [`ways`] (which way a session takes, learnt from
+//! those before), [`sharing`] (which of several nodes that would do), [`chain`] (the same path for other engines), [`map`] (what
+//! simulations of other paths say), [`scenario`] (a flow of a scenario in these terms), [`ModelEngine`] (all of it as an engine).
 //!
 //! ```
 //! use std::time::Duration;
@@ -29,12 +30,15 @@ mod error;
 mod forecast;
 pub mod kalim;
 mod leg;
+pub mod map;
 pub mod model;
 mod network;
 mod path;
 pub mod placement;
 pub mod scenario;
 mod sender;
+pub mod sharing;
+pub mod ways;
 
 pub use advice::{Advice, Policy};
 pub use engine::ModelEngine;

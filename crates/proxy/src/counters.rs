@@ -37,6 +37,10 @@ counters! {
     shaped_marked,
     /// Such packets that were dropped because they had waited, or because there was no room for them.
     shaped_dropped,
+    /// Groups of hosts that were found to share a bottleneck with another.
+    bottlenecks_found,
+    /// Hosts that were taken out of such a group, for they waited in another queue.
+    bottlenecks_parted,
     /// Flows that were split.
     flows_split,
     /// Payload that hosts at the access side sent in split flows, in bytes, with what came twice.

@@ -16,6 +16,9 @@ use core::time::Duration;
 use shorthaul_types::{FlowKey, PortId, SeqNum};
 use shorthaul_wire::Payload;
 
+/// The largest piece that bytes are read into.
+const PIECE: usize = 65_536;
+
 /// Which bytes are held: those of a direction of a flow, from an offset on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
@@ -120,13 +123,39 @@ impl FlowRecord {
 }
 
 /// The last bytes of a stream that were received in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Held {
     /// The offset of the first.
     pub start: u64,
-    /// The bytes.
-    pub bytes: Vec<u8>,
+    /// The bytes, one piece after the other.
+    pub pieces: Vec<Payload>,
 }
+
+impl Held {
+    /// How many bytes there are.
+    pub fn len(&self) -> usize {
+        self.pieces.iter().map(Payload::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of the bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.pieces.iter().flat_map(|piece| piece.as_slice()).copied().collect()
+    }
+}
+
+impl PartialEq for Held {
+    /// The same bytes, in whatever pieces.
+    fn eq(&self, other: &Self) -> bool {
+        self.start == other.start && self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Held {}
 
 /// A flow as a predecessor left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,13 +174,13 @@ impl Inherited {
     ///
     /// A piece goes from the store when it was delivered, and may be gone before the next record is there: what is kept are
     /// the last bytes, as far as they are without a gap.
-    pub fn assemble(record: FlowRecord, mut pieces: [Vec<(u64, &[u8])>; 2]) -> Self {
+    pub fn assemble(record: FlowRecord, mut pieces: [Vec<(u64, Payload)>; 2]) -> Self {
         let held = [0, 1].map(|side| {
             let wanted = record.held(side);
             let pieces = &mut pieces[side];
             pieces.sort_unstable_by_key(|(at, bytes)| (*at, bytes.len()));
             let mut start = wanted.end;
-            let mut parts: Vec<&[u8]> = Vec::new();
+            let mut parts = Vec::new();
             for (at, bytes) in pieces.iter().rev() {
                 if start <= wanted.start {
                     break;
@@ -159,11 +188,12 @@ impl Inherited {
                 let end = at.saturating_add(bytes.len() as u64);
                 let from = (*at).max(wanted.start);
                 if from < start && end >= start {
-                    parts.push(&bytes[(from - at) as usize..(start - at) as usize]);
+                    parts.push(bytes.slice((from - at) as usize..(start - at) as usize));
                     start = from;
                 }
             }
-            Held { start, bytes: parts.into_iter().rev().flatten().copied().collect() }
+            parts.reverse();
+            Held { start, pieces: parts }
         });
         Inherited { record, held, momentum: None }
     }
@@ -176,10 +206,10 @@ impl Inherited {
     /// As bytes, for a recording.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = self.record.encode().to_vec();
-        for Held { start, bytes } in &self.held {
-            out.extend(start.to_be_bytes());
-            out.extend((bytes.len() as u64).to_be_bytes());
-            out.extend(bytes);
+        for held in &self.held {
+            out.extend(held.start.to_be_bytes());
+            out.extend((held.len() as u64).to_be_bytes());
+            out.extend(held.bytes());
         }
         if let Some(momentum) = &self.momentum {
             out.extend(momentum.encode());
@@ -196,11 +226,11 @@ impl Inherited {
             let (start, after) = rest.split_first_chunk()?;
             let (len, after) = after.split_first_chunk()?;
             let (bytes, after) = after.split_at_checked(usize::try_from(u64::from_be_bytes(*len)).ok()?)?;
-            *held = Held { start: u64::from_be_bytes(*start), bytes: bytes.to_vec() };
-            let wanted = record.held(side);
-            if held.start < wanted.start || held.start.checked_add(held.bytes.len() as u64)? != wanted.end {
+            let (start, wanted) = (u64::from_be_bytes(*start), record.held(side));
+            if start < wanted.start || start.checked_add(bytes.len() as u64)? != wanted.end {
                 return None;
             }
+            *held = Held { start, pieces: bytes.chunks(PIECE).map(Payload::copy_of).collect() };
             rest = after;
         }
         let momentum = match rest {
@@ -239,10 +269,10 @@ mod tests {
         let mut record = record("10.0.0.1", "10.0.0.2");
         record.directions = [between(50, 50), between(100, 400)];
         let [a, b, c, d] = [90..200, 200..310, 300..405, 500..600].map(stream);
-        let all = [(300, &c[..]), (500, &d[..]), (90, &a[..]), (200, &b[..])];
-        let whole = Inherited::assemble(record, [Vec::new(), all.to_vec()]);
-        assert_eq!(whole.held[1], Held { start: 100, bytes: stream(100..400) });
-        assert_eq!(whole.held[0], Held { start: 50, bytes: Vec::new() });
+        let all = vec_of(&[(300, &c), (500, &d), (90, &a), (200, &b)]);
+        let whole = Inherited::assemble(record, [Vec::new(), all]);
+        assert_eq!((whole.held[1].start, whole.held[1].bytes()), (100, stream(100..400)));
+        assert_eq!(whole.held[0], Held { start: 50, pieces: Vec::new() });
         assert!(!whole.is_missing_bytes(Side::Server));
         assert_eq!(Inherited::decode(&whole.encode()), Some(whole.clone()));
         // The first piece went when it was delivered.
@@ -253,11 +283,11 @@ mod tests {
         let torn = Inherited::assemble(record, [Vec::new(), vec_of(&[(90, &a), (300, &c)])]);
         assert_eq!(torn.held[1].start, 300);
         let nothing = Inherited::assemble(record, [Vec::new(), vec_of(&[(90, &a), (200, &b)])]);
-        assert_eq!(nothing.held[1], Held { start: 400, bytes: Vec::new() });
+        assert_eq!(nothing.held[1], Held { start: 400, pieces: Vec::new() });
     }
 
-    fn vec_of<'a>(pieces: &[(u64, &'a Vec<u8>)]) -> Vec<(u64, &'a [u8])> {
-        pieces.iter().map(|(at, bytes)| (*at, &bytes[..])).collect()
+    fn vec_of(pieces: &[(u64, &Vec<u8>)]) -> Vec<(u64, Payload)> {
+        pieces.iter().map(|(at, bytes)| (*at, Payload::copy_of(bytes))).collect()
     }
 
     #[test]

@@ -88,10 +88,15 @@ impl End {
         self.ip = ip;
         self.window = segment.header.window;
         self.ts_ecr = segment.header.options.timestamps.map(|ts| ts.ecr);
-        if let (Some(latest), Some(ts)) = (self.ts_val, segment.header.options.timestamps)
-            && ts.val.wrapping_sub(latest) as i32 > 0
-        {
-            self.ts_val = Some(ts.val);
+        if let Some(ts) = segment.header.options.timestamps {
+            self.tell_clock(ts.val);
+        }
+    }
+
+    /// Its clock stands there, or further.
+    pub(crate) fn tell_clock(&mut self, val: u32) {
+        if self.ts_val.is_some_and(|latest| val.wrapping_sub(latest) as i32 > 0) {
+            self.ts_val = Some(val);
         }
     }
 }

@@ -8,6 +8,7 @@ mod links;
 mod opaque;
 mod places;
 mod reconfigure;
+mod regroup;
 mod table;
 mod unsplit;
 mod uplink;
@@ -17,6 +18,7 @@ use crate::access_side::AccessSide;
 use crate::end::Side;
 use crate::fragments::Fragments;
 use crate::gain::{Gains, Group};
+use crate::shared_bottleneck::Detector;
 use crate::shares::Shares;
 use crate::split_flow::{Fate, Turn};
 use crate::unsplit::Queues;
@@ -71,6 +73,8 @@ pub struct Gateway {
     lateness: Lateness,
     /// The registry of hosts at the access side that share something among their flows: queues, emulated links, aggregates.
     access: AccessSide,
+    /// Which hosts share a bottleneck, where that is to be found out.
+    detector: Detector,
     /// Whether splitting pays.
     gains: Gains,
     /// How many of the policies are for new flows; those behind them are kept for flows that have them.
@@ -90,6 +94,7 @@ impl Gateway {
             table: Table::new(config.hash_seed),
             in_force: config.policies.len(),
             access: AccessSide::new(config.hosts, &config.bottlenecks, &config.policies),
+            detector: Detector::default(),
             gains: Gains::new(config.hash_seed),
             shares: Shares::new(hash_seed),
             fragments: Fragments::new(config.memory.0, hash_seed),

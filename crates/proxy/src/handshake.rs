@@ -34,8 +34,11 @@ pub(crate) struct Handshake {
     pub agreed: Agreed,
     pub syn_at: Time,
     pub syn_ack_at: Time,
-    /// A SYN or SYN-ACK was seen twice: its round trip says nothing (Karn).
-    pub ambiguous: bool,
+    /// The round trips to the server and to the client say nothing: the SYN, or the SYN-ACK, was seen twice (Karn), and timestamps do not tell
+    /// which of them was answered.
+    pub ambiguous: [bool; 2],
+    /// It was seen twice before it was answered, with other timestamps.
+    repeated: [bool; 2],
     /// The client was offered less at first than the server offered.
     limited: bool,
 }
@@ -94,7 +97,8 @@ impl Handshake {
             },
             syn_at: now,
             syn_ack_at: now,
-            ambiguous: false,
+            ambiguous: [false; 2],
+            repeated: [false; 2],
             limited: false,
         })
     }
@@ -118,7 +122,13 @@ impl Handshake {
                 if self.client.space.seq(0) != header.seq {
                     return Step::Forget("opened anew");
                 }
-                self.ambiguous = true;
+                if self.server.is_none() {
+                    self.note_repeated(
+                        0,
+                        self.client.ts_val,
+                        header.options.timestamps.map(|stamps| stamps.val),
+                    );
+                }
                 Step::Listen
             }
             (Side::Server, true, true) => self.on_syn_ack(now, from, ip, segment),
@@ -126,6 +136,8 @@ impl Handshake {
                 Some(server)
                     if header.ack == server.space.seq(1) && header.seq == self.client.space.seq(1) =>
                 {
+                    let first = server.ts_val;
+                    self.note_answered(1, first, header.options.timestamps.map(|stamps| stamps.ecr));
                     Step::Open
                 }
                 Some(_)
@@ -139,6 +151,17 @@ impl Handshake {
             // A SYN that crosses ours opens the connection from both sides (RFC 9293 §3.5).
             _ => Step::Forget("simultaneous open"),
         }
+    }
+
+    /// A SYN (0) or SYN-ACK (1) was seen again, with this timestamp, where the first had that one.
+    fn note_repeated(&mut self, which: usize, first: Option<u32>, again: Option<u32>) {
+        self.repeated[which] = true;
+        self.ambiguous[which] |= first.is_none() || first == again;
+    }
+
+    /// It is answered, with the echo of this timestamp, where the first had that one.
+    fn note_answered(&mut self, which: usize, first: Option<u32>, echo: Option<u32>) {
+        self.ambiguous[which] |= self.repeated[which] && first != echo;
     }
 
     /// The client, on the access side, is offered at first what `offer` says of its address and its segments, and not more
@@ -167,10 +190,11 @@ impl Handshake {
         if !needs_nothing(&options.unknown) || !segment.payload.is_empty() {
             return Step::Forget("unknown option");
         }
-        if self.server.is_some() {
-            self.ambiguous = true;
+        if let Some(server) = &self.server {
+            self.note_repeated(1, server.ts_val, options.timestamps.map(|stamps| stamps.val));
             return Step::Listen;
         }
+        self.note_answered(0, self.client.ts_val, options.timestamps.map(|stamps| stamps.ecr));
         let ecn = header.flags.intersects(TcpFlags::ECE | TcpFlags::CWR | TcpFlags::AE);
         if ecn && header.flags.intersects(TcpFlags::CWR | TcpFlags::AE) {
             return Step::Forget("accurate ECN");
@@ -197,5 +221,41 @@ mod tests {
         for other in [&[30, 4, 0, 0][..], &[34, 2, 30, 4, 0, 0], &[34, 9, 1], &[34, 0], &[34]] {
             assert!(!needs_nothing(other), "{other:?}");
         }
+    }
+
+    /// A SYN at 0, repeated at 1 s; answered at 3 s, which is repeated at 4 s; the client's acknowledgment, at 10 s, echoes `echo`. Which round
+    /// trips say nothing, to the server and to the client.
+    fn ambiguous(answered: u32, echo: u32) -> [bool; 2] {
+        use shorthaul_types::SeqNum;
+        use shorthaul_wire::{Ipv4Header, TcpHeader, TcpOptions, Timestamps};
+        let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let ip = IpHeader::V4(Ipv4Header { src, dst, tos: 0, ttl: 64, id: 0, dont_fragment: true });
+        let at = Time::from_secs;
+        let segment = |flags: TcpFlags, seq: u32, ack: u32, val: u32, ecr: u32| {
+            let options = TcpOptions { timestamps: Some(Timestamps { val, ecr }), ..TcpOptions::default() };
+            let header =
+                TcpHeader { seq: SeqNum(seq), ack: SeqNum(ack), flags, options, ..TcpHeader::default() };
+            TcpSegment { header, ..TcpSegment::default() }
+        };
+        let (client, server) = (Gateway::ACCESS, PortId(1));
+        let mut handshake =
+            Handshake::begin(at(0), client, ip, &segment(TcpFlags::SYN, 5, 0, 100, 0)).ok().unwrap();
+        handshake.on_segment(at(1), client, Side::Client, ip, &segment(TcpFlags::SYN, 5, 0, 1100, 0));
+        let syn_ack = TcpFlags::SYN | TcpFlags::ACK;
+        handshake.on_segment(at(3), server, Side::Server, ip, &segment(syn_ack, 9, 6, 700, answered));
+        handshake.on_segment(at(4), server, Side::Server, ip, &segment(syn_ack, 9, 6, 1700, answered));
+        // Behind a long queue the SYN is repeated once more: its answer has passed.
+        handshake.on_segment(at(5), client, Side::Client, ip, &segment(TcpFlags::SYN, 5, 0, 5100, 0));
+        let ack = segment(TcpFlags::ACK, 6, 10, 9000, echo);
+        let step = handshake.on_segment(at(10), client, Side::Client, ip, &ack);
+        assert!(matches!(step, Step::Open));
+        handshake.ambiguous
+    }
+
+    #[test]
+    fn timestamps_tell_which_of_two_syns_was_answered() {
+        assert_eq!(ambiguous(100, 700), [false, false]);
+        assert_eq!(ambiguous(1100, 700), [true, false]);
+        assert_eq!(ambiguous(100, 1700), [false, true]);
     }
 }

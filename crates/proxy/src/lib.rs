@@ -7,7 +7,7 @@
 //! Reading order: [`GatewayConfig`], [`Policy`] (what is done to which flows) and [`LegConfig`]; `End` (what we know of an
 //! end, to speak in its name); `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
 //! around one buffer); [`AckRelease`] and [`WindowLimit`] (when senders are acknowledged, and how much they are offered);
-//! `WholeFlow` and [`Interceptor`] (flows that we do not stand in); [`Traffic`] (what of the rest waits for its turn); `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
+//! `WholeFlow` and [`Interceptor`] (flows that we do not stand in); [`Traffic`] (what of the rest waits for its turn); `shared_bottleneck` (which hosts share a queue); `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
 //! [`shorthaul_wire::Machine`]); [`Custody`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose
 //! connections are served together).
 #![no_std]
@@ -31,6 +31,7 @@ mod interceptor;
 mod leg;
 mod path_tail;
 mod policy;
+mod shared_bottleneck;
 mod shares;
 mod split_flow;
 mod unsplit;
@@ -40,7 +41,7 @@ mod window_limit;
 pub use access_side::{Bottleneck, HostInfo, HostWeight};
 pub use ack_release::{
     ACK_RELEASES, AckOptions, AckRelease, AckReleaseKind, Delivered, Event, Extent, Opening, Progress,
-    QueueShare, Regulated, SackRanges,
+    QueueShare, Regulated, SackRanges, WithoutResidence,
 };
 pub use aggregate::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
 pub use config::GatewayConfig;
@@ -50,7 +51,9 @@ pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
 pub use gain::{GainFigure, GainInfo, GainVerdict};
 pub use gateway::Gateway;
-pub use interceptor::{DelayedDuplicates, ExplicitWindow, INTERCEPTORS, Interceptor, InterceptorKind, Snoop};
+pub use interceptor::{
+    DelayedDuplicates, ExplicitWindow, Fade, FreezeTcp, INTERCEPTORS, Interceptor, InterceptorKind, Snoop,
+};
 pub use leg::{LegConfig, LegSpec};
 pub use path_tail::{PathTailCell, PathTailConfig, TailScope};
 pub use policy::{

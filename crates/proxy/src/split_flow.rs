@@ -158,15 +158,15 @@ impl SplitFlow {
         if let Some(aggregate) = &policy.aggregate {
             flow.limit(now, syn_ack_at, aggregate);
         }
-        if ambiguous {
-            flow.directions.iter_mut().for_each(|d| d.sender.on_syn_retransmitted());
-        } else {
-            let to_server = syn_ack_at.saturating_since(syn_at);
-            let to_client = now.saturating_since(syn_ack_at);
-            for (side, rtt) in [(Side::Client, to_server), (Side::Server, to_client)] {
-                if rtt > Duration::ZERO {
-                    flow.directions[side.index()].sender.on_rtt_sample(now, rtt);
-                }
+        let to_server = syn_ack_at.saturating_since(syn_at);
+        let to_client = now.saturating_since(syn_ack_at);
+        let measured = [(Side::Client, to_server), (Side::Server, to_client)];
+        for ((side, rtt), ambiguous) in measured.into_iter().zip(ambiguous) {
+            let sender = &mut flow.directions[side.index()].sender;
+            if ambiguous {
+                sender.on_syn_retransmitted();
+            } else if rtt > Duration::ZERO {
+                sender.on_rtt_sample(now, rtt);
             }
         }
         Some(flow)

@@ -102,6 +102,10 @@ pub struct HopStatus {
     pub buffer: Option<Bytes>,
     /// How long it took to connect to the next hop.
     pub connect_time: Option<Duration>,
+    /// Of a session that can move: below which offset it has received all.
+    pub received: Option<u64>,
+    /// How long the node has been there, if that matters.
+    pub up: Option<Duration>,
 }
 
 impl fmt::Display for HopStatus {
@@ -124,6 +128,12 @@ impl fmt::Display for HopStatus {
         }
         if let Some(time) = self.connect_time {
             write!(f, ";connect-time={}", time.as_micros())?;
+        }
+        if let Some(received) = self.received {
+            write!(f, ";received={received}")?;
+        }
+        if let Some(up) = self.up {
+            write!(f, ";up={}", up.as_millis())?;
         }
         Ok(())
     }
@@ -161,6 +171,18 @@ impl Answer {
     /// The node that failed, if one did.
     pub fn failed(&self) -> Option<&HopStatus> {
         self.hops.iter().find(|hop| hop.error.is_some())
+    }
+
+    /// Why there is no session, as the first node of a way says it.
+    pub(crate) fn into_refusal(self, first: &Endpoint) -> Refusal {
+        if let Some(hop) = self.failed() {
+            return Refusal { failure: hop.error.unwrap_or(Failure::Internal), hop: Box::new(hop.clone()) };
+        }
+        let (failure, details) = match self.status {
+            407 => (Failure::RequestDenied, "it wants to know who asks: give --secret, or --user".into()),
+            status => (Failure::Internal, format!("it answers {status}, and not why")),
+        };
+        Refusal::at(&first.to_string(), failure, details)
     }
 
     /// The whole head.
@@ -260,6 +282,8 @@ impl Iterator for Members<'_> {
                 "service-time" => hop.service_time = number().map(Duration::from_micros),
                 "buffer" => hop.buffer = number().map(Bytes),
                 "connect-time" => hop.connect_time = number().map(Duration::from_micros),
+                "received" => hop.received = number(),
+                "up" => hop.up = number().map(Duration::from_millis),
                 _ => {}
             }
         }
@@ -369,6 +393,8 @@ mod tests {
                     service_time: Some(Duration::from_micros(12)),
                     buffer: Some(Bytes(4096)),
                     connect_time: Some(Duration::from_micros(3)),
+                    received: Some(5),
+                    up: Some(Duration::from_millis(7)),
                     ..HopStatus::default()
                 },
             ],

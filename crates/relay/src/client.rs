@@ -1,19 +1,22 @@
 //! Sessions by way of nodes, or without any.
 mod http;
+mod moving;
 mod proxy;
 mod socks;
 mod stdio;
 
+pub use moving::MoveOptions;
 pub use proxy::{LocalConfig, LocalError, LocalProxy, Service};
 
 use crate::answer::{Failure, HopStatus, Refusal};
 use crate::links::{Links, NamedBy};
 use crate::node::{new_session, tell_others};
 use crate::pump::{Broken, Forwarding, Meter, direction};
-use crate::request::{Request, SetUp};
+use crate::request::{Method, Request, SetUp};
 use crate::route::{Endpoint, Route, RouteProvider};
 use crate::socket::{Leg, Socket};
 use crate::status::NodeStatus;
+use moving::{Moving, Settled, Waits, may_pass};
 use shorthaul_types::Bytes;
 use std::collections::HashSet;
 use std::fmt;
@@ -39,6 +42,10 @@ pub struct ClientOptions {
     pub forwarding: Forwarding,
     /// What each may hold of a direction.
     pub buffer: Option<Bytes>,
+    /// Whether sessions by way of nodes survive these, all but the last: if bytes go on as they come.
+    pub moves: Option<MoveOptions>,
+    /// How long it is tried again to set a session up when a node is not there, or the way breaks meanwhile.
+    pub patience: Duration,
 }
 
 /// Opens sessions.
@@ -47,6 +54,12 @@ pub struct Client {
     options: ClientOptions,
     /// Our ends of direct connections that are open.
     direct: Arc<Mutex<HashSet<SocketAddr>>>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("links", &self.options.links).finish_non_exhaustive()
+    }
 }
 
 /// A direct connection, as long as it is open.
@@ -74,6 +87,8 @@ pub struct Session {
     pub hops: Vec<HopStatus>,
     /// How long it took to have it.
     pub took: Duration,
+    /// What it needs to go on by another way.
+    moving: Option<Box<Moving>>,
     _direct: Option<Direct>,
 }
 
@@ -82,6 +97,7 @@ struct Opened {
     leg: Leg,
     rest: Vec<u8>,
     hops: Vec<HopStatus>,
+    moving: Option<Box<Moving>>,
     direct: Option<Direct>,
 }
 
@@ -149,7 +165,7 @@ impl Client {
     /// # Errors
     /// None does. Each is named with where it ended.
     pub async fn open(&self, target: &Endpoint) -> Result<Session, OpenError> {
-        self.open_with(target, None, &mut Early::new(&mut Vec::new)).await
+        self.open_plain(target, None, &mut Early::new(&mut Vec::new)).await
     }
 
     /// Opens a session by the best way that works, with the first bytes of the application right behind the request:
@@ -160,39 +176,69 @@ impl Client {
     pub async fn open_saying(&self, target: &Endpoint, first: &[u8]) -> Result<Session, OpenError> {
         let mut left = Some(first.to_vec());
         let mut say = || left.take().unwrap_or_default();
-        self.open_with(target, None, &mut Early::new(&mut say)).await
+        self.open_plain(target, None, &mut Early::new(&mut say)).await
     }
 
+    /// One that can move, where that is so.
     pub(crate) async fn open_with(
         &self,
         target: &Endpoint,
         client: Option<SocketAddr>,
         early: &mut Early<'_>,
     ) -> Result<Session, OpenError> {
-        let mut routes = self.options.routes.routes(target).await;
-        if routes.is_empty() {
-            routes.push(Route::direct());
-        }
+        self.open_as(target, client, early, true).await
+    }
+
+    /// One that is a stream and nothing else.
+    pub(crate) async fn open_plain(
+        &self,
+        target: &Endpoint,
+        client: Option<SocketAddr>,
+        early: &mut Early<'_>,
+    ) -> Result<Session, OpenError> {
+        self.open_as(target, client, early, false).await
+    }
+
+    async fn open_as(
+        &self,
+        target: &Endpoint,
+        client: Option<SocketAddr>,
+        early: &mut Early<'_>,
+        moves: bool,
+    ) -> Result<Session, OpenError> {
         let began = Instant::now();
-        let mut error = OpenError { target: target.clone(), attempts: Vec::new() };
-        for route in routes {
-            match self.open_by(&route, target, client, early).await {
-                Ok(Opened { leg, rest, hops, direct }) => {
-                    return Ok(Session { leg, rest, route, hops, took: began.elapsed(), _direct: direct });
-                }
-                Err(refusal) => {
-                    tracing::debug!(%target, %route, %refusal, "no session");
-                    let unbelieved = refusal.failure == Failure::TlsCertificate;
-                    let last = is_final(&refusal, target, !early.taken.is_empty())
-                        || (unbelieved && !self.options.routes.goes_on_unbelieved());
-                    error.attempts.push((route, refusal));
-                    if last {
-                        break;
+        let until = began + self.options.patience;
+        let mut waits = Waits::new();
+        loop {
+            let mut routes = self.options.routes.routes(target).await;
+            if routes.is_empty() {
+                routes.push(Route::direct());
+            }
+            let mut error = OpenError { target: target.clone(), attempts: Vec::new() };
+            let mut may_wait = true;
+            for route in routes {
+                match self.open_by(&route, (target, client), early, (moves, until)).await {
+                    Ok(Opened { leg, rest, hops, moving, direct }) => {
+                        let took = began.elapsed();
+                        return Ok(Session { leg, rest, route, hops, took, moving, _direct: direct });
+                    }
+                    Err(Failed { refusal, said }) => {
+                        tracing::debug!(%target, %route, %refusal, "no session");
+                        let unbelieved = refusal.failure == Failure::TlsCertificate;
+                        let last = is_final(&refusal, target, said)
+                            || (unbelieved && !self.options.routes.goes_on_unbelieved());
+                        may_wait &= may_pass(&refusal, target) && !last;
+                        error.attempts.push((route, refusal));
+                        if last {
+                            break;
+                        }
                     }
                 }
             }
+            if !may_wait || !waits.next(until).await {
+                return Err(error);
+            }
         }
-        Err(error)
     }
 
     async fn open_directly(
@@ -200,14 +246,14 @@ impl Client {
         target: &Endpoint,
         client: Option<SocketAddr>,
         early: &mut Early<'_>,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<Opened, Failed> {
         let ClientOptions { links, buffer, .. } = &self.options;
         let open = || self.direct.lock().unwrap_or_else(PoisonError::into_inner);
         let client = client.map(|client| SocketAddr::new(client.ip().to_canonical(), client.port()));
         if client.is_some_and(|client| open().contains(&client)) {
             // Otherwise it would go on in a circle until something is used up.
             let why = "the firewall's rule leads our own connections back to us: let it leave out our user";
-            return Err(Refusal::at(links.name(), Failure::LoopDetected, why).toward(target));
+            return Err(Refusal::at(links.name(), Failure::LoopDetected, why).toward(target).into());
         }
         let socket = links.connect(target, *buffer, NamedBy::Operator).await?;
         let failed = |error| Refusal::at(links.name(), Failure::ConnectionTerminated, error).toward(target);
@@ -215,21 +261,23 @@ impl Client {
         open().insert(local);
         let direct = Some(Direct { local, open: Arc::clone(&self.direct) });
         let mut leg = Leg::plain(socket);
-        leg.write_all(early.now()).await.map_err(failed)?;
-        Ok(Opened { leg, rest: Vec::new(), hops: Vec::new(), direct })
+        let told = leg.write_all(early.now()).await.map_err(failed);
+        told.map_err(|refusal| Failed { refusal, said: true })?;
+        Ok(Opened { leg, rest: Vec::new(), hops: Vec::new(), moving: None, direct })
     }
 
     async fn open_by(
         &self,
         route: &Route,
-        target: &Endpoint,
-        client: Option<SocketAddr>,
+        (target, client): (&Endpoint, Option<SocketAddr>),
         early: &mut Early<'_>,
-    ) -> Result<Opened, Refusal> {
+        (moves, until): (bool, Instant),
+    ) -> Result<Opened, Failed> {
         let ClientOptions { links, set_up, forwarding, buffer, .. } = &self.options;
         let Some(first) = route.hops.first() else {
             return self.open_directly(target, client, early).await;
         };
+        let internal = |error: io::Error| Refusal::at(links.name(), Failure::Internal, error);
         let mut request = Request {
             via: route.hops[1..].to_vec(),
             buffer: *buffer,
@@ -239,30 +287,112 @@ impl Client {
             ..Request::connect(target.clone())
         };
         if *set_up == SetUp::Parallel && route.hops.len() > 1 {
-            let id = new_session().map_err(|error| Refusal::at(links.name(), Failure::Internal, error))?;
-            request.session = Some(id);
+            request.session = Some(new_session().map_err(internal)?);
             tell_others(links, &request, &route.hops);
         }
-        let mut leg = links.node(first, None).await?;
-        links.ask(&mut leg, first, &request, early.now()).await?;
-        let (answer, rest) = links.answer(&mut leg, first).await?;
-        if answer.is_success() {
-            return Ok(Opened { leg, rest, hops: answer.hops, direct: None });
+        let as_it_comes = *forwarding == Forwarding::Pipelined { wait_windows: 0 };
+        if moves && as_it_comes && self.options.moves.is_some() {
+            return self.begin_moving(route, request, early, until).await;
         }
-        let failed = answer.failed().cloned();
-        Err(match failed {
-            Some(hop) => Refusal { failure: hop.error.unwrap_or(Failure::Internal), hop: Box::new(hop) },
-            None => {
-                let (failure, details) = match answer.status {
-                    407 => {
-                        (Failure::RequestDenied, "it wants to know who asks: give --secret, or --user".into())
-                    }
-                    status => (Failure::Internal, format!("it answers {status}, and not why")),
-                };
-                Refusal::at(&first.to_string(), failure, details)
-            }
-        })
+        let mut leg = links.node(first, None).await?;
+        let words = early.now();
+        let answered = async {
+            links.ask(&mut leg, first, &request, words).await?;
+            links.answered(&mut leg, first).await
+        };
+        match answered.await {
+            Ok((answer, rest)) => Ok(Opened { leg, rest, hops: answer.hops, moving: None, direct: None }),
+            Err(refusal) => Err(Failed { refusal, said: !words.is_empty() }),
+        }
     }
+
+    /// Begins a session that can move. Until then, if there is so much patience, what may have begun is gone on with, and what cannot
+    /// have begun is asked for again: with the same key, so that nothing is said twice, whatever is still on its way.
+    async fn begin_moving(
+        &self,
+        route: &Route,
+        mut request: Request,
+        early: &mut Early<'_>,
+        until: Instant,
+    ) -> Result<Opened, Failed> {
+        let ClientOptions { links, .. } = &self.options;
+        let internal = |error: io::Error| Refusal::at(links.name(), Failure::Internal, error);
+        let Some(first) = route.hops.first() else {
+            return Err(internal(io::ErrorKind::InvalidInput.into()).into());
+        };
+        let asked = Instant::now();
+        let mut waits = Waits::new();
+        // What is said first is said in the same way each time.
+        let mut begun: Option<Box<Moving>> = None;
+        loop {
+            let mut leg = match links.node(first, None).await {
+                Ok(leg) => leg,
+                Err(refusal)
+                    if begun.is_some() && may_pass(&refusal, &request.target) && waits.next(until).await =>
+                {
+                    continue;
+                }
+                Err(refusal) => return Err(refusal.into()),
+            };
+            let mut moving = match begun.take() {
+                Some(moving) => moving,
+                None => {
+                    let ends = (&request.target, request.client);
+                    Box::new(Moving::new(self, ends, route, early.now()).map_err(internal)?)
+                }
+            };
+            request.method = Method::Session;
+            request.resume = Some(moving.begins());
+            let words = moving.first_words().map_err(|error| internal(io::Error::other(error)))?;
+            let failed = |refusal| Failed { refusal, said: !words.is_empty() };
+            let answered = async {
+                links.ask(&mut leg, first, &request, &words).await?;
+                let (answer, rest) = links.answered(&mut leg, first).await?;
+                let begun = moving.check_begun(answer.hops.first().and_then(|hop| hop.received));
+                begun.map_err(|why| Refusal::at(&first.to_string(), Failure::RequestError, why))?;
+                Ok((answer, rest))
+            };
+            let refusal = match answered.await {
+                Ok((answer, rest)) => {
+                    let moving = Some(moving);
+                    return Ok(Opened { leg, rest, hops: answer.hops, moving, direct: None });
+                }
+                Err(refusal) => refusal,
+            };
+            // That one asked before may be there by now.
+            let may_be_there = is_unsure(&refusal) || refusal.failure == Failure::RequestDenied;
+            if until <= Instant::now() || !may_be_there {
+                return Err(failed(refusal));
+            }
+            match moving.settle(asked, until).await {
+                Ok(((leg, rest), answer)) => {
+                    let moving = Some(moving);
+                    return Ok(Opened { leg, rest, hops: answer.hops, moving, direct: None });
+                }
+                Err(Settled::Never) if is_unsure(&refusal) && waits.next(until).await => begun = Some(moving),
+                Err(Settled::Never) => return Err(refusal.into()),
+                Err(Settled::Unknown) => return Err(failed(refusal)),
+            }
+        }
+    }
+}
+
+/// Why an attempt came to nothing.
+struct Failed {
+    refusal: Refusal,
+    /// Whether the application's first words may have arrived, as far as the failure does not tell.
+    said: bool,
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Failed {
+        Failed { refusal, said: false }
+    }
+}
+
+/// Whether what was said before such a failure may have arrived.
+fn is_unsure(refusal: &Refusal) -> bool {
+    matches!(refusal.failure, Failure::ConnectionTerminated | Failure::ConnectionTimeout)
 }
 
 /// Whether another way would do no better, or could do harm.
@@ -272,8 +402,7 @@ fn is_final(refusal: &Refusal, target: &Endpoint, said_something: bool) -> bool 
         // The destination itself says no, as it would say to anybody.
         Failure::ConnectionRefused => at_target,
         // What was said may have arrived, and must not arrive twice.
-        Failure::ConnectionTerminated | Failure::ConnectionTimeout => said_something,
-        _ => false,
+        _ => said_something && is_unsure(refusal),
     }
 }
 
@@ -327,6 +456,17 @@ impl Session {
         head: &[u8],
         forwarding: Forwarding,
     ) -> Result<(), Broken> {
+        if let Some(moving) = self.moving {
+            let mut app = local.clone();
+            app.write_all(head).await.map_err(Broken::Sink)?;
+            let breaking = local.clone();
+            let breaks = || breaking.broken();
+            let carried = moving.carry(&mut app, breaks, (self.leg, self.rest)).await;
+            if carried.is_ok() {
+                let _ = local.end_well();
+            }
+            return carried;
+        }
         let far = self.leg.socket().clone();
         let (mut far_in, mut far_out) = self.leg.into_halves();
         let (mut near_in, mut near_out) = Leg::plain(local.clone()).into_halves();

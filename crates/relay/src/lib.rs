@@ -22,6 +22,7 @@ mod policy;
 pub mod proxy_header;
 mod pump;
 pub mod request;
+mod resume;
 mod route;
 mod secret;
 mod sign;
@@ -30,13 +31,15 @@ mod status;
 
 pub use account::{Account, Limits};
 pub use answer::{Answer, Failure, HopStatus, Refusal};
-pub use client::{Client, ClientOptions, LocalConfig, LocalError, LocalProxy, OpenError, Service, Session};
+pub use client::{
+    Client, ClientOptions, LocalConfig, LocalError, LocalProxy, MoveOptions, OpenError, Service, Session,
+};
 pub use echo::Echo;
 pub use links::{Credentials, LinkError, LinkOptions, Links, NameService, Protection};
 pub use measure::{MeasureError, MeasureOptions, Measurement, measure};
 pub use node::{
     Node, NodeConfig, NodeError, NodeHandle, RelayConfig, Settings, SettingsError, Snapshot, User,
-    UserSnapshot,
+    UserSnapshot, metrics_of_everything,
 };
 pub use policy::DestinationPolicy;
 pub use proxy_header::{ProxyHeader, ProxyVersion};

@@ -388,6 +388,10 @@ impl Links {
                 let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
                 match inner.and_then(|inner| self.unbelieved(inner)) {
                     Some(why) => Err(refuse(Failure::TlsCertificate, why)),
+                    // Somebody who dies meanwhile says nothing of TLS.
+                    None if inner.is_none() && failure_of(&error) == Failure::ConnectionTerminated => {
+                        Err(refuse(Failure::ConnectionTerminated, words_of(&error)))
+                    }
                     None => Err(refuse(Failure::Tls, error.to_string())),
                 }
             }
@@ -507,6 +511,16 @@ impl Links {
             Ok(read) => read,
             Err(_) => Err(refuse(Failure::ConnectionTimeout, "it did not answer".into())),
         }
+    }
+
+    /// Reads what a node answers, which is a session or why there is none.
+    pub(crate) async fn answered(
+        &self,
+        from: &mut Leg,
+        first: &Endpoint,
+    ) -> Result<(Answer, Vec<u8>), Refusal> {
+        let (answer, rest) = self.answer(from, first).await?;
+        if answer.is_success() { Ok((answer, rest)) } else { Err(answer.into_refusal(first)) }
     }
 
     /// Tells a node of a session that is about to come, so that its way on is there when it does. That

@@ -2,16 +2,19 @@
 mod accepting;
 mod access;
 mod admission;
+mod asking;
 mod config;
+mod kept;
 mod metrics;
 mod prepared;
 mod processors;
+mod relaying;
 mod session;
 mod strangers;
 mod throttle;
 
 pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User};
-pub use metrics::{Counters, Snapshot, UserSnapshot};
+pub use metrics::{Counters, Snapshot, UserSnapshot, metrics_of_everything};
 pub(crate) use session::{new_session, tell_others};
 
 use crate::discovery::Allowed;
@@ -25,6 +28,7 @@ use crate::sign::Seen;
 use crate::status::NodeStatus;
 use access::AccessLog;
 use admission::Admission;
+use kept::Kept;
 use prepared::Prepared;
 use processors::Processors;
 use ring::hmac;
@@ -37,7 +41,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use strangers::Strangers;
 use throttle::Throttle;
 use tokio::runtime::Builder;
@@ -124,6 +128,8 @@ pub(crate) struct Shared {
     refused_log: Throttle,
     access: Option<AccessLog>,
     prepared: Prepared,
+    kept: Kept,
+    since: Instant,
     stop: watch::Sender<bool>,
 }
 
@@ -263,6 +269,8 @@ impl Node {
             refused_log: Throttle::default(),
             access,
             prepared: Prepared::default(),
+            kept: Kept::default(),
+            since: Instant::now(),
             stop: watch::Sender::new(false),
             config,
         };

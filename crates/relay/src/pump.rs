@@ -159,7 +159,7 @@ thread_local! {
 }
 
 /// A buffer of [`COPY`] bytes that all sessions of a thread use, one after the other.
-fn with_scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
+pub fn with_scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
     SCRATCH.with_borrow_mut(|scratch| {
         scratch.resize(COPY, 0);
         work(scratch)

@@ -22,12 +22,16 @@ pub enum Method {
     /// That the way on is connected already, for the session that follows with the same id: the
     /// parallel trigger of CAS-5.
     Prepare,
+    /// A session that survives the nodes on its way: what follows are frames, which the client and the last node
+    /// understand. A method of its own, so that a node that does not know of them refuses it.
+    Session,
 }
 
 impl Method {
     fn name(self) -> &'static str {
         match self {
             Method::Connect => "CONNECT",
+            Method::Session => "SESSION",
             Method::Prepare => "PREPARE",
         }
     }
@@ -50,6 +54,22 @@ pub struct SessionId(pub u128);
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
+    }
+}
+
+/// Which session is meant of those that survive the nodes on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// What nobody guesses, and only who has it may go on with the session.
+    pub key: SessionId,
+    /// The session is there, and all below this offset has been received of what it sends back. `None`: it begins.
+    pub from: Option<u64>,
+}
+
+impl fmt::Display for Resume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.key)?;
+        self.from.map_or(Ok(()), |from| write!(f, "; from={from}"))
     }
 }
 
@@ -92,6 +112,8 @@ pub struct Request {
     pub send_proxy: Option<ProxyVersion>,
     /// Where the session comes from, as the first node saw it.
     pub client: Option<SocketAddr>,
+    /// Which session it is: with [`Method::Session`], and only with that.
+    pub resume: Option<Resume>,
 }
 
 impl Request {
@@ -107,6 +129,7 @@ impl Request {
             session: None,
             send_proxy: None,
             client: None,
+            resume: None,
         }
     }
 
@@ -145,6 +168,9 @@ impl Request {
         }
         if let Some(client) = self.client {
             add("client", &client);
+        }
+        if let Some(resume) = self.resume {
+            add("resume", &resume);
         }
         if let Some(node) = node {
             add("node", &node);
@@ -218,6 +244,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<ReadRequest>, RequestError> {
     let method = match parsed.method.unwrap_or_default() {
         "CONNECT" => Method::Connect,
         "PREPARE" => Method::Prepare,
+        "SESSION" => Method::Session,
         other => return Err(RequestError::Method(other.chars().take(32).collect())),
     };
     let path = parsed.path.unwrap_or_default();
@@ -251,6 +278,15 @@ pub fn read(bytes: &[u8]) -> Result<Option<ReadRequest>, RequestError> {
         }
         apply(&mut read, &name, value).map_err(wrong)?;
         seen.push(name);
+    }
+    let Request { method, resume, forwarding, .. } = read.request;
+    let wrong =
+        |reason: &str| RequestError::Header { name: "shorthaul-resume".into(), reason: reason.into() };
+    if (method == Method::Session) != resume.is_some() {
+        return Err(wrong("it is for SESSION, and that has it"));
+    }
+    if resume.is_some() && forwarding != (Forwarding::Pipelined { wait_windows: 0 }) {
+        return Err(wrong("such a session goes on as it comes: without Shorthaul-Forward"));
     }
     Ok(Some(read))
 }
@@ -287,6 +323,18 @@ fn apply(read: &mut ReadRequest, name: &str, value: &str) -> Result<(), String> 
         "shorthaul-session" => {
             let id = from_hex(value).ok_or("it is 32 hexadecimal digits")?;
             request.session = Some(SessionId(u128::from_be_bytes(id)));
+        }
+        "shorthaul-resume" => {
+            let (key, from) = match value.split_once(';') {
+                Some((key, from)) => (key.trim(), Some(from.trim())),
+                None => (value, None),
+            };
+            let key = from_hex(key).ok_or("it begins with 32 hexadecimal digits")?;
+            let from = from.map(|from| from.strip_prefix("from=").and_then(|from| from.parse().ok()));
+            if from == Some(None) {
+                return Err("behind the key there is `; from=` and a number of bytes".into());
+            }
+            request.resume = Some(Resume { key: SessionId(u128::from_be_bytes(key)), from: from.flatten() });
         }
         "shorthaul-send-proxy" => request.send_proxy = Some(value.parse()?),
         "shorthaul-client" => {
@@ -360,6 +408,28 @@ mod tests {
         assert_eq!(String::from_utf8(read.signed_part).unwrap(), full().signed_part(node));
         for end in 0..len {
             assert_eq!(super::read(&bytes[..end]), Ok(None), "{end}");
+        }
+    }
+
+    #[test]
+    fn sessions_that_move_have_a_key() {
+        for from in [None, Some(0), Some(u64::MAX)] {
+            let resume = Some(Resume { key: SessionId(u128::MAX >> 9), from });
+            let request =
+                Request { method: Method::Session, resume, ..Request::connect("a:1".parse().unwrap()) };
+            assert_eq!(read(&request.to_head(None, None)).unwrap().unwrap().request, request);
+        }
+        let key = "0123456789abcdef0123456789abcdef";
+        for (method, headers) in [
+            ("SESSION", String::new()),
+            ("CONNECT", format!("Shorthaul-Resume: {key}\r\n")),
+            ("SESSION", "Shorthaul-Resume: 0123\r\n".into()),
+            ("SESSION", format!("Shorthaul-Resume: {key}; from=-1\r\n")),
+            ("SESSION", format!("Shorthaul-Resume: {key}; to=1\r\n")),
+            ("SESSION", format!("Shorthaul-Resume: {key}\r\nShorthaul-Forward: store\r\n")),
+        ] {
+            let head = format!("{method} a:1 HTTP/1.1\r\n{headers}\r\n");
+            assert!(matches!(read(head.as_bytes()), Err(RequestError::Header { .. })), "{head}");
         }
     }
 

@@ -142,22 +142,30 @@ pub trait RouteProvider: Send + Sync {
     }
 }
 
-/// One way to everywhere, with the direct way behind it if that is allowed.
+/// One way to everywhere, with others behind it, and the direct way last if that is allowed.
 #[derive(Clone, Debug)]
 pub struct FixedRoute {
     route: Route,
+    others: Vec<Route>,
     or_direct: bool,
 }
 
 impl FixedRoute {
     /// Always this route.
     pub fn only(route: Route) -> FixedRoute {
-        FixedRoute { route, or_direct: false }
+        FixedRoute { route, others: Vec::new(), or_direct: false }
     }
 
     /// This route, or the direct way when it fails.
     pub fn or_direct(route: Route) -> FixedRoute {
-        FixedRoute { route, or_direct: true }
+        FixedRoute { route, others: Vec::new(), or_direct: true }
+    }
+
+    /// These, in this order, when it fails.
+    #[must_use]
+    pub fn or(mut self, others: Vec<Route>) -> FixedRoute {
+        self.others.extend(others);
+        self
     }
 }
 
@@ -167,6 +175,7 @@ impl RouteProvider for FixedRoute {
         _destination: &'a Endpoint,
     ) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>> {
         let mut routes = vec![self.route.clone()];
+        routes.extend_from_slice(&self.others);
         if self.or_direct && !self.route.is_direct() {
             routes.push(Route::direct());
         }

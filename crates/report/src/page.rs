@@ -36,8 +36,10 @@ th,td{padding:.15rem .6rem;text-align:left;vertical-align:top}th{border-bottom:1
 .rule td{border-top:1px solid #bbb;padding:0}.strong{font-weight:600}.quiet{color:#666}\
 .good{color:#00694d}.bad{color:#a13f00;font-weight:600}\
 .wide{overflow-x:auto}pre{background:#f5f5f5;padding:.8rem;font-size:.8rem;overflow-x:auto;white-space:pre-wrap}\
-figure{margin:1rem 0}svg{max-width:100%;height:auto}dt{color:#666;float:left;clear:left;width:7rem}\
+figure{margin:1rem 0}svg{width:100%;height:auto}.narrow{display:none}summary{cursor:pointer;padding:.5rem 0}\
+dt{color:#666;float:left;clear:left;width:7rem}\
 dd{margin-left:7.5rem;overflow-wrap:anywhere}\
+@media screen and (max-width:600px){.broad{display:none}.narrow{display:block}dt{float:none}dd{margin-left:0}}\
 @media print{body{font-size:10pt;max-width:none;margin:0}figure,tr{break-inside:avoid}h2{break-after:avoid}\
 pre{background:none;border:1px solid #bbb}.wide{overflow:visible}}";
 
@@ -75,15 +77,21 @@ impl Page {
         ))
     }
 
-    /// Adds a figure, as SVG within the page.
+    /// Adds a figure, as SVG within the page: as wide as the text, and once more for narrow screens.
     pub fn figure(&mut self, figure: &Figure) -> &mut Self {
-        let svg = figure.to_svg(&self.manifest);
-        self.push(format_args!("<figure>\n{svg}</figure>\n"))
+        let [broad, narrow] = [figure.to_svg(&self.manifest), figure.narrow().to_svg(&self.manifest)];
+        self.push(format_args!(
+            "<figure class=\"broad\">\n{broad}</figure>\n<figure class=\"narrow\">\n{narrow}</figure>\n"
+        ))
     }
 
-    /// Adds a text as it was written, such as a scenario file.
-    pub fn source(&mut self, text: &str) -> &mut Self {
-        self.push(format_args!("<pre>{}</pre>\n", Escaped(text)))
+    /// Adds a text as it was written, such as a scenario file, folded away behind what it is.
+    pub fn source(&mut self, what: &str, text: &str) -> &mut Self {
+        self.push(format_args!(
+            "<details><summary>{}</summary><pre>{}</pre></details>\n",
+            Escaped(what),
+            Escaped(text)
+        ))
     }
 
     fn push(&mut self, html: std::fmt::Arguments<'_>) -> &mut Self {

@@ -1,5 +1,6 @@
 //! A study in words: what would be run.
-use crate::{Role, Scenario, Study, Workload};
+use crate::{Flow, Node, NodeIndex, Point, Role, Scenario, Study, Workload};
+use serde_json::{Value, json};
 use shorthaul_types::format_duration;
 use std::fmt::Write as _;
 
@@ -9,6 +10,23 @@ impl Study {
         let mut text = String::new();
         let _ = self.write_explanation(&mut text); // a String takes everything
         text
+    }
+
+    /// The same for programs: times in seconds, names as they are written.
+    pub fn explain_to_programs(&self) -> Value {
+        let point = |point: &Point| {
+            let values: serde_json::Map<String, Value> =
+                point.values.iter().map(|(path, value)| (path.clone(), value.clone().into())).collect();
+            json!({ "label": point.label(), "case": point.case, "values": values })
+        };
+        let first = self.points().first().and_then(|point| self.scenario(point).ok());
+        json!({
+            "name": self.name(),
+            "about": self.about(),
+            "seeds": self.seeds().collect::<Vec<u64>>(),
+            "points": self.points().iter().map(point).collect::<Vec<Value>>(),
+            "first": first.map(|scenario| scenario.explain_to_programs()),
+        })
     }
 
     fn write_explanation(&self, out: &mut String) -> std::fmt::Result {
@@ -37,6 +55,34 @@ impl Study {
 }
 
 impl Scenario {
+    fn explain_to_programs(&self) -> Value {
+        let name = |index: &NodeIndex| self.nodes[index.0].name.as_str();
+        let node = |node: &Node| {
+            let role = match &node.role {
+                Role::Router => "router",
+                Role::Host(_) => "host",
+                Role::Relay(_) => "relay",
+                Role::Gateway(_) => "gateway",
+            };
+            json!({ "name": node.name, "role": role })
+        };
+        let flow = |flow: &Flow| {
+            json!({
+                "name": flow.name, "from": name(&flow.from), "to": name(&flow.to),
+                "via": flow.via.iter().map(name).collect::<Vec<_>>(), "workload": flow.workload.to_string(),
+            })
+        };
+        let metrics = self.measure.metrics.iter().map(|metric| metric.name());
+        json!({
+            "duration_s": self.duration.as_secs_f64(),
+            "warm_up_s": self.warm_up.as_secs_f64(),
+            "nodes": self.nodes.iter().map(node).collect::<Vec<_>>(),
+            "links": self.links.iter().map(|link| json!({ "name": link.name, "mtu": link.mtu })).collect::<Vec<_>>(),
+            "flows": self.flows.iter().map(flow).collect::<Vec<_>>(),
+            "metrics": metrics.collect::<Vec<_>>(),
+        })
+    }
+
     fn write_explanation(&self, out: &mut String) -> std::fmt::Result {
         let (duration, warm_up) = (format_duration(self.duration), format_duration(self.warm_up));
         writeln!(out, "\nA run lasts {duration} at most; the first {warm_up} are not measured.")?;

@@ -44,6 +44,7 @@ impl Study {
     }
 
     /// Reads a scenario from a text; `name` is what errors call it. It may not refer to trace files.
+    /// [`in_directory`](Study::in_directory) is for those that do.
     ///
     /// ```
     /// let text = r#"
@@ -70,6 +71,14 @@ impl Study {
     /// If it makes no sense at one of its points.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ScenarioError> {
         Self::read(name.to_owned(), text.to_owned(), None)
+    }
+
+    /// Reads a scenario from a text as if it stood in a file of `directory`: trace files are looked for there.
+    ///
+    /// # Errors
+    /// If it makes no sense at one of its points, or a trace file cannot be read.
+    pub fn in_directory(name: &str, text: &str, directory: &Path) -> Result<Self, ScenarioError> {
+        Self::read(name.to_owned(), text.to_owned(), Some(directory.to_owned()))
     }
 
     fn read(file_name: String, text: String, directory: Option<PathBuf>) -> Result<Self, ScenarioError> {
@@ -129,7 +138,10 @@ impl Study {
     }
 
     /// What a point's scenario looks like in the file: the text with its values in it.
-    fn text_at(&self, point: &Point) -> Result<String, ScenarioError> {
+    ///
+    /// # Errors
+    /// If a value does not fit where its path leads; not for the points of this study, which have been checked.
+    pub fn text_at(&self, point: &Point) -> Result<String, ScenarioError> {
         let mut values: Vec<(Spanned<String>, String)> = match &point.case {
             Some(case) => self.cases.get(case).cloned().unwrap_or_default(),
             None => Vec::new(),

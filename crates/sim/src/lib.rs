@@ -41,5 +41,5 @@ pub use cross::CrossSource;
 pub use error::SimError;
 pub use route::address_of;
 pub use scenario_host::ScenarioHost;
-pub use simulate::{Recording, simulate};
+pub use simulate::{Recording, simulate, simulate_watching};
 pub use simulator::{ENGINE, Simulator};

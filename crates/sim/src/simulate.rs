@@ -5,6 +5,7 @@ use crate::network::Network;
 use crate::recorder::Recorder;
 use crate::station::Station;
 use shorthaul_observe::{Observations, Outcome};
+use shorthaul_proxy::HostInfo;
 use shorthaul_scenario::Scenario;
 use shorthaul_types::{Seed, Time};
 use std::io::Write;
@@ -69,6 +70,25 @@ pub fn simulate(scenario: &Scenario, seed: u64, recording: Recording) -> Result<
     Ok(seen.outcome(seed, &scenario.measure.metrics))
 }
 
+/// The same, while `look` is told at every sample, with the time, how the hosts at the access side of the gateway stand.
+///
+/// # Errors
+/// If the run gets stuck at one point in time.
+pub fn simulate_watching(
+    scenario: &Scenario,
+    seed: u64,
+    look: &mut dyn FnMut(Time, Vec<HostInfo>),
+) -> Result<Outcome, SimError> {
+    let seen = run(scenario, seed, Recording::default(), &mut |at, network| {
+        let hosts = network.nodes.iter().find_map(|node| match &node.station {
+            Station::Gateway(gateway) => Some(gateway.gateway.hosts().collect()),
+            _ => None,
+        });
+        look(at, hosts.unwrap_or_default());
+    })?;
+    Ok(seen.outcome(seed, &scenario.measure.metrics))
+}
+
 /// What is seen of a run. `reached` is told at every sample how much of the scenario's duration has passed, from 0
 /// to 1.
 pub(crate) fn observe(
@@ -76,6 +96,18 @@ pub(crate) fn observe(
     seed: u64,
     recording: Recording,
     reached: &dyn Fn(f64),
+) -> Result<Observations, SimError> {
+    let lasts = scenario.duration.as_secs_f64();
+    run(scenario, seed, recording, &mut |at, _| {
+        reached(at.saturating_since(Time::ZERO).as_secs_f64() / lasts);
+    })
+}
+
+fn run(
+    scenario: &Scenario,
+    seed: u64,
+    recording: Recording,
+    sampled: &mut dyn FnMut(Time, &Network),
 ) -> Result<Observations, SimError> {
     let mut network = build(scenario, Seed(seed));
     network.recorder = recording.into_recorder(scenario, &network)?;
@@ -88,7 +120,7 @@ pub(crate) fn observe(
             return Err(SimError::Stuck { at: stuck.at, who: stuck.who });
         }
         probe.sample(&network);
-        reached(at.as_secs_f64() / end.as_secs_f64());
+        sampled(at, &network);
     }
     if let Some(recorder) = network.recorder.take() {
         recorder.finish().map_err(SimError::Recording)?;

@@ -26,6 +26,8 @@ pub struct App {
     pub read: u64,
     /// How much it takes at once, to leave data in the buffer.
     pub appetite: usize,
+    /// It does not close when it has sent all: it may be given more to send.
+    pub keeps_open: bool,
     /// It has closed.
     pub closed: bool,
     /// What it heard, but for [`Event::Readable`].
@@ -46,6 +48,7 @@ impl App {
             written: 0,
             read: 0,
             appetite: usize::MAX,
+            keeps_open: false,
             closed: false,
             events: Vec::new(),
             is_sure: false,
@@ -111,7 +114,11 @@ impl App {
                 break;
             }
         }
-        if self.written == self.total && !self.closed && connection.state().is_synchronized() {
+        if self.written == self.total
+            && !self.keeps_open
+            && !self.closed
+            && connection.state().is_synchronized()
+        {
             self.closed = true;
             connection.close(now);
         }

@@ -42,7 +42,7 @@ impl Vault {
             let pieces = kept
                 .pieces
                 .each_ref()
-                .map(|pieces| pieces.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect());
+                .map(|pieces| pieces.iter().map(|(at, bytes)| (*at, Payload::copy_of(bytes))).collect());
             Some(Inherited::assemble(record, pieces))
         };
         self.0.values().filter_map(of).collect()

@@ -19,6 +19,7 @@ mod endpoint;
 mod error;
 mod harmless;
 mod kernel;
+mod packets;
 mod trial;
 
 pub use error::TrialError;
@@ -69,8 +70,10 @@ trials! {
         Discovery(bench::discovery::Discovery),
         Noise(bench::noise::Noise),
         Survive(bench::survive::Survive),
+        Outlive(bench::outlive::Outlive),
         Attack(bench::attack::AttackBench),
         Soak(bench::soak::Soak),
+        Scale(bench::scale::Scale),
         SetUp(bench::set_up::SetUp),
     }
 }

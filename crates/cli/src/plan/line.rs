@@ -15,7 +15,7 @@ pub fn answer(args: &Args, model: &dyn ThroughputModel) -> Result<Answer> {
     let (leg, transfer) = (args.leg()?, args.transfer()?);
     let forecast = |relays| {
         let path = Path::evenly_split(&leg, relays, Relay { buffer: args.buffer });
-        with_buffers(path, &transfer, model)
+        path.forecast_as_needed(model, &transfer)
     };
     let direct = forecast(0)?;
     let relayed = (args.relays.least.max(1)..=args.relays.most)
@@ -55,20 +55,6 @@ pub fn answer(args: &Args, model: &dyn ThroughputModel) -> Result<Answer> {
 fn buffers(rows: &[Row], args: &Args) -> Option<String> {
     let needed = rows.iter().find(|row| row.advised)?.buffers.iter().max()?;
     args.buffer.is_none().then(|| format!("Give each relay a buffer of {needed}."))
-}
-
-/// The forecast with the buffers that are given, or else with those that the path needs.
-fn with_buffers(
-    mut path: Path,
-    transfer: &Transfer,
-    model: &dyn ThroughputModel,
-) -> Result<Forecast, PlanError> {
-    let unlimited = path.forecast(model, transfer)?;
-    if path.relays.iter().all(|relay| relay.buffer.is_some()) {
-        return Ok(unlimited);
-    }
-    path.relays = unlimited.relays.iter().map(|relay| Relay { buffer: Some(relay.needed) }).collect();
-    path.forecast(model, transfer)
 }
 
 fn times(number: f64, what: &str) -> String {
@@ -154,7 +140,7 @@ fn figure(
     let mut by_position = Vec::with_capacity(POSITIONS);
     for i in 1..=POSITIONS {
         let position = i as f64 / (POSITIONS + 1) as f64;
-        let forecast = with_buffers(Path::split_at(leg, position, relay)?, transfer, model)?;
+        let forecast = Path::split_at(leg, position, relay)?.forecast_as_needed(model, transfer)?;
         let (low, high) = forecast.throughput_interval();
         by_position.push(
             Point::new(position, forecast.throughput().bits_per_sec() as f64)

@@ -21,13 +21,13 @@ fn lab() -> Lab {
 }
 
 /// A directory for the gateway's files, with a configuration.
-struct Site {
+pub struct Site {
     folder: PathBuf,
-    lab: Lab,
+    pub lab: Lab,
 }
 
 impl Site {
-    fn new(name: &str, config: &str) -> Site {
+    pub fn new(name: &str, config: &str) -> Site {
         let folder = std::env::temp_dir().join(format!("shorthaul-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let site = Site { folder, lab: lab() };
@@ -47,12 +47,12 @@ impl Site {
         command
     }
 
-    fn start(&self) -> Running {
+    pub fn start(&self) -> Running {
         Running::start_in(self.lab.host("gateway"), self.command().stderr(Stdio::piped()), 1)
     }
 
     /// What `shorthaul flows` says.
-    fn ask(&self, arguments: &[&str]) -> serde_json::Value {
+    pub fn ask(&self, arguments: &[&str]) -> serde_json::Value {
         let mut command = Command::new(SHORTHAUL);
         let said = command
             .args(["flows", "--json", "--run-dir"])
@@ -65,7 +65,7 @@ impl Site {
     }
 
     /// A connection from the client to the server, both its ends.
-    fn connect(&self) -> (TcpStream, TcpStream) {
+    pub fn connect(&self) -> (TcpStream, TcpStream) {
         let listener = self.lab.host("server").run(|| TcpListener::bind((self.server(), 0))).unwrap();
         let to = listener.local_addr().unwrap();
         let client = self.lab.host("client").run(|| TcpStream::connect(to)).unwrap();
@@ -88,13 +88,13 @@ impl Drop for Site {
     }
 }
 
-fn signal(running: &Running, name: &str) {
+pub fn signal(running: &Running, name: &str) {
     let sent = Command::new("kill").args(["-s", name, &running.child.id().to_string()]).status().unwrap();
     assert!(sent.success(), "SIG{name}");
 }
 
 /// Sends `length` bytes from one end to the other, with something in between.
-fn transfer(from: &mut TcpStream, to: &mut TcpStream, length: usize, meanwhile: impl FnOnce()) {
+pub fn transfer(from: &mut TcpStream, to: &mut TcpStream, length: usize, meanwhile: impl FnOnce()) {
     std::thread::scope(|scope| {
         scope.spawn(|| from.write_all(&vec![7; length]).unwrap());
         let mut bytes = vec![0; length / 2];
@@ -195,6 +195,29 @@ fn who_takes_over_from_nobody_is_told_so() {
     let said = site.lab.host("gateway").run(|| site.command().arg("--take-over").output().unwrap());
     let text = String::from_utf8_lossy(&said.stderr);
     assert!(!said.status.success() && text.contains("leave out --take-over"), "{text}");
+}
+
+#[test]
+fn without_custody_nothing_is_kept_and_nobody_takes_over() {
+    let site = Site::new("no-custody", "custody = false\n");
+    let gateway = site.start();
+    let (mut client, mut server) = site.connect();
+    transfer(&mut server, &mut client, 1 << 20, || {
+        assert!(!site.folder.join("gw.custody").exists(), "nothing that is held is written");
+    });
+    let refused = || {
+        let said = site.lab.host("gateway").run(|| site.command().arg("--take-over").output().unwrap());
+        assert!(!said.status.success());
+        String::from_utf8_lossy(&said.stderr).into_owned()
+    };
+    let text = refused();
+    assert!(text.contains("custody:") && text.contains("leave `custody = false` out"), "{text}");
+    // The next one would keep what is held, and this one does not.
+    site.configure("");
+    let text = refused();
+    assert!(text.contains("keeps nothing") && text.contains("end it first"), "{text}");
+    transfer(&mut client, &mut server, 1 << 20, || {});
+    signal(&gateway, "TERM");
 }
 
 /// The fields of all threads of a process.

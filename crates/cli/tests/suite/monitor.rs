@@ -5,6 +5,8 @@ use crate::relays::{Running, SHORTHAUL};
 use shorthaul_lab::{Lab, Topology};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,6 +108,50 @@ fn download(client: &mut TcpStream, server: &mut TcpStream, enough: impl FnMut()
         // Whoever still writes has room again, or is told that nobody reads.
         let _ = client.shutdown(std::net::Shutdown::Both);
     });
+}
+
+/// What idle connections take, of a few: both ends are processes of their own, and each connection is split and answered.
+#[test]
+fn what_idle_connections_take_is_measured() {
+    let measured = Command::new(SHORTHAUL).args(["bench", "scale", "--flows", "120"]).output().unwrap();
+    let said = String::from_utf8_lossy(&measured.stdout);
+    assert!(measured.status.success(), "{measured:?}");
+    let json: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    for (key, wanted) in [("flows", 120), ("split", 120), ("listed", 120)] {
+        assert_eq!(json[key], wanted, "{key} in {json}");
+    }
+    assert!(json["bytes_per_idle_flow"].as_f64().is_some_and(|bytes| bytes > 500.0), "{json}");
+}
+
+/// Sockets of a service manager's (sd_listen_fds(3)) are the page's and the one for questions; and one that is for all the world is refused.
+#[test]
+fn a_gateway_takes_sockets_that_are_handed_to_it() {
+    let site = Site::new("activated");
+    let (path, gateway) = (site.folder.join("gw.sock"), site.lab.host("gateway"));
+    let hand_over = "exec 3<&0 4<&1 0</dev/null 1>&2; LISTEN_PID=$$ LISTEN_FDS=2 exec \"$@\"";
+    let start = |pages: TcpListener| {
+        let control = UnixListener::bind(&path).unwrap();
+        let given = site.gateway(&[]);
+        let mut command = Command::new("sh");
+        command.args(["-c", hand_over, "sh"]).arg(given.get_program()).args(given.get_args());
+        command.stdin(OwnedFd::from(pages)).stdout(OwnedFd::from(control)).stderr(Stdio::piped());
+        gateway.spawn(&mut command).unwrap()
+    };
+    let mut running = start(gateway.run(|| TcpListener::bind(("127.0.0.1", 7090))).unwrap());
+    // Who asks before it runs waits for it.
+    assert!(site.get("/metrics").contains("shorthaul_gateway_flows"));
+    let (content, said) =
+        site.said(Command::new(SHORTHAUL).args(["flows", "--json", "--run-dir"]).arg(&site.folder));
+    assert!(content && said.trim() == "[]", "{said}");
+    let stopped = Command::new("kill").args(["-s", "TERM", &running.id().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    assert!(running.wait().unwrap().success());
+    assert!(path.exists(), "the service manager's file is its own");
+    std::fs::remove_file(&path).unwrap();
+    let refused =
+        start(gateway.run(|| TcpListener::bind(("0.0.0.0", 7090))).unwrap()).wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("0.0.0.0:7090"), "{said}");
 }
 
 #[test]

@@ -131,3 +131,29 @@ fn a_scenarios_own_path_and_relays_are_planned() {
     let wrong = scratch.plan(&["--scenario", "path.toml", "--flow", "video"]);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("there are data"), "{wrong:?}");
 }
+
+#[test]
+fn the_map_knows_gateways_and_refuses_what_it_was_not_made_with() {
+    let folder = Scratch::new("map");
+    let question =
+        ["--rtt", "200ms", "--loss", "0.3%", "--rate", "20Mbit/s", "--size", "20MB", "--model", "map"];
+    let told = folder.plan(&[&question[..], &["--ends", "reno", "--bad-link", "0.2", "--json"]].concat());
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let ways = told["ways"].as_array().unwrap();
+    assert_eq!(ways.len(), 4);
+    assert!(ways[1]["gain"].as_f64().unwrap() > 1.5, "{told:#}");
+    assert_eq!(ways.iter().filter(|way| way["advised"] == true).count(), 1);
+    let shown = folder.plan(&question);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("gateway") && shown.contains("two relays"), "{shown}");
+    for (wrong, named) in [
+        (&["--streams", "4"][..], "--streams"),
+        (&["--out", "x"], "--out"),
+        (&["--bad-link", "0.9"], "0.02 to 0.5"),
+    ] {
+        let refused = folder.plan(&[&question[..], wrong].concat());
+        assert!(!refused.status.success());
+        let why = String::from_utf8(refused.stderr).unwrap();
+        assert!(why.contains(named), "{why}");
+    }
+}

@@ -181,7 +181,17 @@ impl Bbr {
         let Some(rtt) = self.min_rtt else { return self.initial_window };
         let beside = volume::in_time(self.bandwidth.get(), self.beside);
         let own = gain.of(volume::in_time(self.bandwidth.get(), rtt));
-        own.saturating_add(beside).saturating_add(3 * self.send_quantum())
+        // Where a slow path is known this well, what leaves in one piece is no more than a segment.
+        let quantum = match self.send_quantum() {
+            few if self.knows_waiting() && few <= 2 * self.mss => self.mss,
+            quantum => quantum,
+        };
+        own.saturating_add(beside).saturating_add(3 * quantum)
+    }
+
+    /// Whether it is known how long acknowledgments have waited.
+    fn knows_waiting(&self) -> bool {
+        self.cwnd_gain == CWND_GAIN_KNOWN
     }
 
     /// What leaves in one piece: a millisecond's worth (§4.2.2).
@@ -356,7 +366,10 @@ impl Bbr {
         let mut target = self.inflight(gain);
         if self.full_pipe.is_full() {
             let most = volume::in_time(self.bandwidth.get(), LONGEST_AGGREGATION);
-            target = target.saturating_add(self.aggregation.extra().min(most));
+            let extra = self.aggregation.extra().min(most);
+            // Acknowledgments that have waited come together: half of what both say is the same.
+            let beside = volume::in_time(self.bandwidth.get(), self.beside);
+            target = target.saturating_add(extra - extra.min(beside) / 2);
             if matches!(self.mode, Mode::ProbeBw { phase: 0, .. }) {
                 target = target.saturating_add(2 * self.mss); // so that a small flight grows at all (Linux)
             }
@@ -381,6 +394,11 @@ impl Control for Bbr {
         let path =
             Expectation { bandwidth: self.bandwidth.get(), window: self.window, round: self.rounds.count() };
         self.aggregation.on_ack(ack.now, ack.delivered, path);
+        if self.knows_waiting() && self.rounds.started() {
+            // A burst lasts no longer than a round trip. Over more of them a bandwidth that is a little less than the path's would look like one
+            // that never ends.
+            self.aggregation.restart(ack.now);
+        }
         self.advance_cycle(ack, lost);
         self.check_full_pipe(ack);
         self.update_min_rtt(ack);

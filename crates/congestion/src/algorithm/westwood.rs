@@ -36,13 +36,13 @@ use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 /// No bandwidth sample covers less (Linux's `TCP_WESTWOOD_RTT_MIN`).
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Westwood+ congestion control (Mascolo, Grieco).
+/// Westwood congestion control, with its estimate of the bandwidth as a part.
 #[derive(Debug)]
-pub struct WestwoodPlus {
+pub struct Westwood<E> {
     window: Window,
     avoidance: CongestionAvoidance,
     limit: Option<u64>,
-    bandwidth: Bandwidth,
+    bandwidth: E,
     rtt: Option<Duration>,
     min_rtt: Option<Duration>,
     /// The path may have changed: the next round-trip time is the new minimum.
@@ -50,9 +50,33 @@ pub struct WestwoodPlus {
     undo: Option<SavedWindow>,
 }
 
-/// The bandwidth estimate.
+/// Westwood+ congestion control (Mascolo, Grieco).
+pub type WestwoodPlus = Westwood<Bandwidth>;
+
+/// An estimate of the bandwidth, out of acknowledgments.
+pub trait Estimate: core::fmt::Debug + Send {
+    /// What the congestion control with it is called.
+    const NAME: &'static str;
+
+    /// Of a connection that begins now.
+    fn begin(now: Time) -> Self;
+
+    /// Counts an acknowledgment; `rtt` is the smoothed round-trip time.
+    fn on_ack(&mut self, ack: &AckSample, rtt: Duration);
+
+    /// A loss has ended the first slow start.
+    fn on_loss(&mut self) {}
+
+    /// Nothing was sent until now, which says nothing about the path.
+    fn restart(&mut self, now: Time);
+
+    /// The estimate, in bits per second; `None` before the first sample.
+    fn rate(&self) -> Option<u64>;
+}
+
+/// The bandwidth estimate of Westwood+.
 #[derive(Debug)]
-struct Bandwidth {
+pub struct Bandwidth {
     since: Time,
     delivered: u64,
     limited: bool,
@@ -62,12 +86,14 @@ struct Bandwidth {
     stages: Option<(u64, u64)>,
 }
 
-impl Bandwidth {
-    fn new(now: Time) -> Self {
+impl Estimate for Bandwidth {
+    const NAME: &'static str = "westwood";
+
+    fn begin(now: Time) -> Self {
         Bandwidth { since: now, delivered: 0, limited: true, rising: true, stages: None }
     }
 
-    /// Counts an ACK; once a round trip, a sample goes through the filter.
+    /// Once a round trip, a sample goes through the filter.
     fn on_ack(&mut self, ack: &AckSample, rtt: Duration) {
         self.limited &= ack.cwnd_limited;
         let elapsed = ack.now.saturating_since(self.since);
@@ -84,6 +110,22 @@ impl Bandwidth {
         self.delivered = self.delivered.saturating_add(ack.delivered);
     }
 
+    fn on_loss(&mut self) {
+        self.rising = false;
+    }
+
+    fn restart(&mut self, now: Time) {
+        self.since = now;
+        self.delivered = 0;
+        self.limited = true;
+    }
+
+    fn rate(&self) -> Option<u64> {
+        self.stages.map(|(_, estimate)| estimate)
+    }
+}
+
+impl Bandwidth {
     fn take(&mut self, sample: u64) {
         let filter = |old: u64, new: u64| ((u128::from(old) * 7 + u128::from(new)) / 8) as u64;
         self.stages = Some(match self.stages {
@@ -94,22 +136,16 @@ impl Bandwidth {
             }
         });
     }
-
-    fn restart(&mut self, now: Time) {
-        self.since = now;
-        self.delivered = 0;
-        self.limited = true;
-    }
 }
 
-impl WestwoodPlus {
+impl<E: Estimate> Westwood<E> {
     /// Starts in slow start from the initial window.
     pub fn new(params: ControlParams) -> Self {
-        WestwoodPlus {
+        Westwood {
             window: Window::new(&params),
             avoidance: CongestionAvoidance::default(),
             limit: ByteCounting::limit(&params, SLOW_START_LIMIT),
-            bandwidth: Bandwidth::new(params.now),
+            bandwidth: E::begin(params.now),
             rtt: None,
             min_rtt: None,
             renew_min_rtt: false,
@@ -119,19 +155,19 @@ impl WestwoodPlus {
 
     /// BWE, the estimate of the bandwidth that is available; `None` before the first sample.
     pub fn bandwidth(&self) -> Option<BitRate> {
-        self.bandwidth.stages.map(|(_, estimate)| BitRate::from_bits_per_sec(estimate))
+        self.bandwidth.rate().map(BitRate::from_bits_per_sec)
     }
 
     /// BWE·RTTmin; half the flight before there is a BWE.
     fn pipe(&self, flight_size: u64) -> u64 {
-        match (self.bandwidth.stages, self.min_rtt) {
-            (Some((_, bandwidth)), Some(rtt)) => volume::in_time(bandwidth, rtt),
+        match (self.bandwidth.rate(), self.min_rtt) {
+            (Some(bandwidth), Some(rtt)) => volume::in_time(bandwidth, rtt),
             _ => flight_size.min(self.window.bytes()) / 2,
         }
     }
 }
 
-impl Control for WestwoodPlus {
+impl<E: Estimate> Control for Westwood<E> {
     fn on_ack(&mut self, ack: &AckSample) {
         if let Some(rtt) = ack.rtt {
             self.rtt = Some(self.rtt.map_or(rtt, |srtt| srtt - srtt / 8 + rtt / 8));
@@ -153,14 +189,14 @@ impl Control for WestwoodPlus {
 
     fn on_congestion(&mut self, _now: Time, _event: CongestionEvent, flight_size: u64) {
         let pipe = self.pipe(flight_size);
-        self.bandwidth.rising = false;
+        self.bandwidth.on_loss();
         self.undo = Some(self.window.reduce(pipe, pipe.max(2 * self.window.mss())));
         self.avoidance.reset();
     }
 
     fn on_timeout(&mut self, _now: Time, flight_size: u64) {
         let pipe = self.pipe(flight_size);
-        self.bandwidth.rising = false;
+        self.bandwidth.on_loss();
         self.undo = self.window.collapse(pipe).or(self.undo);
         self.avoidance.reset();
         self.renew_min_rtt = true;
@@ -186,6 +222,6 @@ impl Control for WestwoodPlus {
     delegate_to_window!();
 
     fn name(&self) -> &'static str {
-        "westwood"
+        E::NAME
     }
 }

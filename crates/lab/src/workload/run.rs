@@ -109,15 +109,16 @@ impl<'a> Run<'a> {
     /// Whether a system call that failed is to be repeated: if it only took long, and there is time.
     fn go_on_after(&self, error: io::Error, received: u64, doing: &'static str) -> Result<(), TransferError> {
         use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-        if !matches!(error.kind(), WouldBlock | TimedOut | Interrupted) {
-            return Err(failed(doing)(error));
-        }
-        // First, so that the receiver says how much it has even when the sender noticed earlier.
+        // Before the error: when the time is over, the end that notices first resets the connection, and the other has an error of
+        // that. And first of all, so that the receiver says how much it has even when the sender noticed earlier.
         if self.start.elapsed() >= self.transfer.limit {
             return Err(TransferError::Late { limit: self.transfer.limit, received: Bytes(received) });
         }
         if self.failed.load(Ordering::Relaxed) {
             return Err(TransferError::Abandoned);
+        }
+        if !matches!(error.kind(), WouldBlock | TimedOut | Interrupted) {
+            return Err(failed(doing)(error));
         }
         Ok(())
     }
@@ -195,7 +196,15 @@ impl<'a> Run<'a> {
                 Err(error) => self.go_on_after(error, 0, "sending")?,
             }
         }
-        socket.shutdown(Shutdown::Write).map_err(failed("ending what is sent"))?;
+        match socket.shutdown(Shutdown::Write) {
+            Ok(()) => {}
+            // The receiver has all that it wants, and has reset the connection.
+            Err(_) if self.satisfied.load(Ordering::Relaxed) => {
+                abandon(socket)?;
+                return Ok(Bytes(sent));
+            }
+            Err(error) => self.go_on_after(error, 0, "ending what is sent")?,
+        }
         // The receiver closes when it has everything.
         self.await_byte(socket)?;
         Ok(Bytes(sent))
@@ -327,4 +336,22 @@ impl<'a> Run<'a> {
 /// When the time is over, nothing that is still under way matters: closing the socket is to abort.
 fn abandon(socket: &Socket) -> Result<(), TransferError> {
     socket.set_linger(Some(Duration::ZERO)).map_err(failed("setting SO_LINGER"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end that notices first that the time is over closes with a reset. What the other then sees is no failure of its own.
+    #[test]
+    fn an_error_after_the_time_is_over_is_that_of_being_late() {
+        let reset = || io::Error::from(io::ErrorKind::NotConnected);
+        let over = Transfer { limit: Duration::ZERO, ..Transfer::default() };
+        let late = Run::new(&over).go_on_after(reset(), 7, "ending what is sent");
+        assert!(matches!(late, Err(TransferError::Late { received: Bytes(7), .. })), "{late:?}");
+        let under_way = Transfer { limit: Duration::from_secs(3600), ..Transfer::default() };
+        let failure = Run::new(&under_way).go_on_after(reset(), 7, "ending what is sent");
+        assert!(failure.unwrap_err().to_string().contains("ending what is sent"));
+        Run::new(&under_way).go_on_after(io::ErrorKind::WouldBlock.into(), 7, "sending").unwrap();
+    }
 }

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use shorthaul_types::Time;
 
 use super::Link;
-use crate::arq::ArqClock;
+use crate::arq::{self, ArqClock};
 use crate::backlog::Place;
 use crate::line::{Entry, Line};
 use crate::loss::Loss;
@@ -48,6 +48,7 @@ impl<T> Link<T> {
             self.server = Server::new(&self.config.rate, self.origin);
             self.outages = OutageClock::new(&self.config.outages, self.seed, self.origin);
             self.arq = ArqClock::new(self.config.arq, self.seed, self.origin);
+            self.repeat = arq::selective_repeat(self.config.arq, self.seed, self.origin);
             self.serialize_again(waiting);
         }
     }
@@ -89,15 +90,19 @@ impl<T> Link<T> {
             let before = self.server.clone();
             let free = self.free.unwrap_or(now);
             let mut slot = self.serialize(key, size, Ready { arrival: now, free });
-            if start < now && departure < slot.departure {
-                slot = Slot { start, departure, is_void: false, is_given_up: false };
+            let as_before = start < now && departure < slot.departure;
+            if as_before {
+                slot = Slot { start, departure, whole: departure, is_void: false, is_given_up: false };
                 self.server = before;
             }
             self.take_place(key, size, slot);
             match waiting.next_if(|entry| entry.key == key) {
                 Some(_) if slot.is_void => self.stats.dropped.count(DropReason::Outage),
                 Some(_) if slot.is_given_up => self.stats.dropped.count(DropReason::Loss),
-                Some(entry) => self.send(Entry { departure: slot.departure, ..entry }),
+                Some(entry) => {
+                    let whole = if as_before { entry.whole } else { slot.whole };
+                    self.send(Entry { departure: slot.departure, whole, ..entry });
+                }
                 None => {}
             }
         }

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use shorthaul_link::{
-    Arq, Distribution, Drx, FrameAggregation, Jitter, Link, LinkConfig, LossModel, Offered, OutageTimes,
-    Outages, QueueLimit, Rate, Reordering, RouteChanges, Trace,
+    Arq, Distribution, Drx, FrameAggregation, Jitter, Link, LinkConfig, LossModel, NakRounds, Offered,
+    OutageTimes, Outages, QueueLimit, Rate, Reordering, RouteChanges, Trace,
 };
 use shorthaul_types::{BitRate, Bytes, Seed, Time};
 
@@ -73,6 +73,25 @@ fn arqs() -> impl Strategy<Value = Arq> {
                 error_bad,
                 good,
                 bad
+            }),
+        (
+            1_u64..200,
+            micros(0..5_000),
+            prop::collection::vec(1_u8..4, 0..5),
+            prop::option::of(1_u32..200),
+            (0.0..0.9, 0.0..0.9, micros(1_000..50_000), micros(1_000..50_000))
+        )
+            .prop_map(|(frame, round_trip, rounds, window, (error_good, error_bad, good, bad))| {
+                Arq::SelectiveRepeat {
+                    frame: Bytes(frame),
+                    round_trip,
+                    rounds: NakRounds::new(&rounds).unwrap(),
+                    window,
+                    error_good,
+                    error_bad,
+                    good,
+                    bad,
+                }
             }),
     ]
 }
@@ -295,7 +314,7 @@ proptest! {
         prop_assert_eq!(fates(base.clone()), fates(other.clone()));
         // with models that count packets, not even the timing matters
         let goes_by_time = matches!(base.loss, LossModel::OnOff { .. })
-            || matches!(base.arq, Some(Arq::RadioBlocks { retries: Some(_), .. }));
+            || matches!(base.arq, Some(Arq::RadioBlocks { retries: Some(_), .. } | Arq::SelectiveRepeat { .. }));
         if !goes_by_time {
             let calm = |config: LinkConfig| LinkConfig { outages: Outages::default(), ..config };
             let slow = Rate::Fixed(BitRate::from_bits_per_sec(9_600));

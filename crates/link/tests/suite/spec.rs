@@ -126,6 +126,13 @@ fn short_forms_are_understood() {
     let radio = "arq = { model = \"radio-blocks\", block = \"50 B\", retry = \"20 ms\", error_good = 0.01, \
                  error_bad = 0.5, good = \"10 s\", bad = \"1 s\" }";
     assert!(matches!(down(radio).arq, Some(Arq::RadioBlocks { block: Bytes(50), .. })));
+    let repeat = "arq = { model = \"selective-repeat\", frame = \"24 B\", round_trip = \"80 ms\", error_good = 0.01, \
+                  error_bad = 0.5, good = \"10 s\", bad = \"1 s\" }";
+    let Some(Arq::SelectiveRepeat { rounds, window: None, .. }) = down(repeat).arq else { panic!() };
+    assert_eq!(rounds.copies(), [1, 2, 3], "the usual scheme");
+    let nothing = repeat.replace("frame", "rounds = [1, 0], frame");
+    let error = toml::from_str::<LinkSpec>(&nothing).unwrap_err().to_string();
+    assert!(error.contains("[1, 0] is no scheme of requests"), "{error}");
 }
 
 #[test]

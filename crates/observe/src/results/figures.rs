@@ -4,14 +4,13 @@ use shorthaul_report::Unit;
 use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Marker, Panel, Point, Series as Curve, Share};
 use shorthaul_scenario::{Metric, Series};
 use shorthaul_types::{BitRate, Bytes, parse_duration};
-use std::collections::BTreeMap;
 
 use super::{PointKey, by_point, engines, interval, label, metrics, short, summary, unit_of};
 
 /// More curves than colours cannot be told apart.
 const MOST_CURVES: usize = 8;
 /// More names below one panel cannot be read.
-const MOST_NAMES: usize = 12;
+const MOST_NAMES: usize = 16;
 /// More panels beside each other are too narrow.
 const MOST_COLUMNS: usize = 3;
 
@@ -97,23 +96,13 @@ fn of_metrics(records: &[RunRecord]) -> Option<Figure> {
     let several = engines.len() > 1;
     let keys: Vec<&PointKey> = points.keys().collect();
     let x = numeric_path(&keys);
-    // What is not on the horizontal axis distinguishes the curves.
-    let mut families: BTreeMap<String, Vec<&PointKey>> = BTreeMap::new();
-    for key in keys.iter().copied() {
-        let mut rest = key.2.clone();
-        let family = match x {
-            Some((place, _)) => {
-                rest.remove(place);
-                label(key.1.as_deref(), &rest)
-            }
-            None => String::new(),
-        };
-        families.entry(family).or_default().push(key);
-    }
+    let families = families(&keys, x);
+    // Of names there is one for each place: what is swept, or the cases where nothing is.
+    let places = if x.is_none() { Some(Places::of(&keys)) } else { None };
     let engine_names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
     let figure = Figure::new("Means over the runs")
         .subtitle(&format!(
-            "Engines: {}. Whiskers show the 95 % confidence interval of the mean, where there are several runs, and of a forecast the interval in which a run lies in 95 % of cases.",
+            "Engines: {}. Whiskers: the 95 % confidence interval of the mean, where there are several runs; of a forecast, the interval in which a run lies in 95 % of cases.",
             engine_names.join(", ")
         ))
         .columns(if metrics.len() > 1 { 2 } else { 1 });
@@ -121,8 +110,8 @@ fn of_metrics(records: &[RunRecord]) -> Option<Figure> {
     if families.len() > MOST_CURVES {
         remarks.push(format!("The first {MOST_CURVES} of {} curves; the table has all.", families.len()));
     }
-    if x.is_none() && keys.len() > MOST_NAMES {
-        remarks.push(format!("The first {MOST_NAMES} of {} points; the table has all.", keys.len()));
+    if let Some(all) = places.as_ref().map(|places| places.names.len()).filter(|all| *all > MOST_NAMES) {
+        remarks.push(format!("The first {MOST_NAMES} of {all} points; the table has all."));
     }
     // An empty panel says less than a sentence.
     let is_zero = |metric: &Metric| {
@@ -134,42 +123,153 @@ fn of_metrics(records: &[RunRecord]) -> Option<Figure> {
         let names: Vec<&str> = zero.iter().map(|metric| metric.name()).collect();
         remarks.push(format!("Zero in every run: {}.", names.join(", ")));
     }
+    remarks.extend(too_few_runs(records));
     let mut figure = figure.caption(&remarks.join(" "));
     for metric in metrics {
         let y = Axis::new(metric.name(), unit_of(metric).1);
-        let mut panel = Panel::new("").y(y);
-        panel = match x {
-            Some((place, unit)) => panel.x(Axis::new(short(&keys[0].2[place].0), unit)),
-            None => {
-                let names = keys.iter().take(MOST_NAMES).map(|key| label(key.1.as_deref(), &key.2));
-                panel.x(Axis::categories("", names))
-            }
+        let mut panel = Panel::new("").y(if counts(metric) { y.counts() } else { y });
+        panel = match (x, &places) {
+            (Some((place, unit)), _) => panel.x(Axis::new(short(&keys[0].2[place].0), unit)),
+            (None, Some(places)) => panel.x(places.axis()),
+            (None, None) => panel,
         };
         for (index, (family, members)) in families.iter().take(MOST_CURVES).enumerate() {
             for (number_of_engine, &engine) in engines.iter().enumerate() {
-                let at = |(number_of_point, key): (usize, &&PointKey)| {
-                    let x = match x {
-                        Some((place, _)) => number(&key.2[place].1)?.0,
-                        None => number_of_point as f64,
+                let at = |key: &&PointKey| {
+                    let x = match (x, &places) {
+                        (Some((place, _)), _) => number(&key.2[place].1)?.0,
+                        (None, Some(places)) => places.of_key(key).filter(|at| *at < MOST_NAMES)? as f64,
+                        (None, None) => return None,
                     };
                     mean(x, points.get(*key)?, engine, metric)
                 };
-                let values = members
-                    .iter()
-                    .enumerate()
-                    .filter_map(at)
-                    .filter(|point| x.is_some() || point.x < MOST_NAMES as f64);
-                let name = curve_name(family, engine, several);
-                let (mark, hue) = match x {
-                    Some(_) => (Mark::LineAndDots, Hue::nth(index)),
-                    None => (Mark::Bars, Hue::nth(number_of_engine)),
+                let values = members.iter().filter_map(at);
+                // What stands below the bars need not stand above them, too.
+                let is_below = !several && places.as_ref().is_some_and(|places| places.are_cases);
+                let name = curve_name(if is_below { "" } else { family }, engine, several);
+                let curve = match x {
+                    Some(_) => Curve::new(&name, Mark::LineAndDots, Hue::nth(index)),
+                    None if several && families.len() == 1 => Curve::bars(&name, Hue::nth(number_of_engine)),
+                    // Of one case, the engines are shades of its colour.
+                    None => Curve::bars(&name, Hue::nth(index))
+                        .opacity(1.0 - 0.6 * number_of_engine as f32 / engines.len() as f32),
                 };
-                panel = panel.series(styled(Curve::new(&name, mark, hue).points(values), engine));
+                panel = panel.series(styled(curve.points(values), engine));
             }
         }
         figure = figure.panel(panel);
     }
     Some(figure)
+}
+
+/// The curves, or the colours of the bars, in the order in which they come: by all that is not on the horizontal axis.
+fn families<'a>(keys: &[&'a PointKey], x: Option<(usize, Unit)>) -> Vec<(String, Vec<&'a PointKey>)> {
+    let mut families: Vec<(String, Vec<&PointKey>)> = Vec::new();
+    for key in keys.iter().copied() {
+        let mut rest = key.2.clone();
+        let family = match x {
+            Some((place, _)) => {
+                rest.remove(place);
+                label(key.1.as_deref(), &rest)
+            }
+            None => key.1.clone().unwrap_or_default(),
+        };
+        match families.iter_mut().find(|(name, _)| *name == family) {
+            Some((_, members)) => members.push(key),
+            None => families.push((family, vec![key])),
+        }
+    }
+    families
+}
+
+/// Where bars stand: a place for each combination of swept values, in which the cases stand beside each other; or, where
+/// nothing is swept, one for each case.
+struct Places {
+    /// What varies, where it is one thing.
+    axis: String,
+    names: Vec<String>,
+    are_cases: bool,
+}
+
+impl Places {
+    fn of(keys: &[&PointKey]) -> Self {
+        let are_cases = keys.iter().all(|key| key.2.is_empty());
+        let mut names: Vec<String> = Vec::new();
+        for key in keys {
+            let name = Self::name(key, are_cases);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let axis = match keys.first().map(|key| key.2.as_slice()) {
+            Some([(path, _)]) => short(path).to_owned(),
+            _ => String::new(),
+        };
+        Places { axis, names, are_cases }
+    }
+
+    fn name(key: &PointKey, are_cases: bool) -> String {
+        match key.2.as_slice() {
+            _ if are_cases => key.1.clone().unwrap_or_default(),
+            [(_, value)] => value.trim_matches('"').to_owned(),
+            values => label(None, values),
+        }
+    }
+
+    fn of_key(&self, key: &PointKey) -> Option<usize> {
+        let name = Self::name(key, self.are_cases);
+        self.names.iter().position(|other| *other == name)
+    }
+
+    fn axis(&self) -> Axis {
+        Axis::categories(&self.axis, self.names.iter().take(MOST_NAMES).cloned())
+    }
+}
+
+/// What is counted: its axis has whole numbers.
+fn counts(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::Timeouts
+            | Metric::Unfinished
+            | Metric::SpuriousTimeouts
+            | Metric::Undone
+            | Metric::HarmVerdicts
+            | Metric::RelayDrops
+    )
+}
+
+/// Where the interval of a mean is wider than the mean itself: a sentence, for nothing can be read from such bars.
+pub(super) fn too_few_runs(records: &[RunRecord]) -> Option<String> {
+    let points = by_point(records);
+    let mut of: Vec<String> = Vec::new();
+    let mut least_runs = usize::MAX;
+    for metric in metrics(records) {
+        let wide = points
+            .iter()
+            .flat_map(|(key, runs)| engines(records).into_iter().map(move |engine| (key, runs, engine)));
+        let mut wide = wide.filter_map(|(key, runs, engine)| {
+            let mean = summary(runs, engine, metric).filter(|all| all.count() > 1 && all.mean != 0.0)?;
+            let half = mean.confidence()?;
+            (2.0 * half > mean.mean.abs()).then(|| (label(key.1.as_deref(), &key.2), mean.count()))
+        });
+        if let Some((first, runs)) = wide.next() {
+            least_runs = least_runs.min(runs);
+            let more = wide.count();
+            let place = match (first.is_empty(), more) {
+                (true, _) => String::new(),
+                (false, 0) => format!(" ({first})"),
+                (false, more) => format!(" ({first}, and {more} more)"),
+            };
+            of.push(format!("{}{place}", metric.name()));
+        }
+    }
+    (!of.is_empty()).then(|| {
+        format!(
+            "Warning: {least_runs} runs are too few to tell. The confidence interval is wider than the mean itself of {}: more seeds (--repeats) narrow it.",
+            of.join("; ")
+        )
+    })
 }
 
 /// Values over time of the first seed: a row of panels for each kind of value, a column for each point.
@@ -248,6 +348,33 @@ mod tests {
         assert_eq!(number("\"40 ms\""), Some((0.04, Unit::Seconds)));
         assert_eq!(number("\"50 packets\""), Some((50.0, Unit::Plain("packets"))));
         assert_eq!(number("\"newreno\""), None);
+    }
+
+    #[test]
+    fn bars_stand_by_what_is_swept_and_have_the_colour_of_their_case() {
+        let key = |n: usize, case: Option<&str>, schemes: &[&str]| -> PointKey {
+            let values = schemes.iter().map(|scheme| ("hosts.a.scheme".to_owned(), format!("\"{scheme}\"")));
+            (n, case.map(str::to_owned), values.collect())
+        };
+        let swept = [("direct", "reno"), ("direct", "cubic"), ("split", "reno"), ("split", "cubic")];
+        let keys: Vec<PointKey> =
+            swept.into_iter().enumerate().map(|(n, (case, scheme))| key(n, Some(case), &[scheme])).collect();
+        let keys: Vec<&PointKey> = keys.iter().collect();
+        let places = Places::of(&keys);
+        assert_eq!(
+            (places.axis.as_str(), places.names.as_slice()),
+            ("scheme", &["reno".to_owned(), "cubic".to_owned()][..])
+        );
+        assert_eq!(
+            keys.iter().map(|key| places.of_key(key)).collect::<Vec<_>>(),
+            [Some(0), Some(1), Some(0), Some(1)]
+        );
+        let names: Vec<String> = families(&keys, None).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["direct", "split"]);
+        // Where nothing is swept, a case has a place of its own.
+        let alone = [key(0, Some("direct"), &[]), key(1, Some("split"), &[])];
+        let places = Places::of(&alone.iter().collect::<Vec<_>>());
+        assert!(places.are_cases && places.names == ["direct", "split"]);
     }
 
     #[test]

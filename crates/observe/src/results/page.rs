@@ -3,6 +3,7 @@ use crate::RunRecord;
 use shorthaul_report::plot::Figure;
 use shorthaul_report::{Manifest, Page, Unit};
 
+use super::figures::too_few_runs;
 use super::{failure_sentences, table};
 
 /// What a page says of a study beside its results.
@@ -39,23 +40,25 @@ pub fn page(
     };
     page.text(&format!("{} runs, with the seeds {}{more}.", records.len(), shown.join(", ")));
     let remarks: Vec<String> = about.remarks.iter().cloned().chain(fidelity(records)).collect();
+    let unsure = too_few_runs(records);
     let failures = failure_sentences(records);
     if !failures.is_empty() {
         page.heading("What failed, or is not to be trusted").remarks(&failures);
     }
     page.heading("Results");
+    page.remarks(&unsure);
     for (_, figure) in figures {
         page.figure(figure);
     }
     page.table(
-        "Means with half the width of their 95 % confidence interval (Student's t), standard deviations and percentiles over the runs",
+        "Means with half the width of the 95 % confidence interval of the mean (Student's t), and what single runs came to: standard deviation and percentiles",
         &table(records),
     );
     if !remarks.is_empty() {
         page.heading("Remarks").remarks(&remarks);
     }
     if !about.text.is_empty() {
-        page.heading("Scenario").source(about.text);
+        page.heading("Scenario").source("The scenario file", about.text);
     }
     page
 }

@@ -39,7 +39,12 @@ pub fn table(records: &[RunRecord]) -> Table {
     if several {
         columns.push(Column::left("engine"));
     }
-    columns.extend(["mean", "± 95 %", "sd", "5 %", "median", "95 %", "runs"].map(Column::right));
+    columns.push(Column::right("mean"));
+    // Of the mean, and not of the runs: it is named, so that nobody takes it for a percentile.
+    columns.push(Column::right("±").unit("95 % confidence"));
+    columns.push(Column::right("deviation").unit("standard"));
+    columns.extend(["5th", "50th", "95th"].map(|nth| Column::right(nth).unit("percentile")));
+    columns.push(Column::right("runs"));
     let reference = reference(&engines);
     if let Some(reference) = reference {
         let others: Vec<&str> =

@@ -1,9 +1,10 @@
 //! The paper's figures, drawn from our runs.
 use super::Runs;
+use super::findings::proxy::FULL;
 use super::measures::*;
 use shorthaul_observe::RunRecord;
 use shorthaul_report::Unit;
-use shorthaul_report::plot::{Axis, Figure, Hue, Mark, Panel, Point, Series, Share};
+use shorthaul_report::plot::{Axis, Figure, Hue, Mark, Marker, Panel, Point, Series, Share};
 use shorthaul_scenario::Series as Measured;
 
 /// File names and figures of what was run.
@@ -14,10 +15,12 @@ pub(super) fn all(runs: &Runs) -> Vec<(&'static str, Figure)> {
     [
         draw("fig1", "figure-1", single_packets),
         draw("fig2", "figure-2", |records| {
-            over_time(records, "Figure 2: the beginning of a direct download", &[""])
+            // "About 6 s ... to ramp the congestion window up to the effective link BDP", which is 10 kB (§III).
+            let stated = [(Measured::InFlight, (6.0, 10e3))];
+            over_time(records, "Figure 2: the beginning of a direct download", &[""], &stated)
         }),
         draw("fig3", "figure-3", |records| {
-            over_time(records, "Figure 3: 600 kB directly, with a stall that loses", &[""])
+            over_time(records, "Figure 3: 600 kB directly, with a stall that loses", &[""], &[])
         }),
         draw("fig4", "figure-4", |records| {
             two_flows(records, "Figure 4: a direct download that joins another", &[""])
@@ -32,7 +35,12 @@ pub(super) fn all(runs: &Runs) -> Vec<(&'static str, Figure)> {
         }),
         draw("fig11", "figure-11", windows),
         draw("fig12", "figure-12", |records| {
-            over_time(records, "Figure 12: a stall of 8 s after 90 s", &["direct-held", "aggregate-held"])
+            over_time(
+                records,
+                "Figure 12: a stall of 8 s after 90 s",
+                &["direct-held", "aggregate-held"],
+                &[],
+            )
         }),
     ]
     .into_iter()
@@ -75,8 +83,16 @@ fn short_downloads(records: &[RunRecord]) -> Figure {
         .panel(panel)
 }
 
+/// What the paper states, laid over ours.
+fn the_papers() -> Series {
+    Series::dots("the paper", Hue::Black).marker(Marker::Diamond)
+}
+
 /// A row of panels: what is measured, how the axis is called, and its unit.
 type Quantity = (Measured, &'static str, Unit);
+
+/// What the paper states of a quantity: its value at a time.
+type Stated = (Measured, (f64, f64));
 
 /// The points of a flow in the first run of a case: of what it delivers, or of who sends it over the wireless link.
 fn curve<'a>(records: &'a [RunRecord], case: &'a str, of: Measured, flow: &str) -> Option<&'a [(f64, f64)]> {
@@ -92,6 +108,7 @@ fn rows(
     cases: &[&str],
     flows: &[(&str, &str, Hue)],
     quantities: &[Quantity],
+    stated: &[Stated],
 ) -> Figure {
     let mut figure = Figure::new(title).columns(cases.len()).share_x(Share::All).share_y(Share::Row);
     for &(of, label, unit) in quantities {
@@ -106,6 +123,11 @@ fn rows(
                 let points = curve(records, case, of, flow).unwrap_or_default();
                 panel = panel.series(Series::line(label, hue).points(points.iter().copied()));
             }
+            let stated: Vec<(f64, f64)> =
+                stated.iter().filter(|(what, _)| *what == of).map(|(_, at)| *at).collect();
+            if !stated.is_empty() {
+                panel = panel.series(the_papers().points(stated));
+            }
             figure = figure.panel(panel);
         }
     }
@@ -117,17 +139,17 @@ fn two_flows(records: &[RunRecord], title: &str, cases: &[&str]) -> Figure {
     let flows = [("first", "first", Hue::Blue), ("second", "second", Hue::Vermillion)];
     let quantities =
         [(Measured::Delivered, "delivered", Unit::Bytes), (Measured::InFlight, "in flight", Unit::Bytes)];
-    rows(records, title, cases, &flows, &quantities)
+    rows(records, title, cases, &flows, &quantities, &[])
 }
 
 /// Data in flight and round-trip time of one flow over the wireless link, and what it has delivered; the first seed.
-fn over_time(records: &[RunRecord], title: &str, cases: &[&str]) -> Figure {
+fn over_time(records: &[RunRecord], title: &str, cases: &[&str], stated: &[Stated]) -> Figure {
     let quantities = [
         (Measured::InFlight, "in flight", Unit::Bytes),
         (Measured::Rtt, "round-trip time", Unit::Seconds),
         (Measured::Delivered, "delivered", Unit::Bytes),
     ];
-    rows(records, title, cases, &[("file", "", Hue::Blue)], &quantities)
+    rows(records, title, cases, &[("file", "", Hue::Blue)], &quantities, stated)
 }
 
 fn windows(records: &[RunRecord]) -> Figure {
@@ -147,6 +169,10 @@ fn windows(records: &[RunRecord]) -> Figure {
         .y(Axis::new("600 kB take", Unit::Seconds).from(0.0))
         .series(Series::new("fixed", Mark::LineAndDots, Hue::Blue).points(
             CASES.iter().filter_map(|(case, window)| Some((*window, mean(&transfers(records, case, None))?))),
+        ))
+        .series(the_papers().points(
+            // "The transfer takes 155 s with any window size greater than equal to 10 kB" (§VI-C).
+            CASES.iter().filter(|(_, window)| *window >= 10e3).map(|(_, window)| (*window, FULL)),
         ));
     let mut waits = Panel::new("")
         .x(Axis::new("window", Unit::Bytes).from(0.0))

@@ -47,18 +47,21 @@ pub struct Aggregation {
 }
 
 /// Every scenario over GPRS, by name.
-const SCENARIOS: [(&str, &str); 11] = [
+const SCENARIOS: [(&str, &str); 14] = [
     ("fig1", include_str!("../../../../papers/aggregation/fig1.toml")),
     ("fig1-directions", include_str!("../../../../papers/aggregation/fig1-directions.toml")),
     ("fig2", include_str!("../../../../papers/aggregation/fig2.toml")),
     ("fig3", include_str!("../../../../papers/aggregation/fig3.toml")),
     ("fig4", include_str!("../../../../papers/aggregation/fig4.toml")),
+    ("fig4-joins", include_str!("../../../../papers/aggregation/fig4-joins.toml")),
+    ("fig5-classes", include_str!("../../../../papers/aggregation/fig5-classes.toml")),
     ("fig9", include_str!("../../../../papers/aggregation/fig9.toml")),
     ("fig9-persistent", include_str!("../../../../papers/aggregation/fig9-persistent.toml")),
     ("fig10", include_str!("../../../../papers/aggregation/fig10.toml")),
     ("fig11", include_str!("../../../../papers/aggregation/fig11.toml")),
     ("fig11-knee", include_str!("../../../../papers/aggregation/fig11-knee.toml")),
     ("fig12", include_str!("../../../../papers/aggregation/fig12.toml")),
+    ("fig12-uplink", include_str!("../../../../papers/aggregation/fig12-uplink.toml")),
 ];
 
 /// Those that are measured between kernels, too.
@@ -174,11 +177,12 @@ impl Aggregation {
             page.remarks(&doubts);
         }
         self.draw(runs, modern, &manifest, &mut page)?;
+        page.heading("Scenario files");
         for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| runs["sim"].contains_key(name)) {
-            page.heading(name).source(text);
+            page.source(name, text);
         }
         for run in modern.iter().filter(|run| run.engine == "sim") {
-            page.heading(&run.name).source(&run.text);
+            page.source(&run.name, &run.text);
         }
         let results = json!({ "manifest": manifest, "findings": found, "runs": runs, "modern": modern });
         write_file(&self.out.join("results.json"), serde_json::to_string(&results)?)?;

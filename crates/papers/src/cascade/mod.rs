@@ -2,10 +2,12 @@
 //!
 //! Reading order: `cell` (one combination of Table I), `matrix` (which cells, what came of them), `live` (kernels' TCP, our relays
 //! and netcat), `figures`, `findings` (what the paper states, beside ours), `variants` (Table II, waiting, storing, other places of
-//! loss and relay), `page` (all of it as HTML).
+//! loss and relay), `fit` (one effective loss for five numbers), `cross` (Table II with cross traffic), `page` (all of it as HTML).
 mod cell;
+mod cross;
 mod figures;
 mod findings;
+mod fit;
 mod live;
 mod matrix;
 mod page;
@@ -17,7 +19,7 @@ use cell::PathPoint;
 use live::{Buffers, Live, Measurement};
 use matrix::Matrix;
 use serde_json::json;
-use shorthaul_observe::{EngineName, Finding, Ledger};
+use shorthaul_observe::{EngineName, Finding, Ledger, Store};
 use shorthaul_planner::chain::Ends;
 use shorthaul_report::{Console, Manifest, make_directory, write_file};
 use shorthaul_sim::ENGINE;
@@ -147,6 +149,9 @@ impl Cascade {
         let cells = if self.quick { PathPoint::in_figures() } else { PathPoint::all() };
         let matrix = Matrix::run(cells, ends, repeats, &ledger, console)?;
         let variants = variants::run(ends, repeats, &ledger, console)?;
+        let fits = fit::run(ends, repeats, &ledger, console)?;
+        let store = Store::open(&self.out.join("cross"))?;
+        let beside = cross::run(&store, u32::try_from(repeats.min(2)).ok(), console)?;
 
         let manifest = Manifest::of_this_command().seed(matrix::SEED);
         matrix.csv(&manifest)?.save(&self.out.join("table-1.csv"))?;
@@ -154,7 +159,15 @@ impl Cascade {
         for (name, figure) in &figures {
             figure.save(&self.out.join(name), &manifest)?;
         }
-        let findings = findings::all(&matrix, &variants);
+        let mut findings: Vec<Finding> = findings::all(&matrix, &variants)
+            .into_iter()
+            .map(|finding| match finding.what == findings::TABLE_2 {
+                true => cross::explains(finding, &beside),
+                false => finding,
+            })
+            .collect();
+        findings.extend(cross::finding(&beside));
+        findings.extend(fit::finding(&fits));
         page::page(&manifest, &matrix, &findings, &figures, live).save(&self.out.join("report.html"))?;
         console.table(&findings::table(&findings));
         console.say(&format!("\n{}", matrix.summary()));
@@ -164,6 +177,7 @@ impl Cascade {
             "findings": findings,
             "cells": matrix.cells().collect::<Vec<_>>(),
             "variants": variants,
+            "fits": fits,
         });
         make_directory(&self.out)?;
         write_file(&self.out.join("results.json"), serde_json::to_string_pretty(&json)?)?;

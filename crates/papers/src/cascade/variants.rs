@@ -32,6 +32,11 @@ pub(super) const LOSS_ON_FIRST: &str = "32 Mbit/s, 64 ms, 0.1 %: one relay, all 
 /// Without any loss, directly and with a relay.
 pub(super) const NO_LOSS: [&str; 2] =
     ["32 Mbit/s, 256 ms, no loss: long-haul", "32 Mbit/s, 256 ms, no loss: one relay"];
+/// The same with hosts whose windows are 256 kB.
+pub(super) const NO_LOSS_WINDOW: [&str; 2] = [
+    "32 Mbit/s, 256 ms, no loss, windows of 256 kB: long-haul",
+    "32 Mbit/s, 256 ms, no loss, windows of 256 kB: one relay",
+];
 /// The cells whose utilization the paper states, with four connections.
 pub(super) const FOUR_32: &str = "32 Mbit/s, 64 ms, 0.1 %: two relays, four connections";
 pub(super) const FOUR_64: &str = "64 Mbit/s, 64 ms, 0.1 %: one relay, four connections";
@@ -85,6 +90,11 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         chain.path.legs.iter_mut().for_each(|leg| leg.loss = 0.0);
         chain
     };
+    let windowed = |relays| {
+        let mut chain = no_loss(relays);
+        chain.path.legs.iter_mut().for_each(|leg| leg.window_limit = Some(Bytes(256_000)));
+        chain
+    };
     let four = |kbit, rtt_ms, relays| {
         PathPoint { rtt_ms, kbit, loss_per_100k: 100, relays }.chain(Ends { streams: 4, ..ends })
     };
@@ -97,6 +107,8 @@ fn chains(ends: Ends) -> Vec<(&'static str, Chain, Option<f64>)> {
         (WINDOW_RELAYED, table_2(vec![limited(194_740), limited(295_060)]), Some(6.44e6)),
         (NO_LOSS[0], no_loss(0), None),
         (NO_LOSS[1], no_loss(1), None),
+        (NO_LOSS_WINDOW[0], windowed(0), None),
+        (NO_LOSS_WINDOW[1], windowed(1), None),
         (FOUR_32, four(32_000, 64, 2), None),
         (FOUR_64, four(64_000, 64, 1), None),
         (FOUR_128, four(128_000, 32, 1), None),

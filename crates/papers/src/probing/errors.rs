@@ -5,7 +5,7 @@
 //! (docs/probing.md), so what they do to single cells has to be told apart from what the protocols do. Nor does it say how long an RTO
 //! stays doubled.
 use super::TEXT;
-use super::measured::{self, Measured, Tables};
+use super::measured::{self, Tables};
 use super::paper::PaperCell;
 use crate::error::{Result, While};
 use crate::experiment;
@@ -109,8 +109,10 @@ pub fn run(
 
 /// What a larger window leaves of time and overhead, each the mean over the cells of the probing protocols at moderate error rates.
 pub struct LargerWindow {
-    pub time: f64,
-    pub overhead: f64,
+    /// As errors are decided in the scenario.
+    pub left: [f64; 2],
+    /// The same with errors that are decided for each packet, with both windows.
+    pub each_packet: [f64; 2],
     pub cells: usize,
 }
 
@@ -118,18 +120,18 @@ pub fn larger_window(tables: &Tables, store: &Store, console: &dyn Console) -> R
     let is_wanted = |cell: &PaperCell| PROBING[..2].contains(&cell.protocol) && MODERATE.contains(&cell.rate);
     let cells: Vec<PaperCell> = tables.iter().map(|(cell, ..)| cell).filter(is_wanted).collect();
     console.say(&format!("With a window of 64 KiB: {} cells", cells.len()));
-    let text = TEXT.replace(WINDOW, LARGER);
-    let times = means(&text, &cells, Metric::Completion, store, console)?;
-    let overheads = means(&text, &cells, Metric::SenderOverhead, store, console)?;
-    let left = |larger: &BTreeMap<PaperCell, f64>, usual: &dyn Fn(&Measured) -> f64| {
-        let shares = cells.iter().filter_map(|cell| Some(larger.get(cell)? / usual(&tables.get(*cell)?.0)));
-        Summary::of(shares).map_or(f64::NAN, |all| all.mean)
+    let left = |slots: &str| -> Result<[f64; 2]> {
+        let mut left = [f64::NAN; 2];
+        for (left, metric) in left.iter_mut().zip([Metric::Completion, Metric::SenderOverhead]) {
+            let text = TEXT.replace(SLOTS, slots);
+            let usual = means(&text, &cells, metric, store, console)?;
+            let larger = means(&text.replace(WINDOW, LARGER), &cells, metric, store, console)?;
+            let shares = cells.iter().filter_map(|cell| Some(larger.get(cell)? / usual.get(cell)?));
+            *left = Summary::of(shares).map_or(f64::NAN, |all| all.mean);
+        }
+        Ok(left)
     };
-    Ok(LargerWindow {
-        time: left(&times, &|measured| measured.time.mean),
-        overhead: left(&overheads, &|measured| measured.overhead.mean),
-        cells: cells.len(),
-    })
+    Ok(LargerWindow { left: left(SLOTS)?, each_packet: left("")?, cells: cells.len() })
 }
 
 /// The means of a metric in some cells of a scenario.

@@ -3,10 +3,9 @@ use super::measured::{Measured, Tables};
 use super::paper::{PROTOCOLS, PaperCell, RATES, Stated};
 use shorthaul_observe::Summary;
 use shorthaul_report::Unit;
-use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Panel, Point, Series};
+use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Marker, Panel, Point, Series};
 
-const CAPTION: &str =
-    "Dots and solid lines: simulation, mean and 95 % confidence. Dashed: the paper's tables.";
+const CAPTION: &str = "Dots and solid lines: simulation, mean and 95 % confidence. Squares and dashed lines: the paper's tables.";
 
 const SIMPLE: &[usize] = &[0, 1, 2, 3];
 const ADAPTIVE: &[usize] = &[1, 3, 4];
@@ -104,7 +103,12 @@ pub fn all(tables: &Tables) -> Vec<(String, Figure)> {
                 let hue = Hue::nth(place);
                 panel = panel
                     .series(Series::new(PROTOCOLS[*protocol], Mark::LineAndDots, hue).points(ours))
-                    .series(Series::line("", hue).dash(Dash::Dashed).points(papers));
+                    .series(
+                        Series::new("", Mark::LineAndDots, hue)
+                            .marker(Marker::Square)
+                            .dash(Dash::Dashed)
+                            .points(papers),
+                    );
             }
             (format!("figure-{number}"), Figure::new(&title).caption(CAPTION).panel(panel))
         })

@@ -120,7 +120,7 @@ impl Probing {
         if !tables.failures.is_empty() {
             page.heading("Runs whose connection failed, left out").remarks(&tables.failures);
         }
-        page.heading("Scenario").source(study.text());
+        page.heading("Scenario").source("The scenario file", study.text());
         Ok(page.save(&self.out.join("report.html"))?)
     }
 

@@ -1,10 +1,11 @@
 //! The figures.
 use super::bound::{self, Packets};
+use super::findings::FIGURE_3;
 use crate::error::Result;
 use shorthaul_observe::RunRecord;
 use shorthaul_observe::{EngineName, Summary};
 use shorthaul_report::Unit;
-use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Panel, Point, Series};
+use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Marker, Panel, Point, Series};
 use shorthaul_scenario::{Metric, Series as Measured, Study};
 use shorthaul_types::Bytes;
 use std::collections::BTreeMap;
@@ -22,6 +23,21 @@ pub(super) const POLICIES: [(&str, Hue, Dash); 10] = [
     ("ack-regulator", Hue::Orange, Dash::Solid),
     ("m-tcp", Hue::Black, Dash::Dotted),
 ];
+
+/// What Figure 3 moves, in bytes.
+const FILE: f64 = 2e6;
+
+/// What the paper states, laid over ours.
+fn the_papers(label: &str, hue: Hue) -> Series {
+    Series::dots(label, hue).marker(Marker::Diamond)
+}
+
+/// The line of a policy, with a marker that tells it from others where colours do not.
+fn of_policy(policy: &str, hue: Hue, dash: Dash) -> Series {
+    const MARKERS: [Marker; 4] = [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond];
+    let place = POLICIES.iter().position(|(other, ..)| *other == policy).unwrap_or(POLICIES.len());
+    Series::new(policy, Mark::LineAndDots, hue).dash(dash).marker(MARKERS[place % MARKERS.len()])
+}
 
 fn delivered(records: &[RunRecord], case: &str, seed: u64) -> Vec<(f64, f64)> {
     let record = records.iter().find(|r| r.case.as_deref() == Some(case) && r.seed == seed);
@@ -73,7 +89,9 @@ fn received(
         .y(Axis::new("received by the application", Unit::Bytes).from(0.0))
         .series(Series::line("bound of the mobile link", Hue::Black).dash(Dash::Dashed).points(bound))
         .series(Series::line("with path tail emulation", Hue::Blue).points(delivered(records, with, seed)))
-        .series(Series::line("without", Hue::Vermillion).points(delivered(records, without, seed)));
+        .series(Series::line("without", Hue::Vermillion).points(delivered(records, without, seed)))
+        .series(the_papers("the paper's end, with", Hue::Blue).points([(FIGURE_3[0], FILE)]))
+        .series(the_papers("without", Hue::Vermillion).points([(FIGURE_3[1], FILE)]));
     let title = "Figure 3: 2 MB with and without path tail emulation";
     Ok(vec![(
         name.to_owned(),
@@ -91,8 +109,8 @@ pub(super) fn over_shares(name: &str, records: &[RunRecord]) -> Vec<(String, Fig
     let mut panel = Panel::new("")
         .x(Axis::new("packets that need a recovery", Unit::Percent))
         .y(Axis::new("2 MB take", Unit::Seconds).from(0.0))
-        .reference("the paper, without", 230.0)
-        .reference("the paper, with", 170.0);
+        .reference("the paper, without", FIGURE_3[1])
+        .reference("the paper, with", FIGURE_3[0]);
     for (case, hue) in [("with", Hue::Blue), ("without", Hue::Vermillion)] {
         let mut times: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
         for record in records.iter().filter(|record| record.case.as_deref() == Some(case)) {
@@ -107,7 +125,7 @@ pub(super) fn over_shares(name: &str, records: &[RunRecord]) -> Vec<(String, Fig
             let half = summary.confidence().unwrap_or(0.0);
             Some(Point::new(share, summary.mean).within(summary.mean - half, summary.mean + half))
         });
-        panel = panel.series(Series::line(case, hue).points(points));
+        panel = panel.series(Series::new(case, Mark::LineAndDots, hue).points(points));
     }
     let figure = Figure::new("Figure 3 by the share of packets that need a recovery").panel(panel);
     vec![(name.to_owned(), figure)]
@@ -194,6 +212,7 @@ fn panels(title: &str, subtitle: &str, records: &[&RunRecord]) -> Figure {
         let y = match metric {
             // milliseconds with one policy, half a minute with another
             Metric::Rtt => Axis::new(label, unit).logarithmic(),
+            Metric::Timeouts => Axis::new(label, unit).from(0.0).counts(),
             _ => Axis::new(label, unit).from(0.0),
         };
         let mut panel = Panel::new("").x(Axis::new("wired round trip", Unit::Seconds).logarithmic()).y(y);
@@ -212,7 +231,7 @@ fn panels(title: &str, subtitle: &str, records: &[&RunRecord]) -> Figure {
             let mut points: Vec<Point> = values.into_iter().filter_map(point).collect();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             if !points.is_empty() {
-                panel = panel.series(Series::line(policy, hue).dash(dash).points(points));
+                panel = panel.series(of_policy(policy, hue, dash).points(points));
             }
         }
         figure = figure.panel(panel);
@@ -242,9 +261,10 @@ pub(super) fn by_policy(name: &str, title: &str, records: &[RunRecord]) -> Vec<(
             POLICIES.iter().filter_map(|(policy, ..)| Some((*policy, of_policy(policy)?))).collect();
         let bars =
             shown.iter().enumerate().map(|(place, (_, summary))| Point::new(place as f64, summary.mean));
+        let y = Axis::new(label, unit).from(0.0);
         let panel = Panel::new("")
             .x(Axis::categories("", shown.iter().map(|(policy, _)| *policy)))
-            .y(Axis::new(label, unit).from(0.0))
+            .y(if metric == Metric::Timeouts { y.counts() } else { y })
             .series(Series::bars("", Hue::Blue).points(bars));
         figure = figure.panel(panel);
     }
@@ -301,7 +321,7 @@ fn each_flow(title: &str, flows: &str, names: &[&str], records: &[&RunRecord]) -
         let point = |(place, all): (usize, Vec<f64>)| Some(Point::new(place as f64, Summary::of(all)?.mean));
         let points: Vec<Point> = flows.into_iter().enumerate().filter_map(point).collect();
         if !points.is_empty() {
-            panel = panel.series(Series::line(policy, hue).dash(dash).points(points));
+            panel = panel.series(of_policy(policy, hue, dash).points(points));
         }
     }
     panel

@@ -2,13 +2,15 @@
 //!
 //! Reading order: this file (what is run, in the simulator and live), `bound` (what the mobile link itself allows),
 //! `figures`, `findings` (what the paper states, beside ours), `manners` (how every case fared), `matrix` (every policy over
-//! all cells), `advice` (the page for practitioners).
+//! all cells), `quality` (what §5 of the paper announces: a radio link protocol, a bandwidth for each flow), `advice` (the page for
+//! practitioners).
 mod advice;
 mod bound;
 mod figures;
 mod findings;
 mod manners;
 mod matrix;
+mod quality;
 
 use crate::error::{PaperError, Result, While};
 use crate::{All, Found, Paper, experiment, fidelity};
@@ -124,9 +126,23 @@ const EXPERIMENTS: &[Experiment] = &[
         text: scenario!("radio"),
         engine: EngineName::Sim,
         figures: |_, records| {
-            Ok(figures::by_policy("radio", "Radio blocks, errors and retransmissions", records))
+            Ok(figures::by_policy("radio", "A radio link protocol with selective repeat", records))
         },
-        findings: |_, _| Ok(Vec::new()),
+        findings: |_, records| Ok(quality::radio(records)),
+    },
+    Experiment {
+        name: "cells",
+        text: scenario!("cells"),
+        engine: EngineName::Sim,
+        figures: |_, _| Ok(Vec::new()),
+        findings: |_, records| Ok(quality::cells(records)),
+    },
+    Experiment {
+        name: "qos",
+        text: scenario!("qos"),
+        engine: EngineName::Sim,
+        figures: |_, _| Ok(Vec::new()),
+        findings: |_, records| Ok(quality::fixed_bandwidths(records)),
     },
     Experiment {
         name: "cell",

@@ -3,7 +3,7 @@ use super::{
     LARGE_WINDOW, PACKET, QUEUES, SMALL_WINDOW, WINDOWS, goodputs, number_of, of_case, packets, place,
     service_time_of, swept, value,
 };
-use shorthaul_observe::{Finding, RunRecord};
+use shorthaul_observe::{Finding, RunRecord, Verdict};
 use shorthaul_report::Unit;
 use shorthaul_report::plot::Point;
 use shorthaul_scenario::Series;
@@ -239,32 +239,75 @@ pub(super) fn fig4(records: &[RunRecord]) -> Vec<Finding> {
     WINDOWS.into_iter().map(with).collect()
 }
 
+/// The hops of Figures 5 and 6.
+const HOPS: f64 = 8.0;
+
+/// Hops of the longer leg with a node behind this many of eight: its round trip bounds the rate of a window.
+fn longest_leg(place: u32) -> f64 {
+    let place = f64::from(place);
+    place.max(HOPS - place)
+}
+
+/// What one experiment says of another: why Figure 4 differs, by bursts that come at the same time with and without a node.
+pub(super) fn beside_each_other(found: Vec<Finding>) -> Vec<Finding> {
+    let worded = |own: &&Finding| own.what.starts_with("Fig. 4 as worded") && own.verdict == Verdict::Holds;
+    let Some(burst) = found.iter().find(worded).map(|own| own.ours.clone()) else { return found };
+    let explained = |own: Finding| {
+        match own.what.as_str() {
+        what if what.starts_with("Fig. 4, how much earlier") => own.explained(
+            format!("each has its congestion at another time: with a burst at the same time it is {burst} at most (sweep `fig4-burst`)"),
+            true,
+        ),
+        what if what.starts_with("Fig. 4 as worded") => own.explained(
+            format!("the timer: one that does not tick has {burst} (sweep `fig4-burst`)"),
+            true,
+        ),
+        _ => own,
+    }
+    };
+    found.into_iter().map(explained).collect()
+}
+
 pub(super) fn fig5(records: &[RunRecord]) -> Vec<Finding> {
     let points = goodputs(records, place);
     let Some(best) = points.iter().max_by(|a, b| a.y.total_cmp(&b.y)) else { return Vec::new() };
     let least = points.iter().filter(|point| point.x > 0.0).map(|point| point.y).fold(f64::MAX, f64::min);
     vec![
         Finding::number("Fig. 5, the best place, in hops of eight", "the middle", best.x, Unit::None)
-            .within(0.0, 4.0),
+            .within(0.0, 4.0)
+            .model("4.00: where the longest leg is the shortest"),
         Finding::number(
             "Fig. 5, a node fixed after 6 hops, of the best",
             "below",
             at(&points, 6.0) / best.y,
             Unit::Percent,
         )
-        .at_most(0.97),
+        .at_most(0.97)
+        .model(format!(
+            "{}: a window in the round trip of the longest leg",
+            percent(longest_leg(4) / longest_leg(6))
+        )),
         Finding::number(
             "Fig. 5, no node, of the worst place of one",
             "below any",
             at(&points, 0.0) / least,
             Unit::Percent,
         )
-        .at_most(0.97),
+        .at_most(0.97)
+        .model(format!("{}: a window in the round trip of the longest leg", percent(longest_leg(7) / HOPS))),
     ]
 }
 
 /// The round trip of Figure 6's second leg: four hops of 10 ms there and back.
 const SECOND_LEG: f64 = 0.080;
+/// The window of Figures 5 and 6, in packets.
+const WINDOW: f64 = 20.0;
+
+/// The service time up to which a node is better than none: one that serves packet after packet must not be slower than a window in both
+/// legs' round trips; one that serves all at once makes the first leg's round trip longer, up to that of both.
+fn worth_it(prefix: &str) -> f64 {
+    if prefix == "late-" { SECOND_LEG } else { 2.0 * SECOND_LEG / WINDOW }
+}
 
 pub(super) fn fig6(records: &[RunRecord]) -> Vec<Finding> {
     let direct = goodputs(records, |record| (record.case.as_deref() == Some("direct")).then_some(0.0));
@@ -281,7 +324,8 @@ pub(super) fn fig6(records: &[RunRecord]) -> Vec<Finding> {
                 "while it is far below the second leg's round trip (80 ms)",
                 format!("better up to {}, no better from {}", seconds(better), seconds(worse)),
                 !small.is_empty() && small.iter().all(|point| point.y > direct) && worse.is_some(),
-            ),
+            )
+            .model(format!("better up to {}", seconds(Some(worth_it(prefix))))),
             Finding::number(
                 format!(
                     "Fig. 6, throughput with the longest service time, of that with the shortest, {what}"
@@ -315,6 +359,12 @@ pub(super) fn fig7(records: &[RunRecord]) -> Vec<Finding> {
         [
             Finding::number(format!("Fig. 7, two nodes, of one, {window}"), "about equal", compared(2.0, 1.0), Unit::Percent)
                 .within(0.05, 1.0)
+                .model(if case == SMALL_WINDOW {
+                    // Fourteen hops: legs of seven, and of five at most.
+                    format!("{}: a window in the round trip of the longest leg", percent(7.0 / 5.0))
+                } else {
+                    format!("{}: the link binds", percent(1.0))
+                })
                 .explained(
                     format!("the longest leg is shorter with two nodes, and a window of that size does not fill it: without service times, two have {} of one", percent(at(&free, 2.0) / at(&free, 1.0))),
                     (at(&free, 2.0) / at(&free, 1.0) - 1.0).abs() > 0.05,
@@ -325,6 +375,7 @@ pub(super) fn fig7(records: &[RunRecord]) -> Vec<Finding> {
                 shares.map(percent).collect::<Vec<_>>().join(", "),
                 falls,
             )
+            .model("none: of a window that fills no leg, further nodes gain by each shorter leg; queues are in no closed form")
             .explained(
                 format!("service times cost {} at most here: without them (`{case}-unserved`) further nodes do as much", percent(cost.unwrap_or(f64::NAN))),
                 cost.is_some_and(|cost| cost < 0.05),
@@ -386,6 +437,23 @@ mod tests {
     /// The same with either kind of window.
     fn both(records: &[RunRecord]) -> Vec<RunRecord> {
         WINDOWS.map(|(name, _)| case(name, records.to_vec())).concat()
+    }
+
+    #[test]
+    fn bursts_are_why_figure_4_differs_only_if_they_have_what_is_stated() {
+        let number = |what: &str, value: f64| {
+            Finding::number(what, "almost 1 s", value, Unit::Seconds).within(0.15, 0.95)
+        };
+        let causes = |burst: f64| {
+            let found = vec![
+                number("Fig. 4, how much earlier the loss is noticed", 0.74),
+                number("Fig. 4 as worded, timers of RFC 6298", burst),
+                number("Fig. 4 as worded, timers that tick", 1.2),
+            ];
+            beside_each_other(found).into_iter().map(|own| own.cause.is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!(causes(0.9), [true, false, true]);
+        assert_eq!(causes(0.2), [false; 3]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::error::{Result, While};
 use crate::experiment::{all_sound, manifest, records, study};
 use crate::{All, Found, Paper, PaperError, fidelity};
 use shorthaul_observe::{EngineName, Finding, RunRecord, Store, Summary, results};
-use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Panel, Point, Series};
+use shorthaul_report::plot::{Axis, Dash, Figure, Hue, Mark, Marker, Panel, Point, Series};
 use shorthaul_report::{Console, Manifest, Page, Table, Unit};
 use shorthaul_scenario::{Metric, Series as Measured};
 use shorthaul_sim::Simulator;
@@ -55,7 +55,7 @@ impl Paper for Pts {
         }
         page.save(&self.out.join("report.html"))?;
         console.say(&format!("\nData, figures and report.html are in {}.", self.out.display()));
-        Ok(Found::by(EngineName::Sim, found))
+        Ok(Found::by(EngineName::Sim, findings::beside_each_other(found)))
     }
 }
 
@@ -94,7 +94,7 @@ impl Pts {
             page.table("Throughputs by setting", table);
         });
         page.table("Means with half the width of their 95 % confidence interval", &results::table(&records));
-        page.source(study.text());
+        page.source("The scenario file", study.text());
         Ok(findings)
     }
 }
@@ -165,7 +165,7 @@ const EXPERIMENTS: &[Experiment] = &[
                 against(
                     records,
                     "Figure 5: throughput against the node's place",
-                    Axis::new("hops from the source", Unit::None),
+                    Axis::new("hops from the source", Unit::None).counts(),
                     place,
                 ),
             )]
@@ -282,10 +282,10 @@ fn goodputs(records: &[RunRecord], x: impl Fn(&RunRecord) -> Option<f64>) -> Vec
 }
 
 fn against(records: &[RunRecord], title: &str, axis: Axis, x: fn(&RunRecord) -> Option<f64>) -> Figure {
-    let panel = Panel::new("")
-        .x(axis)
-        .y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0))
-        .series(Series::line("Tahoe, mean and 95 % confidence", Hue::Blue).points(goodputs(records, x)));
+    let panel = Panel::new("").x(axis).y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0)).series(
+        Series::new("Tahoe, mean and 95 % confidence", Mark::LineAndDots, Hue::Blue)
+            .points(goodputs(records, x)),
+    );
     Figure::new(title).panel(panel)
 }
 
@@ -301,11 +301,12 @@ fn service_time(records: &[RunRecord]) -> Figure {
         .x(Axis::new("mean service time", Unit::Seconds).logarithmic())
         .y(Axis::new("throughput", Unit::BitsPerSecond).from(0.0))
         .series(
-            Series::line("one packet after the other, acknowledged before", Hue::Blue)
+            Series::new("one packet after the other, acknowledged before", Mark::LineAndDots, Hue::Blue)
                 .points(goodputs(records, |record| service_time_of(record, "ts-"))),
         )
         .series(
-            Series::line("all at once, acknowledged after", Hue::Green)
+            Series::new("all at once, acknowledged after", Mark::LineAndDots, Hue::Green)
+                .marker(Marker::Square)
                 .points(goodputs(records, |record| service_time_of(record, "late-"))),
         );
     if let Some(Point { y, .. }) = direct.first() {
@@ -316,17 +317,20 @@ fn service_time(records: &[RunRecord]) -> Figure {
 
 /// Throughput against the number of nodes, with both windows.
 fn nodes(records: &[RunRecord]) -> Figure {
-    let mut panel = Panel::new("").x(Axis::new("nodes on fourteen hops", Unit::None)).y(Axis::new(
+    let mut panel = Panel::new("").x(Axis::new("nodes on fourteen hops", Unit::None).counts()).y(Axis::new(
         "throughput",
         Unit::BitsPerSecond,
     )
     .from(0.0));
-    for (case, label, hue) in [
-        (SMALL_WINDOW, "window of 20 packets, queues of 50", Hue::Blue),
-        (LARGE_WINDOW, "window of 220 packets, queues of 110", Hue::Vermillion),
+    for (case, label, hue, marker) in [
+        (SMALL_WINDOW, "window of 20 packets, queues of 50", Hue::Blue, Marker::Circle),
+        (LARGE_WINDOW, "window of 220 packets, queues of 110", Hue::Vermillion, Marker::Square),
     ] {
-        panel = panel
-            .series(Series::line(label, hue).points(goodputs(records, |record| number_of(record, case))));
+        panel = panel.series(
+            Series::new(label, Mark::LineAndDots, hue)
+                .marker(marker)
+                .points(goodputs(records, |record| number_of(record, case))),
+        );
     }
     Figure::new("Figure 7: throughput against the number of nodes").panel(panel)
 }

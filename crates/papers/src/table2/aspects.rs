@@ -13,7 +13,7 @@ const START: f64 = 0.8;
 const FAIR: f64 = 0.95;
 /// Stalls are handled if they cost no more than this of their own length, …
 const STALLED: f64 = 1.25;
-/// … and at most so many RTOs of the sender. The stall loses nothing, so each is spurious.
+/// … and this many RTOs of the sender at most. The stall loses nothing, so each is spurious.
 const SPURIOUS: f64 = 1.0;
 /// A disconnection is handled if data arrives within so many round trips of the unloaded path after it.
 const RESUMED: f64 = 2.0;

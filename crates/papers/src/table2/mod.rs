@@ -236,7 +236,9 @@ mod tests {
     fn only_what_splits_and_answers_early_puts_bytes_at_risk() {
         let board = board(&[Work::Download], Ends::Then);
         let lost = |row| board.fared(GPRS, Work::Download, Ends::Then, row).at_risk.unwrap();
-        for row in ["whole", "snoop", "delayed-duplicates", "explicit-window", "westwood-plus", "m-tcp"] {
+        for row in
+            ["whole", "snoop", "delayed-duplicates", "ack-regulator", "westwood-plus", "m-tcp", "w-tcp"]
+        {
             assert!(lost(row) < 1.0, "{row}: {}", lost(row));
         }
         assert!(lost("i-tcp") > 10_000.0, "{}", lost("i-tcp"));
@@ -258,7 +260,7 @@ mod tests {
     #[test]
     fn ends_that_a_row_changes_are_counted_by_what_it_writes() {
         let changed = |name| rows::row(name).unwrap().ends_changed();
-        assert_eq!(["snoop", "auto", "westwood-plus"].map(changed), [0, 0, 1]);
+        assert_eq!(["snoop", "auto", "westwood-plus", "freeze-tcp"].map(changed), [0, 0, 1, 1]);
         let encrypted = |name| rows::row(name).unwrap().works_encrypted(links::link(GPRS));
         assert_eq!(["whole", "westwood-plus", "snoop", "i-tcp"].map(encrypted), [true, true, false, false]);
     }

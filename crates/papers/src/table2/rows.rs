@@ -1,6 +1,7 @@
 //! The systems that are set against each other: a row for each. All that tells one from another is what it changes in a
 //! scenario, so which ends it changes is read off, not stated.
 use super::links::Link;
+use super::world::Work;
 
 /// What a column of the paper's table claims of one of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(super) struct Row {
     pub sender: &'static str,
     /// What is different in whoever receives it.
     pub receiver: &'static str,
+    /// What stands directly before a mobile host, on its side of the link, and so counts as a part of it: an interceptor.
+    pub mobile: Option<fn(&Link, Work) -> String>,
     /// What is different in the gateway: its keys, with their values.
     pub gateway: fn(&Link) -> Vec<(&'static str, String)>,
 }
@@ -46,7 +49,7 @@ fn none(_: &Link) -> Vec<(&'static str, String)> {
 }
 
 /// Connections that stay whole, with this in their way.
-fn intercepted(by: &str) -> String {
+pub(super) fn intercepted(by: &str) -> String {
     format!("[{{ mode = \"pass\", intercept = [{by}] }}]")
 }
 
@@ -60,7 +63,19 @@ fn split(how: &str) -> Vec<(&'static str, String)> {
     policy(format!("[{{ mode = \"split\", {how} }}]"))
 }
 
-const UNTOLD: Row = Row { name: "", title: "", claims: None, sender: "", receiver: "", gateway: none };
+const UNTOLD: Row =
+    Row { name: "", title: "", claims: None, sender: "", receiver: "", mobile: None, gateway: none };
+
+/// When fades are, and how long they are known before: a round trip, which is the best that its authors found.
+fn freeze_tcp(link: &Link, work: Work) -> String {
+    let fade = |(at, lasts): &(f64, f64)| format!("{{ at = \"{at} s\", lasts = \"{lasts} s\" }}");
+    let fades: Vec<String> = work.fades(link).iter().map(fade).collect();
+    format!(
+        "{{ kind = \"freeze-tcp\", warning = \"{} ms\", fades = [{}] }}",
+        (link.path_round_trip() * 1e3) as u64,
+        fades.join(", ")
+    )
+}
 
 /// The column "M-TCP, I-TCP".
 const SPLIT: Option<[Claim; 7]> = Some([No, No, No, No, Yes, Yes, No]);
@@ -130,8 +145,30 @@ pub(super) const ROWS: &[Row] = &[
         name: "ack-regulator",
         title: "ACK regulator",
         gateway: |link| {
-            split(&format!("ack = {{ kind = \"ack-regulator\", queue = \"{} B\" }}", link.window()))
+            let queue = link.path_window();
+            policy(intercepted(&format!("{{ kind = \"ack-regulator\", queue = \"{queue} B\" }}")))
         },
+        ..UNTOLD
+    },
+    Row {
+        name: "freeze-tcp",
+        title: "Freeze-TCP",
+        claims: Some([Yes, No, No, No, No, Yes, Yes]),
+        mobile: Some(freeze_tcp),
+        ..UNTOLD
+    },
+    Row {
+        name: "w-tcp",
+        title: "W-TCP",
+        claims: Some([No, No, No, No, Yes, Yes, Yes]),
+        gateway: |_| split("ack = \"without-residence\""),
+        ..UNTOLD
+    },
+    Row {
+        name: "westwood",
+        title: "Westwood (2001)",
+        claims: WESTWOOD,
+        sender: "congestion = \"westwood-2001\"",
         ..UNTOLD
     },
     Row {
@@ -153,7 +190,7 @@ pub(super) const ROWS: &[Row] = &[
 impl Row {
     /// What it changes at ends: none, one of them, or both.
     pub(super) fn ends_changed(&self) -> usize {
-        usize::from(!self.sender.is_empty()) + usize::from(!self.receiver.is_empty())
+        usize::from(!self.sender.is_empty()) + usize::from(!self.receiver.is_empty() || self.mobile.is_some())
     }
 
     /// Whether it works where the headers of TCP are encrypted: nothing on the way looks into them.

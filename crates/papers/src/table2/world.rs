@@ -1,6 +1,6 @@
 //! A scenario of a link, what is done over it, and who the ends are: with a case for every system.
 use super::links::Link;
-use super::rows::{ROWS, Row};
+use super::rows::{self, ROWS, Row};
 use crate::error::Result;
 use shorthaul_scenario::Study;
 use std::fmt::Write;
@@ -198,11 +198,15 @@ impl Place {
         let usual = ends.scheme("");
         let every = if link.rate < 10_000.0 { "250 ms" } else { "100 ms" };
         let mut text = format!(
-            "about = \"{}\"\nseed = 1\nrepeats = {repeats}\nduration = \"{} s\"\nrouters = [\"mast\"]\n\n\
+            "about = \"{}\"\nseed = 1\nrepeats = {repeats}\nduration = \"{} s\"\n{}\n\
              [hosts.server]\nscheme = {usual}\n\n",
             self.name(),
             if link.rate < 10_000.0 { 1500 } else { 300 },
+            if self.has_mobile() { "" } else { "routers = [\"mast\"]\n" },
         );
+        if self.has_mobile() {
+            text += "[gateways.mast]\naccess = \"user1\"\nsplit = false\nmode = \"split\"\npolicy = []\n\n";
+        }
         for user in 1..=work.users() {
             // A text cannot fail to be written to.
             let _ = write!(
@@ -224,6 +228,11 @@ impl Place {
         text + &ROWS.iter().map(|row| self.case(row)).collect::<String>()
     }
 
+    /// Whether what belongs to a mobile host can stand before it: where there is one, and not many.
+    fn has_mobile(&self) -> bool {
+        self.work != Work::Users
+    }
+
     fn case(&self, row: &Row) -> String {
         let mut text = format!("[cases.{}]\n", row.name);
         let mut hosts = |host: String, changes: &str| {
@@ -239,6 +248,10 @@ impl Place {
         (1..=self.work.users()).for_each(|user| hosts(format!("user{user}"), at_users));
         for (key, value) in (row.gateway)(self.link) {
             text += &format!("\"gateways.station.{key}\" = {value}\n");
+        }
+        if let Some(mobile) = row.mobile.filter(|_| self.has_mobile()) {
+            let policy = rows::intercepted(&mobile(self.link, self.work));
+            text += &format!("\"gateways.mast.split\" = true\n\"gateways.mast.policy\" = {policy}\n");
         }
         text + "\n"
     }

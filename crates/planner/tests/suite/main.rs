@@ -3,4 +3,6 @@
 mod papers;
 mod placement;
 mod properties;
+mod sharing;
 mod tandem;
+mod ways;

@@ -8,6 +8,8 @@ use core::time::Duration;
 pub struct HostInfo {
     /// The prefix that its addresses have in common.
     pub prefix: IpAddr,
+    /// Hosts of one bottleneck have the same number here.
+    pub group: u32,
     /// Its connections.
     pub flows: usize,
     /// The shared window, in bytes.
@@ -28,6 +30,7 @@ impl HostInfo {
     pub(crate) fn of(host: &Host, aggregate: &Aggregate) -> Self {
         HostInfo {
             prefix: host.prefix,
+            group: host.group,
             flows: host.members.len(),
             window: aggregate.window(),
             uplink: host.uplink.as_ref().map(Uplink::size),

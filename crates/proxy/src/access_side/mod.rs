@@ -21,7 +21,7 @@ pub use info::HostInfo;
 pub(crate) use links::LinkPlace;
 pub(crate) use place::Place;
 
-use crate::aggregate::{Aggregate, AggregateConfig, HostMemory, Served, Sources, Uplink};
+use crate::aggregate::{Aggregate, AggregateConfig, HostMemory, Members, Served, Sources, Uplink};
 use crate::path_tail::TailScope;
 use crate::{HostPrefix, Policy};
 use alloc::boxed::Box;
@@ -81,15 +81,15 @@ pub(crate) struct Host {
     /// How many shares it has in its group.
     weight: u32,
     /// Its part in the aggregate of its group.
-    part: Option<u32>,
+    pub part: Option<u32>,
     /// The emulated links to it alone, each with the tail that it is of.
     links: Vec<(u32, u32)>,
     /// Flows that have a place here.
     flows: u32,
     /// Since when it has no flows.
     empty_since: Time,
-    /// The slots, in the gateway's table, of its aggregated flows.
-    pub members: Vec<u32>,
+    /// Its aggregated flows.
+    pub members: Members,
     /// What is held and promised of them.
     pub memory: HostMemory,
     /// What it sends, if that is limited.
@@ -206,7 +206,7 @@ impl AccessSide {
     /// The slots of the aggregated flows of a group.
     pub fn members_of(&self, group: u32) -> Vec<u32> {
         let hosts = self.groups.get(group as usize).into_iter().flat_map(|group| &group.hosts);
-        hosts.filter_map(|host| self.host(*host)).flat_map(|host| &host.members).copied().collect()
+        hosts.filter_map(|host| self.host(*host)).flat_map(|host| host.members.all()).copied().collect()
     }
 
     /// A number that no member had before.
@@ -353,6 +353,56 @@ impl AccessSide {
         }
     }
 
+    /// Whether the hosts of a group were not said to belong together, nor by themselves.
+    pub fn is_free(&self, group: u32) -> bool {
+        self.groups.get(group as usize).is_some_and(|group| group.common.is_none() && group.link.is_none())
+    }
+
+    /// The hosts of a group.
+    pub fn hosts_of(&self, group: u32) -> &[u32] {
+        self.groups.get(group as usize).map_or(&[], |group| &group.hosts)
+    }
+
+    /// A group without hosts.
+    pub fn new_group(&mut self) -> u32 {
+        self.group_for(None)
+    }
+
+    /// A group begins to serve hosts, with segments of `mss` bytes.
+    pub fn begin_aggregate(&mut self, now: Time, group: u32, mss: u32, config: &Arc<AggregateConfig>) {
+        if let Some(group) = self.groups.get_mut(group as usize) {
+            group.aggregate = Some(Box::new(Aggregate::new(now, mss, Arc::clone(config))));
+        }
+    }
+
+    /// A host belongs to another group from now on. Its connections are the caller's to move.
+    pub fn move_host(&mut self, now: Time, host: u32, into: u32) {
+        let Some(known) = self.hosts.get_mut(host as usize) else { return };
+        let (from, in_group, part) = (known.group, known.in_group, known.part.take());
+        known.group = into;
+        let known = &mut self.groups[from as usize];
+        known.hosts.swap_remove(in_group);
+        if let Some(moved) = known.hosts.get(in_group) {
+            self.hosts[*moved as usize].in_group = in_group;
+        }
+        let hosts = &mut self.groups[into as usize].hosts;
+        self.hosts[host as usize].in_group = hosts.len();
+        hosts.push(host);
+        let Some((former, next)) = self.groups.get2_mut(from as usize, into as usize) else { return };
+        if let (Some(former), Some(next), Some(part)) = (&mut former.aggregate, &mut next.aggregate, part) {
+            let new = self.hosts[host as usize].part_in(now, next);
+            next.parts.take_over(new, &former.parts, part);
+            former.parts.remove(part);
+        }
+    }
+
+    /// Forgets a group that has no hosts any more.
+    pub fn remove_group_if_empty(&mut self, group: u32) {
+        if self.groups.get(group as usize).is_some_and(|group| group.hosts.is_empty()) {
+            self.groups.remove(group as usize);
+        }
+    }
+
     fn remove(&mut self, host: u32) {
         let Host { group, prefix, in_group, part, .. } = self.hosts.remove(host as usize);
         let known = &mut self.groups[group as usize];
@@ -474,7 +524,7 @@ impl Host {
             links: Vec::new(),
             flows: 0,
             empty_since: now,
-            members: Vec::new(),
+            members: Members::default(),
             memory: HostMemory::default(),
             uplink: None,
             sources: Sources::default(),

@@ -8,9 +8,11 @@ mod delivered;
 mod later;
 mod regulated;
 mod released;
+mod without_residence;
 
 pub use delivered::Delivered;
 pub use regulated::Regulated;
+pub use without_residence::WithoutResidence;
 
 use crate::PathTailConfig;
 use crate::policy::{Row, Setting, Subscription, row};
@@ -196,6 +198,13 @@ pub const ACK_RELEASES: &[Row<dyn AckReleaseKind>] = &[
         Regulated { queue: Bytes(10_000) }
     ),
     row!(Delivered as AckReleaseKind, "delivered", "when delivered, but for the last byte", [], Delivered {}),
+    row!(
+        WithoutResidence as AckReleaseKind,
+        "without-residence",
+        "when delivered, with timestamps that hide how long the data was here (W-TCP)",
+        [],
+        WithoutResidence {}
+    ),
     row!(
         Later as AckReleaseKind,
         "later",

@@ -164,6 +164,9 @@ pub struct AggregateConfig {
     /// Where somebody else fills the bottleneck's queue on another way into it, a window that follows competes, by losses, until nobody does
     /// any more. Without, it keeps its part of the queue short and yields.
     pub compete: bool,
+    /// Find out which hosts share a bottleneck, and serve those together: where a queue stands, a host is held back for a moment, and it is seen whose
+    /// queue becomes shorter.
+    pub find_bottlenecks: bool,
     /// The former place of what [`HostSpec`](crate::HostSpec) says for all of the gateway. Read for one release.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"), schemars(range(max = 32)))]
     pub prefix_v4: Option<u8>,
@@ -217,6 +220,7 @@ impl Default for AggregateConfig {
             clamp: Clamp::Auto,
             headroom: 15.0,
             compete: false,
+            find_bottlenecks: false,
             prefix_v4: None,
             prefix_v6: None,
             classes: Vec::new(),

@@ -96,6 +96,12 @@ pub(crate) struct Aggregate {
     fed_at: Time,
     /// What the bottleneck is known to carry, IP headers counted.
     most: Option<BitRate>,
+    /// When it began.
+    pub since: Time,
+    /// Nothing leaves before, so that it is seen who shares the queue.
+    held_until: Time,
+    /// The round trip that the last acknowledgment measured, as it would be of the nearest host.
+    pub measured: Option<Duration>,
 }
 
 impl Aggregate {
@@ -123,7 +129,39 @@ impl Aggregate {
             look_at: None,
             fed_at: Time::ZERO,
             most: None,
+            since: now,
+            held_until: Time::ZERO,
+            measured: None,
         }
+    }
+
+    /// Nothing leaves until then.
+    pub fn hold(&mut self, until: Time) {
+        self.held_until = until;
+    }
+
+    /// A connection comes from another group to the host with this part, as it stands.
+    pub fn on_move(&mut self, now: Time, member: &mut Member, part: u32, sender: &Sender, active: bool) {
+        self.mss = self.mss.max(sender.mss());
+        self.pacer.set_mss(self.mss);
+        self.window.set_mss(self.mss);
+        member.part = part;
+        member.waiting = false;
+        member.active = active;
+        if active {
+            self.parts.set_active(part, true);
+        }
+        self.count(now, member, sender);
+        self.on_active(now);
+    }
+
+    /// Hosts come from a group that served them with this window, where round trips are known: it is more than the own one.
+    pub fn on_merge(&mut self, from: &RttEstimator, window: u64) {
+        if self.rtt.srtt().is_none() {
+            self.rtt = from.clone();
+        }
+        self.window.take_over(window);
+        self.pace();
     }
 
     /// Segments of `mss` bytes are sent, too. What a handshake measured is all that is known of a new host's round trip.
@@ -259,6 +297,7 @@ impl Aggregate {
         self.fed_at = now;
         let of_window = feedback.delivered as f64 / self.window() as f64;
         let of_nearest = rtt.map(|rtt| self.parts.on_round_trip(now, part, rtt, of_window));
+        self.measured = of_nearest.or(self.measured);
         if let Some(sent_at) = feedback.newest {
             self.log.on_ack(sent_at);
             let before = self.under_way() + feedback.delivered;
@@ -426,6 +465,10 @@ impl Aggregate {
             return Some((Turn { flow, serial: PROBE, priority: 0, pass: 0, unsplit: false }, mss));
         }
         if self.stall.is_some() {
+            return None;
+        }
+        if now < self.held_until {
+            self.look_at = Some(self.held_until);
             return None;
         }
         if self.parts.is_empty() {

@@ -1,4 +1,5 @@
 //! What a connection has of its own in its aggregate.
+use super::memory::Promise;
 use super::stride::Turn;
 use super::window_share::{SlidingRate, WindowShare};
 use crate::SplitFlow;
@@ -33,7 +34,7 @@ pub(crate) struct Member {
     pub(super) queued: u64,
     pub(super) held: usize,
     /// Memory for what is held of it and what its sender may still send, in bytes.
-    pub(super) promised: u64,
+    pub(super) promise: Promise,
     /// The right edge that the host itself had advertised to its sender, before we did.
     pub(super) first_edge: u64,
     /// Its sender has been offered more than that.
@@ -41,6 +42,8 @@ pub(crate) struct Member {
     pub(super) received: u64,
     pub(super) waiting: bool,
     pub(super) active: bool,
+    /// It is among those of its host that are not silent.
+    pub talking: bool,
     /// When it last was active.
     pub(super) active_at: Time,
     pub(super) pass: u64,
@@ -61,6 +64,16 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    /// Whether it has something to send or in flight.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// Whether its own peer does not answer.
+    pub fn is_silent(&self) -> bool {
+        self.silence.is_some()
+    }
+
     /// Whether a turn is this connection's, and not one's that is no more; and whether it may take it.
     pub fn takes(&mut self, turn: &Turn) -> bool {
         if turn.serial == PROBE {

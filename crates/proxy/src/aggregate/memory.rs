@@ -11,21 +11,67 @@ const EXPECTED: usize = 8;
 pub(crate) struct HostMemory {
     /// What is held of all.
     pub held: usize,
-    /// What is needed for all that their senders were promised room for.
-    pub promised: u64,
+    /// What is needed for all that the senders of active connections were promised room for.
+    active: u64,
+    /// The same of those that are idle.
+    idle: u64,
+}
+
+/// What of a host's memory is needed for what one connection was promised.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Promise {
+    bytes: u64,
+    idle: bool,
+}
+
+impl Promise {
+    /// How much.
+    pub fn bytes(self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Of a host's memory, the part that is set aside for connections that are idle.
+///
+/// What they were offered cannot be taken back, and a hundred of them would take all. But hardly ever do all begin at once; if they do, what does
+/// not fit is not taken, and sent again.
+const IDLE_PART: u64 = 4;
+
+impl HostMemory {
+    /// A connection's promise has changed.
+    pub(super) fn promise(&mut self, before: &mut Promise, bytes: u64, idle: bool) {
+        *self.sum(before.idle) -= before.bytes;
+        *self.sum(idle) += bytes;
+        *before = Promise { bytes, idle };
+    }
+
+    fn sum(&mut self, idle: bool) -> &mut u64 {
+        if idle { &mut self.idle } else { &mut self.active }
+    }
+
+    /// What is set aside of `all` for connections but for the one with this promise.
+    fn set_aside(&self, all: u64, own: Promise) -> u64 {
+        let (active, idle) = match own.idle {
+            true => (self.active, self.idle - own.bytes),
+            false => (self.active - own.bytes, self.idle),
+        };
+        active + idle.min(all / IDLE_PART)
+    }
 }
 
 impl Served<'_> {
     /// The largest window that a connection's sender can be offered, counted from what has left: for that, and for what is on
     /// its way to the host, there is memory.
     pub(super) fn most_for(&self, member: &Member, mss: u32) -> u64 {
-        self.most_beside(self.host.memory.promised - member.promised, member.in_flight, mss)
+        self.most_with(member.promise, member.in_flight, mss)
     }
 
-    /// The same, where the others were promised this much memory: a connection can be promised twice what is left then, so that
+    /// The same for a connection with this promise: it can be promised twice what is left beside the others, so that
     /// whoever comes later finds a part that is half of any other's (a dynamic threshold, Choudhury and Hahne 1998).
-    pub(super) fn most_beside(&self, others: u64, in_flight: u64, mss: u32) -> u64 {
-        let part = self.aggregate.config.host_buffer.0.saturating_sub(others) / 3 * 2 / MEMORY_PER_BYTE;
+    pub(super) fn most_with(&self, own: Promise, in_flight: u64, mss: u32) -> u64 {
+        let all = self.aggregate.config.host_buffer.0;
+        let others = self.host.memory.set_aside(all, own);
+        let part = all.saturating_sub(others) / 3 * 2 / MEMORY_PER_BYTE;
         // Everybody has at least this: a window that closes before anything was sent would never be opened again.
         let least = (2 * u64::from(mss)).min(self.half().1 / MEMORY_PER_BYTE);
         part.saturating_sub(in_flight).max(least)
@@ -38,7 +84,7 @@ impl Served<'_> {
     pub fn room_for(&self, member: &Member) -> u64 {
         let (all, own) = (self.host.memory.held as u64, member.held as u64);
         let (half, part) = self.half();
-        let promised = if member.offered_more { member.promised.saturating_sub(own) } else { 0 };
+        let promised = if member.offered_more { member.promise.bytes().saturating_sub(own) } else { 0 };
         let room = promised.max(half.saturating_sub(all)).max(part.saturating_sub(own));
         let segment = if own == 0 { MEMORY_PER_BYTE * u64::from(self.aggregate.mss) } else { 0 };
         room.min(self.aggregate.config.host_buffer.0.saturating_sub(all)).max(segment)

@@ -17,6 +17,7 @@ mod config;
 mod control_block;
 mod link_lost;
 mod member;
+mod members;
 mod memory;
 mod part;
 mod served;
@@ -32,6 +33,7 @@ pub use config::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig}
 pub(crate) use control_block::{Aggregate, Expired};
 pub(crate) use link_lost::LinkLost;
 pub(crate) use member::Member;
+pub(crate) use members::Members;
 pub(crate) use memory::HostMemory;
 pub(crate) use served::{Joining, Served};
 pub(crate) use stride::{Turn, advance};

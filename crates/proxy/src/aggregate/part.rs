@@ -20,6 +20,13 @@ const REMEMBERED: Duration = Duration::from_secs(30);
 /// For how long the shortest of all is.
 const NEAREST: Duration = Duration::from_secs(3600);
 
+/// The weight of a round trip in the moving average of a host's queue.
+const QUEUE_GAIN: f64 = 1.0 / 32.0;
+/// Queues that differ by no more than this, in nanoseconds, are not told apart.
+const DIFFERENCE: f64 = 10e6;
+/// For so long they have to differ.
+const DIFFERS: Duration = Duration::from_secs(3);
+
 /// A host's part.
 #[derive(Debug)]
 pub(crate) struct Part {
@@ -37,6 +44,10 @@ pub(crate) struct Part {
     active: usize,
     /// Its shortest round trip of late.
     base: MinFilter,
+    /// How much longer round trips are than that, on average; nanoseconds.
+    queue: f64,
+    /// Since when that is another than the others'.
+    differs_since: Option<Time>,
 }
 
 /// The parts of all hosts of a group.
@@ -54,6 +65,8 @@ pub(crate) struct Parts {
     reach: Duration,
     /// How much farther away hosts are, on average over what is delivered; nanoseconds.
     beyond: f64,
+    /// The mean queues of all hosts, added up.
+    queues: f64,
 }
 
 impl Parts {
@@ -68,12 +81,36 @@ impl Parts {
             rate: SlidingRate::new(now),
             active: 0,
             base: MinFilter::default(),
+            queue: 0.0,
+            differs_since: None,
         }) as u32
+    }
+
+    /// How far away the host with this part of another group is, is known of this one's from now on.
+    pub fn take_over(&mut self, part: u32, of: &Parts, there: u32) {
+        if let (Some(known), Some(other)) = (self.parts.get_mut(part as usize), of.parts.get(there as usize))
+        {
+            known.base = other.base.clone();
+        }
+    }
+
+    /// Whether a host waits in another queue than the others, and has done so for a while.
+    pub fn differs(&mut self, now: Time, part: u32) -> bool {
+        let count = self.parts.len();
+        let Some(known) = self.parts.get_mut(part as usize).filter(|_| count > 1) else { return false };
+        let others = (self.queues - known.queue).max(0.0) / (count - 1) as f64;
+        let apart = (known.queue - others).abs();
+        if apart <= DIFFERENCE.max(known.queue.max(others) / 2.0) {
+            known.differs_since = None;
+            return false;
+        }
+        now.saturating_since(*known.differs_since.get_or_insert(now)) >= DIFFERS
     }
 
     /// A host without connections is forgotten.
     pub fn remove(&mut self, part: u32) {
         if let Some(gone) = self.parts.try_remove(part as usize) {
+            self.queues -= gone.queue;
             if gone.active > 0 {
                 self.active -= gone.active;
                 self.active_weight -= u64::from(gone.weight);
@@ -174,6 +211,9 @@ impl Parts {
         let before = known.base.get();
         known.base.update(now, rtt, REMEMBERED);
         let base = known.base.get().unwrap_or(rtt);
+        let more = (rtt.saturating_sub(base).as_nanos() as f64 - known.queue) * QUEUE_GAIN;
+        known.queue += more;
+        self.queues += more;
         self.nearest.update(now, rtt, NEAREST);
         if self.parts.len() == 1 {
             self.beyond = 0.0;

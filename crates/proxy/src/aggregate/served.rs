@@ -2,8 +2,9 @@
 use super::config::INTERACTIVE;
 use super::control_block::Aggregate;
 use super::member::{Member, PROBE};
+use super::memory::Promise;
 use super::stride::{Turn, advance};
-use super::window_share::{Progress, SlidingRate, WindowShare, moved};
+use super::window_share::{Progress, SlidingRate, WindowShare};
 use crate::SplitFlow;
 use crate::access_side::Host;
 use core::net::IpAddr;
@@ -48,25 +49,26 @@ impl Served<'_> {
                 uplink.on_round_trip(now, rtt);
             }
         }
-        host.members.push(joining.slot);
-        let most = self.most_beside(self.host.memory.promised, 0, mss);
+        let place = host.members.join(joining.slot);
+        let most = self.most_with(Promise::default(), 0, mss);
         let part = self.host.part_in(now, self.aggregate);
         let mut situation = self.aggregate.situation(now, part, most);
         situation.active += 1;
         Member {
             host: joining.host,
             part,
-            place: self.host.members.len() - 1,
+            place,
             serial: joining.serial,
             in_flight: 0,
             queued: 0,
             held: 0,
-            promised: 0,
+            promise: Promise::default(),
             first_edge: flow.managed_edge(),
             offered_more: false,
             received: flow.managed_received(),
             waiting: false,
             active: false,
+            talking: false,
             active_at: now,
             pass: 0,
             tickets: 1,
@@ -98,7 +100,7 @@ impl Served<'_> {
         if let Some(source) = member.source {
             self.host.sources.leave(source);
         }
-        moved(&mut self.host.memory.promised, &mut member.promised, 0);
+        self.host.memory.promise(&mut member.promise, 0, false);
         self.host.memory.held -= member.held;
         self.aggregate.on_leave(now, member);
     }
@@ -181,7 +183,7 @@ impl Served<'_> {
         // Who is idle may keep a large window, for it cannot be taken back; but not all who are idle begin at once.
         let room = if member.active { room } else { room.min(FIRST_WINDOW) };
         let promised = (super::memory::MEMORY_PER_BYTE * room).max(member.held as u64);
-        moved(&mut self.host.memory.promised, &mut member.promised, promised);
+        self.host.memory.promise(&mut member.promise, promised, !member.active);
         member.offered_more = flow.managed_edge() > member.first_edge;
     }
 

@@ -64,11 +64,14 @@ impl Gateway {
         let Gateway { access, table, .. } = self;
         let Some((flow, member)) = table.aggregated(index) else { return };
         let Some(mut served) = access.served(member.host) else { return };
-        let group = served.host.group;
+        let (host, group) = (member.host, served.host.group);
         served.aggregate.set_lateness(self.lateness.recent());
-        if served.sync(now, index, member, flow) {
+        let back = served.sync(now, index, member, flow);
+        let measured = served.aggregate.measured.take();
+        if back {
             self.thaw(now, group);
         }
+        let group = self.look_for_sharing(now, (host, group), measured);
         self.repair_skipped(now, group);
         self.access.wake(group);
         self.access.arm(group);

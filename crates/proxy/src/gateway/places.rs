@@ -48,8 +48,7 @@ impl Gateway {
             && let Some(mut served) = self.access.served(host)
         {
             served.leave(now, &mut member);
-            served.host.members.swap_remove(member.place);
-            let (moved, group) = (served.host.members.get(member.place).copied(), served.host.group);
+            let (moved, group) = (served.host.members.leave(&member), served.host.group);
             if let Some((_, other)) = moved.and_then(|moved| self.table.aggregated(moved)) {
                 other.place = member.place;
             }

@@ -60,7 +60,7 @@ impl Gateway {
     }
 
     /// Something of a flow waits: so does the flow, for a turn of its host.
-    fn await_turn(&mut self, now: Time, queue: u32) {
+    pub(super) fn await_turn(&mut self, now: Time, queue: u32) {
         let Gateway { access, unsplit, .. } = self;
         let Some(known) = unsplit.get_mut(queue) else { return };
         if core::mem::replace(&mut known.waiting, true) {

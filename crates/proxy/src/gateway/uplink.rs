@@ -1,7 +1,7 @@
 //! Where the gateway and the uplinks of mobile hosts meet.
 use super::Gateway;
-use super::table::{Entry, Phase};
-use crate::aggregate::{Changed, Due, Member, Uplink, UplinkWindow};
+use super::table::{Entry, Phase, Table};
+use crate::aggregate::{Changed, Due, Member, Members, Uplink, UplinkWindow, Upload};
 use crate::end::Side;
 use shorthaul_types::Time;
 use shorthaul_wire::{Packet, TcpFlags, Transport};
@@ -38,14 +38,15 @@ impl Gateway {
         let now = self.now;
         let Gateway { access, table, .. } = self;
         let Some((flow, member)) = table.aggregated(index) else { return };
-        let index = member.host;
-        let Some(host) = access.host_mut(index) else { return };
-        let members = host.members.len();
+        let at = member.host;
+        let Some(host) = access.host_mut(at) else { return };
+        let Some(arrival) = flow.upload_mut().and_then(Upload::take_arrival) else { return };
+        host.members.hear(index, member);
+        let sharing = host.members.sharers().len();
         let Some((uplink, upload)) = host.uplink.as_mut().zip(flow.upload_mut()) else { return };
-        let Some(arrival) = upload.take_arrival() else { return };
         uplink.on_arrival(now, &arrival, host.waited, upload);
-        if let Some(due) = uplink.is_due(now, members) {
-            self.share_uplink(now, index, due);
+        if let Some(due) = uplink.is_due(now, sharing) {
+            self.share_uplink(now, at, due);
         }
     }
 
@@ -56,22 +57,27 @@ impl Gateway {
         let Some((flow, member)) = table.aggregated(index) else { return };
         let (host, Some(number)) = (member.host, member.source) else { return };
         let Some(served) = access.served(host) else { return };
-        let members = served.host.members.len();
-        let queued = served.aggregate.queued();
+        let Some(arrival) = flow.download_mut().and_then(Upload::take_arrival) else { return };
+        served.host.members.hear(index, member);
+        let (sharing, queued) = (served.host.members.sharers().len(), served.aggregate.queued());
         let Some((source, download)) = served.host.sources.get_mut(number).zip(flow.download_mut()) else {
             return;
         };
-        let Some(arrival) = download.take_arrival() else { return };
         let waited = download.waited;
         let changed = source.on_arrival(now, &arrival, waited, queued, download);
-        let due = source.window.is_due(now, members);
+        // Who is not held has room for a slow start until the round trip is over.
+        let is_held = source.is_held();
+        let due = source.window.is_due(now, sharing).filter(|due| is_held || *due == Due::Round);
         let due = if changed == Changed::Nothing { due } else { Some(due.unwrap_or(Due::Between)) };
         let Some(due) = due else { return };
         let Some(host) = access.host_mut(host) else { return };
         let Some(source) = host.sources.get_mut(number) else { return };
         let of = |member: &Member| member.source == Some(number);
+        // Who is silent has what it needs, but for whether it is held at all.
+        let all = changed != Changed::Nothing;
+        let sharers = if all { host.members.all() } else { host.members.sharers() };
         let mut needs = source.window.begin_sharing();
-        for &index in &host.members {
+        for &index in sharers {
             if let Some((flow, member)) = table.aggregated(index)
                 && let Some(download) = flow.download_mut().filter(|_| of(member))
             {
@@ -82,13 +88,16 @@ impl Gateway {
             }
         }
         source.window.share(needs);
-        for &index in &host.members {
+        for &index in sharers {
             if let Some((flow, member)) = table.aggregated(index)
                 && let Some(download) = flow.download_mut().filter(|_| of(member))
-                && (source.allot(now, download) || changed != Changed::Nothing)
+                && (source.allot(now, download) || all)
             {
                 table.wake(index);
             }
+        }
+        if due == Due::Round {
+            listen(&mut host.members, table, now);
         }
     }
 
@@ -97,8 +106,9 @@ impl Gateway {
         let Gateway { access, table, .. } = self;
         let Some(host) = access.host_mut(host) else { return };
         let Some(uplink) = &mut host.uplink else { return };
+        let sharers = host.members.sharers();
         let mut needs = uplink.begin_sharing();
-        for &index in &host.members {
+        for &index in sharers {
             if let Some((flow, _)) = table.aggregated(index)
                 && let Some(upload) = flow.upload_mut()
             {
@@ -109,7 +119,7 @@ impl Gateway {
             }
         }
         uplink.share(needs);
-        for &index in &host.members {
+        for &index in sharers {
             if let Some((flow, _)) = table.aggregated(index)
                 && let Some(upload) = flow.upload_mut()
                 && uplink.allot(now, upload)
@@ -117,5 +127,18 @@ impl Gateway {
                 table.wake(index);
             }
         }
+        if due == Due::Round {
+            listen(&mut host.members, table, now);
+        }
     }
+}
+
+/// Whoever has been silent, from both ends, needs nothing until something comes of it.
+fn listen(members: &mut Members, table: &mut Table, now: Time) {
+    members.listen(|slot| {
+        let Some((flow, member)) = table.aggregated(slot) else { return false };
+        let silent = |upload: Option<&mut Upload>| upload.is_none_or(|upload| upload.need(now).is_none());
+        member.talking = !(silent(flow.upload_mut()) && silent(flow.download_mut()));
+        member.talking
+    });
 }

@@ -4,15 +4,20 @@
 //! A new kind is a file here and a row in [`INTERCEPTORS`].
 mod delayed_duplicates;
 mod explicit_window;
+mod freeze_tcp;
+mod regulated_acks;
 mod snoop;
 
 pub use delayed_duplicates::DelayedDuplicates;
 pub use explicit_window::ExplicitWindow;
+pub use freeze_tcp::{Fade, FreezeTcp};
 pub use snoop::Snoop;
 
+use crate::ack_release::Regulated;
 use crate::end::Side;
 use crate::policy::{Row, row};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::time::Duration;
 use shorthaul_types::{Bytes, Deadline, Time};
@@ -76,5 +81,25 @@ pub const INTERCEPTORS: &[Row<dyn InterceptorKind>] = &[
         "lets duplicate acknowledgments wait while the link repairs what was lost",
         [("delay", "how long they wait, such as \"50 ms\"")],
         DelayedDuplicates { delay: Duration::from_millis(50) }
+    ),
+    row!(
+        Regulated as InterceptorKind,
+        "ack-regulator",
+        "lets acknowledgments wait until the queue has room for what they bring",
+        [("queue", "what may wait and be under way behind the gateway, such as \"60 kB\"")],
+        Regulated { queue: Bytes(10_000) }
+    ),
+    row!(
+        FreezeTcp as InterceptorKind,
+        "freeze-tcp",
+        "closes the window before a fade, and opens it with three copies of the acknowledgment after it",
+        [
+            ("fades", "when, such as [{ at = \"5 s\", lasts = \"2 s\" }]"),
+            ("warning", "how long before a fade it is known, such as \"100 ms\"")
+        ],
+        FreezeTcp {
+            fades: Vec::from([Fade { at: Duration::from_millis(300), lasts: Duration::from_millis(200) }]),
+            warning: Duration::from_millis(100)
+        }
     ),
 ];

@@ -27,8 +27,6 @@ const CERTAIN: u32 = 2;
 const PAST_US: Duration = Duration::from_secs(15 * 60);
 /// No window is larger (RFC 7323 §2.3): what lies further away is of another connection that has these ports by now.
 const WINDOW: u64 = 1 << 30;
-/// The largest piece that inherited bytes are put into.
-const PIECE: usize = 65_536;
 
 /// What is known of the time before, of a flow that a predecessor left.
 #[derive(Debug)]
@@ -54,6 +52,8 @@ struct Statement {
     /// It has received so much, and takes more up to `edge`.
     ack: u64,
     edge: u64,
+    /// Its clock, if it has one (TSval).
+    clock: Option<u32>,
 }
 
 impl Statement {
@@ -216,6 +216,7 @@ impl SplitFlow {
             sent: seq + segment.payload.len() as u64 + fin,
             ack,
             edge: ack + (u64::from(header.window) << shift),
+            clock: header.options.timestamps.map(|timestamps| timestamps.val),
         });
         let is_certain =
             resumed.is_agreed(self.directions.each_ref().map(|direction| direction.receiver.edge()));
@@ -227,9 +228,6 @@ impl SplitFlow {
                 return Bearing::Lost;
             }
         }
-        if resumed.heard == [true; 2] && resumed.missing == [false; 2] {
-            resumed.ask_at = None;
-        }
         if ack > direction.sender.nxt() && now < resumed.until {
             // What a predecessor had sent may be acknowledged, as ever, by a segment that stands in the window.
             let is_usual = ack <= resumed.sent[far] && seq <= self.directions[near].receiver.edge() + 1;
@@ -239,7 +237,37 @@ impl SplitFlow {
                 self.ask_soon(now);
             }
         }
+        if is_certain {
+            self.believe_earlier(now, near);
+        }
+        let claims = Side::BOTH.map(|side| self.claims_more(side));
+        if let Some(resumed) = self.resumed.as_deref_mut()
+            && resumed.heard == [true; 2]
+            && resumed.missing == [false; 2]
+            && claims == [false; 2]
+        {
+            resumed.ask_at = None;
+        }
         Bearing::Usual
+    }
+
+    /// Whether an end has said last that it has more than we have sent to it.
+    fn claims_more(&self, side: Side) -> bool {
+        let said = self.resumed.as_ref().and_then(|resumed| resumed.said[side.index()]);
+        said.is_some_and(|said| said.ack > self.directions[side.other().index()].sender.nxt())
+    }
+
+    /// What the other end of `near` acknowledged before this one bore it out is believed now: it may say nothing more by itself.
+    fn believe_earlier(&mut self, now: Time, near: usize) {
+        let Some(resumed) = self.resumed.as_deref().filter(|resumed| now < resumed.until) else { return };
+        let Some(said) = resumed.said[1 - near] else { return };
+        if said.ack > self.directions[near].sender.nxt() {
+            self.directions[near].skip_to(now, said.ack);
+        }
+        // What we send in its name has its clock: one that `near` takes for old is dropped in silence (RFC 7323 §5.3).
+        if let Some(clock) = said.clock {
+            self.ends[1 - near].tell_clock(clock);
+        }
     }
 
     /// What is received beyond all windows may be what the far end has acknowledged past us: it is asked.
@@ -328,8 +356,8 @@ impl Direction {
         self.echo_congestion = record.echo_congestion;
         sender.skip_to(now, held.start);
         sender.queue_mut().skip_to(held.start.min(record.received));
-        for piece in held.bytes.chunks(PIECE) {
-            sender.queue_mut().push(Payload::copy_of(piece));
+        for piece in &held.pieces {
+            sender.queue_mut().push(piece.clone());
         }
         if record.finished {
             receiver.ends_here(record.fin_confirmed);

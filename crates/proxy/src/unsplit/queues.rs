@@ -1,6 +1,7 @@
 use super::FlowId;
 use super::codel::{Codel, TARGET};
 use crate::gateway::Keyed;
+use alloc::vec::Vec;
 use core::time::Duration;
 use hashbrown::HashMap;
 use shorthaul_types::Time;
@@ -188,6 +189,12 @@ impl Queues {
     pub fn drop_of_longest(&mut self) {
         let longest = self.queues.iter().max_by_key(|(_, queue)| queue.bytes).map(|(place, _)| place as u32);
         longest.and_then(|queue| self.take_first(queue));
+    }
+
+    /// The flows of a host that wait for a turn.
+    pub fn waiting_of(&self, host: u32) -> Vec<u32> {
+        let waiting = self.queues.iter().filter(|(_, queue)| queue.host == host && queue.waiting);
+        waiting.map(|(place, _)| place as u32).collect()
     }
 
     /// A flow of which something waits for a host of which this holds.

@@ -3,7 +3,7 @@ use crate::pair::Setup;
 use shorthaul_proxy::{Delivered, Freeze, Gateway, GatewayConfig, SenderControl};
 use shorthaul_testkit::{Chance, DELAY, Faults, World, draw::Draw, each_seed, packets};
 use shorthaul_types::{Bytes, PortId, Time};
-use shorthaul_wire::{Machine, TcpFlags, TcpHeader};
+use shorthaul_wire::{Machine, Payload, TcpFlags, TcpHeader};
 use std::time::Duration;
 
 /// The bounds of the gateways here.
@@ -224,9 +224,9 @@ fn where_bytes_are_lost_both_ends_are_told() {
     assert!(world.run_until(waits), "{}", world.describe());
     let mut left = world.custody.left();
     let held = &mut left[0].held[1];
-    let kept = held.bytes.split_off(held.bytes.len() / 2);
-    held.start += held.bytes.len() as u64;
-    held.bytes = kept;
+    let kept = held.bytes().split_off(held.len() / 2);
+    held.start += (held.len() - kept.len()) as u64;
+    held.pieces = vec![Payload::copy_of(&kept)];
     world.crash();
     world.restart(frame());
     world.gateway = Gateway::new(frame());

@@ -1,5 +1,7 @@
 //! What interceptors do to packets, by the examples of their sources.
-use shorthaul_proxy::{DelayedDuplicates, Interceptor, InterceptorKind, Side, Snoop};
+use shorthaul_proxy::{
+    DelayedDuplicates, Fade, FreezeTcp, Interceptor, InterceptorKind, Regulated, Side, Snoop,
+};
 use shorthaul_testkit::packets;
 use shorthaul_types::{Bytes, SeqNum, Time};
 use shorthaul_wire::{Packet, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Transport};
@@ -278,4 +280,83 @@ fn what_waits_passes_when_the_gateway_steps_out() {
     flow.part.step_out();
     let put_in = std::iter::from_fn(|| flow.part.poll_packet(flow.now)).count();
     assert_eq!((passed, put_in), (3, 2));
+}
+
+#[test]
+fn the_regulator_keeps_acknowledgments_until_the_queue_has_room_for_what_they_bring() {
+    let mut flow = Flow::new(&Regulated { queue: Bytes(6_000) });
+    assert!((0..7).all(|segment| flow.sends(segment, 1)));
+    // Six segments are behind us: the queue is full.
+    assert_eq!(flow.acknowledges(1, &[]), None);
+    assert_eq!(flow.part.poll_packet(flow.now), None);
+    // Four are: there is room for what two acknowledged segments bring.
+    assert_eq!(flow.acknowledges(3, &[]), None);
+    assert_eq!(passed(&mut flow), [1]);
+    // All have come: nothing is held back.
+    assert_eq!(flow.acknowledges(7, &[]), None);
+    assert_eq!(passed(&mut flow), [3, 7]);
+}
+
+#[test]
+fn a_loss_lets_go_of_what_the_regulator_keeps() {
+    let mut flow = Flow::new(&Regulated { queue: Bytes(6_000) });
+    assert!((0..7).all(|segment| flow.sends(segment, 1)));
+    assert_eq!(flow.acknowledges(1, &[]), None);
+    assert_eq!(flow.acknowledges(1, &[]), None);
+    assert_eq!(passed(&mut flow), [1, 1]);
+    assert!(flow.acknowledges(1, &[]).is_some(), "the next duplicate finds nothing that waits");
+}
+
+/// Up to which segments what is put in toward the server acknowledges.
+fn passed(flow: &mut Flow) -> Vec<u32> {
+    to_server(flow).into_iter().map(|header| header.ack.0.wrapping_sub(ISN.wrapping_add(1)) / MSS).collect()
+}
+
+fn to_server(flow: &mut Flow) -> Vec<TcpHeader> {
+    let mut headers = Vec::new();
+    while let Some((side, packet)) = flow.part.poll_packet(flow.now) {
+        let Transport::Tcp(segment) = packet.transport else { panic!("{packet:?}") };
+        assert_eq!((side, segment.payload.len()), (Side::Server, 0));
+        headers.push(segment.header);
+    }
+    headers
+}
+
+#[test]
+fn freeze_tcp_closes_the_window_before_a_fade_and_opens_it_with_three_copies() {
+    let fade = Fade { at: Duration::from_secs(3), lasts: Duration::from_secs(2) };
+    let mut flow = Flow::new(&FreezeTcp { fades: vec![fade], warning: Duration::from_millis(100) });
+    assert_eq!(flow.part.poll_timeout(), None, "nothing has been acknowledged");
+    assert!(flow.sends(0, 1));
+    assert!(flow.acknowledges(1, &[]).is_some());
+    assert_eq!((flow.waits(), flow.now), ("freeze-tcp", Time::from_millis(2900)));
+    let windows = |headers: Vec<TcpHeader>| {
+        headers
+            .iter()
+            .map(|header| (header.ack.0.wrapping_sub(ISN.wrapping_add(1)) / MSS, header.window))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(windows(to_server(&mut flow)), [(1, 0)], "the zero window advertisement");
+    // What is acknowledged meanwhile says the same.
+    assert!(flow.sends(1, 1));
+    let Some(Transport::Tcp(segment)) = flow.acknowledges(2, &[]).map(|packet| packet.transport) else {
+        panic!()
+    };
+    assert_eq!(segment.header.window, 0);
+    assert_eq!((flow.waits(), flow.now), ("freeze-tcp", Time::from_secs(5)));
+    assert_eq!(windows(to_server(&mut flow)), [(2, 500); 3]);
+    assert_eq!(flow.part.poll_timeout(), None, "that was the last fade");
+    assert!(flow.acknowledges(3, &[]).is_some());
+}
+
+#[test]
+fn freeze_tcp_opens_the_window_when_the_gateway_steps_out() {
+    let fade = Fade { at: Duration::from_secs(3), lasts: Duration::from_secs(2) };
+    let mut flow = Flow::new(&FreezeTcp { fades: vec![fade], warning: Duration::from_millis(100) });
+    assert!(flow.acknowledges(1, &[]).is_some());
+    flow.waits();
+    assert_eq!(to_server(&mut flow).len(), 1);
+    flow.part.step_out();
+    assert_eq!(to_server(&mut flow).iter().map(|header| header.window).collect::<Vec<_>>(), [500; 3]);
+    assert_eq!(flow.part.poll_timeout(), None);
 }

@@ -8,7 +8,10 @@ mod fuzz_corpus;
 mod hostile;
 mod interceptors;
 mod opaque;
+#[path = "../../../../fuzz/bodies/opaque.rs"]
+mod opaque_packets;
 mod pair;
+mod silent;
 #[path = "../../../../fuzz/bodies/split_flow/mod.rs"]
 mod split_flow;
 mod stream;

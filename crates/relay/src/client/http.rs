@@ -145,7 +145,7 @@ async fn pass(
 
 /// A session on which requests are sent.
 async fn begin(client: &Client, peer: SocketAddr, target: &Endpoint) -> Result<Sending, Failed> {
-    let opened = client.open_with(target, Some(peer), &mut Early::new(&mut Vec::new)).await;
+    let opened = client.open_plain(target, Some(peer), &mut Early::new(&mut Vec::new)).await;
     let session = opened.inspect_err(|error| tracing::warn!("{error}"))?;
     tracing::info!(%target, route = %session.route, took = ?session.took, "session");
     let stream: SessionStream = session.into_stream();

@@ -1,7 +1,10 @@
-use super::{Client, Early, OpenError, Session};
+use super::{Client, Early, OpenError, Session, moving};
+use crate::pump::Broken;
+use crate::resume::Application;
 use crate::route::Endpoint;
 use std::io::{self, Read as _, Write as _};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// What is read at once.
@@ -61,11 +64,63 @@ impl Client {
     }
 }
 
+/// Standard input and output, as a session that can move has them.
+struct Stdio {
+    input: Receiver<io::Result<Vec<u8>>>,
+    /// What of the latest piece is still to be given.
+    piece: Vec<u8>,
+    given: usize,
+    is_over: bool,
+}
+
+impl Application for Stdio {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        while self.given == self.piece.len() && !self.is_over {
+            match ready!(self.input.poll_recv(cx)) {
+                Some(Ok(piece)) if !piece.is_empty() => (self.piece, self.given) = (piece, 0),
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                Some(Ok(_)) | None => self.is_over = true,
+            }
+        }
+        let len = buf.remaining().min(self.piece.len() - self.given);
+        buf.put_slice(&self.piece[self.given..][..len]);
+        self.given += len;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_write(&mut self, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+        Poll::Ready(written.map(|()| bytes.len()))
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn has_all(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    // Whoever it speaks with has said all: nobody waits for more of the input.
+    fn ends_with_other(&self) -> bool {
+        true
+    }
+}
+
 async fn talk(
     session: Session,
     mut input: Receiver<io::Result<Vec<u8>>>,
     mut is_over: bool,
 ) -> io::Result<()> {
+    if let Some(moving) = session.moving {
+        let mut app = Stdio { input, piece: Vec::new(), given: 0, is_over };
+        let way = (session.leg, session.rest);
+        return moving.carry(&mut app, moving::never, way).await.map_err(|broken| match broken {
+            Broken::Source(error) | Broken::Sink(error) => error,
+            other => io::Error::other(other),
+        });
+    }
     let socket = session.leg.socket().clone();
     let (mut source, mut sink) = session.leg.into_halves();
     let there = async {

@@ -1,7 +1,7 @@
 //! Threads that accept connections, and which of them takes one on.
 use super::processors::Processors;
 use super::strangers::Waiting;
-use super::{Purpose, Shared, metrics, session};
+use super::{Purpose, Shared, metrics, relaying, session};
 use crate::pump::attention;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -182,7 +182,7 @@ fn begin(
     tokio::spawn(async move {
         let _taken = taken;
         match purpose {
-            Purpose::Relay(at) => session::serve_relay(shared, at, stream, peer).await,
+            Purpose::Relay(at) => relaying::serve_relay(shared, at, stream, peer).await,
             Purpose::Sessions => session::serve(shared, stream, peer, waiting).await,
         }
     });

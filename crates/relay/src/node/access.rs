@@ -49,7 +49,10 @@ pub(super) struct Entry {
     seconds: f64,
     bytes_up: u64,
     bytes_down: u64,
-    /// `finished`, `broken`, `idle`, `gone`, `revoked` or `refused`.
+    /// How often the session came by another way.
+    #[serde(skip_serializing_if = "is_zero")]
+    moves: u64,
+    /// `finished`, `broken`, `idle`, `gone`, `revoked`, `lost` or `refused`.
     ended: &'static str,
     /// Who failed, and how (RFC 9209).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +79,7 @@ impl Entry {
             seconds: 0.0,
             bytes_up: 0,
             bytes_down: 0,
+            moves: 0,
             ended: "broken",
             node: None,
             error: None,
@@ -94,6 +98,11 @@ impl Entry {
         self.set_up_seconds = Some(self.since());
     }
 
+    /// It came by another way.
+    pub fn on_move(&mut self) {
+        self.moves += 1;
+    }
+
     /// It has ended so, with so many bytes moved.
     pub fn on_end(&mut self, ended: &'static str, [up, down]: [u64; 2]) {
         (self.ended, self.bytes_up, self.bytes_down) = (ended, up, down);
@@ -105,6 +114,11 @@ impl Entry {
         self.error = Some(refusal.failure.name());
         (self.node, self.details) = (Some(refusal.hop.node.clone()), refusal.hop.details.clone());
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn open(path: &Path) -> std::io::Result<File> {

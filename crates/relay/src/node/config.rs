@@ -57,6 +57,13 @@ pub struct NodeConfig {
     pub idle: Duration,
     /// How long a peer may leave unanswered what the kernel asks it before it counts as gone.
     pub gone_after: Duration,
+    /// How long a session that can move may be without a way, until its client comes back; none are taken if it is zero.
+    pub moves_within: Duration,
+    /// What is kept of a direction of such a session, until the other end has acknowledged it. It counts for `all_buffers`.
+    pub window: Bytes,
+    /// How long a client of such a session is silent before it says that it is there; a way on which nothing is heard for 36
+    /// times as long counts as broken.
+    pub quiet: Duration,
     /// The most sessions at once; more are refused, and probes are not answered.
     pub most_sessions: u64,
     /// How long it may take all together until a request is there. Of those who are known, once it has begun.
@@ -106,6 +113,9 @@ impl Default for NodeConfig {
             all_stored: Bytes(1 << 30),
             idle: Duration::from_secs(24 * 3600),
             gone_after: Duration::from_secs(600),
+            moves_within: Duration::from_secs(60),
+            window: Bytes(4 << 20),
+            quiet: Duration::from_secs(5),
             most_sessions: 100_000,
             request_deadline: Duration::from_secs(10),
             silence: Duration::from_secs(60),

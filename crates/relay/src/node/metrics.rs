@@ -1,6 +1,7 @@
 //! What a node says of itself to those who run it.
 use super::Shared;
 use crate::answer::Failure;
+use crate::resume::Violation;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -35,6 +36,11 @@ pub struct Counters {
     pub gone: AtomicU64,
     /// Sessions of those who would not be let in any more.
     pub revoked: AtomicU64,
+    /// Sessions of which the way broke, and nobody came back in time.
+    pub lost: AtomicU64,
+    /// Times that a session came by another way.
+    pub moved: AtomicU64,
+    violations: Mutex<BTreeMap<Violation, u64>>,
     /// Sessions whose way on had been prepared.
     pub prepared: AtomicU64,
     /// Connections on which no request came in time, or none that can be understood by anybody.
@@ -83,6 +89,11 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A client of a session that can move said what it must not say.
+    pub fn on_violation(&self, violation: Violation) {
+        *self.violations.lock().unwrap_or_else(PoisonError::into_inner).entry(violation).or_default() += 1;
+    }
+
     /// A session could not be.
     pub fn on_refused(&self, failure: Failure) {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(failure).or_default() += 1;
@@ -90,7 +101,7 @@ impl Counters {
 }
 
 /// Everything at one moment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
     /// The node's name.
     pub name: String,
@@ -118,6 +129,12 @@ pub struct Snapshot {
     pub sessions_gone: u64,
     /// Sessions of those who would not be let in any more.
     pub sessions_revoked: u64,
+    /// Sessions of which the way broke, and nobody came back in time.
+    pub sessions_lost: u64,
+    /// Times that a session came by another way.
+    pub sessions_moved: u64,
+    /// Sessions that ended because their client said what it must not say, by what that was.
+    pub sessions_violated: BTreeMap<&'static str, u64>,
     /// Sessions whose way on had been prepared.
     pub sessions_prepared: u64,
     /// By the name of the failure in RFC 9209.
@@ -137,7 +154,7 @@ pub struct Snapshot {
 }
 
 /// One user at one moment.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct UserSnapshot {
     /// Open.
     pub sessions: u64,
@@ -153,6 +170,7 @@ impl Shared {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let micros = |time: Duration| time.as_nanos() as f64 / 1000.0;
         let refused = self.counters.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let violations = self.counters.violations.lock().unwrap_or_else(PoisonError::into_inner);
         let user = |account: &crate::account::Account| UserSnapshot {
             sessions: account.sessions(),
             sessions_opened: account.opened(),
@@ -172,6 +190,9 @@ impl Shared {
             sessions_idle: of(&self.counters.idle),
             sessions_gone: of(&self.counters.gone),
             sessions_revoked: of(&self.counters.revoked),
+            sessions_lost: of(&self.counters.lost),
+            sessions_moved: of(&self.counters.moved),
+            sessions_violated: violations.iter().map(|(what, count)| (what.name(), *count)).collect(),
             sessions_prepared: of(&self.counters.prepared),
             sessions_refused: refused.iter().map(|(failure, count)| (failure.name(), *count)).collect(),
             connections_abandoned: of(&self.counters.abandoned),
@@ -252,6 +273,7 @@ impl Snapshot {
             ),
             ("sessions_prepared", "Sessions whose way on had been prepared", self.sessions_prepared),
             ("sessions_opened", "Sessions that were set up", self.sessions_opened),
+            ("sessions_moved", "Times that a session came by another way", self.sessions_moved),
         ] {
             registry.register(name, help, ConstCounter::new(value));
         }
@@ -261,6 +283,7 @@ impl Snapshot {
             ("idle", self.sessions_idle),
             ("gone", self.sessions_gone),
             ("revoked", self.sessions_revoked),
+            ("lost", self.sessions_lost),
         ];
         registry.register("sessions_ended", "Sessions that ended", by("how", ended));
         let refused = self.sessions_refused.iter().map(|(error, count)| (*error, *count));
@@ -268,6 +291,12 @@ impl Snapshot {
             "sessions_refused",
             "Sessions that could not be, by RFC 9209 error",
             by("error", refused),
+        );
+        let violated = self.sessions_violated.iter().map(|(what, count)| (*what, *count));
+        registry.register(
+            "sessions_violated",
+            "Sessions whose client said what it must not say",
+            by("what", violated),
         );
         let bytes = [("up", self.bytes_up), ("down", self.bytes_down)];
         registry.register("bytes", "Bytes moved toward targets and back", by("direction", bytes));
@@ -286,6 +315,18 @@ impl Snapshot {
         encode(&mut text, &registry)?;
         Ok(text)
     }
+}
+
+/// The metrics of a node that has one of everything: what there is to be read, for documents.
+pub fn metrics_of_everything() -> String {
+    let snapshot = Snapshot {
+        sessions_refused: [("error", 1)].into(),
+        sessions_violated: [("what", 1)].into(),
+        users: [("user".to_owned(), UserSnapshot::default())].into(),
+        ..Snapshot::default()
+    };
+    // A string takes everything.
+    snapshot.to_openmetrics().unwrap_or_default()
 }
 
 /// The one label of a sample, and its value.

@@ -1,36 +1,33 @@
 //! One connection from a client: from its first byte to the end of its session.
-use super::NodeConfig;
 use super::Shared;
 use super::access::Entry;
-use super::admission::{Grant, Proof, RequestOrigin};
+use super::admission::{Grant, Proof};
+use super::asking::{Abandoned, Asked, ask};
 use super::metrics::Outlived;
+use super::relaying::{Near, relay};
 use super::strangers::Waiting;
+use super::{NodeConfig, kept};
 use crate::account::{Account, Share};
 use crate::answer::{Answer, Failure, HopStatus, Refusal};
 use crate::links::{Links, NamedBy, set_buffer};
-use crate::proxy_header::{self, Beginning, ProxyHeader};
-use crate::pump::{Broken, Forwarding, Meter, direction};
-use crate::request::{self, Method, ReadRequest, Request, SessionId, SetUp};
+use crate::pump::Forwarding;
+use crate::request::{Method, Request, SessionId, SetUp};
 use crate::route::Endpoint;
 use crate::socket::{Leg, Socket};
 use ring::rand::SecureRandom as _;
 use shorthaul_os::TcpInfo;
 use shorthaul_types::Bytes;
 use socket2::SockRef;
-use std::future::pending;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 /// Less than this is no buffer for a direction.
 const LEAST_BUFFER: u64 = 4096;
-/// What begins a TLS handshake (RFC 8446 §5.1).
-const TLS_HANDSHAKE: u8 = 22;
 
 /// The other side of a session.
 #[derive(Debug)]
@@ -55,9 +52,6 @@ pub async fn connect_next(
     }
 }
 
-/// Why there was no session, and nobody to tell.
-struct Abandoned;
-
 /// Whether a source is one of which there may be only so many connections: those of a proxy are told apart by what it says,
 /// and whose address is enough is known.
 pub fn counts(shared: &Shared, source: IpAddr) -> bool {
@@ -77,6 +71,9 @@ pub async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, mut
         }
     };
     drop(waiting);
+    if let Some(resume) = asked.request.resume.filter(|_| asked.request.via.is_empty()) {
+        return Box::pin(kept::serve(&shared, asked, resume)).await;
+    }
     let Asked { leg, request, early, grant, client } = asked;
     let entry = shared.access.as_ref().map(|_| Box::new(Entry::new(&request, client, grant.account.name())));
     let opened = match Opened::new(&shared, grant, &request, leg.socket()) {
@@ -91,7 +88,7 @@ pub async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, mut
     Box::pin(relay(&shared, opened, near, far, request, client)).await;
 }
 
-async fn tell_and_refuse(shared: &Shared, leg: Leg, refusal: Refusal, entry: Option<Box<Entry>>) {
+pub(super) async fn tell_and_refuse(shared: &Shared, leg: Leg, refusal: Refusal, entry: Option<Box<Entry>>) {
     if let Some(mut entry) = entry {
         entry.on_refused(&refusal);
         shared.write_access(entry);
@@ -99,227 +96,10 @@ async fn tell_and_refuse(shared: &Shared, leg: Leg, refusal: Refusal, entry: Opt
     refuse(shared, leg, refusal).await;
 }
 
-/// A request that was admitted.
-struct Asked {
-    leg: Leg,
-    request: Request,
-    early: Vec<u8>,
-    grant: Grant,
-    client: SocketAddr,
-}
-
-/// Until when a request has to be there.
-#[derive(Clone, Copy, Debug)]
-enum Patience {
-    /// All of it, of those who are not known.
-    Until(Instant),
-    /// Of those who are: it may begin late.
-    Long,
-}
-
-impl Patience {
-    /// With nothing of it there yet.
-    fn for_first(self, shared: &Shared) -> Duration {
-        match self {
-            Patience::Until(then) => then.saturating_duration_since(Instant::now()),
-            Patience::Long => shared.config.silence,
-        }
-    }
-
-    /// With some of it there.
-    fn for_more(self, shared: &Shared, begun: Instant) -> Duration {
-        match self {
-            Patience::Until(then) => then.saturating_duration_since(Instant::now()),
-            Patience::Long => shared.config.request_deadline.saturating_sub(begun.elapsed()),
-        }
-    }
-}
-
-/// Reads what the client wants. Nothing is said to those who say nothing that makes sense; `None` if the
-/// client was told why not, or has gone.
-async fn ask(
-    shared: &Arc<Shared>,
-    socket: Socket,
-    peer: SocketAddr,
-    waiting: &mut Option<Waiting>,
-) -> Result<Option<Asked>, Abandoned> {
-    let until = Instant::now() + shared.config.request_deadline;
-    let mut client = peer;
-    let is_proxy = shared.admission().is_proxy(peer.ip());
-    if is_proxy {
-        let read = timeout(shared.config.request_deadline, read_proxy_header(&socket)).await;
-        client = read.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.map_or(peer, |header| header.source);
-    }
-    // What a proxy passes on is charged to who it says that it is from, not to itself.
-    if is_proxy && client.ip() != peer.ip() && counts(shared, client.ip()) {
-        *waiting = shared.strangers.on_connection(client.ip(), Instant::now());
-        if waiting.is_none() {
-            shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
-            return Ok(None);
-        }
-    }
-    let knows = |client: IpAddr| {
-        shared.admission().is_neighbour(client) || shared.strangers.is_known(client, Instant::now())
-    };
-    let patience = if knows(client.ip()) { Patience::Long } else { Patience::Until(until) };
-    let leg = unless_sent_away(waiting, shake_hands(shared, socket, patience)).await?;
-    let Some(leg) = leg else { return Ok(None) };
-    if leg.has_certificate() {
-        // Who has one may keep connections ready.
-        *waiting = None;
-        return ask_within(shared, leg, client, Patience::Long).await;
-    }
-    unless_sent_away(waiting, ask_within(shared, leg, client, patience)).await
-}
-
-/// Does something for a connection as long as nobody else needs its place.
-async fn unless_sent_away<T>(
-    waiting: &mut Option<Waiting>,
-    work: impl Future<Output = Result<T, Abandoned>>,
-) -> Result<T, Abandoned> {
-    match waiting {
-        None => work.await,
-        Some(one) => tokio::select! {
-            done = work => done,
-            () = one.sent_away() => Err(Abandoned),
-        },
-    }
-}
-
-/// TLS, if that is what the client begins with; `None` if it has closed.
-async fn shake_hands(shared: &Shared, socket: Socket, patience: Patience) -> Result<Option<Leg>, Abandoned> {
-    let mut leg = Leg::plain(socket.clone());
-    if let Some(tls) = shared.tls() {
-        let mut first = [0; 1];
-        match timeout(patience.for_first(shared), socket.0.peek(&mut first)).await {
-            Ok(Ok(0)) => return Ok(None),
-            Ok(Ok(_)) if first[0] == TLS_HANDSHAKE => {
-                let left = patience.for_more(shared, Instant::now());
-                let shaking = timeout(left, tls.accept(socket.clone())).await;
-                leg = Leg::tls(socket, shaking.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.into());
-            }
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) | Err(_) => return Err(Abandoned),
-        }
-    }
-    Ok(Some(leg))
-}
-
-async fn ask_within(
-    shared: &Arc<Shared>,
-    mut leg: Leg,
-    client: SocketAddr,
-    mut patience: Patience,
-) -> Result<Option<Asked>, Abandoned> {
-    let mut bytes: Vec<u8> = Vec::new();
-    let way = RequestOrigin {
-        peer: client,
-        local: leg.socket().0.local_addr().map_err(|_| Abandoned)?,
-        is_tls: leg.is_tls(),
-        has_certificate: leg.has_certificate(),
-        holder: leg.holder(),
-    };
-    loop {
-        let read = match read_request(shared, &mut leg, &mut bytes, patience).await {
-            Ok(Some(read)) => read,
-            Ok(None) => return Ok(None),
-            Err(None) => return Err(Abandoned),
-            Err(Some(error)) => {
-                let refusal = Refusal::at(&shared.name, Failure::RequestError, error);
-                refuse(shared, leg, refusal).await;
-                return Ok(None);
-            }
-        };
-        // By the settings of this moment: the connection may be older.
-        let admitted = shared.admission().admit(&read, &way, &shared.config.reached_by, &shared.seen);
-        let ReadRequest { request, len, .. } = read;
-        let rest = bytes.split_off(len);
-        let grant = match admitted {
-            Ok(grant) => grant,
-            Err(denial) => {
-                let refusal = denial.refusal(&shared.name);
-                if !denial.asks
-                    && let Some(left_out) = shared.refused_log.passes(Instant::now())
-                {
-                    let reason = denial.reason.as_str();
-                    tracing::warn!(%client, reason, left_out, "somebody was not let in");
-                }
-                let status = if denial.asks { 407 } else { refusal.failure.status() };
-                refuse_with(shared, leg, refusal, status).await;
-                return Ok(None);
-            }
-        };
-        shared.strangers.on_known(client.ip(), Instant::now());
-        patience = Patience::Long;
-        match request.method {
-            Method::Connect => {
-                // Only those who are nodes themselves are believed where a session came from.
-                let client = request.client.filter(|_| grant.is_node()).unwrap_or(client);
-                return Ok(Some(Asked { leg, request, early: rest, grant, client }));
-            }
-            Method::Prepare => {
-                bytes = rest;
-                shared.prepare(request, &grant.account);
-                let answer = Answer { status: 204, hops: Vec::new() }.to_head();
-                let told = async {
-                    leg.write_all(&answer).await?;
-                    leg.flush().await
-                };
-                told.await.map_err(|_| Abandoned)?;
-            }
-        }
-    }
-}
-
-async fn read_proxy_header(socket: &Socket) -> io::Result<Option<ProxyHeader>> {
-    let mut bytes = [0; 600];
-    loop {
-        // Only looked at, so that what is behind it stays for whoever reads next.
-        let seen = socket.0.peek(&mut bytes).await?;
-        match proxy_header::read(&bytes[..seen]) {
-            Beginning::Header(header, len) => {
-                let mut socket = socket.clone();
-                socket.read_exact(&mut bytes[..len]).await?;
-                return Ok(header);
-            }
-            // What has been seen stays readable, so there is no event to wait for.
-            Beginning::Partial if seen > 0 => tokio::time::sleep(Duration::from_millis(5)).await,
-            Beginning::Partial | Beginning::Wrong => return Err(io::ErrorKind::InvalidData.into()),
-        }
-    }
-}
-
-/// `Ok(None)`: the client has closed without having asked. `Err(None)`: it took too long, or broke.
-async fn read_request(
-    shared: &Shared,
-    leg: &mut Leg,
-    bytes: &mut Vec<u8>,
-    patience: Patience,
-) -> Result<Option<ReadRequest>, Option<request::RequestError>> {
-    let mut begun: Option<Instant> = (!bytes.is_empty()).then(Instant::now);
-    loop {
-        if !bytes.is_empty()
-            && let Some(read) = request::read(bytes)?
-        {
-            return Ok(Some(read));
-        }
-        let wait = match begun {
-            None => patience.for_first(shared),
-            Some(since) => patience.for_more(shared, since),
-        };
-        bytes.reserve(1024);
-        match timeout(wait, leg.read_buf(bytes)).await {
-            Ok(Ok(0)) if bytes.is_empty() => return Ok(None),
-            Ok(Ok(1..)) => begun = begun.or_else(|| Some(Instant::now())),
-            Ok(Ok(0) | Err(_)) | Err(_) => return Err(None),
-        }
-    }
-}
-
 /// A session that counts.
-struct Opened {
+pub(super) struct Opened {
     shared: Arc<Shared>,
-    grant: Grant,
+    pub grant: Grant,
     reserved: Bytes,
     /// What of it is its account's.
     share: Option<Share>,
@@ -327,7 +107,13 @@ struct Opened {
 }
 
 impl Opened {
-    fn new(shared: &Arc<Shared>, grant: Grant, request: &Request, near: &Socket) -> Result<Opened, Refusal> {
+    /// Counts it, if it may be; `near` is the client's side.
+    pub fn new(
+        shared: &Arc<Shared>,
+        grant: Grant,
+        request: &Request,
+        near: &Socket,
+    ) -> Result<Opened, Refusal> {
         let limit = |details: String| Refusal::at(&shared.name, Failure::ConnectionLimit, details);
         if shared.is_stopping() {
             return Err(limit("this node is about to stop".into()));
@@ -396,7 +182,7 @@ impl Drop for Opened {
 }
 
 /// Connects the way on, and tells the nodes behind the next one.
-async fn go_on(
+pub(super) async fn go_on(
     shared: &Arc<Shared>,
     opened: &Opened,
     mut request: Request,
@@ -445,38 +231,15 @@ pub fn new_session() -> io::Result<SessionId> {
 pub fn tell_others(links: &Arc<Links>, request: &Request, hops: &[Endpoint]) {
     for (at, hop) in hops.iter().enumerate().skip(1) {
         let via = hops[at + 1..].to_vec();
-        let request = Request { method: Method::Prepare, via, ..request.clone() };
+        let request = Request { method: Method::Prepare, via, resume: None, ..request.clone() };
         let (links, hop) = (Arc::clone(links), hop.clone());
         tokio::spawn(async move { links.prepare(&hop, &request).await });
     }
 }
 
-/// The client's side of a session.
-struct Near {
-    leg: Leg,
-    /// What it sent behind its request.
-    early: Vec<u8>,
-    /// What it is told of this node.
-    status: HopStatus,
-    /// What is written of the session, where that is wanted.
-    entry: Option<Box<Entry>>,
-}
-
-/// How a session ended that did not come to its end.
-enum End {
-    /// It never began, and the client is to be told.
-    Refused(Box<Refusal>),
-    /// It never began, and the client has been told.
-    Told,
-    /// A side broke, or was broken.
-    Broken,
-    /// Its time is over.
-    Outlived(Outlived),
-}
-
 /// Waits until a session has no reason to go on: nothing has moved for too long, one of its peers answers nothing, or who asked
 /// for it would not be let in any more.
-async fn outlives(shared: &Shared, sockets: &[Socket; 2], grant: &Grant) -> Outlived {
+pub(super) async fn outlives(shared: &Shared, sockets: &[Socket], grant: &Grant) -> Outlived {
     let NodeConfig { idle, gone_after, .. } = shared.config;
     let every = (idle.min(gone_after) / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
     let mut reloaded = shared.reloaded.subscribe();
@@ -490,7 +253,8 @@ async fn outlives(shared: &Shared, sockets: &[Socket; 2], grant: &Grant) -> Outl
             _ = reloaded.changed() => continue,
             () = tokio::time::sleep(every) => {}
         }
-        let known = sockets.each_ref().map(|socket| TcpInfo::of(socket).unwrap_or_default());
+        let known: Vec<TcpInfo> =
+            sockets.iter().map(|socket| TcpInfo::of(socket).unwrap_or_default()).collect();
         let owes = |info: &TcpInfo| info.unacked > 0 || info.probes > 0;
         if known.iter().any(|info| owes(info) && info.last_heard >= gone_after) {
             return Outlived::Gone;
@@ -502,182 +266,12 @@ async fn outlives(shared: &Shared, sockets: &[Socket; 2], grant: &Grant) -> Outl
     }
 }
 
-async fn relay(
-    shared: &Arc<Shared>,
-    opened: Opened,
-    near: Near,
-    far: Far,
-    request: Request,
-    client: SocketAddr,
-) {
-    let Near { leg: near, early, status, entry } = near;
-    let entry = Mutex::new(entry);
-    let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
-    // Whatever becomes of it from here on.
-    let written = |ended: &'static str| {
-        if let Some(mut entry) = entry.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            entry.on_end(ended, of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
-            shared.write_access(entry);
-        }
-    };
-    let told_of = |refusal: &Refusal| {
-        if let Some(mut entry) = entry.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            entry.on_refused(refusal);
-            shared.write_access(entry);
-        }
-    };
-    let next = request.next_hop().clone();
-    let mut told = None;
-    let far = match far {
-        Far::Target(socket) => {
-            if let Some(version) = request.send_proxy {
-                let destination = socket.0.peer_addr().unwrap_or(client);
-                told = Some(ProxyHeader { source: client, destination }.to_bytes(version));
-            }
-            Leg::plain(socket)
-        }
-        Far::Node(mut leg) => {
-            let onward = Request { via: request.via[1..].to_vec(), client: Some(client), ..request.clone() };
-            if let Err(refusal) = shared.links.ask(&mut leg, &next, &onward, &[]).await {
-                told_of(&refusal);
-                return refuse(shared, near, refusal).await;
-            }
-            leg
-        }
-    };
-    let is_node = !request.via.is_empty();
-    let forwarding = request.forwarding;
-    drop(request);
-    let sockets = [near.socket().clone(), far.socket().clone()];
-    let (mut near_in, mut near_out) = near.into_halves();
-    let (mut far_in, mut far_out) = far.into_halves();
-    let account = Some(&opened.grant.account);
-    let spool = Some(&shared.spool);
-    let of_both = [(&shared.counters.up, &of_session[0]), (&shared.counters.down, &of_session[1])];
-    let meter = |way: usize| {
-        let (moved, of_session) = of_both[way];
-        Meter { moved, of_session, account, status: &shared.status, spool }
-    };
-    let answered = AtomicBool::new(false);
-    let far_broke = AtomicBool::new(false);
-    let there = async {
-        let first = async {
-            let up = meter(0);
-            let send = Broken::Sink;
-            if let Some(header) = told {
-                far_out.write_all(&header).await.map_err(send)?;
-            }
-            if !early.is_empty() {
-                far_out.write_all(&early).await.map_err(send)?;
-                up.on_moved(early.len()).await?;
-            }
-            drop(early);
-            far_out.flush().await.map_err(send)
-        };
-        let passed = match first.await {
-            Ok(()) => direction(&mut near_in, &mut far_out, forwarding, meter(0)).await,
-            Err(broken) => Err(broken),
-        };
-        match passed {
-            Ok(()) => Ok(()),
-            // The next node may have said why: that is read on the way back.
-            Err(Broken::Sink(_)) if !answered.load(Ordering::Relaxed) => pending().await,
-            Err(_) => Err(End::Broken),
-        }
-    };
-    let back = async {
-        let (mut answer, rest) = if is_node {
-            shared
-                .links
-                .answer(&mut far_in, &next)
-                .await
-                .map_err(|refusal| End::Refused(Box::new(refusal)))?
-        } else {
-            (Answer { status: 200, hops: Vec::new() }, Vec::new())
-        };
-        answer.hops.push(status);
-        let mut head = answer.to_head();
-        head.extend_from_slice(&rest);
-        drop(rest);
-        let said = async {
-            near_out.write_all(&head).await?;
-            near_out.flush().await
-        };
-        said.await.map_err(|_| End::Broken)?;
-        if !answer.is_success() {
-            let failure = answer.failed().and_then(|hop| hop.error).unwrap_or(Failure::Internal);
-            shared.counters.on_refused(failure);
-            if let Some(hop) = answer.failed() {
-                told_of(&Refusal { failure, hop: Box::new(hop.clone()) });
-            }
-            return Err(End::Told);
-        }
-        drop((answer, head));
-        answered.store(true, Ordering::Relaxed);
-        // What broke meanwhile would read like an end now: the kernel tells of a break once.
-        if far_broke.load(Ordering::Relaxed) {
-            return Err(End::Broken);
-        }
-        shared.counters.opened.fetch_add(1, Ordering::Relaxed);
-        if let Some(entry) = &mut *entry.lock().unwrap_or_else(PoisonError::into_inner) {
-            entry.on_answer();
-        }
-        let passed = direction(&mut far_in, &mut near_out, forwarding, meter(1)).await;
-        passed.map_err(|_| End::Broken)
-    };
-    let far_breaks = async {
-        sockets[1].broken().await;
-        far_broke.store(true, Ordering::Relaxed);
-        if !answered.load(Ordering::Relaxed) {
-            pending::<()>().await;
-        }
-    };
-    let outcome = tokio::select! {
-        both = async { tokio::try_join!(there, back) } => both.map(drop),
-        _ = sockets[0].broken() => Err(End::Broken),
-        () = far_breaks => Err(End::Broken),
-        why = outlives(shared, &sockets, &opened.grant) => Err(End::Outlived(why)),
-    };
-    match outcome {
-        Ok(()) => {
-            shared.counters.finished.fetch_add(1, Ordering::Relaxed);
-            written("finished");
-            for socket in &sockets {
-                let _ = socket.end_well();
-            }
-        }
-        // The sockets are reset when they are dropped.
-        Err(End::Broken) => {
-            shared.counters.broken.fetch_add(1, Ordering::Relaxed);
-            written("broken");
-        }
-        Err(End::Outlived(why)) => {
-            shared.counters.on_outlived(why);
-            written(why.name());
-        }
-        Err(how) => {
-            if let End::Refused(refusal) = how {
-                shared.counters.on_refused(refusal.failure);
-                told_of(&refusal);
-                let answer = Answer { status: refusal.failure.status(), hops: vec![*refusal.hop] };
-                if near_out.write_all(&answer.to_head()).await.is_err() {
-                    return;
-                }
-            }
-            drop(opened);
-            if near_out.shutdown().await.is_ok() && sockets[0].end_well().is_ok() {
-                Links::linger(&mut near_in).await;
-            }
-        }
-    }
-}
-
-async fn refuse(shared: &Shared, leg: Leg, refusal: Refusal) {
+pub(super) async fn refuse(shared: &Shared, leg: Leg, refusal: Refusal) {
     let status = refusal.failure.status();
     refuse_with(shared, leg, refusal, status).await;
 }
 
-async fn refuse_with(shared: &Shared, leg: Leg, refusal: Refusal, status: u16) {
+pub(super) async fn refuse_with(shared: &Shared, leg: Leg, refusal: Refusal, status: u16) {
     tracing::debug!(%refusal, status, "refused");
     shared.counters.on_refused(refusal.failure);
     let socket = leg.socket().clone();
@@ -690,96 +284,5 @@ async fn refuse_with(shared: &Shared, leg: Leg, refusal: Refusal, status: u16) {
     };
     if told.await.is_ok() && socket.end_well().is_ok() {
         Links::linger(&mut source).await;
-    }
-}
-
-/// Serves a connection that goes on to a fixed target.
-pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer: SocketAddr) {
-    let relay = &shared.config.relays[at];
-    let near = Socket(Arc::new(stream));
-    let plain = Request { buffer: relay.buffer, ..Request::connect(relay.to.clone()) };
-    let grant = Grant { account: shared.admission().neighbours(), proof: Proof::Operator };
-    let mut entry = shared.access.as_ref().map(|_| Box::new(Entry::new(&plain, peer, grant.account.name())));
-    let refused = |refusal: Refusal, entry: Option<Box<Entry>>| {
-        shared.counters.on_refused(refusal.failure);
-        if let Some(mut entry) = entry {
-            entry.on_refused(&refusal);
-            shared.write_access(entry);
-        }
-    };
-    let opened = match Opened::new(&shared, grant, &plain, &near) {
-        Ok(opened) => opened,
-        Err(refusal) => return refused(refusal, entry),
-    };
-    // As the target would have done: the socket is reset when it is dropped.
-    let far = match shared.links.connect(&relay.to, relay.buffer, NamedBy::Operator).await {
-        Ok(far) => far,
-        Err(refusal) => return refused(refusal, entry),
-    };
-    if let Some(entry) = &mut entry {
-        entry.on_answer();
-    }
-    let header = relay.send_proxy.map(|version| {
-        let destination = far.0.peer_addr().unwrap_or(peer);
-        ProxyHeader { source: peer, destination }.to_bytes(version)
-    });
-    shared.counters.opened.fetch_add(1, Ordering::Relaxed);
-    let sockets = [near.clone(), far.clone()];
-    let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
-    let mut outlived = None;
-    let way = (relay.forwarding, header);
-    let passing = both_ways(&shared, &opened.grant, [near, far], way, &of_session, &mut outlived);
-    let ended = Box::pin(passing).await;
-    if let Some(mut entry) = entry {
-        let how = outlived.map_or(if ended.is_ok() { "finished" } else { "broken" }, Outlived::name);
-        entry.on_end(how, of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
-        shared.write_access(entry);
-    }
-    match ended {
-        Ok(()) => {
-            shared.counters.finished.fetch_add(1, Ordering::Relaxed);
-            for socket in &sockets {
-                let _ = socket.end_well();
-            }
-        }
-        Err(Some(error)) => {
-            tracing::debug!(%error, "a session broke");
-            shared.counters.broken.fetch_add(1, Ordering::Relaxed);
-        }
-        // It is counted.
-        Err(None) => {}
-    }
-}
-
-async fn both_ways(
-    shared: &Shared,
-    grant: &Grant,
-    [near, far]: [Socket; 2],
-    way: (Forwarding, Option<Vec<u8>>),
-    of_session: &[AtomicU64; 2],
-    outlived: &mut Option<Outlived>,
-) -> Result<(), Option<Broken>> {
-    let (forwarding, header) = way;
-    let sockets = [near.clone(), far.clone()];
-    let (mut near_in, mut near_out) = Leg::plain(near).into_halves();
-    let (mut far_in, mut far_out) = Leg::plain(far).into_halves();
-    if let Some(header) = header {
-        far_out.write_all(&header).await.map_err(|error| Some(Broken::Sink(error)))?;
-    }
-    let (account, spool) = (Some(&grant.account), Some(&shared.spool));
-    let meter = |moved, of_session| Meter { moved, of_session, account, status: &shared.status, spool };
-    let up = meter(&shared.counters.up, &of_session[0]);
-    let there = direction(&mut near_in, &mut far_out, forwarding, up);
-    let down = meter(&shared.counters.down, &of_session[1]);
-    let back = direction(&mut far_in, &mut near_out, forwarding, down);
-    tokio::select! {
-        both = async { tokio::try_join!(there, back) } => both.map(drop).map_err(Some),
-        error = sockets[0].broken() => Err(Some(Broken::Source(error))),
-        error = sockets[1].broken() => Err(Some(Broken::Sink(error))),
-        why = outlives(shared, &sockets, grant) => {
-            shared.counters.on_outlived(why);
-            *outlived = Some(why);
-            Err(None)
-        }
     }
 }

@@ -8,6 +8,7 @@ mod discovery;
 mod discovery_etcd;
 mod discovery_fuzz_corpus;
 mod fuzz_corpus;
+mod moves;
 mod network;
 mod place;
 mod relay;

@@ -405,17 +405,21 @@ fn what_a_client_of_a_forwarded_port_says_at_once_goes_right_behind_the_request(
     let (mut asked, _) = node.accept().unwrap();
     asked.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut heard = Vec::new();
-    while !heard.ends_with(b"\r\n\r\nearly") {
+    while !heard.ends_with(b"\r\n\r\n\0\0\0\x0d\0\0\0\0\0\0\0\0\0early") {
         let mut byte = [0];
         asked.read_exact(&mut byte).unwrap();
         heard.extend(byte);
     }
-    assert!(heard.starts_with(b"CONNECT 192.0.2.1:80 "), "{}", String::from_utf8_lossy(&heard));
-    asked.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
-    // It is said once, and what is said later follows it.
+    assert!(heard.starts_with(b"SESSION 192.0.2.1:80 "), "{}", String::from_utf8_lossy(&heard));
+    asked.write_all(b"HTTP/1.1 200 OK\r\nProxy-Status: node;received=0\r\n\r\n").unwrap();
+    // It is said once. There is more room than at the beginning; what is said later follows, then the end of it.
     near.write_all(b"later").unwrap();
     near.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(read_all(&asked).unwrap(), b"later");
+    let expected = b"\0\0\0\x10\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\x40\0\0\
+        \0\0\0\x0d\0\0\0\0\0\0\0\0\x05later\0\0\0\x08\x02\0\0\0\0\0\0\0\x0a";
+    let mut heard = vec![0; expected.len()];
+    asked.read_exact(&mut heard).unwrap();
+    assert_eq!(heard, expected);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 use shorthaul_relay::request::{Request, SetUp};
 use shorthaul_relay::{
     Client, ClientOptions, Credentials, Endpoint, FixedRoute, Forwarding, Identity, LinkOptions, Links,
-    LocalConfig, LocalProxy, NameService, NetworkSecret, Node, NodeConfig, NodeHandle, OpenError, Protection,
-    Route, RouteProvider, Service, Session, Settings, Signature, Snapshot,
+    LocalConfig, LocalProxy, MoveOptions, NameService, NetworkSecret, Node, NodeConfig, NodeHandle,
+    OpenError, Protection, Route, RouteProvider, Service, Session, Settings, Signature, Snapshot,
 };
 use shorthaul_types::Bytes;
 use std::fmt;
@@ -124,6 +124,8 @@ impl Place {
             set_up,
             forwarding: Forwarding::Pipelined { wait_windows: 0 },
             buffer: Some(Bytes(128 << 10)),
+            moves: Some(MoveOptions::default()),
+            patience: Duration::ZERO,
         })
     }
 
@@ -189,6 +191,8 @@ impl Place {
             set_up: SetUp::Parallel,
             forwarding: Forwarding::Pipelined { wait_windows: 0 },
             buffer: None,
+            moves: Some(MoveOptions::default()),
+            patience: Duration::ZERO,
         });
         self.runtime.block_on(client.open(&target.into()))
     }
@@ -207,6 +211,8 @@ impl Place {
             set_up: SetUp::Sequential,
             forwarding: Forwarding::Pipelined { wait_windows: 0 },
             buffer: None,
+            moves: Some(MoveOptions::default()),
+            patience: Duration::ZERO,
         });
         self.run(client.open(&target.into()))
     }
@@ -221,6 +227,8 @@ impl Place {
             set_up: SetUp::Sequential,
             forwarding: Forwarding::Pipelined { wait_windows: 0 },
             buffer: None,
+            moves: Some(MoveOptions::default()),
+            patience: Duration::ZERO,
         })
     }
 

@@ -11,6 +11,7 @@ pub struct Axis {
     pub(super) low: Option<f64>,
     pub(super) high: Option<f64>,
     pub(super) tight: bool,
+    pub(super) counts: bool,
     pub(super) categories: Vec<String>,
 }
 
@@ -35,6 +36,7 @@ impl Axis {
             low: None,
             high: None,
             tight: false,
+            counts: false,
             categories: Vec::new(),
         }
     }
@@ -62,6 +64,13 @@ impl Axis {
     #[must_use]
     pub fn to(mut self, high: f64) -> Self {
         self.high = Some(high);
+        self
+    }
+
+    /// Says that what is shown is counted: only whole numbers are marked, and the axis reaches over one at least.
+    #[must_use]
+    pub fn counts(mut self) -> Self {
+        self.counts = true;
         self
     }
 
@@ -129,6 +138,7 @@ pub(super) struct Ruler {
     pub low: f64,
     pub high: f64,
     label: String,
+    counts: bool,
 }
 
 impl Ruler {
@@ -138,13 +148,15 @@ impl Ruler {
             Scale::Linear => linear_range(axis, extent, ends),
             Scale::Logarithmic => logarithmic_range(axis, extent),
         };
+        let high = if axis.counts && axis.high.is_none() { high.max(low + 1.0) } else { high };
         let unit = axis.unit.scaled_for(low.abs().max(high.abs()));
         let label = match (axis.label.as_str(), unit.symbol) {
             (label, "") => label.to_string(),
             ("", symbol) => symbol.to_string(),
             (label, symbol) => format!("{label} ({symbol})"),
         };
-        Ruler { scale: axis.scale, unit, low: low / unit.divisor, high: high / unit.divisor, label }
+        let (low, high) = (low / unit.divisor, high / unit.divisor);
+        Ruler { scale: axis.scale, unit, low, high, label, counts: axis.counts }
     }
 
     /// The name and the unit that is shown.
@@ -170,6 +182,7 @@ impl Ruler {
 
     pub fn ticks(&self, at_most: usize) -> Vec<Tick> {
         match self.scale {
+            Scale::Linear if self.counts => ticks::whole(self.low, self.high, at_most),
             Scale::Linear => ticks::linear(self.low, self.high, at_most),
             Scale::Logarithmic => ticks::logarithmic(self.low, self.high, at_most),
         }

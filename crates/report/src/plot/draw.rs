@@ -30,6 +30,8 @@ pub(super) struct Labels {
     pub x: bool,
     /// The baseline of the vertical axis's label.
     pub y: Option<f32>,
+    /// The baseline of the panel's title.
+    pub title: f32,
 }
 
 impl Frame<'_> {
@@ -107,7 +109,7 @@ pub(super) fn panel(
     reference_labels(scene, panel, frame);
 
     if !panel.title.is_empty() {
-        let place = at(frame.area.left, frame.area.top - 5.0);
+        let place = at(frame.area.left, labels.title);
         let mut text = text_at(&panel.title, place, Anchor::Start, PANEL_TITLE);
         // A title longer than its panel is set smaller rather than into the next one.
         let length = typeface::width(&panel.title, PANEL_TITLE.weight, PANEL_TITLE.size);
@@ -201,22 +203,60 @@ fn x_axis(scene: &mut Scene, panel: &Panel, frame: &Frame, ticks: &[Tick], label
         scene.line(at(x, area.bottom), at(x, area.bottom + TICK), ink());
         scene.text(text_at(&tick.label, at(x, first_baseline), Anchor::Middle, TICK_LABEL));
     }
-    let slot = area.width() / panel.x.categories.len().max(1) as f32;
-    for (i, name) in panel.x.categories.iter().enumerate() {
-        let x = area.left + (i as f32 + 0.5) * slot;
-        let wrapped = typeface::wrap(name, TICK_LABEL.weight, TICK_LABEL.size, slot - 3.0);
-        for (line, text) in wrapped.iter().enumerate() {
-            let baseline = first_baseline + line as f32 * TICK_LABEL.size * 1.15;
-            scene.text(text_at(text, at(x, baseline), Anchor::Middle, TICK_LABEL));
-            lowest = lowest.max(baseline);
-        }
-    }
+    lowest = lowest.max(category_names(scene, &panel.x.categories, frame));
     if labelled {
         lowest += AXIS_LABEL.size * 1.3;
         let middle = at((area.left + area.right) / 2.0, lowest);
         scene.text(text_at(frame.x.label(), middle, Anchor::Middle, AXIS_LABEL));
     }
     lowest + 2.0
+}
+
+/// The names of categories: wrapped below their places, or turned where one of them is too wide for that. Returns the lowest point.
+fn category_names(scene: &mut Scene, names: &[String], frame: &Frame) -> f32 {
+    /// More lines than these are turned, too.
+    const MOST_LINES: usize = 3;
+    /// How long a turned line may be.
+    const LONGEST: f32 = 96.0;
+    let area = frame.area;
+    let slot = area.width() / names.len().max(1) as f32;
+    let leading = TICK_LABEL.size * 1.15;
+    let wrapped = |room: f32| -> Vec<Vec<String>> {
+        names.iter().map(|name| typeface::wrap(name, TICK_LABEL.weight, TICK_LABEL.size, room)).collect()
+    };
+    let upright = wrapped(slot - 3.0);
+    let fits = |lines: &Vec<String>| {
+        lines.len() <= MOST_LINES && lines.iter().all(|line| tick_width(line) <= slot - 2.0)
+    };
+    let first_baseline = area.bottom + TICK + 1.0 + TICK_LABEL.size;
+    let mut lowest = first_baseline;
+    let middle = |i: usize| area.left + (i as f32 + 0.5) * slot;
+    if upright.iter().all(fits) {
+        for (i, lines) in upright.iter().enumerate() {
+            for (line, text) in lines.iter().enumerate() {
+                let baseline = first_baseline + line as f32 * leading;
+                scene.text(text_at(text, at(middle(i), baseline), Anchor::Middle, TICK_LABEL));
+                lowest = lowest.max(baseline);
+            }
+        }
+        return lowest;
+    }
+    let top = area.bottom + TICK + 2.0;
+    for (i, mut lines) in wrapped(LONGEST).into_iter().enumerate() {
+        let room = ((slot / leading) as usize).max(1);
+        if lines.len() > room {
+            lines.truncate(room);
+            lines.last_mut().into_iter().for_each(|line| line.push('…'));
+        }
+        let first =
+            middle(i) + TICK_LABEL.size * typeface::CAPITAL / 2.0 - (lines.len() - 1) as f32 * leading / 2.0;
+        for (line, text) in lines.iter().enumerate() {
+            let place = at(first + line as f32 * leading, top);
+            scene.text(Text { upright: true, ..text_at(text, place, Anchor::End, TICK_LABEL) });
+            lowest = lowest.max(top + tick_width(text));
+        }
+    }
+    lowest
 }
 
 fn reference_labels(scene: &mut Scene, panel: &Panel, frame: &Frame) {
@@ -308,11 +348,15 @@ fn band(scene: &mut Scene, series: &Series, frame: &Frame) {
 
 fn bars(scene: &mut Scene, panel: &Panel, frame: &Frame) {
     let groups: Vec<&Series> = panel.series.iter().filter(|s| s.mark == Mark::Bars).collect();
-    let width = BAR_GROUP / groups.len().max(1) as f64;
+    // Only those that have a bar in a category share its room.
+    let has_bar = |series: &Series, x: f64| series.points.iter().any(|p| p.x == x && p.y.is_finite());
     let Some(floor) = frame.y(0.0).or(Some(frame.area.bottom)) else { return };
     for (i, series) in groups.iter().enumerate() {
         for point in &series.points {
-            let left = point.x - BAR_GROUP / 2.0 + i as f64 * width;
+            let beside = groups.iter().filter(|other| has_bar(other, point.x)).count();
+            let before = groups[..i].iter().filter(|other| has_bar(other, point.x)).count();
+            let width = BAR_GROUP / beside.max(1) as f64;
+            let left = point.x - BAR_GROUP / 2.0 + before as f64 * width;
             let (Some(x1), Some(x2), Some(y)) = (frame.x(left), frame.x(left + width), frame.y(point.y))
             else {
                 continue;

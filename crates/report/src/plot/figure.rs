@@ -29,6 +29,7 @@ pub struct Panel {
     pub(super) y: Axis,
     pub(super) series: Vec<Series>,
     pub(super) references: Vec<Reference>,
+    pub(super) note: String,
 }
 
 /// A value to compare with, drawn as a thin line across the panel: a link's rate, a target.
@@ -61,6 +62,7 @@ impl Panel {
             y: Axis::new("", Unit::None),
             series: Vec::new(),
             references: Vec::new(),
+            note: String::new(),
         }
     }
 
@@ -82,6 +84,13 @@ impl Panel {
     #[must_use]
     pub fn series(mut self, series: Series) -> Self {
         self.series.push(series);
+        self
+    }
+
+    /// Says above the panel what a reader would ask about it.
+    #[must_use]
+    pub fn note(mut self, text: &str) -> Self {
+        self.note = text.to_string();
         self
     }
 
@@ -138,6 +147,12 @@ impl Figure {
         self
     }
 
+    /// The same for a narrow screen: one panel below the other, as wide as a telephone shows at its own size.
+    #[must_use]
+    pub fn narrow(&self) -> Self {
+        Figure { width: 270.0, columns: 1, ..self.clone() }
+    }
+
     /// Sets the width on paper in points (1/72 inch), 150 to 3000.
     #[must_use]
     pub fn width(mut self, points: f32) -> Self {
@@ -186,7 +201,8 @@ impl Figure {
         raster::write(&layout::scene(self, manifest), manifest, self.dots_per_inch)
     }
 
-    /// Writes `<stem>.svg` and `<stem>.png`, making the directories above them.
+    /// Writes `<stem>.svg` and `<stem>.png`, making the directories above them. Where this very figure was written before,
+    /// nothing is painted again: that is most of the time of a study whose runs are all there.
     ///
     /// # Errors
     /// Those of [`to_png`](Self::to_png), and [`ReportError::Write`] with the path.
@@ -198,8 +214,13 @@ impl Figure {
             PathBuf::from(name)
         };
         let files = [with(".svg"), with(".png")];
-        write_file(&files[0], self.to_svg(manifest).as_bytes())?;
-        write_file(&files[1], &self.to_png(manifest)?)?;
+        let svg = self.to_svg(manifest);
+        let is_there = files[1].is_file() && std::fs::read(&files[0]).is_ok_and(|old| old == svg.as_bytes());
+        if !is_there {
+            // The SVG last: where it stands, the PNG is of the same figure.
+            write_file(&files[1], &self.to_png(manifest)?)?;
+            write_file(&files[0], svg.as_bytes())?;
+        }
         Ok(files)
     }
 }

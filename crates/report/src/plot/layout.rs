@@ -20,10 +20,12 @@ pub(super) const PANEL_TITLE: Type = Type { size: 8.5, weight: Weight::Bold, col
 pub(super) const AXIS_LABEL: Type = Type { size: 8.0, weight: Weight::Regular, color: Color::INK };
 pub(super) const TICK_LABEL: Type = Type { size: 7.5, weight: Weight::Regular, color: Color::INK };
 pub(super) const CAPTION: Type = Type { size: 7.5, weight: Weight::Regular, color: Color::INK };
+pub(super) const NOTE: Type = Type { size: 6.5, weight: Weight::Regular, color: Color::QUIET };
 pub(super) const IMPRINT: Type = Type { size: 6.0, weight: Weight::Regular, color: Color::QUIET };
 
 /// The distance from one baseline to the next, in sizes.
 const LEADING: f32 = 1.3;
+const NOTE_LEADING: f32 = 1.15;
 
 /// Lays out the whole figure.
 pub(super) fn scene(figure: &Figure, manifest: &Manifest) -> Scene {
@@ -142,15 +144,9 @@ fn grid(scene: &mut Scene, figure: &Figure, top: f32) -> f32 {
     let rulers = rulers(figure);
     let y_ticks: Vec<_> =
         rulers.iter().map(|(_, y)| y.ticks((figure.panel_height / 22.0) as usize + 1)).collect();
-    // A label that the neighbour already shows is not repeated.
-    let y_labelled = |i: usize| {
-        let label = rulers[i].1.label();
-        !label.is_empty() && (i.is_multiple_of(columns) || rulers[i - 1].1.label() != label)
-    };
-    let x_labelled = |i: usize| {
-        let label = rulers[i].0.label();
-        !label.is_empty() && rulers.get(i + columns).is_none_or(|(x, _)| x.label() != label)
-    };
+    // Every panel says what it shows, and in which unit: a reader looks at one of them.
+    let y_labelled = |i: usize| !rulers[i].1.label().is_empty();
+    let x_labelled = |i: usize| !rulers[i].0.label().is_empty();
     let gutters: Vec<f32> = (0..columns)
         .map(|column| {
             let widths = (column..figure.panels.len()).step_by(columns).map(|i| {
@@ -167,7 +163,12 @@ fn grid(scene: &mut Scene, figure: &Figure, top: f32) -> f32 {
     let mut top = top;
     for (row, panels) in figure.panels.chunks(columns).enumerate() {
         let titled = panels.iter().any(|p| !p.title.is_empty());
-        let plot_top = top + if titled { PANEL_TITLE.size * LEADING + 2.0 } else { 4.0 };
+        let notes: Vec<Vec<String>> = panels
+            .iter()
+            .map(|panel| typeface::wrap(&panel.note, NOTE.weight, NOTE.size, plot_width))
+            .collect();
+        let note_height = notes.iter().map(Vec::len).max().unwrap_or(0) as f32 * NOTE.size * NOTE_LEADING;
+        let plot_top = top + note_height + if titled { PANEL_TITLE.size * LEADING + 2.0 } else { 4.0 };
         let plot_bottom = plot_top + figure.panel_height;
         let mut left = MARGIN;
         let mut lowest = plot_bottom;
@@ -178,12 +179,21 @@ fn grid(scene: &mut Scene, figure: &Figure, top: f32) -> f32 {
                 Rect { left: plot_left, top: plot_top, right: plot_left + plot_width, bottom: plot_bottom };
             let (x, y) = &rulers[i];
             let frame = Frame { area, x, y };
+            for (line, text) in notes[column].iter().enumerate() {
+                let above = (notes[column].len() - line) as f32 - 1.0;
+                let baseline = plot_top - 3.0 - above * NOTE.size * NOTE_LEADING;
+                scene.text(text_at(text, at(plot_left, baseline), Anchor::Start, NOTE));
+            }
             let bottom = draw::panel(
                 scene,
                 panel,
                 &frame,
                 &y_ticks[i],
-                draw::Labels { x: x_labelled(i), y: y_labelled(i).then_some(left + AXIS_LABEL.size) },
+                draw::Labels {
+                    x: x_labelled(i),
+                    y: y_labelled(i).then_some(left + AXIS_LABEL.size),
+                    title: plot_top - note_height - 5.0,
+                },
             );
             lowest = lowest.max(bottom);
             left = plot_left + plot_width + GAP_BETWEEN_COLUMNS;

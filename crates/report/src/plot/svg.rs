@@ -18,7 +18,8 @@ pub(super) fn write(scene: &Scene, manifest: &Manifest) -> String {
     let mut clip_count = 0;
     let mut clipped = false;
     // Several figures may share one HTML page, and with it one space of ids.
-    let page_id = fingerprint(&(scene.title.clone() + &scene.description + &manifest.command));
+    let page_id =
+        fingerprint(&format!("{}{}{}{}", scene.width, scene.title, scene.description, manifest.command));
     for item in &scene.items {
         match item {
             Item::Shape { outline, fill, stroke } => shape(&mut body, outline, *fill, stroke.as_ref()),

@@ -12,12 +12,23 @@ pub(super) struct Tick {
 /// Multiples of 1, 2 or 5 × 10ⁿ between `low` and `high`, at most `at_most` of them (but two
 /// where the range holds them).
 pub(super) fn linear(low: f64, high: f64, at_most: usize) -> Vec<Tick> {
+    multiples(low, high, at_most, i32::MIN)
+}
+
+/// The same, of whole numbers alone.
+pub(super) fn whole(low: f64, high: f64, at_most: usize) -> Vec<Tick> {
+    multiples(low, high, at_most, 0)
+}
+
+/// Multiples of 1, 2 or 5 × 10ⁿ, where n is at least `least`.
+fn multiples(low: f64, high: f64, at_most: usize, least: i32) -> Vec<Tick> {
     let span = high - low;
     if !(span > 0.0 && span.is_finite()) {
         return vec![tick(low, 0)];
     }
     let at_most = at_most.max(2);
     let mut exponent = (span / at_most as f64).log10().floor() as i32;
+    exponent = exponent.max(least);
     loop {
         for mantissa in [1.0, 2.0, 5.0] {
             let step = mantissa * 10f64.powi(exponent);
@@ -139,6 +150,13 @@ mod tests {
         assert_eq!(labels(&linear(-1.0, 1.0, 5)), ["−1.0", "−0.5", "0.0", "0.5", "1.0"]);
         assert_eq!(labels(&linear(0.0, 40_000.0, 3)), ["0", "20\u{2009}000", "40\u{2009}000"]);
         assert_eq!(labels(&linear(3.0, 3.0, 5)), ["3"]);
+    }
+
+    #[test]
+    fn what_is_counted_has_no_halves() {
+        assert_eq!(labels(&linear(0.0, 2.1, 6)), ["0.0", "0.5", "1.0", "1.5", "2.0"]);
+        assert_eq!(labels(&whole(0.0, 2.1, 6)), ["0", "1", "2"]);
+        assert_eq!(labels(&whole(0.0, 32.0, 5)), ["0", "10", "20", "30"]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ fn page() -> String {
         Figure::new(NASTY).caption(NASTY).panel(Panel::new(NASTY).x(axis(NASTY)).y(axis("y")).series(series));
     let mut page = Page::new(NASTY, &manifest);
     page.heading(NASTY).text(NASTY).remarks([NASTY]).table(NASTY, &table).figure(&figure);
-    page.source(&format!("about = '{NASTY}'\n[hosts.a]\n"));
+    page.source(NASTY, &format!("about = '{NASTY}'\n[hosts.a]\n"));
     page.to_html()
 }
 
@@ -37,7 +37,7 @@ fn nothing_is_fetched_from_anywhere() {
     let known = [
         "!DOCTYPE", "html", "head", "meta", "title", "style", "body", "h1", "h2", "dl", "dt", "dd", "p",
         "ul", "li", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "br", "span", "figure",
-        "pre", // of figures; these refer to each other within the page only
+        "pre", "details", "summary", // of figures; these refer to each other within the page only
         "svg", "desc", "metadata", "defs", "path", "clipPath", "rect", "g", "use",
     ];
     for tag in tags(&html) {

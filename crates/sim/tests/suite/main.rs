@@ -3,8 +3,10 @@
 mod aggregation;
 mod agreement;
 mod beyond;
+mod bottlenecks;
 mod interceptors;
 mod late;
+mod link_tree;
 mod outcomes;
 mod probing;
 mod profiles;

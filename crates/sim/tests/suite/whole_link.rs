@@ -1,7 +1,9 @@
 //! Many hosts behind one bottleneck, and traffic that is not split beside traffic that is.
 use crate::outcomes::run;
 use shorthaul_observe::Outcome;
-use shorthaul_scenario::Series;
+use shorthaul_scenario::{Series, Study};
+use shorthaul_sim::simulate_watching;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 const BOTTLENECK: &str = "[[gateways.gateway.bottleneck]]\nname = \"backhaul\"\n";
@@ -81,13 +83,18 @@ fn rate(outcome: &Outcome, name: &str) -> f64 {
 
 /// What 95 of 100 packets wait at most for the bottleneck, once the start is over; milliseconds.
 fn queue_p95(outcome: &Outcome) -> f64 {
+    queue_p95_after(outcome, 3.0)
+}
+
+/// The same of what comes later than this many seconds.
+fn queue_p95_after(outcome: &Outcome, from: f64) -> f64 {
     let series = outcome
         .series
         .iter()
         .find(|series| series.series == Series::QueueDelay && series.subject.contains("gateway>cell"));
     let points = &series.expect("there is such a link").points;
     let mut delays: Vec<f64> =
-        points.iter().filter(|(at, _)| *at > 3.0).map(|(_, delay)| delay * 1e3).collect();
+        points.iter().filter(|(at, _)| *at > from).map(|(_, delay)| delay * 1e3).collect();
     delays.sort_by(f64::total_cmp);
     delays[delays.len() * 95 / 100]
 }
@@ -186,4 +193,27 @@ fn where_nothing_tells_of_the_bottleneck_what_is_not_split_passes_as_it_came() {
     };
     let [tcp, all] = ["", "traffic = \"all\""].map(|traffic| rate(&run(&text(traffic)), "whole"));
     assert!(all >= 0.97 * tcp, "{all} Mbit/s, and {tcp} where it is left alone");
+}
+
+#[test]
+fn hosts_that_are_found_to_share_a_bottleneck_share_it_as_if_it_were_configured() {
+    let direct = run(&backhaul("split = false", &FLOWS, &["100 us"]));
+    let study =
+        Study::from_toml("found", &backhaul("aggregate = { find_bottlenecks = true }", &FLOWS, &["100 us"]));
+    let study = study.unwrap_or_else(|error| panic!("{error}"));
+    let scenario = study.scenario(&study.points()[0]).expect("it was checked");
+    let mut groups = Vec::new();
+    let found = simulate_watching(&scenario, 1, &mut |at, hosts| {
+        let numbers: BTreeSet<u32> = hosts.iter().map(|host| host.group).collect();
+        if groups.last().is_none_or(|(_, last)| *last != numbers.len()) {
+            groups.push((at.as_nanos() / 1_000_000, numbers.len()));
+        }
+    });
+    let found = found.unwrap_or_else(|error| panic!("{error}"));
+    let hosts = hosts(&found, 6);
+    let [early, queue] = [3.0, 15.0].map(|from| queue_p95_after(&found, from));
+    let usual = queue_p95(&direct);
+    let seen = format!("{hosts:?}, {early} and {queue} ms, groups {groups:?}");
+    println!("{seen}");
+    assert!(jain(&hosts) >= 0.9 && queue <= 0.25 * usual, "{seen}");
 }

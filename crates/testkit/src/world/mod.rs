@@ -9,7 +9,7 @@ use shorthaul_proxy::{FlowInfo, Gateway, GatewayConfig};
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Host, HostConfig, Sender};
 use shorthaul_types::{FlowKey, PortId, Seed, SeqNum, Time};
 use shorthaul_wire::{Machine, Packet, TcpFlags, TxBatch};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -100,6 +100,10 @@ pub struct World {
     pub config: GatewayConfig,
     /// What links do from now on.
     pub faults: Faults,
+    /// Packets that are lost besides, by their number.
+    pub lost: BTreeSet<u64>,
+    /// How many packets were sent: the number of the last one.
+    pub sent: u64,
     /// Where their choices come from.
     pub chance: Chance,
     /// The hosts.
@@ -134,6 +138,8 @@ impl World {
             gateway: Gateway::new(config.clone()),
             config,
             faults: Faults::default(),
+            lost: BTreeSet::new(),
+            sent: 0,
             chance: Chance(seed),
             stations: Vec::new(),
             flows: Vec::new(),
@@ -255,6 +261,10 @@ impl World {
     /// Puts a packet on a link: toward the gateway, or from it to a station.
     fn send(&mut self, to: Stop, packet: Packet) {
         self.overhear(to, &packet);
+        self.sent += 1;
+        if self.lost.contains(&self.sent) {
+            return;
+        }
         if self.chance.happens(self.faults.loss) {
             return;
         }

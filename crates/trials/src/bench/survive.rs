@@ -12,6 +12,7 @@ use shorthaul_types::Seed;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -62,9 +63,16 @@ pub struct Survive {
     seed: u64,
 }
 
+/// Pauses that begin or go on within this time after another has taken over are put beside those of as long a time without that.
+const AFTER: Duration = Duration::from_secs(1);
+
 /// What was seen, each time that the gateway went.
 #[derive(Default)]
 struct Seen {
+    /// The longest pause of a busy stream in the second after the packets stood still, each time that another took over.
+    after: Vec<Duration>,
+    /// The same in each of the seconds in which nothing was done.
+    seconds: Vec<Duration>,
     /// The longest pause of a busy stream.
     pauses: Vec<Duration>,
     /// The same in as long a time before, in which nothing was done.
@@ -82,6 +90,8 @@ struct Reading {
     last: AtomicU64,
     longest: AtomicU64,
     bytes: AtomicU64,
+    /// Each time that it read, since that was last asked, and the one before.
+    times: Mutex<Vec<u64>>,
 }
 
 impl Reading {
@@ -94,6 +104,14 @@ impl Reading {
         let before = self.last.swap(now, Ordering::Relaxed);
         self.longest.fetch_max(now.saturating_sub(before), Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).push(now);
+    }
+
+    /// When it read since this was asked last, in nanoseconds, the time before that first.
+    fn times(&self) -> Vec<u64> {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let last: Vec<u64> = times.last().copied().into_iter().collect();
+        std::mem::replace(&mut *times, last)
     }
 
     /// The longest pause since this was asked last, one that is still going on included.
@@ -101,6 +119,19 @@ impl Reading {
         let still = self.now().saturating_sub(self.last.load(Ordering::Relaxed));
         Duration::from_nanos(self.longest.swap(0, Ordering::Relaxed).max(still))
     }
+}
+
+/// The longest of the pauses between these times that overlap a while.
+fn longest_within(times: &[u64], from: u64, to: u64) -> Duration {
+    let pauses = times.windows(2).filter(|pair| pair[1] > from && pair[0] < to);
+    Duration::from_nanos(pauses.map(|pair| pair[1] - pair[0]).max().unwrap_or(0))
+}
+
+/// The middle one.
+fn median(of: &[Duration]) -> Duration {
+    let mut sorted = of.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
 /// Writes until it is to stop; what it wrote, as a hash.
@@ -226,6 +257,7 @@ impl Trial for Survive {
                     last: AtomicU64::new(0),
                     longest: AtomicU64::new(0),
                     bytes: AtomicU64::new(0),
+                    times: Mutex::default(),
                 })
             })
             .collect();
@@ -238,7 +270,7 @@ impl Trial for Survive {
             let faults: Vec<String> = streams.into_iter().filter_map(Stream::fault).collect();
             Ok((seen?, faults))
         })?;
-        let Seen { pauses, undisturbed, in_vain, standstills } = seen;
+        let Seen { after, seconds, pauses, undisturbed, in_vain, standstills } = seen;
         let steal = before.zip(ProcessorTime::now()).map_or(0.0, |(then, now)| then.stolen_until(&now));
         let time = begun.elapsed();
         let bytes: u64 = readings.iter().flatten().map(|reading| reading.bytes.load(Ordering::Relaxed)).sum();
@@ -257,6 +289,19 @@ impl Trial for Survive {
             without.as_secs_f64(),
             steal * 100.0
         ));
+        if self.take_over {
+            let said = |of: &[Duration]| {
+                let longest = of.iter().max().copied().unwrap_or_default();
+                format!("{:.3} s (median {:.3} s)", longest.as_secs_f64(), median(of).as_secs_f64())
+            };
+            console.say(&format!(
+                "the longest pause in the second after the switch, of {} times: {}; in {} seconds in which nothing was done: {}",
+                after.len(),
+                said(&after),
+                seconds.len(),
+                said(&seconds)
+            ));
+        }
         // Where streams pause as long while nothing is done to them, or another only starts, it is links and machine that do it.
         let too_long = self.take_over && longest > LONGEST_TAKE_OVER.max(without);
         let failure = match faults.first() {
@@ -273,6 +318,8 @@ impl Trial for Survive {
             "way": if self.take_over { "take-over" } else { "kill" }, "times": self.times, "half": self.half,
             "connections": self.connections, "busy": self.busy, "gone_s": self.gone.as_secs_f64(),
             "goodput": rate, "broken_streams": faults.len(), "broken_idle": broken,
+            "after_s": after.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),
+            "seconds_s": seconds.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),
             "pauses_s": pauses.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),
             "longest_pause_s": longest.as_secs_f64(),
             "undisturbed_s": undisturbed.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),
@@ -311,14 +358,24 @@ impl Survive {
         gateway: &mut GatewayProcess,
         readings: &[[Reading; 2]],
     ) -> Result<Seen> {
+        let begun = readings[0][0].begun;
+        let times = || readings.iter().flatten().map(Reading::times).collect::<Vec<_>>();
         let longest = || readings.iter().flatten().map(Reading::pause).max().unwrap_or_default();
         let progress = Progress::begin(console, self.times as usize);
         let mut seen = Seen::default();
         std::thread::sleep(self.there);
         for _ in 0..self.times {
             longest();
+            times();
+            let since = begun.elapsed();
             std::thread::sleep(self.there);
-            let before = longest();
+            let (before, quiet) = (longest(), times());
+            let whole = self.there.as_secs().min(60) as u32;
+            seen.seconds.extend((0..whole).map(|second| {
+                let [from, to] =
+                    [second, second + 1].map(|second| (since + second * AFTER).as_nanos() as u64);
+                quiet.iter().map(|times| longest_within(times, from, to)).max().unwrap_or_default()
+            }));
             let in_vain = if self.take_over {
                 gateway.take_over_in_vain(lab.host("gateway"))?;
                 std::thread::sleep(self.there);
@@ -326,6 +383,7 @@ impl Survive {
             } else {
                 None
             };
+            times();
             if self.take_over {
                 if !gateway.take_over(lab.host("gateway"))? {
                     return Err(TrialError::Failed(
@@ -341,13 +399,28 @@ impl Survive {
             let pause = longest();
             let counters = gateway.counters();
             let standstill = counters.as_ref().and_then(|counters| counters["standstill_us"].as_f64());
+            // Both processes have the clock of this one.
+            let stopped = counters.as_ref().and_then(|counters| counters["standstill_began_us"].as_u64());
+            if let Some(stopped) = stopped.filter(|_| self.take_over) {
+                let now = shorthaul_os::monotonic().as_nanos();
+                let from =
+                    (begun.elapsed().as_nanos() as u64).saturating_sub(now.saturating_sub(stopped * 1_000));
+                let to = from + AFTER.as_nanos() as u64;
+                let all = times();
+                seen.after
+                    .push(all.iter().map(|times| longest_within(times, from, to)).max().unwrap_or_default());
+            }
             progress.step(&format!(
                 "longest pause {:.3} s, {:.3} s where nothing was done{}{}",
                 pause.as_secs_f64(),
                 before.as_secs_f64(),
                 in_vain.map_or(String::new(), |pause| format!(", {:.3} s in vain", pause.as_secs_f64())),
                 match standstill {
-                    Some(micros) if self.take_over => format!(", nobody read for {:.1} ms", micros / 1e3),
+                    Some(micros) if self.take_over => format!(
+                        ", {:.3} s in the second after the switch, nobody read for {:.1} ms",
+                        seen.after.last().copied().unwrap_or_default().as_secs_f64(),
+                        micros / 1e3
+                    ),
                     _ => String::new(),
                 }
             ));

@@ -165,6 +165,16 @@ impl Context {
         self.seed.derive("flow").nth(self.flows.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// What the client sends in `flow`.
+    pub(crate) fn upward(&self, flow: Seed) -> Pattern {
+        upward(flow)
+    }
+
+    /// What the server sends in `flow`.
+    pub(crate) fn downward(&self, flow: Seed) -> Pattern {
+        downward(flow)
+    }
+
     /// The client's end of `flow`.
     pub(crate) fn client_end(&self, socket: Socket, flow: Seed) -> End {
         End::new("client", socket, upward(flow), downward(flow), self.deadline)

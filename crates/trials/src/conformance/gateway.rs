@@ -113,6 +113,37 @@ impl Gateway {
         Ok(Some(child))
     }
 
+    /// Starts it in a time namespace in which the machine has run for `by` longer than it has (time_namespaces(7)).
+    pub(crate) fn start_later(
+        &self,
+        host: &Host,
+        run_dir: &Path,
+        by: Duration,
+    ) -> Result<Option<Child>, Failure> {
+        let Some((command, ready)) = self.command(run_dir) else { return Ok(None) };
+        let ready = ready.map_or(Ready::RunsFor(UNTOLD), |text| Ready::Says(text.to_owned()));
+        let mut later = Command::new("unshare");
+        let seconds = by.as_secs().to_string();
+        later.args([
+            "--time",
+            "--fork",
+            "--kill-child",
+            "--monotonic",
+            &seconds,
+            "--boottime",
+            &seconds,
+            "--",
+        ]);
+        later.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            if let Some(value) = value {
+                later.env(name, value);
+            }
+        }
+        let child = Child::start("the gateway", host, &mut later, ready);
+        child.map(Some).map_err(|error| Failure::new(error.to_string()))
+    }
+
     /// Starts another that goes on in the place of the one that runs there.
     pub(crate) fn take_over(&self, host: &Host, run_dir: &Path) -> Result<Option<Child>, Failure> {
         let Some((mut command, ready)) = self.command(run_dir) else { return Ok(None) };

@@ -2,7 +2,7 @@ use crate::conformance::case::{Family, Fault, Tuning};
 use crate::conformance::failure::{Failure, While};
 use crate::conformance::gateway::Gateway;
 use crate::conformance::place::{
-    ACCESS, CLIENT, GATEWAY, LINKS, NARROW_MTU, Place, SERVER, next_hop, silent, unreachable,
+    ACCESS, CLIENT, GATEWAY, LINKS, NARROW_MTU, NEIGHBOUR, Place, SERVER, next_hop, silent, unreachable,
 };
 use ipnet::IpNet;
 use shorthaul_lab::{Child, Host, Lab, LinkDescription, Topology};
@@ -12,7 +12,7 @@ use shorthaul_os::netlink::{self, Action, LOOPBACK, NextHop, Route, Rule, RulePr
 use shorthaul_types::Seed;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -130,6 +130,12 @@ impl Site {
         Ok(())
     }
 
+    /// Leads another address to the second client's host.
+    pub(crate) fn lead_to_neighbour(&self, address: IpAddr) -> io::Result<()> {
+        let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+        self.lead(&[SERVER, GATEWAY, ACCESS, NEIGHBOUR], family, address.into(), None)
+    }
+
     fn add_route(&self, host: &str, route: &Route) -> io::Result<()> {
         self.host_named(host).run(|| Netlink::open()?.add_route(route))
     }
@@ -157,6 +163,24 @@ impl Site {
             *running = self.gateway.start(self.host_named(GATEWAY), &self.run_dir)?;
         }
         Ok(())
+    }
+
+    /// Starts the gateway as it would be this much later: by its own clocks the machine has run for so much longer.
+    pub(crate) fn start_gateway_later(&self, by: Duration) -> Result<(), Failure> {
+        let mut running = self.running.lock().expect("no holder panics");
+        *running = self.gateway.start_later(self.host_named(GATEWAY), &self.run_dir, by)?;
+        Ok(())
+    }
+
+    /// How many TCP segments the host at `place` has received.
+    pub(crate) fn segments_in(&self, place: Place) -> Result<u64, Failure> {
+        let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
+        let text = self.at(place, read).doing("reading the counters")?;
+        let mut rows = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+        let [names, counts] = [(); 2].map(|()| rows.next().unwrap_or_default().split_whitespace());
+        let found = names.zip(counts).find(|(name, _)| *name == "InSegs");
+        let count = found.and_then(|(_, count)| count.parse().ok());
+        count.ok_or_else(|| Failure::new("the kernel does not count segments"))
     }
 
     /// Has another gateway go on in the place of the one that runs, where it can; of others, each is stopped before the next one starts.

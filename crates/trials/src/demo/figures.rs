@@ -37,11 +37,12 @@ pub fn overview(pairs: &[Pair]) -> Figure {
             "Kernel TCP at both ends, emulated links. Above the bars: how many times as fast the split transfer was.",
         )
         .caption(&format!(
-            "Each bar and line is one transfer, from the SYN to the last byte, verified at the far end. \
+            "{} Each transfer lasts from the SYN to the last byte, and is verified at the far end. \
              Throughput and queueing delay over time are those of the long transfer with {}: what the program \
              received in the last twentieth of the time (at least two round trips and a dozen packets), in order, so that what \
              waits behind a lost packet comes at once; and what a packet toward the client waits in the links' \
              queues. The gateway sends with the congestion control of the ends.",
+            of_repeats(pairs),
             shown.name(),
         ))
         .columns(paths.len())
@@ -115,9 +116,17 @@ fn bars(path: &[Pair], transfer: Transfer, title: &str) -> Panel {
                 Transfer::Long => outcome.goodput(),
                 Transfer::Short => outcome.seconds,
             };
-            let point = Point::new(i as f64, y);
+            let which = usize::from(way == DirectOrSplit::Split);
+            let ends = pair.spread(|run| match transfer {
+                Transfer::Long => Some(run.goodput[which]),
+                Transfer::Short => Some(run.seconds[which]),
+            });
+            let point = match ends {
+                Some([least, most]) => Point::new(i as f64, y).within(least, most),
+                None => Point::new(i as f64, y),
+            };
             match pair.trusted_gain() {
-                Some(gain) if way == DirectOrSplit::Split => point.text(format!("{gain:.1} ×")),
+                Some(gain) if way == DirectOrSplit::Split => point.text(times(gain)),
                 _ => point,
             }
         });
@@ -142,17 +151,50 @@ fn throughput(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
     let Some(pair) = long(path, congestion) else { return panel };
     panel = panel.reference("link", pair.facts.rate_bit_per_s);
     // Over less than a dozen packets or two round trips, single bursts are all that is seen.
-    let packets = 12.0 * 12_000.0 / pair.facts.rate_bit_per_s;
+    let packets = 12.0 * PACKET_BITS / pair.facts.rate_bit_per_s;
     let window = (span(pair) / 20.0).max(2.0 * pair.facts.round_trip_s).max(packets);
+    let mut above = None;
     for way in DirectOrSplit::ALL {
         let outcome = pair.way(way);
         let mut rates = outcome.throughput(window, (span(pair) / 300.0).max(INTERVAL.as_secs_f64()));
+        if rates.iter().any(|(_, rate)| *rate > NOTABLY_ABOVE * pair.facts.rate_bit_per_s) {
+            above = above.max(Some(outcome.lost + outcome.overflowed > 0));
+        }
         // Down to nothing: a transfer that has ended is seen to have ended.
         rates.push((outcome.seconds, 0.0));
         panel = panel.series(series(way, Series::line).points(rates));
     }
-    panel
+    match above {
+        None => panel,
+        Some(true) => {
+            panel.note("Above the link: what waited behind a lost packet comes to the program at once.")
+        }
+        Some(false) => panel.note(&format!(
+            "Above the link: {:.0} packets are averaged over, and one more or less is seen.",
+            window * pair.facts.rate_bit_per_s / PACKET_BITS
+        )),
+    }
 }
+
+/// What repeats there were, in a sentence.
+fn of_repeats(pairs: &[Pair]) -> String {
+    match pairs.iter().map(|pair| pair.runs.len()).max() {
+        None | Some(0 | 1) => "Each bar and line is one transfer.".to_owned(),
+        Some(runs) => format!(
+            "Each bar is the middle one of {runs} transfers by its gain, with whiskers from the least to the most of them; each line is that transfer."
+        ),
+    }
+}
+
+/// A gain beside bars: with so many digits that bars that differ to the eye differ in words.
+fn times(gain: f64) -> String {
+    if gain < 1.95 { format!("{gain:.2} ×") } else { format!("{gain:.1} ×") }
+}
+
+/// What is further above the link's rate than this asks for an explanation.
+const NOTABLY_ABOVE: f64 = 1.05;
+/// A full packet on the link.
+const PACKET_BITS: f64 = 12_000.0;
 
 fn queueing(path: &[Pair], congestion: Congestion, title: &str) -> Panel {
     let mut panel = Panel::new(title)
@@ -210,7 +252,8 @@ pub mod tests {
                         initial_window: 10,
                         loss: 0.0,
                     };
-                    pairs.push(Pair { path, title, facts, congestion, transfer, direct, split });
+                    let runs = Vec::new();
+                    pairs.push(Pair { path, title, facts, congestion, transfer, direct, split, runs });
                 }
             }
         }
@@ -226,6 +269,26 @@ pub mod tests {
             assert!(svg.contains(&format!("aria-label=\"{wanted}\"")), "{wanted}");
         }
         assert_eq!(svg.matches(" ×\"").count(), 18);
+    }
+
+    #[test]
+    fn bars_that_differ_have_gains_that_differ() {
+        assert_eq!([1.0, 1.03, 1.94, 2.38].map(times), ["1.00 ×", "1.03 ×", "1.94 ×", "2.4 ×"]);
+    }
+
+    #[test]
+    fn what_is_above_the_link_is_explained_beside_it() {
+        let mut pairs: Vec<Pair> = invented().into_iter().filter(|pair| pair.path == "geo").collect();
+        let svg = |pairs: &[Pair]| overview(pairs).to_svg(&Manifest::new("shorthaul", "0"));
+        assert!(!svg(&pairs).contains("Above the link"));
+        for pair in &mut pairs {
+            // All of it comes in the last tenth of the time.
+            let late = 0.9 * pair.split.seconds;
+            pair.split.received.iter_mut().filter(|r| r.seconds < late).for_each(|r| r.bytes = 0);
+        }
+        assert!(svg(&pairs).contains("packets are averaged over"));
+        pairs.iter_mut().for_each(|pair| pair.split.lost = 1);
+        assert!(svg(&pairs).contains("what waited behind a lost packet"));
     }
 
     #[test]

@@ -24,10 +24,18 @@ pub const INTERVAL: Duration = Duration::from_millis(50);
 /// How often the links are asked for their queues.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs all transfers of a path; `lanes` networks with and as many without a gateway at a time.
-pub fn run(path: Path, controls: &[Congestion], seed: Seed, progress: &Progress<'_>) -> Vec<(Case, Outcome)> {
-    let outcomes = in_lanes(path.lanes, controls.iter().copied(), |congestion| {
-        let network = |way| run_network(path, congestion, way, seed, progress);
+/// Runs all transfers of a path so often, each time with other chance; `lanes` networks with and as many without a gateway at a
+/// time.
+pub fn run(
+    path: Path,
+    controls: &[Congestion],
+    repeats: u64,
+    seed: Seed,
+    progress: &Progress<'_>,
+) -> Vec<(Case, Outcome)> {
+    let all = (0..repeats).flat_map(|repeat| controls.iter().map(move |control| (repeat, *control)));
+    let outcomes = in_lanes(path.lanes, all, |(repeat, congestion)| {
+        let network = |way| run_network(path, congestion, way, (repeat, seed.nth(repeat)), progress);
         // Both ways at once: what disturbs the machine disturbs both.
         thread::scope(|scope| {
             let split = scope.spawn(|| network(DirectOrSplit::Split));
@@ -70,7 +78,7 @@ fn told(case: &Case, outcome: &Outcome) -> String {
         None if outcome.verified => format!("{time}, {rate}, hash verified"),
         None => format!("{time}, {rate}"),
     };
-    let Case { path, congestion, transfer, way } = case;
+    let Case { path, congestion, transfer, way, .. } = case;
     format!("{:8} {} {} {}: {result}", path.name, congestion.name(), transfer.name(), way.name())
 }
 
@@ -78,10 +86,10 @@ fn run_network(
     path: Path,
     congestion: Congestion,
     way: DirectOrSplit,
-    seed: Seed,
+    (repeat, seed): (u64, Seed),
     progress: &Progress<'_>,
 ) -> Vec<(Case, Outcome)> {
-    let case = |transfer| Case { path, congestion, transfer, way };
+    let case = |transfer| Case { path, congestion, transfer, way, repeat };
     let made = topology(&path, seed).and_then(|topology| {
         let lab = Lab::start(&topology)?;
         let gateway = match way {

@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 
 /// Show what splitting does: real TCP over a phone's 5G link and three bad paths, direct and split.
 ///
-/// Takes one to two minutes. What the machine was too slow for runs once more, with less beside it; if it still is, nothing is
+/// Takes about two minutes. What the machine was too slow for runs once more, with less beside it; if it still is, nothing is
 /// concluded from it, and the exit status is 3. Prints a table and one sentence for each line of it, and writes figures
 /// (SVG, PNG) and data (CSV, JSON). Needs root, or a kernel that allows user namespaces.
 #[derive(clap::Args)]
@@ -48,6 +48,10 @@ pub struct Demo {
     /// Move a quarter as much in the long transfers: faster, and less exact.
     #[arg(long)]
     quick: bool,
+
+    /// How often each transfer is run; three times, or once with --quick.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=20))]
+    repeats: Option<u64>,
 
     /// Only this path. Can be given several times.
     #[arg(long, value_name = "NAME", value_parser = PATHS.map(|path| path.name))]
@@ -78,13 +82,19 @@ impl Trial for Demo {
         let plan = describe(&paths, &controls, seed)?;
         console.say(&plan);
         let phones = if self.path.is_empty() { self.phones(seed, console)? } else { Vec::new() };
-        let pairs = run_paths(&paths, &controls, seed, console)?;
+        let repeats = self.repeats.unwrap_or(if self.quick { 1 } else { 3 });
+        let pairs = run_paths(&paths, &controls, repeats, seed, console)?;
         self.show(&paths, &plan, (&phones, &pairs), console)?;
         console.say(&format!(
             "\nFigures and data: {dir}/phone.svg, phone.png, demo.svg, demo.png, details.svg, details.png, demo.csv, demo.json, demo.txt ({time})",
             dir = self.out.display(),
             time = format_duration(started.elapsed())
         ));
+        if let Some(sentence) = sentence::to_remember(&phones, &pairs) {
+            console.say(&format!(
+                "\n{sentence}\nNext: docs/install.md, or `shorthaul doctor` on the host beside your bad link."
+            ));
+        }
         let failed = pairs.iter().filter(|pair| pair.gain().is_none()).count();
         let failure = (failed > 0).then(|| {
             format!("{failed} of {} comparisons could not be made; the sentences above say why", pairs.len())
@@ -163,14 +173,16 @@ impl Demo {
 fn run_paths(
     paths: &[Path],
     controls: &[Congestion],
+    repeats: u64,
     seed: Seed,
     console: &dyn Console,
 ) -> Result<Vec<Pair>> {
-    let progress = Progress::begin(console, paths.len() * controls.len() * Transfer::ALL.len() * 2);
+    let count = paths.len() * controls.len() * Transfer::ALL.len() * 2 * repeats as usize;
+    let progress = Progress::begin(console, count);
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let run = |path: &Path| {
             let (path, progress) = (*path, &progress);
-            scope.spawn(move || live::run(path, controls, seed, progress))
+            scope.spawn(move || live::run(path, controls, repeats, seed, progress))
         };
         let threads: Vec<_> = paths.iter().map(run).collect();
         threads.into_iter().map(|thread| thread.join().expect("a path's thread does not panic")).collect()
@@ -207,7 +219,7 @@ fn repeat_doubtful(paths: &[Path], pairs: &mut [Pair], seed: Seed, console: &dyn
         if started.elapsed() > AGAIN {
             break;
         }
-        let outcomes = live::run(*path, &[congestion], seed, &progress);
+        let outcomes = live::run(*path, &[congestion], 1, seed, &progress);
         for again in Pair::of(&PathFacts::of(&live::topology(path, seed)?, path), outcomes) {
             let same = |pair: &&mut Pair| {
                 (pair.path, pair.congestion, pair.transfer) == (again.path, again.congestion, again.transfer)

@@ -108,30 +108,79 @@ pub struct Pair {
     pub facts: PathFacts,
     pub congestion: Congestion,
     pub transfer: Transfer,
+    /// Of several repeats, that in the middle by its gain.
     pub direct: Outcome,
     pub split: Outcome,
+    /// All repeats in few numbers, in the order in which they ran.
+    pub runs: Vec<Run>,
+}
+
+/// A repeat in few numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// Received bits a second, direct and split.
+    pub goodput: [f64; 2],
+    /// How long it took, in seconds, direct and split.
+    pub seconds: [f64; 2],
+    /// How many times as fast the split one was.
+    pub gain: Option<f64>,
+    /// The machine was fast enough for it.
+    pub trusted: bool,
 }
 
 impl Pair {
     /// Puts the outcomes of a path side by side, in the order of the table; what was not run is left out.
     pub fn of(facts: &PathFacts, mut outcomes: Vec<(Case, Outcome)>) -> Vec<Pair> {
+        let repeats = outcomes.iter().map(|(case, _)| case.repeat + 1).max().unwrap_or(0);
         let mut pairs = Vec::new();
         for congestion in Congestion::ALL {
             for transfer in Transfer::ALL {
-                let mut take = |way: DirectOrSplit| {
-                    let wanted = |c: &Case| (c.congestion, c.transfer, c.way) == (congestion, transfer, way);
+                let mut take = |way: DirectOrSplit, repeat: u64| {
+                    let wanted = |c: &Case| {
+                        (c.congestion, c.transfer, c.way, c.repeat) == (congestion, transfer, way, repeat)
+                    };
                     let at = outcomes.iter().position(|(case, _)| wanted(case))?;
                     Some(outcomes.swap_remove(at))
                 };
-                if let (Some((case, direct)), Some((_, split))) =
-                    (take(DirectOrSplit::Direct), take(DirectOrSplit::Split))
-                {
+                let mut of_repeat = |repeat| {
+                    let (case, direct) = take(DirectOrSplit::Direct, repeat)?;
+                    let (_, split) = take(DirectOrSplit::Split, repeat)?;
                     let (path, title, facts) = (case.path.name, case.path.title, *facts);
-                    pairs.push(Pair { path, title, facts, congestion, transfer, direct, split });
-                }
+                    Some(Pair { path, title, facts, congestion, transfer, direct, split, runs: Vec::new() })
+                };
+                pairs.extend(Pair::in_the_middle((0..repeats).filter_map(&mut of_repeat).collect()));
             }
         }
         pairs
+    }
+
+    /// Of the repeats of a pair, that which stands for all: one that failed, or else that in the middle by its gain of those that
+    /// can be trusted.
+    fn in_the_middle(repeats: Vec<Pair>) -> Option<Pair> {
+        let runs = repeats.iter().map(|pair| Run {
+            goodput: DirectOrSplit::ALL.map(|way| pair.way(way).goodput()),
+            seconds: DirectOrSplit::ALL.map(|way| pair.way(way).seconds),
+            gain: pair.gain(),
+            trusted: pair.doubt().is_none(),
+        });
+        let runs: Vec<Run> = runs.collect();
+        let rank = |pair: &Pair| match (pair.gain().is_some(), pair.doubt().is_none()) {
+            (false, _) => 0,
+            (true, true) => 1,
+            (true, false) => 2,
+        };
+        let best = repeats.iter().map(rank).min()?;
+        let mut alike: Vec<Pair> = repeats.into_iter().filter(|pair| rank(pair) == best).collect();
+        alike.sort_by(|a, b| a.gain().unwrap_or(0.0).total_cmp(&b.gain().unwrap_or(0.0)));
+        let middle = alike.swap_remove((alike.len() - 1) / 2);
+        Some(Pair { runs, ..middle })
+    }
+
+    /// The least and the most of what the repeats that can be trusted came to; `None` of fewer than two.
+    pub fn spread(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<[f64; 2]> {
+        let values: Vec<f64> = self.runs.iter().filter(|run| run.trusted).filter_map(of).collect();
+        let ends = [f64::min, f64::max].map(|end| values.iter().copied().reduce(end));
+        (values.len() > 1).then_some([ends[0]?, ends[1]?])
     }
 
     /// How many times as fast the split transfer was: by time where both came whole, else by bytes a
@@ -223,6 +272,41 @@ pub mod tests {
         let reached = outcome.time_to_reach(3.9e6, 0.5).unwrap();
         assert!((2.4..=2.6).contains(&reached), "{reached}");
         assert_eq!(outcome.time_to_reach(5e6, 0.5), None);
+    }
+
+    #[test]
+    fn of_repeats_the_one_in_the_middle_stands_for_all_that_can_be_trusted() {
+        let facts = PathFacts {
+            rate_bit_per_s: 1e7,
+            round_trip_s: 0.1,
+            access_round_trip_s: 0.05,
+            wan_round_trip_s: 0.05,
+            initial_window: 10,
+            loss: 0.0,
+        };
+        let case = |way, repeat| Case {
+            path: super::super::plan::PATHS[0],
+            congestion: Congestion::Reno,
+            transfer: Transfer::Long,
+            way,
+            repeat,
+        };
+        // The second was late; of the others, gains are 2, 4 and 3.
+        let gains = [2.0, 9.0, 4.0, 3.0];
+        let both = gains.into_iter().enumerate().flat_map(|(repeat, gain)| {
+            let late_s = if gain == 9.0 { 1.0 } else { 0.0 };
+            let split = Outcome { late_s, ..steady(&[1e6 * gain]) };
+            let case = |way| case(way, repeat as u64);
+            [(case(DirectOrSplit::Split), split), (case(DirectOrSplit::Direct), steady(&[1e6]))]
+        });
+        let pairs = Pair::of(&facts, both.collect());
+        assert_eq!(pairs.len(), 1);
+        assert_eq!((pairs[0].trusted_gain(), pairs[0].runs.len()), (Some(3.0), 4));
+        assert_eq!(pairs[0].spread(|run| run.gain), Some([2.0, 4.0]));
+        assert_eq!(
+            Pair { runs: pairs[0].runs[..2].to_vec(), ..pairs[0].clone() }.spread(|run| run.gain),
+            None
+        );
     }
 
     #[test]

@@ -108,6 +108,11 @@ impl Phone {
         })
     }
 
+    /// Within what time half of the pages were there, in seconds, direct and split.
+    pub fn half_within(&self) -> [f64; 2] {
+        DirectOrSplit::ALL.map(|way| self.way(way).page(0.5))
+    }
+
     /// What is seen, from the numbers that were measured.
     pub fn sentence(&self) -> String {
         let server = self.server;

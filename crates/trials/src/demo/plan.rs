@@ -24,12 +24,12 @@ pub struct Path {
     pub limit: Duration,
     /// The gateway's first window toward the client, in segments: who runs a link knows what it takes.
     pub initial_window: u32,
-    /// How many congestion controls run at the same time, each in networks of its own.
+    /// How many pairs of transfers, direct and split, run at the same time, each in networks of its own.
     pub lanes: usize,
 }
 
 /// The three paths. Sizes and limits are chosen so that all of it, with the three paths side by
-/// side, takes about a minute.
+/// side and each transfer three times, takes about a minute and a half.
 pub const PATHS: [Path; 3] = [
     Path {
         name: "geo",
@@ -39,14 +39,14 @@ pub const PATHS: [Path; 3] = [
         long: Bytes(12_000_000),
         limit: Duration::from_secs(20),
         initial_window: 64,
-        lanes: 1,
+        lanes: 2,
     },
     Path {
         name: "halfway",
         title: "Half-way, 0.1 % loss",
         topology: include_str!("../../../../topologies/halfway.toml"),
         short: Bytes(100_000),
-        long: Bytes(20_000_000),
+        long: Bytes(16_000_000),
         limit: Duration::from_secs(45),
         initial_window: 10,
         lanes: 3,
@@ -59,7 +59,7 @@ pub const PATHS: [Path; 3] = [
         long: Bytes(120_000),
         limit: Duration::from_secs(45),
         initial_window: 10,
-        lanes: 3,
+        lanes: 9,
     },
 ];
 
@@ -94,6 +94,8 @@ pub struct Case {
     pub congestion: Congestion,
     pub transfer: Transfer,
     pub way: DirectOrSplit,
+    /// Which of the repeats, from 0.
+    pub repeat: u64,
 }
 
 impl Congestion {

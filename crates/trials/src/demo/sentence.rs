@@ -5,6 +5,7 @@ use shorthaul_report::Unit;
 use shorthaul_types::{Bytes, format_duration};
 
 use super::outcome::{Outcome, Pair};
+use super::phone::Phone;
 use super::plan::{Congestion, Transfer};
 
 /// A single run wavers by this much; what is nearer to one is no difference.
@@ -37,13 +38,32 @@ fn finding(pair: &Pair) -> String {
         return format!("{doubt}, so nothing is concluded ({numbers})");
     }
     let main = if gain >= NOTABLE {
-        format!("split was {gain:.1} × as fast ({numbers}){}", reason_of_gain(pair))
+        format!("split was {gain:.1} × as fast{} ({numbers}){}", between(pair), reason_of_gain(pair))
     } else if gain <= 1.0 / NOTABLE {
-        format!("splitting made it slower, {gain:.2} × as fast ({numbers}){}", reason_of_loss(pair))
+        format!(
+            "splitting made it slower, {gain:.2} × as fast{} ({numbers}){}",
+            between(pair),
+            reason_of_loss(pair)
+        )
     } else {
-        format!("splitting made no difference that one run can show ({numbers}){}", reason_of_neither(pair))
+        let runs = match pair.runs.len() {
+            0 | 1 => "one run".to_owned(),
+            runs => format!("{runs} runs"),
+        };
+        format!("splitting made no difference that {runs} can show ({numbers}){}", reason_of_neither(pair))
     };
     main + &queueing_remark(pair)
+}
+
+/// How far the repeats were apart, if there were any.
+fn between(pair: &Pair) -> String {
+    match pair.spread(|run| run.gain) {
+        Some([least, most]) => {
+            let count = pair.runs.iter().filter(|run| run.trusted).count();
+            format!(", {least:.2} to {most:.2} in {count} runs")
+        }
+        None => String::new(),
+    }
 }
 
 /// `100 kB in 0.80 s instead of 1.50 s`, or rates where not all came.
@@ -229,6 +249,42 @@ pub fn for_path(pairs: &[Pair]) -> Option<String> {
     Some(format!("{}: {verdict}. Speed against direct: {}.", first.title, parts.join("; ")))
 }
 
+/// What a newcomer should remember of all of it, from what was measured: where it helped most, and where not.
+pub fn to_remember(phones: &[Phone], pairs: &[Pair]) -> Option<String> {
+    let mut parts = Vec::new();
+    let trusted = phones.iter().filter(|phone| phone.doubt().is_none()).map(Phone::half_within);
+    let best = trusted.max_by(|a, b| (a[0] / a[1]).total_cmp(&(b[0] / b[1])));
+    if let Some([direct, split]) = best.filter(|[direct, split]| *direct > NOTABLE * split) {
+        let (direct, split) = (seconds(direct), seconds(split));
+        parts.push(format!("beside a download, a phone's pages came within {split} instead of {direct}"));
+    }
+    let long = pairs.iter().filter(|pair| pair.transfer == Transfer::Long);
+    let gains = long.filter_map(|pair| Some((pair.trusted_gain()?, pair)));
+    let best = gains.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(gain, _)| *gain >= NOTABLE);
+    if let Some((gain, pair)) = best {
+        parts.push(format!(
+            "a {} download on the path \"{}\" was {gain:.1} × as fast",
+            pair.congestion.name(),
+            pair.title
+        ));
+    }
+    let gains_nothing = |path: &&[Pair]| {
+        let gains: Vec<f64> = path.iter().filter_map(Pair::trusted_gain).collect();
+        !gains.is_empty() && gains.iter().all(|gain| *gain < NOTABLE)
+    };
+    let idle: Vec<&str> =
+        pairs.chunk_by(|a, b| a.path == b.path).filter(gains_nothing).map(|path| path[0].title).collect();
+    if !idle.is_empty() {
+        parts.push(format!("\"{}\" gained nothing", idle.join("\" and \"")));
+    }
+    (!parts.is_empty()).then(|| {
+        format!(
+            "In one sentence: with a gateway beside the bad link, and both ends as they were, {}.",
+            parts.join("; ")
+        )
+    })
+}
+
 /// What a scenario says, without digits that it does not say.
 fn nominal(seconds: f64) -> String {
     format_duration(Duration::from_secs_f64(seconds))
@@ -266,6 +322,7 @@ mod tests {
             transfer: Transfer::Long,
             direct,
             split,
+            runs: Vec::new(),
         }
     }
 
@@ -346,6 +403,17 @@ mod tests {
         assert!(longer.contains("waited longer") && longer.contains("300 ms against 100 ms"), "{longer}");
         assert!(for_pair(&pair(waiting(0.3), waiting(0.1))).contains("waited less"));
         assert!(!for_pair(&pair(waiting(0.001), waiting(0.01))).contains("waited"));
+    }
+
+    #[test]
+    fn what_helped_most_and_what_did_not_is_remembered() {
+        let mut all =
+            vec![pair(lossy(&[4e6; 10]), lossy(&[8e6; 5])), pair(lossy(&[4e6; 4]), lossy(&[4e6; 4]))];
+        all[1].path = "gprs";
+        all[1].title = "GPRS";
+        let text = to_remember(&[], &all).unwrap();
+        assert!(text.contains("\"Half-way\" was 2.0 × as fast; \"GPRS\" gained nothing."), "{text}");
+        assert_eq!(to_remember(&[], &[]), None);
     }
 
     #[test]

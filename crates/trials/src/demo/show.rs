@@ -176,6 +176,7 @@ pub fn json(pairs: &[Pair], phones: &[Phone], paths: &[Path], manifest: &Manifes
             "congestion_control": pair.congestion,
             "transfer": pair.transfer,
             "gain": pair.gain(),
+            "runs": pair.runs,
             "trusted": pair.doubt().is_none(),
             "seen": sentence::for_pair(pair),
             "direct": outcome(&pair.direct),

@@ -69,6 +69,8 @@ struct Pairs<'a> {
     cell: &'a MatrixCell<'a>,
     direct: Vec<Run>,
     gateway: Vec<Run>,
+    /// Why a turn has no pair, though it was tried again.
+    failures: Vec<String>,
 }
 
 impl Pairs<'_> {
@@ -181,13 +183,27 @@ impl Between<'_> {
             }
         }
         let progress = Progress::begin(console, cells.len() * self.pairs as usize * 2);
-        let mut all: Vec<Pairs<'_>> =
-            cells.iter().map(|cell| Pairs { cell, direct: Vec::new(), gateway: Vec::new() }).collect();
+        let mut all: Vec<Pairs<'_>> = cells
+            .iter()
+            .map(|cell| Pairs { cell, direct: Vec::new(), gateway: Vec::new(), failures: Vec::new() })
+            .collect();
         for turn in 0..self.pairs {
             for pairs in &mut all {
-                let [direct, gateway] = self.pair(pairs.cell, turn, &live, &progress)?;
-                pairs.direct.push(direct);
-                pairs.gateway.push(gateway);
+                match self.pair(pairs.cell, turn, &live, &progress) {
+                    Ok([direct, gateway]) => {
+                        pairs.direct.push(direct);
+                        pairs.gateway.push(gateway);
+                    }
+                    // The others took half an hour: they are told all the same.
+                    Err(error) => {
+                        progress.warn(&format!(
+                            "{} has no pair of turn {}: {error}",
+                            pairs.cell.name(),
+                            turn + 1
+                        ));
+                        pairs.failures.push(error.to_string());
+                    }
+                }
             }
         }
         drop(progress);
@@ -220,7 +236,15 @@ impl Between<'_> {
             let mut runs = ways.map(|way| self.one(cell, way, self.seed + turn, live));
             runs.rotate_right(turn as usize % 2);
             let [direct, gateway] = runs;
-            let runs = [direct?, gateway?];
+            let runs = match direct.and_then(|direct| Ok([direct, gateway?])) {
+                Ok(runs) => runs,
+                Err(error) if tries < TRIES => {
+                    progress.warn(&format!("{}: again: {error}", cell.name()));
+                    tries += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let doubt = runs.iter().flat_map(|run| &run.doubts).next();
             match doubt {
                 Some(doubt) if tries < TRIES => progress.warn(&format!("{}: again: {doubt}", cell.name())),
@@ -272,13 +296,22 @@ fn report(all: &[Pairs<'_>], console: &dyn Console) -> Judgement {
     let count = |how| all.iter().filter(|pairs| pairs.holds() == how).count();
     let (failing, open, cells) = (count(Some(false)), count(None), all.len());
     let doubtful: usize = all.iter().map(Pairs::doubtful).sum();
+    let failed: usize = all.iter().map(|pairs| pairs.failures.len()).sum();
     let summary = json!({
         "cells": all.iter().map(Pairs::json).collect::<Vec<_>>(),
         "failing": failing,
         "open": open,
         "doubtful_runs": doubtful,
+        "failed_pairs": failed,
     });
-    let failure = (failing > 0).then(|| format!("{failing} of {cells} cells break a bound"));
+    let failure = match (failing, failed) {
+        (0, 0) => None,
+        (0, _) => Some(format!(
+            "{failed} pairs failed: {}",
+            all.iter().flat_map(|pairs| &pairs.failures).next().map_or("", String::as_str)
+        )),
+        _ => Some(format!("{failing} of {cells} cells break a bound")),
+    };
     let doubt = if open > 0 {
         Some(format!("the pairs leave {open} of {cells} cells open: give more --pairs"))
     } else {
@@ -302,7 +335,7 @@ mod tests {
         let cells = matrix::cells(&paths);
         let cell = cells.iter().find(|cell| cell.name() == "lte/cubic/bulk").unwrap();
         let (direct, gateway) = pairs.iter().cloned().unzip();
-        Pairs { cell, direct, gateway }.holds()
+        Pairs { cell, direct, gateway, failures: Vec::new() }.holds()
     }
 
     #[test]

@@ -34,6 +34,10 @@ pub struct Harmless {
     /// List the cells, and run none
     #[arg(long)]
     list: bool,
+
+    /// With --list: print JSON.
+    #[arg(long, requires = "list")]
+    json: bool,
     /// A file with other paths, in the form of the project's own
     #[arg(long, value_name = "FILE")]
     paths: Option<PathBuf>,
@@ -99,6 +103,9 @@ impl Trial for Harmless {
         let eight: Vec<String> = live::CELLS.map(str::to_owned).into();
         let filter = if unasked { &eight } else { &self.filter };
         let cells = select(matrix::cells(&paths), filter, MatrixCell::name)?;
+        if self.list && self.json {
+            return Ok(Judgement::holds(cells.iter().map(MatrixCell::name).collect()));
+        }
         if self.list {
             cells.iter().for_each(|cell| console.say(&cell.name()));
             return Ok(Judgement::listed());

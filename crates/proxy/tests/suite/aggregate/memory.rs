@@ -134,8 +134,19 @@ fn a_thousand_hosts_with_ten_connections_each_stay_within_their_memory_when_ever
 /// The window that they were offered once cannot be taken back, but not all of them begin at once.
 #[test]
 fn connections_that_are_idle_do_not_keep_the_memory_of_those_that_are_not() {
+    after_so_many_idle_ones_a_busy_one_has_its_window(60);
+}
+
+/// A household behind one address keeps hundreds open.
+#[test]
+fn a_thousand_idle_connections_of_a_host_do_not_keep_the_memory_of_another() {
+    after_so_many_idle_ones_a_busy_one_has_its_window(1000);
+}
+
+fn after_so_many_idle_ones_a_busy_one_has_its_window(idle: u16) {
     let mut site = Site::new(config(2_000_000));
-    for port in 5001..5061 {
+    let last = 5000 + idle;
+    for port in 5001..=last {
         let flow = (1, port);
         site.open(flow);
         site.send(flow, 1, 3);
@@ -145,7 +156,7 @@ fn connections_that_are_idle_do_not_keep_the_memory_of_those_that_are_not() {
         assert!(edge >= acknowledged + 50 * MSS, "{flow:?} is offered {} bytes", edge - acknowledged);
         // … and then it has nothing more to say.
     }
-    let flow = (1, 5060);
+    let flow = (1, last);
     for round in 0..4u32 {
         let at = 3001 + round * 40 * MSS;
         site.send(flow, at, 40);

@@ -1,6 +1,6 @@
 //! Who attacks: a host on the access side that puts together what no kernel sends.
-use super::packets::{ACK, Form, PSH, RST, SYN, Segment, packet};
 use crate::error::Result;
+use crate::packets::{ACK, Form, PSH, RST, SYN, Segment, packet};
 use shorthaul_lab::Host;
 use shorthaul_os::netlink::{NextHop, Route, interface_index};
 use shorthaul_os::{Netlink, Tun};

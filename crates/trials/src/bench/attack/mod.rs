@@ -1,7 +1,6 @@
 //! Attacks on a gateway with packets that no kernel sends, and what others notice of them.
 mod attacker;
 mod others;
-mod packets;
 
 use crate::error::{Result, TrialError};
 use crate::trial::{Judgement, Trial};

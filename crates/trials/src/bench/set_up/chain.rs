@@ -203,6 +203,8 @@ impl Line {
             set_up: way.set_up,
             forwarding: Forwarding::Pipelined { wait_windows: 0 },
             buffer: None,
+            moves: None,
+            patience: Duration::ZERO,
         }))
     }
 }

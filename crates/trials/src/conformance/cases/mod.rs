@@ -9,6 +9,7 @@ mod liveness;
 mod options;
 mod sequence;
 mod stepping_out;
+mod strangers;
 mod teardown;
 mod urgent;
 mod volume;
@@ -30,6 +31,7 @@ pub fn cases() -> Vec<Case> {
         latency::CASES,
         datagrams::CASES,
         stepping_out::CASES,
+        strangers::CASES,
     ]
     .concat()
 }

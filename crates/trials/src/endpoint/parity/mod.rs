@@ -10,6 +10,7 @@ mod transfer;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use serde_json::json;
 use shorthaul_lab::Privilege;
 use shorthaul_report::{Console, Manifest, Progress, Unit, make_directory, write_file};
 use shorthaul_types::{Bytes, Seed, format_duration};
@@ -52,6 +53,10 @@ pub struct Parity {
     /// List the cells, and run nothing.
     #[arg(long)]
     list: bool,
+
+    /// With --list: print JSON.
+    #[arg(long, requires = "list")]
+    json: bool,
 }
 
 impl Parity {
@@ -119,6 +124,10 @@ impl Parity {
 impl Trial for Parity {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
         let cells = select(ParityCase::all(), &self.cells, ParityCase::name)?;
+        if self.list && self.json {
+            let cell = |cell: &ParityCase| json!({ "name": cell.name(), "bytes": cell.amount(self.quick).0, "at_least": cell.bound() });
+            return Ok(Judgement::holds(cells.iter().map(cell).collect()));
+        }
         if self.list {
             for cell in &cells {
                 let amount = cell.amount(self.quick).to_string();

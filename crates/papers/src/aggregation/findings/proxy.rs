@@ -1,165 +1,11 @@
-//! What the paper states, beside ours.
-use super::Runs;
-use super::measures::*;
+//! What the proxy does for short downloads, windows and stalls: Figures 9, 11 and 12.
+use super::super::measures::*;
+use super::{DOWNLINK, NEAR, percent, seconds};
 use shorthaul_observe::{Finding, Outcome, RunRecord};
 use shorthaul_report::Unit;
 use shorthaul_scenario::Series;
 
-/// All that was run has something to say about.
-pub(super) fn all(runs: &Runs) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let mut of = |name: &str, say: fn(&[RunRecord]) -> Option<Vec<Finding>>| {
-        found.extend(runs.get(name).and_then(|records| say(records)).unwrap_or_default());
-    };
-    of("fig1", single_packets);
-    of("fig1-directions", directions);
-    of("fig2", beginning);
-    of("fig3", stall_without_proxy);
-    of("fig4", joining_without_proxy);
-    of("fig9", short_downloads);
-    of("fig9", small_window);
-    of("fig9-persistent", persistent_connections);
-    of("fig10", joining);
-    of("fig11", windows);
-    of("fig11-knee", knee_by_bunching);
-    of("fig12", stalls);
-    found
-}
-
-fn seconds(value: f64) -> String {
-    Unit::Seconds.format(value)
-}
-
-fn percent(share: f64) -> String {
-    Unit::Percent.format(share)
-}
-
-/// A time that is off by no more than this share agrees.
-const NEAR: f64 = 0.05;
-
-fn single_packets(records: &[RunRecord]) -> Option<Vec<Finding>> {
-    let all = transfers(records, "", None);
-    let of = |share| percentile(&all, share);
-    let (least, most) = (of(0.01)?, of(0.99)?);
-    let ours = format!("{} to {}, median {}", seconds(least), seconds(most), seconds(of(0.5)?));
-    // The sums of the paper's ranges for both directions, and a twentieth.
-    let holds = least >= 1.0 * (1.0 - NEAR) && most <= 4.3 * (1.0 + NEAR);
-    Some(vec![
-        Finding::judged(
-            "Fig. 1: a packet of 100 B up and one of 1024 B down, far apart",
-            "1 to 4.3 s",
-            ours,
-            holds,
-        )
-        .because("down 0.6 to 3 s and up 0.4 to 1.3 s in the paper"),
-    ])
-}
-
-/// What a packet of Figure 1 takes on the uplink alone, at 1.4 kB/s.
-const UPLINK_PACKET: f64 = 1024.0 / 1400.0;
-
-/// The bursts of `fig1-directions`: one packet of this many bytes every so many seconds, as its text says.
-const BURST: f64 = 972.0;
-const GAP: f64 = 20.0;
-
-/// How long each burst of a flow was on its way, in seconds: the first leaves when the connection is there, which the flow began at `start`,
-/// and the others follow each other. Their arrival is known to a sample.
-fn times_of_bursts(records: &[RunRecord], flow: &str, start: f64) -> Vec<f64> {
-    let of = |(_, outcome): (&RunRecord, &Outcome)| -> Option<Vec<f64>> {
-        let begins = start + outcome.flows.iter().find(|own| own.name == flow)?.set_ups.first()?;
-        let mut delivered = points(outcome, Series::Delivered, flow)?.iter();
-        let arrival = |burst: usize| {
-            let (at, _) = delivered.find(|(_, bytes)| *bytes >= BURST * (burst + 1) as f64)?;
-            Some(at - begins - GAP * burst as f64)
-        };
-        Some((0..).map_while(arrival).collect())
-    };
-    outcomes(records, "").filter_map(of).flatten().collect()
-}
-
-/// Figure 1's two ranges: 600 to 3000 ms down and 400 to 1300 ms up, for packets of 1024 bytes.
-fn directions(records: &[RunRecord]) -> Option<Vec<Finding>> {
-    let range = |flow: &str, start: f64| {
-        let all = times_of_bursts(records, flow, start);
-        Some([percentile(&all, 0.01)?, percentile(&all, 0.5)?, percentile(&all, 0.99)?])
-    };
-    let within = |[least, _, most]: [f64; 3], [from, to]: [f64; 2]| {
-        least >= from * (1.0 - NEAR) && most <= to * (1.0 + NEAR)
-    };
-    let words = |[least, median, most]: [f64; 3]| {
-        format!("{} to {}, median {}", seconds(least), seconds(most), seconds(median))
-    };
-    let (down, up) = (range("down", 0.0)?, range("up", 10.0)?);
-    let bare = up.map(|time| time - UPLINK_PACKET);
-    Some(vec![
-        Finding::judged("Fig. 1a: a packet of 1024 B down", "600 to 3000 ms", words(down), within(down, [0.6, 3.0])),
-        Finding::judged("Fig. 1b: a packet of 1024 B up", "400 to 1300 ms", words(up), within(up, [0.4, 1.3])).explained(
-            format!(
-                "at the uplink's 1.4 kB/s such a packet takes {} by itself, so the paper's 400 ms are of a faster uplink; besides that it takes {}",
-                seconds(UPLINK_PACKET),
-                words(bare)
-            ),
-            within(bare, [0.4, 1.3]),
-        ),
-    ])
-}
-
-/// "Slow-start takes over 6 s to expand the congestion window sufficiently to enable the connection to utilize the full link": until
-/// the effective product of 10 kB is in flight.
-fn beginning(records: &[RunRecord]) -> Option<Vec<Finding>> {
-    let (record, outcome) = outcomes(records, "").next()?;
-    let subject = wireless(record, outcome, "file")?;
-    let in_flight = points(outcome, Series::InFlight, &subject)?;
-    let begins = in_flight.iter().find(|(_, bytes)| *bytes > 0.0)?.0;
-    let full = in_flight.iter().find(|(_, bytes)| *bytes >= 10e3).map_or(f64::NAN, |(at, _)| *at);
-    Some(vec![
-        Finding::number(
-            "Fig. 2: until a direct download has 10 kB in flight",
-            "over 6 s",
-            full - begins,
-            Unit::Seconds,
-        )
-        .at_least(6.0),
-    ])
-}
-
-fn stall_without_proxy(records: &[RunRecord]) -> Option<Vec<Finding>> {
-    Some(vec![
-        Finding::number(
-            "Fig. 3: round-trip time of a direct transfer of 600 kB",
-            "tens of seconds",
-            rtt(records, "")?,
-            Unit::Seconds,
-        )
-        .at_least(10.0)
-        .because("a window of 64 kB"),
-    ])
-}
-
-/// Two timeouts of a SYN, of 3 and of 6 s.
-const TWO_SYNS: f64 = 9.0;
-
-fn joining_without_proxy(records: &[RunRecord]) -> Option<Vec<Finding>> {
-    let set_up = mean(&set_ups(records, "", "second"))?;
-    Some(vec![
-        Finding::number(
-            "Fig. 4: the second flow's connection, direct",
-            "two timeouts of a SYN",
-            set_up,
-            Unit::Seconds,
-        )
-        .at_least(TWO_SYNS),
-        Finding::number(
-            "Fig. 4: Jain's index while both run, direct",
-            "gross unfairness",
-            shared_fairness(records, "")?,
-            Unit::None,
-        )
-        .at_most(0.7),
-    ])
-}
-
-fn short_downloads(records: &[RunRecord]) -> Option<Vec<Finding>> {
+pub(super) fn short_downloads(records: &[RunRecord]) -> Option<Vec<Finding>> {
     let gain = |case: &str, kb| {
         let time = |case| mean(&transfers(records, case, Some(kb)));
         Some(1.0 - time(case)? / time("direct")?)
@@ -195,7 +41,7 @@ fn saved(records: &[RunRecord], case: &str, of: &str) -> Option<f64> {
 
 /// "Even with the Linux 2.4 receiver, the proxy provides significant performance gains", though "the performance improvement was not
 /// better than using Windows 2000 or WinCE clients … due to Linux offering an initial receive window of just 5392 bytes" (§VI-A).
-fn small_window(records: &[RunRecord]) -> Option<Vec<Finding>> {
+pub(super) fn small_window(records: &[RunRecord]) -> Option<Vec<Finding>> {
     let (small, usual) =
         (saved(records, "small-aggregate", "small-direct")?, saved(records, "aggregate", "direct")?);
     Some(vec![
@@ -206,7 +52,14 @@ fn small_window(records: &[RunRecord]) -> Option<Vec<Finding>> {
             Unit::Percent,
         )
         .at_least(0.1)
-        .because("here that window does not grow"),
+        .because("here that window does not grow")
+        .explained(
+            format!(
+                "the window, which does not grow here: with one of twice the size {} are saved (cases `twice`)",
+                percent(saved(records, "twice-aggregate", "twice-direct").unwrap_or(f64::NAN))
+            ),
+            saved(records, "twice-aggregate", "twice-direct").is_some_and(|saved| saved >= 0.1),
+        ),
         Finding::judged(
             "Fig. 9, a receive window of 5392 bytes: saved, beside that with 64 kB",
             "not better",
@@ -217,7 +70,7 @@ fn small_window(records: &[RunRecord]) -> Option<Vec<Finding>> {
 }
 
 /// "This benefit is maintained and even enhanced when using HTTP/1.1 persistent TCP connections" (§VI-A).
-fn persistent_connections(records: &[RunRecord]) -> Option<Vec<Finding>> {
+pub(super) fn persistent_connections(records: &[RunRecord]) -> Option<Vec<Finding>> {
     let share = saved(records, "aggregate", "direct")?;
     Some(vec![
         Finding::number(
@@ -233,13 +86,18 @@ fn persistent_connections(records: &[RunRecord]) -> Option<Vec<Finding>> {
 /// The bunching waits of `fig11-knee`, as they are written there.
 const WAITS: [&str; 5] = ["100 ms", "300 ms", "600 ms", "900 ms", "1200 ms"];
 
+/// The longest of them at which the link's effective product is the paper's 10 kB.
+const PAPER_WAIT: &str = "300 ms";
+
+/// The runs in which the uplink collects packets for this long before it sends them together.
+fn bunched(records: &[RunRecord], wait: &str) -> Vec<RunRecord> {
+    let has = |record: &&RunRecord| record.values.iter().any(|(_, value)| value.trim_matches('"') == wait);
+    records.iter().filter(has).cloned().collect()
+}
+
 /// At which wait of the uplink for packets to send together the link's effective product is the paper's 10 kB, and what `auto` does there.
-fn knee_by_bunching(records: &[RunRecord]) -> Option<Vec<Finding>> {
-    let with = |wait: &str| -> Vec<RunRecord> {
-        let has =
-            |record: &&RunRecord| record.values.iter().any(|(_, value)| value.trim_matches('"') == wait);
-        records.iter().filter(has).cloned().collect()
-    };
+pub(super) fn knee_by_bunching(records: &[RunRecord]) -> Option<Vec<Finding>> {
+    let with = |wait: &str| bunched(records, wait);
     let knee = |wait: &str| {
         let records = with(wait);
         let time = |case: &str| mean(&transfers(&records, case, None));
@@ -296,51 +154,13 @@ fn knee_by_bunching(records: &[RunRecord]) -> Option<Vec<Finding>> {
     Some(found)
 }
 
-fn joining(records: &[RunRecord]) -> Option<Vec<Finding>> {
-    let set_up = |case| mean(&set_ups(records, case, "second"));
-    let times = |case| mean(&transfers_of(records, case, "second"));
-    let instead = |ours: f64, direct: f64| format!("{} instead of {}", seconds(ours), seconds(direct));
-    let fairness = shared_fairness(records, "aggregate")?;
-    let mut found = vec![
-        Finding::judged(
-            "Fig. 10: the second flow's connection",
-            "quickly, instead of a long time",
-            instead(set_up("aggregate")?, set_up("direct")?),
-            set_up("aggregate")? < 0.5 * set_up("direct")?,
-        ),
-        Finding::judged(
-            "Fig. 10: 50 kB of the second flow take",
-            "its fair share, instead of little progress",
-            instead(times("aggregate")?, times("direct")?),
-            times("aggregate")? < 0.9 * times("direct")?,
-        ),
-        Finding::number("Fig. 10: Jain's index while both run, by the proxy", "fair", fairness, Unit::None)
-            .at_least(0.95)
-            .because(format!("{:.3} directly", shared_fairness(records, "direct")?)),
-    ];
-    if let Some([alone, shared]) = outstanding_of_first(records, "aggregate") {
-        found.push(
-            Finding::number(
-                "Fig. 10: the first flow's outstanding data beside the second, of that alone",
-                "about half",
-                shared / alone,
-                Unit::Percent,
-            )
-            .within(0.2, 0.5)
-            .because(format!(
-                "{}, then {}",
-                Unit::Bytes.format(alone),
-                Unit::Bytes.format(shared)
-            )),
-        );
-    }
-    Some(found)
-}
-
 /// How long the paper's 600 kB take with a window that fills the link.
-const FULL: f64 = 155.0;
+pub(in crate::aggregation) const FULL: f64 = 155.0;
+/// Their size.
+const SIZE: f64 = 600e3;
 
-fn windows(records: &[RunRecord]) -> Option<Vec<Finding>> {
+/// The figure with the model's own link, and what `auto` does where the uplink bunches less (`fig11-knee`).
+pub(super) fn windows(records: &[RunRecord], bunching: &[RunRecord]) -> Option<Vec<Finding>> {
     let time = |case: &str| mean(&transfers(records, case, None));
     let beside = |case: &str| {
         let round_trips = rtt(records, case).map(|rtt| format!("round trips of {}", seconds(rtt)));
@@ -353,6 +173,15 @@ fn windows(records: &[RunRecord]) -> Option<Vec<Finding>> {
     let knee = ["10kB", "12kB", "13kB", "14kB", "16kB"]
         .into_iter()
         .find(|case| time(case).is_some_and(|time| time <= (1.0 + NEAR) * largest));
+    // A window a round trip, or the link's rate: round trips as they are with one segment.
+    let alone = rtt(records, "one-segment");
+    let model = |case: &str| {
+        let window =
+            if case == "direct" { 64.0 } else { case.trim_end_matches("kB").parse().unwrap_or(f64::NAN) };
+        alone.map_or("none: no round trip was measured".to_owned(), |alone| {
+            seconds(SIZE / f64::min(1e3 * window / alone, DOWNLINK))
+        })
+    };
     for case in ["5kB", "7kB"] {
         found.push(
             Finding::number(
@@ -362,6 +191,7 @@ fn windows(records: &[RunRecord]) -> Option<Vec<Finding>> {
                 Unit::Seconds,
             )
             .at_least((1.0 + NEAR) * FULL)
+            .model(model(case))
             .because(beside(case)),
         );
     }
@@ -369,6 +199,7 @@ fn windows(records: &[RunRecord]) -> Option<Vec<Finding>> {
         found.push(
             Finding::number(format!("Fig. 11: 600 kB, {case}"), "155 s", time(case)?, Unit::Seconds)
                 .within(NEAR, FULL)
+                .model(model(case))
                 .because(beside(case))
                 .explained(
                     format!(
@@ -383,6 +214,7 @@ fn windows(records: &[RunRecord]) -> Option<Vec<Finding>> {
         found.push(
             Finding::number("Fig. 11: round trips of 32 kB, of those without proxy", "approaching", large / direct, Unit::Percent)
                 .at_least(0.75)
+                .model(format!("{}: queues go with windows", percent(0.5)))
                 .because(format!("{} and {}: a direct connection has a window of 64 kB here", seconds(large), seconds(direct)))
                 .explained(
                     "a queue is as long as the window: the direct connection's is 64 kB, and round trips go with the windows (sweep `fig11`)",
@@ -401,6 +233,10 @@ fn windows(records: &[RunRecord]) -> Option<Vec<Finding>> {
         )
         .at_least(0.97),
     );
+    // With the longest wait of the uplink at which the product is the paper's.
+    let paper_like = bunched(bunching, PAPER_WAIT);
+    let there =
+        rtt(&paper_like, "auto").zip(rtt(&paper_like, "one-segment")).map(|(auto, alone)| auto / alone);
     for (window, name, remark) in [
         (
             "one-segment",
@@ -418,14 +254,21 @@ fn windows(records: &[RunRecord]) -> Option<Vec<Finding>> {
             found.push(
                 Finding::number(what, "≤ 1.5 is asked", auto / unloaded, Unit::None)
                     .at_most(1.5)
-                    .because(remark),
+                    .because(remark)
+                    .explained(
+                        format!(
+                            "acknowledgments that the uplink keeps back for 900 ms, which a single segment does not meet: where it keeps them back for {PAPER_WAIT}, the ratio is {:.2} (sweep `fig11-knee`)",
+                            there.unwrap_or(f64::NAN)
+                        ),
+                        there.is_some_and(|ratio| ratio <= 1.5),
+                    ),
             );
         }
     }
     Some(found)
 }
 
-fn stalls(records: &[RunRecord]) -> Option<Vec<Finding>> {
+pub(super) fn stalls(records: &[RunRecord]) -> Option<Vec<Finding>> {
     // When the link is back, in seconds.
     let back = |case: &str| if case.ends_with("held") { 98.0 } else { 105.0 };
     let wait = |case: &str| resumed_after(records, case, back(case));
@@ -465,67 +308,64 @@ fn stalls(records: &[RunRecord]) -> Option<Vec<Finding>> {
     Some(found)
 }
 
+/// The outages of `fig12-uplink`: when the way up is back, in seconds.
+const UP_AGAIN: [f64; 3] = [22.0, 52.0, 87.0];
+/// How often a series is sampled there, in seconds.
+const SAMPLED: f64 = 0.5;
+/// A round trip and a half of that link, with a window of 14 kB: what a silence may last after the link is back.
+const RESUMES: f64 = 1.5 * 3.3;
+
+/// Outages of the uplink alone: how long no data arrives after the link is back, in each run, and how many runs are silent for long.
+pub(super) fn silences(records: &[RunRecord]) -> Option<Vec<Finding>> {
+    let all = |case: &str| -> Vec<f64> {
+        outcomes(records, case).filter_map(|(_, outcome)| longest_silence(outcome)).collect()
+    };
+    let is_long = |silence: &&f64| **silence > RESUMES + SAMPLED;
+    let of_case = |case: &str| {
+        let (silences, held) = (all(case), all(&format!("{case}-held")));
+        let most = silences.iter().copied().reduce(f64::max)?;
+        let most_held = held.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Some(
+            Finding::number(
+                format!("outages of the uplink alone, {case}: runs that stay silent for more than a round trip and a half"),
+                "none is asked",
+                silences.iter().filter(is_long).count() as f64,
+                Unit::None,
+            )
+            .at_most(0.0)
+            .because(format!("{} runs; the longest silence after the link is back lasts {}", silences.len(), seconds(most)))
+            .explained(
+                format!(
+                    "all acknowledgments of a window are lost, and the first timer, twice that of RFC 6298, has to expire, at most {} after the link is back: where the link layer holds them, no silence is longer than {} ({} runs, cases `held`)",
+                    seconds(most),
+                    seconds(most_held),
+                    held.len()
+                ),
+                !held.is_empty() && !held.iter().any(|silence| is_long(&silence)),
+            ),
+        )
+    };
+    Some(["aggregate", "auto"].into_iter().filter_map(of_case).collect())
+}
+
+/// The longest time after an outage without data, if the transfer went on.
+fn longest_silence(outcome: &Outcome) -> Option<f64> {
+    let delivered = points(outcome, Series::Delivered, "file")?;
+    let whole = delivered.last()?.1;
+    let after = |back: f64| {
+        let before = delivered.iter().rev().find(|(at, _)| *at <= back)?.1;
+        let next = delivered.iter().find(|(at, sum)| *at > back && *sum > before);
+        (before < whole).then(|| next.map_or(f64::INFINITY, |(at, _)| at - back))
+    };
+    UP_AGAIN.into_iter().filter_map(after).reduce(f64::max)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::found;
     use super::*;
     use crate::testing::{Having, holds, run};
     use shorthaul_observe::Verdict;
-
-    fn found(say: fn(&[RunRecord]) -> Option<Vec<Finding>>, records: &[RunRecord]) -> Vec<Finding> {
-        say(records).expect("something to say")
-    }
-
-    #[test]
-    fn the_problem_is_judged() {
-        let packets =
-            |times: &[f64]| found(single_packets, &[run(None, &[]).flow("single", 1.0, times, &[])]);
-        assert!(holds(&packets(&[1.2, 1.8, 4.0]), "Fig. 1") && !holds(&packets(&[0.3, 0.4, 0.5]), "Fig. 1"));
-        assert!(!holds(&packets(&[1.2, 1.8, 9.0]), "Fig. 1"));
-        let grows = |rate: f64| {
-            let curve: Vec<(f64, f64)> = (0..20).map(|at| (f64::from(at), rate * f64::from(at))).collect();
-            found(beginning, &[run(None, &[]).series(Series::InFlight, "file", &curve)])
-        };
-        assert!(
-            holds(&grows(1e3), "Fig. 2") && !holds(&grows(9e3), "Fig. 2") && !holds(&grows(0.1), "Fig. 2")
-        );
-        let trips = |rtt| {
-            found(
-                stall_without_proxy,
-                &[run(None, &[]).series(Series::Rtt, "file", &[(30.0, rtt), (60.0, rtt)])],
-            )
-        };
-        assert!(holds(&trips(14.0), "Fig. 3") && !holds(&trips(2.0), "Fig. 3"));
-    }
-
-    /// Two flows, of which the second gets `share` of each second.
-    fn two(case: Option<&str>, share: f64, set_up: f64, takes: f64) -> RunRecord {
-        let curve = |share: f64| (0..60).map(|at| (f64::from(at), share * f64::from(at))).collect::<Vec<_>>();
-        let subject = if case == Some("aggregate") { "first@proxy" } else { "first" };
-        let in_flight: Vec<(f64, f64)> =
-            (0..60).map(|at| (f64::from(at), if at < 31 { 14e3 } else { 14e3 * (1.0 - share) })).collect();
-        run(case, &[])
-            .flow("first", 1.0, &[60.0], &[1.0])
-            .flow("second", 1.0, &[takes], &[set_up])
-            .series(Series::Delivered, "first", &curve(1.0 - share))
-            .series(Series::Delivered, "second", &curve(share))
-            .series(Series::InFlight, subject, &in_flight)
-    }
-
-    #[test]
-    fn joining_is_judged_with_and_without_the_proxy() {
-        let without = |share, set_up| found(joining_without_proxy, &[two(None, share, set_up, 40.0)]);
-        assert!(holds(&without(0.02, 16.0), "Fig. 4"));
-        assert!(!holds(&without(0.5, 16.0), "Jain") && !holds(&without(0.02, 1.0), "connection"));
-        let with = |share, set_up, takes| {
-            found(
-                joining,
-                &[two(Some("aggregate"), share, set_up, takes), two(Some("direct"), 0.02, 16.0, 44.0)],
-            )
-        };
-        assert!(holds(&with(0.5, 4.0, 31.0), "Fig. 10"));
-        assert!(!holds(&with(0.5, 16.0, 31.0), "connection") && !holds(&with(0.5, 4.0, 44.0), "50 kB"));
-        assert!(!holds(&with(0.1, 4.0, 31.0), "Jain") && !holds(&with(0.1, 4.0, 31.0), "outstanding"));
-    }
 
     #[test]
     fn short_downloads_are_judged_size_by_size() {
@@ -545,32 +385,6 @@ mod tests {
             found(short_downloads, &records)
         };
         assert!(holds(&of(0.7), "Fig. 9") && !holds(&of(1.0), "Fig. 9") && of(0.7).len() == 7);
-    }
-
-    #[test]
-    fn the_directions_are_judged_apart() {
-        let of = |down: &[f64], up: &[f64]| {
-            let arrivals = |start: f64, times: &[f64]| -> Vec<(f64, f64)> {
-                let at = |(burst, time): (usize, &f64)| {
-                    (start + 1.5 + GAP * burst as f64 + time, BURST * (burst + 1) as f64)
-                };
-                times.iter().enumerate().map(at).collect()
-            };
-            found(
-                directions,
-                &[run(None, &[])
-                    .flow("down", 1.0, &[], &[1.5])
-                    .flow("up", 1.0, &[], &[1.5])
-                    .series(Series::Delivered, "down", &arrivals(0.0, down))
-                    .series(Series::Delivered, "up", &arrivals(10.0, up))],
-            )
-        };
-        assert!(holds(&of(&[0.7, 1.0, 2.0], &[0.5, 0.6, 1.2]), "Fig. 1"));
-        assert!(!holds(&of(&[0.7, 1.0, 4.0], &[0.5, 0.6, 1.2]), "Fig. 1a"));
-        let slow = of(&[0.7, 1.0, 2.0], &[1.2, 1.3, 1.9]);
-        assert!(!holds(&slow, "Fig. 1b") && slow[1].cause.is_some(), "{slow:#?}");
-        let stuck = of(&[0.7, 1.0, 2.0], &[1.2, 1.3, 9.0]);
-        assert!(stuck[1].cause.is_none(), "the packet's own time is not why: {stuck:#?}");
     }
 
     #[test]
@@ -660,7 +474,7 @@ mod tests {
                     &[(30.0, trip)],
                 )
             };
-            found(windows, &CASES.map(of))
+            found(|records| windows(records, &[]), &CASES.map(of))
         };
         let papers = with(10.0, 155.0);
         for case in ["5kB", "10kB", "14kB", "32kB", "direct", "best fixed"] {
@@ -699,5 +513,23 @@ mod tests {
         };
         assert!(holds(&after(1.0, 162.0), "round trips") && holds(&after(1.0, 162.0), "whole transfer"));
         assert!(!holds(&after(9.0, 162.0), "round trips") && !holds(&after(1.0, 180.0), "whole transfer"));
+    }
+
+    #[test]
+    fn a_silence_after_an_outage_of_the_uplink_is_counted() {
+        let of = |wait: f64, held: f64| {
+            let case = |name: &str, wait: f64| {
+                let delivered = [(1.0, 1e3), (21.0, 9e4), (22.0 + wait, 1e5), (51.0, 2e5), (53.0, 3e5)];
+                run(Some(name), &[]).series(Series::Delivered, "file", &delivered)
+            };
+            found(silences, &[case("auto", wait), case("auto-held", held)])
+        };
+        assert!(holds(&of(2.0, 1.0), "uplink") && !holds(&of(9.0, 1.0), "uplink"));
+        assert!(
+            of(9.0, 1.0)[0].cause.as_ref().is_some_and(|cause| cause.contains("1 runs")),
+            "{:?}",
+            of(9.0, 1.0)
+        );
+        assert_eq!(of(9.0, 9.0)[0].cause, None, "what was held was late, too");
     }
 }

@@ -1,0 +1,244 @@
+//! What a client wants: from its first byte until its request was admitted.
+use super::Shared;
+use super::admission::{Grant, RequestOrigin};
+use super::session::{counts, refuse, refuse_with};
+use super::strangers::Waiting;
+use crate::answer::{Answer, Failure, Refusal};
+use crate::proxy_header::{self, Beginning, ProxyHeader};
+use crate::request::{self, Method, ReadRequest, Request};
+use crate::socket::{Leg, Socket};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
+
+/// What begins a TLS handshake (RFC 8446 §5.1).
+const TLS_HANDSHAKE: u8 = 22;
+
+/// Why there was no session, and nobody to tell.
+pub(super) struct Abandoned;
+
+/// A request that was admitted.
+pub(super) struct Asked {
+    /// The client's side.
+    pub leg: Leg,
+    /// What it wants.
+    pub request: Request,
+    /// What it sent behind that.
+    pub early: Vec<u8>,
+    /// By what it was let in.
+    pub grant: Grant,
+    /// Where the session comes from.
+    pub client: SocketAddr,
+}
+
+/// Until when a request has to be there.
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    /// All of it, of those who are not known.
+    Until(Instant),
+    /// Of those who are: it may begin late.
+    Long,
+}
+
+impl Patience {
+    /// With nothing of it there yet.
+    fn for_first(self, shared: &Shared) -> Duration {
+        match self {
+            Patience::Until(then) => then.saturating_duration_since(Instant::now()),
+            Patience::Long => shared.config.silence,
+        }
+    }
+
+    /// With some of it there.
+    fn for_more(self, shared: &Shared, begun: Instant) -> Duration {
+        match self {
+            Patience::Until(then) => then.saturating_duration_since(Instant::now()),
+            Patience::Long => shared.config.request_deadline.saturating_sub(begun.elapsed()),
+        }
+    }
+}
+
+/// Reads what the client wants. Nothing is said to those who say nothing that makes sense; `None` if the
+/// client was told why not, or has gone.
+pub(super) async fn ask(
+    shared: &Arc<Shared>,
+    socket: Socket,
+    peer: SocketAddr,
+    waiting: &mut Option<Waiting>,
+) -> Result<Option<Asked>, Abandoned> {
+    let until = Instant::now() + shared.config.request_deadline;
+    let mut client = peer;
+    let is_proxy = shared.admission().is_proxy(peer.ip());
+    if is_proxy {
+        let read = timeout(shared.config.request_deadline, read_proxy_header(&socket)).await;
+        client = read.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.map_or(peer, |header| header.source);
+    }
+    // What a proxy passes on is charged to who it says that it is from, not to itself.
+    if is_proxy && client.ip() != peer.ip() && counts(shared, client.ip()) {
+        *waiting = shared.strangers.on_connection(client.ip(), Instant::now());
+        if waiting.is_none() {
+            shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        }
+    }
+    let knows = |client: IpAddr| {
+        shared.admission().is_neighbour(client) || shared.strangers.is_known(client, Instant::now())
+    };
+    let patience = if knows(client.ip()) { Patience::Long } else { Patience::Until(until) };
+    let leg = unless_sent_away(waiting, shake_hands(shared, socket, patience)).await?;
+    let Some(leg) = leg else { return Ok(None) };
+    if leg.has_certificate() {
+        // Who has one may keep connections ready.
+        *waiting = None;
+        return ask_within(shared, leg, client, Patience::Long).await;
+    }
+    unless_sent_away(waiting, ask_within(shared, leg, client, patience)).await
+}
+
+/// Does something for a connection as long as nobody else needs its place.
+async fn unless_sent_away<T>(
+    waiting: &mut Option<Waiting>,
+    work: impl Future<Output = Result<T, Abandoned>>,
+) -> Result<T, Abandoned> {
+    match waiting {
+        None => work.await,
+        Some(one) => tokio::select! {
+            done = work => done,
+            () = one.sent_away() => Err(Abandoned),
+        },
+    }
+}
+
+/// TLS, if that is what the client begins with; `None` if it has closed.
+async fn shake_hands(shared: &Shared, socket: Socket, patience: Patience) -> Result<Option<Leg>, Abandoned> {
+    let mut leg = Leg::plain(socket.clone());
+    if let Some(tls) = shared.tls() {
+        let mut first = [0; 1];
+        match timeout(patience.for_first(shared), socket.0.peek(&mut first)).await {
+            Ok(Ok(0)) => return Ok(None),
+            Ok(Ok(_)) if first[0] == TLS_HANDSHAKE => {
+                let left = patience.for_more(shared, Instant::now());
+                let shaking = timeout(left, tls.accept(socket.clone())).await;
+                leg = Leg::tls(socket, shaking.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.into());
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => return Err(Abandoned),
+        }
+    }
+    Ok(Some(leg))
+}
+
+async fn ask_within(
+    shared: &Arc<Shared>,
+    mut leg: Leg,
+    client: SocketAddr,
+    mut patience: Patience,
+) -> Result<Option<Asked>, Abandoned> {
+    let mut bytes: Vec<u8> = Vec::new();
+    let way = RequestOrigin {
+        peer: client,
+        local: leg.socket().0.local_addr().map_err(|_| Abandoned)?,
+        is_tls: leg.is_tls(),
+        has_certificate: leg.has_certificate(),
+        holder: leg.holder(),
+    };
+    loop {
+        let read = match read_request(shared, &mut leg, &mut bytes, patience).await {
+            Ok(Some(read)) => read,
+            Ok(None) => return Ok(None),
+            Err(None) => return Err(Abandoned),
+            Err(Some(error)) => {
+                let refusal = Refusal::at(&shared.name, Failure::RequestError, error);
+                refuse(shared, leg, refusal).await;
+                return Ok(None);
+            }
+        };
+        // By the settings of this moment: the connection may be older.
+        let admitted = shared.admission().admit(&read, &way, &shared.config.reached_by, &shared.seen);
+        let ReadRequest { request, len, .. } = read;
+        let rest = bytes.split_off(len);
+        let grant = match admitted {
+            Ok(grant) => grant,
+            Err(denial) => {
+                let refusal = denial.refusal(&shared.name);
+                if !denial.asks
+                    && let Some(left_out) = shared.refused_log.passes(Instant::now())
+                {
+                    let reason = denial.reason.as_str();
+                    tracing::warn!(%client, reason, left_out, "somebody was not let in");
+                }
+                let status = if denial.asks { 407 } else { refusal.failure.status() };
+                refuse_with(shared, leg, refusal, status).await;
+                return Ok(None);
+            }
+        };
+        shared.strangers.on_known(client.ip(), Instant::now());
+        patience = Patience::Long;
+        match request.method {
+            Method::Connect | Method::Session => {
+                // Only those who are nodes themselves are believed where a session came from.
+                let client = request.client.filter(|_| grant.is_node()).unwrap_or(client);
+                return Ok(Some(Asked { leg, request, early: rest, grant, client }));
+            }
+            Method::Prepare => {
+                bytes = rest;
+                shared.prepare(request, &grant.account);
+                let answer = Answer { status: 204, hops: Vec::new() }.to_head();
+                let told = async {
+                    leg.write_all(&answer).await?;
+                    leg.flush().await
+                };
+                told.await.map_err(|_| Abandoned)?;
+            }
+        }
+    }
+}
+
+async fn read_proxy_header(socket: &Socket) -> io::Result<Option<ProxyHeader>> {
+    let mut bytes = [0; 600];
+    loop {
+        // Only looked at, so that what is behind it stays for whoever reads next.
+        let seen = socket.0.peek(&mut bytes).await?;
+        match proxy_header::read(&bytes[..seen]) {
+            Beginning::Header(header, len) => {
+                let mut socket = socket.clone();
+                socket.read_exact(&mut bytes[..len]).await?;
+                return Ok(header);
+            }
+            // What has been seen stays readable, so there is no event to wait for.
+            Beginning::Partial if seen > 0 => tokio::time::sleep(Duration::from_millis(5)).await,
+            Beginning::Partial | Beginning::Wrong => return Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+/// `Ok(None)`: the client has closed without having asked. `Err(None)`: it took too long, or broke.
+async fn read_request(
+    shared: &Shared,
+    leg: &mut Leg,
+    bytes: &mut Vec<u8>,
+    patience: Patience,
+) -> Result<Option<ReadRequest>, Option<request::RequestError>> {
+    let mut begun: Option<Instant> = (!bytes.is_empty()).then(Instant::now);
+    loop {
+        if !bytes.is_empty()
+            && let Some(read) = request::read(bytes)?
+        {
+            return Ok(Some(read));
+        }
+        let wait = match begun {
+            None => patience.for_first(shared),
+            Some(since) => patience.for_more(shared, since),
+        };
+        bytes.reserve(1024);
+        match timeout(wait, leg.read_buf(bytes)).await {
+            Ok(Ok(0)) if bytes.is_empty() => return Ok(None),
+            Ok(Ok(1..)) => begun = begun.or_else(|| Some(Instant::now())),
+            Ok(Ok(0) | Err(_)) | Err(_) => return Err(None),
+        }
+    }
+}

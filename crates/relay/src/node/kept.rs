@@ -1,0 +1,413 @@
+//! Sessions that survive the nodes on their way, at the last of these: the target's side stays, and ways come and go.
+use super::Shared;
+use super::access::Entry;
+use super::admission::Grant;
+use super::asking::Asked;
+use super::metrics::Outlived;
+use super::session::{Far, Opened, go_on, outlives, refuse, tell_and_refuse};
+use crate::account::{Account, Share};
+use crate::answer::{Answer, Failure, HopStatus, Refusal};
+use crate::proxy_header::ProxyHeader;
+use crate::pump::Broken;
+use crate::request::{Request, Resume, SessionId};
+use crate::resume::carry::{Carried, Moved, Patience, Watch, carry};
+use crate::resume::{Ends, Memory, Role};
+use crate::route::Endpoint;
+use crate::socket::{Leg, Socket};
+use shorthaul_types::Bytes;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{sleep_until, timeout};
+
+/// Memory is asked for by so much at once.
+const BLOCK: usize = 64 << 10;
+
+/// All of them, by their keys.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Mutex<HashMap<SessionId, Known>>);
+
+/// What is known of one to those who come by another way.
+#[derive(Debug)]
+struct Known {
+    account: Arc<Account>,
+    /// Whether a node asked for it: then another node may ask for the same client.
+    by_node: bool,
+    target: Endpoint,
+    arrivals: Sender<Arrival>,
+}
+
+/// A client that comes back.
+#[derive(Debug)]
+struct Arrival {
+    leg: Leg,
+    early: Vec<u8>,
+    received: u64,
+}
+
+impl Kept {
+    fn all(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a session with this key begins here.
+    fn begin(&self, key: SessionId, known: Known) -> bool {
+        match self.all().entry(key) {
+            Place::Occupied(_) => false,
+            Place::Vacant(place) => {
+                place.insert(known);
+                true
+            }
+        }
+    }
+
+    /// Whoever goes on with a session: only who could have begun it, with the same target.
+    fn known(&self, key: SessionId, target: &Endpoint, grant: &Grant) -> Option<Sender<Arrival>> {
+        let all = self.all();
+        let known = all.get(&key).filter(|known| known.target == *target)?;
+        let is_same = Arc::ptr_eq(&known.account, &grant.account) || (known.by_node && grant.is_node());
+        is_same.then(|| known.arrivals.clone())
+    }
+}
+
+/// A place among them, until it is dropped.
+struct InPlace<'a> {
+    shared: &'a Shared,
+    key: SessionId,
+}
+
+impl Drop for InPlace<'_> {
+    fn drop(&mut self) {
+        self.shared.kept.all().remove(&self.key);
+    }
+}
+
+/// What a session keeps counts for the node's memory, and for its account's part of it.
+struct Quota {
+    shared: Arc<Shared>,
+    account: Arc<Account>,
+    blocks: Vec<Share>,
+}
+
+impl Memory for Quota {
+    fn hold(&mut self, bytes: usize) -> bool {
+        let wanted = bytes.div_ceil(BLOCK);
+        // One more is kept for the next time, unless nothing is needed.
+        let kept = if bytes == 0 { 0 } else { wanted + 1 };
+        while self.blocks.len() > kept {
+            self.blocks.pop();
+            self.shared.status.release(Bytes(BLOCK as u64));
+        }
+        while self.blocks.len() < wanted {
+            let block = Bytes(BLOCK as u64);
+            let most = Bytes(self.shared.config.all_buffers.0 / 4);
+            let (may, Some(share)) = self.account.reserve(block, most) else { return false };
+            let reserved = if may == block { self.shared.status.reserve(block) } else { Bytes(0) };
+            if reserved != block {
+                self.shared.status.release(reserved);
+                return false;
+            }
+            self.blocks.push(share);
+        }
+        true
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        self.shared.status.release(Bytes((self.blocks.len() * BLOCK) as u64));
+    }
+}
+
+/// A session that begins, or goes on, here.
+pub(super) async fn serve(shared: &Arc<Shared>, asked: Asked, resume: Resume) {
+    let Asked { leg, request, early, grant, client } = asked;
+    let denied = |why: &str| {
+        let mut refusal = Refusal::at(&shared.name, Failure::RequestDenied, why);
+        refusal.hop.up = Some(shared.since.elapsed());
+        refusal
+    };
+    if shared.config.moves_within.is_zero() {
+        return refuse(shared, leg, denied("sessions that move are not for here")).await;
+    }
+    if let Some(received) = resume.from {
+        let Some(arrivals) = shared.kept.known(resume.key, &request.target, &grant) else {
+            return refuse(shared, leg, denied("there is no such session, or no more")).await;
+        };
+        // One that cannot be taken is reset, and comes again.
+        let _ = arrivals.try_send(Arrival { leg, early, received });
+        return;
+    }
+    let (arrivals, arriving) = channel(4);
+    let (account, by_node) = (Arc::clone(&grant.account), grant.is_node());
+    let known = Known { account, by_node, target: request.target.clone(), arrivals };
+    if !shared.kept.begin(resume.key, known) {
+        return refuse(shared, leg, denied("that session is there already")).await;
+    }
+    let _place = InPlace { shared, key: resume.key };
+    let mut entry =
+        shared.access.as_ref().map(|_| Box::new(Entry::new(&request, client, grant.account.name())));
+    let opened = match Opened::new(shared, grant, &request, leg.socket()) {
+        Ok(opened) => opened,
+        Err(refusal) => return tell_and_refuse(shared, leg, refusal, entry).await,
+    };
+    let (target, status) = match Box::pin(reach(shared, &opened, request, client)).await {
+        Ok(there) => there,
+        Err(refusal) => return tell_and_refuse(shared, leg, refusal, entry).await,
+    };
+    shared.counters.opened.fetch_add(1, Ordering::Relaxed);
+    if let Some(entry) = &mut entry {
+        entry.on_answer();
+    }
+    let account = Arc::clone(&opened.grant.account);
+    let memory = Quota { shared: Arc::clone(shared), account, blocks: Vec::new() };
+    let ends = Ends::new(Role::Node, shared.config.window.0, memory);
+    let mut session = Session { shared, opened, target, status, ends, bytes: Default::default(), entry };
+    let ended = session.go_on(leg, early, arriving).await;
+    let bytes = session.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed));
+    if let Some(mut entry) = session.entry.take() {
+        entry.on_end(ended.name(), bytes);
+        shared.write_access(entry);
+    }
+    let counters = &shared.counters;
+    match ended {
+        Ended::Finished => {
+            counters.finished.fetch_add(1, Ordering::Relaxed);
+            let _ = session.target.end_well();
+        }
+        // The target's side is reset when it is dropped.
+        Ended::Broken => {
+            counters.broken.fetch_add(1, Ordering::Relaxed);
+        }
+        Ended::Lost => {
+            counters.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        Ended::Outlived(why) => counters.on_outlived(why),
+    }
+}
+
+/// Connects to the target, and tells it whom it speaks with, if that was asked for.
+async fn reach(
+    shared: &Arc<Shared>,
+    opened: &Opened,
+    request: Request,
+    client: SocketAddr,
+) -> Result<(Socket, HopStatus), Refusal> {
+    let (far, status, request) = go_on(shared, opened, request, client).await?;
+    // The last node's next hop is the target.
+    let Far::Target(mut socket) = far else {
+        return Err(Refusal::at(&shared.name, Failure::Internal, "another node is no target"));
+    };
+    if let Some(version) = request.send_proxy {
+        let destination = socket.0.peer_addr().unwrap_or(client);
+        let header = ProxyHeader { source: client, destination }.to_bytes(version);
+        let failed =
+            |error| Refusal::at(&shared.name, Failure::ConnectionTerminated, error).toward(&request.target);
+        socket.write_all(&header).await.map_err(failed)?;
+    }
+    Ok((socket, status))
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Finished,
+    Broken,
+    /// Nobody came back in time.
+    Lost,
+    Outlived(Outlived),
+}
+
+impl Ended {
+    fn name(self) -> &'static str {
+        match self {
+            Ended::Finished => "finished",
+            Ended::Broken => "broken",
+            Ended::Lost => "lost",
+            Ended::Outlived(why) => why.name(),
+        }
+    }
+}
+
+/// One that is there.
+struct Session<'a> {
+    shared: &'a Arc<Shared>,
+    opened: Opened,
+    target: Socket,
+    status: HopStatus,
+    ends: Ends<Quota>,
+    /// Toward the target, and back.
+    bytes: [AtomicU64; 2],
+    entry: Option<Box<Entry>>,
+}
+
+/// Counts what is moved, for the node and for whose session it is.
+struct Metered<'a> {
+    shared: &'a Shared,
+    account: &'a Account,
+    bytes: &'a [AtomicU64; 2],
+}
+
+impl Watch for Metered<'_> {
+    fn portion(&self) -> usize {
+        self.account.portion()
+    }
+
+    fn on_moved(&self, way: Moved, len: usize) -> Result<Duration, Broken> {
+        let (all, at) = match way {
+            Moved::Received => (&self.shared.counters.up, 0),
+            Moved::Given => (&self.shared.counters.down, 1),
+        };
+        all.fetch_add(len as u64, Ordering::Relaxed);
+        self.bytes[at].fetch_add(len as u64, Ordering::Relaxed);
+        self.account.on_moved(len as u64).ok_or(Broken::Volume)
+    }
+
+    fn on_processing(&self, bytes: usize, took: Duration) {
+        let packets = u32::try_from(bytes.div_ceil(1448)).unwrap_or(u32::MAX);
+        self.shared.status.on_processing(took / packets.max(1));
+    }
+}
+
+/// What a session does next.
+enum Next {
+    End(Ended),
+    /// By this way.
+    Way(Arrival),
+    /// Until somebody comes back.
+    Wait,
+}
+
+impl Session<'_> {
+    async fn go_on(&mut self, leg: Leg, early: Vec<u8>, mut arriving: Receiver<Arrival>) -> Ended {
+        let shared = self.shared;
+        let gone = shared.config.moves_within;
+        let mut is_finished = false;
+        let mut next = self.by(leg, early, &mut arriving, &mut is_finished).await;
+        loop {
+            next = match next {
+                Next::End(ended) => return ended,
+                Next::Way(Arrival { leg, early, received }) => {
+                    if let Err(violation) = self.ends.move_to(received) {
+                        shared.counters.on_violation(violation);
+                        let refusal = Refusal::at(&shared.name, Failure::RequestError, violation);
+                        refuse(shared, leg, refusal).await;
+                        Next::Wait
+                    } else {
+                        shared.counters.moved.fetch_add(1, Ordering::Relaxed);
+                        self.entry.iter_mut().for_each(|entry| entry.on_move());
+                        self.by(leg, early, &mut arriving, &mut is_finished).await
+                    }
+                }
+                Next::Wait => {
+                    let until = Instant::now() + gone;
+                    tokio::select! {
+                        Some(arrival) = arriving.recv() => Next::Way(arrival),
+                        () = sleep_until(until.into()) => {
+                            Next::End(if is_finished { Ended::Finished } else { Ended::Lost })
+                        }
+                        // Whoever comes back hears that there is no such session.
+                        _ = self.target.broken(), if !is_finished => Next::End(Ended::Broken),
+                        why = outlives(shared, std::slice::from_ref(&self.target), &self.opened.grant) => {
+                            Next::End(Ended::Outlived(why))
+                        }
+                    }
+                }
+            };
+        }
+    }
+
+    /// By one way, until it breaks, or somebody comes by another.
+    async fn by(
+        &mut self,
+        mut leg: Leg,
+        early: Vec<u8>,
+        arriving: &mut Receiver<Arrival>,
+        is_finished: &mut bool,
+    ) -> Next {
+        let Session { shared, opened, target, status, ends, bytes, .. } = self;
+        status.received = Some(ends.received());
+        let head = Answer { status: 200, hops: vec![status.clone()] }.to_head();
+        let told = async {
+            leg.write_all(&head).await?;
+            leg.flush().await
+        };
+        if !matches!(timeout(shared.config.request_deadline, told).await, Ok(Ok(()))) {
+            return Next::Wait;
+        }
+        let account = &opened.grant.account;
+        let watch = Metered { shared, account, bytes };
+        let (mut app, patience) = (target.clone(), Patience { quiet: shared.config.quiet });
+        let breaks =
+            async { if *is_finished { std::future::pending().await } else { target.broken().await } };
+        let carrying = carry((Role::Node, ends), (&mut app, breaks), (&mut leg, early), patience, &watch);
+        let carried = tokio::select! {
+            carried = Box::pin(carrying) => carried,
+            Some(arrival) = arriving.recv() => return Next::Way(arrival),
+            why = outlives(shared, std::slice::from_ref(target), &opened.grant) => {
+                return Next::End(Ended::Outlived(why));
+            }
+        };
+        match carried {
+            Carried::Finished(true) => Next::End(Ended::Finished),
+            Carried::Finished(false) => {
+                *is_finished = true;
+                Next::Wait
+            }
+            Carried::WayBroke(error) => {
+                tracing::debug!(%error, "the way of a session broke");
+                Next::Wait
+            }
+            Carried::Broken(broken) => {
+                tracing::debug!(%broken, "a session broke");
+                Next::End(Ended::Broken)
+            }
+            Carried::BrokenThere => Next::End(Ended::Broken),
+            Carried::Violation(violation) => {
+                tracing::debug!(%violation, "a client says what it must not say");
+                shared.counters.on_violation(violation);
+                Next::End(Ended::Broken)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_could_not_have_begun_a_session_cannot_go_on_with_it() {
+        use super::super::admission::Proof;
+        use crate::account::Limits;
+        use crate::authority::Holder;
+        let grant =
+            |name: &str, proof| Grant { account: Arc::new(Account::new(name, Limits::default())), proof };
+        let node = |name: &str| {
+            let holder = Holder { name: name.into(), serial: name.into(), is_node: true };
+            grant(name, Proof::Certificate(holder))
+        };
+        let (kept, target) = (Kept::default(), "server:80".parse::<Endpoint>().unwrap());
+        let alice = grant("alice", Proof::Token([1; 32]));
+        let begin = |key, grant: &Grant| {
+            let (account, by_node) = (Arc::clone(&grant.account), grant.is_node());
+            let known = Known { account, by_node, target: target.clone(), arrivals: channel(1).0 };
+            kept.begin(SessionId(key), known)
+        };
+        assert!(begin(1, &alice) && begin(2, &node("paris")));
+        assert!(!begin(1, &alice), "a key is good for one session");
+        let goes_on = |key, grant: &Grant| kept.known(SessionId(key), &target, grant).is_some();
+        assert!(goes_on(1, &alice));
+        assert!(!goes_on(1, &grant("bob", Proof::Token([2; 32]))));
+        assert!(!goes_on(1, &node("tokyo")), "a node is not alice");
+        assert!(goes_on(2, &node("tokyo")), "another node may ask for the same client");
+        assert!(!goes_on(2, &alice));
+        assert!(!goes_on(3, &alice));
+        assert!(kept.known(SessionId(1), &"other:80".parse().unwrap(), &alice).is_none());
+    }
+}

@@ -1,0 +1,304 @@
+//! A session between a client and what comes next, as it comes: to the end of both directions, or until one side breaks.
+use super::Shared;
+use super::access::Entry;
+use super::admission::{Grant, Proof};
+use super::metrics::Outlived;
+use super::session::{Far, Opened, outlives, refuse};
+use crate::answer::{Answer, Failure, HopStatus, Refusal};
+use crate::links::{Links, NamedBy};
+use crate::proxy_header::ProxyHeader;
+use crate::pump::{Broken, Forwarding, Meter, direction};
+use crate::request::Request;
+use crate::socket::{Leg, Socket};
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+/// The client's side of a session.
+pub(super) struct Near {
+    /// Its connection.
+    pub leg: Leg,
+    /// What it sent behind its request.
+    pub early: Vec<u8>,
+    /// What it is told of this node.
+    pub status: HopStatus,
+    /// What is written of the session, where that is wanted.
+    pub entry: Option<Box<Entry>>,
+}
+
+/// How a session ended that did not come to its end.
+enum End {
+    /// It never began, and the client is to be told.
+    Refused(Box<Refusal>),
+    /// It never began, and the client has been told.
+    Told,
+    /// A side broke, or was broken.
+    Broken,
+    /// Its time is over.
+    Outlived(Outlived),
+}
+
+/// Asks the next node, if there is one, and moves bytes until both directions have ended.
+pub(super) async fn relay(
+    shared: &Arc<Shared>,
+    opened: Opened,
+    near: Near,
+    far: Far,
+    request: Request,
+    client: SocketAddr,
+) {
+    let Near { leg: near, early, status, entry } = near;
+    let entry = Mutex::new(entry);
+    let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
+    // Whatever becomes of it from here on.
+    let written = |ended: &'static str| {
+        if let Some(mut entry) = entry.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            entry.on_end(ended, of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
+            shared.write_access(entry);
+        }
+    };
+    let told_of = |refusal: &Refusal| {
+        if let Some(mut entry) = entry.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            entry.on_refused(refusal);
+            shared.write_access(entry);
+        }
+    };
+    let next = request.next_hop().clone();
+    let mut told = None;
+    let far = match far {
+        Far::Target(socket) => {
+            if let Some(version) = request.send_proxy {
+                let destination = socket.0.peer_addr().unwrap_or(client);
+                told = Some(ProxyHeader { source: client, destination }.to_bytes(version));
+            }
+            Leg::plain(socket)
+        }
+        Far::Node(mut leg) => {
+            let onward = Request { via: request.via[1..].to_vec(), client: Some(client), ..request.clone() };
+            if let Err(refusal) = shared.links.ask(&mut leg, &next, &onward, &[]).await {
+                told_of(&refusal);
+                return refuse(shared, near, refusal).await;
+            }
+            leg
+        }
+    };
+    let is_node = !request.via.is_empty();
+    let forwarding = request.forwarding;
+    drop(request);
+    let sockets = [near.socket().clone(), far.socket().clone()];
+    let (mut near_in, mut near_out) = near.into_halves();
+    let (mut far_in, mut far_out) = far.into_halves();
+    let account = Some(&opened.grant.account);
+    let spool = Some(&shared.spool);
+    let of_both = [(&shared.counters.up, &of_session[0]), (&shared.counters.down, &of_session[1])];
+    let meter = |way: usize| {
+        let (moved, of_session) = of_both[way];
+        Meter { moved, of_session, account, status: &shared.status, spool }
+    };
+    let answered = AtomicBool::new(false);
+    let far_broke = AtomicBool::new(false);
+    let there = async {
+        let first = async {
+            let up = meter(0);
+            let send = Broken::Sink;
+            if let Some(header) = told {
+                far_out.write_all(&header).await.map_err(send)?;
+            }
+            if !early.is_empty() {
+                far_out.write_all(&early).await.map_err(send)?;
+                up.on_moved(early.len()).await?;
+            }
+            drop(early);
+            far_out.flush().await.map_err(send)
+        };
+        let passed = match first.await {
+            Ok(()) => direction(&mut near_in, &mut far_out, forwarding, meter(0)).await,
+            Err(broken) => Err(broken),
+        };
+        match passed {
+            Ok(()) => Ok(()),
+            // The next node may have said why: that is read on the way back.
+            Err(Broken::Sink(_)) if !answered.load(Ordering::Relaxed) => pending().await,
+            Err(_) => Err(End::Broken),
+        }
+    };
+    let back = async {
+        let (mut answer, rest) = if is_node {
+            shared
+                .links
+                .answer(&mut far_in, &next)
+                .await
+                .map_err(|refusal| End::Refused(Box::new(refusal)))?
+        } else {
+            (Answer { status: 200, hops: Vec::new() }, Vec::new())
+        };
+        answer.hops.push(status);
+        let mut head = answer.to_head();
+        head.extend_from_slice(&rest);
+        drop(rest);
+        let said = async {
+            near_out.write_all(&head).await?;
+            near_out.flush().await
+        };
+        said.await.map_err(|_| End::Broken)?;
+        if !answer.is_success() {
+            let failure = answer.failed().and_then(|hop| hop.error).unwrap_or(Failure::Internal);
+            shared.counters.on_refused(failure);
+            if let Some(hop) = answer.failed() {
+                told_of(&Refusal { failure, hop: Box::new(hop.clone()) });
+            }
+            return Err(End::Told);
+        }
+        drop((answer, head));
+        answered.store(true, Ordering::Relaxed);
+        // What broke meanwhile would read like an end now: the kernel tells of a break once.
+        if far_broke.load(Ordering::Relaxed) {
+            return Err(End::Broken);
+        }
+        shared.counters.opened.fetch_add(1, Ordering::Relaxed);
+        if let Some(entry) = &mut *entry.lock().unwrap_or_else(PoisonError::into_inner) {
+            entry.on_answer();
+        }
+        let passed = direction(&mut far_in, &mut near_out, forwarding, meter(1)).await;
+        passed.map_err(|_| End::Broken)
+    };
+    let far_breaks = async {
+        sockets[1].broken().await;
+        far_broke.store(true, Ordering::Relaxed);
+        if !answered.load(Ordering::Relaxed) {
+            pending::<()>().await;
+        }
+    };
+    let outcome = tokio::select! {
+        both = async { tokio::try_join!(there, back) } => both.map(drop),
+        _ = sockets[0].broken() => Err(End::Broken),
+        () = far_breaks => Err(End::Broken),
+        why = outlives(shared, &sockets, &opened.grant) => Err(End::Outlived(why)),
+    };
+    match outcome {
+        Ok(()) => {
+            shared.counters.finished.fetch_add(1, Ordering::Relaxed);
+            written("finished");
+            for socket in &sockets {
+                let _ = socket.end_well();
+            }
+        }
+        // The sockets are reset when they are dropped.
+        Err(End::Broken) => {
+            shared.counters.broken.fetch_add(1, Ordering::Relaxed);
+            written("broken");
+        }
+        Err(End::Outlived(why)) => {
+            shared.counters.on_outlived(why);
+            written(why.name());
+        }
+        Err(how) => {
+            if let End::Refused(refusal) = how {
+                shared.counters.on_refused(refusal.failure);
+                told_of(&refusal);
+                let answer = Answer { status: refusal.failure.status(), hops: vec![*refusal.hop] };
+                if near_out.write_all(&answer.to_head()).await.is_err() {
+                    return;
+                }
+            }
+            drop(opened);
+            if near_out.shutdown().await.is_ok() && sockets[0].end_well().is_ok() {
+                Links::linger(&mut near_in).await;
+            }
+        }
+    }
+}
+
+/// Serves a connection that goes on to a fixed target.
+pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer: SocketAddr) {
+    let relay = &shared.config.relays[at];
+    let near = Socket(Arc::new(stream));
+    let plain = Request { buffer: relay.buffer, ..Request::connect(relay.to.clone()) };
+    let grant = Grant { account: shared.admission().neighbours(), proof: Proof::Operator };
+    let mut entry = shared.access.as_ref().map(|_| Box::new(Entry::new(&plain, peer, grant.account.name())));
+    let refused = |refusal: Refusal, entry: Option<Box<Entry>>| {
+        shared.counters.on_refused(refusal.failure);
+        if let Some(mut entry) = entry {
+            entry.on_refused(&refusal);
+            shared.write_access(entry);
+        }
+    };
+    let opened = match Opened::new(&shared, grant, &plain, &near) {
+        Ok(opened) => opened,
+        Err(refusal) => return refused(refusal, entry),
+    };
+    // As the target would have done: the socket is reset when it is dropped.
+    let far = match shared.links.connect(&relay.to, relay.buffer, NamedBy::Operator).await {
+        Ok(far) => far,
+        Err(refusal) => return refused(refusal, entry),
+    };
+    if let Some(entry) = &mut entry {
+        entry.on_answer();
+    }
+    let header = relay.send_proxy.map(|version| {
+        let destination = far.0.peer_addr().unwrap_or(peer);
+        ProxyHeader { source: peer, destination }.to_bytes(version)
+    });
+    shared.counters.opened.fetch_add(1, Ordering::Relaxed);
+    let sockets = [near.clone(), far.clone()];
+    let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
+    let mut outlived = None;
+    let way = (relay.forwarding, header);
+    let passing = both_ways(&shared, &opened.grant, [near, far], way, &of_session, &mut outlived);
+    let ended = Box::pin(passing).await;
+    if let Some(mut entry) = entry {
+        let how = outlived.map_or(if ended.is_ok() { "finished" } else { "broken" }, Outlived::name);
+        entry.on_end(how, of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
+        shared.write_access(entry);
+    }
+    match ended {
+        Ok(()) => {
+            shared.counters.finished.fetch_add(1, Ordering::Relaxed);
+            for socket in &sockets {
+                let _ = socket.end_well();
+            }
+        }
+        Err(Some(error)) => {
+            tracing::debug!(%error, "a session broke");
+            shared.counters.broken.fetch_add(1, Ordering::Relaxed);
+        }
+        // It is counted.
+        Err(None) => {}
+    }
+}
+
+async fn both_ways(
+    shared: &Shared,
+    grant: &Grant,
+    [near, far]: [Socket; 2],
+    way: (Forwarding, Option<Vec<u8>>),
+    of_session: &[AtomicU64; 2],
+    outlived: &mut Option<Outlived>,
+) -> Result<(), Option<Broken>> {
+    let (forwarding, header) = way;
+    let sockets = [near.clone(), far.clone()];
+    let (mut near_in, mut near_out) = Leg::plain(near).into_halves();
+    let (mut far_in, mut far_out) = Leg::plain(far).into_halves();
+    if let Some(header) = header {
+        far_out.write_all(&header).await.map_err(|error| Some(Broken::Sink(error)))?;
+    }
+    let (account, spool) = (Some(&grant.account), Some(&shared.spool));
+    let meter = |moved, of_session| Meter { moved, of_session, account, status: &shared.status, spool };
+    let up = meter(&shared.counters.up, &of_session[0]);
+    let there = direction(&mut near_in, &mut far_out, forwarding, up);
+    let down = meter(&shared.counters.down, &of_session[1]);
+    let back = direction(&mut far_in, &mut near_out, forwarding, down);
+    tokio::select! {
+        both = async { tokio::try_join!(there, back) } => both.map(drop).map_err(Some),
+        error = sockets[0].broken() => Err(Some(Broken::Source(error))),
+        error = sockets[1].broken() => Err(Some(Broken::Sink(error))),
+        why = outlives(shared, &sockets, grant) => {
+            shared.counters.on_outlived(why);
+            *outlived = Some(why);
+            Err(None)
+        }
+    }
+}

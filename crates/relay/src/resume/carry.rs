@@ -1,0 +1,521 @@
+//! One end of a session and one way: bytes between the application's side and a leg, until the way breaks or all is done.
+use super::ends::{Ends, Memory, Role};
+use super::frame::{Frame, MOST_DATA, Reader, Violation};
+use crate::pump::{Broken, with_scratch};
+use crate::socket::{Leg, Socket};
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::time::{Sleep, sleep_until, timeout};
+
+/// What was received is acknowledged after so long, unless something else goes or much came.
+const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(100);
+/// How often it is looked whether an application's kernel has acknowledged all; longer each time.
+const LOOK: Duration = Duration::from_millis(1);
+/// The longest of these.
+const LOOK_MOST: Duration = Duration::from_millis(100);
+/// How long it may take to tell the other end why it is over.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// The application's side of an end.
+pub trait Application {
+    /// As `AsyncRead`.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
+    /// As `AsyncWrite`.
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+    /// Nothing more comes.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    fn close(&mut self) -> io::Result<()>;
+    /// Whether it has all that was written, and its end if it was told.
+    ///
+    /// # Errors
+    /// It broke.
+    fn has_all(&self) -> io::Result<bool>;
+    /// Whether its own stream ends when the other one has.
+    fn ends_with_other(&self) -> bool {
+        false
+    }
+}
+
+impl Application for Socket {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        AsyncRead::poll_read(Pin::new(self), cx, buf)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        AsyncWrite::poll_write(Pin::new(self), cx, bytes)
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        match socket2::SockRef::from(&*self.0).shutdown(std::net::Shutdown::Write) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()), // it has closed both ways
+            done => done,
+        }
+    }
+
+    fn has_all(&self) -> io::Result<bool> {
+        shorthaul_os::socket::unacknowledged(self).map(|bytes| bytes.0 == 0)
+    }
+}
+
+/// What an end waits for, and how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// A client asks after so long in which it has heard nothing, longer where nothing moves; and counts a way as broken on which
+    /// it hears nothing for twice as long then. A node that has heard nothing for 36 times as long counts it as broken.
+    pub quiet: Duration,
+}
+
+/// Which way bytes moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// From the application.
+    Given,
+    /// From the way.
+    Received,
+}
+
+/// What a way came to.
+#[derive(Debug)]
+pub enum Carried {
+    /// Both directions have been delivered. Whether the other end is known to know.
+    Finished(bool),
+    /// The session can go on by another way.
+    WayBroke(io::Error),
+    /// It cannot: this side broke, or may not go on.
+    Broken(Broken),
+    /// It cannot: the other side broke.
+    BrokenThere,
+    /// It cannot: the other end said what it must not say.
+    Violation(Violation),
+}
+
+/// Who hears of bytes that move, and bounds them.
+pub trait Watch: Sync {
+    /// How much may be moved at once; nothing, if no more may be moved at all.
+    fn portion(&self) -> usize {
+        usize::MAX
+    }
+
+    /// So much was moved: how long to wait before there is more.
+    ///
+    /// # Errors
+    /// No more may be moved.
+    fn on_moved(&self, _way: Moved, _bytes: usize) -> Result<Duration, Broken> {
+        Ok(Duration::ZERO)
+    }
+
+    /// So many bytes were worked on for so long.
+    fn on_processing(&self, _bytes: usize, _took: Duration) {}
+}
+
+/// Nobody does.
+pub struct Unwatched;
+
+impl Watch for Unwatched {}
+
+/// One in this many rounds is timed.
+const SAMPLE: u32 = 64;
+
+struct Carrying<'a, A, M> {
+    role: Role,
+    ends: &'a mut Ends<M>,
+    app: &'a mut A,
+    leg: &'a mut Leg,
+    reader: Reader,
+    patience: Patience,
+    watch: &'a dyn Watch,
+    /// How often something was moved, and how much of it was this time.
+    rounds: u32,
+    of_round: usize,
+    /// Frames without data, which go before the next one that has some.
+    control: Vec<u8>,
+    control_written: usize,
+    is_unflushed: bool,
+    alarm: Pin<Box<Sleep>>,
+    now: Instant,
+    heard: Instant,
+    active: Instant,
+    pinged: Option<Instant>,
+    acknowledge_at: Option<Instant>,
+    is_asked: bool,
+    paused: Option<Instant>,
+    /// When to look whether the application's kernel has all, and how long after that.
+    look: Option<(Instant, Duration)>,
+}
+
+/// Moves bytes between an application and a way until that is over. `first` came on the way already; `app_breaks` says when the
+/// application's side does.
+pub async fn carry<A: Application, M: Memory>(
+    (role, ends): (Role, &mut Ends<M>),
+    (app, app_breaks): (&mut A, impl Future<Output = io::Error>),
+    (leg, first): (&mut Leg, Vec<u8>),
+    patience: Patience,
+    watch: &dyn Watch,
+) -> Carried {
+    let now = Instant::now();
+    let of_leg = leg.socket().clone();
+    let mut carrying = Carrying {
+        role,
+        ends,
+        app,
+        leg,
+        reader: Reader::default(),
+        patience,
+        watch,
+        rounds: 0,
+        of_round: 0,
+        control: Vec::new(),
+        control_written: 0,
+        is_unflushed: false,
+        alarm: Box::pin(sleep_until((now + patience.quiet).into())),
+        now,
+        heard: now,
+        active: now,
+        pinged: None,
+        acknowledge_at: None,
+        is_asked: false,
+        paused: None,
+        look: None,
+    };
+    let mut app_breaks = pin!(app_breaks);
+    let mut way_breaks = pin!(of_leg.broken());
+    let mut first = Some(first);
+    let over = std::future::poll_fn(|cx| {
+        if let Some(first) = first.take()
+            && let Err(over) = carrying.on_bytes(cx, &first)
+        {
+            return Poll::Ready(over);
+        }
+        if let Poll::Ready(error) = app_breaks.as_mut().poll(cx) {
+            return Poll::Ready(Carried::Broken(Broken::Source(error)));
+        }
+        if let Poll::Ready(error) = way_breaks.as_mut().poll(cx) {
+            return Poll::Ready(Carried::WayBroke(error));
+        }
+        carrying.poll(cx)
+    })
+    .await;
+    match over {
+        Carried::Broken(broken) => {
+            carrying.ends.break_off();
+            carrying.tell_broken().await;
+            Carried::Broken(broken)
+        }
+        Carried::Finished(_) => Carried::Finished(carrying.close().await),
+        over => over,
+    }
+}
+
+impl<A: Application, M: Memory> Carrying<'_, A, M> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Carried> {
+        loop {
+            self.now = Instant::now();
+            self.of_round = 0;
+            let round = (|| {
+                if self.paused.is_some_and(|until| until <= self.now) {
+                    self.paused = None;
+                }
+                let moved = self.receive(cx)? | self.deliver(cx)? | self.take(cx)?;
+                Ok::<bool, Carried>(self.send(cx)? || moved)
+            })();
+            if self.of_round > 0 {
+                self.rounds = self.rounds.wrapping_add(1);
+                // What waits for the application says nothing of us.
+                if self.rounds % SAMPLE == 1 && self.ends.waiting().is_none() {
+                    self.watch.on_processing(self.of_round, self.now.elapsed());
+                }
+            }
+            match round {
+                Err(over) => return Poll::Ready(over),
+                Ok(true) => continue,
+                Ok(false) => {}
+            }
+            if self.ends.is_broken() {
+                return Poll::Ready(Carried::BrokenThere);
+            }
+            if self.ends.is_complete() && self.control.is_empty() && !self.is_unflushed {
+                return Poll::Ready(Carried::Finished(false));
+            }
+            if self.is_silent() {
+                return Poll::Ready(Carried::WayBroke(io::ErrorKind::TimedOut.into()));
+            }
+            let wake = self.wakes_at();
+            let set = self.alarm.deadline().into_std();
+            if wake < set || set <= self.now {
+                self.alarm.as_mut().reset(wake.max(self.now + Duration::from_micros(100)).into());
+            }
+            if self.alarm.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// What came by the way.
+    fn receive(&mut self, cx: &mut Context<'_>) -> Result<bool, Carried> {
+        if self.paused.is_some() || self.ends.is_broken() || !self.ends.may_receive() {
+            return Ok(false);
+        }
+        let most = self.portion()?.min(MOST_DATA);
+        with_scratch(|scratch| {
+            let mut buffer = ReadBuf::new(&mut scratch[..most]);
+            match Pin::new(&mut *self.leg).poll_read(cx, &mut buffer) {
+                Poll::Pending => Ok(false),
+                Poll::Ready(Err(error)) => Err(Carried::WayBroke(error)),
+                Poll::Ready(Ok(())) if buffer.filled().is_empty() => {
+                    Err(Carried::WayBroke(io::ErrorKind::UnexpectedEof.into()))
+                }
+                Poll::Ready(Ok(())) => {
+                    (self.heard, self.pinged) = (self.now, None);
+                    self.on_bytes(cx, buffer.filled()).map(|()| true)
+                }
+            }
+        })
+    }
+
+    fn on_bytes(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<(), Carried> {
+        while !bytes.is_empty() {
+            let (frame, used) = self.reader.next(bytes).map_err(Carried::Violation)?;
+            bytes = &bytes[used..];
+            let Some(frame) = frame else { continue };
+            let mut broken = None;
+            let app = &mut *self.app;
+            let mut deliver = |bytes: &[u8]| match app.poll_write(cx, bytes) {
+                Poll::Ready(Ok(len)) => len,
+                Poll::Ready(Err(error)) => {
+                    broken = Some(error);
+                    0
+                }
+                Poll::Pending => 0,
+            };
+            self.ends.on_frame(frame, &mut deliver).map_err(Carried::Violation)?;
+            if let Some(error) = broken {
+                return Err(Carried::Broken(Broken::Sink(error)));
+            }
+            match frame {
+                Frame::Data { bytes, .. } => self.count(Moved::Received, bytes.len())?,
+                Frame::Ping => self.is_asked = true,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn portion(&self) -> Result<usize, Carried> {
+        match self.watch.portion() {
+            0 => Err(Carried::Broken(Broken::Volume)),
+            portion => Ok(portion),
+        }
+    }
+
+    fn count(&mut self, moved: Moved, bytes: usize) -> Result<(), Carried> {
+        self.active = self.now;
+        self.of_round += bytes;
+        let wait = self.watch.on_moved(moved, bytes).map_err(Carried::Broken)?;
+        if !wait.is_zero() {
+            self.paused = Some(self.paused.map_or(self.now + wait, |until| until.max(self.now + wait)));
+        }
+        Ok(())
+    }
+
+    /// What waits for the application.
+    fn deliver(&mut self, cx: &mut Context<'_>) -> Result<bool, Carried> {
+        let sink = |error| Carried::Broken(Broken::Sink(error));
+        let mut moved = false;
+        while let Some(bytes) = self.ends.waiting() {
+            match self.app.poll_write(cx, bytes) {
+                Poll::Ready(Ok(len)) => self.ends.on_delivered(len),
+                Poll::Ready(Err(error)) => return Err(sink(error)),
+                Poll::Pending => break,
+            }
+            moved = true;
+        }
+        if self.ends.has_heard_all() && self.app.ends_with_other() && !self.ends.has_ended() {
+            self.ends.end();
+            moved = true;
+        }
+        if self.ends.is_to_close() {
+            self.app.close().map_err(sink)?;
+            self.ends.on_closed();
+            moved = true;
+        }
+        if self.ends.is_to_confirm() && self.look.is_none_or(|(at, _)| at <= self.now) {
+            if self.app.has_all().map_err(sink)? {
+                self.ends.confirm(&mut self.control);
+                (self.look, moved) = (None, true);
+            } else {
+                let wait = self.look.map_or(LOOK, |(_, wait)| (wait * 2).min(LOOK_MOST));
+                self.look = Some((self.now + wait, wait));
+            }
+        }
+        Ok(moved)
+    }
+
+    /// What the application gives.
+    fn take(&mut self, cx: &mut Context<'_>) -> Result<bool, Carried> {
+        if self.paused.is_some() || self.ends.is_broken() || self.ends.has_ended() {
+            return Ok(false);
+        }
+        let room = self.ends.room();
+        if room == 0 {
+            return Ok(false);
+        }
+        let most = self.portion()?.min(room);
+        let taken = with_scratch(|scratch| {
+            let mut buffer = ReadBuf::new(&mut scratch[..most]);
+            match self.app.poll_read(cx, &mut buffer) {
+                Poll::Pending => Ok(None),
+                Poll::Ready(Err(error)) => Err(Carried::Broken(Broken::Source(error))),
+                Poll::Ready(Ok(())) => {
+                    let bytes = buffer.filled();
+                    if bytes.is_empty() {
+                        self.ends.end();
+                    } else {
+                        self.ends.take(bytes);
+                    }
+                    Ok(Some(bytes.len()))
+                }
+            }
+        })?;
+        if let Some(len) = taken.filter(|len| *len > 0) {
+            self.count(Moved::Given, len)?;
+        }
+        Ok(taken.is_some())
+    }
+
+    /// What goes by the way.
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<bool, Carried> {
+        let mut moved = false;
+        loop {
+            if !self.ends.is_within_frame() && self.control_written == 0 {
+                self.say();
+            }
+            let is_control = !self.ends.is_within_frame() && !self.control.is_empty();
+            let bytes =
+                if is_control { Some(&self.control[self.control_written..]) } else { self.ends.next() };
+            let Some(bytes) = bytes else { break };
+            match Pin::new(&mut *self.leg).poll_write(cx, bytes) {
+                Poll::Pending => return Ok(moved),
+                Poll::Ready(Err(error)) => return Err(Carried::WayBroke(error)),
+                Poll::Ready(Ok(len)) => {
+                    (moved, self.is_unflushed) = (true, true);
+                    if !is_control {
+                        self.ends.on_written(len);
+                    } else {
+                        self.control_written += len;
+                        if self.control_written == self.control.len() {
+                            (self.control, self.control_written) = (Vec::new(), 0);
+                        }
+                    }
+                }
+            }
+        }
+        if self.is_unflushed {
+            match Pin::new(&mut *self.leg).poll_flush(cx) {
+                Poll::Pending => {}
+                Poll::Ready(Err(error)) => return Err(Carried::WayBroke(error)),
+                Poll::Ready(Ok(())) => self.is_unflushed = false,
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Frames without data that are due, between two others.
+    fn say(&mut self) {
+        match self.ends.acknowledgment() {
+            _ if self.is_asked => self.acknowledge(),
+            Some(true) => self.acknowledge(),
+            Some(false) if self.ends.next().is_some() => self.acknowledge(),
+            Some(false) => {
+                let at = *self.acknowledge_at.get_or_insert(self.now + ACKNOWLEDGE_AFTER);
+                if at <= self.now {
+                    self.acknowledge();
+                }
+            }
+            None => self.acknowledge_at = None,
+        }
+        self.ends.say_end(&mut self.control);
+        if self.role == Role::Client && self.pinged.is_none() && self.asks_at() <= self.now {
+            self.pinged = Some(self.now);
+            Frame::Ping.write(&mut self.control);
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        self.ends.acknowledge(&mut self.control);
+        (self.acknowledge_at, self.is_asked) = (None, false);
+    }
+
+    fn asks_at(&self) -> Instant {
+        let quiet = self.patience.quiet;
+        let idle = if self.ends.owes() { quiet } else { self.heard - self.active.min(self.heard) };
+        self.heard + idle.clamp(quiet, quiet * 12)
+    }
+
+    fn silent_at(&self) -> Instant {
+        let quiet = self.patience.quiet;
+        match (self.role, self.pinged) {
+            (Role::Client, Some(pinged)) => pinged + quiet * 2,
+            (Role::Client, None) => self.asks_at() + quiet * 2,
+            (Role::Node, _) => self.heard + quiet * 36,
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.silent_at() <= self.now
+    }
+
+    fn wakes_at(&self) -> Instant {
+        let asks = (self.role == Role::Client && self.pinged.is_none()).then(|| self.asks_at());
+        let look = self.look.map(|(at, _)| at);
+        let others = [asks, self.acknowledge_at, self.paused, look].into_iter().flatten();
+        // What is due already waits for the way to take a frame that was begun, not for a time.
+        others.filter(|at| *at > self.now).fold(self.silent_at(), Instant::min)
+    }
+
+    /// Says last of all that this side broke.
+    async fn tell_broken(&mut self) {
+        let told = async {
+            let control = self.control.split_off(self.control_written);
+            self.control.clear();
+            let rest = if self.ends.is_within_frame() { self.ends.next() } else { Some(&control[..]) };
+            self.leg.write_all(rest.unwrap_or_default()).await?;
+            let mut last = Vec::new();
+            Frame::Break.write(&mut last);
+            self.leg.write_all(&last).await?;
+            self.leg.shutdown().await?;
+            self.leg.socket().end_well()?;
+            self.read_to_end().await
+        };
+        let _ = timeout(LAST_WORDS, told).await;
+    }
+
+    /// Ends a way on which all has been said; whether the other end did so, too.
+    async fn close(&mut self) -> bool {
+        let quiet = self.patience.quiet;
+        let closing = async {
+            // The node is the first: a client that hears so knows that it knows.
+            if self.role == Role::Client {
+                self.read_to_end().await?;
+            }
+            self.leg.shutdown().await?;
+            self.leg.socket().end_well()?;
+            if self.role == Role::Node {
+                self.read_to_end().await?;
+            }
+            Ok::<(), io::Error>(())
+        };
+        matches!(timeout(quiet, closing).await, Ok(Ok(())))
+    }
+
+    async fn read_to_end(&mut self) -> io::Result<()> {
+        let mut nothing = [0; 1024];
+        while self.leg.read(&mut nothing).await? > 0 {}
+        Ok(())
+    }
+}

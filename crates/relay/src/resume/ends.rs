@@ -1,0 +1,679 @@
+//! One end of a session that can move: what it has sent and is not acknowledged, what it has received and is not delivered.
+//! No I/O and no clock.
+use super::frame::{DATA_HEAD, FIRST_LIMIT, Frame, MOST_DATA, Violation, write_data_head};
+use std::collections::VecDeque;
+
+/// What a frame takes besides its bytes, about.
+const OVERHEAD: usize = 64;
+/// What was received is acknowledged each time it is so much more; what is less, after a while.
+const ACKNOWLEDGE: u64 = 64 << 10;
+/// What an end may hold where there is no memory.
+pub const LEAST: usize = 4 << 10;
+
+/// Which end it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The client's: it delivers the end of the other direction to an application that has ended its own only once all of
+    /// that has arrived. So what an application sees as a clean end is one in both directions.
+    Client,
+    /// The last node's.
+    Node,
+}
+
+/// Whose memory it is.
+pub trait Memory {
+    /// Asks for so much in all; whether it may be had. Less than before always may.
+    fn hold(&mut self, bytes: usize) -> bool;
+}
+
+/// As much as there is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unbounded;
+
+impl Memory for Unbounded {
+    fn hold(&mut self, _: usize) -> bool {
+        true
+    }
+}
+
+/// A `DATA` frame as it is sent: its head and its bytes.
+#[derive(Debug)]
+struct Kept {
+    bytes: Vec<u8>,
+    /// Where its head begins: not at the front, if a part of it was received already.
+    begin: usize,
+    /// Of its first byte behind the head.
+    offset: u64,
+}
+
+impl Kept {
+    fn new(offset: u64, data: &[u8]) -> Kept {
+        let mut bytes = Vec::with_capacity(DATA_HEAD + data.len());
+        bytes.resize(DATA_HEAD, 0);
+        write_data_head(&mut bytes, offset, data.len());
+        bytes.extend_from_slice(data);
+        Kept { bytes, begin: 0, offset }
+    }
+
+    fn wire(&self) -> &[u8] {
+        &self.bytes[self.begin..]
+    }
+
+    fn end(&self) -> u64 {
+        self.offset + (self.bytes.len() - self.begin - DATA_HEAD) as u64
+    }
+
+    /// All below is there: a head stands before the rest.
+    fn begin_at(&mut self, offset: u64) {
+        let more = (offset - self.offset) as usize;
+        self.begin += more;
+        self.offset = offset;
+        let len = self.bytes.len() - self.begin - DATA_HEAD;
+        write_data_head(&mut self.bytes[self.begin..], offset, len);
+    }
+}
+
+/// What this end sends.
+#[derive(Debug, Default)]
+struct Outgoing {
+    kept: VecDeque<Kept>,
+    held: usize,
+    /// Below it, all is acknowledged.
+    acknowledged: u64,
+    /// Behind the last byte that the application gave.
+    taken: u64,
+    /// Behind the last byte that was ever sent.
+    sent: u64,
+    limit: u64,
+    is_ended: bool,
+    /// The other end has delivered all.
+    is_done: bool,
+    /// By this way: the frame that is next, and how much of it has been written.
+    next: usize,
+    written: usize,
+    has_said_end: bool,
+}
+
+/// What this end receives.
+#[derive(Debug, Default)]
+struct Incoming {
+    waiting: VecDeque<Vec<u8>>,
+    /// Of the first of them.
+    used: usize,
+    held: usize,
+    received: u64,
+    delivered: u64,
+    end: Option<u64>,
+    /// The application was told of the end.
+    is_closed: bool,
+    /// By this way.
+    said: (u64, u64),
+    has_said_done: bool,
+}
+
+/// Both directions of one end.
+#[derive(Debug)]
+pub struct Ends<M> {
+    role: Role,
+    window: u64,
+    memory: M,
+    out: Outgoing,
+    inc: Incoming,
+    is_broken: bool,
+}
+
+impl<M: Memory> Ends<M> {
+    /// Of a session that begins. Each direction may hold a `window` of bytes here; at least 256 KiB.
+    pub fn new(role: Role, window: u64, memory: M) -> Ends<M> {
+        let out = Outgoing { limit: FIRST_LIMIT, ..Outgoing::default() };
+        let inc = Incoming { said: (0, FIRST_LIMIT), ..Incoming::default() };
+        Ends { role, window: window.max(FIRST_LIMIT), memory, out, inc, is_broken: false }
+    }
+
+    /// Below which offset all is here.
+    pub fn received(&self) -> u64 {
+        self.inc.received
+    }
+
+    /// Both directions have been delivered, and the other end knows of ours.
+    pub fn is_complete(&self) -> bool {
+        self.out.is_done && self.inc.has_said_done && self.inc.is_closed
+    }
+
+    /// Whether anything was given that the other end has not acknowledged.
+    pub fn owes(&self) -> bool {
+        self.out.acknowledged < self.out.taken || (self.out.is_ended && !self.out.is_done)
+    }
+
+    /// The session can break, and does.
+    pub fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// Whether it did.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    fn hold(&mut self) -> bool {
+        let all = self.out.held + self.inc.held;
+        self.memory.hold(all) || all <= LEAST
+    }
+
+    // The application's side.
+
+    /// How much the application may give now.
+    pub fn room(&mut self) -> usize {
+        let most = usize::try_from(self.window).unwrap_or(usize::MAX);
+        if self.out.is_ended || self.out.held >= most || !self.hold() {
+            return 0;
+        }
+        // What is asked for beforehand need not be had in vain: little, where memory is short.
+        let more = MOST_DATA.min(most - self.out.held);
+        let all = self.out.held + self.inc.held;
+        let may = self.memory.hold(all + more);
+        self.memory.hold(all);
+        if may { more } else { LEAST.saturating_sub(self.out.held + self.inc.held) }
+    }
+
+    /// The application gave so much: no more than there was room.
+    pub fn take(&mut self, bytes: &[u8]) {
+        for data in bytes.chunks(MOST_DATA) {
+            self.out.kept.push_back(Kept::new(self.out.taken, data));
+            self.out.taken += data.len() as u64;
+            self.out.held += data.len() + OVERHEAD;
+        }
+        self.hold();
+    }
+
+    /// The application gives no more.
+    pub fn end(&mut self) {
+        self.out.is_ended = true;
+    }
+
+    /// Whether it does not.
+    pub fn has_ended(&self) -> bool {
+        self.out.is_ended
+    }
+
+    /// What is to be delivered next.
+    pub fn waiting(&self) -> Option<&[u8]> {
+        self.inc.waiting.front().map(|bytes| &bytes[self.inc.used..])
+    }
+
+    /// The application read this many of the bytes that wait for it.
+    pub fn on_delivered(&mut self, len: usize) {
+        self.inc.delivered += len as u64;
+        self.inc.used += len;
+        if self.inc.waiting.front().is_some_and(|bytes| bytes.len() == self.inc.used) {
+            let all = self.inc.waiting.pop_front().map_or(0, |bytes| bytes.len() + OVERHEAD);
+            (self.inc.used, self.inc.held) = (0, self.inc.held - all);
+            self.hold();
+        }
+    }
+
+    /// Whether the application is to be told now that nothing more comes.
+    pub fn is_to_close(&self) -> bool {
+        let confirmed = self.role == Role::Node || !self.out.is_ended || self.out.is_done;
+        self.inc.end == Some(self.inc.delivered) && !self.inc.is_closed && confirmed
+    }
+
+    /// It was told.
+    pub fn on_closed(&mut self) {
+        self.inc.is_closed = true;
+    }
+
+    /// Whether the other end waits to hear that all has been delivered: if it has been.
+    pub fn is_to_confirm(&self) -> bool {
+        let has_closed = self.role == Role::Client || self.inc.is_closed;
+        self.inc.end == Some(self.inc.delivered) && has_closed && !self.inc.has_said_done
+    }
+
+    /// Whether the other end's stream has ended, and all of it been delivered.
+    pub fn has_heard_all(&self) -> bool {
+        self.inc.end == Some(self.inc.delivered)
+    }
+
+    // The way's side.
+
+    /// Another way begins, on which the other end says that all below `received` is there.
+    ///
+    /// # Errors
+    /// It cannot be.
+    pub fn move_to(&mut self, received: u64) -> Result<(), Violation> {
+        let out = &mut self.out;
+        if received < out.acknowledged || received > out.sent {
+            return Err(Violation::Acknowledged);
+        }
+        (out.next, out.written, out.has_said_end) = (0, 0, false);
+        self.forget_below(received);
+        let out = &mut self.out;
+        if let Some(first) = out.kept.front_mut()
+            && first.offset < received
+        {
+            first.begin_at(received);
+        }
+        // The other end may not have heard what was said last.
+        self.inc.said = (self.inc.received, 0);
+        self.inc.has_said_done = false;
+        Ok(())
+    }
+
+    fn forget_below(&mut self, received: u64) {
+        let out = &mut self.out;
+        out.acknowledged = received;
+        // One of which a part is being written is needed until all of it is.
+        while out.kept.front().is_some_and(|kept| kept.end() <= received)
+            && (out.next > 0 || out.written == 0)
+        {
+            if let Some(kept) = out.kept.pop_front() {
+                out.held -= kept.bytes.len() - DATA_HEAD + OVERHEAD;
+            }
+            out.next = out.next.saturating_sub(1);
+        }
+        self.hold();
+    }
+
+    /// The other end said something. What of data can be delivered without waiting is offered to `deliver`, which says how much
+    /// of it was.
+    ///
+    /// # Errors
+    /// It must not say that.
+    pub fn on_frame(
+        &mut self,
+        frame: Frame<'_>,
+        deliver: impl FnOnce(&[u8]) -> usize,
+    ) -> Result<(), Violation> {
+        let (out, inc) = (&mut self.out, &mut self.inc);
+        match frame {
+            Frame::Data { offset, bytes } => {
+                let end = offset.checked_add(bytes.len() as u64).ok_or(Violation::Offset)?;
+                if inc.end.is_some() {
+                    return Err(Violation::BehindEnd);
+                }
+                if offset != inc.received {
+                    return Err(Violation::Offset);
+                }
+                if end > inc.delivered + self.window.max(FIRST_LIMIT) {
+                    return Err(Violation::Limit);
+                }
+                inc.received = end;
+                let delivered = if inc.waiting.is_empty() { deliver(bytes) } else { 0 };
+                inc.delivered += delivered as u64;
+                let rest = &bytes[delivered..];
+                if !rest.is_empty() {
+                    inc.held += rest.len() + OVERHEAD;
+                    inc.waiting.push_back(rest.to_vec());
+                    self.hold();
+                }
+            }
+            Frame::Ack { received, limit } => {
+                if received < out.acknowledged || received > out.sent || limit < out.limit {
+                    return Err(Violation::Acknowledged);
+                }
+                out.limit = limit;
+                self.forget_below(received);
+            }
+            Frame::End(at) => {
+                if inc.end.is_some_and(|end| end != at) {
+                    return Err(Violation::BehindEnd);
+                }
+                if at != inc.received {
+                    return Err(Violation::Offset);
+                }
+                inc.end = Some(at);
+            }
+            Frame::Done(at) => {
+                if !out.is_ended || at != out.taken || at != out.sent {
+                    return Err(Violation::Done);
+                }
+                out.is_done = true;
+                self.forget_below(at);
+            }
+            Frame::Ping => {}
+            Frame::Break => self.is_broken = true,
+        }
+        Ok(())
+    }
+
+    /// Whether more of the way may be read: there is memory for what comes.
+    pub fn may_receive(&mut self) -> bool {
+        self.inc.held == 0 || self.hold()
+    }
+
+    /// What is to be written next of the data: nothing, if the limit forbids it.
+    pub fn next(&self) -> Option<&[u8]> {
+        let kept = self.out.kept.get(self.out.next)?;
+        (self.out.written > 0 || kept.end() <= self.out.limit).then(|| &kept.wire()[self.out.written..])
+    }
+
+    /// So much of that was written.
+    pub fn on_written(&mut self, len: usize) {
+        let out = &mut self.out;
+        out.written += len;
+        let Some(kept) = out.kept.get(out.next) else { return };
+        out.sent = out.sent.max(kept.offset + out.written.saturating_sub(DATA_HEAD) as u64);
+        if kept.wire().len() == out.written {
+            (out.next, out.written) = (out.next + 1, 0);
+            self.forget_below(self.out.acknowledged);
+        }
+    }
+
+    /// Whether a frame has been begun, so that nothing may come between.
+    pub fn is_within_frame(&self) -> bool {
+        self.out.written > 0
+    }
+
+    /// Whether there is an acknowledgment to be written: at once, or in the other case only when other things go or after a
+    /// while.
+    pub fn acknowledgment(&self) -> Option<bool> {
+        let (received, limit) = self.inc.said;
+        let at_once = self.inc.received >= received + ACKNOWLEDGE || self.limit() >= limit + self.window / 4;
+        (self.inc.received > received || self.limit() > limit).then_some(at_once)
+    }
+
+    fn limit(&self) -> u64 {
+        self.inc.delivered + self.window
+    }
+
+    /// Writes an acknowledgment.
+    pub fn acknowledge(&mut self, to: &mut Vec<u8>) {
+        let (received, limit) = (self.inc.received, self.limit());
+        Frame::Ack { received, limit }.write(to);
+        self.inc.said = (received, limit);
+    }
+
+    /// Writes that the stream ends, once all of it has been written.
+    pub fn say_end(&mut self, to: &mut Vec<u8>) {
+        let out = &mut self.out;
+        if out.is_ended && !out.has_said_end && out.next == out.kept.len() {
+            out.has_said_end = true;
+            Frame::End(out.taken).write(to);
+        }
+    }
+
+    /// Writes that all has been delivered: the application's kernel has said so.
+    pub fn confirm(&mut self, to: &mut Vec<u8>) {
+        self.inc.has_said_done = true;
+        Frame::Done(self.inc.delivered).write(to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::Reader;
+    use super::*;
+    use proptest::prelude::*;
+
+    const WINDOW: u64 = 256 << 10;
+
+    /// Two ends, and a way between them that carries some bytes at a time and can vanish.
+    struct Pair {
+        ends: [Ends<Unbounded>; 2],
+        readers: [Reader; 2],
+        control: [Vec<u8>; 2],
+        /// What is on the way to each.
+        way: [VecDeque<u8>; 2],
+        given: [Vec<u8>; 2],
+        heard: [Vec<u8>; 2],
+        closed: [bool; 2],
+    }
+
+    impl Pair {
+        fn new() -> Pair {
+            Pair {
+                ends: [Role::Client, Role::Node].map(|role| Ends::new(role, WINDOW, Unbounded)),
+                readers: Default::default(),
+                control: Default::default(),
+                way: Default::default(),
+                given: Default::default(),
+                heard: Default::default(),
+                closed: [false; 2],
+            }
+        }
+
+        fn give(&mut self, at: usize, len: usize) {
+            let len = len.min(self.ends[at].room());
+            let from = self.given[at].len();
+            let bytes: Vec<u8> = (from..from + len).map(|n| (n * 7 + n / 251 + at) as u8).collect();
+            self.ends[at].take(&bytes);
+            self.given[at].extend(bytes);
+        }
+
+        /// Writes at most so much onto the way.
+        fn send(&mut self, at: usize, mut most: usize) {
+            let (ends, control) = (&mut self.ends[at], &mut self.control[at]);
+            loop {
+                if !ends.is_within_frame() {
+                    if ends.acknowledgment() == Some(true) {
+                        ends.acknowledge(control);
+                    }
+                    ends.say_end(control);
+                    if ends.is_to_confirm() {
+                        ends.confirm(control);
+                    }
+                    let len = most.min(control.len());
+                    self.way[1 - at].extend(control.drain(..len));
+                    most -= len;
+                    if !control.is_empty() {
+                        return;
+                    }
+                }
+                let Some(next) = ends.next() else { return };
+                let len = most.min(next.len());
+                if len == 0 {
+                    return;
+                }
+                self.way[1 - at].extend(&next[..len]);
+                ends.on_written(len);
+                most -= len;
+            }
+        }
+
+        fn receive(&mut self, at: usize, most: usize) {
+            let len = most.min(self.way[at].len());
+            let bytes: Vec<u8> = self.way[at].drain(..len).collect();
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let (frame, used) = self.readers[at].next(rest).unwrap();
+                rest = &rest[used..];
+                if let Some(frame) = frame {
+                    let heard = &mut self.heard[at];
+                    let some = |bytes: &[u8]| {
+                        let len = bytes.len() / 3;
+                        heard.extend(&bytes[..len]);
+                        len
+                    };
+                    self.ends[at].on_frame(frame, some).unwrap();
+                }
+            }
+        }
+
+        fn deliver(&mut self, at: usize, most: usize) {
+            if let Some(bytes) = self.ends[at].waiting() {
+                let len = most.min(bytes.len());
+                self.heard[at].extend(&bytes[..len]);
+                self.ends[at].on_delivered(len);
+            }
+            if self.ends[at].is_to_close() {
+                assert!(at == 1 || !self.ends[0].has_ended() || self.ends[0].out.is_done);
+                self.closed[at] = true;
+                self.ends[at].on_closed();
+            }
+        }
+
+        /// The way vanishes with all that is on it, and another begins.
+        fn move_on(&mut self) {
+            (self.readers, self.control, self.way) = Default::default();
+            let received = [self.ends[0].received(), self.ends[1].received()];
+            self.ends[0].move_to(received[1]).unwrap();
+            self.ends[1].move_to(received[0]).unwrap();
+        }
+
+        fn settle(&mut self) {
+            for _ in 0..100_000 {
+                for at in [0, 1] {
+                    self.deliver(at, usize::MAX);
+                    if self.ends[at].acknowledgment().is_some() && !self.ends[at].is_within_frame() {
+                        self.ends[at].acknowledge(&mut self.control[at]);
+                    }
+                    self.send(at, usize::MAX);
+                    self.receive(at, usize::MAX);
+                }
+                if self.ends.iter().all(Ends::is_complete) && self.way.iter().all(VecDeque::is_empty) {
+                    return;
+                }
+            }
+            panic!("it never settles: {:?}", self.ends);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_vanishes_all_arrives_once_and_in_order(
+            steps in prop::collection::vec((0..7u8, 0..2usize, 0..200_000usize), 0..200),
+        ) {
+            let mut pair = Pair::new();
+            for (what, at, len) in steps {
+                match what {
+                    0 | 1 => pair.give(at, len),
+                    2 => pair.send(at, len),
+                    3 => pair.receive(at, len),
+                    4 => pair.deliver(at, len),
+                    5 => pair.send(at, len % 40),
+                    _ => pair.move_on(),
+                }
+                for ends in &pair.ends {
+                    prop_assert!(ends.out.held <= WINDOW as usize + 2 * MOST_DATA, "{} bytes are held", ends.out.held);
+                    prop_assert!(ends.inc.received - ends.inc.delivered <= WINDOW);
+                }
+            }
+            pair.ends.iter_mut().for_each(Ends::end);
+            pair.settle();
+            prop_assert!(pair.heard[1] == pair.given[0] && pair.heard[0] == pair.given[1]);
+            prop_assert_eq!(pair.closed, [true; 2]);
+            prop_assert!(pair.ends.iter().all(|ends| ends.out.held + ends.inc.held == 0), "memory is left");
+            prop_assert!(pair.ends.iter().all(|ends| !ends.owes()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_said_it_is_an_error_or_bounded(bytes in prop::collection::vec(any::<u8>(), 0..400), kinds in prop::collection::vec((0..6u8, 0..300u64, 0..300u64), 0..20)) {
+            let mut said = Vec::new();
+            for (kind, a, b) in kinds {
+                let data = vec![7; b as usize];
+                match kind {
+                    0 if b > 0 => Frame::Data { offset: a, bytes: &data },
+                    1 => Frame::Ack { received: a, limit: b << 12 },
+                    2 => Frame::End(a),
+                    3 => Frame::Done(a),
+                    4 => Frame::Ping,
+                    _ => Frame::Break,
+                }
+                .write(&mut said);
+            }
+            said.extend(bytes);
+            let mut ends = Ends::new(Role::Node, WINDOW, Unbounded);
+            ends.take(&[1; 200]);
+            let len = ends.next().unwrap().len() / 2;
+            ends.on_written(len);
+            let (mut reader, mut rest) = (Reader::default(), &said[..]);
+            while !rest.is_empty() {
+                let Ok((frame, used)) = reader.next(rest) else { break };
+                rest = &rest[used..];
+                if let Some(frame) = frame && ends.on_frame(frame, |_| 0).is_err() {
+                    break;
+                }
+                prop_assert!(ends.inc.held <= WINDOW as usize * 2 && ends.out.acknowledged <= ends.out.sent);
+            }
+            ends.next();
+            let _ = ends.move_to(100);
+        }
+    }
+
+    #[test]
+    fn an_end_is_withheld_until_all_has_arrived() {
+        let mut pair = Pair::new();
+        pair.give(0, 1000);
+        pair.ends[0].end();
+        pair.ends[1].end();
+        pair.send(1, usize::MAX);
+        pair.receive(0, usize::MAX);
+        pair.deliver(0, usize::MAX);
+        assert!(!pair.closed[0], "what was said has not arrived, and the end would look clean");
+        pair.settle();
+        assert_eq!(pair.closed, [true; 2]);
+    }
+
+    #[test]
+    fn what_is_hostile_is_an_error() {
+        let none = |_: &[u8]| 0;
+        let ends = || {
+            let mut ends = Ends::new(Role::Node, WINDOW, Unbounded);
+            ends.take(&[1; 100]);
+            let len = ends.next().unwrap().len();
+            ends.on_written(len);
+            ends.take(&[1; 100]);
+            ends.on_frame(Frame::Data { offset: 0, bytes: &[0; 50] }, none).unwrap();
+            ends
+        };
+        let data = |offset, bytes| Frame::Data { offset, bytes };
+        let ack = |received, limit| Frame::Ack { received, limit };
+        let too_much = vec![0; WINDOW as usize];
+        for (frame, expected) in [
+            (data(0, &[0; 10][..]), Violation::Offset),
+            (data(51, &[0; 10]), Violation::Offset),
+            (data(u64::MAX, &[0; 10]), Violation::Offset),
+            (data(50, &too_much), Violation::Limit),
+            (ack(101, WINDOW), Violation::Acknowledged),
+            (ack(u64::MAX, u64::MAX), Violation::Acknowledged),
+            (ack(10, 0), Violation::Acknowledged),
+            (Frame::End(49), Violation::Offset),
+            (Frame::End(51), Violation::Offset),
+            (Frame::Done(100), Violation::Done),
+        ] {
+            assert_eq!(ends().on_frame(frame, none), Err(expected), "{frame:?}");
+        }
+        let mut ended = ends();
+        ended.on_frame(Frame::End(50), none).unwrap();
+        assert_eq!(ended.on_frame(data(50, &[0]), none), Err(Violation::BehindEnd));
+        assert_eq!(ended.on_frame(Frame::End(60), none), Err(Violation::BehindEnd));
+        ended.on_frame(ack(60, WINDOW), none).unwrap();
+        assert_eq!(ended.on_frame(ack(50, WINDOW), none), Err(Violation::Acknowledged));
+        for received in [0, 59, 101, u64::MAX] {
+            assert_eq!(ended.move_to(received), Err(Violation::Acknowledged));
+        }
+        ended.move_to(70).unwrap();
+        let mut reader = Reader::default();
+        let wire = ended.next().unwrap();
+        assert_eq!(reader.next(wire).unwrap().0, Some(data(70, &[1; 30])));
+    }
+
+    /// So much, and no more.
+    struct Quota(usize);
+
+    impl Memory for Quota {
+        fn hold(&mut self, bytes: usize) -> bool {
+            bytes <= self.0
+        }
+    }
+
+    #[test]
+    fn where_memory_is_short_little_is_held_and_all_goes_on() {
+        let mut ends = Ends::new(Role::Node, WINDOW, Quota(0));
+        let room = ends.room();
+        assert!(room > 0 && room <= LEAST, "{room}");
+        ends.take(&vec![0; room]);
+        assert_eq!(ends.room(), 0);
+        let len = ends.next().unwrap().len();
+        ends.on_written(len);
+        ends.on_frame(Frame::Ack { received: room as u64, limit: WINDOW }, |_| 0).unwrap();
+        assert_eq!(ends.room(), LEAST);
+        assert!(ends.may_receive());
+        ends.on_frame(Frame::Data { offset: 0, bytes: &[0; 10_000] }, |_| 0).unwrap();
+        assert!(!ends.may_receive(), "what is there goes first");
+        ends.on_delivered(10_000);
+        assert!(ends.may_receive());
+    }
+}
