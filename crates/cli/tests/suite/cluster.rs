@@ -94,7 +94,7 @@ impl Gateways {
             std::fs::create_dir_all(&folder).unwrap();
             let mut command = Command::new(SHORTHAUL);
             command.args(["gateway", "--access", "to-radio", "--wan", "to-core", "--aggregate", "auto"]);
-            command.arg("--run-dir").arg(&folder);
+            command.args(["--control-group", "0", "--run-dir"]).arg(&folder);
             Running::start_in(lab.host(gateway), &mut command, 1)
         });
         Gateways { folder, running: running.into() }

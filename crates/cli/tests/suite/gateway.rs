@@ -35,8 +35,11 @@ impl Site {
         site
     }
 
+    /// Every flow that can be split is split: by default, a few drawn ones stay whole.
     fn configure(&self, text: &str) {
-        let text = format!("access = [\"to-client\"]\nwan = [\"to-server\"]\n{text}");
+        let ours = "access = [\"to-client\"]\nwan = [\"to-server\"]\n";
+        let all_split = if text.contains("control_group") { "" } else { "control_group = 0.0\n" };
+        let text = format!("{ours}{all_split}{text}");
         std::fs::write(self.folder.join("gateway.toml"), text).unwrap();
     }
 

@@ -327,6 +327,7 @@ fn six_commands_lead_from_a_configuration_to_a_flow_in_top_and_on_the_page() {
         .arg(&script)
         .env("SHORTHAUL", SHORTHAUL)
         .env("RUN_DIR", &site.folder)
+        .env("OPTIONS", "--control-group 0")
         .env("TMUX", program("tmux"));
     command.env("ACCESS", "to-phone-1").env("WAN", "to-server").env("FOLDER", &site.folder);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -37,6 +37,7 @@ fn access_link() -> LinkConfig {
 }
 
 impl Site {
+    /// Unless `policies` say otherwise, every flow that can be split is split: by default, a few drawn ones stay whole.
     fn new(policies: &str) -> Site {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -46,7 +47,8 @@ impl Site {
         let config = directory.join("gateway.toml");
         let run_dir = directory.display();
         let interfaces = "access = [\"to-client\"]\nwan = [\"to-server\"]";
-        std::fs::write(&config, format!("{interfaces}\nrun_dir = \"{run_dir}\"\n{policies}"))
+        let all_split = if policies.contains("control_group") { "" } else { "control_group = 0.0\n" };
+        std::fs::write(&config, format!("{interfaces}\nrun_dir = \"{run_dir}\"\n{all_split}{policies}"))
             .expect("writing");
         let mut topology = Topology::new(Seed(1));
         topology.add_link(LinkDescription::symmetric("client", "gateway", access_link()));

@@ -40,7 +40,7 @@ fn record(directory: &Path) -> PathBuf {
     }
     let program = env!("CARGO_BIN_EXE_shorthaul");
     let gateway = format!(
-        "{program} gateway --access to-client --wan to-server --run-dir {at} --record {at}/run.pcapng & \
+        "{program} gateway --access to-client --wan to-server --control-group 0 --run-dir {at} --record {at}/run.pcapng & \
          read x < {at}/done; kill -TERM $!; wait $!"
     );
     let ask = format!(

@@ -64,6 +64,8 @@ fn gateway(path: &Path, ends: Congestion) -> Config {
         wan: vec!["to-server".into()],
         to_access: leg(ProfilePatch { initial_window: Some(path.initial_window), ..sender.clone() }),
         to_wan: leg(sender),
+        // Nothing that is measured here is to stay whole by chance.
+        control_group: Some(0.0),
         ..Config::default()
     }
 }

@@ -226,6 +226,8 @@ fn gateway() -> Config {
         access: vec!["to-client".into()],
         wan: vec!["to-server".into()],
         aggregate: Some(AggregateConfig::default()),
+        // The one download that is looked at is not to stay whole by chance.
+        control_group: Some(0.0),
         ..Config::default()
     }
 }

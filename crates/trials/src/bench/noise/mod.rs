@@ -199,6 +199,8 @@ impl Noise {
             to_access: leg.clone(),
             to_wan: leg,
             priority: self.priority,
+            // Nothing that is measured here is to stay whole by chance.
+            control_group: Some(0.0),
             ..Config::default()
         }
     }
