@@ -18,7 +18,7 @@ const GROUPS: [Group; 4] = [
     Group {
         heading: "Use",
         about: "relays, from an end",
-        commands: &["connect", "proxy", "discover", "measure", "plan"],
+        commands: &["connect", "proxy", "routes", "discover", "measure", "plan"],
     },
     Group {
         heading: "Study",

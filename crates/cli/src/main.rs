@@ -43,6 +43,7 @@ mod replay;
 mod reproduce;
 mod respond;
 mod route;
+mod routes;
 #[cfg(feature = "study")]
 mod run;
 #[cfg(feature = "study")]
@@ -88,6 +89,7 @@ enum Command {
     #[cfg(feature = "study")]
     Reproduce(reproduce::Args),
     Respond(respond::Args),
+    Routes(routes::Args),
     #[cfg(feature = "study")]
     Run(run::Args),
     #[cfg(feature = "study")]
@@ -123,6 +125,7 @@ impl Command {
             #[cfg(feature = "study")]
             Command::Reproduce(args) => reproduce::run(&args),
             Command::Respond(args) => respond::run(&args),
+            Command::Routes(args) => routes::run(&args),
             #[cfg(feature = "study")]
             Command::Run(args) => return run::run(&args),
             Command::Doctor(args) => return doctor::run(&args),

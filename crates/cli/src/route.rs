@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use shorthaul_relay::discovery::{Finder, FinderConfig, Keyring, Refreshing};
+use shorthaul_relay::learning::{History, LearntRoutes, Source};
 use shorthaul_relay::request::SetUp;
 use shorthaul_relay::{
     Client, ClientOptions, Credentials, Endpoint, EndpointError, FixedRoute, Forwarding, Identity,
@@ -30,6 +31,11 @@ pub struct RouteArgs {
     /// Find the best way by asking: with --secret, which is the key of the network's probes too
     #[arg(long, requires = "secret", conflicts_with = "via")]
     discover: bool,
+    /// Choose for each session among the ways of --via and --or-via and the direct one, by what came of former sessions; as --discover does
+    #[arg(long, requires = "via", conflicts_with = "or_direct")]
+    choose: bool,
+    #[command(flatten)]
+    memory: MemoryArgs,
     #[command(flatten)]
     directories: Directories,
     /// Go directly when the way by the nodes fails; without, that is an error
@@ -82,6 +88,35 @@ pub struct RouteArgs {
     /// Congestion control of the kernel for what leaves here
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
+}
+
+/// Where what came of sessions is remembered.
+#[derive(clap::Args)]
+pub struct MemoryArgs {
+    /// Remember here what came of sessions, if ways are chosen by it; without, in sessions.jsonl below the service's state directory,
+    /// $XDG_STATE_HOME/shorthaul or ~/.local/state/shorthaul
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Remember nothing when this process has ended
+    #[arg(long, conflicts_with = "history")]
+    no_history: bool,
+}
+
+impl MemoryArgs {
+    /// The file, if there is to be one, and a place for it.
+    pub fn path(&self) -> Option<PathBuf> {
+        let folder = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        // systemd.exec(5) lists several directories with colons: the first is ours.
+        let of_service = folder("STATE_DIRECTORY")
+            .map(|all| all.to_str().and_then(|all| all.split(':').next()).map_or(all.clone(), PathBuf::from));
+        let of_user = || {
+            let state = folder("XDG_STATE_HOME").filter(|path| path.is_absolute());
+            let state = state.or_else(|| folder("HOME").map(|home| home.join(".local/state")));
+            state.map(|state| state.join("shorthaul"))
+        };
+        let usual = || of_service.or_else(of_user).map(|folder| folder.join("sessions.jsonl"));
+        if self.no_history { None } else { self.history.clone().or_else(usual) }
+    }
 }
 
 /// How bytes go on.
@@ -185,7 +220,11 @@ impl RouteArgs {
             Some(secret) if self.discover => {
                 let finder = self.finder(secret, known)?;
                 found = Some(Arc::clone(&finder));
-                Arc::new(finder)
+                self.learnt(Source::Found(finder))?
+            }
+            _ if self.choose => {
+                let others = self.or_via.iter().map(|via| Route::via(via.0.clone()));
+                self.learnt(Source::Listed(std::iter::once(route).chain(others).collect()))?
             }
             _ => {
                 let others = self.or_via.iter().map(|via| Route::via(via.0.clone())).collect();
@@ -208,6 +247,24 @@ impl RouteArgs {
             patience: self.patience,
         });
         Ok(Opening { client, links, finder: found })
+    }
+
+    /// Ways from these, chosen by what came of former sessions.
+    fn learnt(&self, source: Source) -> Result<Arc<dyn RouteProvider>> {
+        let (history, past) = match self.memory.path() {
+            Some(path) => {
+                let (history, past) = History::open(&path)?;
+                (Some(history), past)
+            }
+            None if self.memory.no_history => (None, Vec::new()),
+            None => {
+                tracing::warn!(
+                    "there is no home for what came of sessions: nothing is remembered; --history names a file"
+                );
+                (None, Vec::new())
+            }
+        };
+        Ok(Arc::new(LearntRoutes::new(source, &past, history).context("no way can be chosen")?))
     }
 
     fn finder(&self, secret: &Path, known: Option<&Endpoint>) -> Result<Arc<Finder>> {

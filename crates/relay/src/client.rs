@@ -4,6 +4,7 @@ mod moving;
 mod proxy;
 mod socks;
 mod stdio;
+mod tally;
 
 pub use moving::MoveOptions;
 pub use proxy::{LocalConfig, LocalError, LocalProxy, Service};
@@ -13,6 +14,7 @@ use crate::links::{Links, NamedBy};
 use crate::node::{new_session, tell_others};
 use crate::pump::{Broken, Forwarding, Meter, direction};
 use crate::request::{Method, Request, SetUp};
+use crate::resume::carry::Moved;
 use crate::route::{Endpoint, Route, RouteProvider};
 use crate::socket::{Leg, Socket};
 use crate::status::NodeStatus;
@@ -25,8 +27,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+use tally::Tally;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
 /// How sessions are opened.
@@ -89,6 +92,8 @@ pub struct Session {
     pub took: Duration,
     /// What it needs to go on by another way.
     moving: Option<Box<Moving>>,
+    /// What is told of it when it ends.
+    tally: Tally,
     _direct: Option<Direct>,
 }
 
@@ -220,7 +225,10 @@ impl Client {
                 match self.open_by(&route, (target, client), early, (moves, until)).await {
                     Ok(Opened { leg, rest, hops, moving, direct }) => {
                         let took = began.elapsed();
-                        return Ok(Session { leg, rest, route, hops, took, moving, _direct: direct });
+                        let ends = (Arc::clone(&self.options.routes), leg.socket().clone());
+                        let tally = Tally::new(ends, (target, &route), &hops, took);
+                        tally.progress.moved(Moved::Given, early.taken.len());
+                        return Ok(Session { leg, rest, route, hops, took, moving, tally, _direct: direct });
                     }
                     Err(Failed { refusal, said }) => {
                         tracing::debug!(%target, %route, %refusal, "no session");
@@ -410,6 +418,7 @@ fn is_final(refusal: &Refusal, target: &Endpoint, said_something: bool) -> bool 
 pub(crate) struct SessionStream {
     leg: Leg,
     rest: Vec<u8>,
+    tally: Tally,
     _direct: Option<Direct>,
 }
 
@@ -419,19 +428,24 @@ impl AsyncRead for SessionStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
         if self.rest.is_empty() {
-            return Pin::new(&mut self.leg).poll_read(cx, buf);
+            ready!(Pin::new(&mut self.leg).poll_read(cx, buf))?;
+        } else {
+            let len = self.rest.len().min(buf.remaining());
+            buf.put_slice(&self.rest[..len]);
+            self.rest.drain(..len);
         }
-        let len = self.rest.len().min(buf.remaining());
-        buf.put_slice(&self.rest[..len]);
-        self.rest.drain(..len);
+        self.tally.progress.moved(Moved::Received, buf.filled().len() - before);
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for SessionStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.leg).poll_write(cx, bytes)
+        let written = ready!(Pin::new(&mut self.leg).poll_write(cx, bytes))?;
+        self.tally.progress.moved(Moved::Given, written);
+        Poll::Ready(Ok(written))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -445,7 +459,7 @@ impl AsyncWrite for SessionStream {
 
 impl Session {
     pub(crate) fn into_stream(self) -> SessionStream {
-        SessionStream { leg: self.leg, rest: self.rest, _direct: self._direct }
+        SessionStream { leg: self.leg, rest: self.rest, tally: self.tally, _direct: self._direct }
     }
 
     /// Carries a local connection to the end of both directions. What breaks on one side is reset on the
@@ -461,7 +475,7 @@ impl Session {
             app.write_all(head).await.map_err(Broken::Sink)?;
             let breaking = local.clone();
             let breaks = || breaking.broken();
-            let carried = moving.carry(&mut app, breaks, (self.leg, self.rest)).await;
+            let carried = moving.carry(&mut app, breaks, (self.leg, self.rest), &self.tally).await;
             if carried.is_ok() {
                 let _ = local.end_well();
             }
@@ -474,9 +488,17 @@ impl Session {
         near_out.write_all(&self.rest).await.map_err(Broken::Sink)?;
         // Nobody else has a part of a client's memory.
         let (moved, status) = (AtomicU64::new(0), NodeStatus::new(Bytes(u64::MAX >> 1)));
-        let meter = Meter { moved: &moved, of_session: &moved, account: None, status: &status, spool: None };
-        let there = direction(&mut near_in, &mut far_out, forwarding, meter);
-        let back = direction(&mut far_in, &mut near_out, forwarding, meter);
+        let meter = |way| Meter {
+            moved: &moved,
+            of_session: &moved,
+            account: None,
+            status: &status,
+            spool: None,
+            progress: Some((&self.tally.progress, way)),
+        };
+        self.tally.progress.moved(Moved::Received, self.rest.len());
+        let there = direction(&mut near_in, &mut far_out, forwarding, meter(Moved::Given));
+        let back = direction(&mut far_in, &mut near_out, forwarding, meter(Moved::Received));
         let outcome = tokio::select! {
             both = async { tokio::try_join!(there, back) } => both.map(drop),
             error = local.broken() => Err(Broken::Source(error)),

@@ -5,7 +5,7 @@
 //! Reading order: [`Endpoint`] and [`Route`], [`request`] and [`answer`] (what is said to a node, and
 //! what it says), `sign`, `secret`, [`authority`], `policy` and `account` (who may do what), `socket` and `pump` (legs,
 //! and bytes between them), `links` (connecting onward), [`Node`] (accepting), [`Client`]; [`Echo`] and
-//! [`measure()`]; [`discovery`] (finding nodes).
+//! [`measure()`]; [`discovery`] (finding nodes); [`learning`] (which way to take, by what came of former sessions).
 
 #![forbid(unsafe_code)]
 
@@ -15,10 +15,12 @@ pub mod authority;
 mod client;
 pub mod discovery;
 mod echo;
+pub mod learning;
 mod links;
 mod measure;
 mod node;
 mod policy;
+mod progress;
 pub mod proxy_header;
 mod pump;
 pub mod request;
@@ -44,7 +46,9 @@ pub use node::{
 pub use policy::DestinationPolicy;
 pub use proxy_header::{ProxyHeader, ProxyVersion};
 pub use pump::Forwarding;
-pub use route::{Endpoint, EndpointError, FixedRoute, MAX_HOPS, Route, RouteForecast, RouteProvider};
+pub use route::{
+    Endpoint, EndpointError, FixedRoute, MAX_HOPS, Outcome, Route, RouteForecast, RouteProvider,
+};
 pub use secret::{Identity, NetworkSecret, SecretError};
 pub use shorthaul_os::confine::{ConfineError, Confined, Confinement, Extent};
 pub use sign::{Seen, Signature};

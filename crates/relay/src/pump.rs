@@ -8,6 +8,8 @@ mod spool;
 pub use spool::Spool;
 
 use crate::account::{Account, Share};
+use crate::progress::Progress;
+use crate::resume::carry::Moved;
 use crate::socket::{Sink, Socket, Source};
 use crate::status::NodeStatus;
 use shorthaul_os::TcpInfo;
@@ -86,6 +88,8 @@ pub struct Meter<'a> {
     pub status: &'a NodeStatus,
     /// Room for what is taken before anything goes on.
     pub spool: Option<&'a Spool>,
+    /// Of a client's session: what moves, and which way.
+    pub progress: Option<(&'a Progress, Moved)>,
 }
 
 impl Meter<'_> {
@@ -102,6 +106,9 @@ impl Meter<'_> {
     fn count(&self, bytes: usize) -> Result<Duration, Broken> {
         self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
         self.of_session.fetch_add(bytes as u64, Ordering::Relaxed);
+        if let Some((progress, way)) = self.progress {
+            progress.moved(way, bytes);
+        }
         let wait = self.account.map_or(Some(Duration::ZERO), |account| account.on_moved(bytes as u64));
         wait.ok_or(Broken::Volume)
     }

@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::time::Duration;
 
+use shorthaul_types::Bytes;
+
 /// Most nodes on a route: a request that names more is refused.
 pub const MAX_HOPS: usize = 8;
 
@@ -125,6 +127,33 @@ pub struct RouteForecast {
     pub set_up: Duration,
 }
 
+/// What came of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Where it led.
+    pub destination: Endpoint,
+    /// The way that it began by.
+    pub route: Route,
+    /// What the application gave.
+    pub given: Bytes,
+    /// What came back.
+    pub received: Bytes,
+    /// How long it took to have it.
+    pub set_up: Duration,
+    /// How long bytes moved after that, without the application's pauses.
+    pub busy: Duration,
+    /// How often the application paused.
+    pub pauses: u32,
+    /// The shortest round trip of the first leg, if the kernel knows it.
+    pub near: Option<Duration>,
+    /// How long each node took to connect to the next, or to the destination.
+    pub far: Vec<Duration>,
+    /// The share of segments that were lost of those that we sent; `None` if they were few.
+    pub loss: Option<f64>,
+    /// Whether it went on by another way.
+    pub has_moved: bool,
+}
+
 /// Who knows ways to destinations: a list, discovery, a directory.
 pub trait RouteProvider: Send + Sync {
     /// The ways to a destination, the best first; the direct one is among them where it ranks. Nothing
@@ -134,6 +163,17 @@ pub trait RouteProvider: Send + Sync {
         &'a self,
         destination: &'a Endpoint,
     ) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>>;
+
+    /// The ways for a session that is there, and may move: what is expected to be best, and nothing tried out.
+    fn routes_to_move<'a>(
+        &'a self,
+        destination: &'a Endpoint,
+    ) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>> {
+        self.routes(destination)
+    }
+
+    /// What came of a session by one of the ways. It must not block.
+    fn learn(&self, _outcome: Outcome) {}
 
     /// Whether the next way is taken even where a node was not believed, or did not believe us. Otherwise that is the
     /// end: somebody may stand in the way who wants the session to go without the nodes.

@@ -19,6 +19,7 @@ mod relay_faults;
 mod relay_tools;
 mod relays;
 mod replay;
+mod routes;
 mod run;
 mod schemas;
 mod transparent;

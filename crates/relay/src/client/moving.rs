@@ -1,5 +1,6 @@
 //! Sessions that survive the nodes on their way, at the client: when a way breaks, or a better one is known, another is taken to
 //! the same last node, and what that has not received is sent again.
+use super::tally::Tally;
 use super::{Client, is_final};
 use crate::answer::{Answer, Failure, Refusal};
 use crate::pump::Broken;
@@ -13,6 +14,7 @@ use shorthaul_types::Bytes;
 use std::future::{Future, pending, ready};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
@@ -188,7 +190,7 @@ impl Moving {
         let mut first = best;
         loop {
             let mut routes: Vec<Route> = first.take().into_iter().collect();
-            routes.extend(self.client.options.routes.routes(&self.target).await);
+            routes.extend(self.client.options.routes.routes_to_move(&self.target).await);
             routes.push(self.route.clone());
             let mut tried: Vec<Vec<Endpoint>> = Vec::new();
             let mut last = None;
@@ -222,7 +224,7 @@ impl Moving {
     async fn better(client: &Client, target: &Endpoint, route: &Route) -> Route {
         loop {
             sleep(BETTER).await;
-            let mut routes = client.options.routes.routes(target).await;
+            let mut routes = client.options.routes.routes_to_move(target).await;
             let of_ours = routes.iter().find(|other| other.hops == route.hops);
             let ours = of_ours.and_then(|ours| ours.forecast).map(|forecast| forecast.throughput);
             let is_better = |other: &Route| {
@@ -237,7 +239,13 @@ impl Moving {
 
     /// Carries an application's bytes to the end of both directions, by one way after the other. `breaks` says when the
     /// application's side breaks.
-    pub async fn carry<A, B>(mut self, app: &mut A, breaks: impl Fn() -> B, way: Way) -> Result<(), Broken>
+    pub async fn carry<A, B>(
+        mut self,
+        app: &mut A,
+        breaks: impl Fn() -> B,
+        way: Way,
+        tally: &Tally,
+    ) -> Result<(), Broken>
     where
         A: Application,
         B: Future<Output = io::Error>,
@@ -252,7 +260,7 @@ impl Moving {
                 (&mut *app, breaks()),
                 (&mut leg, std::mem::take(&mut first)),
                 patience,
-                &Unwatched,
+                &tally.progress,
             );
             let mut best = None;
             let carried = tokio::select! {
@@ -288,6 +296,7 @@ impl Moving {
                         }
                     };
                     (leg, first) = moved.map_err(|refusal| Broken::Sink(io::Error::other(refusal)))?;
+                    tally.has_moved.store(true, Ordering::Relaxed);
                 }
             }
         }

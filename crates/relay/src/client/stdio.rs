@@ -1,6 +1,7 @@
 use super::{Client, Early, OpenError, Session, moving};
 use crate::pump::Broken;
 use crate::resume::Application;
+use crate::resume::carry::Moved;
 use crate::route::Endpoint;
 use std::io::{self, Read as _, Write as _};
 use std::task::{Context, Poll, ready};
@@ -116,12 +117,14 @@ async fn talk(
     if let Some(moving) = session.moving {
         let mut app = Stdio { input, piece: Vec::new(), given: 0, is_over };
         let way = (session.leg, session.rest);
-        return moving.carry(&mut app, moving::never, way).await.map_err(|broken| match broken {
-            Broken::Source(error) | Broken::Sink(error) => error,
-            other => io::Error::other(other),
-        });
+        return moving.carry(&mut app, moving::never, way, &session.tally).await.map_err(
+            |broken| match broken {
+                Broken::Source(error) | Broken::Sink(error) => error,
+                other => io::Error::other(other),
+            },
+        );
     }
-    let socket = session.leg.socket().clone();
+    let (socket, progress) = (session.leg.socket().clone(), &session.tally.progress);
     let (mut source, mut sink) = session.leg.into_halves();
     let there = async {
         while !is_over {
@@ -129,6 +132,7 @@ async fn talk(
                 Some(Ok(chunk)) if !chunk.is_empty() => {
                     sink.write_all(&chunk).await?;
                     sink.flush().await?;
+                    progress.moved(Moved::Given, chunk.len());
                 }
                 Some(Err(error)) => return Err(error),
                 Some(Ok(_)) | None => is_over = true,
@@ -145,6 +149,7 @@ async fn talk(
             match source.read(&mut chunk).await? {
                 0 => return Ok::<(), io::Error>(()),
                 len => {
+                    progress.moved(Moved::Received, len);
                     stdout.write_all(&chunk[..len])?;
                     stdout.flush()?;
                 }

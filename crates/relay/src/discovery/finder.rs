@@ -1,13 +1,13 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shorthaul_planner::{Forecast, Policy, Transfer};
+use shorthaul_planner::sharing::Load;
+use shorthaul_planner::{Policy, Transfer};
 use shorthaul_types::{Bytes, Seed, Time};
 
 use super::directory::{Directory, DirectoryError};
@@ -18,7 +18,8 @@ use super::probing::{probe, probe_and_tell, way_to};
 use super::ranking::{Facts, Ranking, Selection, is_worth_probing};
 use super::survey::Survey;
 use super::table::{Table, TableConfig};
-use crate::route::{Endpoint, Route, RouteForecast, RouteProvider};
+use crate::learning::Candidate;
+use crate::route::Endpoint;
 
 /// How long what the directories said is used.
 const DIRECTORY_AGE: Duration = Duration::from_secs(60);
@@ -47,9 +48,6 @@ pub struct FinderConfig {
     pub facts: Facts,
     /// When relays are used, and how many.
     pub selection: Selection,
-    /// What a client's session is taken for, which does not say how much it will carry: then it waits for relays to be looked
-    /// for, where that can pay. `None`: it goes direct at once, and the next one has the table.
-    pub assumed_size: Option<Bytes>,
 }
 
 impl FinderConfig {
@@ -63,7 +61,6 @@ impl FinderConfig {
             retry: Retry { timeout: Duration::from_millis(500), tries: 2 },
             facts: Facts::default(),
             selection: Selection::default(),
-            assumed_size: None,
         }
     }
 }
@@ -366,52 +363,29 @@ impl Drop for Refreshing {
     }
 }
 
-/// The ways that a client's sessions take when discovery finds them: the chosen relay's first, if one is worth it, and the
-/// other relays as stand-ins; the direct one where it ranks.
-///
-/// Clients say where they want to go and not how much they have: what the table knows decides, as if for a large transfer,
-/// and the first session to a destination goes direct while [`Refreshing`] has a look.
-impl RouteProvider for Arc<Finder> {
-    fn routes<'a>(
-        &'a self,
-        destination: &'a Endpoint,
-    ) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>> {
-        let (finder, destination) = (Arc::clone(self), destination.to_string());
-        Box::pin(async move {
-            // Resolving a name blocks.
-            let found = tokio::task::spawn_blocking(move || finder.known_routes(&destination)).await;
-            found.unwrap_or_else(|_| vec![Route::direct()])
-        })
-    }
-}
-
 impl Finder {
-    /// Ways to `host:port`, best first, from what is known already.
-    fn known_routes(&self, destination: &str) -> Vec<Route> {
-        // Relays resolve names themselves; a name that has no address here is their business.
+    /// The ways to `host:port` that may be taken by a session that is expected to carry so much, from what is known already; where that
+    /// can pay, relays are looked for first.
+    pub(crate) fn candidates(&self, destination: &str, size: Option<Bytes>) -> Vec<Candidate> {
+        let direct = Candidate::by(Vec::new());
         let target = destination.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-        let Some(target) = target else { return vec![Route::direct()] };
-        let choice = self.best_route(target, self.config.assumed_size);
-        let Some(ranking) = &choice.ranking else { return vec![Route::direct()] };
-        let route = |hops: &[SocketAddr], forecast: &Forecast| Route {
-            hops: hops.iter().copied().map(Endpoint::from).collect(),
-            forecast: ranking.by_forecast.then(|| RouteForecast {
-                throughput: forecast.throughput().bits_per_sec() as f64,
-                set_up: forecast.set_up,
-            }),
-        };
-        let direct = route(&[], &ranking.direct);
-        if choice.hops.is_empty() {
-            return vec![direct];
-        }
-        let mut routes = vec![route(&choice.hops, ranking.expected())];
-        for relay in &ranking.relays {
-            let hops = [relay.found.offer.session];
-            if hops != *choice.hops {
-                routes.push(route(&hops, &relay.forecast));
+        let Some(target) = target else { return vec![direct] };
+        let choice = self.best_route(target, size);
+        let Some(ranking) = &choice.ranking else { return vec![direct] };
+        let age = choice.age.unwrap_or_default();
+        let mut ways = vec![Candidate { legs: vec![ranking.rtt], ..direct }];
+        ways.extend(ranking.relays.iter().map(|relay| {
+            let offer = &relay.found.offer;
+            let strength = 1.0 / offer.service_time.max(Duration::from_nanos(100)).as_secs_f64();
+            Candidate {
+                hops: vec![offer.session.into()],
+                legs: vec![relay.near, relay.far],
+                load: Some(Load { strength, sessions: f64::from(offer.sessions), age }),
             }
+        }));
+        if choice.hops.len() > 1 {
+            ways.push(Candidate::by(choice.hops.iter().copied().map(Endpoint::from).collect()));
         }
-        routes.push(direct);
-        routes
+        ways
     }
 }

@@ -96,7 +96,7 @@ pub(super) async fn relay(
     let of_both = [(&shared.counters.up, &of_session[0]), (&shared.counters.down, &of_session[1])];
     let meter = |way: usize| {
         let (moved, of_session) = of_both[way];
-        Meter { moved, of_session, account, status: &shared.status, spool }
+        Meter { moved, of_session, account, status: &shared.status, spool, progress: None }
     };
     let answered = AtomicBool::new(false);
     let far_broke = AtomicBool::new(false);
@@ -286,7 +286,14 @@ async fn both_ways(
         far_out.write_all(&header).await.map_err(|error| Some(Broken::Sink(error)))?;
     }
     let (account, spool) = (Some(&grant.account), Some(&shared.spool));
-    let meter = |moved, of_session| Meter { moved, of_session, account, status: &shared.status, spool };
+    let meter = |moved, of_session| Meter {
+        moved,
+        of_session,
+        account,
+        status: &shared.status,
+        spool,
+        progress: None,
+    };
     let up = meter(&shared.counters.up, &of_session[0]);
     let there = direction(&mut near_in, &mut far_out, forwarding, up);
     let down = meter(&shared.counters.down, &of_session[1]);

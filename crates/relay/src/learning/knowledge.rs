@@ -1,0 +1,546 @@
+//! What follows from former sessions: how much the next one will carry, and how long it will take by each way. No clock, no I/O, and
+//! chance is given.
+use super::history::Past;
+use crate::discovery::Facts;
+use crate::route::Endpoint;
+use shorthaul_planner::sharing::{self, Load};
+use shorthaul_planner::ways::{Choice, Learning, Ways, Why};
+use shorthaul_planner::{Path, Relay, Transfer, model};
+use shorthaul_types::{Bytes, Time};
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// What a session is taken for of which nothing is known.
+const UNKNOWN_SIZE: Bytes = Bytes(1_000_000);
+/// Of so many sessions the middle one's size is predicted.
+const SIZES: usize = 16;
+/// A smaller session says more of the server than of the way.
+const LEAST: Bytes = Bytes(10_000);
+/// A session with more pauses than one in so many bytes is a conversation: what it took says nothing of the way.
+const A_PAUSE: u64 = 1_000_000;
+/// A round trip of which nothing is known.
+const UNKNOWN_ROUND_TRIP: Duration = Duration::from_millis(100);
+/// Destinations that are known at the same time, and ways to each.
+const PLACES: usize = 4096;
+const WAYS: usize = 64;
+/// Ways that are expected to be about as good: of these, the load of their nodes decides.
+const ABOUT_AS_GOOD: f64 = 1.1;
+
+/// A way that may be taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The nodes, the first first; none on the direct way.
+    pub hops: Vec<Endpoint>,
+    /// The round-trip times of its legs, if they are known from elsewhere.
+    pub legs: Vec<Duration>,
+    /// What its only node says of its load.
+    pub load: Option<Load>,
+}
+
+impl Candidate {
+    /// By way of these nodes, of which nothing is known but what comes of sessions.
+    pub fn by(hops: Vec<Endpoint>) -> Candidate {
+        Candidate { hops, legs: Vec::new(), load: None }
+    }
+}
+
+/// What is known of a way to a destination, for a session of some size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WayKnown {
+    /// The nodes.
+    pub hops: Vec<Endpoint>,
+    /// Sessions by it that were measured.
+    pub measured: u32,
+    /// Seconds that the planner's model says.
+    pub forecast: f64,
+    /// The same, corrected by what was measured.
+    pub expected: f64,
+    /// The standard deviation of that, as a logarithm.
+    pub deviation: f64,
+}
+
+/// What was decided for a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// What it is expected to carry.
+    pub size: Bytes,
+    /// The candidates by their numbers, the one to take first, then by what is expected of them.
+    pub order: Vec<usize>,
+    /// Seconds that each candidate is expected to take.
+    pub expected: Vec<Option<f64>>,
+    /// The choice.
+    pub choice: Choice,
+}
+
+/// A number of which the least counts, and which is believed to have risen after a while.
+#[derive(Clone, Copy, Debug)]
+struct Least(f64);
+
+impl Least {
+    fn add(known: &mut Option<Least>, seen: f64) {
+        let least = match *known {
+            Some(Least(least)) if seen > least => least + (seen - least) / 8.0,
+            _ => seen,
+        };
+        *known = Some(Least(least));
+    }
+
+    fn time(self) -> Duration {
+        Duration::from_secs_f64(self.0)
+    }
+}
+
+/// Sizes of the latest sessions.
+#[derive(Clone, Debug, Default)]
+struct Sizes(VecDeque<u64>);
+
+impl Sizes {
+    fn add(&mut self, size: Bytes) {
+        self.0.truncate(SIZES - 1);
+        self.0.push_front(size.0);
+    }
+
+    fn middle(&self) -> Option<Bytes> {
+        let mut sorted: Vec<u64> = self.0.iter().copied().collect();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().map(Bytes)
+    }
+}
+
+/// Destinations that are near each other: a /24 or /48, or a name.
+#[derive(Debug)]
+struct Place {
+    /// Number 0 is the direct one.
+    ways: Vec<Vec<Endpoint>>,
+    known: Ways,
+    round_trip: Option<Least>,
+    loss: Option<f64>,
+    /// Of each way, the legs behind the first.
+    far: Vec<Vec<Option<Least>>>,
+    used: Time,
+}
+
+impl Place {
+    fn new(learning: Learning) -> Place {
+        Place {
+            ways: vec![Vec::new()],
+            known: Ways::new(learning, 1),
+            round_trip: None,
+            loss: None,
+            far: vec![Vec::new()],
+            used: Time::ZERO,
+        }
+    }
+
+    /// The number of a way; one that has none gets one, as long as there are not too many.
+    fn number(&mut self, hops: &[Endpoint]) -> Option<usize> {
+        let known = self.ways.iter().position(|way| way == hops);
+        known.or_else(|| {
+            (self.ways.len() < WAYS).then(|| {
+                self.ways.push(hops.to_vec());
+                self.far.push(vec![None; hops.len()]);
+                self.ways.len() - 1
+            })
+        })
+    }
+}
+
+/// What is known of all destinations.
+#[derive(Debug)]
+pub struct Knowledge {
+    facts: Facts,
+    learning: Learning,
+    places: HashMap<String, Place>,
+    /// The round trips to first nodes.
+    near: HashMap<Endpoint, Least>,
+    sizes: HashMap<Endpoint, Sizes>,
+    of_ports: HashMap<u16, Sizes>,
+}
+
+/// What is known of one address is believed of its neighbours.
+fn place_of(destination: &Endpoint) -> String {
+    match destination.address().map(|address| address.ip().to_canonical()) {
+        Some(IpAddr::V4(ip)) => {
+            let [a, b, c, _] = ip.octets();
+            format!("{a}.{b}.{c}.0/24")
+        }
+        Some(IpAddr::V6(ip)) => {
+            let [a, b, c, ..] = ip.segments();
+            format!("{a:x}:{b:x}:{c:x}::/48")
+        }
+        None => destination.host().to_owned(),
+    }
+}
+
+impl Knowledge {
+    /// Nothing yet but facts that somebody states.
+    pub fn new(facts: Facts, learning: Learning) -> Knowledge {
+        Knowledge {
+            facts,
+            learning,
+            places: HashMap::new(),
+            near: HashMap::new(),
+            sizes: HashMap::new(),
+            of_ports: HashMap::new(),
+        }
+    }
+
+    /// What a session to a destination will carry: as the sessions before did, or those to the same port elsewhere. `None` without any.
+    pub fn predicted(&self, destination: &Endpoint) -> Option<Bytes> {
+        let of_port = || self.of_ports.get(&destination.port());
+        self.sizes.get(destination).or_else(of_port).and_then(Sizes::middle)
+    }
+
+    /// What came of a session.
+    pub fn learn(&mut self, past: &Past) {
+        let Ok(destination) = past.to.parse::<Endpoint>() else { return };
+        let Ok(hops) = past.by.iter().map(|hop| hop.parse()).collect::<Result<Vec<Endpoint>, _>>() else {
+            return;
+        };
+        if self.sizes.len() >= PLACES {
+            self.sizes.clear(); // ports know about as much
+        }
+        self.sizes.entry(destination.clone()).or_default().add(past.size());
+        self.of_ports.entry(destination.port()).or_default().add(past.size());
+        if past.moved {
+            return;
+        }
+        let (now, learning) = (past.time(), self.learning);
+        if let (Some(first), Some(rtt)) = (hops.first(), past.near) {
+            if self.near.len() >= PLACES {
+                self.near.clear();
+            }
+            let mut known = self.near.get(first).copied();
+            Least::add(&mut known, rtt);
+            self.near.extend(known.map(|known| (first.clone(), known)));
+        }
+        self.make_room();
+        let place = self.places.entry(place_of(&destination)).or_insert_with(|| Place::new(learning));
+        place.used = place.used.max(now);
+        let Some(way) = place.number(&hops) else { return };
+        for (known, seen) in place.far[way].iter_mut().zip(&past.far) {
+            Least::add(known, *seen);
+        }
+        if let (true, Some(rtt)) = (hops.is_empty(), past.near) {
+            Least::add(&mut place.round_trip, rtt);
+        }
+        if let (true, Some(loss)) = (hops.is_empty(), past.loss) {
+            place.loss = Some(place.loss.map_or(loss, |known| known + (loss - known) / 4.0));
+        }
+        let is_bulk = past.size() >= LEAST && u64::from(past.pauses) <= past.size().0 / A_PAUSE;
+        if is_bulk
+            && let Some(forecast) = self.forecast(&destination, &Candidate::by(hops), past.size())
+            && let Some(place) = self.places.get_mut(&place_of(&destination))
+        {
+            place.known.on_measured(now, way, forecast, past.took());
+        }
+    }
+
+    /// Forgets the destination that was not gone to for the longest time, if there are too many.
+    fn make_room(&mut self) {
+        if self.places.len() >= PLACES {
+            let oldest = self.places.iter().min_by_key(|(_, place)| place.used).map(|(name, _)| name.clone());
+            oldest.and_then(|name| self.places.remove(&name));
+        }
+    }
+
+    /// The direct round trip: where nobody has gone that way, that of the shortest way by nodes.
+    fn round_trip(&self, place: &Place) -> Option<Duration> {
+        let by_nodes = place.ways.iter().zip(&place.far).filter_map(|(hops, far)| {
+            let near = self.near.get(hops.first()?)?.time();
+            far.iter().try_fold(near, |sum, leg| Some(sum + (*leg)?.time()))
+        });
+        place.round_trip.map(Least::time).or_else(|| by_nodes.min())
+    }
+
+    /// Seconds that the planner's model says, with the round trips that are known. Nodes of which none is known stand at equal distances on
+    /// the direct way. `None` by nodes to a destination of which nothing is known: the direct way tells how far it is.
+    fn forecast(&self, destination: &Endpoint, candidate: &Candidate, size: Bytes) -> Option<f64> {
+        let place = self.places.get(&place_of(destination));
+        let hops = &candidate.hops;
+        let known = place.and_then(|place| self.round_trip(place));
+        let (whole, legs) = match (&candidate.legs[..], hops.first()) {
+            ([direct], None) => (*direct, vec![*direct]),
+            (_, None) => {
+                let whole = known.unwrap_or(UNKNOWN_ROUND_TRIP);
+                (whole, vec![whole])
+            }
+            (legs, Some(_)) if legs.len() == hops.len() + 1 => {
+                (known.unwrap_or(legs.iter().sum()), legs.to_vec())
+            }
+            (_, Some(first)) => {
+                let (whole, count) = (known?, hops.len() as u32);
+                let near = self.near.get(first).map_or(whole / (count + 1), |near| near.time());
+                let rest = whole.saturating_sub(near) / count;
+                let far = place.and_then(|place| {
+                    let way = place.ways.iter().position(|way| way == hops)?;
+                    Some(&place.far[way])
+                });
+                let far = |at: usize| far.and_then(|far| far[at]).map_or(rest, Least::time);
+                (whole, std::iter::once(near).chain((0..hops.len()).map(far)).collect())
+            }
+        };
+        let loss = place.and_then(|place| place.loss).or(self.facts.loss);
+        let facts = Facts { loss, ..self.facts.clone() };
+        let path = Path {
+            legs: legs.iter().map(|&rtt| facts.leg(rtt, whole)).collect(),
+            relays: vec![Relay::default(); hops.len()],
+        };
+        let model = model::by_name(&facts.model).ok()?;
+        let forecast = path.forecast(&*model, &Transfer::new(Bytes(size.0.max(1)))).ok()?;
+        Some(forecast.time.expected.as_secs_f64())
+    }
+
+    /// What is known of the ways to a destination for a session of this size: those that were taken, or are candidates.
+    pub fn ways(&self, destination: &Endpoint, candidates: &[Candidate], size: Bytes) -> Vec<WayKnown> {
+        let place = self.places.get(&place_of(destination));
+        let taken = place
+            .iter()
+            .flat_map(|place| &place.ways)
+            .filter(|way| !candidates.iter().any(|candidate| candidate.hops == **way));
+        let all: Vec<Candidate> =
+            candidates.iter().cloned().chain(taken.cloned().map(Candidate::by)).collect();
+        let known = all.into_iter().filter_map(|candidate| {
+            let forecast = self.forecast(destination, &candidate, size)?;
+            let fresh = Ways::new(self.learning, 1);
+            let number = place.and_then(|place| place.ways.iter().position(|way| *way == candidate.hops));
+            let known = place.map_or(&fresh, |place| &place.known);
+            let (correction, deviation) = known.correction(number.unwrap_or(WAYS));
+            let measured = number.map_or(0, |number| known.measured(number));
+            let expected = forecast * correction.exp();
+            Some(WayKnown { hops: candidate.hops, measured, forecast, expected, deviation })
+        });
+        known.collect()
+    }
+
+    /// Which of the candidates a session takes. `uniform` draws from 0 to below 1.
+    ///
+    /// `None` without a candidate of which anything can be forecast.
+    pub fn decide(
+        &mut self,
+        now: Time,
+        destination: &Endpoint,
+        candidates: &[Candidate],
+        mut uniform: impl FnMut() -> f64,
+    ) -> Option<Decision> {
+        let size = self.predicted(destination).unwrap_or(UNKNOWN_SIZE);
+        let forecasts: Vec<Option<f64>> =
+            candidates.iter().map(|candidate| self.forecast(destination, candidate, size)).collect();
+        self.make_room();
+        let learning = self.learning;
+        let place = self.places.entry(place_of(destination)).or_insert_with(|| Place::new(learning));
+        place.used = place.used.max(now);
+        // By the numbers that ways have here, which are others than the candidates'.
+        let numbers: Vec<Option<usize>> =
+            candidates.iter().map(|candidate| place.number(&candidate.hops)).collect();
+        let mut by_number = vec![None; place.ways.len()];
+        for (number, forecast) in numbers.iter().zip(&forecasts) {
+            if let Some(number) = *number {
+                by_number[number] = *forecast;
+            }
+        }
+        let choice = place.known.choose(now, &by_number, || normal(&mut uniform))?;
+        let expected: Vec<Option<f64>> = numbers
+            .iter()
+            .zip(&forecasts)
+            .map(|(number, forecast)| {
+                let (correction, _) = place.known.correction((*number)?);
+                forecast.map(|forecast| forecast * correction.exp())
+            })
+            .collect();
+        let mut taken = numbers.iter().position(|number| *number == Some(choice.way))?;
+        if choice.why == Why::Fastest {
+            taken = share(candidates, &expected, taken, uniform);
+        }
+        let mut order: Vec<usize> = (0..candidates.len()).collect();
+        let time = |way: usize| expected[way].unwrap_or(f64::MAX);
+        order.sort_by(|&a, &b| (b == taken).cmp(&(a == taken)).then(time(a).total_cmp(&time(b))));
+        Some(Decision { size, order, expected, choice })
+    }
+}
+
+/// Of the ways by a node that are expected to be about as good as the one that was chosen, the one to take, by what their nodes say of
+/// their load: so clients that know the same do not all go to the same.
+fn share(
+    candidates: &[Candidate],
+    expected: &[Option<f64>],
+    chosen: usize,
+    uniform: impl FnMut() -> f64,
+) -> usize {
+    let (Some(time), Some(_)) = (expected[chosen], candidates[chosen].load) else { return chosen };
+    let alike = candidates.iter().zip(expected).enumerate().filter_map(|(at, (candidate, expected))| {
+        let load = candidate.load?;
+        expected.filter(|expected| *expected <= time * ABOUT_AS_GOOD).map(|_| (at, load))
+    });
+    let (ways, loads): (Vec<usize>, Vec<Load>) = alike.unzip();
+    sharing::choose(&loads, uniform).map_or(chosen, |at| ways[at])
+}
+
+/// A draw from the standard normal distribution (Box and Muller 1958).
+fn normal(uniform: &mut impl FnMut() -> f64) -> f64 {
+    let radius = (-2.0 * (1.0 - uniform()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * uniform()).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn endpoint(text: &str) -> Endpoint {
+        text.parse().unwrap()
+    }
+
+    /// A session of so many bytes that took so many seconds, by a node or directly.
+    fn past(at: f64, to: &str, by: &[&str], received: u64, took: f64) -> Past {
+        Past {
+            at,
+            to: to.into(),
+            by: by.iter().map(ToString::to_string).collect(),
+            given: 100,
+            received,
+            set_up: 0.0,
+            busy: took,
+            pauses: 0,
+            near: Some(if by.is_empty() { 0.1 } else { 0.04 }),
+            far: by.iter().map(|_| 0.06).collect(),
+            loss: None,
+            forecast: None,
+            moved: false,
+        }
+    }
+
+    fn knowledge() -> Knowledge {
+        Knowledge::new(Facts::default(), Learning::default())
+    }
+
+    fn candidates() -> Vec<Candidate> {
+        vec![Candidate::by(Vec::new()), Candidate::by(vec![endpoint("a:7080")])]
+    }
+
+    #[test]
+    fn a_session_is_as_large_as_those_before() {
+        let mut known = knowledge();
+        let server = endpoint("10.0.0.1:80");
+        assert_eq!(known.predicted(&server), None);
+        for size in [10, 20, 1_000_000] {
+            known.learn(&past(1.0, "10.0.0.1:80", &[], size, 1.0));
+        }
+        assert_eq!(known.predicted(&server), Some(Bytes(100)), "what is given counts, too");
+        for _ in 0..SIZES {
+            known.learn(&past(1.0, "10.0.0.1:80", &[], 5_000_000, 1.0));
+        }
+        assert_eq!(known.predicted(&server), Some(Bytes(5_000_000)), "what was long ago is forgotten");
+        assert_eq!(known.predicted(&endpoint("elsewhere:80")), Some(Bytes(5_000_000)), "the port knows");
+        assert_eq!(known.predicted(&endpoint("10.0.0.1:22")), None);
+    }
+
+    #[test]
+    fn a_relay_is_used_as_long_as_it_pays() {
+        let mut known = knowledge();
+        let server = endpoint("10.0.0.1:80");
+        let decide = |known: &mut Knowledge, at| {
+            let at = Time::ZERO + Duration::from_secs(at);
+            known.decide(at, &server, &candidates(), || 0.25).unwrap()
+        };
+        // Ten megabytes, twice as fast by the relay: where windows bind, as the model says.
+        for second in 0..10 {
+            known.learn(&past(f64::from(second), "10.0.0.1:80", &[], 10_000_000, 6.0));
+            known.learn(&past(f64::from(second), "10.0.0.1:80", &["a:7080"], 10_000_000, 3.0));
+        }
+        let decision = decide(&mut known, 10);
+        assert_eq!((&decision.order[..], decision.choice.why), (&[1, 0][..], Why::Fastest));
+        assert_eq!(decision.size, Bytes(10_000_000));
+        let told = known.ways(&server, &candidates(), decision.size);
+        assert_eq!((told[0].measured, told[1].measured), (10, 10));
+        assert!((told[0].expected - 6.0).abs() < 0.6 && (told[1].expected - 3.0).abs() < 0.3, "{told:?}");
+        // Neighbours have the same, and others nothing.
+        assert_eq!(known.ways(&endpoint("10.0.0.77:81"), &[], decision.size)[1].measured, 10);
+        assert_eq!(known.ways(&endpoint("10.0.1.1:80"), &[], decision.size), []);
+        // Then it is overloaded.
+        for second in 10..20 {
+            known.learn(&past(f64::from(second), "10.0.0.1:80", &["a:7080"], 10_000_000, 20.0));
+        }
+        let decision = decide(&mut known, 20);
+        assert_eq!((&decision.order[..], decision.choice.why), (&[0, 1][..], Why::NotWorthIt));
+    }
+
+    #[test]
+    fn nobody_is_sent_by_a_node_to_where_nothing_is_known_of() {
+        let mut known = knowledge();
+        let server = endpoint("10.0.0.1:80");
+        let decide = |known: &mut Knowledge| {
+            let decision = known.decide(Time::ZERO, &server, &candidates(), || 0.25).unwrap();
+            (decision.order, decision.choice.why)
+        };
+        // If the direct way leads nowhere, the node is next.
+        assert_eq!(decide(&mut known), (vec![0, 1], Why::Only));
+        // A megabyte over 100 ms: a node on the way would gain.
+        known.learn(&past(1.0, "10.0.0.1:80", &[], 1_000_000, 1.0));
+        assert_eq!(decide(&mut known), (vec![1, 0], Why::Fastest));
+        // It is aside, and its link is slow: that is no reason to think ill of the direct way, which nobody has tried.
+        let mut known = knowledge();
+        for second in 0..3 {
+            known.learn(&past(f64::from(second), "10.0.0.1:80", &["a:7080"], 1_000_000, 10.0));
+        }
+        assert_eq!(decide(&mut known), (vec![0, 1], Why::NotWorthIt));
+    }
+
+    #[test]
+    fn conversations_and_sessions_that_moved_say_nothing_of_the_way() {
+        let mut known = knowledge();
+        let server = endpoint("10.0.0.1:22");
+        known.learn(&Past { pauses: 30, ..past(1.0, "10.0.0.1:22", &[], 100_000, 600.0) });
+        known.learn(&Past { moved: true, ..past(1.0, "10.0.0.1:22", &[], 100_000, 600.0) });
+        known.learn(&past(1.0, "10.0.0.1:22", &[], 2_000, 600.0));
+        assert_eq!(known.ways(&server, &[], Bytes(100_000))[0].measured, 0);
+        known.learn(&past(1.0, "10.0.0.1:22", &[], 100_000, 1.0));
+        assert_eq!(known.ways(&server, &[], Bytes(100_000))[0].measured, 1);
+    }
+
+    #[test]
+    fn alike_nodes_share_clients_by_what_they_say_of_their_load() {
+        let load = |sessions| Some(Load { strength: 1.0, sessions, age: Duration::ZERO });
+        let mut ways = candidates();
+        ways[0].legs = vec![100 * MS];
+        for (node, sessions) in [("a:7080", 100.0), ("b:7080", 0.0)] {
+            ways.push(Candidate {
+                hops: vec![endpoint(node)],
+                legs: vec![50 * MS, 50 * MS],
+                load: load(sessions),
+            });
+        }
+        ways.remove(1);
+        let mut known = knowledge();
+        let (mut drawn, mut to_b) = (0u32, 0);
+        for _ in 0..200 {
+            let decision = known.decide(Time::ZERO, &endpoint("far:80"), &ways, || {
+                drawn = drawn.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+                f64::from(drawn >> 8) / f64::from(1u32 << 24)
+            });
+            let decision = decision.unwrap();
+            to_b += u32::from(decision.order[0] == 2);
+        }
+        // Two draws of two: the busy one only where it is drawn twice.
+        assert!((110..190).contains(&to_b), "{to_b} of 200");
+    }
+
+    #[test]
+    fn no_more_is_remembered_than_there_is_room_for() {
+        let mut known = knowledge();
+        for number in 0..PLACES as u32 + 10 {
+            let to = format!("host{number}:80");
+            known.learn(&past(f64::from(number), &to, &[], 100_000, 1.0));
+        }
+        assert_eq!(known.places.len(), PLACES);
+        assert!(
+            !known.places.contains_key("host0") && known.places.contains_key("host9999") == (PLACES > 9999)
+        );
+        for number in 0..2 * WAYS {
+            known.learn(&past(1e6, "host:80", &[&format!("n{number}:1")], 100_000, 1.0));
+        }
+        assert_eq!(known.places["host"].ways.len(), WAYS);
+    }
+}
