@@ -31,4 +31,12 @@ fn the_cases_are_listed_with_their_references() {
     assert!(output.status.success());
     assert_eq!(list.lines().count(), 3, "{list}");
     assert!(list.lines().all(|line| line.contains("[RFC ")), "{list}");
+    let output = conformance(&["--list", "--json", "--filter", "urgent"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let references = json.as_array().expect("a list").iter().map(|case| case["reference"].as_str());
+    assert_eq!(
+        references.filter(|reference| reference.is_some_and(|text| text.contains("RFC "))).count(),
+        3,
+        "{json}"
+    );
 }

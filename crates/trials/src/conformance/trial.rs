@@ -3,6 +3,7 @@ use super::{Case, Fault, Gateway, Suite, cases};
 use crate::error::{Result, While};
 use crate::trial::{Judgement, Trial, select};
 use clap::ValueEnum;
+use serde_json::json;
 use shorthaul_report::{Console, write_file};
 use shorthaul_types::Seed;
 use std::path::PathBuf;
@@ -46,7 +47,7 @@ pub struct Conformance {
 
     /// Write the report to this file, as JSON.
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    report: Option<PathBuf>,
 
     /// Seed of all data and faults.
     #[arg(long, default_value_t = 1)]
@@ -55,6 +56,10 @@ pub struct Conformance {
     /// List the cases, and run nothing.
     #[arg(long)]
     list: bool,
+
+    /// With --list: print JSON.
+    #[arg(long, requires = "list")]
+    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -87,6 +92,11 @@ impl Conformance {
 impl Trial for Conformance {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
         let selected = self.selected()?;
+        if self.list && self.json {
+            let listed =
+                |case: &Case| json!({ "name": case.name, "about": case.about, "reference": case.reference });
+            return Ok(Judgement::holds(selected.iter().map(listed).collect()));
+        }
         if self.list {
             for case in selected {
                 console.say(&format!("{:<32} {}  [{}]", case.name, case.about, case.reference));
@@ -104,7 +114,7 @@ impl Trial for Conformance {
             seed: Seed(self.seed),
         };
         let report = suite.run(console)?;
-        if let Some(file) = &self.json {
+        if let Some(file) = &self.report {
             write_file(file, report.to_json())?;
         }
         console.say(&report.to_string());
