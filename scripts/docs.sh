@@ -7,6 +7,9 @@ complain() {
 	echo "$1" >&2
 	failed=1
 }
+is_of_site() {
+	case $(realpath --relative-to=. "$1") in docs/*) true ;; *) false ;; esac
+}
 # Links to files, and to headings of files: [text](path#heading)
 mkdir -p target
 for document in *.md docs/*.md docs/schemes/*.md docs/reference/*.md; do
@@ -20,6 +23,8 @@ for document in *.md docs/*.md docs/schemes/*.md docs/reference/*.md; do
 		[ -z "$path" ] || file=$folder/$path
 		if [ ! -e "$file" ]; then
 			echo "$document:$line: there is no $file"
+		elif is_of_site "$document" && ! is_of_site "$file"; then
+			echo "$document:$line: $file is not in docs, and so not on the site"
 		elif [ -n "$heading" ] && ! sed -n 's/^##* *//p' "$file" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-' | grep -qx -- "$heading"; then
 			echo "$document:$line: $file has no heading $heading"
 		fi
@@ -30,7 +35,7 @@ if [ -s target/links.txt ]; then
 	failed=1
 fi
 # Every document is in the table of contents, and every entry there is a document.
-for document in docs/*.md docs/reference/*.md; do
+for document in docs/*.md docs/schemes/*.md docs/reference/*.md; do
 	name=${document#docs/}
 	[ "$name" = SUMMARY.md ] || grep -q "($name)" docs/SUMMARY.md || complain "$document is not in docs/SUMMARY.md"
 done
