@@ -18,6 +18,16 @@ pub trait Driven: Machine {
         let _ = custody;
     }
 
+    /// How many slots there are for flows, those that are free included.
+    fn slots(&self) -> usize {
+        0
+    }
+
+    /// How many slots, from the first on, have room in the store.
+    fn set_record_room(&mut self, slots: u32) {
+        let _ = slots;
+    }
+
     /// A predecessor left this flow.
     fn adopt(&mut self, now: Time, inherited: &Inherited) {
         let _ = (now, inherited);
@@ -25,6 +35,11 @@ pub trait Driven: Machine {
 
     /// What each flow does at the moment, by the number of its record.
     fn momenta(&self) -> Vec<(u64, FlowMomentum)> {
+        Vec::new()
+    }
+
+    /// Flows of which the store does not have all bytes, with all that is held.
+    fn unkept(&self) -> Vec<Inherited> {
         Vec::new()
     }
 
@@ -61,8 +76,20 @@ impl Driven for Gateway {
         Gateway::save(self, custody);
     }
 
+    fn slots(&self) -> usize {
+        Gateway::slots(self)
+    }
+
+    fn set_record_room(&mut self, slots: u32) {
+        Gateway::set_record_room(self, slots);
+    }
+
     fn adopt(&mut self, now: Time, inherited: &Inherited) {
         Gateway::adopt(self, now, inherited);
+    }
+
+    fn unkept(&self) -> Vec<Inherited> {
+        Gateway::unkept(self).collect()
     }
 
     fn momenta(&self) -> Vec<(u64, FlowMomentum)> {

@@ -100,6 +100,8 @@ pub struct EventLoop<M> {
 struct Outside {
     devices: [Tun; 2],
     journal: Option<Journal>,
+    /// For how many flows the machine was told that there is room in it.
+    room: Option<u32>,
     recorder: Option<Recorder>,
     stats: LoopStats,
     now: Time,
@@ -111,7 +113,8 @@ impl<M: Driven> EventLoop<M> {
     pub fn new(devices: [Tun; 2], machine: M, journal: Option<Journal>, recorder: Option<Recorder>) -> Self {
         let buffers = journal.as_ref().map(Journal::buffers);
         let pool = buffers.map_or_else(BufferPool::new, BufferPool::in_arena);
-        let outside = Outside { devices, journal, recorder, stats: LoopStats::default(), now: monotonic() };
+        let (stats, now) = (LoopStats::default(), monotonic());
+        let outside = Outside { devices, journal, room: None, recorder, stats, now };
         EventLoop { driver: Driver::new(machine), pool, outside, standing: None }
     }
 
@@ -134,6 +137,7 @@ impl<M: Driven> EventLoop<M> {
     /// Has the machine take over what a predecessor left.
     pub fn adopt(&mut self, left: &[Inherited]) {
         let now = monotonic();
+        self.make_room(now, left.len());
         for inherited in left {
             if self.outside.recorder.is_some() {
                 self.outside.mark(now, Mark::Adopt, &inherited.encode());
@@ -157,8 +161,9 @@ impl<M: Driven> EventLoop<M> {
     pub(crate) fn hand_over(&mut self) -> (&[Tun; 2], Last) {
         let stopped = monotonic();
         self.outside.save(self.driver.machine_mut());
-        let momenta = self.driver.machine().momenta().into_iter().collect();
-        (&self.outside.devices, Last { stopped, momenta })
+        let machine = self.driver.machine();
+        let (momenta, unkept) = (machine.momenta().into_iter().collect(), machine.unkept());
+        (&self.outside.devices, Last { stopped, momenta, unkept })
     }
 
     /// Whether there is something that another process could go on with.
@@ -238,6 +243,7 @@ impl<M: Driven> EventLoop<M> {
         }
         self.outside.now = now;
         self.outside.stats.rounds += 1;
+        self.make_room(now, self.driver.machine().slots());
         let batch = batch(now, deadline);
         self.outside.stats.late_rounds += u64::from(batch > BATCH);
         for (port, readable) in [PortId(0), PortId(1)].into_iter().zip([access, wan]) {
@@ -256,6 +262,16 @@ impl<M: Driven> EventLoop<M> {
             recorder.end_round();
         }
         Ok([first, second])
+    }
+
+    /// Takes room for what is to survive a crash of this many flows, and tells the machine how many there may be.
+    fn make_room(&mut self, now: Time, slots: usize) {
+        let Some(journal) = &mut self.outside.journal else { return };
+        let room = journal.make_room(slots);
+        if self.outside.room.replace(room) != Some(room) {
+            self.outside.mark(now, Mark::Room, room.to_string().as_bytes());
+            self.driver.machine_mut().set_record_room(room);
+        }
     }
 
     fn take_in(&mut self, now: Time, port: PortId, batch: usize) -> io::Result<()> {

@@ -19,6 +19,8 @@ const USED: usize = 56;
 /// A record and the number of its change, twice: one is whole while the other is written.
 const COPY: usize = 8 + FlowRecord::SIZE;
 const SLOT: usize = 2 * COPY;
+/// Slots that have room before they are used: more than flows can be opened in a round.
+const AHEAD: usize = 2_048;
 /// How often it is noted that the gateway lives.
 const NOTE: Duration = Duration::from_secs(1);
 /// An end that has heard nothing for this long has given up (RFC 9293 §3.8.3 has at least 100 s, Linux a quarter of an hour), and
@@ -51,6 +53,10 @@ pub struct Journal {
     /// How many slots were ever used: all of those are among the first.
     used: u64,
     copies: HashMap<u32, Copies>,
+    /// How many slots, from the first on, have room for a record.
+    room: usize,
+    /// There was no more when it was asked for last.
+    is_cramped: bool,
     /// Bytes, and changes of flows, for which there was no room: a crash loses them.
     bytes_without_room: u64,
     records_without_room: u64,
@@ -58,7 +64,11 @@ pub struct Journal {
 
 /// The bytes of a flow that were copied, by direction.
 #[derive(Default)]
-struct Copies([VecDeque<Chunk>; 2]);
+struct Copies {
+    chunks: [VecDeque<Chunk>; 2],
+    /// Of which flow bytes found no room, and up to where.
+    counted: [(u64, u64); 2],
+}
 
 /// The journal of a predecessor, which has ended, or goes on until it has handed over.
 pub struct Former {
@@ -196,6 +206,8 @@ impl Journal {
             changes: vec![0; slots.max(1)],
             used: 0,
             copies: HashMap::new(),
+            room: 0,
+            is_cramped: false,
             bytes_without_room: 0,
             records_without_room: 0,
         };
@@ -233,10 +245,22 @@ impl Journal {
         (self.bytes_without_room, self.records_without_room)
     }
 
+    /// Takes room for the records of this many slots, and some more. Says how many there are, from the first on, that have it.
+    pub fn make_room(&mut self, slots: usize) -> u32 {
+        let wanted = slots.saturating_add(AHEAD).min(self.changes.len());
+        if self.room < wanted && !self.is_cramped {
+            let end = self.records.reserve(HEADER + wanted * SLOT);
+            self.room = end.saturating_sub(HEADER) / SLOT;
+            self.is_cramped = self.room < wanted;
+        }
+        u32::try_from(self.room).unwrap_or(u32::MAX)
+    }
+
     /// Notes now and then that the gateway lives, and gives room back that it does not need any more.
     pub fn note_alive(&mut self, now: Time) {
         if now.saturating_since(self.noted) >= NOTE {
             self.noted = now;
+            self.is_cramped = false;
             self.write_header();
             self.buffers.give_room_back();
         }
@@ -254,11 +278,14 @@ impl Journal {
         self.records.store(0, &header)
     }
 
-    /// Copies bytes that do not lie in the file already.
-    fn copy(&mut self, mut labelled: Labelled, mut bytes: &[u8]) {
-        let [stream, _] = labelled.stream;
-        let copies = self.copies.entry((stream >> 1) as u32).or_default();
-        let copies = &mut copies.0[(stream & 1) as usize];
+    /// Copies bytes that do not lie in the file already. Says for how many there was room.
+    fn copy(&mut self, mut labelled: Labelled, bytes: &[u8]) -> usize {
+        let [stream, serial] = labelled.stream;
+        let (all, end) = (bytes.len(), labelled.offset + bytes.len() as u64);
+        let mut bytes = bytes;
+        let side = (stream & 1) as usize;
+        let Copies { chunks, counted } = self.copies.entry((stream >> 1) as u32).or_default();
+        let (copies, counted) = (&mut chunks[side], &mut counted[side]);
         while !bytes.is_empty() {
             let has_room = |chunk: &&mut Chunk| {
                 let known = chunk.label().and_then(|label| label.read());
@@ -273,12 +300,15 @@ impl Journal {
                 match self.buffers.chunk(size) {
                     Some(chunk) => copies.push_back(chunk),
                     None => {
-                        self.bytes_without_room += bytes.len() as u64;
-                        return;
+                        // They will be told again, and count once.
+                        let from = if counted.0 == serial { counted.1 } else { 0 };
+                        self.bytes_without_room += end.saturating_sub(labelled.offset.max(from));
+                        *counted = (serial, end.max(from));
+                        return all - bytes.len();
                     }
                 }
             }
-            let Some(chunk) = copies.back_mut() else { return };
+            let Some(chunk) = copies.back_mut() else { break };
             let taken = chunk.append(bytes);
             if let Some(label) = chunk.label() {
                 let begun = label.read().unwrap_or(Labelled { start: 0, len: 0, ..labelled });
@@ -287,28 +317,36 @@ impl Journal {
             labelled.offset += taken as u64;
             bytes = &bytes[taken..];
         }
+        all - bytes.len()
     }
 }
 
 impl Custody for Journal {
-    fn hold(&mut self, Holding { slot, serial, direction, offset }: Holding, payload: &Payload) {
+    fn hold(&mut self, Holding { slot, serial, direction, offset }: Holding, payload: &Payload) -> usize {
         let stream = [u64::from(slot) << 1 | u64::from(direction), serial];
         let len = payload.len() as u32;
         if let Some((label, start)) = payload.label() {
             let whole = Labelled { stream, offset, start, len };
             match label.read() {
-                None => return label.write(&whole),
+                None => {
+                    label.write(&whole);
+                    return payload.len();
+                }
                 Some(known) if continues(&known, &whole) => {
-                    return label.write(&Labelled { len: known.len + len, ..known });
+                    label.write(&Labelled { len: known.len + len, ..known });
+                    return payload.len();
                 }
                 Some(_) => {}
             }
         }
-        self.copy(Labelled { stream, offset, start: 0, len }, payload.as_slice());
+        self.copy(Labelled { stream, offset, start: 0, len }, payload.as_slice())
     }
 
     fn store(&mut self, slot: u32, record: &FlowRecord) {
-        let Some(change) = self.changes.get_mut(slot as usize) else { return };
+        let Some(change) = self.changes.get_mut(slot as usize) else {
+            self.records_without_room += 1; // a predecessor had more flows than this one may have
+            return;
+        };
         *change += 1;
         let change = *change;
         if self.used <= u64::from(slot) {
@@ -323,8 +361,8 @@ impl Custody for Journal {
             && self.records.store(at + 8, &bytes[8..])
             && self.records.store(at, &bytes[..8]);
         self.records_without_room += u64::from(!has_room);
-        if let Some(Copies(copies)) = self.copies.get_mut(&slot) {
-            for (side, copies) in copies.iter_mut().enumerate() {
+        if let Some(Copies { chunks, .. }) = self.copies.get_mut(&slot) {
+            for (side, copies) in chunks.iter_mut().enumerate() {
                 let delivered = record.held(side).start;
                 let is_over = |chunk: &Chunk| {
                     let known = chunk.label().and_then(|label| label.read());

@@ -236,6 +236,9 @@ fn a_full_run_directory_is_counted_and_what_a_crash_loses_is_known() {
     scene.data(Payload::copy_of(&stream(0, 10_000)));
     scene.turn(&mut journal);
     assert_eq!(journal.without_room(), (10_000, 0));
+    scene.acknowledge(0);
+    scene.turn(&mut journal);
+    assert_eq!(journal.without_room(), (10_000, 0), "they were told again, and count once");
     let inherited = left(&path, 101);
     assert_eq!(
         (inherited[0].held[1].start, inherited[0].record.held(1)),
@@ -248,7 +251,8 @@ fn a_full_run_directory_is_counted_and_what_a_crash_loses_is_known() {
     scene.data(Payload::copy_of(&stream(10_000, 500)));
     scene.turn(&mut journal);
     assert_eq!(journal.without_room(), (10_000, 0));
-    assert_eq!(left(&path, 103)[0].held[1].bytes(), stream(10_000, 500));
+    assert_eq!(left(&path, 103)[0].held[1].bytes(), stream(0, 10_500), "what had none has room as well");
+    assert_eq!(scene.gateway.unkept().count(), 0);
     drop(journal);
     // From the start, it says so.
     std::fs::write(place.join("other"), vec![1; 4 << 20]).unwrap_err();
@@ -257,6 +261,26 @@ fn a_full_run_directory_is_counted_and_what_a_crash_loses_is_known() {
     assert!(error.contains("custody = false") && error.contains("--run-dir"), "{error}");
     assert!(!place.join("next.custody.new").exists());
     // Its mappings are the process's for good.
+    let unmounted = std::process::Command::new("umount").arg("-l").arg(&place).status().unwrap();
+    assert!(unmounted.success());
+    std::fs::remove_dir(place).unwrap();
+}
+
+/// There is room for how flows stand before they are split, or they are not.
+#[test]
+fn records_have_room_before_they_are_needed() {
+    let Some(place) = small_file_system("records", 4 << 10) else { return };
+    let path = place.join("gw.custody");
+    let mut journal = Journal::create(&path, 65_536, MEMORY, Time::from_secs(100)).unwrap();
+    let in_extents = |extents: usize| (((extents << 20) - HEADER) / SLOT) as u32;
+    assert_eq!(journal.make_room(0), in_extents(2));
+    std::fs::write(place.join("other"), vec![1; 4 << 20]).unwrap_err();
+    assert_eq!(journal.make_room(3_000), in_extents(2), "there is no more");
+    std::fs::remove_file(place.join("other")).unwrap();
+    assert_eq!(journal.make_room(3_000), in_extents(2), "it is not asked for all the time");
+    journal.note_alive(Time::from_secs(102));
+    assert_eq!(journal.make_room(3_000), in_extents(3));
+    assert!(journal.make_room(65_000) < 65_000);
     let unmounted = std::process::Command::new("umount").arg("-l").arg(&place).status().unwrap();
     assert!(unmounted.success());
     std::fs::remove_dir(place).unwrap();

@@ -37,6 +37,8 @@ pub enum Mark {
     Turn,
     /// The machine took over a record of a predecessor, which is the entry's content.
     Adopt,
+    /// The machine was told for how many flows there is room in what survives a crash: the entry's content, in decimal.
+    Room,
     /// The machine was told to step out of everything.
     Drain,
     /// The machine was told to give up what it held.
@@ -50,14 +52,23 @@ pub enum Mark {
 }
 
 impl Mark {
-    const ALL: [Mark; 7] =
-        [Mark::Turn, Mark::Adopt, Mark::Drain, Mark::Abandon, Mark::Bandwidth, Mark::Configure, Mark::End];
+    const ALL: [Mark; 8] = [
+        Mark::Turn,
+        Mark::Adopt,
+        Mark::Room,
+        Mark::Drain,
+        Mark::Abandon,
+        Mark::Bandwidth,
+        Mark::Configure,
+        Mark::End,
+    ];
 
     /// The comment.
     pub const fn as_str(self) -> &'static str {
         match self {
             Mark::Turn => "turn",
             Mark::Adopt => "adopt",
+            Mark::Room => "room",
             Mark::Drain => "drain",
             Mark::Abandon => "abandon",
             Mark::Bandwidth => "bandwidth",

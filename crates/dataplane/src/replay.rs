@@ -180,6 +180,11 @@ fn compare<M: Driven>(mut entries: Entries<'_>, session: Session, machine: M) ->
                 let inherited = inherited.ok_or_else(|| entries.wrong("its content is no flow"))?;
                 driver.machine_mut().adopt(now, &inherited);
             }
+            Entry::Mark(Mark::Room) => {
+                let slots = std::str::from_utf8(record.bytes).ok().and_then(|text| text.parse().ok());
+                let slots = slots.ok_or_else(|| entries.wrong("its content is no number of flows"))?;
+                driver.machine_mut().set_record_room(slots);
+            }
             Entry::Mark(Mark::Drain) => driver.machine_mut().drain(now),
             Entry::Mark(Mark::Abandon) => driver.machine_mut().abandon(now),
             Entry::Mark(Mark::Bandwidth) => {

@@ -24,6 +24,8 @@ const TAKEN: &[u8; 6] = b"taken\n";
 const LONGEST: usize = 4_096;
 /// More than this is nothing that a gateway says: what came out of order is within its memory.
 const MOST: u64 = 1 << 34;
+/// In front of a flow that has no room in the journal; no first byte of a [`FlowMomentum`].
+const WHOLE: u8 = b'W';
 /// In front of why nothing is handed over.
 const REFUSED: &str = "refused: ";
 /// How long the new one may take, and the old one to answer.
@@ -47,12 +49,19 @@ pub struct Last {
     pub stopped: Time,
     /// What its flows do at the moment, by the numbers of their records.
     pub momenta: HashMap<u64, FlowMomentum>,
+    /// Flows of which the journal had no room for all bytes.
+    pub unkept: Vec<Inherited>,
 }
 
 impl HandedOver {
-    /// Tells flows that stood in the journal what they were doing.
+    /// Completes what stood in the journal: with the bytes that had no room there, and what the flows were doing.
     pub fn complete(&mut self, left: &mut [Inherited]) {
+        let mut unkept: HashMap<u64, Inherited> =
+            self.last.unkept.drain(..).map(|flow| (flow.record.serial, flow)).collect();
         for inherited in left {
+            if let Some(whole) = unkept.remove(&inherited.record.serial) {
+                *inherited = whole;
+            }
             inherited.momentum = self.last.momenta.remove(&inherited.record.serial).map(Box::new);
         }
     }
@@ -126,12 +135,13 @@ pub(crate) fn hand_over(
 
 impl Last {
     /// Since when nobody reads packets, the number of bytes that follow; then of each flow the number of its record, the number of its
-    /// bytes, and these.
+    /// bytes, and these. Flows that are handed over whole are among them, with a letter in front.
     fn write(&self, stream: &mut impl io::Write) -> io::Result<()> {
         let mut all = self.stopped.as_nanos().to_be_bytes().to_vec();
         all.extend([0; 8]);
-        for (serial, momentum) in &self.momenta {
-            let bytes = momentum.encode();
+        let momenta = self.momenta.iter().map(|(serial, momentum)| (*serial, momentum.encode()));
+        let whole = |flow: &Inherited| (flow.record.serial, [&[WHOLE], &flow.encode()[..]].concat());
+        for (serial, bytes) in momenta.chain(self.unkept.iter().map(whole)) {
             all.extend(serial.to_be_bytes());
             all.extend((bytes.len() as u64).to_be_bytes());
             all.extend(bytes);
@@ -160,29 +170,50 @@ impl Last {
         if stream.take(length).read_to_end(&mut all)? as u64 != length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let mut momenta = HashMap::new();
+        let (mut momenta, mut unkept) = (HashMap::new(), Vec::new());
         let mut rest = &all[..];
         while !rest.is_empty() {
             let (serial, after) = rest.split_first_chunk().ok_or_else(garbled)?;
             let (length, after) = after.split_first_chunk().ok_or_else(garbled)?;
             let length = usize::try_from(u64::from_be_bytes(*length)).map_err(|_| garbled())?;
             let (bytes, after) = after.split_at_checked(length).ok_or_else(garbled)?;
-            momenta
-                .extend(FlowMomentum::decode(bytes).map(|momentum| (u64::from_be_bytes(*serial), momentum)));
+            match bytes.split_first() {
+                Some((&WHOLE, flow)) => unkept.extend(Inherited::decode(flow)),
+                _ => momenta.extend(FlowMomentum::decode(bytes).map(|m| (u64::from_be_bytes(*serial), m))),
+            }
             rest = after;
         }
-        Ok(Last { stopped, momenta })
+        Ok(Last { stopped, momenta, unkept })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shorthaul_proxy::{Gateway, GatewayConfig};
+    use shorthaul_tcp::ConnectionConfig;
+    use shorthaul_testkit::{Opening, World};
+    use std::net::IpAddr;
+
+    /// A flow of whose bytes the journal has none.
+    fn short_of_room() -> Inherited {
+        let mut world = World::new(1, GatewayConfig::default());
+        let stations = [(Gateway::ACCESS, [10, 0, 0, 1]), (Gateway::WAN, [10, 0, 0, 2])]
+            .map(|(port, address)| world.add_station(port, IpAddr::from(address)));
+        let configs = [ConnectionConfig::default(), ConnectionConfig::default()];
+        world.open(Opening { stations, port: 80, configs, totals: [4, 0] });
+        world.custody.is_full = true;
+        assert!(world.run_until(|world| world.gateway.unkept().next().is_some()));
+        let flow = world.gateway.unkept().next().unwrap();
+        assert_eq!(flow.held[0].len(), 4);
+        flow
+    }
 
     #[test]
     fn what_is_said_of_flows_is_read_whole_or_refused() {
         let momenta = [(7, FlowMomentum::default()), (1 << 40, FlowMomentum::default())];
-        let last = Last { stopped: Time::from_secs(9), momenta: momenta.into() };
+        let last =
+            Last { stopped: Time::from_secs(9), momenta: momenta.into(), unkept: vec![short_of_room()] };
         let mut bytes = Vec::new();
         last.write(&mut bytes).unwrap();
         assert_eq!(Last::read(&mut &bytes[..]).unwrap(), last);

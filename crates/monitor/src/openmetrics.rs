@@ -37,6 +37,7 @@ const BY_LABEL: &[ByLabel] = &[
             ("withdrawn", "flows_withdrawn"),
             ("overload", "unsplit_overload"),
             ("options", "unsplit_options"),
+            ("unkept", "unsplit_unkept"),
         ],
     },
     ByLabel {

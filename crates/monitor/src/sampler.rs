@@ -316,6 +316,11 @@ impl Sampler {
         for (name, what) in [
             ("gain_harms", "splitting was found to make a class of flows slower: new ones stay whole"),
             ("unsplit_overload", "flows were not split: memory or table is full"),
+            ("unsplit_unkept", "flows were not split: the run directory is full"),
+            (
+                "custody_bytes_without_room",
+                "bytes are held that a crash would lose: the run directory is full",
+            ),
             ("flows_resumed", "flows went on that a predecessor had left"),
             ("flows_lost_in_crash", "flows were reset, for a crash had lost bytes of theirs"),
             ("flows_given_up", "flows were reset whose end no longer answered"),
@@ -399,6 +404,7 @@ fn reasons(flows: &BTreeMap<String, u64>, counters: &BTreeMap<String, u64>) -> V
         ("splitting makes their class slower", now("withdrawn"), ever("flows_withdrawn")),
         ("their policy says observe or pass", now("observed") + now("passed"), by_policy),
         ("memory or table was full", 0, ever("unsplit_overload") + ever("unobserved_overload")),
+        ("the run directory was full", 0, ever("unsplit_unkept")),
         ("TCP or IP options that are not known", 0, ever("unsplit_options")),
         ("their handshake is not complete yet", now("opening"), 0),
     ];
@@ -508,10 +514,11 @@ mod tests {
         let mut listing = sampler.begin(Duration::ZERO);
         let control = FlowInfo { state: "control", legs: None, ..flow(1, true, [0, 0]) };
         sampler.add(&mut listing, vec![control]);
-        let counters = vec![("flows_observed", 9), ("flows_control", 4), ("unsplit_overload", 3)];
+        let counters =
+            vec![("flows_observed", 9), ("flows_control", 4), ("unsplit_overload", 3), ("unsplit_unkept", 2)];
         let snapshot = sampler.finish(listing, Moment { counters, ..Moment::default() });
         let said: Vec<(u64, u64)> = snapshot.whole.iter().map(|r| (r.now, r.ever)).collect();
-        assert_eq!(said, [(1, 4), (0, 5), (0, 3)], "{:?}", snapshot.whole);
+        assert_eq!(said, [(1, 4), (0, 5), (0, 3), (0, 2)], "{:?}", snapshot.whole);
         assert!(snapshot.top_flows[0].why.as_deref().is_some_and(|why| why.contains("control group")));
     }
 

@@ -222,6 +222,21 @@ impl Arena {
 }
 
 impl Records {
+    fn reserve_extent(&mut self, extent: usize) -> bool {
+        if !self.reserved[extent] {
+            self.reserved[extent] = self.arena.reserve(&self.arena.lock().file, extent);
+        }
+        self.reserved[extent]
+    }
+
+    /// Takes room for what lies before `end`, as far as there is any. Says up to where there is, which may be further.
+    pub fn reserve(&mut self, end: usize) -> usize {
+        let wanted = end.div_ceil(EXTENT).min(self.reserved.len());
+        let _ = (0..wanted).all(|extent| self.reserve_extent(extent));
+        let reserved = self.reserved.iter().take_while(|reserved| **reserved).count();
+        (reserved * EXTENT).min(self.arena.layout.records)
+    }
+
     /// Stores `bytes` at `offset`, in one go as seen by whoever finds the file when this process was ended: before everything that
     /// is stored later. Says whether there is room.
     pub fn store(&mut self, offset: usize, bytes: &[u8]) -> bool {
@@ -229,13 +244,8 @@ impl Records {
         else {
             return false;
         };
-        for extent in offset / EXTENT..end.div_ceil(EXTENT) {
-            if !self.reserved[extent] {
-                self.reserved[extent] = self.arena.reserve(&self.arena.lock().file, extent);
-            }
-            if !self.reserved[extent] {
-                return false;
-            }
+        if !(offset / EXTENT..end.div_ceil(EXTENT)).all(|extent| self.reserve_extent(extent)) {
+            return false;
         }
         compiler_fence(Ordering::SeqCst);
         self.arena.copy(offset, bytes);

@@ -79,6 +79,8 @@ counters! {
     flows_lost_in_crash,
     /// Flows that were not split because the memory or the table was full.
     unsplit_overload,
+    /// Flows that were not split because the store of what survives a crash had no room for how they stand.
+    unsplit_unkept,
     /// Connections that were forgotten before they were open, so that there was room for younger ones.
     half_open_forgotten,
     /// Answers to segments that cannot be taken that were left out, for there were many (RFC 5961 §7).

@@ -36,10 +36,12 @@ pub struct Holding {
 ///
 /// All that [`Gateway::save`](crate::Gateway::save) tells it is to be there before the packets of the same round leave.
 pub trait Custody {
-    /// These bytes are held from now on, until a record of the flow says that they were delivered.
-    fn hold(&mut self, holding: Holding, bytes: &Payload);
+    /// These bytes are held from now on, until a record of the flow says that they were delivered. Says of how many of them, from the
+    /// first on, that is true: there may be no room for more. The others are told again when the flow has changed.
+    fn hold(&mut self, holding: Holding, bytes: &Payload) -> usize;
 
-    /// How a flow stands, in the place of what was said of this slot before.
+    /// How a flow stands, in the place of what was said of this slot before. The gateway splits no flow in a slot without
+    /// [room](crate::Gateway::set_record_room).
     fn store(&mut self, slot: u32, record: &FlowRecord);
 
     /// The flow of this slot needs nobody any more.
@@ -48,7 +50,10 @@ pub trait Custody {
 
 /// Nothing survives a crash.
 impl Custody for () {
-    fn hold(&mut self, _: Holding, _: &Payload) {}
+    fn hold(&mut self, _: Holding, bytes: &Payload) -> usize {
+        bytes.len()
+    }
+
     fn store(&mut self, _: u32, _: &FlowRecord) {}
     fn free(&mut self, _: u32) {}
 }

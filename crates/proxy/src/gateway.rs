@@ -55,6 +55,8 @@ pub struct Gateway {
     /// Where the search for them goes on.
     sweep_next: usize,
     custody_due: Vec<u32>,
+    /// How many slots, from the first on, have room for what must survive a crash.
+    record_room: u32,
     /// The number of the flow that was entered last.
     serial: u64,
     fragments: Fragments,
@@ -103,6 +105,7 @@ impl Gateway {
             sweep_at: None,
             sweep_next: 0,
             custody_due: Vec::new(),
+            record_room: u32::MAX,
             serial: 0,
             passing: Vec::new(),
             unsplit: Queues::new(hash_seed),
@@ -147,6 +150,17 @@ impl Gateway {
     /// Memory held by the flows' buffers and by segments that came in part, in bytes.
     pub fn allocated(&self) -> usize {
         self.allocated + self.fragments.held() + self.unsplit.bytes() as usize
+    }
+
+    /// How many slots the table of flows has, those that are free included.
+    pub fn slots(&self) -> usize {
+        self.table.entries.len()
+    }
+
+    /// How many slots, from the first on, have room in the store of what survives a crash: a flow that would have another stays whole.
+    /// All, unless this is called.
+    pub fn set_record_room(&mut self, slots: u32) {
+        self.record_room = slots;
     }
 
     /// How many flows are known.

@@ -98,6 +98,11 @@ impl Shares {
         self.shares.get(place as usize)
     }
 
+    /// How many flows a host is an end of.
+    pub fn flows_of(&self, holder: Holder) -> u32 {
+        self.places.get(&holder).map_or(0, |place| self.shares[*place as usize].flows)
+    }
+
     /// What waits for a host.
     pub fn held_by(&self, holder: Holder) -> u64 {
         self.places.get(&holder).map_or(0, |place| self.shares[*place as usize].held)

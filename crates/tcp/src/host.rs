@@ -399,6 +399,10 @@ impl Host {
         {
             entry.armed = Some(at);
             self.timers.arm(slot, at);
+            let slots = &self.slots;
+            self.timers.tidy(slots.len(), |slot, at| {
+                slots[slot as usize].entry.as_ref().is_some_and(|entry| entry.armed == Some(at))
+            });
         }
         self.announce(slot);
     }

@@ -49,6 +49,8 @@ enum Event {
     Restart(Box<GatewayConfig>),
     /// The next one goes on at once in the place of this one, which hands over.
     TakeOver(Box<GatewayConfig>),
+    /// What survives a crash has room for as many flows, and for bytes or for none.
+    Room { flows: u32, bytes: bool },
     /// The gateway does nothing for this long.
     Oversleep(Duration),
     /// All clocks jump ahead.
@@ -199,6 +201,13 @@ fn scenario(draw: &mut Draw) -> Scenario {
         let config = another(draw);
         events.push((at, Event::TakeOver(config)));
     }
+    if draw.chance.once_in(4) {
+        let begun = moment(&mut draw.chance);
+        let flows = *draw.chance.pick(&[0, 1, u32::MAX]);
+        let over = begun + Duration::from_millis(1 << draw.chance.below(14));
+        events.push((begun, Event::Room { flows, bytes: draw.chance.once_in(2) }));
+        events.push((over, Event::Room { flows: u32::MAX, bytes: true }));
+    }
     events.sort_by_key(|(at, _)| *at);
     Scenario { config, hosts: [hosts(0), hosts(1)], events }
 }
@@ -284,6 +293,10 @@ fn happen(world: &mut World, event: &Event) {
         Event::Restart(config) => world.restart((**config).clone()),
         Event::TakeOver(config) if !world.is_down() => world.take_over((**config).clone()),
         Event::TakeOver(_) => {}
+        Event::Room { flows, bytes } => {
+            world.gateway.set_record_room(*flows);
+            world.custody.is_full = !bytes;
+        }
         Event::Oversleep(time) => world.oversleep(*time),
         Event::Jump(time) => world.jump(*time),
         Event::Replay => world.replay(),

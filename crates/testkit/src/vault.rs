@@ -13,12 +13,16 @@ struct Kept {
 
 /// A store that outlives a simulated gateway.
 #[derive(Clone, Debug, Default)]
-pub struct Vault(BTreeMap<u32, Kept>);
+pub struct Vault {
+    kept: BTreeMap<u32, Kept>,
+    /// There is no room for bytes.
+    pub is_full: bool,
+}
 
 impl Vault {
     fn kept(&mut self, slot: u32, serial: u64) -> &mut Kept {
         let new = || Kept { serial, record: None, pieces: Default::default() };
-        let kept = self.0.entry(slot).or_insert_with(new);
+        let kept = self.kept.entry(slot).or_insert_with(new);
         if kept.serial != serial {
             *kept = new();
         }
@@ -27,12 +31,12 @@ impl Vault {
 
     /// The record of each flow.
     pub fn records(&self) -> impl Iterator<Item = FlowRecord> + '_ {
-        self.0.values().filter_map(|kept| FlowRecord::decode(kept.record.as_ref()?))
+        self.kept.values().filter_map(|kept| FlowRecord::decode(kept.record.as_ref()?))
     }
 
     /// How many bytes are kept.
     pub fn bytes(&self) -> usize {
-        self.0.values().flat_map(|kept| &kept.pieces).flat_map(BTreeMap::values).map(Vec::len).sum()
+        self.kept.values().flat_map(|kept| &kept.pieces).flat_map(BTreeMap::values).map(Vec::len).sum()
     }
 
     /// Each flow as it is left to the next gateway.
@@ -45,14 +49,18 @@ impl Vault {
                 .map(|pieces| pieces.iter().map(|(at, bytes)| (*at, Payload::copy_of(bytes))).collect());
             Some(Inherited::assemble(record, pieces))
         };
-        self.0.values().filter_map(of).collect()
+        self.kept.values().filter_map(of).collect()
     }
 }
 
 impl Custody for Vault {
-    fn hold(&mut self, holding: Holding, bytes: &Payload) {
+    fn hold(&mut self, holding: Holding, bytes: &Payload) -> usize {
+        if self.is_full {
+            return 0;
+        }
         let kept = self.kept(holding.slot, holding.serial);
         kept.pieces[usize::from(holding.direction)].insert(holding.offset, bytes.as_slice().to_vec());
+        bytes.len()
     }
 
     fn store(&mut self, slot: u32, record: &FlowRecord) {
@@ -65,6 +73,6 @@ impl Custody for Vault {
     }
 
     fn free(&mut self, slot: u32) {
-        self.0.remove(&slot);
+        self.kept.remove(&slot);
     }
 }

@@ -137,7 +137,7 @@ fn sighup_reads_the_configuration_again_and_no_signal_kills() {
     site.configure("\nmemry = 5\n");
     signal(&gateway, "HUP");
     let line = said.next().unwrap().unwrap();
-    assert!(line.contains("not taken") && line.contains("line 4"), "{line}");
+    assert!(line.contains("not taken") && line.contains("line 5"), "{line}");
     transfer(&mut client, &mut server, 1 << 20, || {});
     drop(second);
     signal(&gateway, "TERM");
@@ -259,8 +259,9 @@ fn a_gateway_gives_up_what_it_does_not_need_and_works() {
     transfer(&mut server, &mut client, 4 << 20, || {
         // A file that is replaced is read again, too.
         let new = site.folder.join("new.toml");
-        std::fs::write(&new, "access = [\"to-client\"]\nwan = [\"to-server\"]\nidle_timeout = \"1 h\"\n")
-            .unwrap();
+        let text =
+            "access = [\"to-client\"]\nwan = [\"to-server\"]\ncontrol_group = 0\nidle_timeout = \"1 h\"\n";
+        std::fs::write(&new, text).unwrap();
         std::fs::rename(new, site.folder.join("gateway.toml")).unwrap();
         signal(&gateway, "HUP");
         let line = said.next().unwrap().unwrap();

@@ -125,9 +125,10 @@ impl Gateway {
         if mode == Mode::Pass && policy.intercept.is_empty() {
             return None;
         }
-        let full = self.table.len() >= self.config.max_flows
+        let is_greedy = mode == Mode::Split && self.has_no_place_for(port, key);
+        let full = (self.table.len() >= self.config.max_flows || is_greedy)
             && !self.step_out_of_idle(now, DISPENSABLE, SEARCH)
-            && !self.forget_oldest_half_open();
+            && (is_greedy || !self.forget_oldest_half_open());
         if mode != Mode::Split {
             if full {
                 self.counters.unobserved_overload += 1;
@@ -137,6 +138,10 @@ impl Gateway {
         }
         if full || self.has_no_memory_for(port, key) {
             self.counters.unsplit_overload += 1;
+            return None;
+        }
+        if self.table.next_slot() >= self.record_room {
+            self.counters.unsplit_unkept += 1;
             return None;
         }
         // Ours would have none of its IP options, and where they name a security label that is no trifle. One that sets some

@@ -27,7 +27,8 @@ impl Gateway {
         let any = policies.iter().position(|policy| policy.mode == Mode::Split);
         let number = splits.or(any).or(chosen).unwrap_or(0);
         let mut flow = SplitFlow::resume(now, inherited, &self.config.policies[number]);
-        if splits.is_none() || self.draining || record.draining {
+        let is_unkept = self.table.next_slot() >= self.record_room;
+        if splits.is_none() || self.draining || record.draining || is_unkept {
             flow.drain();
         }
         let index = self.insert(now, key, number as u16, Phase::Split(Box::new(flow)));
@@ -45,6 +46,15 @@ impl Gateway {
     pub fn momenta(&self) -> impl Iterator<Item = (u64, FlowMomentum)> + '_ {
         self.table.entries.iter().flatten().filter_map(|entry| match &entry.phase {
             Phase::Split(flow) => Some((entry.serial, flow.momentum(self.shared_windows(entry))?)),
+            _ => None,
+        })
+    }
+
+    /// Flows of which the store of what survives a crash does not have all bytes, each with all that is held: for a successor that goes
+    /// on at once.
+    pub fn unkept(&self) -> impl Iterator<Item = Inherited> + '_ {
+        self.table.entries.iter().flatten().filter_map(|entry| match &entry.phase {
+            Phase::Split(flow) if entry.is_short_of_custody => Some(flow.inheritance(entry.serial)),
             _ => None,
         })
     }

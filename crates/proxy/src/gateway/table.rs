@@ -23,6 +23,8 @@ use shorthaul_types::{FlowKey, PortId, Time};
 pub(super) const SWEEPS: u32 = 64;
 /// What a new flow finds at least, or it stays whole.
 const LEAST_ROOM: u64 = 64 * 1024;
+/// Of the last one of so many parts of the table, hosts get something that have few flows.
+const CROWDED: usize = 4;
 /// Hosts above their threshold leave this part of the memory to others, even of what they were offered before.
 const RESERVE: u64 = 8;
 
@@ -50,6 +52,8 @@ pub(super) struct Entry {
     pub armed: Option<Time>,
     pub ready: bool,
     pub custody_due: bool,
+    /// The store of what survives a crash has no room for some of its bytes.
+    pub is_short_of_custody: bool,
     /// Tells it from others that have its slot at other times.
     pub serial: u64,
     /// Of what the client and the server send, in this order.
@@ -119,6 +123,11 @@ impl Table {
         self.get_mut(index)?.aggregated()
     }
 
+    /// The slot that the next flow gets.
+    pub fn next_slot(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.entries.len() as u32)
+    }
+
     fn insert(&mut self, entry: Entry) -> u32 {
         let key = canonical(entry.key);
         let index = match self.free.pop() {
@@ -157,6 +166,10 @@ impl Table {
         if entry.armed.is_none_or(|armed| at < armed) {
             entry.armed = Some(at);
             self.timers.arm(index, at);
+            let entries = &self.entries;
+            self.timers.tidy(entries.len(), |index, at| {
+                entries[index as usize].as_ref().is_some_and(|entry| entry.armed == Some(at))
+            });
         }
     }
 }
@@ -175,6 +188,7 @@ impl Gateway {
             armed: None,
             ready: false,
             custody_due: false,
+            is_short_of_custody: false,
             serial: self.serial,
             allocated: [0; 2],
             shares: [NO_SHARE; 2],
@@ -271,11 +285,14 @@ impl Gateway {
             return false;
         }
         let free = self.free_memory();
+        self.ends(port, key).iter().any(|end| self.shares.held_by(*end) + LEAST_ROOM > free)
+    }
+
+    /// The ends of a flow that a SYN from `port` opens, who opens it first.
+    fn ends(&self, port: PortId, key: FlowKey) -> [Holder; 2] {
         let opened_on_access_side = port == Gateway::ACCESS;
-        let ends = [(opened_on_access_side, key.src.ip()), (!opened_on_access_side, key.dst.ip())];
-        let held =
-            ends.map(|(on_access_side, address)| self.shares.held_by(self.holder(on_access_side, address)));
-        held.iter().any(|held| held + LEAST_ROOM > free)
+        [(opened_on_access_side, key.src.ip()), (!opened_on_access_side, key.dst.ip())]
+            .map(|(on_access_side, address)| self.holder(on_access_side, address))
     }
 
     /// Whether an end of a flow holds more than its share, where memory is short.
@@ -288,6 +305,14 @@ impl Gateway {
                     .iter()
                     .any(|share| self.shares.get(*share).is_some_and(|share| share.held > free))
             })
+    }
+
+    /// Whether the table is nearly full, and the host that opens a flow with a SYN from `port` has more flows than there is room for: a
+    /// dynamic threshold, as for the memory. Whom it asks has no part in that: one may ask a host that many ask.
+    pub(super) fn has_no_place_for(&self, port: PortId, key: FlowKey) -> bool {
+        let free = self.config.max_flows.saturating_sub(self.table.len());
+        free < self.config.max_flows / CROWDED
+            && self.shares.flows_of(self.ends(port, key)[0]) as usize > free
     }
 
     /// What a flow may take.
@@ -360,9 +385,11 @@ impl Gateway {
     pub fn save(&mut self, custody: &mut impl Custody) {
         while let Some(slot) = self.custody_due.pop() {
             match self.table.get_mut(slot) {
-                Some(Entry { phase: Phase::Split(flow), custody_due, serial, .. }) => {
+                Some(Entry {
+                    phase: Phase::Split(flow), custody_due, is_short_of_custody, serial, ..
+                }) => {
                     *custody_due = false;
-                    flow.hold(slot, *serial, custody);
+                    *is_short_of_custody = !flow.hold(slot, *serial, custody);
                     custody.store(slot, &flow.record(*serial));
                 }
                 Some(Entry { custody_due, .. }) => {
@@ -383,6 +410,37 @@ fn canonical(key: FlowKey) -> (SocketAddr, SocketAddr) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever the ends do with their deadlines, what is left behind of them is bounded.
+    #[test]
+    fn deadlines_that_were_moved_take_no_memory_for_long() {
+        let mut gateway = Gateway::new(crate::GatewayConfig::default());
+        let start = Time::from_secs(1);
+        let key = |port| FlowKey {
+            src: SocketAddr::from(([10, 0, 0, 1], port)),
+            dst: SocketAddr::from(([10, 0, 0, 2], 80)),
+        };
+        let flows: Vec<u32> = (0..3).map(|port| gateway.insert(start, key(port), 0, Phase::Closed)).collect();
+        // A long deadline is put off by a short one, which is over soon.
+        for millis in 0..10_000 {
+            let now = start + Duration::from_millis(millis);
+            for index in &flows {
+                gateway.table.arm(*index, now + Duration::from_secs(120));
+                gateway.table.arm(*index, now);
+            }
+            let mut due = 0;
+            while let Some((at, index)) = gateway.table.timers.pop_due(now) {
+                let entry = gateway.table.get_mut(index).unwrap();
+                due += u32::from(entry.armed.take_if(|armed| *armed == at).is_some());
+            }
+            assert_eq!(due, 3, "none that is meant is forgotten");
+            assert!(
+                gateway.table.timers.len() < 100,
+                "{} deadlines of three flows",
+                gateway.table.timers.len()
+            );
+        }
+    }
 
     /// Gateways hold tens of thousands of idle flows.
     #[test]

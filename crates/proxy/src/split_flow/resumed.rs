@@ -172,17 +172,33 @@ impl SplitFlow {
         }
     }
 
-    /// Tells a store of the bytes that it was not told of.
-    pub(crate) fn hold(&mut self, slot: u32, serial: u64, custody: &mut impl Custody) {
+    /// Tells a store of the bytes that it does not have. Says whether it has all of them now.
+    pub(crate) fn hold(&mut self, slot: u32, serial: u64, custody: &mut impl Custody) -> bool {
+        let mut has_all = true;
         for (number, direction) in (0..).zip(&mut self.directions) {
             let queue = direction.sender.queue();
-            if direction.kept < queue.end() {
-                for (offset, payload) in queue.slices_from(direction.kept) {
-                    custody.hold(Holding { slot, serial, direction: number, offset }, &payload);
+            if direction.kept >= queue.end() {
+                continue;
+            }
+            for (offset, payload) in queue.slices_from(direction.kept) {
+                let kept = custody.hold(Holding { slot, serial, direction: number, offset }, &payload);
+                direction.kept = offset + kept as u64;
+                if kept < payload.len() {
+                    has_all = false;
+                    break;
                 }
-                direction.kept = queue.end();
             }
         }
+        has_all
+    }
+
+    /// All that is held, with how it stands: for a successor, of a flow that the store has no room for.
+    pub(crate) fn inheritance(&self, serial: u64) -> Inherited {
+        let pieces = self.directions.each_ref().map(|direction| {
+            let queue = direction.sender.queue();
+            queue.slices_from(queue.start()).collect()
+        });
+        Inherited::assemble(self.record(serial), pieces)
     }
 
     /// Where SND.NXT is of what is sent to `side`, what a predecessor had sent counted.

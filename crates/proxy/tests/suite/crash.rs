@@ -1,7 +1,7 @@
 //! A gateway crashes, and the next one goes on with what it left: nobody notices but by the time that it took.
-use crate::pair::Setup;
+use crate::pair::{Setup, plain};
 use shorthaul_proxy::{Delivered, Freeze, Gateway, GatewayConfig, SenderControl};
-use shorthaul_testkit::{Chance, DELAY, Faults, World, draw::Draw, each_seed, packets};
+use shorthaul_testkit::{Chance, DELAY, Faults, Opening, World, draw::Draw, each_seed, packets};
 use shorthaul_types::{Bytes, PortId, Time};
 use shorthaul_wire::{Machine, Payload, TcpFlags, TcpHeader};
 use std::time::Duration;
@@ -241,4 +241,62 @@ fn where_bytes_are_lost_both_ends_are_told() {
     assert!(client.failure().is_some() && server.is_over(), "{}", world.describe());
     assert_eq!(world.gateway.counters().flows_lost_in_crash, 1);
     assert_eq!(world.gateway.flows_known(), 0);
+}
+
+/// Another connection like the first one of this world.
+fn open_another(world: &mut World, totals: [u64; 2]) {
+    let stations = world.flows[0].stations;
+    world.open(Opening { stations, port: 80, configs: [plain(), plain()], totals });
+}
+
+/// Were it split and a crash to come, nobody would know of it, and its ends would wait for ever.
+#[test]
+fn a_connection_whose_record_has_no_room_stays_whole() {
+    let mut world = Setup::new(7, [0, 90_000]).with(frame());
+    world.gateway.set_record_room(1);
+    open_another(&mut world, [0, 90_000]);
+    world.flows.iter_mut().for_each(|flow| flow.apps[0].appetite = 0);
+    let only_here = |world: &World, flow| world.known(flow).and_then(|info| info.legs);
+    let holds = |world: &World| only_here(world, 0).is_some_and(|legs| legs[1].buffered > 20_000);
+    assert!(world.run_until(holds), "{}", world.describe());
+    assert!(only_here(&world, 1).is_none(), "{}", world.describe());
+    assert_eq!(world.gateway.counters().unsplit_unkept, 1);
+    world.crash();
+    world.restart(frame());
+    world.flows.iter_mut().for_each(|flow| flow.apps[0].appetite = usize::MAX);
+    survives(&mut world, &frame(), &[]);
+}
+
+/// Whoever hands over on purpose hands over what the store had no room for as well.
+#[test]
+fn what_the_store_has_no_room_for_is_handed_over() {
+    let mut world = Setup::new(7, [0, 90_000]).with(frame());
+    world.custody.is_full = true;
+    world.flows[0].apps[0].appetite = 0;
+    let held = |world: &World| world.known(0).and_then(|info| info.legs).map_or(0, |legs| legs[1].buffered);
+    assert!(world.run_until(|world| held(world) > 20_000), "{}", world.describe());
+    let before = held(&world);
+    world.take_over(frame());
+    assert_eq!(held(&world), before);
+    assert_eq!(world.gateway.unkept().count(), 0, "the next one's store has room");
+    world.flows[0].apps[0].appetite = usize::MAX;
+    survives(&mut world, &frame(), &[]);
+}
+
+/// What had no room has it once there is some: a crash loses none of it then.
+#[test]
+fn what_had_no_room_is_kept_when_there_is_some() {
+    let mut world = Setup::new(7, [0, 90_000]).with(frame());
+    world.custody.is_full = true;
+    world.flows[0].apps[0].appetite = 0;
+    let held = |world: &World| world.known(0).and_then(|info| info.legs).map_or(0, |legs| legs[1].buffered);
+    assert!(world.run_until(|world| held(world) > 20_000), "{}", world.describe());
+    assert_eq!((world.gateway.unkept().count(), world.custody.bytes()), (1, 0));
+    world.custody.is_full = false;
+    assert!(world.run_until(|world| world.gateway.unkept().next().is_none()), "{}", world.describe());
+    assert!(world.custody.bytes() as u64 >= held(&world));
+    world.crash();
+    world.restart(frame());
+    world.flows[0].apps[0].appetite = usize::MAX;
+    survives(&mut world, &frame(), &[]);
 }

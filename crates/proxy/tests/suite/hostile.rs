@@ -316,3 +316,30 @@ fn few_flows_that_were_given_up_are_remembered_and_not_for_long() {
     let later: u64 = (0..5_000).map(|number| answered(&mut world, number)).sum();
     assert_eq!(later, 0);
 }
+
+/// One host keeps as many connections busy as the table has places: others are split all the same.
+#[test]
+fn a_host_that_fills_the_table_leaves_places_for_others() {
+    let config = GatewayConfig { max_flows: 400, ..GatewayConfig::default() };
+    let mut world = World::new(config);
+    let mut split = 0;
+    for port in 0..500 {
+        let client = (host(1), 2_000 + port);
+        split += u32::from(world.open(client));
+        // Of each, something is held for good: nobody steps out of it.
+        world.says(false, client, TcpFlags::ACK, 1, 1, 100);
+    }
+    assert!((300..=400).contains(&split), "nearly all places are its own while nobody else asks: {split}");
+    assert!((0..50).all(|i| world.open((host(100 + i), 5000))), "others are split");
+    assert!(world.gateway.counters().unsplit_overload >= 100);
+}
+
+/// What is idle makes room, whoever asks, and however many flows it has.
+#[test]
+fn a_full_table_of_idle_connections_has_places_for_all() {
+    let config = GatewayConfig { max_flows: 400, ..GatewayConfig::default() };
+    let mut world = World::new(config);
+    assert!((0..400).all(|number| world.open((host(number), 2_000))));
+    world.wait(Duration::from_secs(61));
+    assert!((0..200).all(|port| world.open((host(1), 4_000 + port))));
+}

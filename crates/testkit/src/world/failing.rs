@@ -1,5 +1,5 @@
 //! A gateway that fails: it crashes, comes back, wakes up late.
-use super::World;
+use super::{Flow, World};
 use shorthaul_proxy::{FlowMomentum, Gateway, GatewayConfig, Inherited};
 use shorthaul_types::Time;
 use std::collections::HashMap;
@@ -9,6 +9,11 @@ impl World {
     /// The gateway is gone, with all that it held. What is to pass it goes directly, until [`World::restart`].
     pub fn crash(&mut self) {
         self.is_down = true;
+        // Their bytes are lost, and that is to be told to both ends.
+        for flow in self.gateway.unkept().map(|inherited| inherited.record.flow()).collect::<Vec<_>>() {
+            let is_its = |known: &&mut Flow| known.key == flow || known.key == flow.reversed();
+            self.flows.iter_mut().filter(is_its).for_each(|known| known.was_cut = true);
+        }
         self.waiting.clear();
         self.sleeps_until = Time::ZERO;
     }
@@ -37,9 +42,14 @@ impl World {
         config.check().unwrap_or_else(|error| panic!("the configuration makes no sense: {error}"));
         self.gateway.save(&mut self.custody);
         let mut momenta: HashMap<u64, FlowMomentum> = self.gateway.momenta().collect();
+        let mut unkept: HashMap<u64, Inherited> =
+            self.gateway.unkept().map(|inherited| (inherited.record.serial, inherited)).collect();
         self.gateway = Gateway::new(config.clone());
         self.config = config;
         for mut inherited in std::mem::take(&mut self.custody).left() {
+            if let Some(whole) = unkept.remove(&inherited.record.serial) {
+                inherited = whole;
+            }
             inherited.momentum = momenta.remove(&inherited.record.serial).map(Box::new);
             let read = Inherited::decode(&inherited.encode());
             assert_eq!(read.as_ref(), Some(&inherited), "what is handed over is read as it was said");

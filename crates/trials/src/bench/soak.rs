@@ -9,6 +9,7 @@ use shorthaul_os::socket::abort;
 use shorthaul_proxy::GatewayMode;
 use shorthaul_report::{Console, Progress};
 use shorthaul_types::{Bytes, Seed};
+use std::fmt;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -97,8 +98,48 @@ fn read_to_end(stream: &mut TcpStream, loads: u64) -> io::Result<()> {
     if read == loads { Ok(()) } else { Err(io::Error::other(format!("{read} bytes came, of {loads}"))) }
 }
 
-/// The life of a connection.
-fn live(life: Life, server: SocketAddr, drawn: u64) -> io::Result<()> {
+/// What went wrong with a connection, where it can be found again.
+#[derive(Debug)]
+struct Fault {
+    error: io::Error,
+    /// Its port at the client, if it came so far.
+    port: Option<u16>,
+    /// How long it had lived.
+    age: Duration,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fault { error, age, .. } = self;
+        match self.port {
+            Some(port) => write!(f, "{error}, from port {port} after {age:.1?}"),
+            None => write!(f, "{error}, not open after {age:.1?}"),
+        }
+    }
+}
+
+/// What the gateway knows of the connection from this port of the client.
+fn known_of(gateway: &GatewayProcess, port: Option<u16>) -> String {
+    let flows = gateway.flows();
+    let all = flows.as_ref().and_then(serde_json::Value::as_array).map_or(&[][..], Vec::as_slice);
+    let ending = port.map(|port| format!(":{port}"));
+    let is_its = |flow: &&serde_json::Value| {
+        ending.as_ref().is_some_and(|ending| flow["client"].as_str().is_some_and(|end| end.ends_with(ending)))
+    };
+    match all.iter().find(is_its) {
+        Some(flow) => format!("the gateway has {flow}"),
+        None => "the gateway does not know it".into(),
+    }
+}
+
+/// The life of a connection, and where it was if it went wrong.
+fn live(life: Life, server: SocketAddr, drawn: u64) -> std::result::Result<(), Fault> {
+    let begun = Instant::now();
+    let mut port = None;
+    act(life, server, drawn, &mut port).map_err(|error| Fault { error, port, age: begun.elapsed() })
+}
+
+fn act(life: Life, server: SocketAddr, drawn: u64, port: &mut Option<u16>) -> io::Result<()> {
     let size = 1_000 << (drawn >> 8 & 7);
     if matches!(life, Life::Moves) {
         // Its address is taken away in its midst: it may never hear of its end.
@@ -113,6 +154,7 @@ fn live(life: Life, server: SocketAddr, drawn: u64) -> io::Result<()> {
         return Ok(());
     }
     let mut stream = TcpStream::connect_timeout(&server, TIMEOUT)?;
+    *port = Some(stream.local_addr()?.port());
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     match life {
@@ -143,6 +185,79 @@ fn live(life: Life, server: SocketAddr, drawn: u64) -> io::Result<()> {
     }
 }
 
+/// Connections that come and go, and who serves them.
+struct Churn<'a> {
+    listener: &'a TcpListener,
+    at_once: u64,
+    seed: Seed,
+}
+
+/// What came of it.
+struct Churned<T> {
+    /// What was seen meanwhile.
+    watched: T,
+    /// Connections that did what they were to do.
+    lived: u64,
+    /// What was wrong with the others.
+    faults: Vec<String>,
+}
+
+impl Churn<'_> {
+    /// Lets connections come and go until `watch` is over, and then lets those that are there come to their end: the server goes last. `at_client` does its work where the client is; `look` says more about one that failed.
+    fn run<T>(
+        &self,
+        at_client: impl Fn(&mut (dyn FnMut() + Send)) + Sync,
+        look: impl Fn(&Fault) -> String + Sync,
+        watch: impl FnOnce() -> T,
+    ) -> io::Result<Churned<T>> {
+        let address = self.listener.local_addr()?;
+        let (stop, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (lived, faults) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        let work = |worker: u64| {
+            let seed = self.seed.nth(worker);
+            for number in 0.. {
+                let drawn = seed.nth(number).0;
+                let life = Life::drawn(drawn);
+                match live(life, address, drawn) {
+                    Ok(()) => {
+                        lived.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(fault) => {
+                        let known = look(&fault);
+                        lock(&faults).push(format!("one that {life:?}: {fault}; {known}"));
+                    }
+                }
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        };
+        let (at_client, work) = (&at_client, &work);
+        let watched = std::thread::scope(|serving| {
+            serving.spawn(|| {
+                while !closed.load(Ordering::Relaxed) {
+                    let Ok((stream, _)) = self.listener.accept() else { continue };
+                    std::thread::spawn(move || serve(stream));
+                }
+            });
+            let watched = std::thread::scope(|working| {
+                for worker in 0..self.at_once {
+                    working.spawn(move || at_client(&mut || work(worker)));
+                }
+                let watched = watch();
+                stop.store(true, Ordering::Relaxed);
+                watched
+            });
+            closed.store(true, Ordering::Relaxed);
+            // It waits for another one (accept returns EINVAL then).
+            socket2::SockRef::from(self.listener).shutdown(Shutdown::Both)?;
+            Ok::<_, io::Error>(watched)
+        })?;
+        let faults = std::mem::take(&mut *lock(&faults));
+        Ok(Churned { watched, lived: lived.into_inner(), faults })
+    }
+}
+
 impl Trial for Soak {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
         // First of all, while the process has a single thread: the kernel asks for that.
@@ -165,7 +280,6 @@ impl Trial for Soak {
         };
         let gateway = GatewayProcess::start(lab.host("gateway"), config)?;
         let listener = server.run(|| TcpListener::bind((server.address_v4(), 0)))?;
-        let address = listener.local_addr()?;
         // What is sent to the address that comes and goes is for the client.
         let to = format!("{MOVES}/32");
         let via = client.address_v4().to_string();
@@ -173,49 +287,17 @@ impl Trial for Soak {
         let hop = lab.host("gateway").interfaces().iter().find(|interface| interface.name == "to-server");
         let hop = hop.map(|interface| interface.v4.addr().to_string()).unwrap_or_default();
         ip(server, &["route", "add", &to, "via", &hop])?;
-        let stop = AtomicBool::new(false);
-        let (lived, failed) = (AtomicU64::new(0), Mutex::new(Vec::new()));
-        let resident = std::thread::scope(|scope| -> Result<Vec<f64>> {
-            scope.spawn(|| {
-                for stream in listener.incoming() {
-                    if stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let Ok(stream) = stream else { continue };
-                    std::thread::spawn(move || serve(stream));
-                }
-            });
-            for worker in 0..self.at_once {
-                let (stop, lived, failed) = (&stop, &lived, &failed);
-                let seed = Seed(self.seed).nth(worker);
-                scope.spawn(move || {
-                    client.run(|| {
-                        for number in 0.. {
-                            if stop.load(Ordering::Relaxed) {
-                                return;
-                            }
-                            let drawn = seed.nth(number).0;
-                            let life = Life::drawn(drawn);
-                            match live(life, address, drawn) {
-                                Ok(()) => {
-                                    lived.fetch_add(1, Ordering::Relaxed);
-                                }
-                                Err(error) => lock(failed).push(format!("one that {life:?}: {error}")),
-                            }
-                        }
-                    });
-                });
-            }
-            let watched = self.watch(console, &lab, &gateway);
-            stop.store(true, Ordering::Relaxed);
-            let _ = client.run(|| TcpStream::connect_timeout(&address, TIMEOUT));
-            watched
-        })?;
+        let churn = Churn { listener: &listener, at_once: self.at_once, seed: Seed(self.seed) };
+        let Churned { watched: resident, lived, faults } = churn.run(
+            |work| client.run(work),
+            |fault| known_of(&gateway, fault.port),
+            || self.watch(console, &lab, &gateway),
+        )?;
+        let resident = resident?;
         let (settled, minute) = (SETTLED.as_secs() as usize, MINUTE.as_secs() as usize);
         let mean = |seconds: &[f64]| Summary::of(seconds.iter().copied()).map_or(f64::NAN, |all| all.mean);
         let first = mean(&resident[settled.min(resident.len())..minute.min(resident.len())]);
         let last = mean(&resident[resident.len().saturating_sub(settled)..]);
-        let (lived, faults) = (lived.into_inner(), std::mem::take(&mut *lock(&failed)));
         let failed = faults.len();
         console.say(&format!(
             "{lived} connections, {failed} failed that should not; resident {} in the first minute, {} at the end ({:.3} of it)",
@@ -271,5 +353,26 @@ impl Soak {
             }
         }
         Ok(resident)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    /// Whoever opens a connection when the time is just over is served all the same.
+    #[test]
+    fn the_last_connections_are_served_as_the_first_ones() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let churn = Churn { listener: &listener, at_once: 24, seed: Seed(1) };
+        let is_over = Barrier::new(24 + 1);
+        let late = |work: &mut (dyn FnMut() + Send)| {
+            is_over.wait();
+            work();
+        };
+        let churned = churn.run(late, |_| String::new(), || is_over.wait()).unwrap();
+        assert_eq!(churned.faults, Vec::<String>::new());
+        assert!(churned.lived >= 24, "{} lived", churned.lived);
     }
 }
