@@ -1,49 +1,40 @@
-//! Connections onward: to targets, to nodes, and those that are kept ready.
+//! Connections onward, to targets and to nodes. `asking` is what is said on one to a node, `ready` those that are kept ready,
+//! `dead` nodes that do not answer, `names` addresses of names, `tuning` what the kernel is asked for.
+mod asking;
 mod dead;
 mod names;
+mod ready;
+mod tuning;
 
 use crate::account::Account;
-use crate::answer::{self, Answer, Failure, Refusal};
+use crate::answer::{Failure, Refusal};
 use crate::authority::Holder;
 use crate::policy::DestinationPolicy;
-use crate::request::{MAX_HEAD, Request};
 use crate::route::Endpoint;
 use crate::secret::{Identity, NetworkSecret, SecretError};
-use crate::sign::Signature;
 use crate::socket::{Leg, Socket, Source};
 use dead::Dead;
 pub use names::NameService;
 use names::Names;
+use ready::ReadyLegs;
 use ring::hmac;
 use shorthaul_types::Bytes;
-use socket2::{Domain, Protocol, SockRef, TcpKeepalive, Type};
-use std::collections::{HashMap, HashSet};
+use socket2::{Domain, Protocol, SockRef, Type};
+use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls;
+pub use tuning::{keep_alive, set_buffer, size_buffer};
 
-/// A connection that is kept ready is used up to this age; nodes wait longer for a request.
-const READY_FOR: Duration = Duration::from_secs(40);
-/// Nodes that were not asked for longer are no longer kept ready for.
-const REMEMBERED_FOR: Duration = Duration::from_secs(600);
-/// Most nodes that connections are kept ready to; of more, those that were asked longest ago are forgotten. Whoever
-/// asks names them.
-const REMEMBERED_MOST: usize = 64;
 /// The longest that a connection to a node may take: two retransmissions of a SYN. One that does not answer is remembered.
 const NODE_ANSWERS: Duration = Duration::from_secs(5);
 /// How long a name's second address waits for the first.
 const NEXT_ADDRESS: Duration = Duration::from_secs(3);
-/// What is received within a host and not read yet, of one connection. With 64 of them, half and twice as much
-/// were slower, a quarter much slower (docs/relay.md); the kernel alone grows to tens of megabytes.
-const WITHIN_HOST: usize = 512 << 10;
-
 /// How what goes between nodes is kept from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
@@ -124,7 +115,7 @@ pub struct Links {
     revoked: RwLock<Arc<HashSet<String>>>,
     policy: RwLock<Option<Arc<DestinationPolicy>>>,
     signing: Option<(String, hmac::Key)>,
-    ready: Mutex<HashMap<Endpoint, Ready>>,
+    ready: ReadyLegs,
     dead: Dead,
     names: Names,
     local: LocalAddresses,
@@ -157,12 +148,6 @@ impl std::fmt::Debug for TlsConfig {
     }
 }
 
-#[derive(Debug)]
-struct Ready {
-    asked: Instant,
-    legs: Vec<(Instant, Leg)>,
-}
-
 impl Links {
     /// Makes what connections have in common.
     ///
@@ -184,7 +169,7 @@ impl Links {
             revoked: RwLock::default(),
             policy: RwLock::default(),
             signing,
-            ready: Mutex::default(),
+            ready: ReadyLegs::default(),
             dead: Dead::default(),
             names,
             local: LocalAddresses::default(),
@@ -225,11 +210,7 @@ impl Links {
     pub fn set_revoked(&self, revoked: HashSet<String>) {
         *self.revoked.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(revoked);
         // Those that are ready may be of them.
-        self.ready
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values_mut()
-            .for_each(|one| one.legs.clear());
+        self.ready.close_all();
     }
 
     /// Reads again how names are looked up. What cannot be read stays as it was.
@@ -439,187 +420,6 @@ impl Links {
         }
     }
 
-    /// The head of a request for the node at the other end of a leg.
-    pub(crate) fn head(&self, leg: &Leg, request: &Request) -> io::Result<Vec<u8>> {
-        if leg.is_tls() {
-            return Ok(match &self.options.credentials {
-                Credentials::Token { token, .. } => request.to_head(None, Some(&format!("Bearer {token}"))),
-                _ => request.to_head(None, None),
-            });
-        }
-        let Some((user, key)) = &self.signing else { return Ok(request.to_head(None, None)) };
-        let node = leg.socket().0.peer_addr()?;
-        let signature = Signature::sign(key, user, request.signed_part(Some(node)).as_bytes());
-        Ok(request.to_head(Some(node), Some(&format!("Shorthaul {signature}"))))
-    }
-
-    /// Asks the node at the other end, with the first bytes of the session behind the request.
-    pub(crate) async fn ask(
-        &self,
-        leg: &mut Leg,
-        to: &Endpoint,
-        request: &Request,
-        early: &[u8],
-    ) -> Result<(), Refusal> {
-        let ask = async {
-            let mut bytes = self.head(leg, request)?;
-            bytes.extend_from_slice(early);
-            leg.write_all(&bytes).await?;
-            leg.flush().await
-        };
-        let failed =
-            |error: io::Error| Refusal::at(self.name(), failure_of(&error), words_of(&error)).toward(to);
-        ask.await.map_err(failed)
-    }
-
-    /// Reads what a node answers, and what of the session came right behind it.
-    pub(crate) async fn answer<R: AsyncRead + Unpin>(
-        &self,
-        from: &mut R,
-        to: &Endpoint,
-    ) -> Result<(Answer, Vec<u8>), Refusal> {
-        let refuse = |failure, details: String| Refusal::at(self.name(), failure, details).toward(to);
-        let read = async {
-            let mut bytes = Vec::with_capacity(512);
-            loop {
-                match from.read_buf(&mut bytes).await {
-                    Ok(0) => {
-                        return Err(refuse(
-                            Failure::ConnectionTerminated,
-                            "it closed before it answered".into(),
-                        ));
-                    }
-                    Ok(_) => {}
-                    Err(error) => {
-                        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-                        return Err(match inner.and_then(|inner| self.unbelieved(inner)) {
-                            Some(why) => refuse(Failure::TlsCertificate, why),
-                            None => refuse(Failure::ConnectionTerminated, words_of(&error)),
-                        });
-                    }
-                }
-                match answer::read(&bytes) {
-                    Ok(Some((answer, len))) => return Ok((answer, bytes.split_off(len))),
-                    Ok(None) if bytes.len() <= MAX_HEAD => {}
-                    Ok(None) => return Err(refuse(Failure::Internal, "its answer has no end".into())),
-                    Err(error) => return Err(refuse(Failure::Internal, error.to_string())),
-                }
-            }
-        };
-        // A chain behind it has to connect as well, each part with the same timeout.
-        match tokio::time::timeout(self.options.timeout * 2, read).await {
-            Ok(read) => read,
-            Err(_) => Err(refuse(Failure::ConnectionTimeout, "it did not answer".into())),
-        }
-    }
-
-    /// Reads what a node answers, which is a session or why there is none.
-    pub(crate) async fn answered(
-        &self,
-        from: &mut Leg,
-        first: &Endpoint,
-    ) -> Result<(Answer, Vec<u8>), Refusal> {
-        let (answer, rest) = self.answer(from, first).await?;
-        if answer.is_success() { Ok((answer, rest)) } else { Err(answer.into_refusal(first)) }
-    }
-
-    /// Tells a node of a session that is about to come, so that its way on is there when it does. That
-    /// this fails is no harm: the session finds its way by itself.
-    pub(crate) async fn prepare(self: &Arc<Self>, at: &Endpoint, request: &Request) {
-        let told = async {
-            let mut leg = self.node(at, None).await?;
-            self.ask(&mut leg, at, request, &[]).await?;
-            let (mut source, sink) = leg.into_halves();
-            let answered = self.answer(&mut source, at).await;
-            drop(sink);
-            answered.map(|(answer, _)| answer.status)
-        };
-        match told.await {
-            Ok(status) => tracing::debug!(%at, status, "told of a session"),
-            Err(refusal) => tracing::debug!(%at, %refusal, "not told of a session"),
-        }
-    }
-
-    fn take_ready(self: &Arc<Self>, to: &Endpoint) -> Option<Leg> {
-        let now = Instant::now();
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = ready.get_mut(to)?;
-        entry.asked = now;
-        let is_dead = self.dead.refusal(to).is_some();
-        let taken = loop {
-            match entry.legs.pop() {
-                Some((since, mut leg)) => {
-                    if now - since < READY_FOR && is_silent(&mut leg) {
-                        break Some(leg);
-                    }
-                }
-                None => break None,
-            }
-        };
-        drop(ready);
-        if !is_dead {
-            let (links, to) = (Arc::clone(self), to.clone());
-            tokio::spawn(async move { links.fill(&to).await });
-        }
-        taken
-    }
-
-    /// Keeps connections ready to a node from now on.
-    pub async fn keep_ready(self: &Arc<Self>, to: &Endpoint) {
-        {
-            let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-            if !ready.contains_key(to) {
-                if ready.len() >= REMEMBERED_MOST {
-                    let longest_ago = ready.iter().min_by_key(|(_, entry)| entry.asked);
-                    let longest_ago = longest_ago.map(|(node, _)| node.clone());
-                    longest_ago.and_then(|node| ready.remove(&node));
-                }
-                ready.insert(to.clone(), Ready { asked: Instant::now(), legs: Vec::new() });
-            }
-        }
-        self.fill(to).await;
-    }
-
-    async fn fill(self: &Arc<Self>, to: &Endpoint) {
-        loop {
-            {
-                let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-                if ready.get(to).is_none_or(|entry| entry.legs.len() >= self.options.ready) {
-                    return;
-                }
-            }
-            let Ok(leg) = self.connect_node(to, None).await else { return };
-            let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-            match ready.get_mut(to) {
-                Some(entry) if entry.legs.len() < self.options.ready => {
-                    entry.legs.push((Instant::now(), leg))
-                }
-                _ => return,
-            }
-        }
-    }
-
-    /// Replaces what has become too old, for ever.
-    pub async fn maintain(self: Arc<Self>) {
-        loop {
-            tokio::time::sleep(READY_FOR / 4).await;
-            let now = Instant::now();
-            let wanted: Vec<Endpoint> = {
-                let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-                ready.retain(|_, entry| now - entry.asked < REMEMBERED_FOR);
-                for entry in ready.values_mut() {
-                    entry.legs.retain_mut(|(since, leg)| now - *since < READY_FOR / 2 && is_silent(leg));
-                }
-                ready.keys().cloned().collect()
-            };
-            // All at the same time: one that has gone keeps nobody waiting.
-            for node in wanted {
-                let links = Arc::clone(&self);
-                tokio::spawn(async move { links.fill(&node).await });
-            }
-        }
-    }
-
     /// Reads from a source until it ends, or for a while, so that closing it does not reset what was
     /// sent to the other side and is still on its way (RFC 9112 §9.6).
     pub(crate) async fn linger(source: &mut Source) {
@@ -627,43 +427,6 @@ impl Links {
         let drain = async { while matches!(source.read(&mut nothing).await, Ok(1..)) {} };
         let _ = tokio::time::timeout(Duration::from_secs(1), drain).await;
     }
-}
-
-/// Whether a connection that nobody uses is still open, with nothing said on it.
-fn is_silent(leg: &mut Leg) -> bool {
-    let mut byte = [0; 1];
-    let mut cx = Context::from_waker(Waker::noop());
-    matches!(Pin::new(leg).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)), Poll::Pending)
-}
-
-/// Asks the kernel to hold this much of a direction; half on each of the sockets that it passes. A kernel
-/// that allows less gives less.
-pub fn set_buffer(socket: &SockRef<'_>, buffer: Bytes) {
-    // The kernel doubles what it is asked for, to have room for its own accounts (socket(7)).
-    let quarter = usize::try_from(buffer.0 / 4).unwrap_or(usize::MAX).clamp(2048, 1 << 30);
-    let _ = (socket.set_recv_buffer_size(quarter * 2), socket.set_send_buffer_size(quarter * 2));
-}
-
-/// The buffer that was asked for; without one, the kernel sizes it by what comes, as paths need. Within a host
-/// that only fills memory: the buffers of a few flows grow beyond all caches, and copying into them takes
-/// longer. So there it has a bound, for a socket at, or toward, an address of the loopback interface.
-pub fn size_buffer(socket: &SockRef<'_>, buffer: Option<Bytes>, address: IpAddr) {
-    match buffer {
-        Some(buffer) => set_buffer(socket, buffer),
-        None if address.to_canonical().is_loopback() => {
-            let _ = socket.set_recv_buffer_size(WITHIN_HOST);
-        }
-        None => {}
-    }
-}
-
-/// Has the kernel ask a peer that is silent whether it is there still: it has gone if it says nothing within this time.
-pub fn keep_alive(socket: &SockRef<'_>, gone_after: Duration) -> io::Result<()> {
-    let asked = TcpKeepalive::new()
-        .with_time((gone_after / 2).max(Duration::from_secs(1)))
-        .with_interval((gone_after / 10).max(Duration::from_secs(1)))
-        .with_retries(5);
-    socket.set_tcp_keepalive(&asked)
 }
 
 /// What an error of the kernel says beyond what it means.
@@ -686,57 +449,5 @@ pub fn failure_of(error: &io::Error) -> Failure {
         | io::ErrorKind::BrokenPipe
         | io::ErrorKind::UnexpectedEof => Failure::ConnectionTerminated,
         _ => Failure::Internal,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_stays_within_the_host_needs_no_great_buffer() {
-        let sized = |buffer: Option<Bytes>, address: &str| {
-            let socket = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-            size_buffer(&SockRef::from(&socket), buffer, address.parse().unwrap());
-            socket.recv_buffer_size().unwrap()
-        };
-        let untouched = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let by_kernel = untouched.recv_buffer_size().unwrap();
-        assert_eq!(sized(None, "192.0.2.1"), by_kernel);
-        let bounded = sized(None, "127.0.0.1");
-        // The kernel doubles it, and may allow less.
-        assert!(bounded != by_kernel && bounded <= 2 * WITHIN_HOST, "{bounded}");
-        assert_eq!(sized(None, "::1"), bounded);
-        assert_eq!(sized(None, "::ffff:127.0.0.1"), bounded);
-        let asked = sized(Some(Bytes(64 << 10)), "127.0.0.1");
-        assert_eq!(asked, sized(Some(Bytes(64 << 10)), "192.0.2.1"), "what is asked for goes before");
-        assert!(asked < bounded);
-    }
-
-    #[tokio::test]
-    async fn only_so_many_nodes_are_kept_ready_for() {
-        let links = Links::new(LinkOptions {
-            name: "test".into(),
-            protection: Protection::Plain,
-            identity: Identity::from_files(None, None).unwrap(),
-            credentials: Credentials::None,
-            congestion: None,
-            paced: false,
-            timeout: Duration::from_secs(10),
-            ready: 1,
-            names: NameService::System,
-            gone_after: Duration::from_secs(600),
-        });
-        let links = Arc::new(links.unwrap());
-        let kept = |links: &Links| links.ready.lock().unwrap().keys().cloned().collect::<Vec<_>>();
-        // Nobody listens there, so that nothing is opened.
-        let nodes: Vec<Endpoint> =
-            (1..=100).map(|port| format!("127.0.0.1:{port}").parse().unwrap()).collect();
-        for node in &nodes {
-            links.keep_ready(node).await;
-        }
-        let kept = kept(&links);
-        assert_eq!(kept.len(), REMEMBERED_MOST);
-        assert!(kept.contains(&nodes[99]) && !kept.contains(&nodes[0]), "{kept:?}");
     }
 }

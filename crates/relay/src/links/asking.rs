@@ -1,0 +1,114 @@
+//! What is said on a connection to a node, and what it says.
+use super::{Credentials, Links, failure_of, words_of};
+use crate::answer::{self, Answer, Failure, Refusal};
+use crate::request::{MAX_HEAD, Request};
+use crate::route::Endpoint;
+use crate::sign::Signature;
+use crate::socket::Leg;
+use std::io;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_rustls::rustls;
+
+impl Links {
+    /// The head of a request for the node at the other end of a leg.
+    pub(crate) fn head(&self, leg: &Leg, request: &Request) -> io::Result<Vec<u8>> {
+        if leg.is_tls() {
+            return Ok(match &self.options.credentials {
+                Credentials::Token { token, .. } => request.to_head(None, Some(&format!("Bearer {token}"))),
+                _ => request.to_head(None, None),
+            });
+        }
+        let Some((user, key)) = &self.signing else { return Ok(request.to_head(None, None)) };
+        let node = leg.socket().0.peer_addr()?;
+        let signature = Signature::sign(key, user, request.signed_part(Some(node)).as_bytes());
+        Ok(request.to_head(Some(node), Some(&format!("Shorthaul {signature}"))))
+    }
+
+    /// Asks the node at the other end, with the first bytes of the session behind the request.
+    pub(crate) async fn ask(
+        &self,
+        leg: &mut Leg,
+        to: &Endpoint,
+        request: &Request,
+        early: &[u8],
+    ) -> Result<(), Refusal> {
+        let ask = async {
+            let mut bytes = self.head(leg, request)?;
+            bytes.extend_from_slice(early);
+            leg.write_all(&bytes).await?;
+            leg.flush().await
+        };
+        let failed =
+            |error: io::Error| Refusal::at(self.name(), failure_of(&error), words_of(&error)).toward(to);
+        ask.await.map_err(failed)
+    }
+
+    /// Reads what a node answers, and what of the session came right behind it.
+    pub(crate) async fn answer<R: AsyncRead + Unpin>(
+        &self,
+        from: &mut R,
+        to: &Endpoint,
+    ) -> Result<(Answer, Vec<u8>), Refusal> {
+        let refuse = |failure, details: String| Refusal::at(self.name(), failure, details).toward(to);
+        let read = async {
+            let mut bytes = Vec::with_capacity(512);
+            loop {
+                match from.read_buf(&mut bytes).await {
+                    Ok(0) => {
+                        return Err(refuse(
+                            Failure::ConnectionTerminated,
+                            "it closed before it answered".into(),
+                        ));
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+                        return Err(match inner.and_then(|inner| self.unbelieved(inner)) {
+                            Some(why) => refuse(Failure::TlsCertificate, why),
+                            None => refuse(Failure::ConnectionTerminated, words_of(&error)),
+                        });
+                    }
+                }
+                match answer::read(&bytes) {
+                    Ok(Some((answer, len))) => return Ok((answer, bytes.split_off(len))),
+                    Ok(None) if bytes.len() <= MAX_HEAD => {}
+                    Ok(None) => return Err(refuse(Failure::Internal, "its answer has no end".into())),
+                    Err(error) => return Err(refuse(Failure::Internal, error.to_string())),
+                }
+            }
+        };
+        // A chain behind it has to connect as well, each part with the same timeout.
+        match tokio::time::timeout(self.options.timeout * 2, read).await {
+            Ok(read) => read,
+            Err(_) => Err(refuse(Failure::ConnectionTimeout, "it did not answer".into())),
+        }
+    }
+
+    /// Reads what a node answers, which is a session or why there is none.
+    pub(crate) async fn answered(
+        &self,
+        from: &mut Leg,
+        first: &Endpoint,
+    ) -> Result<(Answer, Vec<u8>), Refusal> {
+        let (answer, rest) = self.answer(from, first).await?;
+        if answer.is_success() { Ok((answer, rest)) } else { Err(answer.into_refusal(first)) }
+    }
+
+    /// Tells a node of a session that is about to come, so that its way on is there when it does. That
+    /// this fails is no harm: the session finds its way by itself.
+    pub(crate) async fn prepare(self: &Arc<Self>, at: &Endpoint, request: &Request) {
+        let told = async {
+            let mut leg = self.node(at, None).await?;
+            self.ask(&mut leg, at, request, &[]).await?;
+            let (mut source, sink) = leg.into_halves();
+            let answered = self.answer(&mut source, at).await;
+            drop(sink);
+            answered.map(|(answer, _)| answer.status)
+        };
+        match told.await {
+            Ok(status) => tracing::debug!(%at, status, "told of a session"),
+            Err(refusal) => tracing::debug!(%at, %refusal, "not told of a session"),
+        }
+    }
+}

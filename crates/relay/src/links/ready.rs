@@ -1,0 +1,164 @@
+//! Connections to nodes that are there before anybody asks.
+use super::Links;
+use crate::route::Endpoint;
+use crate::socket::Leg;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead as _, ReadBuf};
+
+/// A connection that is kept ready is used up to this age; nodes wait longer for a request.
+const READY_FOR: Duration = Duration::from_secs(40);
+/// Nodes that were not asked for longer are no longer kept ready for.
+const REMEMBERED_FOR: Duration = Duration::from_secs(600);
+/// Most nodes that connections are kept ready to; of more, those that were asked longest ago are forgotten. Whoever
+/// asks names them.
+const REMEMBERED_MOST: usize = 64;
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct ReadyLegs(Mutex<HashMap<Endpoint, OfNode>>);
+
+/// Those to one node.
+#[derive(Debug)]
+struct OfNode {
+    asked: Instant,
+    legs: Vec<(Instant, Leg)>,
+}
+
+impl ReadyLegs {
+    fn all(&self) -> MutexGuard<'_, HashMap<Endpoint, OfNode>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nodes are kept ready for as before, by new connections.
+    pub fn close_all(&self) {
+        self.all().values_mut().for_each(|one| one.legs.clear());
+    }
+}
+
+impl Links {
+    /// One that is ready; another takes its place soon.
+    pub(super) fn take_ready(self: &Arc<Self>, to: &Endpoint) -> Option<Leg> {
+        let now = Instant::now();
+        let mut ready = self.ready.all();
+        let entry = ready.get_mut(to)?;
+        entry.asked = now;
+        let is_dead = self.dead.refusal(to).is_some();
+        let taken = loop {
+            match entry.legs.pop() {
+                Some((since, mut leg)) => {
+                    if now - since < READY_FOR && is_silent(&mut leg) {
+                        break Some(leg);
+                    }
+                }
+                None => break None,
+            }
+        };
+        drop(ready);
+        if !is_dead {
+            let (links, to) = (Arc::clone(self), to.clone());
+            tokio::spawn(async move { links.fill(&to).await });
+        }
+        taken
+    }
+
+    /// Keeps connections ready to a node from now on.
+    pub async fn keep_ready(self: &Arc<Self>, to: &Endpoint) {
+        {
+            let mut ready = self.ready.all();
+            if !ready.contains_key(to) {
+                if ready.len() >= REMEMBERED_MOST {
+                    let longest_ago = ready.iter().min_by_key(|(_, entry)| entry.asked);
+                    let longest_ago = longest_ago.map(|(node, _)| node.clone());
+                    longest_ago.and_then(|node| ready.remove(&node));
+                }
+                ready.insert(to.clone(), OfNode { asked: Instant::now(), legs: Vec::new() });
+            }
+        }
+        self.fill(to).await;
+    }
+
+    async fn fill(self: &Arc<Self>, to: &Endpoint) {
+        loop {
+            {
+                let ready = self.ready.all();
+                if ready.get(to).is_none_or(|entry| entry.legs.len() >= self.options.ready) {
+                    return;
+                }
+            }
+            let Ok(leg) = self.connect_node(to, None).await else { return };
+            let mut ready = self.ready.all();
+            match ready.get_mut(to) {
+                Some(entry) if entry.legs.len() < self.options.ready => {
+                    entry.legs.push((Instant::now(), leg))
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Replaces what has become too old, for ever.
+    pub async fn maintain(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(READY_FOR / 4).await;
+            let now = Instant::now();
+            let wanted: Vec<Endpoint> = {
+                let mut ready = self.ready.all();
+                ready.retain(|_, entry| now - entry.asked < REMEMBERED_FOR);
+                for entry in ready.values_mut() {
+                    entry.legs.retain_mut(|(since, leg)| now - *since < READY_FOR / 2 && is_silent(leg));
+                }
+                ready.keys().cloned().collect()
+            };
+            // All at the same time: one that has gone keeps nobody waiting.
+            for node in wanted {
+                let links = Arc::clone(&self);
+                tokio::spawn(async move { links.fill(&node).await });
+            }
+        }
+    }
+}
+
+/// Whether a connection that nobody uses is still open, with nothing said on it.
+fn is_silent(leg: &mut Leg) -> bool {
+    let mut byte = [0; 1];
+    let mut cx = Context::from_waker(Waker::noop());
+    matches!(Pin::new(leg).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)), Poll::Pending)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::links::{Credentials, LinkOptions, NameService, Protection};
+    use crate::secret::Identity;
+
+    #[tokio::test]
+    async fn only_so_many_nodes_are_kept_ready_for() {
+        let links = Links::new(LinkOptions {
+            name: "test".into(),
+            protection: Protection::Plain,
+            identity: Identity::from_files(None, None).unwrap(),
+            credentials: Credentials::None,
+            congestion: None,
+            paced: false,
+            timeout: Duration::from_secs(10),
+            ready: 1,
+            names: NameService::System,
+            gone_after: Duration::from_secs(600),
+        });
+        let links = Arc::new(links.unwrap());
+        let kept = |links: &Links| links.ready.all().keys().cloned().collect::<Vec<_>>();
+        // Nobody listens there, so that nothing is opened.
+        let nodes: Vec<Endpoint> =
+            (1..=100).map(|port| format!("127.0.0.1:{port}").parse().unwrap()).collect();
+        for node in &nodes {
+            links.keep_ready(node).await;
+        }
+        let kept = kept(&links);
+        assert_eq!(kept.len(), REMEMBERED_MOST);
+        assert!(kept.contains(&nodes[99]) && !kept.contains(&nodes[0]), "{kept:?}");
+    }
+}
