@@ -155,7 +155,8 @@ fn tell_what_happens() {
 
 fn main() -> ExitCode {
     // Another gateway, and its packets, wait for these: on a machine that is busy, from their first instruction on.
-    if std::env::args_os().any(|argument| argument == "--take-over" || argument == "--keeper") {
+    let is_gateway = std::env::args_os().nth(1).is_some_and(|command| command == "gateway");
+    if is_gateway && std::env::args_os().any(|argument| argument == "--take-over" || argument == "--keeper") {
         shorthaul_dataplane::prepare_promptly();
     }
     ending::end_when_unread();

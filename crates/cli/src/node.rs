@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use shorthaul_relay::discovery::{
     AnsweringConfig, AnsweringSockets, Identity, Keyring, Load, ResponderConfig,
 };
 use shorthaul_relay::{
-    Confinement, Echo, Endpoint, Extent, Node, NodeConfig, NodeHandle, Protection, ProxyVersion, RelayConfig,
-    Settings,
+    Confinement, Control, Echo, Endpoint, Extent, Inherited, Listening, Node, NodeConfig, NodeHandle,
+    Protection, ProxyVersion, RelayConfig, Settings,
 };
 use shorthaul_types::Bytes;
 
@@ -28,7 +29,7 @@ use crate::route::{ForwardingArgs, duration};
 /// nothing cut off looks complete.
 ///
 /// SIGTERM: no new sessions, and at most the time of --drain for those that are open. SIGHUP: the file
-/// of --settings is read again.
+/// of --settings is read again. Another one goes on in its place with --take-over, and no connection is refused.
 #[derive(clap::Args)]
 pub struct Args {
     /// Where sessions are asked for (repeat for several); 127.0.0.1:7080 if nothing else is given
@@ -121,7 +122,14 @@ pub struct Args {
     /// A peer has gone that answers nothing for so long
     #[arg(long, value_name = "TIME", default_value = "10 min", value_parser = duration)]
     gone_after: Duration,
-    /// How long sessions may go on when the node is told to stop
+    /// A Unix socket by which another process may take over; only its owner's may
+    #[arg(long, value_name = "FILE")]
+    control: Option<PathBuf>,
+    /// Go on in the place of the node that has this control socket: with its sockets, and without a connection refused. That one
+    /// serves what it has, for the time of its --drain at most. For an upgrade, or for options that cannot be read again
+    #[arg(long, requires = "control")]
+    take_over: bool,
+    /// How long sessions may go on when the node is told to stop, or another one has taken over
     #[arg(long, value_name = "TIME", default_value = "30 s", value_parser = duration)]
     drain: Duration,
     /// How long a session that can move may be without a way, until its client comes back; 0 s: no such sessions
@@ -208,18 +216,30 @@ pub fn run(args: &Args) -> Result<()> {
     if args.sessions == 0 {
         return Err(asked!("--sessions 0 would refuse everybody").into());
     }
-    let node = Node::bind(config(args, listen, adopted))?;
-    let echo = match args.echo {
-        Some(address) => {
-            Some(Echo::bind(address).with_context(|| format!("cannot accept connections at {address}"))?)
+    let (control, former, mut inherited) = match &args.control {
+        Some(path) if args.take_over => {
+            let (control, former, inherited) = Control::take_over(path)?;
+            (Some(control), Some(former), inherited)
         }
-        None => None,
+        Some(path) => (Some(Control::bind(path)?), None, Inherited::default()),
+        None => (None, None, Inherited::default()),
     };
-    let probes = probe_sockets(args, &node)?;
+    let node = Node::bind_with(config(args, listen, adopted), &mut inherited)?;
+    let echo = args.echo.map(|address| listen_for_echo(address, &mut inherited)).transpose()?;
+    let probes = probe_sockets(args, &node, &mut inherited)?;
+    for address in inherited.left() {
+        eprintln!("the node before listened at {address}, too: nobody does now");
+    }
+    drop(inherited);
+    if control.is_some() {
+        node.handle().offer(listening(&node, echo.as_ref(), probes.as_ref())?);
+    }
     // Threads have the privileges of the one that starts them: there is none yet.
     let confined = node.confine()?;
     tracing::info!(?confined, "privileges were given up");
-    let answering = probes.map(|sockets| sockets.answer(load(args, &node))).transpose()?;
+    // Nothing is accepted until here: what comes waits, for this node or for the one before.
+    former.map(|former| former.succeed(&node.handle())).transpose()?;
+    let mut answering = probes.map(|sockets| sockets.answer(load(args, &node))).transpose()?;
     for address in node.addresses() {
         println!("ready: sessions at {address}");
     }
@@ -232,9 +252,19 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(answering) = &answering {
         println!("ready: answering probes at {}", answering.address());
     }
+    let left = Arc::new(AtomicBool::new(false));
     if let Some(echo) = echo {
         println!("ready: echo at {}", echo.address()?);
-        thread::Builder::new().name("echo".into()).spawn(move || echo.run())?;
+        let left = Arc::clone(&left);
+        thread::Builder::new().name("echo".into()).spawn(move || echo.run_until(&left))?;
+    }
+    if let Some(control) = control {
+        let (drain, answering) = (args.drain, answering.take());
+        control.listen(node.handle(), move || {
+            left.store(true, Ordering::Release);
+            drop(answering);
+            eprintln!("another process has taken over; what is open here has {drain:?}");
+        })?;
     }
     follow_signals(node.handle())?;
     // Nobody may listen to this, and that is no error.
@@ -242,7 +272,26 @@ pub fn run(args: &Args) -> Result<()> {
     node.run().context("the node stopped")
 }
 
-fn probe_sockets(args: &Args, node: &Node) -> Result<Option<AnsweringSockets>> {
+fn listen_for_echo(address: SocketAddr, inherited: &mut Inherited) -> Result<Echo> {
+    match inherited.streams_at(address).pop() {
+        Some(listener) => Ok(Echo::adopt(listener)),
+        None => Echo::bind(address).with_context(|| format!("cannot accept connections at {address}")),
+    }
+}
+
+/// All that another process is handed that takes over.
+fn listening(
+    node: &Node,
+    echo: Option<&Echo>,
+    probes: Option<&AnsweringSockets>,
+) -> std::io::Result<Vec<Listening>> {
+    let mut all = node.listening()?;
+    all.extend(echo.map(Echo::socket).transpose()?.map(Listening::Streams));
+    all.extend(probes.map(AnsweringSockets::socket).transpose()?.map(Listening::Datagrams));
+    Ok(all)
+}
+
+fn probe_sockets(args: &Args, node: &Node, inherited: &mut Inherited) -> Result<Option<AnsweringSockets>> {
     let (Some(listen), Some(secret)) = (args.probes, &args.secret) else { return Ok(None) };
     let reached = args.reached_by.iter().find_map(Endpoint::address);
     let Some(session) = reached.or(node.addresses().first().copied()) else {
@@ -253,7 +302,7 @@ fn probe_sockets(args: &Args, node: &Node) -> Result<Option<AnsweringSockets>> {
     // It measures ways to where it would take sessions, and to nowhere else.
     let may_measure = node.allowed();
     let config = AnsweringConfig { listen, may_measure, ..AnsweringConfig::new(responder, args.on_path) };
-    Ok(Some(AnsweringSockets::bind(config)?))
+    Ok(Some(AnsweringSockets::bind_with(config, inherited.datagrams_at(listen))?))
 }
 
 /// How busy the node says that it is.

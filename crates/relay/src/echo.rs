@@ -1,5 +1,8 @@
+use shorthaul_os::poll::wait_any_readable;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -8,6 +11,8 @@ use std::time::Duration;
 const MAX_CONNECTIONS: usize = 64;
 /// Connections at once from one address.
 const MAX_OF_ONE: usize = 8;
+/// The longest sleep: after this long it is noticed that another process answers.
+const NAP: Duration = Duration::from_millis(200);
 /// How long one may neither say nor take anything.
 const SILENCE: Duration = Duration::from_secs(30);
 
@@ -26,6 +31,19 @@ impl Echo {
         Ok(Echo { listener: TcpListener::bind(address)? })
     }
 
+    /// Answers at a socket that listens already.
+    pub fn adopt(listener: TcpListener) -> Echo {
+        Echo { listener }
+    }
+
+    /// Another descriptor of its socket.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn socket(&self) -> io::Result<TcpListener> {
+        self.listener.try_clone()
+    }
+
     /// Where it listens.
     ///
     /// # Errors
@@ -39,10 +57,24 @@ impl Echo {
     /// # Errors
     /// Accepting fails for good.
     pub fn run(self) -> io::Result<()> {
+        self.run_until(&AtomicBool::new(false))
+    }
+
+    /// Answers until it is told to stop: what comes then is another's. Who has come is answered.
+    ///
+    /// # Errors
+    /// Accepting fails for good.
+    pub fn run_until(self, stop: &AtomicBool) -> io::Result<()> {
+        // Whoever has the socket, too, may be the one who gets what has come.
+        self.listener.set_nonblocking(true)?;
         let open: Arc<Mutex<Vec<IpAddr>>> = Arc::default();
-        loop {
+        while !stop.load(Ordering::Acquire) {
             let (socket, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    wait_any_readable([self.listener.as_fd()], NAP)?;
+                    continue;
+                }
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
                 // The peer has gone again, or descriptors are short for a moment.
                 Err(_) => {
@@ -58,6 +90,7 @@ impl Echo {
                 let _ = answer(&socket);
             });
         }
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 //! the round-trip time, loss and rate of the way to a peer.
 //!
 //! Reading order: [`Endpoint`] and [`Route`], [`request`] and [`answer`] (what is said to a node, and
-//! what it says), `sign`, `secret`, [`authority`], `policy` and `account` (who may do what), `socket` and `pump` (legs,
+//! what it says), `sign`, `seen`, `secret`, [`authority`], `policy` and `account` (who may do what), `socket` and `pump` (legs,
 //! and bytes between them), `links` (connecting onward), [`Node`] (accepting), [`Client`]; [`Echo`] and
 //! [`measure()`]; [`discovery`] (finding nodes); [`learning`] (which way to take, by what came of former sessions).
 
@@ -27,9 +27,11 @@ pub mod request;
 mod resume;
 mod route;
 mod secret;
+mod seen;
 mod sign;
 mod socket;
 mod status;
+mod take_over;
 
 pub use account::{Account, Limits};
 pub use answer::{Answer, Failure, HopStatus, Refusal};
@@ -50,6 +52,8 @@ pub use route::{
     Endpoint, EndpointError, FixedRoute, MAX_HOPS, Outcome, Route, RouteForecast, RouteProvider,
 };
 pub use secret::{Identity, NetworkSecret, SecretError};
+pub use seen::Seen;
 pub use shorthaul_os::confine::{ConfineError, Confined, Confinement, Extent};
-pub use sign::{Seen, Signature};
+pub use sign::Signature;
 pub use status::NodeStatus;
+pub use take_over::{Control, Former, Inherited, Listening, TakeOverError};

@@ -24,8 +24,9 @@ use crate::links::{
 use crate::pump::{Spool, pipe};
 use crate::route::Endpoint;
 use crate::secret::{Identity, NetworkSecret, SecretError};
-use crate::sign::Seen;
+use crate::seen::Seen;
 use crate::status::NodeStatus;
+use crate::take_over::{Inherited, Listening};
 use access::AccessLog;
 use admission::Admission;
 use kept::Kept;
@@ -39,8 +40,10 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use strangers::Strangers;
 use throttle::Throttle;
@@ -130,7 +133,22 @@ pub(crate) struct Shared {
     prepared: Prepared,
     kept: Kept,
     since: Instant,
-    stop: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
+    /// What another process is handed that takes over.
+    offered: Mutex<Vec<Listening>>,
+    /// Processes from which this one has taken over, and which serve what they have.
+    formers: AtomicUsize,
+}
+
+/// How far a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It takes what comes.
+    Serving,
+    /// Another process takes what comes. What came before is served as ever.
+    Left,
+    /// There are no new sessions.
+    Stopping,
 }
 
 impl Shared {
@@ -149,7 +167,7 @@ impl Shared {
     }
 
     fn is_stopping(&self) -> bool {
-        *self.stop.borrow()
+        *self.phase.borrow() == Phase::Stopping
     }
 
     fn settings(config: &NodeConfig) -> Result<Settings, SettingsError> {
@@ -184,7 +202,15 @@ impl Node {
     ///
     /// # Errors
     /// An address cannot be had, the congestion control, a file; or the node would be open to everybody.
-    pub fn bind(mut config: NodeConfig) -> Result<Node, NodeError> {
+    pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
+        Node::bind_with(config, &mut Inherited::default())
+    }
+
+    /// The same, with sockets of another node where there are any for an address.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn bind_with(mut config: NodeConfig, inherited: &mut Inherited) -> Result<Node, NodeError> {
         // While that is still allowed. Two sockets for each session, two ends of each pipe, and what names need.
         let wanted = config.most_sessions.saturating_mul(2).saturating_add(2 * pipe::MOST as u64 + 1024);
         let descriptors = limits::raise_descriptor_limit(wanted);
@@ -214,11 +240,13 @@ impl Node {
         let sending =
             Sending { congestion: congestion.as_deref(), paced: config.paced, gone_after: config.gone_after };
         for address in &mut config.listen {
-            *address = listen_on_all(&mut listeners, Purpose::Sessions, *address, sending, None)?;
+            let theirs = inherited.streams_at(*address);
+            *address = listen_on_all(&mut listeners, Purpose::Sessions, *address, sending, None, theirs)?;
         }
         for at in 0..config.relays.len() {
             let RelayConfig { listen, buffer, .. } = config.relays[at];
-            let bound = listen_on_all(&mut listeners, Purpose::Relay(at), listen, sending, buffer)?;
+            let theirs = inherited.streams_at(listen);
+            let bound = listen_on_all(&mut listeners, Purpose::Relay(at), listen, sending, buffer, theirs)?;
             config.relays[at].listen = bound;
         }
         let processors = Processors::for_listeners(&listeners);
@@ -235,8 +263,9 @@ impl Node {
             config.listen.push(address);
         }
         let metrics = config.metrics.map(|address| {
-            let listener =
-                TcpListener::bind(address).map_err(|error| NodeError::Listen { address, error })?;
+            let theirs = inherited.streams_at(address).pop();
+            let listener = theirs.map_or_else(|| TcpListener::bind(address), Ok);
+            let listener = listener.map_err(|error| NodeError::Listen { address, error })?;
             listener.set_nonblocking(true)?;
             Ok::<_, NodeError>(listener)
         });
@@ -271,7 +300,9 @@ impl Node {
             prepared: Prepared::default(),
             kept: Kept::default(),
             since: Instant::now(),
-            stop: watch::Sender::new(false),
+            phase: watch::Sender::new(Phase::Serving),
+            offered: Mutex::default(),
+            formers: AtomicUsize::new(0),
             config,
         };
         Ok(Node { shared: Arc::new(shared), listeners, processors, metrics })
@@ -301,6 +332,15 @@ impl Node {
     pub fn allowed(&self) -> Allowed {
         let links = Arc::clone(&self.shared.links);
         Arc::new(move |target| links.allows(target))
+    }
+
+    /// Copies of all sockets that listen, in the order in which threads have them.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn listening(&self) -> io::Result<Vec<Listening>> {
+        let of_threads = self.listeners.iter().flatten().map(|(_, listener)| listener);
+        of_threads.chain(&self.metrics).map(|one| Ok(Listening::Streams(one.try_clone()?))).collect()
     }
 
     /// What it is told by while it runs.
@@ -363,7 +403,49 @@ impl NodeHandle {
     /// said again.
     pub fn stop(&self) {
         self.0.status.set_overloaded(true);
-        self.0.stop.send_replace(true);
+        self.0.phase.send_replace(Phase::Stopping);
+        // A copy would go on listening.
+        self.offered_sockets().clear();
+    }
+
+    /// What another process is handed that takes over.
+    pub fn offer(&self, sockets: Vec<Listening>) {
+        if !self.is_stopping() {
+            *self.offered_sockets() = sockets;
+        }
+    }
+
+    fn offered_sockets(&self) -> std::sync::MutexGuard<'_, Vec<Listening>> {
+        self.0.offered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn offered(&self) -> io::Result<Vec<Listening>> {
+        self.offered_sockets().iter().map(Listening::try_clone).collect()
+    }
+
+    /// Another process takes what comes from now on.
+    pub(crate) fn leave(&self) {
+        self.0.phase.send_if_modified(|phase| {
+            let is_serving = *phase == Phase::Serving;
+            *phase = if is_serving { Phase::Left } else { *phase };
+            is_serving
+        });
+        self.offered_sockets().clear();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.0.is_stopping()
+    }
+
+    pub(crate) fn seen(&self) -> &Seen {
+        &self.0.seen
+    }
+
+    /// Tells a process from which this one has taken over what was signed and accepted here, until it ends.
+    pub(crate) fn answer_former(&self, former: &UnixStream) {
+        self.0.formers.fetch_add(1, Ordering::Relaxed);
+        self.0.seen.answer(former);
+        self.0.formers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Reads the settings and the credential again, opens the access log again, and ends the sessions of those who would not be let in any more. If they cannot be read, those
@@ -476,15 +558,27 @@ struct Sending<'a> {
     gone_after: Duration,
 }
 
-/// One socket for each thread at the same address: the kernel spreads connections over them.
+/// One socket for each thread at the same address: the kernel spreads connections over them. All that another process had there are
+/// listened to, however many they are: connections may wait on each.
 fn listen_on_all(
     listeners: &mut [Vec<(Purpose, TcpListener)>],
     purpose: Purpose,
     address: SocketAddr,
     sending: Sending<'_>,
     buffer: Option<Bytes>,
+    theirs: Vec<TcpListener>,
 ) -> Result<SocketAddr, NodeError> {
     let error = |error| NodeError::Listen { address, error };
+    if !theirs.is_empty() {
+        for one in &theirs {
+            prepare_listener(&SockRef::from(one), sending, buffer, address)?;
+        }
+        for at in 0..theirs.len().max(listeners.len()) {
+            let one = theirs[at % theirs.len()].try_clone().map_err(error)?;
+            listeners[at % listeners.len()].push((purpose, one));
+        }
+        return Ok(address);
+    }
     // Sockets that share a port would share it with another node on it, too: see that there is none.
     let socket = |share: bool, at: SocketAddr| -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(at), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;

@@ -7,23 +7,19 @@
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use ring::hmac;
 use ring::rand::SecureRandom;
-use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How far the clocks of two hosts may be apart.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(30);
-/// Most signed requests within twice the tolerance; more are refused rather than forgotten.
-const MAX_REMEMBERED: usize = 4_000_000;
 
 /// A signature, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     user: String,
-    time: u64,
-    nonce: u128,
+    pub(crate) time: u64,
+    pub(crate) nonce: u128,
     mac: [u8; 32],
 }
 
@@ -50,6 +46,9 @@ pub enum Disbelief {
     /// So many that they cannot all be remembered.
     #[error("too many signed requests at once")]
     TooMany,
+    /// Another process has taken over, and does not say whether it has seen this request.
+    #[error("whoever has taken over from this node does not answer: ask again")]
+    Unknown,
 }
 
 impl Signature {
@@ -66,11 +65,16 @@ impl Signature {
         Signature::sign_at(key, user, part, unix_time(), u128::from_be_bytes(nonce))
     }
 
-    fn sign_at(key: &hmac::Key, user: &str, part: &[u8], time: u64, nonce: u128) -> Signature {
+    pub(crate) fn sign_at(key: &hmac::Key, user: &str, part: &[u8], time: u64, nonce: u128) -> Signature {
         let mut signature = Signature { user: user.into(), time, nonce, mac: [0; 32] };
         let mac = hmac::sign(key, &signature.covered(part));
         signature.mac.copy_from_slice(mac.as_ref());
         signature
+    }
+
+    /// Whether who has the key has signed this.
+    pub(crate) fn verify(&self, key: &hmac::Key, part: &[u8]) -> Result<(), Disbelief> {
+        hmac::verify(key, &self.covered(part), &self.mac).map_err(|_| Disbelief::Forged)
     }
 
     fn covered(&self, part: &[u8]) -> Vec<u8> {
@@ -108,77 +112,7 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
-/// What was signed and accepted lately.
-#[derive(Debug)]
-pub struct Seen {
-    nonces: Mutex<Nonces>,
-    /// What was signed earlier may have been accepted by a process that is no more.
-    since: u64,
-}
-
-impl Default for Seen {
-    fn default() -> Seen {
-        Seen::since(unix_time())
-    }
-}
-
-#[derive(Debug, Default)]
-struct Nonces {
-    known: HashSet<u128>,
-    by_age: VecDeque<(u64, u128)>,
-}
-
-impl Seen {
-    fn since(since: u64) -> Seen {
-        Seen { nonces: Mutex::default(), since }
-    }
-
-    /// Believes a signature, once.
-    ///
-    /// # Errors
-    /// If it is wrong, old, or was believed before.
-    pub fn check(&self, key: &hmac::Key, signature: &Signature, part: &[u8]) -> Result<(), Disbelief> {
-        self.check_at(key, signature, part, unix_time())
-    }
-
-    fn check_at(
-        &self,
-        key: &hmac::Key,
-        signature: &Signature,
-        part: &[u8],
-        now: u64,
-    ) -> Result<(), Disbelief> {
-        // First, so that nobody without the key can fill the memory or learn what is in it.
-        hmac::verify(key, &signature.covered(part), &signature.mac).map_err(|_| Disbelief::Forged)?;
-        let tolerance = CLOCK_TOLERANCE.as_secs();
-        if now.abs_diff(signature.time) > tolerance {
-            return Err(Disbelief::Time);
-        }
-        // Clocks that agree may be in different seconds.
-        if signature.time + 1 < self.since {
-            return Err(Disbelief::Earlier);
-        }
-        let mut nonces = self.nonces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // One that is older than this could only have been signed outside the tolerance.
-        while let Some(&(at, nonce)) = nonces.by_age.front() {
-            if now.saturating_sub(at) <= 2 * tolerance {
-                break;
-            }
-            nonces.by_age.pop_front();
-            nonces.known.remove(&nonce);
-        }
-        if nonces.by_age.len() >= MAX_REMEMBERED {
-            return Err(Disbelief::TooMany);
-        }
-        if !nonces.known.insert(signature.nonce) {
-            return Err(Disbelief::Replayed);
-        }
-        nonces.by_age.push_back((now, signature.nonce));
-        Ok(())
-    }
-}
-
-fn unix_time() -> u64 {
+pub(crate) fn unix_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
@@ -186,53 +120,17 @@ fn unix_time() -> u64 {
 mod tests {
     use super::*;
 
-    fn key(of: &str) -> hmac::Key {
-        hmac::Key::new(hmac::HMAC_SHA256, of.as_bytes())
-    }
-
-    #[test]
-    fn a_signature_is_good_once_and_soon() {
-        let seen = Seen::since(0);
-        let signature = Signature::sign_at(&key("k"), "alice", b"request", 1000, 7);
-        let read: Signature = signature.to_string().parse().unwrap();
-        assert_eq!(read, signature);
-        assert_eq!(seen.check_at(&key("k"), &read, b"request", 1031), Err(Disbelief::Time));
-        assert_eq!(seen.check_at(&key("k"), &read, b"request", 969), Err(Disbelief::Time));
-        assert_eq!(seen.check_at(&key("other"), &read, b"request", 1000), Err(Disbelief::Forged));
-        assert_eq!(seen.check_at(&key("k"), &read, b"request!", 1000), Err(Disbelief::Forged));
-        // None of the failures spent it.
-        assert_eq!(seen.check_at(&key("k"), &read, b"request", 970), Ok(()));
-        assert_eq!(seen.check_at(&key("k"), &read, b"request", 1030), Err(Disbelief::Replayed));
-    }
-
     #[test]
     fn every_field_is_covered() {
-        let seen = Seen::since(0);
-        let signature = Signature::sign_at(&key("k"), "alice", b"request", 1000, 7);
+        let key = hmac::Key::new(hmac::HMAC_SHA256, b"k");
+        let signature = Signature::sign_at(&key, "alice", b"request", 1000, 7);
+        assert_eq!(signature.verify(&key, b"request"), Ok(()));
         let changes: [fn(&mut Signature); 4] =
             [|s| s.user.push('x'), |s| s.time += 1, |s| s.nonce += 1, |s| s.mac[31] ^= 1];
         for change in changes {
             let mut changed = signature.clone();
             change(&mut changed);
-            assert_eq!(seen.check_at(&key("k"), &changed, b"request", 1000), Err(Disbelief::Forged));
+            assert_eq!(changed.verify(&key, b"request"), Err(Disbelief::Forged));
         }
-    }
-
-    #[test]
-    fn what_another_process_may_have_believed_is_not_believed() {
-        let seen = Seen::since(1000);
-        let signed = |time| Signature::sign_at(&key("k"), "", b"", time, time.into());
-        assert_eq!(seen.check_at(&key("k"), &signed(998), b"", 1000), Err(Disbelief::Earlier));
-        assert_eq!(seen.check_at(&key("k"), &signed(999), b"", 1000), Ok(()));
-    }
-
-    #[test]
-    fn what_is_too_old_to_be_replayed_is_forgotten() {
-        let seen = Seen::since(0);
-        for time in 0..1000u64 {
-            let signature = Signature::sign_at(&key("k"), "", b"", time, time.into());
-            seen.check_at(&key("k"), &signature, b"", time).unwrap();
-        }
-        assert!(seen.nonces.lock().unwrap().known.len() <= 62);
     }
 }

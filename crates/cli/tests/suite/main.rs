@@ -11,6 +11,7 @@ mod lab;
 mod live;
 mod mixed;
 mod monitor;
+mod node_exchanged;
 mod node_process;
 mod plan;
 mod policies;

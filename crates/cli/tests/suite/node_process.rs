@@ -112,14 +112,15 @@ fn sockets_of_systemd_are_used_and_it_is_told_how_things_stand() {
 fn threads(process: u32, fields: &[&str]) -> Vec<(String, Vec<String>)> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let status = |task: std::io::Result<std::fs::DirEntry>| {
-        let text = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        // One that has ended meanwhile has nothing.
+        let text = std::fs::read_to_string(task.unwrap().path().join("status")).ok()?;
         let field = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
             line.map(|value| value.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap_or_default()
         };
-        (field("Name"), fields.iter().map(|name| field(name)).collect())
+        Some((field("Name"), fields.iter().map(|name| field(name)).collect()))
     };
-    tasks.map(status).collect()
+    tasks.filter_map(status).collect()
 }
 
 /// A node with a thread of every kind.

@@ -127,8 +127,16 @@ impl AnsweringSockets {
     /// # Errors
     /// The port cannot be had, or the privilege to see what is forwarded.
     pub fn bind(config: AnsweringConfig) -> Result<Self, AnsweringError> {
+        AnsweringSockets::bind_with(config, None)
+    }
+
+    /// The same, with the socket of another process that has the port.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn bind_with(config: AnsweringConfig, theirs: Option<UdpSocket>) -> Result<Self, AnsweringError> {
         let listen = |error| AnsweringError::Listen { address: config.listen, error };
-        let socket = bind(config.listen).map_err(listen)?;
+        let socket = theirs.map_or_else(|| bind(config.listen), Ok).map_err(listen)?;
         datagram::ask_for_details(&socket).map_err(listen)?;
         socket.set_nonblocking(true).map_err(listen)?;
         let address = socket.local_addr().map_err(listen)?;
@@ -144,6 +152,14 @@ impl AnsweringSockets {
     /// Where probes are answered: the port that the kernel chose, if zero was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Another descriptor of the socket.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn socket(&self) -> io::Result<UdpSocket> {
+        self.socket.try_clone()
     }
 
     /// Begins to answer, with no more privileges than the calling thread has now; `load` is asked for every answer.

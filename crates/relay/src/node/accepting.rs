@@ -1,7 +1,7 @@
 //! Threads that accept connections, and which of them takes one on.
 use super::processors::Processors;
 use super::strangers::Waiting;
-use super::{Purpose, Shared, metrics, relaying, session};
+use super::{Phase, Purpose, Shared, metrics, relaying, session};
 use crate::pump::attention;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -66,6 +66,11 @@ impl Crew {
         if count(accepted_by) > count(fewest) + MORE { fewest } else { accepted_by }
     }
 
+    /// Connections that all of them have.
+    fn all(&self) -> usize {
+        self.taken.iter().map(|taken| taken.load(Ordering::Relaxed)).sum()
+    }
+
     fn take(self: &Arc<Self>, by: usize) -> Taken {
         self.taken[by].fetch_add(1, Ordering::Relaxed);
         Taken { crew: Arc::clone(self), by }
@@ -93,7 +98,8 @@ pub fn workers(
 }
 
 impl Worker {
-    /// Takes connections until the node is told to stop, and its sessions have ended or have had their time.
+    /// Takes connections until the node is told to stop, or another process takes them; and until its sessions have ended or have
+    /// had their time.
     pub async fn work(self, metrics: Option<TcpListener>) -> io::Result<()> {
         let Worker { shared, listeners, crew, number, mut handed } = self;
         let mut accepting = Vec::new();
@@ -103,17 +109,19 @@ impl Worker {
             accepting.push(tokio::spawn(accept(shared, crew, number, purpose, listener)));
         }
         let taking = Arc::clone(&shared);
-        accepting.push(tokio::spawn(async move {
+        // To the end: what another thread has accepted is on its way.
+        tokio::spawn(async move {
             while let Some(Connection { purpose, stream, peer, taken, waiting }) = handed.recv().await {
                 // One that cannot be had here is reset.
                 if let Ok(stream) = TcpStream::from_std(stream) {
                     begin(&taking, purpose, stream, peer, (taken, waiting));
                 }
             }
-        }));
+        });
+        let mut of_metrics = None;
         if let Some(listener) = metrics {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            tokio::spawn(metrics::serve(Arc::clone(&shared), listener));
+            of_metrics = Some(tokio::spawn(metrics::serve(Arc::clone(&shared), listener)));
         }
         let observed = Arc::clone(&shared);
         tokio::spawn(async move { observed.observe().await });
@@ -121,12 +129,21 @@ impl Worker {
         let observed = Arc::clone(&shared);
         tokio::spawn(async move { observed.observe_waiting().await });
         tokio::spawn(attention::pay());
-        let mut stop = shared.stop.subscribe();
+        let mut phase = shared.phase.subscribe();
         // It fails when there is nobody left who could stop it.
-        let _ = stop.wait_for(|stop| *stop).await;
+        let left =
+            phase.wait_for(|phase| *phase != Phase::Serving).await.is_ok_and(|now| *now == Phase::Left);
         accepting.iter().for_each(tokio::task::JoinHandle::abort);
+        if left {
+            of_metrics.iter().for_each(tokio::task::JoinHandle::abort);
+        }
+        let is_over = || {
+            // Where others take what comes, whoever is connected may still ask; and who left earlier asks us.
+            let may_ask = crew.all() > 0 || shared.formers.load(Ordering::Relaxed) > 0;
+            shared.status.sessions() == 0 && (shared.is_stopping() || !may_ask)
+        };
         let since = Instant::now();
-        while shared.status.sessions() > 0 && since.elapsed() < shared.config.drain {
+        while !is_over() && since.elapsed() < shared.config.drain {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Ok(())
