@@ -24,4 +24,5 @@ mod routes;
 mod run;
 mod schemas;
 mod transparent;
+mod tutorial;
 mod whole_link;

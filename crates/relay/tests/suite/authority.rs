@@ -154,3 +154,75 @@ fn two_authorities_are_valid_at_once_and_no_session_is_lost() {
     }
     assert_eq!(place.nodes[0].snapshot().sessions_revoked, 0);
 }
+
+#[test]
+fn credentials_are_rotated_under_load_and_no_session_is_lost_or_refused() {
+    use std::sync::RwLock;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    let folder = Folder::new("load");
+    folder.issue(Role::Node, "paris", "node");
+    folder.issue(Role::Client, "alice", "client0");
+    let place = folder.place();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in server.incoming().flatten() {
+            std::thread::spawn(move || std::io::copy(&mut &socket, &mut &socket));
+        }
+    });
+    let open = |file: &str| place.forward_as(folder.identity(file), target);
+    let echoes = |mut session: &TcpStream| -> std::io::Result<()> {
+        let mut heard = [0; 10_000];
+        session.write_all(&[7; 10_000])?;
+        session.read_exact(&mut heard)?;
+        assert!(heard.iter().all(|byte| *byte == 7));
+        Ok(())
+    };
+    // One that goes on through all of it, and the number of the newest credential; those before it are good for one round more.
+    let through_all = open("client0");
+    let (newest, opened) = (RwLock::new(0), [AtomicU64::new(0), AtomicU64::new(0)]);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = opened
+            .iter()
+            .enumerate()
+            .map(|(age, opened)| {
+                let (open, echoes, newest, is_over) = (&open, &echoes, &newest, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let newest = newest.read().unwrap();
+                        let file = format!("client{}", usize::saturating_sub(*newest, age));
+                        echoes(&open(&file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+                        drop(newest);
+                        opened.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let began = Instant::now();
+        let all_open_more = || {
+            let before = opened.each_ref().map(|count| count.load(Ordering::Relaxed));
+            let more = || opened.iter().zip(before).all(|(now, then)| now.load(Ordering::Relaxed) > then + 2);
+            while !more() && !clients.iter().any(|client| client.is_finished()) {
+                assert!(began.elapsed() < Duration::from_secs(120), "nothing moves");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        for number in 1..=4 {
+            all_open_more();
+            folder.authority().rotate().unwrap();
+            folder.issue(Role::Client, "alice", &format!("client{number}"));
+            *newest.write().unwrap() = number;
+            all_open_more();
+            folder.issue(Role::Node, "paris", "node");
+            place.nodes[0].reload().unwrap();
+            echoes(&through_all).unwrap();
+        }
+        all_open_more();
+        is_over.store(true, Ordering::Relaxed);
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    });
+    echoes(&through_all).unwrap();
+    let snapshot = place.nodes[0].snapshot();
+    assert_eq!((snapshot.sessions_revoked, snapshot.sessions_lost), (0, 0), "{snapshot:?}");
+}

@@ -217,6 +217,26 @@ impl Place {
         self.run(client.open(&target.into()))
     }
 
+    /// A connection that leads to a target by way of all nodes, as somebody else.
+    pub fn forward_as(&self, identity: Identity, target: SocketAddr) -> TcpStream {
+        let client = Client::new(ClientOptions {
+            routes: Arc::new(FixedRoute::only(Route::via(self.hops()))),
+            links: self.links(Credentials::None, identity, TIMEOUT),
+            set_up: SetUp::Sequential,
+            forwarding: Forwarding::Pipelined { wait_windows: 0 },
+            buffer: None,
+            moves: None,
+            patience: Duration::ZERO,
+        });
+        let service = Service::Forward(target.into());
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let proxy = LocalProxy::bind(client, vec![LocalConfig { listen, service }], Vec::new()).unwrap();
+        let near = TcpStream::connect(proxy.addresses()[0]).unwrap();
+        self.runtime.spawn(proxy.run());
+        near.set_read_timeout(Some(TIMEOUT)).unwrap();
+        near
+    }
+
     /// A client that waits for so long.
     pub fn patient_client(&self, route: Route, timeout: Duration) -> Client {
         let secret = NetworkSecret::read(&secret(1)).unwrap();
