@@ -32,6 +32,7 @@ mod sign;
 mod socket;
 mod status;
 mod take_over;
+mod throttle;
 
 pub use account::{Account, Limits};
 pub use answer::{Answer, Failure, HopStatus, Refusal};

@@ -11,7 +11,6 @@ mod processors;
 mod relaying;
 mod session;
 mod strangers;
-mod throttle;
 
 pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User};
 pub use metrics::{Counters, Snapshot, UserSnapshot, metrics_of_everything};
@@ -27,6 +26,7 @@ use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::seen::Seen;
 use crate::status::NodeStatus;
 use crate::take_over::{Inherited, Listening};
+use crate::throttle::Throttle;
 use access::AccessLog;
 use admission::Admission;
 use kept::Kept;
@@ -34,7 +34,7 @@ use prepared::Prepared;
 use processors::Processors;
 use ring::hmac;
 use shorthaul_os::confine::{ConfineError, Confined, Needs, Sockets};
-use shorthaul_os::limits;
+use shorthaul_os::{limits, schedule};
 use shorthaul_types::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::collections::HashSet;
@@ -46,15 +46,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use strangers::Strangers;
-use throttle::Throttle;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// Threads that write what sessions have stored, of each of the node's own threads.
-const WRITERS: usize = 8;
+/// Threads that write what sessions have stored, of each of the node's own threads; and their nice value. Others do not wait for them.
+const WRITERS: usize = 2;
+const WRITERS_NICE: i32 = 10;
 
 /// Why there is no node.
 #[derive(Debug, thiserror::Error)]
@@ -382,8 +382,12 @@ impl Node {
             let (processors, metrics) = (self.processors.clone(), metrics.take());
             let run = move || -> io::Result<()> {
                 processors.stay(at);
-                let runtime =
-                    Builder::new_current_thread().enable_all().max_blocking_threads(WRITERS).build()?;
+                let runtime = Builder::new_current_thread()
+                    .enable_all()
+                    .max_blocking_threads(WRITERS)
+                    // Where it may not, they have the share of others.
+                    .on_thread_start(|| drop(schedule::be_nice(WRITERS_NICE)))
+                    .build()?;
                 runtime.block_on(worker.work(metrics))?;
                 // What is still being written is nobody's any more.
                 runtime.shutdown_background();

@@ -138,6 +138,7 @@ const SOCKETS: &[libc::c_long] = &[
     libc::SYS_mkdirat,
     libc::SYS_pipe2,
     libc::SYS_sendmmsg,
+    libc::SYS_setpriority, // of threads that others do not wait for
     libc::SYS_socket,
     libc::SYS_splice,
     libc::SYS_statfs,
