@@ -1,4 +1,4 @@
-.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise bench-scale attack soak outlive miri deb test-deb dist docs python reference
+.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise bench-scale attack siege soak outlive miri deb test-deb dist docs python reference
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -65,6 +65,10 @@ adversity:
 # A host attacks a gateway with raw packets: seven attacks, each undisturbed and attacked by turns. Three minutes.
 attack:
 	cargo run -p shorthaul -- bench attack --turns 6
+
+# A host attacks a relay, eleven ways, each undisturbed and attacked by turns. Eleven minutes.
+siege:
+	cargo run -p shorthaul -- bench siege
 
 # A thousand downloads through relays that are killed ten times a minute. Some minutes.
 outlive:

@@ -87,6 +87,8 @@ pub enum NextHop {
     Router(IpAddr),
     /// Out by an interface, given by its index.
     Interface(u32),
+    /// To this host itself, by its loopback interface, given by its index.
+    Local(u32),
     /// Nowhere, and the sender is told "host unreachable" by ICMP.
     Unreachable,
     /// Nowhere, without a word.
@@ -207,6 +209,7 @@ impl Netlink {
         message.header.protocol = RouteProtocol::Static;
         message.header.kind = match route.to {
             NextHop::Router(_) | NextHop::Interface(_) => RouteType::Unicast,
+            NextHop::Local(_) => RouteType::Local,
             NextHop::Unreachable => RouteType::Unreachable,
             NextHop::Blackhole => RouteType::BlackHole,
         };
@@ -215,7 +218,9 @@ impl Netlink {
         }
         match route.to {
             NextHop::Router(router) => message.attributes.push(RouteAttribute::Gateway(router.into())),
-            NextHop::Interface(index) => message.attributes.push(RouteAttribute::Oif(index)),
+            NextHop::Interface(index) | NextHop::Local(index) => {
+                message.attributes.push(RouteAttribute::Oif(index))
+            }
             NextHop::Unreachable | NextHop::Blackhole => {}
         }
         match route.table {

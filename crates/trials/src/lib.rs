@@ -72,6 +72,7 @@ trials! {
         Survive(bench::survive::Survive),
         Outlive(bench::outlive::Outlive),
         Attack(bench::attack::AttackBench),
+        Siege(bench::siege::Siege),
         Soak(bench::soak::Soak),
         Scale(bench::scale::Scale),
         SetUp(bench::set_up::SetUp),
