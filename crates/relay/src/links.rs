@@ -10,6 +10,7 @@ use crate::account::Account;
 use crate::answer::{Failure, Refusal};
 use crate::authority::Holder;
 use crate::policy::DestinationPolicy;
+use crate::pump::with_scratch;
 use crate::route::Endpoint;
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::socket::{Leg, Socket, Source};
@@ -21,11 +22,14 @@ use ring::hmac;
 use shorthaul_types::Bytes;
 use socket2::{Domain, Protocol, SockRef, Type};
 use std::collections::HashSet;
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::task::Context;
 use std::time::{Duration, Instant};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls;
@@ -423,8 +427,15 @@ impl Links {
     /// Reads from a source until it ends, or for a while, so that closing it does not reset what was
     /// sent to the other side and is still on its way (RFC 9112 §9.6).
     pub(crate) async fn linger(source: &mut Source) {
-        let mut nothing = [0; 4096];
-        let drain = async { while matches!(source.read(&mut nothing).await, Ok(1..)) {} };
+        // By what all sessions of a thread have: bytes of its own would be a part of every session, also of those that never linger.
+        let mut some = |cx: &mut Context<'_>| {
+            with_scratch(|scratch| {
+                let mut buffer = ReadBuf::new(scratch);
+                let read = Pin::new(&mut *source).poll_read(cx, &mut buffer);
+                read.map(|read| read.is_ok() && !buffer.filled().is_empty())
+            })
+        };
+        let drain = async { while poll_fn(&mut some).await {} };
         let _ = tokio::time::timeout(Duration::from_secs(1), drain).await;
     }
 }

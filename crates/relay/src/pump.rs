@@ -146,10 +146,10 @@ pub async fn direction(
     meter: Meter<'_>,
 ) -> Result<(), Broken> {
     match forwarding {
-        Forwarding::Store => store(from, to, meter).await?,
+        Forwarding::Store => Box::pin(store(from, to, meter)).await?,
         Forwarding::Pipelined { wait_windows } => {
             if wait_windows > 0 {
-                wait(&from.socket, wait_windows).await.map_err(Broken::Source)?;
+                Box::pin(wait(&from.socket, wait_windows)).await.map_err(Broken::Source)?;
             }
             if from.tls.is_none() && to.tls.is_none() {
                 plain::carry(&from.socket, &to.socket, meter).await?;

@@ -230,6 +230,50 @@ fn echo(to: SocketAddr, rounds: usize) -> io::Result<f64> {
     Ok(took[took.len() / 2].as_nanos() as f64 / 1000.0)
 }
 
+/// How much longer an echo of a byte takes by way of a relay: what pairs of measurements say, one directly and one by the relay, each with
+/// connections of its own. Which processors threads are on, and what else the machine does, is chance, and the same for both of a pair.
+pub struct Added {
+    /// Microseconds, in the mean of the pairs.
+    pub mean: f64,
+    /// Half of the 95 % confidence interval of that.
+    pub within: f64,
+}
+
+impl Added {
+    /// The differences of pairs, in microseconds.
+    pub fn of(differences: &[f64]) -> Option<Added> {
+        let summary = shorthaul_observe::Summary::of(differences.iter().copied())?;
+        Some(Added { mean: summary.mean, within: summary.confidence()? })
+    }
+
+    /// So many pairs; every other one begins with the relay.
+    pub fn measure(
+        direct: SocketAddr,
+        by: SocketAddr,
+        pairs: usize,
+        echoes: usize,
+    ) -> io::Result<Option<Added>> {
+        let mut differences = Vec::with_capacity(pairs);
+        for pair in 0..pairs {
+            let (first, second) = if pair % 2 == 0 { (direct, by) } else { (by, direct) };
+            let (first, second) = (echo(first, echoes)?, echo(second, echoes)?);
+            differences.push(if pair % 2 == 0 { second - first } else { first - second });
+        }
+        Ok(Added::of(&differences))
+    }
+
+    /// What that says of a bound.
+    pub fn against(&self, most: f64) -> &'static str {
+        if self.mean + self.within <= most {
+            "holds"
+        } else if self.mean - self.within > most {
+            "does not hold"
+        } else {
+            "cannot be told on this machine"
+        }
+    }
+}
+
 /// Connections that were not accepted at once since the network began, by a queue that was full.
 fn turned_away() -> u64 {
     let all = std::fs::read_to_string("/proc/net/netstat").unwrap_or_default();

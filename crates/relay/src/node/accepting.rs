@@ -199,7 +199,7 @@ fn begin(
     tokio::spawn(async move {
         let _taken = taken;
         match purpose {
-            Purpose::Relay(at) => relaying::serve_relay(shared, at, stream, peer).await,
+            Purpose::Relay(at) => Box::pin(relaying::serve_relay(shared, at, stream, peer)).await,
             Purpose::Sessions => session::serve(shared, stream, peer, waiting).await,
         }
     });

@@ -125,8 +125,8 @@ impl Drop for Quota {
 }
 
 /// A session that begins, or goes on, here.
-pub(super) async fn serve(shared: &Arc<Shared>, asked: Asked, resume: Resume) {
-    let Asked { leg, request, early, grant, client } = asked;
+pub(super) async fn serve(shared: &Arc<Shared>, asked: Box<(Asked, Resume)>) {
+    let (Asked { leg, request, early, grant, client }, resume) = *asked;
     let denied = |why: &str| {
         let mut refusal = Refusal::at(&shared.name, Failure::RequestDenied, why);
         refusal.hop.up = Some(shared.since.elapsed());

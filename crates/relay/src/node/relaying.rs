@@ -3,15 +3,17 @@ use super::Shared;
 use super::access::Entry;
 use super::admission::{Grant, Proof};
 use super::metrics::Outlived;
-use super::session::{Far, Opened, outlives, refuse};
+use super::session::{Far, Opened, outlives};
 use crate::answer::{Answer, Failure, HopStatus, Refusal};
 use crate::links::{Links, NamedBy};
 use crate::proxy_header::ProxyHeader;
 use crate::pump::{Broken, Forwarding, Meter, direction};
 use crate::request::Request;
+use crate::route::Endpoint;
 use crate::socket::{Leg, Socket};
 use std::future::pending;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncWriteExt as _;
@@ -24,9 +26,60 @@ pub(super) struct Near {
     /// What it sent behind its request.
     pub early: Vec<u8>,
     /// What it is told of this node.
-    pub status: HopStatus,
+    pub status: Box<HopStatus>,
     /// What is written of the session, where that is wanted.
     pub entry: Option<Box<Entry>>,
+}
+
+/// A session whose way on is there.
+pub(super) struct Reached {
+    opened: Opened,
+    near: Near,
+    /// The target, or the next node, which was asked.
+    far: Leg,
+    /// What the target is told first.
+    told: Option<Vec<u8>>,
+    /// The next node, which has yet to answer.
+    next: Option<Endpoint>,
+    forwarding: Forwarding,
+}
+
+impl Reached {
+    /// Asks the next node, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be asked: the client's side, and why.
+    pub async fn ask(
+        shared: &Arc<Shared>,
+        opened: Opened,
+        near: Near,
+        far: Far,
+        request: Request,
+        client: SocketAddr,
+    ) -> Result<Box<Reached>, (Near, Refusal)> {
+        let (mut told, mut next) = (None, None);
+        let far = match far {
+            Far::Target(socket) => {
+                if let Some(version) = request.send_proxy {
+                    let destination = socket.0.peer_addr().unwrap_or(client);
+                    told = Some(ProxyHeader { source: client, destination }.to_bytes(version));
+                }
+                Leg::plain(socket)
+            }
+            Far::Node(mut leg) => {
+                let node = request.next_hop().clone();
+                let onward =
+                    Request { via: request.via[1..].to_vec(), client: Some(client), ..request.clone() };
+                if let Err(refusal) = shared.links.ask(&mut leg, &node, &onward, &[]).await {
+                    return Err((near, refusal));
+                }
+                next = Some(node);
+                leg
+            }
+        };
+        let forwarding = request.forwarding;
+        Ok(Box::new(Reached { opened, near, far, told, next, forwarding }))
+    }
 }
 
 /// How a session ended that did not come to its end.
@@ -41,15 +94,9 @@ enum End {
     Outlived(Outlived),
 }
 
-/// Asks the next node, if there is one, and moves bytes until both directions have ended.
-pub(super) async fn relay(
-    shared: &Arc<Shared>,
-    opened: Opened,
-    near: Near,
-    far: Far,
-    request: Request,
-    client: SocketAddr,
-) {
+/// Moves bytes until both directions have ended.
+pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
+    let Reached { opened, near, far, told, next, forwarding } = *reached;
     let Near { leg: near, early, status, entry } = near;
     let entry = Mutex::new(entry);
     let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -66,28 +113,6 @@ pub(super) async fn relay(
             shared.write_access(entry);
         }
     };
-    let next = request.next_hop().clone();
-    let mut told = None;
-    let far = match far {
-        Far::Target(socket) => {
-            if let Some(version) = request.send_proxy {
-                let destination = socket.0.peer_addr().unwrap_or(client);
-                told = Some(ProxyHeader { source: client, destination }.to_bytes(version));
-            }
-            Leg::plain(socket)
-        }
-        Far::Node(mut leg) => {
-            let onward = Request { via: request.via[1..].to_vec(), client: Some(client), ..request.clone() };
-            if let Err(refusal) = shared.links.ask(&mut leg, &next, &onward, &[]).await {
-                told_of(&refusal);
-                return refuse(shared, near, refusal).await;
-            }
-            leg
-        }
-    };
-    let is_node = !request.via.is_empty();
-    let forwarding = request.forwarding;
-    drop(request);
     let sockets = [near.socket().clone(), far.socket().clone()];
     let (mut near_in, mut near_out) = near.into_halves();
     let (mut far_in, mut far_out) = far.into_halves();
@@ -100,83 +125,84 @@ pub(super) async fn relay(
     };
     let answered = AtomicBool::new(false);
     let far_broke = AtomicBool::new(false);
-    let there = async {
-        let first = async {
-            let up = meter(0);
-            let send = Broken::Sink;
-            if let Some(header) = told {
-                far_out.write_all(&header).await.map_err(send)?;
+    // Both stay where they are made: what is moved into a future is in it twice.
+    let outcome = {
+        let there = pin!(async {
+            let first = async {
+                let up = meter(0);
+                let send = Broken::Sink;
+                if let Some(header) = told {
+                    far_out.write_all(&header).await.map_err(send)?;
+                }
+                if !early.is_empty() {
+                    far_out.write_all(&early).await.map_err(send)?;
+                    up.on_moved(early.len()).await?;
+                }
+                drop(early);
+                far_out.flush().await.map_err(send)
+            };
+            let passed = match first.await {
+                Ok(()) => direction(&mut near_in, &mut far_out, forwarding, meter(0)).await,
+                Err(broken) => Err(broken),
+            };
+            match passed {
+                Ok(()) => Ok(()),
+                // The next node may have said why: that is read on the way back.
+                Err(Broken::Sink(_)) if !answered.load(Ordering::Relaxed) => pending().await,
+                Err(_) => Err(End::Broken),
             }
-            if !early.is_empty() {
-                far_out.write_all(&early).await.map_err(send)?;
-                up.on_moved(early.len()).await?;
+        });
+        let back = pin!(async {
+            let (mut answer, rest) = if let Some(next) = &next {
+                Box::pin(shared.links.answer(&mut far_in, next))
+                    .await
+                    .map_err(|refusal| End::Refused(Box::new(refusal)))?
+            } else {
+                (Answer { status: 200, hops: Vec::new() }, Vec::new())
+            };
+            answer.hops.push(*status);
+            let mut head = answer.to_head();
+            head.extend_from_slice(&rest);
+            drop(rest);
+            let said = async {
+                near_out.write_all(&head).await?;
+                near_out.flush().await
+            };
+            said.await.map_err(|_| End::Broken)?;
+            if !answer.is_success() {
+                let failure = answer.failed().and_then(|hop| hop.error).unwrap_or(Failure::Internal);
+                shared.counters.on_refused(failure);
+                if let Some(hop) = answer.failed() {
+                    told_of(&Refusal { failure, hop: Box::new(hop.clone()) });
+                }
+                return Err(End::Told);
             }
-            drop(early);
-            far_out.flush().await.map_err(send)
-        };
-        let passed = match first.await {
-            Ok(()) => direction(&mut near_in, &mut far_out, forwarding, meter(0)).await,
-            Err(broken) => Err(broken),
-        };
-        match passed {
-            Ok(()) => Ok(()),
-            // The next node may have said why: that is read on the way back.
-            Err(Broken::Sink(_)) if !answered.load(Ordering::Relaxed) => pending().await,
-            Err(_) => Err(End::Broken),
-        }
-    };
-    let back = async {
-        let (mut answer, rest) = if is_node {
-            shared
-                .links
-                .answer(&mut far_in, &next)
-                .await
-                .map_err(|refusal| End::Refused(Box::new(refusal)))?
-        } else {
-            (Answer { status: 200, hops: Vec::new() }, Vec::new())
-        };
-        answer.hops.push(status);
-        let mut head = answer.to_head();
-        head.extend_from_slice(&rest);
-        drop(rest);
-        let said = async {
-            near_out.write_all(&head).await?;
-            near_out.flush().await
-        };
-        said.await.map_err(|_| End::Broken)?;
-        if !answer.is_success() {
-            let failure = answer.failed().and_then(|hop| hop.error).unwrap_or(Failure::Internal);
-            shared.counters.on_refused(failure);
-            if let Some(hop) = answer.failed() {
-                told_of(&Refusal { failure, hop: Box::new(hop.clone()) });
+            drop((answer, head));
+            answered.store(true, Ordering::Relaxed);
+            // What broke meanwhile would read like an end now: the kernel tells of a break once.
+            if far_broke.load(Ordering::Relaxed) {
+                return Err(End::Broken);
             }
-            return Err(End::Told);
+            shared.counters.opened.fetch_add(1, Ordering::Relaxed);
+            if let Some(entry) = &mut *entry.lock().unwrap_or_else(PoisonError::into_inner) {
+                entry.on_answer();
+            }
+            let passed = direction(&mut far_in, &mut near_out, forwarding, meter(1)).await;
+            passed.map_err(|_| End::Broken)
+        });
+        let far_breaks = async {
+            sockets[1].broken().await;
+            far_broke.store(true, Ordering::Relaxed);
+            if !answered.load(Ordering::Relaxed) {
+                pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            both = async { tokio::try_join!(there, back) } => both.map(drop),
+            _ = sockets[0].broken() => Err(End::Broken),
+            () = far_breaks => Err(End::Broken),
+            why = outlives(shared, &sockets, &opened.grant) => Err(End::Outlived(why)),
         }
-        drop((answer, head));
-        answered.store(true, Ordering::Relaxed);
-        // What broke meanwhile would read like an end now: the kernel tells of a break once.
-        if far_broke.load(Ordering::Relaxed) {
-            return Err(End::Broken);
-        }
-        shared.counters.opened.fetch_add(1, Ordering::Relaxed);
-        if let Some(entry) = &mut *entry.lock().unwrap_or_else(PoisonError::into_inner) {
-            entry.on_answer();
-        }
-        let passed = direction(&mut far_in, &mut near_out, forwarding, meter(1)).await;
-        passed.map_err(|_| End::Broken)
-    };
-    let far_breaks = async {
-        sockets[1].broken().await;
-        far_broke.store(true, Ordering::Relaxed);
-        if !answered.load(Ordering::Relaxed) {
-            pending::<()>().await;
-        }
-    };
-    let outcome = tokio::select! {
-        both = async { tokio::try_join!(there, back) } => both.map(drop),
-        _ = sockets[0].broken() => Err(End::Broken),
-        () = far_breaks => Err(End::Broken),
-        why = outlives(shared, &sockets, &opened.grant) => Err(End::Outlived(why)),
     };
     match outcome {
         Ok(()) => {
@@ -231,7 +257,7 @@ pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer
         Err(refusal) => return refused(refusal, entry),
     };
     // As the target would have done: the socket is reset when it is dropped.
-    let far = match shared.links.connect(&relay.to, relay.buffer, NamedBy::Operator).await {
+    let far = match Box::pin(shared.links.connect(&relay.to, relay.buffer, NamedBy::Operator)).await {
         Ok(far) => far,
         Err(refusal) => return refused(refusal, entry),
     };
@@ -295,9 +321,9 @@ async fn both_ways(
         progress: None,
     };
     let up = meter(&shared.counters.up, &of_session[0]);
-    let there = direction(&mut near_in, &mut far_out, forwarding, up);
+    let there = pin!(direction(&mut near_in, &mut far_out, forwarding, up));
     let down = meter(&shared.counters.down, &of_session[1]);
-    let back = direction(&mut far_in, &mut near_out, forwarding, down);
+    let back = pin!(direction(&mut far_in, &mut near_out, forwarding, down));
     tokio::select! {
         both = async { tokio::try_join!(there, back) } => both.map(drop).map_err(Some),
         error = sockets[0].broken() => Err(Some(Broken::Source(error))),
