@@ -9,6 +9,8 @@ mod crash_record;
 use shorthaul_proxy::{FlowMomentum, Gateway, GatewayConfig};
 use shorthaul_tcp::ConnectionConfig;
 use shorthaul_testkit::{Chance, Opening, World, each_seed};
+use std::fs;
+use std::path::Path;
 
 const CONFIGURATIONS: [&str; 4] = [
     "access = [\"a\"]\nwan = [\"b\"]\n",
@@ -35,6 +37,20 @@ const WORDS: [&str; 16] = [
     "99999999999999999999",
     "\u{1f980}",
 ];
+
+/// Plays what is kept for a fuzz target.
+fn replay(target: &str, run: fn(&[u8]) -> bool) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let mut inputs = 0;
+    for entry in fs::read_dir(&corpus).expect("the corpus is part of the repository") {
+        let path = entry.expect("its entries can be listed").path();
+        // The name is seen only if what follows panics.
+        println!("{}", path.display());
+        run(&fs::read(&path).expect("its files can be read"));
+        inputs += 1;
+    }
+    assert!(inputs > 0, "{} is empty", corpus.display());
+}
 
 /// A text or record with a few places changed.
 fn changed(chance: &mut Chance, input: &[u8], words: &[&str]) -> Vec<u8> {
@@ -63,6 +79,7 @@ fn any_text_is_a_configuration_or_an_error() {
     for text in CONFIGURATIONS {
         assert!(configuration::run(text.as_bytes()), "{text}");
     }
+    replay("configuration", configuration::run);
     let mut taken = 0;
     each_seed(0..4_000, |seed| {
         let mut chance = Chance(seed);
@@ -95,6 +112,7 @@ fn any_bytes_are_what_was_left_or_nothing() {
     let left = left();
     assert!(!left.is_empty(), "nothing was held");
     assert!(left.iter().all(|bytes| crash_record::run(bytes)));
+    replay("crash_record", crash_record::run);
     each_seed(0..2_000, |seed| {
         let mut chance = Chance(seed);
         let bytes = chance.pick(&left).clone();
@@ -117,6 +135,7 @@ fn any_bytes_on_the_control_socket_are_a_request_or_none() {
         "take-over",
     ];
     let told = ["bandwidth 1 Mbit/s", "bandwidth north: 300 kbit/s", "bandwidth"];
+    replay("control", control::run);
     let mut said: Vec<Vec<u8>> = requests.iter().chain(&told).map(|text| text.as_bytes().to_vec()).collect();
     assert!(said[..requests.len()].iter().all(|bytes| control::run(bytes)));
     let momentum = FlowMomentum::default().encode();
