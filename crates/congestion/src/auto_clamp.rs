@@ -43,6 +43,9 @@ use crate::{Delivery, PathEstimate};
 /// What the window has beyond the product on a steady link: "around 20 % larger than the effective link BDP" (AGG
 /// §IV-C).
 const SURPLUS: Gain = Gain(200);
+/// The surplus of who has much more than the others, in thousandths, and of who has much less.
+const LEAST_SURPLUS: u64 = 100;
+const LARGEST_SURPLUS: u64 = 1000;
 /// A queue of this length nobody notices. On links whose round trip is shorter than five of them it is more than the surplus,
 /// and what hosts need that send and acknowledge 64 KiB at a time, and are woken when it suits the machine.
 const UNNOTICED: Duration = Duration::from_millis(2);
@@ -59,6 +62,15 @@ const FULL: Gain = Gain(1200);
 /// At the start, the link is full when this many round trips in a row are [`FULL`], before the round is over (as in HyStart++,
 /// RFC 9406 §4.2): the window has doubled by then, but what it lets out has not. Fewer may be a burst.
 const WAITING: u32 = 64;
+/// Beside others, a quarter of a round trip or this is the longest time that acknowledgments of one aggregate are taken to be apart.
+const AGGREGATE: Duration = Duration::from_millis(10);
+/// The window is more than path and queue hold when a round lost this many segments,
+const LOST_SEGMENTS: u64 = 8;
+/// and one part of so many of what was sent. A radio link loses less.
+const LOST_PART: u64 = 12;
+/// For so many rounds after that it has no reserve for a rate that varies, nor for acknowledgments that come aggregated: where others share the queue
+/// the rate varies by what they do, and who makes room for that makes it vary more.
+const NO_RESERVE: u32 = 64;
 /// Above this many times the shortest, more than a second window is in the queue, and there is no doubt.
 const OVERFULL: Gain = Gain(2500);
 /// Rounds in a row with hardly any growth after which the pipe is full, as in BBR.
@@ -88,6 +100,8 @@ const DRAIN_ROUNDS: u32 = 2;
 const MORE_ROUNDS: u32 = 4;
 /// The thousandths of the rate below which it has fallen with a window that was drained by more than a quarter.
 const FELL: u32 = 880;
+/// A round trip that is shorter than this part of the shortest known one shows that there was a queue when that was measured.
+const SHORTER: Gain = Gain(875);
 /// A round-trip time that is not longer than the shortest by more than this confirms it.
 const SAME: Gain = Gain(1125);
 /// Round-trip times above this many times what the window itself makes on a full link are another path's, if they stay so.
@@ -101,6 +115,8 @@ const RECENT: usize = 4;
 const FALLEN: Gain = Gain(4000);
 /// The least window, in segments: with a smaller one delayed acknowledgments stop the clock.
 const FLOOR: u64 = 4;
+/// The same while all hold back: two that are acknowledged at once.
+const DRAINED: u64 = 2;
 /// The least window of each connection, in segments: a receiver acknowledges every second one at once (RFC 5681 §4.2), and
 /// a single one within [`DELAYED_ACK`].
 const EACH: u64 = 2;
@@ -120,6 +136,15 @@ pub struct AutoClampConfig {
     /// What the window has in reserve for a link whose rate varies, as a part of the product, in thousandths of the square of the
     /// variation. Zero keeps the queue shortest, and loses the more of the link the more it varies.
     pub headroom: u32,
+}
+
+/// What is known of those who may share a link with a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Others {
+    /// The mean rate of all of them, the window's own counted, in bit/s.
+    pub mean_rate: u64,
+    /// The window's own shortest round trip was measured without a queue of theirs.
+    pub path_is_known: bool,
 }
 
 /// A window that follows the product of bandwidth and delay.
@@ -153,8 +178,9 @@ pub struct AutoClamp {
     /// The window, not the data, limited what was sent in this round.
     round_limited: bool,
     round: RoundTrips,
-    /// Bytes that were delivered in this round.
+    /// Bytes that were delivered in this round, and lost.
     round_delivered: u64,
+    round_lost: u64,
     /// The highest rate at which the shortest round trip was seen.
     min_rtt_rate: u64,
     /// Rounds in a row whose round-trip times were long.
@@ -172,6 +198,12 @@ pub struct AutoClamp {
     at_least: bool,
     /// What a round trip waits in queues that are not this window's.
     beside: Duration,
+    /// Who may share the link.
+    others: Option<Others>,
+    /// For so many rounds the window has no reserve: with it, it was more than the queue holds.
+    overflown: u32,
+    /// The path is to be seen without a queue.
+    asks_drain: bool,
     /// The round trip of the path itself, where the queue did not drain though the window held back.
     contested: Option<Duration>,
 }
@@ -182,7 +214,7 @@ enum Phase {
     /// It follows the product.
     Follow,
     /// It is small, until the queue must have drained: then round-trip times are the path's own.
-    Drain { rounds: u32, before: u64, rate: u64, least: Option<Duration> },
+    Drain { rounds: u32, before: u64, rate: u64, known: Duration, least: Option<Duration> },
     /// It is what it was before it was drained, until the rates are those of this window again.
     Refill { rounds: u32 },
 }
@@ -231,6 +263,7 @@ impl AutoClamp {
             round_limited: false,
             round: RoundTrips::default(),
             round_delivered: 0,
+            round_lost: 0,
             min_rtt_rate: 0,
             longer: 0,
             full_rtt: Duration::ZERO,
@@ -240,6 +273,9 @@ impl AutoClamp {
             connections: 1,
             at_least: false,
             beside: Duration::ZERO,
+            others: None,
+            overflown: 0,
+            asks_drain: false,
             contested: None,
         }
     }
@@ -253,6 +289,19 @@ impl AutoClamp {
     /// The same, as it was told.
     pub fn beside(&self) -> Duration {
         self.beside
+    }
+
+    /// Tells who may share the link, where there are others. A surplus that is a part of the product keeps rates as they
+    /// are to each other; who has less than the mean has a larger one, and who has more a smaller one, until all have the same.
+    pub fn set_others(&mut self, others: Option<Others>) {
+        self.others = others;
+    }
+
+    /// The surplus on a steady link.
+    fn surplus(&self) -> Gain {
+        let (Some(others), rate @ 1..) = (self.others, self.recent.get()) else { return SURPLUS };
+        Gain(volume::share(SURPLUS.0.into(), others.mean_rate, rate).clamp(LEAST_SURPLUS, LARGEST_SURPLUS)
+            as u32)
     }
 
     /// Sets the segment size in bytes: the smallest windows are counted in segments.
@@ -312,6 +361,11 @@ impl AutoClamp {
         self.path.on_limited(in_flight);
     }
 
+    /// So many bytes were found to be lost.
+    pub fn on_lost(&mut self, bytes: u64) {
+        self.round_lost = self.round_lost.saturating_add(bytes);
+    }
+
     /// The window held something back.
     pub fn on_full(&mut self) {
         self.round_limited = true;
@@ -322,6 +376,25 @@ impl AutoClamp {
         if self.starting {
             self.end_start(now);
         }
+    }
+
+    /// All who may share the path's queue hold back now. The path may be as short as `nearest`, another's of them: whoever came when the
+    /// queue stood has never seen it without.
+    pub fn drain(&mut self, nearest: Duration) {
+        self.asks_drain = false;
+        if let (Some(min_rtt), false) = (self.path.min_rtt(), matches!(self.phase, Phase::Drain { .. })) {
+            self.begin_drain(min_rtt, min_rtt.min(nearest), DRAINED);
+        }
+    }
+
+    /// Whether the path is to be seen without a queue, and others may share that: see [`drain`](Self::drain).
+    pub fn asks_drain(&self) -> bool {
+        self.asks_drain
+    }
+
+    /// Something was delivered while another window than this was in use.
+    pub fn on_delivery_beside(&mut self, delivery: Delivery) {
+        self.path.on_delivery(delivery);
     }
 
     /// The round trip that the window makes on a full path; zero before one was full.
@@ -369,6 +442,9 @@ impl AutoClamp {
         let limited = core::mem::take(&mut self.round_limited);
         let round = core::mem::take(&mut self.round);
         let delivered = core::mem::take(&mut self.round_delivered);
+        let lost = core::mem::take(&mut self.round_lost);
+        let overflows = lost >= LOST_SEGMENTS * self.mss && lost >= (delivered + lost) / LOST_PART;
+        self.overflown = if overflows { NO_RESERVE } else { self.overflown.saturating_sub(1) };
         if !self.starting {
             self.settling = self.settling.saturating_sub(1);
         }
@@ -389,7 +465,7 @@ impl AutoClamp {
                 return;
             }
             Phase::Refill { .. } => self.phase = Phase::Follow,
-            Phase::Drain { rounds, before, rate, least: found } => {
+            Phase::Drain { rounds, before, rate, known, least: found } => {
                 *rounds += 1;
                 if *rounds < DRAIN_ROUNDS {
                     return;
@@ -402,9 +478,24 @@ impl AutoClamp {
                 }
                 let fell =
                     self.path.latest_rate().is_some_and(|now| Gain(FELL).of(*rate) > now.bits_per_sec());
-                self.window = *before;
+                let (before, stood) = (*before, self.others.is_some() && least < scaled(*known, SHORTER));
+                self.window = before;
                 self.phase = Phase::Refill { rounds: 2 };
                 self.confirmed_at = now;
+                if self.others.is_some() {
+                    // Nobody's queue is in it now; in other rounds there may be the others'.
+                    self.base = MinFilter::default();
+                    self.base.update(now, mean, MEMORY);
+                }
+                if stood {
+                    // There was a queue whenever the shortest was measured: the link was full, and the window for another path.
+                    if self.starting {
+                        self.end_start(now);
+                    }
+                    let product = volume::in_time(self.best_rate(), least);
+                    let target = product + SURPLUS.of(product);
+                    self.window = target.max(FLOOR * self.mss).min(before);
+                }
                 if !same {
                     // It grows from what it is: were the path not longer but the link nearly still, to double the
                     // window until it is full would make a queue of many seconds.
@@ -419,7 +510,18 @@ impl AutoClamp {
             }
         }
         if self.starting {
+            // A queue that was full before never makes a round trip longer (RFC 5681 §3.1: a slow start ends with a loss; but radio links lose
+            // something, too).
+            if overflows {
+                self.end_start(now);
+                return;
+            }
             let rate = self.best_rate();
+            // No round trip tells when the link is full.
+            if self.others.is_some_and(|others| !others.path_is_known && rate >= others.mean_rate) {
+                self.end_start(now);
+                return;
+            }
             let grows = rate > Gain(1250).of(self.best);
             self.best = self.best.max(rate);
             // A sender that cannot use all of the window may have filled the link all the same: if it goes on so, for a
@@ -455,14 +557,24 @@ impl AutoClamp {
             CONFIRM_EVERY.max(self.full_rtt.max(min_rtt) * CONFIRM_ROUND_TRIPS)
         };
         if self.longer >= LONGER_ROUNDS || now.saturating_since(self.confirmed_at) >= interval {
-            self.longer = 0;
-            let rate = self.best_rate();
-            let latest = self.path.latest_rate().map_or(rate, BitRate::bits_per_sec);
-            self.phase = Phase::Drain { rounds: 0, before: self.window, rate: latest, least: None };
-            let product = volume::in_time(rate, min_rtt.min(shortest)) * 3 / 4;
-            let beside = volume::in_time(rate, self.beside);
-            self.window = (product + beside).min(self.window).max(FLOOR * self.mss);
+            if self.others.is_some() {
+                // Alone, it would see what the others leave in the queue, and take that for the path.
+                (self.longer, self.asks_drain) = (0, true);
+            } else {
+                self.begin_drain(min_rtt, min_rtt.min(shortest), FLOOR);
+            }
         }
+    }
+
+    /// The window becomes small enough for a path of this round trip, where the shortest known one is `known`; `least` segments.
+    fn begin_drain(&mut self, known: Duration, min_rtt: Duration, least: u64) {
+        self.longer = 0;
+        let rate = self.best_rate();
+        let latest = self.path.latest_rate().map_or(rate, BitRate::bits_per_sec);
+        self.phase = Phase::Drain { rounds: 0, before: self.window, rate: latest, known, least: None };
+        let product = volume::in_time(rate, min_rtt) * 3 / 4;
+        let beside = volume::in_time(rate, self.beside);
+        self.window = (product + beside).min(self.window).max(least * self.mss);
     }
 
     /// The link is full. What was acknowledged at a time until now was what was sent at a time, and says nothing of the link.
@@ -493,11 +605,19 @@ impl AutoClamp {
         let product = volume::in_time(self.recent.get(), own_rtt);
         if self.phase == Phase::Follow && !self.starting {
             let variation = self.variation.get();
-            let reserve = Gain(self.headroom).of(variation.of(u64::from(variation.0)));
-            let surplus = (u64::from(SURPLUS.0) + reserve).min(u64::from(MOST_SURPLUS));
+            let reserve = match self.overflown {
+                0 => Gain(self.headroom).of(variation.of(u64::from(variation.0))),
+                _ => 0,
+            };
+            // Beside others a rate varies by what they do: who makes room for that makes it vary more.
+            let most = if self.others.is_some() { LARGEST_SURPLUS } else { u64::from(MOST_SURPLUS) };
+            let surplus = (u64::from(self.surplus().0) + reserve).min(most);
             let surplus = Gain(surplus as u32);
             let unnoticed = volume::in_time(self.recent.get(), UNNOTICED);
-            let aggregated = of_aggregated(variation).of(self.aggregated(min_rtt));
+            let aggregated = match self.overflown {
+                0 => of_aggregated(variation).of(self.aggregated(min_rtt)),
+                _ => 0,
+            };
             let target = product + surplus.of(product).max(unnoticed) + aggregated;
             self.full_rtt = Duration::from_nanos(volume::share(nanos(own_rtt), target, product));
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
@@ -518,7 +638,12 @@ impl AutoClamp {
     fn aggregated(&self, min_rtt: Duration) -> u64 {
         let waiting =
             self.base.get().map_or(Duration::ZERO, |base| base.saturating_sub(min_rtt)).min(min_rtt);
-        volume::in_time(self.recent.get(), waiting).max(self.aggregation.extra())
+        let aggregated = volume::in_time(self.recent.get(), waiting).max(self.aggregation.extra());
+        match self.others {
+            // When others take less, acknowledgments come faster for a while; that is no aggregate.
+            Some(_) => aggregated.min(volume::in_time(self.recent.get(), AGGREGATE.max(min_rtt / 4))),
+            None => aggregated,
+        }
     }
 
     /// The window was drained and round trips stayed long, while the rate fell: somebody else may be filling the queue. Returns the round trip

@@ -15,6 +15,7 @@ mod uplink;
 mod whole;
 
 use crate::access_side::AccessSide;
+use crate::common_drain::CommonDrain;
 use crate::end::Side;
 use crate::fragments::Fragments;
 use crate::gain::{Gains, Group};
@@ -77,6 +78,7 @@ pub struct Gateway {
     access: AccessSide,
     /// Which hosts share a bottleneck, where that is to be found out.
     detector: Detector,
+    common_drain: CommonDrain,
     /// Whether splitting pays.
     gains: Gains,
     /// How many of the policies are for new flows; those behind them are kept for flows that have them.
@@ -97,6 +99,7 @@ impl Gateway {
             in_force: config.policies.len(),
             access: AccessSide::new(config.hosts, &config.bottlenecks, &config.policies),
             detector: Detector::default(),
+            common_drain: CommonDrain::default(),
             gains: Gains::new(config.hash_seed),
             shares: Shares::new(hash_seed),
             fragments: Fragments::new(config.memory.0, hash_seed),

@@ -18,6 +18,7 @@ extern crate alloc;
 mod access_side;
 mod ack_release;
 mod aggregate;
+mod common_drain;
 mod config;
 mod counters;
 mod custody;

@@ -102,6 +102,7 @@ pub struct Scoreboard {
     lost: u64,
     /// No lost record begins before this offset.
     lost_from: u64,
+    ever_lost: u64,
     /// Nothing is SACKed from this offset on.
     sacked_to: u64,
     /// Below this offset, IsLost has judged.
@@ -117,6 +118,11 @@ impl Scoreboard {
     /// Bytes that the receiver has SACKed.
     pub fn sacked(&self) -> u64 {
         self.sacked
+    }
+
+    /// Bytes that were ever believed lost.
+    pub fn ever_lost(&self) -> u64 {
+        self.ever_lost
     }
 
     /// Bytes believed lost and not yet retransmitted.
@@ -406,6 +412,7 @@ impl Scoreboard {
                 }
                 record.lost = true;
                 self.lost += record.end - at;
+                self.ever_lost += record.end - at;
                 self.lost_from = self.lost_from.min(at);
                 on_lost(at, record);
             }
@@ -449,6 +456,7 @@ impl Scoreboard {
             }
             record.lost = true;
             self.lost += record.end - at;
+            self.ever_lost += record.end - at;
             self.lost_from = self.lost_from.min(at);
             on_lost(at, record);
         }

@@ -26,6 +26,8 @@ const SHORTER: u32 = 87;
 const NO_QUEUE: u32 = 120;
 /// What CUBIC leaves of its window, in percent (RFC 9438 §4.6).
 const LEFT: u64 = 70;
+/// The least window of a connection, in segments (RFC 5681 equation 4): where it is lost from still, fewer connections send at once.
+const LEAST: u64 = 2;
 /// Connections beyond this many count no more.
 const MOST: u64 = 64;
 /// After this time without a delivery, competitors may have come or gone.
@@ -67,6 +69,13 @@ pub(super) struct Competition {
     own_rtt: Duration,
     mss: u32,
     connections: u64,
+    of_losses: bool,
+    /// The round trip of the path was measured without a queue.
+    pub path_is_known: bool,
+    /// So many of them send at once: fewer, where the least window of each is too much together.
+    at_once: u64,
+    /// Rounds without an answer to a loss.
+    clean: u32,
     /// The window of each connection.
     control: Box<dyn Control>,
     /// Until something is lost, the window grows as in slow start, up to this: it had yielded.
@@ -91,6 +100,10 @@ impl Competition {
             own_rtt,
             mss,
             connections,
+            of_losses: false,
+            path_is_known: true,
+            clean: 0,
+            at_once: connections,
             control: control(now, window / connections, mss),
             starting: Some((window, 2 * window)),
             losses: 0,
@@ -104,11 +117,39 @@ impl Competition {
         }
     }
 
+    /// The same after losses that last: the window answers them at once, and it is seen after `look_after` whether it still has to.
+    pub fn after_losses(
+        now: Time,
+        own_rtt: Duration,
+        window: u64,
+        (connections, mss): (u64, u32),
+        look_after: Duration,
+    ) -> Self {
+        let mut competition = Competition::new(now, own_rtt, window * LEFT / 100, (connections, mss));
+        competition.starting = None;
+        competition.of_losses = true;
+        competition.wait = look_after;
+        competition.look_at = now + look_after;
+        competition
+    }
+
+    /// Whether losses were the reason.
+    pub fn is_of_losses(&self) -> bool {
+        self.of_losses
+    }
+
+    /// Nothing came for so long that all that was on its way is lost (RFC 5681 §3.1).
+    pub fn on_timeout(&mut self, now: Time) {
+        self.control.on_timeout(now, self.control.window());
+        self.answered_at = now;
+        self.losses = 0;
+    }
+
     /// The window, in bytes.
     pub fn window(&self) -> u64 {
         let window = match self.starting {
             Some((window, _)) => window,
-            None => self.control.window().saturating_mul(self.connections),
+            None => self.control.window().saturating_mul(self.at_once),
         };
         match self.phase {
             Phase::Compete { .. } => window,
@@ -119,9 +160,14 @@ impl Competition {
     /// So many connections share the window from now on. It stays as large as it is.
     pub fn set_connections(&mut self, now: Time, connections: u64) {
         let connections = connections.clamp(1, MOST);
-        if connections != self.connections {
+        if self.of_losses {
+            // One that is new has a window of its own, one that is gone takes its with it.
+            self.connections = connections;
+            self.at_once = self.at_once.min(connections);
+        } else if connections != self.connections {
             let window = self.control.window().saturating_mul(self.connections);
             self.connections = connections;
+            self.at_once = connections;
             self.control = control(now, window / connections, self.mss);
         }
     }
@@ -143,6 +189,10 @@ impl Competition {
             self.losses = 0;
             self.answered_at = now;
             let window = self.control.window();
+            if window <= LEAST * u64::from(self.mss) {
+                self.at_once = (self.at_once - 1).max(1);
+            }
+            self.clean = 0;
             self.control.on_congestion(now, CongestionEvent::Loss, window);
             self.control.on_recovered(now);
         }
@@ -199,6 +249,10 @@ impl Competition {
         match &mut self.phase {
             Phase::Compete { rounds } => {
                 *rounds += 1;
+                self.clean += 1;
+                if self.clean >= ROUNDS && self.at_once < self.connections {
+                    (self.at_once, self.clean) = (self.at_once + 1, 0);
+                }
                 if limited && *rounds >= ROUNDS && now >= self.look_at {
                     self.phase = Phase::Look { rounds: 0, rate: round.rate(now), rtt: mean };
                 }
@@ -211,12 +265,12 @@ impl Competition {
                 }
                 let same_rate = round.rate(now) >= *rate / 100 * SAME_RATE;
                 let shorter = mean <= *rtt * SHORTER / 100;
-                let empty = mean <= self.own_rtt * NO_QUEUE / 100;
+                let empty = self.path_is_known && mean <= self.own_rtt * NO_QUEUE / 100;
                 self.phase = Phase::Compete { rounds: 0 };
                 if same_rate && shorter || empty {
                     return Some(least);
                 }
-                self.wait = (2 * self.wait).min(LONGEST_LOOK);
+                self.wait = (2 * self.wait).min(LONGEST_LOOK.max(self.wait));
                 self.look_at = now + self.wait;
                 None
             }
@@ -291,5 +345,49 @@ mod tests {
         assert!((69_000..=70_000).contains(&many.window()), "{}", many.window());
         many.set_connections(start, 2);
         assert!((69_000..=70_000).contains(&many.window()), "{}", many.window());
+    }
+
+    #[test]
+    fn where_the_least_windows_are_too_large_fewer_connections_send_at_once() {
+        let start = Time::from_secs(1);
+        let rtt = Duration::from_millis(150);
+        let mut window = Competition::after_losses(start, rtt, 20_000, (4, MSS), Duration::from_secs(1));
+        assert!((13_000..=14_000).contains(&window.window()), "{}: answered at once", window.window());
+        let mut now = start;
+        for _ in 0..60 {
+            now += rtt;
+            window.on_lost(now, rtt);
+        }
+        assert_eq!(window.window(), 2 * u64::from(MSS), "one of them, with its two segments");
+        for _ in 0..100 {
+            let sent_at = now;
+            now += rtt;
+            window.on_full();
+            window.on_delivery(
+                Delivery { now, bytes: window.window(), sent_at, rtt: Some(rtt) },
+                window.window(),
+            );
+        }
+        assert!(window.window() > 8 * u64::from(MSS), "{}: all of them again", window.window());
+    }
+
+    #[test]
+    fn a_path_that_nobody_saw_without_a_queue_does_not_say_that_there_is_none() {
+        let start = Time::from_secs(1);
+        let rtt = Duration::from_millis(150);
+        let ends = |path_is_known: bool| {
+            let mut window = Competition::after_losses(start, rtt, 60_000, (1, MSS), Duration::from_secs(1));
+            window.path_is_known = path_is_known;
+            (1..100).any(|round| {
+                let now = start + round * rtt;
+                window.on_full();
+                // Somebody else keeps the queue as it is, so the rate is what the window lets out.
+                let bytes = window.window();
+                window
+                    .on_delivery(Delivery { now, bytes, sent_at: now - rtt, rtt: Some(rtt) }, bytes)
+                    .is_some()
+            })
+        };
+        assert!(ends(true) && !ends(false));
     }
 }

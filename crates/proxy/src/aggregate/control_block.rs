@@ -8,6 +8,7 @@ use super::stride::Turn;
 use super::window::SharedWindow;
 use super::window_share::{Situation, moved};
 use crate::SplitFlow;
+use crate::common_drain::is_farther;
 use crate::unsplit::UnderWay;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -35,6 +36,8 @@ const MEASURED: Duration = Duration::from_secs(1);
 const SILENT_ROUND_TRIPS: u32 = 4;
 /// The least time without an answer after which a connection is silent itself.
 const SILENT_TIME: Duration = Duration::from_secs(1);
+/// Whoever is still farther away after so many drains is.
+const UNSURE: u8 = 8;
 /// The longest time between two questions to a silent connection (RFC 6298 §2.5 asks for 60 s at least).
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
@@ -102,6 +105,14 @@ pub(crate) struct Aggregate {
     held_until: Time,
     /// The round trip that the last acknowledgment measured, as it would be of the nearest host.
     pub measured: Option<Duration>,
+    /// After so many drains of all groups its shortest round trip is taken to be without a queue of theirs.
+    pub unsure: u8,
+    /// Its hosts were not said to share a bottleneck: they lost too much without.
+    pub joined_by_losses: bool,
+    /// It is not served together with others before.
+    pub apart_until: Time,
+    /// That round trip, when there was no doubt of it.
+    known: Duration,
 }
 
 impl Aggregate {
@@ -132,7 +143,31 @@ impl Aggregate {
             since: now,
             held_until: Time::ZERO,
             measured: None,
+            unsure: UNSURE,
+            known: Duration::MAX,
+            joined_by_losses: false,
+            apart_until: Time::ZERO,
         }
+    }
+
+    /// Whether the shortest round trip of its path was measured without a queue of other groups, of which the nearest is so far away.
+    pub fn knows_path(&mut self, nearest: Duration) -> bool {
+        let Some((shortest, _)) = self.window.path() else { return false };
+        if !is_farther(shortest, nearest) {
+            (self.unsure, self.known) = (0, shortest);
+        } else if self.unsure == 0 && is_farther(shortest, self.known) {
+            self.unsure = UNSURE;
+        }
+        self.unsure == 0
+    }
+
+    /// All groups that may share a queue hold back now; the path of one of them takes no longer than `nearest`.
+    pub fn drain(&mut self, now: Time, nearest: Duration) {
+        // Who knows its path may be farther away.
+        let nearest = if self.unsure == 0 { Duration::MAX } else { nearest };
+        self.unsure = self.unsure.saturating_sub(1);
+        self.window.drain(now, nearest);
+        self.pace();
     }
 
     /// Nothing leaves until then.
@@ -141,7 +176,14 @@ impl Aggregate {
     }
 
     /// A connection comes from another group to the host with this part, as it stands.
-    pub fn on_move(&mut self, now: Time, member: &mut Member, part: u32, sender: &Sender, active: bool) {
+    pub fn on_move(
+        &mut self,
+        now: Time,
+        (slot, part): (u32, u32),
+        member: &mut Member,
+        sender: &Sender,
+        active: bool,
+    ) {
         self.mss = self.mss.max(sender.mss());
         self.pacer.set_mss(self.mss);
         self.window.set_mss(self.mss);
@@ -151,8 +193,25 @@ impl Aggregate {
         if active {
             self.parts.set_active(part, true);
         }
+        // What it has on its way is in the former group's log: here it is taken to have been sent now, or nobody would miss it.
+        if sender.in_flight() > 0 {
+            self.log.on_send(now, slot);
+        }
+        if let Some(Silence { ask_at, .. }) = member.silence {
+            self.ask_at = Some(self.ask_at.map_or(ask_at, |at| at.min(ask_at)));
+        }
         self.count(now, member, sender);
         self.on_active(now);
+    }
+
+    /// Who was to send one segment in another group is to do so in this one.
+    pub fn ask_too(&mut self, asking: VecDeque<u32>) {
+        self.asking.extend(asking);
+    }
+
+    /// Who is to send one segment, whatever the window says. They are nobody's any more.
+    pub fn take_asking(&mut self) -> VecDeque<u32> {
+        core::mem::take(&mut self.asking)
     }
 
     /// Hosts come from a group that served them with this window, where round trips are known: it is more than the own one.

@@ -50,6 +50,8 @@ pub(crate) struct Member {
     pub(super) tickets: u32,
     /// Bytes that it may send before all classes.
     pub(super) interactive: u64,
+    /// Bytes that were lost of it so far.
+    pub(super) lost: u64,
     pub(super) rate: SlidingRate,
     pub(super) share: WindowShare,
     /// Since when something is retransmitted and nothing of it was answered.

@@ -5,7 +5,7 @@
 //! Reading order: [`AggregateConfig`]; `control_block` (what the connections of a group share); `member` (what each has of
 //! its own); `served` (a host, served by the control block of its group); `part` (what hosts have of their own
 //! in the aggregate, and whose turn it is among them); `memory` (how a host's memory is shared out);
-//! `window` (fixed or found), `competition` (a window beside others that
+//! `window` (fixed or found), `losses` (those that last), `competition` (a window beside others that
 //! fill the queue), `stride` (whose turn), `skipack` (losses across connections), `window_share`
 //! (what the wired senders are offered), `uplink` (what mobile hosts are), `beyond` (what wired senders are whose queue stands
 //! beyond the gateway). The registry of hosts and groups is
@@ -16,6 +16,7 @@ mod competition;
 mod config;
 mod control_block;
 mod link_lost;
+mod losses;
 mod member;
 mod members;
 mod memory;

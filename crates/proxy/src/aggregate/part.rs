@@ -46,6 +46,8 @@ pub(crate) struct Part {
     base: MinFilter,
     /// How much longer round trips are than that, on average; nanoseconds.
     queue: f64,
+    /// Round trips, on average; nanoseconds.
+    trip: f64,
     /// Since when that is another than the others'.
     differs_since: Option<Time>,
 }
@@ -65,8 +67,9 @@ pub(crate) struct Parts {
     reach: Duration,
     /// How much farther away hosts are, on average over what is delivered; nanoseconds.
     beyond: f64,
-    /// The mean queues of all hosts, added up.
+    /// The mean queues of all hosts, added up, and their mean round trips.
     queues: f64,
+    trips: f64,
 }
 
 impl Parts {
@@ -82,6 +85,7 @@ impl Parts {
             active: 0,
             base: MinFilter::default(),
             queue: 0.0,
+            trip: 0.0,
             differs_since: None,
         }) as u32
     }
@@ -98,9 +102,12 @@ impl Parts {
     pub fn differs(&mut self, now: Time, part: u32) -> bool {
         let count = self.parts.len();
         let Some(known) = self.parts.get_mut(part as usize).filter(|_| count > 1) else { return false };
-        let others = (self.queues - known.queue).max(0.0) / (count - 1) as f64;
-        let apart = (known.queue - others).abs();
-        if apart <= DIFFERENCE.max(known.queue.max(others) / 2.0) {
+        let mean = |all: f64, own: f64| (all - own).max(0.0) / (count - 1) as f64;
+        let others = mean(self.queues, known.queue);
+        let differs = DIFFERENCE.max(known.queue.max(others) / 2.0);
+        let apart = |one: f64, other: f64| (one - other).abs() > differs;
+        // Who never saw the path without a queue seems to have none, but its round trips are as long as the others'.
+        if !apart(known.queue, others) || !apart(known.trip, mean(self.trips, known.trip)) {
             known.differs_since = None;
             return false;
         }
@@ -111,6 +118,7 @@ impl Parts {
     pub fn remove(&mut self, part: u32) {
         if let Some(gone) = self.parts.try_remove(part as usize) {
             self.queues -= gone.queue;
+            self.trips -= gone.trip;
             if gone.active > 0 {
                 self.active -= gone.active;
                 self.active_weight -= u64::from(gone.weight);
@@ -121,6 +129,11 @@ impl Parts {
 
     pub fn get_mut(&mut self, part: u32) -> Option<&mut Part> {
         self.parts.get_mut(part as usize)
+    }
+
+    /// How many hosts there are.
+    pub fn len(&self) -> usize {
+        self.parts.len()
     }
 
     /// How many connections are active, of all hosts.
@@ -214,6 +227,10 @@ impl Parts {
         let more = (rtt.saturating_sub(base).as_nanos() as f64 - known.queue) * QUEUE_GAIN;
         known.queue += more;
         self.queues += more;
+        let trip = rtt.as_nanos() as f64;
+        let more = if known.trip > 0.0 { (trip - known.trip) * QUEUE_GAIN } else { trip };
+        known.trip += more;
+        self.trips += more;
         self.nearest.update(now, rtt, NEAREST);
         if self.parts.len() == 1 {
             self.beyond = 0.0;
@@ -323,5 +340,26 @@ mod tests {
         }
         assert_eq!(parts.reach(), ms(40));
         assert!((19..=22).contains(&(parts.beyond().as_millis())), "{:?}", parts.beyond());
+    }
+
+    #[test]
+    fn who_waits_elsewhere_differs_and_who_never_saw_the_path_without_a_queue_does_not() {
+        let ms = Duration::from_millis;
+        let differs = |first: u64, then: u64| {
+            let mut parts = Parts::default();
+            let [one, two] = [0, 1].map(|_| parts.insert(Time::ZERO, 1));
+            parts.on_round_trip(Time::ZERO, one, ms(30), 0.1);
+            parts.on_round_trip(Time::ZERO, two, ms(first), 0.1);
+            (1..600).any(|tenth| {
+                let now = Time::from_millis(10 * tenth);
+                parts.on_round_trip(now, one, ms(90), 0.1);
+                parts.on_round_trip(now, two, ms(then), 0.1);
+                parts.differs(now, two)
+            })
+        };
+        assert!(differs(30, 31), "the first waits for 60 ms, and the second does not");
+        assert!(!differs(30, 90), "the same queue");
+        assert!(!differs(90, 90), "the same queue, which the second found full");
+        assert!(!differs(60, 120), "the same queue, and the second is farther away");
     }
 }

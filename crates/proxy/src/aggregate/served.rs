@@ -73,6 +73,7 @@ impl Served<'_> {
             pass: 0,
             tickets: 1,
             interactive: self.aggregate.config.interactive.0,
+            lost: flow.managed_sender().map_or(0, Sender::bytes_lost),
             rate: SlidingRate::new(now),
             share: WindowShare::new(now, mss, FIRST_WINDOW, &situation),
             unanswered: None,
@@ -127,6 +128,12 @@ impl Served<'_> {
             sender.grant_mut().map(|grant| core::mem::take(&mut grant.feedback)).unwrap_or_default();
         if feedback.lost {
             aggregate.on_loss_found(now);
+        }
+        let lost = sender.bytes_lost() - member.lost;
+        member.lost += lost;
+        // An outage loses all that was on its way; but where others are busy, it may be that their windows leave no room.
+        if lost > 0 && (!aggregate.is_stalled() || aggregate.window.has_others()) {
+            aggregate.window.on_lost_bytes(lost);
         }
         if feedback.acknowledgments > 0 {
             member.unanswered = None;

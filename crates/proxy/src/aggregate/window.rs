@@ -1,9 +1,10 @@
 //! The window that a mobile host's connections share, fixed or found.
 use super::competition::Competition;
 use super::config::{AggregateConfig, Clamp};
+use super::losses::Losses;
 use alloc::boxed::Box;
 use core::time::Duration;
-use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery};
+use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery, Others};
 use shorthaul_types::{BitRate, Time};
 
 /// Windows of ten segments for each connection until more is known (RFC 6928).
@@ -25,6 +26,13 @@ const GIVEN_BACK: u64 = 50;
 /// The least that marks leave of the window, in thousandths.
 const LEAST: u64 = 100;
 
+/// A window that losses have made one of losses is looked at after this time, and after this at the longest, if they come back.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const LONGEST_LOOK: Duration = Duration::from_secs(32);
+
+/// So often losses that do not end are answered by a drain of all alone.
+const MOST_DRAINS: u32 = 1;
+
 /// The window, and the part of it that congestion marks have left.
 #[derive(Debug)]
 pub(crate) struct SharedWindow {
@@ -33,7 +41,18 @@ pub(crate) struct SharedWindow {
     competes: bool,
     /// The window beside somebody who cannot be shaped, while there is one.
     competition: Option<Competition>,
+    losses: Losses,
+    /// When losses last did not end.
+    lost_at: Time,
+    /// A window of losses is looked at after this time, the next time.
+    look_after: Duration,
     connections: u64,
+    /// Others are busy who may share the link.
+    has_others: bool,
+    /// A drain of all may end losses; so often it was asked for; and whether it is now.
+    can_drain: bool,
+    asked: u32,
+    asks_drain: bool,
     /// In thousandths.
     left: u64,
     /// When that last changed.
@@ -60,7 +79,14 @@ impl SharedWindow {
             clamp,
             competes: config.compete,
             competition: None,
+            losses: Losses::default(),
+            lost_at: Time::ZERO,
+            look_after: FIRST_LOOK,
             connections: 1,
+            has_others: false,
+            can_drain: false,
+            asked: 0,
+            asks_drain: false,
             left: 1000,
             changed_at: now,
         }
@@ -116,7 +142,7 @@ impl SharedWindow {
     /// Sets how many connections share it, with segments of `mss` bytes and round trips of `rtt`.
     pub fn set_connections(&mut self, now: Time, connections: usize, mss: u32, rtt: Option<Duration>) {
         self.connections = connections as u64;
-        if let Some(competition) = &mut self.competition {
+        if let (Some(competition), false) = (&mut self.competition, self.has_others) {
             competition.set_connections(now, self.connections);
         }
         if let Size::Auto(auto) = &mut self.clamp {
@@ -156,8 +182,11 @@ impl SharedWindow {
 
     /// Something was delivered, with segments of `mss` bytes, of `in_flight` bytes that were on their way.
     pub fn on_delivery(&mut self, mss: u32, delivery: Delivery, in_flight: u64) {
+        let window = self.get(mss);
         let Size::Auto(auto) = &mut self.clamp else { return };
+        let lasting = self.losses.on_delivery(delivery.bytes, window, mss);
         if let Some(competition) = &mut self.competition {
+            auto.on_delivery_beside(delivery);
             if let Some(rtt) = competition.on_delivery(delivery, in_flight) {
                 auto.on_uncontested(delivery.now, rtt, competition.window());
                 self.competition = None;
@@ -168,10 +197,100 @@ impl SharedWindow {
         if let (Some(own_rtt), true) = (auto.take_contested(), self.competes) {
             let window = auto.window();
             self.competition = Some(Competition::new(delivery.now, own_rtt, window, (self.connections, mss)));
+        } else if let (true, Some(own_rtt)) = (lasting, auto.path().min_rtt()) {
+            self.on_lasting_losses(delivery.now, own_rtt, window, mss);
         }
     }
 
-    /// A connection lost something, where round trips take `rtt`. A window that is found has no answer to that.
+    /// Losses do not end. All who may share the queue hold back, where that may end them; or the window becomes one of losses, as each of its
+    /// connections would have.
+    fn on_lasting_losses(&mut self, now: Time, own_rtt: Duration, window: u64, mss: u32) {
+        self.losses = Losses::default();
+        let again = now.saturating_since(self.lost_at) < 2 * LONGEST_LOOK;
+        self.lost_at = now;
+        if !again {
+            self.asked = 0;
+        }
+        if self.can_drain && self.asked < MOST_DRAINS {
+            self.asked += 1;
+            self.asks_drain = true;
+            return;
+        }
+        self.look_after = if again { (2 * self.look_after).min(LONGEST_LOOK) } else { FIRST_LOOK };
+        let connections = (self.connections, mss);
+        self.competition =
+            Some(Competition::after_losses(now, own_rtt, window, connections, self.look_after));
+    }
+
+    /// So many bytes were lost.
+    pub fn on_lost_bytes(&mut self, bytes: u64) {
+        self.losses.on_lost(bytes);
+        if let Size::Auto(auto) = &mut self.clamp {
+            auto.on_lost(bytes);
+        }
+    }
+
+    /// All who may share the path's queue hold back now; the path of one of them takes no longer than `nearest`.
+    pub fn drain(&mut self, now: Time, nearest: Duration) {
+        self.asks_drain = false;
+        let Size::Auto(auto) = &mut self.clamp else { return };
+        if let (Some(competition), Some(rtt)) = (self.competition.take(), auto.path().min_rtt()) {
+            auto.on_uncontested(now, rtt, competition.window());
+        }
+        auto.drain(nearest);
+    }
+
+    /// Whether the window is one of losses, for their sake.
+    pub fn answers_losses(&self) -> bool {
+        self.competition.as_ref().is_some_and(Competition::is_of_losses)
+    }
+
+    /// Others are served with this window, too, that had one of `window` bytes. What was found for each may not be right for all.
+    pub fn join(&mut self, now: Time, window: u64) {
+        let competition = self.competition.take().map(|competition| competition.window());
+        let Size::Auto(auto) = &mut self.clamp else { return };
+        if let Some(rtt) = auto.path().min_rtt() {
+            auto.on_uncontested(now, rtt, window + competition.unwrap_or(auto.window()));
+        }
+        self.losses = Losses::default();
+    }
+
+    /// Whether all who may share the queue are to hold back: losses do not end, or the path is to be seen without it.
+    pub fn asks_drain(&self) -> bool {
+        self.asks_drain || matches!(&self.clamp, Size::Auto(auto) if auto.asks_drain())
+    }
+
+    /// Whether others may share the link.
+    pub fn has_others(&self) -> bool {
+        self.has_others
+    }
+
+    /// Tells who may share the link, where there are others; how many connections of a host are active on average; and whether a drain of all may end
+    /// losses.
+    pub fn set_others(&mut self, now: Time, others: Option<Others>, connections: usize, can_drain: bool) {
+        self.has_others = others.is_some();
+        self.can_drain = can_drain;
+        if let (Some(competition), Some(others)) = (&mut self.competition, others) {
+            competition.set_connections(now, connections as u64);
+            competition.path_is_known = others.path_is_known;
+        }
+        if let Size::Auto(auto) = &mut self.clamp {
+            auto.set_others(others);
+        }
+    }
+
+    /// The shortest round trip of the path, and its rate in bit/s; of a window that is found.
+    pub fn path(&self) -> Option<(Duration, u64)> {
+        match &self.clamp {
+            Size::Fixed(_) => None,
+            Size::Auto(auto) => {
+                let (rtt, rate) = (auto.path().min_rtt()?, auto.path().latest_rate()?);
+                Some((rtt, rate.bits_per_sec()))
+            }
+        }
+    }
+
+    /// A connection lost something, where round trips take `rtt`. A window that is found has no answer to that, unless it lasts.
     pub fn on_lost(&mut self, now: Time, rtt: Duration) {
         if let Some(competition) = &mut self.competition {
             competition.on_lost(now, rtt);
@@ -193,8 +312,12 @@ impl SharedWindow {
         }
     }
 
+    /// The link is back. Whoever was gone meanwhile does not compete any more; but a window that losses made begins anew, as after any timeout.
     pub fn on_link_back(&mut self, now: Time) {
-        self.competition = None;
+        match &mut self.competition {
+            Some(competition) if competition.is_of_losses() => competition.on_timeout(now),
+            _ => self.competition = None,
+        }
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_link_back(now);
         }

@@ -1,10 +1,16 @@
 //! Hosts that are found to share a bottleneck are served together, and by themselves again where that was wrong.
 use super::Gateway;
+use crate::aggregate::Aggregate;
+use crate::common_drain::PathSeen;
 use crate::shared_bottleneck::Finding;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
+use shorthaul_congestion::Others;
 use shorthaul_types::Time;
+
+/// A host that was served with others, wrongly, is not for so long, whatever it loses.
+const APART: Duration = Duration::from_secs(60);
 
 impl Gateway {
     /// A connection of a host in a group measured a round trip, if it did. What is found out by that is done. Returns the group that the connection is of now.
@@ -14,10 +20,17 @@ impl Gateway {
         (host, group): (u32, u32),
         measured: Option<Duration>,
     ) -> u32 {
-        let (Some(rtt), Some(aggregate)) = (measured, self.access.aggregate(group)) else { return group };
-        if !aggregate.config.find_bottlenecks || !self.access.is_free(group) {
-            return group;
+        let (Some(rtt), true) = (measured, self.access.is_free(group)) else { return group };
+        self.look_at_all(now, group);
+        let group = self.access.group_of(host).unwrap_or(group);
+        if let Some(own) = self.split_off(now, host, group) {
+            return own;
         }
+        let Some(aggregate) =
+            self.access.aggregate(group).filter(|aggregate| aggregate.config.find_bottlenecks)
+        else {
+            return group;
+        };
         match self.detector.on_round_trip(now, (group, aggregate.since), rtt) {
             Some(Finding::Hold { group: held, until }) => {
                 if let Some(aggregate) = self.access.aggregate_mut(held) {
@@ -30,19 +43,103 @@ impl Gateway {
             }
             None => {}
         }
-        self.split_off(now, host, group).unwrap_or(group)
+        group
+    }
+
+    /// A group had something delivered: all that may share a queue with it hold back, or are served together, if there is reason to.
+    fn look_at_all(&mut self, now: Time, group: u32) {
+        let Gateway { access, common_drain, .. } = self;
+        let Some(aggregate) = access.aggregate_mut(group) else { return };
+        if common_drain.on_delivery(now, (group, aggregate.since)) {
+            aggregate.unsure = 0;
+        }
+        let path = |group| {
+            let aggregate = access.aggregate(group)?;
+            let (shortest, rate) = aggregate.window.path()?;
+            Some(PathSeen {
+                shortest,
+                rate,
+                for_certain: aggregate.unsure == 0,
+                asks: aggregate.window.asks_drain(),
+                hosts: aggregate.parts.len().max(1),
+                connections: aggregate.parts.active(),
+            })
+        };
+        let Some(look) = common_drain.look(now, path) else { return };
+        let mut losing = Vec::new();
+        let mut joined = None;
+        for group in common_drain.busy() {
+            let Some(aggregate) = access.aggregate_mut(group) else { continue };
+            if aggregate.joined_by_losses {
+                joined = joined.or(aggregate.srtt().map(|srtt| (group, srtt)));
+            } else if aggregate.window.answers_losses() && now >= aggregate.apart_until {
+                losing.push((group, aggregate.srtt().unwrap_or_default()));
+            }
+            let path_is_known = aggregate.knows_path(look.nearest);
+            // A group is due what its hosts are.
+            let mean_rate =
+                look.mean_rate.map(|mean| mean.saturating_mul(aggregate.parts.len().max(1) as u64));
+            let others = mean_rate.map(|mean_rate| Others { mean_rate, path_is_known });
+            aggregate.window.set_others(now, others, look.connections, look.can_drain);
+            if look.drain {
+                aggregate.drain(now, look.nearest);
+            }
+        }
+        // Where the least windows are too large, others that have waited as long share that queue, too.
+        if !look.can_drain && (joined.is_some() || losing.len() > 1) {
+            let of = joined.as_slice().iter().chain(&losing);
+            let waited = of.clone().map(|(_, srtt)| *srtt).sum::<Duration>() / of.count() as u32;
+            let alike = |srtt: Duration| srtt >= waited * 3 / 4 && srtt <= waited * 4 / 3;
+            losing = common_drain
+                .busy()
+                .filter_map(|group| Some((group, access.aggregate(group)?)))
+                .filter(|(_, aggregate)| !aggregate.joined_by_losses && now >= aggregate.apart_until)
+                .filter_map(|(group, aggregate)| Some((group, aggregate.srtt()?)))
+                .filter(|(_, srtt)| alike(*srtt))
+                .collect();
+        }
+        self.join_by_losses(
+            now,
+            joined.map(|(group, _)| group),
+            losing.into_iter().map(|(group, _)| group).collect(),
+        );
+    }
+
+    /// Groups that go on losing much at the same time share a queue that has no room for a window of each: one serves them all from now on.
+    fn join_by_losses(&mut self, now: Time, joined: Option<u32>, losing: Vec<u32>) {
+        let Some(into) = joined.or((losing.len() > 1).then(|| losing.first().copied()).flatten()) else {
+            return;
+        };
+        for from in losing.into_iter().filter(|from| *from != into) {
+            let Some(window) = self.access.aggregate(from).map(Aggregate::window) else { continue };
+            if let Some(aggregate) = self.access.aggregate_mut(into) {
+                aggregate.joined_by_losses = true;
+                aggregate.window.join(now, window);
+            }
+            self.detector.forget(from);
+            self.serve_with(now, into, from);
+        }
     }
 
     /// What belongs to one group belongs to another from now on.
     fn merge(&mut self, now: Time, into: u32, from: u32) {
         let (Some(former), true) = (self.access.aggregate(from), self.access.is_free(into)) else { return };
         let (window, rtt) = (former.window(), former.rtt.clone());
-        let hosts = self.access.hosts_of(from).to_vec();
         let Some(aggregate) = self.access.aggregate_mut(into) else { return };
         let window = window + aggregate.window();
         aggregate.on_merge(&rtt, window);
+        self.serve_with(now, into, from);
+    }
+
+    /// The hosts of one group are of another from now on.
+    fn serve_with(&mut self, now: Time, into: u32, from: u32) {
+        let hosts = self.access.hosts_of(from).to_vec();
+        let asking = self.access.aggregate_mut(from).map(Aggregate::take_asking).unwrap_or_default();
         for host in hosts {
             self.move_to(now, host, into);
+        }
+        if let Some(aggregate) = self.access.aggregate_mut(into) {
+            aggregate.ask_too(asking);
         }
         self.access.remove_group_if_empty(from);
         self.counters.bottlenecks_found += 1;
@@ -61,7 +158,9 @@ impl Gateway {
         let window = aggregate.window() / self.access.hosts_of(group).len() as u64;
         let own = self.access.new_group();
         self.access.begin_aggregate(now, own, mss, &config);
-        self.access.aggregate_mut(own)?.on_merge(&rtt, window);
+        let parted = self.access.aggregate_mut(own)?;
+        parted.on_merge(&rtt, window);
+        parted.apart_until = now + APART;
         self.move_to(now, host, own);
         self.detector.on_apart(now, group, own);
         self.counters.bottlenecks_parted += 1;
@@ -93,7 +192,7 @@ impl Gateway {
             let part = served.host.part_in(now, served.aggregate);
             let class = served.aggregate.config.class_of(flow.ports(), flow.managed_dscp());
             let Some(sender) = flow.managed_sender() else { continue };
-            served.aggregate.on_move(now, member, part, sender, active);
+            served.aggregate.on_move(now, (index, part), member, sender, active);
             if sender.has_backlog() && !member.is_silent() {
                 served.aggregate.wait(index, member, class);
             }

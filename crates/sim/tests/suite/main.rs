@@ -13,4 +13,5 @@ mod profiles;
 mod pts;
 mod random_scenarios;
 mod runs;
+mod shared_link;
 mod whole_link;

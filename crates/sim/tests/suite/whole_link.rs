@@ -1,5 +1,6 @@
 //! Many hosts behind one bottleneck, and traffic that is not split beside traffic that is.
 use crate::outcomes::run;
+use crate::shared_link::{SharedLink, jain};
 use shorthaul_observe::Outcome;
 use shorthaul_scenario::{Series, Study};
 use shorthaul_sim::simulate_watching;
@@ -97,12 +98,6 @@ fn queue_p95_after(outcome: &Outcome, from: f64) -> f64 {
         points.iter().filter(|(at, _)| *at > from).map(|(_, delay)| delay * 1e3).collect();
     delays.sort_by(f64::total_cmp);
     delays[delays.len() * 95 / 100]
-}
-
-/// Jain's index of fairness.
-fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
 }
 
 fn mean_page(outcome: &Outcome) -> f64 {
@@ -216,4 +211,36 @@ fn hosts_that_are_found_to_share_a_bottleneck_share_it_as_if_it_were_configured(
     let seen = format!("{hosts:?}, {early} and {queue} ms, groups {groups:?}");
     println!("{seen}");
     assert!(jain(&hosts) >= 0.9 && queue <= 0.25 * usual, "{seen}");
+}
+
+/// Nobody has seen the path without a queue but the first; least windows of fifty fill the queue. With nothing configured nobody is worse off for the gateway.
+#[test]
+fn hosts_that_share_a_link_are_not_harmed_where_nothing_is_configured() {
+    for (hosts, rate, seed) in [(2, 10, 1), (6, 10, 1), (6, 30, 1), (50, 10, 1), (50, 10, 2), (50, 30, 1)] {
+        let link = SharedLink::new(hosts, rate);
+        let [direct, gateway] =
+            ["split = false", "control_group = 0.0"].map(|gateway| link.run(gateway, seed));
+        let seen = format!("{hosts} hosts, {rate} Mbit/s, seed {seed}, direct {direct:?}, {gateway:?}");
+        println!("{seen}");
+        assert!(gateway.jain >= direct.jain, "{seen}");
+        assert!(gateway.used >= direct.used - 0.01 && gateway.page <= direct.page, "{seen}");
+        // A full queue is as long as another.
+        assert!(gateway.queue <= 1.01 * direct.queue, "{seen}");
+        let groups = gateway.groups.last().map_or(0, |(_, count)| *count);
+        if hosts == 50 {
+            assert!(groups <= 5, "one window for all, or nearly all: {seen}");
+        } else {
+            assert_eq!(groups, hosts as usize, "{seen}");
+            assert!(gateway.queue <= 0.6 * direct.queue && gateway.page <= 0.6 * direct.page, "{seen}");
+        }
+    }
+}
+
+#[test]
+fn hosts_that_share_a_fast_link_have_pages_without_its_queue() {
+    let link = SharedLink::new(6, 300);
+    let [direct, gateway] = ["split = false", "control_group = 0.0"].map(|gateway| link.run(gateway, 1));
+    let seen = format!("direct {direct:?}, {gateway:?}");
+    assert!(gateway.jain >= direct.jain && gateway.used >= direct.used - 0.01, "{seen}");
+    assert!(gateway.queue <= 0.25 * direct.queue && gateway.page <= 0.5 * direct.page, "{seen}");
 }

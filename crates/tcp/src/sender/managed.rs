@@ -24,6 +24,11 @@ impl Sender {
         self.board.lost() > 0 || self.sendable() > 0
     }
 
+    /// Bytes that were believed lost, of all that was ever sent.
+    pub fn bytes_lost(&self) -> u64 {
+        self.board.ever_lost()
+    }
+
     /// Bytes that were never sent.
     pub fn unsent(&self) -> u64 {
         self.end() - self.snd.nxt
