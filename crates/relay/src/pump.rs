@@ -237,15 +237,15 @@ async fn store(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(),
     let spool = meter.spool.ok_or_else(|| Broken::NoRoom("nothing is stored here".into()))?;
     let mut stored = spool.begin().await?;
     let mut shares: Vec<Share> = Vec::new();
-    let mut buffer = Vec::new();
+    let mut buffer: Vec<u8> = Vec::new();
     loop {
         let most = meter.portion()?.min(COPY);
-        buffer.resize(most, 0);
-        let got = from.read(&mut buffer).await.map_err(Broken::Source)?;
+        buffer.clear();
+        buffer.reserve(most);
+        let got = from.take(most as u64).read_buf(&mut buffer).await.map_err(Broken::Source)?;
         if got == 0 {
             break;
         }
-        buffer.truncate(got);
         spool.charge(meter.account, got, &mut shares)?;
         buffer = stored.append(buffer).await?;
         meter.on_moved(got).await?;

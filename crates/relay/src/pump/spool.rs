@@ -118,9 +118,8 @@ impl Stored {
     /// What comes next, at most so much; nothing at the end.
     pub(super) async fn next(&mut self, mut room: Vec<u8>, most: usize) -> Result<Vec<u8>, Broken> {
         self.with(move |file| {
-            room.resize(most, 0);
-            let got = file.read(&mut room)?;
-            room.truncate(got);
+            room.clear();
+            file.take(most as u64).read_to_end(&mut room)?;
             Ok(room)
         })
         .await
