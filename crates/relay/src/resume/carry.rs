@@ -36,6 +36,20 @@ pub trait Application {
     /// # Errors
     /// It broke.
     fn has_all(&self) -> io::Result<bool>;
+    /// Whether it has said that it gives no more, be what it gave before that taken or not.
+    ///
+    /// # Errors
+    /// It broke.
+    fn has_ended(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+    /// Whether it gave something that is not taken yet, as far as can be seen.
+    ///
+    /// # Errors
+    /// It broke.
+    fn gives(&self) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Whether its own stream ends when the other one has.
     fn ends_with_other(&self) -> bool {
         false
@@ -60,6 +74,14 @@ impl Application for Socket {
 
     fn has_all(&self) -> io::Result<bool> {
         shorthaul_os::socket::unacknowledged(self).map(|bytes| bytes.0 == 0)
+    }
+
+    fn has_ended(&self) -> io::Result<bool> {
+        shorthaul_os::poll::has_ended(self)
+    }
+
+    fn gives(&self) -> io::Result<bool> {
+        shorthaul_os::socket::readable(self).map(|bytes| bytes.0 > 0)
     }
 }
 
@@ -339,7 +361,7 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
             self.ends.end();
             moved = true;
         }
-        if self.ends.is_to_close() {
+        if self.ends.is_to_close() && self.may_close().map_err(sink)? {
             self.app.close().map_err(sink)?;
             self.ends.on_closed();
             moved = true;
@@ -354,6 +376,15 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
             }
         }
         Ok(moved)
+    }
+
+    /// Whether the application can be told that nothing more comes. Of a client's, that says that all has arrived if it has ended: what it said before,
+    /// and its end, may still have to be read.
+    fn may_close(&mut self) -> io::Result<bool> {
+        if self.role == Role::Node || self.ends.has_ended() {
+            return Ok(true);
+        }
+        Ok(!self.app.has_ended()? && (self.ends.room() == 0 || !self.app.gives()?))
     }
 
     /// What the application gives.
