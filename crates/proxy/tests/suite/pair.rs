@@ -10,7 +10,8 @@ use std::time::Duration;
 const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-/// An end of the simplest kind: segments of 1000 bytes, each acknowledged, and a fixed window.
+/// An end of the simplest kind: segments of 1000 bytes, each acknowledged, and a fixed window. It stays in TIME-WAIT for a minute: whoever
+/// leaves after a second is gone when the last acknowledgment has been lost twice, and resets the other end.
 pub fn plain() -> ConnectionConfig {
     let profile = SenderProfile {
         congestion: Algorithm::Cubic,
@@ -25,7 +26,6 @@ pub fn plain() -> ConnectionConfig {
         mss: 1000,
         receive_buffer: Bytes(60_000),
         autotuning: false,
-        time_wait: Duration::from_secs(1),
         syn_retries: 12,
         ..ConnectionConfig::default()
     }

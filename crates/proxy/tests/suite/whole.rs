@@ -1,11 +1,9 @@
 //! Flows that stay whole: what passes is seen, and interceptors change what they are for.
-use crate::pair::{Setup, plain};
+use crate::pair::Setup;
 use shorthaul_proxy::{ExplicitWindow, INTERCEPTORS, Mode, Policy};
-use shorthaul_tcp::ConnectionConfig;
 use shorthaul_testkit::{Chance, DELAY, Faults, each_seed};
 use shorthaul_types::{Bytes, Time};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A flow passes these kinds of interceptors, by their places in the registry, or is observed.
 fn whole(intercept: &[usize]) -> Policy {
@@ -25,9 +23,7 @@ fn a_flow_that_stays_whole_arrives_whole_and_is_seen() {
         let intercept: Vec<usize> =
             (0..chance.below(3)).map(|_| chance.below(INTERCEPTORS.len() as u64) as usize).collect();
         let state = if intercept.is_empty() { "observed" } else { "passed" };
-        // Who leaves after a second is gone when the last acknowledgment has been lost twice, and the other end is reset.
-        let configs = [(); 2].map(|()| ConnectionConfig { time_wait: Duration::from_secs(60), ..plain() });
-        let mut world = Setup { faults, configs, ..Setup::new(seed, [up, down]) }.behind(whole(&intercept));
+        let mut world = Setup { faults, ..Setup::new(seed, [up, down]) }.behind(whole(&intercept));
         let (mut drained, mut seen) = (false, [0, 0]);
         let finished = world.run(|world| {
             for flow in world.gateway.flows() {
