@@ -64,12 +64,12 @@ const FULL: Gain = Gain(1200);
 const WAITING: u32 = 64;
 /// Beside others, a quarter of a round trip or this is the longest time that acknowledgments of one aggregate are taken to be apart.
 const AGGREGATE: Duration = Duration::from_millis(10);
-/// The window is more than path and queue hold when a round lost this many segments,
+/// A round in which the window overflowed the queue lost at least this many segments, and at least 1/[`LOST_PART`] of what was sent.
 const LOST_SEGMENTS: u64 = 8;
-/// and one part of so many of what was sent. A radio link loses less.
+/// See [`LOST_SEGMENTS`]. Random loss on a radio link is below 1/12.
 const LOST_PART: u64 = 12;
-/// For so many rounds after that it has no reserve for a rate that varies, nor for acknowledgments that come aggregated: where others share the queue
-/// the rate varies by what they do, and who makes room for that makes it vary more.
+/// For this many rounds after an overflow, the window has no reserve for a rate that varies, nor for aggregated acknowledgments: where others
+/// share the queue the rate varies with their load, and a reserve would make it vary more.
 const NO_RESERVE: u32 = 64;
 /// Above this many times the shortest, more than a second window is in the queue, and there is no doubt.
 const OVERFULL: Gain = Gain(2500);

@@ -38,9 +38,9 @@ pub(crate) struct PathSeen {
     pub rate: u64,
     /// It asks for a drain.
     pub asks: bool,
-    /// So many hosts it has,
+    /// The number of its hosts.
     pub hosts: usize,
-    /// and so many of their connections are active.
+    /// The number of their connections that have data to send.
     pub connections: usize,
     /// It was measured without a queue of the others.
     pub for_certain: bool,

@@ -11,9 +11,9 @@ use shorthaul_report::{Column, Table, TableCell, Tone, Unit};
 const START: f64 = 0.8;
 /// Flows are treated fairly if Jain's index of two downloads that share the link is this at least.
 const FAIR: f64 = 0.95;
-/// Stalls are handled if they cost no more than this of their own length, …
+/// Stalls are handled if they cost at most this many times their own length, and if [`SPURIOUS`] holds.
 const STALLED: f64 = 1.25;
-/// … and this many RTOs of the sender at most. The stall loses nothing, so each is spurious.
+/// The most retransmission timeouts of the sender in a stall. It loses no packet, so that each of them is spurious.
 const SPURIOUS: f64 = 1.0;
 /// A disconnection is handled if data arrives within so many round trips of the unloaded path after it.
 const RESUMED: f64 = 2.0;

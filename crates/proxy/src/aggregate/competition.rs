@@ -138,7 +138,7 @@ impl Competition {
         self.of_losses
     }
 
-    /// Nothing came for so long that all that was on its way is lost (RFC 5681 §3.1).
+    /// The retransmission timer expired: the window begins again as after a timeout (RFC 5681 §3.1).
     pub fn on_timeout(&mut self, now: Time) {
         self.control.on_timeout(now, self.control.window());
         self.answered_at = now;
