@@ -1,11 +1,12 @@
 //! Ways that are chosen by what came of former sessions: what is forecast, corrected by what was measured, for a size that
 //! is predicted; and what came of this one is remembered for the next.
 //!
-//! Reading order: `history` (what is remembered, in a file), `knowledge` (what follows from it, without clock or I/O), `routes`
+//! Reading order: `history` (what is remembered, in a file), `remembering` (the thread that writes it), `knowledge` (what follows from it, without clock or I/O), `routes`
 //! (who is asked by a client).
 mod history;
 mod knowledge;
 mod overview;
+mod remembering;
 mod routes;
 
 pub use history::{History, HistoryError, Past};

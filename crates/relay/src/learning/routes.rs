@@ -1,6 +1,7 @@
 //! Whom a client asks that chooses ways by what came of former sessions.
 use super::history::{History, Past, now};
 use super::knowledge::{Candidate, Decision, Knowledge};
+use super::remembering::Remembering;
 use crate::discovery::{Facts, Finder};
 use crate::route::{Endpoint, Outcome, Route, RouteForecast, RouteProvider};
 use shorthaul_planner::ways::{Learning, Why};
@@ -25,7 +26,7 @@ pub enum Source {
 pub struct LearntRoutes {
     source: Source,
     state: Mutex<State>,
-    history: Option<History>,
+    remembering: Option<Remembering>,
 }
 
 struct State {
@@ -63,7 +64,8 @@ impl LearntRoutes {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let seed = Seed(u64::from_ne_bytes(seed));
-        Ok(LearntRoutes { source, state: Mutex::new(State { knowledge, seed, draws: 0 }), history })
+        let remembering = history.map(Remembering::new);
+        Ok(LearntRoutes { source, state: Mutex::new(State { knowledge, seed, draws: 0 }), remembering })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -150,10 +152,50 @@ impl RouteProvider for LearntRoutes {
             to = past.to, way = %outcome.route, bytes = size.0, took = past.took(),
             forecast = forecast.map(|[_, corrected]| corrected), "session over"
         );
-        if let Some(history) = &self.history
-            && let Err(error) = history.add(&past)
-        {
-            tracing::warn!(%error, "what came of a session is not remembered");
+        if let Some(remembering) = &self.remembering {
+            remembering.add(past);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_the_file_and_what_is_forgotten_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sessions");
+        let (history, _) = History::open(&path).unwrap();
+        let routes = LearntRoutes::new(Source::Listed(Vec::new()), &[], Some(history)).unwrap();
+        // Another process writes, and does not come to an end.
+        let theirs = std::fs::File::open(&path).unwrap();
+        theirs.lock().unwrap();
+        let (destination, route): (Endpoint, _) = ("server:80".parse().unwrap(), Route::direct());
+        let some = Duration::from_millis(10);
+        const TOLD: u64 = 2_000;
+        for number in 0..TOLD {
+            routes.learn(Outcome {
+                destination: destination.clone(),
+                route: route.clone(),
+                given: Bytes(number),
+                received: Bytes(0),
+                set_up: some,
+                busy: some,
+                pauses: 0,
+                near: None,
+                far: Vec::new(),
+                loss: None,
+                has_moved: false,
+            });
+        }
+        let lost = routes.remembering.as_ref().unwrap().lost();
+        assert!(lost > 0 && lost < TOLD, "{lost}");
+        theirs.unlock().unwrap();
+        // Whoever ends waits for the rest.
+        drop(routes);
+        let written: Vec<u64> = History::look(&path).unwrap().iter().map(|past| past.given).collect();
+        assert_eq!(written.len() as u64, TOLD - lost);
+        assert!(written.is_sorted() && written[..1_000].iter().copied().eq(0..1_000), "{written:?}");
     }
 }
