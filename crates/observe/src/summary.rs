@@ -44,6 +44,23 @@ impl Summary {
         let (low, high) = (place.floor() as usize, place.ceil() as usize);
         self.sorted[low] + (self.sorted[high] - self.sorted[low]) * place.fract()
     }
+
+    /// What the median of all values that there could be is between, with 95 % at least: the sign test's interval. Its ends are two of the values, as many
+    /// from below as from above, so that it is right whatever their distribution is, and a few wild ones do not move it. `None` for fewer than six.
+    pub fn median_confidence(&self) -> Option<[f64; 2]> {
+        // Each value is below the median with a chance of a half: how many of the lowest can be left out (binomial distribution).
+        let count = self.count();
+        let (mut chance, mut sum, mut left_out) = (0.5f64.powf(count as f64), 0.0, None);
+        for below in 0..count {
+            sum += chance;
+            if 2.0 * sum > 0.05 {
+                break;
+            }
+            left_out = Some(below);
+            chance *= (count - below) as f64 / (below + 1) as f64;
+        }
+        left_out.map(|below| [self.sorted[below], self.sorted[count - 1 - below]])
+    }
 }
 
 /// The 97.5 % quantile of Student's t distribution.
@@ -86,6 +103,17 @@ mod tests {
         let one = Summary::of([2.0]).unwrap();
         assert_eq!((one.mean, one.std_dev, one.confidence()), (2.0, 0.0, None));
         assert_eq!(Summary::of([f64::NAN]), None);
+    }
+
+    #[test]
+    fn a_few_wild_values_do_not_move_the_interval_of_the_median() {
+        let of = |values: &[f64]| Summary::of(values.iter().copied()).unwrap().median_confidence();
+        // The chance that all of six are on one side of the median is 2/64; that eight or nine of nine are, 20/512.
+        assert_eq!((of(&[1.0; 5]), of(&[2.0, 1.0, 6.0, 3.0, 5.0, 4.0])), (None, Some([1.0, 6.0])));
+        assert_eq!(of(&[1.0, 1.1, 0.9, 1.0, 90.0, 1.05, 1.1, 0.01, 1.0]), Some([0.9, 1.1]));
+        // Tables of the sign test: at 5 %, 5 of 20 and 7 of 25 are few enough.
+        let up_to = |count: i32| of(&(1..=count).map(f64::from).collect::<Vec<_>>());
+        assert_eq!((up_to(20), up_to(25)), (Some([6.0, 15.0]), Some([8.0, 18.0])));
     }
 
     #[test]

@@ -13,13 +13,16 @@ use std::time::{Duration, Instant};
 /// Connections that are kept by a server that only accepts: more than there are clients at a time.
 const KEPT: usize = 1024;
 
+/// So many flows at once.
+pub const FLOWS: [usize; 3] = [1, 8, 64];
+
 /// What was measured of one relay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// With 1 and with 64 flows.
-    pub gbit_per_s: [f64; 2],
+    /// With 1, 8 and 64 flows.
+    pub gbit_per_s: [f64; 3],
     /// The same; nothing of no relay.
-    pub cpu_s_per_gb: [Option<f64>; 2],
+    pub cpu_s_per_gb: [Option<f64>; 3],
     /// The median round trip of one byte.
     pub echo_us: f64,
     /// Sessions from the client's SYN to an answer by way of the relay.
@@ -30,7 +33,7 @@ pub struct Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, flows) in [1, 64].into_iter().enumerate() {
+        for (at, flows) in FLOWS.into_iter().enumerate() {
             write!(f, "{flows} flows {:5.1} Gbit/s", self.gbit_per_s[at])?;
             match self.cpu_s_per_gb[at] {
                 Some(cpu) => write!(f, " {cpu:.3} s/GB, ")?,
@@ -53,8 +56,8 @@ impl Figures {
         let one =
             |value: &dyn Fn(&Figures) -> f64| median(&|figures| Some(value(figures))).unwrap_or(f64::NAN);
         Figures {
-            gbit_per_s: [0, 1].map(|at| one(&|figures| figures.gbit_per_s[at])),
-            cpu_s_per_gb: [0, 1].map(|at| median(&|figures| figures.cpu_s_per_gb[at])),
+            gbit_per_s: [0, 1, 2].map(|at| one(&|figures| figures.gbit_per_s[at])),
+            cpu_s_per_gb: [0, 1, 2].map(|at| median(&|figures| figures.cpu_s_per_gb[at])),
             echo_us: one(&|figures| figures.echo_us),
             set_ups_per_s: one(&|figures| figures.set_ups_per_s),
             idle_kib: median(&|figures| figures.idle_kib),
@@ -62,17 +65,63 @@ impl Figures {
     }
 
     pub fn to_json(self) -> String {
-        let cpu = |at: usize| self.cpu_s_per_gb[at].map_or("null".into(), |cpu: f64| format!("{cpu:.4}"));
+        let list = |all: [Option<f64>; 3]| all.map(|one| json(one, 4)).join(",");
         format!(
-            "{{\"gbit_per_s\":[{:.2},{:.2}],\"cpu_s_per_gb\":[{},{}],\"echo_us\":{:.2},\"set_ups_per_s\":{:.0},\"idle_kib\":{}}}",
-            self.gbit_per_s[0],
-            self.gbit_per_s[1],
-            cpu(0),
-            cpu(1),
-            self.echo_us,
-            self.set_ups_per_s,
-            self.idle_kib.map_or("null".into(), |idle| format!("{idle:.2}"))
+            "{{\"flows\":{FLOWS:?},\"gbit_per_s\":[{}],\"cpu_s_per_gb\":[{}],\"echo_us\":{},\"set_ups_per_s\":{},\"idle_kib\":{}}}",
+            list(self.gbit_per_s.map(Some)),
+            list(self.cpu_s_per_gb),
+            json(Some(self.echo_us), 2),
+            json(Some(self.set_ups_per_s), 0),
+            json(self.idle_kib, 2)
         )
+    }
+}
+
+/// A number, or nothing.
+fn json(value: Option<f64>, digits: usize) -> String {
+    value.filter(|value| value.is_finite()).map_or("null".into(), |value| format!("{value:.digits$}"))
+}
+
+/// Of two relays, what one has as a share of what the other has: the middle one of the rounds' ratios. What else the machine does changes from round to
+/// round, and is nearly the same for both of a round.
+pub struct Compared {
+    pub middle: f64,
+    /// With 95 %; nothing, of fewer than six rounds.
+    pub within: Option<[f64; 2]>,
+}
+
+impl Compared {
+    pub fn of(
+        ours: &[Figures],
+        theirs: &[Figures],
+        what: impl Fn(&Figures) -> Option<f64>,
+    ) -> Option<Compared> {
+        let pairs = ours.iter().zip(theirs);
+        let ratios = pairs.filter_map(|(ours, theirs)| Some(what(ours)? / what(theirs)?));
+        let summary = shorthaul_observe::Summary::of(ratios)?;
+        Some(Compared { middle: summary.percentile(0.5), within: summary.median_confidence() })
+    }
+
+    /// What that says of a bound that it must not be below, or above.
+    pub fn against(&self, bound: f64, is_least: bool) -> &'static str {
+        let sign = if is_least { 1.0 } else { -1.0 };
+        match self.within {
+            Some([low, high]) if (sign * (low - bound)).min(sign * (high - bound)) >= 0.0 => "holds",
+            Some([low, high]) if (sign * (low - bound)).max(sign * (high - bound)) < 0.0 => "does not hold",
+            _ => "cannot be told by these rounds",
+        }
+    }
+
+    pub fn to_json(&self) -> String {
+        let [low, high] = self.within.map_or([None; 2], |within| within.map(Some));
+        format!("[{},{},{}]", json(Some(self.middle), 3), json(low, 3), json(high, 3))
+    }
+}
+
+impl fmt::Display for Compared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2}", self.middle)?;
+        self.within.map_or(Ok(()), |[low, high]| write!(f, " ({low:.2} to {high:.2})"))
     }
 }
 
@@ -162,7 +211,7 @@ fn accepting(kept: usize) -> io::Result<SocketAddr> {
 /// Everything but idle sessions, once.
 pub fn measure(relay: &Running, spell: Duration, echoes: usize) -> io::Result<Figures> {
     let mut figures = Figures::default();
-    for (at, flows) in [1usize, 64].into_iter().enumerate() {
+    for (at, flows) in FLOWS.into_iter().enumerate() {
         let before = relay.cpu();
         let moved = throughput(relay.bulk, flows, spell)?;
         figures.gbit_per_s[at] = moved.in_spell as f64 * 8.0 / spell.as_secs_f64() / 1e9;

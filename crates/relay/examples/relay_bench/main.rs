@@ -5,7 +5,7 @@ mod idle;
 mod load;
 mod relays;
 
-use load::Figures;
+use load::{Compared, FLOWS, Figures};
 use relays::Candidate;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn main() -> std::io::Result<()> {
     }
     let quick = args.iter().any(|arg| arg == "quick");
     let asked: Vec<&str> = args.iter().map(String::as_str).filter(|arg| *arg != "quick").collect();
-    let (rounds, spell) = if quick { (3, Duration::from_secs(1)) } else { (7, Duration::from_secs(2)) };
+    let (rounds, spell) = if quick { (3, Duration::from_secs(1)) } else { (9, Duration::from_secs(2)) };
     let sessions = if quick { 2_000 } else { 50_000 };
     let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
     println!("congestion control of all connections: {}", control.trim());
@@ -35,9 +35,14 @@ fn main() -> std::io::Result<()> {
             None => println!("{}: not installed, left out", candidate.name),
         }
     }
+    let order: Vec<String> = relays.iter().map(|(candidate, ..)| candidate.name.clone()).collect();
     // One after the other, several times: a machine is not equally fast at all times, and it is chance which
     // of its processors a thread is on.
     for round in 0..rounds {
+        // Who comes first has what the one before left behind.
+        if round > 0 {
+            relays.rotate_left(1);
+        }
         for (candidate, relay, measured) in &mut relays {
             let name = &candidate.name;
             let mut figures = load::measure(relay, spell, if quick { 1_000 } else { 10_000 })?;
@@ -55,6 +60,7 @@ fn main() -> std::io::Result<()> {
         (Some(direct), Some(ours)) => load::Added::measure(direct, ours, pairs, 500)?,
         _ => None,
     };
+    relays.sort_by_key(|(candidate, ..)| order.iter().position(|name| *name == candidate.name));
     println!("\nmedians of {rounds}:");
     let mut rows: Vec<(&str, Figures)> = Vec::new();
     for (Candidate { name, .. }, _, measured) in &relays {
@@ -62,19 +68,31 @@ fn main() -> std::io::Result<()> {
         println!("{name:<20} {figures}");
         rows.push((name, figures));
     }
-    let of = |name: &str| rows.iter().find(|(row, _)| *row == name).map(|(_, figures)| figures);
+    let of =
+        |name: &str| relays.iter().find(|(one, ..)| one.name == name).map(|(.., measured)| &measured[..]);
+    let mut line: Vec<String> = Vec::new();
     if let Some(ours) = of("shorthaul") {
-        println!("\nask and measured (docs/relay.md says what they mean):");
-        let best = |figures: &Figures| figures.gbit_per_s[0].max(figures.gbit_per_s[1]);
-        if let Some(haproxy) = of("haproxy") {
-            println!("  throughput / HAProxy's best >= 1.3: {:.2}", best(ours) / best(haproxy));
-        }
-        if let Some(copy) = of("copy_bidirectional") {
-            for (at, flows) in ["1 flow", "64 flows"].into_iter().enumerate() {
-                if let (Some(ours), Some(copy)) = (ours.cpu_s_per_gb[at], copy.cpu_s_per_gb[at]) {
-                    println!("  CPU / copy_bidirectional's <= 0.5, {flows}: {:.2}", ours / copy);
-                }
-            }
+        println!(
+            "\nours and theirs, round by round, the middle one and its interval (docs/relay.md says what they mean):"
+        );
+        let mut compare =
+            |of_what: &str, other: &str, bound: f64, is_least, what: &dyn Fn(&Figures) -> Option<f64>| {
+                let Some(compared) = of(other).and_then(|theirs| Compared::of(ours, theirs, what)) else {
+                    return;
+                };
+                let sign = if is_least { ">=" } else { "<=" };
+                println!(
+                    "  {of_what} / {other}'s {sign} {bound}: {compared}: {}",
+                    compared.against(bound, is_least)
+                );
+                line.push(format!("\"{of_what} / {other}\":{}", compared.to_json()));
+            };
+        for (at, flows) in FLOWS.into_iter().enumerate() {
+            compare(&format!("throughput {flows}"), "haproxy", 1.0, true, &|one| Some(one.gbit_per_s[at]));
+            compare(&format!("s per GB {flows}"), "haproxy", 1.0, false, &|one| one.cpu_s_per_gb[at]);
+            compare(&format!("s per GB {flows}"), "copy_bidirectional", 0.5, false, &|one| {
+                one.cpu_s_per_gb[at]
+            });
         }
         if let Some(added) = &added {
             let load::Added { mean, within } = added;
@@ -83,11 +101,12 @@ fn main() -> std::io::Result<()> {
                 added.against(15.0)
             );
         }
+        let ours = Figures::median(ours);
         println!("  user memory of an idle session <= 4 KiB: {:.1}", ours.idle_kib.unwrap_or(f64::NAN));
         println!("  set-ups >= 20000 /s: {:.0}", ours.set_ups_per_s);
     }
-    let mut line: Vec<String> =
-        rows.iter().map(|(name, figures)| format!("\"{name}\":{}", figures.to_json())).collect();
+    let figures = rows.iter().map(|(name, figures)| format!("\"{name}\":{}", figures.to_json()));
+    let mut line: Vec<String> = figures.chain(line).collect();
     line.extend(added.map(|load::Added { mean, within }| {
         format!("\"added_us\":{mean:.2},\"added_within_us\":{within:.2},\"pairs\":{pairs}")
     }));
