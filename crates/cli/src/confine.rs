@@ -1,4 +1,6 @@
 //! What commands give up that talk to strangers, or carry what others send.
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 use shorthaul_os::confine::{Needs, Sockets};
 use shorthaul_relay::{Confinement, Extent};
@@ -19,12 +21,17 @@ pub struct ConfineArgs {
 
 impl ConfineArgs {
     /// Gives up what need not be had any more; to be called before any thread is started. Names are looked up by the C library
-    /// if that is said.
-    pub fn apply(&self, looks_names_up: bool) -> Result<()> {
+    /// if that is said; the directories of files that are `read_again` stay readable.
+    pub fn apply(&self, looks_names_up: bool, read_again: &[&Path]) -> Result<()> {
         let extent = Extent::of(self.keep_privileges, self.confine_if_possible);
         let confinement = Confinement { user: self.run_as.clone(), extent };
         let sockets = if looks_names_up { Sockets::Any } else { Sockets::ByAddress };
-        let confined = confinement.apply(&Needs { readable: &[], writable: &[], sockets })?;
+        // A file that is replaced is another one: its directory is what is read.
+        let directory = |path: &&Path| {
+            path.parent().filter(|path| !path.as_os_str().is_empty()).map_or(".".into(), PathBuf::from)
+        };
+        let readable: Vec<PathBuf> = read_again.iter().map(directory).collect();
+        let confined = confinement.apply(&Needs { readable: &readable, writable: &[], sockets })?;
         tracing::info!(?confined, "privileges were given up");
         Ok(())
     }

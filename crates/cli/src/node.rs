@@ -3,8 +3,8 @@ use crate::ending::asked;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -28,14 +28,14 @@ use crate::route::{ForwardingArgs, duration};
 /// host may ask. With the kernel's TCP on both sides; a side that breaks breaks the other too, so that
 /// nothing cut off looks complete.
 ///
-/// SIGTERM: no new sessions, and at most the time of --drain for those that are open. SIGHUP: the file
-/// of --settings is read again. Another one goes on in its place with --take-over, and no connection is refused.
+/// SIGTERM: no new sessions, and at most the time of --drain for those that are open. SIGHUP: the files
+/// of --settings, --secret and --credential are read again. Another one goes on in its place with --take-over, and no connection is refused.
 #[derive(clap::Args)]
 pub struct Args {
     /// Where sessions are asked for (repeat for several); 127.0.0.1:7080 if nothing else is given
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<SocketAddr>,
-    /// The network's secret, as `shorthaul secret` makes it: who has it may use this node
+    /// The network's secret, as `shorthaul secret` makes it: who has it may use this node; read again at SIGHUP
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
     /// Users, addresses and destinations, in TOML; see docs/relay.md
@@ -239,7 +239,7 @@ pub fn run(args: &Args) -> Result<()> {
     tracing::info!(?confined, "privileges were given up");
     // Nothing is accepted until here: what comes waits, for this node or for the one before.
     former.map(|former| former.succeed(&node.handle())).transpose()?;
-    let mut answering = probes.map(|sockets| sockets.answer(load(args, &node))).transpose()?;
+    let answering = probes.map(|sockets| sockets.answer(load(args, &node))).transpose()?;
     for address in node.addresses() {
         println!("ready: sessions at {address}");
     }
@@ -252,6 +252,7 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(answering) = &answering {
         println!("ready: answering probes at {}", answering.address());
     }
+    let answering = Arc::new(Mutex::new(answering));
     let left = Arc::new(AtomicBool::new(false));
     if let Some(echo) = echo {
         println!("ready: echo at {}", echo.address()?);
@@ -259,14 +260,25 @@ pub fn run(args: &Args) -> Result<()> {
         thread::Builder::new().name("echo".into()).spawn(move || echo.run_until(&left))?;
     }
     if let Some(control) = control {
-        let (drain, answering) = (args.drain, answering.take());
+        let (drain, answering) = (args.drain, Arc::clone(&answering));
         control.listen(node.handle(), move || {
             left.store(true, Ordering::Release);
-            drop(answering);
+            drop(answering.lock().unwrap_or_else(PoisonError::into_inner).take());
             eprintln!("another process has taken over; what is open here has {drain:?}");
         })?;
     }
-    follow_signals(node.handle())?;
+    let (handle, secret, to_answer) = (node.handle(), args.secret.clone(), Arc::clone(&answering));
+    let reload = move || -> Result<()> {
+        handle.reload()?;
+        // What the node may not read any more stays as it is there, too.
+        if let (Some(answering), Some(Ok(keys))) =
+            (&*to_answer.lock().unwrap_or_else(PoisonError::into_inner), secret.as_deref().map(Keyring::read))
+        {
+            answering.set_keys(keys);
+        }
+        Ok(())
+    };
+    follow_signals(node.handle(), reload)?;
     // Nobody may listen to this, and that is no error.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     node.run().context("the node stopped")
@@ -379,7 +391,7 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<Arc<TcpListener>>) 
 }
 
 /// Tells the node what the process is told.
-fn follow_signals(node: NodeHandle) -> Result<()> {
+fn follow_signals(node: NodeHandle, read_again: impl Fn() -> Result<()> + Send + 'static) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut stop, mut interrupt, mut reload) = {
@@ -391,7 +403,7 @@ fn follow_signals(node: NodeHandle) -> Result<()> {
             tokio::select! {
                 _ = stop.recv() => break,
                 _ = interrupt.recv() => break,
-                _ = reload.recv() => match node.reload() {
+                _ = reload.recv() => match read_again() {
                     Ok(()) => eprintln!("the settings were read again"),
                     Err(error) => eprintln!("the settings stay as they are: {error}"),
                 },

@@ -1,18 +1,22 @@
 //! `shorthaul proxy`: local ports that lead into the network.
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
 use shorthaul_relay::{LocalConfig, LocalProxy, Service};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::confine::ConfineArgs;
 use crate::node::{Forward, network};
-use crate::route::RouteArgs;
+use crate::route::{Opening, RouteArgs};
 
 /// Offer SOCKS and HTTP to local programs, forward ports, take redirected connections
 ///
 /// A program is told of success when the destination has answered, and of failure as without nodes.
+///
+/// SIGHUP: the files of --secret and --credential are read again, and sessions go on; one that runs in a terminal ends.
 #[derive(clap::Args)]
 pub struct Args {
     /// SOCKS 4a and 5, HTTP and HTTP CONNECT (repeat for several); 127.0.0.1:1080 if nothing else is given
@@ -53,7 +57,7 @@ pub fn run(args: &Args) -> Result<()> {
     let services: Vec<Service> = ports.iter().map(|port| port.service.clone()).collect();
     let proxy = LocalProxy::bind(opening.client.clone(), ports, args.allow.clone())?;
     // Threads have the privileges of the one that starts them: there is none yet.
-    args.confine.apply(true)?;
+    args.confine.apply(true, &args.route.files_read_again())?;
     let _asking = opening.keep_asking()?;
     for (address, service) in proxy.addresses().iter().zip(services) {
         match service {
@@ -70,6 +74,25 @@ pub fn run(args: &Args) -> Result<()> {
                 tokio::spawn(async move { links.keep_ready(&node).await });
             }
         }
-        proxy.run().await.context("the proxy stopped")
+        tokio::select! {
+            ended = proxy.run() => ended.context("the proxy stopped"),
+            failed = follow_signals(args, &opening) => failed,
+        }
     })
+}
+
+/// Reads again what the process is told to read again, for ever.
+async fn follow_signals(args: &Args, opening: &Opening) -> Result<()> {
+    // Whoever closes a terminal wants to end what runs in it.
+    if std::io::stdin().is_terminal() || args.route.files_read_again().is_empty() {
+        std::future::pending::<()>().await;
+    }
+    let mut told = signal(SignalKind::hangup())?;
+    loop {
+        told.recv().await;
+        match args.route.read_again(opening) {
+            Ok(()) => eprintln!("the secret or credential was read again"),
+            Err(error) => eprintln!("the secret or credential stays as it is: {error}"),
+        }
+    }
 }

@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<()> {
     let sockets = AnsweringSockets::bind(config)?;
     let directory = args.etcd.open()?;
     // Threads have the privileges of the one that starts them: there is none yet.
-    args.confine.apply(directory.is_some())?;
+    args.confine.apply(directory.is_some(), &[])?;
     let answering = sockets.answer(move || load)?;
     let also = if args.on_path { ", and those that pass" } else { "" };
     let _registered = register(args, directory, &answering, load)?;

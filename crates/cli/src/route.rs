@@ -186,11 +186,7 @@ impl RouteArgs {
             return Err(asked!("--or-direct needs another way: name nodes with --via").into());
         }
         let secret = self.secret.as_deref().map(NetworkSecret::read).transpose()?;
-        let identity = match (&self.credential, &secret, &self.authority) {
-            (Some(path), ..) => Identity::from_credential(path)?,
-            (None, Some(secret), None) => secret.identity(&[])?,
-            (None, _, authority) => Identity::from_files(None, authority.as_deref())?,
-        };
+        let identity = self.identity(secret.as_ref())?;
         let is_known = secret.is_some() || self.authority.is_some() || self.credential.is_some();
         let by_itself = if is_known { Protection::Tls } else { Protection::Plain };
         let credentials = match (secret, &self.user, &self.token_file) {
@@ -247,6 +243,32 @@ impl RouteArgs {
             patience: self.patience,
         });
         Ok(Opening { client, links, finder: found })
+    }
+
+    fn identity(&self, secret: Option<&NetworkSecret>) -> Result<Identity> {
+        Ok(match (&self.credential, secret, &self.authority) {
+            (Some(path), ..) => Identity::from_credential(path)?,
+            (None, Some(secret), None) => secret.identity(&[])?,
+            (None, _, authority) => Identity::from_files(None, authority.as_deref())?,
+        })
+    }
+
+    /// What [`RouteArgs::read_again`] reads.
+    pub fn files_read_again(&self) -> Vec<&Path> {
+        self.secret.iter().chain(&self.credential).map(PathBuf::as_path).collect()
+    }
+
+    /// Reads the secret and the credential again. Sessions go on.
+    pub fn read_again(&self, opening: &Opening) -> Result<()> {
+        let secret = self.secret.as_deref().map(NetworkSecret::read).transpose()?;
+        let keys =
+            self.secret.as_deref().filter(|_| opening.finder.is_some()).map(Keyring::read).transpose()?;
+        if self.authority.is_none() {
+            opening.links.set_identity(&self.identity(secret.as_ref())?)?;
+        }
+        secret.iter().for_each(|secret| opening.links.set_signing(secret));
+        opening.finder.iter().zip(keys).for_each(|(finder, keys)| finder.set_keys(keys));
+        Ok(())
     }
 
     /// Ways from these, chosen by what came of former sessions.

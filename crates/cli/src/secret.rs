@@ -23,8 +23,23 @@ pub struct Args {
     /// Print the certificate of its authority instead, in PEM, for `curl --proxy-cacert`
     #[arg(long)]
     authority: bool,
+    /// Exchange the secret of a network in use for another one, step by step; copy the file to all nodes and clients after each, and
+    /// have them read it again (SIGHUP)
+    #[arg(long, value_name = "STEP", conflicts_with = "authority")]
+    exchange: Option<Step>,
     #[command(subcommand)]
     of_authority: Option<OfAuthority>,
+}
+
+/// A step of an exchange of secrets. None of them breaks anything while all have both.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Step {
+    /// Another secret is believed, too.
+    Announce,
+    /// The other one is used, and the first one believed.
+    Switch,
+    /// Only the one that is used is believed.
+    Retire,
 }
 
 /// What is done with an authority.
@@ -75,8 +90,38 @@ pub fn run(args: &Args) -> Result<()> {
         print!("{}", NetworkSecret::read(file)?.authority_pem()?);
         return Ok(());
     }
+    if let Some(step) = args.exchange {
+        return exchange(file, step);
+    }
     write_anew(file, &NetworkSecret::generate()?.to_text())?;
     println!("{} holds a new secret: copy it to each node and client, and to nobody else", file.display());
+    Ok(())
+}
+
+fn exchange(file: &Path, step: Step) -> Result<()> {
+    let mut secret = NetworkSecret::read(file)?;
+    let done = match step {
+        Step::Announce => secret
+            .announce()
+            .map(|()| "believes two secrets, and uses the one that it used; next: --exchange switch"),
+        Step::Switch => {
+            secret.switch().map(|()| "uses the other one, and believes both; next: --exchange retire")
+        }
+        Step::Retire => secret.retire().map(|()| "holds the one secret that is used now"),
+    };
+    let done = done.map_err(|error| asked!("{}: {error}", file.display()))?;
+    // Nobody finds half of it, and the old one stays until the new one is there.
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let new = tempfile::NamedTempFile::new_in(folder).and_then(|mut new| {
+        new.write_all(secret.to_text().as_bytes())?;
+        Ok(new)
+    });
+    let new = new.with_context(|| format!("cannot write in {}", folder.display()))?;
+    new.persist(file).with_context(|| format!("cannot replace {}", file.display()))?;
+    println!(
+        "{} {done}, when all nodes and clients have this file and have read it again (SIGHUP)",
+        file.display()
+    );
     Ok(())
 }
 

@@ -497,8 +497,9 @@ impl Session {
             progress: Some((&self.tally.progress, way)),
         };
         self.tally.progress.moved(Moved::Received, self.rest.len());
-        let there = direction(&mut near_in, &mut far_out, forwarding, meter(Moved::Given));
-        let back = direction(&mut far_in, &mut near_out, forwarding, meter(Moved::Received));
+        let meters = [meter(Moved::Given), meter(Moved::Received)];
+        let there = direction(&mut near_in, &mut far_out, forwarding, &meters[0]);
+        let back = direction(&mut far_in, &mut near_out, forwarding, &meters[1]);
         let outcome = tokio::select! {
             both = async { tokio::try_join!(there, back) } => both.map(drop),
             error = local.broken() => Err(Broken::Source(error)),

@@ -118,7 +118,7 @@ pub struct Links {
     /// Certificates that are not believed any more, by serial number or name.
     revoked: RwLock<Arc<HashSet<String>>>,
     policy: RwLock<Option<Arc<DestinationPolicy>>>,
-    signing: Option<(String, hmac::Key)>,
+    signing: RwLock<Option<(String, hmac::Key)>>,
     ready: ReadyLegs,
     dead: Dead,
     names: Names,
@@ -166,6 +166,7 @@ impl Links {
                 Some((user.clone(), hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes())))
             }
         };
+        let signing = RwLock::new(signing);
         let names = Names::new(options.names)?;
         Ok(Links {
             options,
@@ -208,6 +209,12 @@ impl Links {
     pub fn set_identity(&self, identity: &Identity) -> Result<(), LinkError> {
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = TlsConfig(identity.client()?);
         Ok(())
+    }
+
+    /// What we say over plain TCP is signed by this secret from now on.
+    pub fn set_signing(&self, secret: &NetworkSecret) {
+        let signing = Some((String::new(), secret.signing_key()));
+        *self.signing.write().unwrap_or_else(PoisonError::into_inner) = signing;
     }
 
     /// Nodes whose certificates have these serial numbers or names are not believed from now on.

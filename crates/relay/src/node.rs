@@ -32,7 +32,6 @@ use admission::Admission;
 use kept::Kept;
 use prepared::Prepared;
 use processors::Processors;
-use ring::hmac;
 use shorthaul_os::confine::{ConfineError, Confined, Needs, Sockets};
 use shorthaul_os::{limits, schedule};
 use shorthaul_types::Bytes;
@@ -118,7 +117,6 @@ pub(crate) struct Shared {
     config: NodeConfig,
     links: Arc<Links>,
     tls: RwLock<Option<TlsAcceptor>>,
-    member_key: Option<hmac::Key>,
     admission: RwLock<Arc<Admission>>,
     status: Arc<NodeStatus>,
     counters: Counters,
@@ -222,8 +220,8 @@ impl Node {
         }
         let settings = Shared::settings(&config)?;
         let secret = config.secret.as_deref().map(NetworkSecret::read).transpose()?;
-        let member_key = secret.as_ref().map(NetworkSecret::signing_key);
-        let admission = Admission::new(&settings, member_key.clone(), None);
+        let member_keys = secret.as_ref().map(NetworkSecret::believed_keys).unwrap_or_default();
+        let admission = Admission::new(&settings, member_keys, None);
         let trusts_certificates =
             (config.authority.is_some() && config.certificate.is_some()) || config.credential.is_some();
         let mut public = config.listen.iter().filter(|address| !address.ip().is_loopback());
@@ -281,13 +279,12 @@ impl Node {
         let status = Arc::new(NodeStatus::new(config.all_buffers));
         let strangers =
             Strangers::new(config.strangers_per_second, config.strangers_at_once, config.all_strangers);
-        let spool = Spool::new(config.all_stored);
+        let spool = Spool::new(config.all_stored, config.room_within);
         let admission = RwLock::new(Arc::new(admission));
         let shared = Shared {
             name,
             links: Arc::new(links),
             tls: RwLock::new(tls),
-            member_key,
             admission,
             status,
             counters: Counters::default(),
@@ -359,7 +356,7 @@ impl Node {
         };
         let config = &self.shared.config;
         let readable: Vec<PathBuf> =
-            config.settings.iter().chain(&config.credential).map(directory).collect();
+            config.settings.iter().chain(&config.credential).chain(&config.secret).map(directory).collect();
         // The access log is begun anew when somebody has moved it away.
         let mut writable = vec![std::env::temp_dir()];
         writable.extend(self.shared.config.access_log.iter().map(directory));
@@ -452,18 +449,36 @@ impl NodeHandle {
         self.0.formers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Reads the settings and the credential again, opens the access log again, and ends the sessions of those who would not be let in any more. If they cannot be read, those
-    /// that hold go on holding.
+    /// Reads the settings, the secret and the credential again, opens the access log again, and ends the sessions of those who would not be let in any more. If they cannot be read, those
+    /// that hold go on holding. A secret that the node may not read (it is another user's by now) stays as it is, which is a warning.
     ///
     /// # Errors
     /// They cannot be read.
     pub fn reload(&self) -> Result<(), NodeError> {
         let settings = Shared::settings(&self.0.config)?;
-        if let Some(path) = &self.0.config.credential {
-            let identity = Identity::from_credential(path)?;
+        let secret = match self.0.config.secret.as_deref().map(NetworkSecret::read) {
+            Some(Err(SecretError::Read { path, error }))
+                if error.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                tracing::warn!("cannot read {} again, the secret stays as it is: {error}", path.display());
+                None
+            }
+            secret => secret.transpose()?,
+        };
+        // Certificates that are somebody else's are read once.
+        let own = (&self.0.config.certificate, &self.0.config.authority);
+        let identity = match (&self.0.config.credential, &secret, own) {
+            (Some(path), ..) => Some(Identity::from_credential(path)?),
+            (None, Some(secret), (None, None)) => Some(secret.identity(&names(&self.0.config))?),
+            _ => None,
+        };
+        if let Some(identity) = &identity {
             let tls = identity.server()?.map(TlsAcceptor::from);
-            self.0.links.set_identity(&identity)?;
+            self.0.links.set_identity(identity)?;
             *self.0.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+        }
+        if let Some(secret) = &secret {
+            self.0.links.set_signing(secret);
         }
         self.0.links.set_revoked(revoked(&settings));
         self.0.links.set_policy(settings.destinations(own_addresses(&self.0.config)));
@@ -472,7 +487,9 @@ impl NodeHandle {
         }
         {
             let mut admission = self.0.admission.write().unwrap_or_else(PoisonError::into_inner);
-            *admission = Arc::new(Admission::new(&settings, self.0.member_key.clone(), Some(&admission)));
+            let keys =
+                secret.map_or_else(|| admission.member_keys().to_vec(), |secret| secret.believed_keys());
+            *admission = Arc::new(Admission::new(&settings, keys, Some(&admission)));
         }
         if let Some(access) = &self.0.access {
             access.begin_anew();

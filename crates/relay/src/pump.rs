@@ -7,7 +7,7 @@ mod spool;
 
 pub use spool::Spool;
 
-use crate::account::{Account, Share};
+use crate::account::Account;
 use crate::progress::Progress;
 use crate::resume::carry::Moved;
 use crate::socket::{Sink, Socket, Source};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _, Interest, ReadBuf};
+use tokio::io::{AsyncRead as _, AsyncWrite as _, AsyncWriteExt as _, Interest, ReadBuf};
 
 /// What is copied at once where the kernel cannot move it.
 const COPY: usize = 256 << 10;
@@ -97,7 +97,7 @@ impl Meter<'_> {
     pub async fn on_moved(&self, bytes: usize) -> Result<(), Broken> {
         let wait = self.count(bytes)?;
         if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
+            pause(wait).await;
         }
         Ok(())
     }
@@ -137,13 +137,18 @@ impl Meter<'_> {
     }
 }
 
+/// Waits. A timer is large: sessions that are silent have none for this.
+async fn pause(time: Duration) {
+    Box::pin(tokio::time::sleep(time)).await;
+}
+
 /// One direction, to the end of its stream, which then ends on the other side too (RFC 9293 §3.6,
 /// half-close).
 pub async fn direction(
     from: &mut Source,
     to: &mut Sink,
     forwarding: Forwarding,
-    meter: Meter<'_>,
+    meter: &Meter<'_>,
 ) -> Result<(), Broken> {
     match forwarding {
         Forwarding::Store => Box::pin(store(from, to, meter)).await?,
@@ -175,7 +180,7 @@ pub fn with_scratch<R>(work: impl FnOnce(&mut [u8]) -> R) -> R {
 
 /// Through a buffer that the thread's sessions share: a session has one of its own only while the
 /// receiver does not take what is there.
-async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), Broken> {
+async fn copy(from: &mut Source, to: &mut Sink, meter: &Meter<'_>) -> Result<(), Broken> {
     let mut left: Vec<u8> = Vec::new();
     let mut rounds = 0u32;
     loop {
@@ -233,32 +238,51 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), 
 }
 
 /// Takes everything first, into a file that has no name.
-async fn store(from: &mut Source, to: &mut Sink, meter: Meter<'_>) -> Result<(), Broken> {
+async fn store(from: &mut Source, to: &mut Sink, meter: &Meter<'_>) -> Result<(), Broken> {
     let spool = meter.spool.ok_or_else(|| Broken::NoRoom("nothing is stored here".into()))?;
-    let mut stored = spool.begin().await?;
-    let mut shares: Vec<Share> = Vec::new();
-    let mut buffer: Vec<u8> = Vec::new();
+    let mut stored = None;
+    let mut room = spool.room(meter.account);
     loop {
-        let most = meter.portion()?.min(COPY);
-        buffer.clear();
-        buffer.reserve(most);
-        let got = from.take(most as u64).read_buf(&mut buffer).await.map_err(Broken::Source)?;
+        let most = meter.portion()?.min(meter.holdable()).min(spool::BLOCK);
+        let piece = some_of(from, most).await.map_err(Broken::Source)?;
+        let got = piece.len();
         if got == 0 {
             break;
         }
-        spool.charge(meter.account, got, &mut shares)?;
-        buffer = stored.append(buffer).await?;
+        let held = meter.hold(got);
+        room.take(got).await?;
+        let file = match &mut stored {
+            Some(file) => file,
+            None => stored.insert(spool.begin().await?),
+        };
+        file.append(piece).await?;
+        drop(held);
         meter.on_moved(got).await?;
     }
+    let Some(mut stored) = stored else { return Ok(()) };
     stored.rewind().await?;
+    let mut piece = Vec::new();
     loop {
-        buffer = stored.next(buffer, COPY).await?;
-        if buffer.is_empty() {
+        piece = stored.next(piece, COPY).await?;
+        if piece.is_empty() {
             return Ok(());
         }
-        to.write_all(&buffer).await.map_err(Broken::Sink)?;
+        to.write_all(&piece).await.map_err(Broken::Sink)?;
         to.flush().await.map_err(Broken::Sink)?;
     }
+}
+
+/// What comes, at most so much; nothing at the end. There is no buffer for it before it comes.
+async fn some_of(from: &mut Source, most: usize) -> io::Result<Vec<u8>> {
+    poll_fn(|cx| {
+        with_scratch(|scratch| {
+            let most = most.min(scratch.len());
+            let mut buffer = ReadBuf::new(&mut scratch[..most]);
+            let read = Pin::new(&mut *from).poll_read(cx, &mut buffer);
+            read.map(|read| read.map(|()| buffer.filled().to_vec()))
+        })
+    })
+    .await
 }
 
 /// Waits this many round-trip times of the connection that data come by, or until it has closed or

@@ -4,6 +4,9 @@
 //! that requests are signed with, and a certificate authority; each process makes itself a certificate
 //! of that authority when it starts, and TLS is mutual. Networks with an authority of their own use
 //! their certificates instead.
+//!
+//! A secret can be exchanged for another while the network is in use: a file may hold several, one a line. What
+//! a process says is by the first; it believes all of them.
 use crate::sign::from_hex;
 use data_encoding::HEXLOWER;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
@@ -43,6 +46,9 @@ pub enum SecretError {
     /// It is no secret.
     #[error("{} holds no secret: `shorthaul secret FILE` makes one", .0.display())]
     NoSecret(PathBuf),
+    /// A step of an exchange that is not the next one.
+    #[error("{0}")]
+    Exchange(&'static str),
     /// A certificate or key that is none, or that do not fit.
     #[error("{}: {reason}", .path.display())]
     Certificate {
@@ -56,9 +62,12 @@ pub enum SecretError {
     Make(String),
 }
 
-/// The secret of a network: 32 random bytes.
+/// The secret of a network: 32 random bytes; and others that are believed beside it, while one is exchanged for another.
 #[derive(Clone, PartialEq, Eq)]
-pub struct NetworkSecret([u8; 32]);
+pub struct NetworkSecret {
+    used: [u8; 32],
+    believed: Vec<[u8; 32]>,
+}
 
 impl fmt::Debug for NetworkSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,30 +81,73 @@ impl NetworkSecret {
     /// # Errors
     /// The kernel gives no random numbers.
     pub fn generate() -> io::Result<NetworkSecret> {
-        let mut bytes = [0; 32];
-        let random = ring::rand::SystemRandom::new().fill(&mut bytes);
-        random.map_err(|_| io::Error::other("the kernel gives no random numbers"))?;
-        Ok(NetworkSecret(bytes))
+        Ok(NetworkSecret { used: random()?, believed: Vec::new() })
     }
 
-    /// The text of a file that holds it.
+    /// The text of a file that holds it: what is used first, then what is believed, too.
     pub fn to_text(&self) -> String {
-        HEXLOWER.encode(&self.0) + "\n"
+        self.all().map(|one| HEXLOWER.encode(one) + "\n").collect()
     }
 
-    /// Reads a file.
+    /// Reads a file. Empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
     /// It cannot be read, or holds something else.
     pub fn read(path: &Path) -> Result<NetworkSecret, SecretError> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| SecretError::Read { path: path.into(), error })?;
-        NetworkSecret::from_text(text.trim()).ok_or_else(|| SecretError::NoSecret(path.into()))
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let all: Option<Vec<[u8; 32]>> = lines.map(from_hex).collect();
+        let mut all = all.unwrap_or_default().into_iter();
+        let used = all.next().ok_or_else(|| SecretError::NoSecret(path.into()))?;
+        Ok(NetworkSecret { used, believed: all.collect() })
     }
 
     /// The secret of 64 hexadecimal digits.
     pub(crate) fn from_text(text: &str) -> Option<NetworkSecret> {
-        from_hex(text).map(NetworkSecret)
+        from_hex(text).map(|used| NetworkSecret { used, believed: Vec::new() })
+    }
+
+    /// The first step of an exchange: another one is believed, too.
+    ///
+    /// # Errors
+    /// There are two already, or the kernel gives no random numbers.
+    pub fn announce(&mut self) -> Result<(), SecretError> {
+        if !self.believed.is_empty() {
+            return Err(SecretError::Exchange("two are believed already: end that exchange first"));
+        }
+        self.believed.push(random().map_err(make)?);
+        Ok(())
+    }
+
+    /// The second step, once everybody believes both: the other one is used from now on. Again, and it is the first one as before.
+    ///
+    /// # Errors
+    /// There is no other one.
+    pub fn switch(&mut self) -> Result<(), SecretError> {
+        match self.believed.last_mut() {
+            Some(other) => {
+                std::mem::swap(&mut self.used, other);
+                Ok(())
+            }
+            None => Err(SecretError::Exchange("there is no other one: announce it first")),
+        }
+    }
+
+    /// The last step, once everybody uses the same one: nothing else is believed.
+    ///
+    /// # Errors
+    /// Nothing else is.
+    pub fn retire(&mut self) -> Result<(), SecretError> {
+        if self.believed.is_empty() {
+            return Err(SecretError::Exchange("there is no other one"));
+        }
+        self.believed.clear();
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &[u8; 32]> {
+        std::iter::once(&self.used).chain(&self.believed)
     }
 
     /// The key that requests are signed with.
@@ -103,35 +155,26 @@ impl NetworkSecret {
         hmac::Key::new(hmac::HMAC_SHA256, &self.derive("requests"))
     }
 
+    /// The keys that requests may be signed with: ours first.
+    pub fn believed_keys(&self) -> Vec<hmac::Key> {
+        self.all().map(|one| hmac::Key::new(hmac::HMAC_SHA256, &derive(one, "requests"))).collect()
+    }
+
     /// A key for some other purpose, of which the purpose's name is part.
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
-        // HKDF's expansion (RFC 5869 §2.3) for one block; the secret is uniformly random already.
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0);
-        let tag = hmac::sign(&key, format!("shorthaul {purpose}\x01").as_bytes());
-        let mut bytes = [0; 32];
-        bytes.copy_from_slice(tag.as_ref());
-        bytes
+        derive(&self.used, purpose)
     }
 
-    fn authority(&self) -> Result<(CertificateParams, KeyPair), SecretError> {
-        // RFC 8410 §7: an Ed25519 key is these bytes and its seed.
-        let mut key = vec![0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
-        key.extend_from_slice(&self.derive("authority"));
-        let key = KeyPair::try_from(&PrivatePkcs8KeyDer::from(key)).map_err(make)?;
-        let mut params = CertificateParams::new(Vec::new()).map_err(make)?;
-        params.distinguished_name.push(DnType::CommonName, "shorthaul network");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        Ok((params, key))
-    }
-
-    /// The authority's certificate as PEM, for programs such as curl (`--proxy-cacert`).
+    /// The authority's certificate as PEM, for programs such as curl (`--proxy-cacert`): those of all that are believed.
     ///
     /// # Errors
     /// It cannot be made.
     pub fn authority_pem(&self) -> Result<String, SecretError> {
-        let (params, key) = self.authority()?;
-        Ok(params.self_signed(&key).map_err(make)?.pem())
+        let pem = |one| {
+            let (params, key) = authority(one)?;
+            Ok(params.self_signed(&key).map_err(make)?.pem())
+        };
+        self.all().map(pem).collect()
     }
 
     /// An identity of this network, with the names and addresses that it is reached by.
@@ -139,16 +182,18 @@ impl NetworkSecret {
     /// # Errors
     /// It cannot be made.
     pub fn identity(&self, names: &[String]) -> Result<Identity, SecretError> {
-        let (authority, authority_key) = self.authority()?;
-        let root = authority.self_signed(&authority_key).map_err(make)?;
+        let mut roots = RootCertStore::empty();
+        for one in self.all() {
+            let (authority, key) = authority(one)?;
+            roots.add(authority.self_signed(&key).map_err(make)?.der().clone()).map_err(make)?;
+        }
+        let (authority, authority_key) = authority(&self.used)?;
         let issuer = Issuer::new(authority, authority_key);
         let key = KeyPair::generate().map_err(make)?;
         let names: Vec<String> = [MEMBER.to_owned()].into_iter().chain(names.iter().cloned()).collect();
         let mut params = CertificateParams::new(names).map_err(make)?;
         params.distinguished_name.push(DnType::CommonName, MEMBER);
         let certificate = params.signed_by(&key, &issuer).map_err(make)?;
-        let mut roots = RootCertStore::empty();
-        roots.add(root.der().clone()).map_err(make)?;
         Ok(Identity {
             chain: vec![certificate.der().clone()],
             key: Some(PrivateKeyDer::Pkcs8(key.serialize_der().into())),
@@ -156,6 +201,34 @@ impl NetworkSecret {
             member: true,
         })
     }
+}
+
+fn random() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let random = ring::rand::SystemRandom::new().fill(&mut bytes);
+    random.map_err(|_| io::Error::other("the kernel gives no random numbers"))?;
+    Ok(bytes)
+}
+
+fn derive(secret: &[u8; 32], purpose: &str) -> [u8; 32] {
+    // HKDF's expansion (RFC 5869 §2.3) for one block; the secret is uniformly random already.
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+    let tag = hmac::sign(&key, format!("shorthaul {purpose}\x01").as_bytes());
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(tag.as_ref());
+    bytes
+}
+
+fn authority(secret: &[u8; 32]) -> Result<(CertificateParams, KeyPair), SecretError> {
+    // RFC 8410 §7: an Ed25519 key is these bytes and its seed.
+    let mut key = vec![0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+    key.extend_from_slice(&derive(secret, "authority"));
+    let key = KeyPair::try_from(&PrivatePkcs8KeyDer::from(key)).map_err(make)?;
+    let mut params = CertificateParams::new(Vec::new()).map_err(make)?;
+    params.distinguished_name.push(DnType::CommonName, "shorthaul network");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    Ok((params, key))
 }
 
 pub(crate) fn make(error: impl fmt::Display) -> SecretError {
@@ -289,14 +362,33 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 mod tests {
     use super::*;
 
+    fn of(byte: u8) -> NetworkSecret {
+        NetworkSecret { used: [byte; 32], believed: Vec::new() }
+    }
+
     #[test]
     fn the_same_secret_gives_the_same_authority() {
-        let secret = NetworkSecret([7; 32]);
-        let key = |secret: &NetworkSecret| secret.authority().unwrap().1.public_key_pem();
-        assert_eq!(key(&secret), key(&NetworkSecret([7; 32])));
-        assert_ne!(key(&secret), key(&NetworkSecret([8; 32])));
-        assert_ne!(secret.derive("requests"), secret.derive("authority"));
-        assert!(!format!("{secret:?}").contains('7'));
+        let key = |secret: &NetworkSecret| authority(&secret.used).unwrap().1.public_key_pem();
+        assert_eq!(key(&of(7)), key(&of(7)));
+        assert_ne!(key(&of(7)), key(&of(8)));
+        assert_ne!(of(7).derive("requests"), of(7).derive("authority"));
+        assert!(!format!("{:?}", of(7)).contains('7'));
+    }
+
+    #[test]
+    fn one_is_exchanged_for_another_in_three_steps() {
+        let mut secret = of(7);
+        assert!(secret.switch().is_err() && secret.retire().is_err());
+        secret.announce().unwrap();
+        assert!(secret.announce().is_err());
+        assert_eq!(secret.derive("requests"), of(7).derive("requests"), "it is not used yet");
+        assert_eq!(secret.believed_keys().len(), 2);
+        assert_eq!(secret.authority_pem().unwrap().matches("BEGIN").count(), 2);
+        let other = secret.believed[0];
+        secret.switch().unwrap();
+        assert_eq!((secret.used, &secret.believed[..]), (other, &[[7; 32]][..]));
+        secret.retire().unwrap();
+        assert_eq!(secret, NetworkSecret { used: other, believed: Vec::new() });
     }
 
     #[test]
@@ -305,8 +397,14 @@ mod tests {
         let path = std::env::temp_dir().join(format!("shorthaul-secret-{}", std::process::id()));
         std::fs::write(&path, secret.to_text()).unwrap();
         assert_eq!(NetworkSecret::read(&path).unwrap(), secret);
-        std::fs::write(&path, "abc").unwrap();
-        assert!(matches!(NetworkSecret::read(&path), Err(SecretError::NoSecret(_))));
+        let mut two = secret.clone();
+        two.announce().unwrap();
+        std::fs::write(&path, format!("# until May\n\n{}", two.to_text())).unwrap();
+        assert_eq!(NetworkSecret::read(&path).unwrap(), two);
+        for wrong in ["abc".to_owned(), String::new(), secret.to_text() + "abc\n"] {
+            std::fs::write(&path, wrong).unwrap();
+            assert!(matches!(NetworkSecret::read(&path), Err(SecretError::NoSecret(_))));
+        }
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(NetworkSecret::read(&path), Err(SecretError::Read { .. })));
     }

@@ -1,13 +1,14 @@
 //! What a node is as a process: the sockets that it is handed, what it tells who started it, and the privileges
 //! that its threads have.
 use crate::relays::{Running, SHORTHAUL};
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -328,4 +329,79 @@ fn credentials_of_an_authority_open_sessions() {
     assert!(answer.contains(" 407 "), "{answer}");
     let again = Command::new(SHORTHAUL).args(["secret", "authority", net]).output().unwrap();
     assert_eq!(again.status.code(), Some(2), "{}", String::from_utf8_lossy(&again.stderr));
+}
+
+#[test]
+fn a_secret_is_exchanged_in_files_that_confined_processes_read_again() {
+    let folder = Scratch::new("exchange");
+    let secret = folder.secret();
+    let former = folder.0.join("former");
+    std::fs::copy(&secret, &former).unwrap();
+    let exchange = |step: &str| {
+        Command::new(SHORTHAUL).arg("secret").arg(&secret).args(["--exchange", step]).output().unwrap()
+    };
+    assert_eq!(exchange("switch").status.code(), Some(2), "it is not announced");
+    let mut node = Command::new(SHORTHAUL);
+    node.args(["node", "--listen", "127.0.0.1:0", "--allow-destination", "127.0.0.0/8", "--secret"])
+        .arg(&secret);
+    let node = Running::start(&mut node, 1);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for socket in server.incoming().flatten() {
+            std::thread::spawn(move || std::io::copy(&mut &socket, &mut &socket));
+        }
+    });
+    let via = node.addresses[0].to_string();
+    let mut proxy = Command::new(SHORTHAUL);
+    proxy.args([
+        "proxy",
+        "--via",
+        &via,
+        "--no-moves",
+        "--forward",
+        &format!("127.0.0.1:0={target}"),
+        "--secret",
+    ]);
+    let (said, says) = UnixStream::pair().unwrap();
+    let proxy = Running::start(proxy.arg(&secret).stderr(OwnedFd::from(says)), 1);
+    let mut said = BufReader::new(said);
+    let answers = |mut session: &TcpStream| {
+        session.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let mut heard = [0; 2];
+        session.write_all(b"on").unwrap();
+        session.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"on");
+    };
+    let through_all = TcpStream::connect(proxy.addresses[0]).unwrap();
+    answers(&through_all);
+    let connect = |secret: &std::path::Path| {
+        let mut command = Command::new(SHORTHAUL);
+        command.args(["connect", &target, "--via", &via, "--secret"]).arg(secret).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    for (number, step) in ["announce", "switch", "retire"].into_iter().enumerate() {
+        let done = exchange(step);
+        assert!(done.status.success(), "{step}: {}", String::from_utf8_lossy(&done.stderr));
+        let text = std::fs::read_to_string(&secret).unwrap();
+        assert_eq!(text.lines().count(), [2, 2, 1][number], "{step}");
+        assert_eq!(text.contains(std::fs::read_to_string(&former).unwrap().trim()), step != "retire");
+        assert_eq!(std::fs::metadata(&secret).unwrap().permissions().mode() & 0o777, 0o600);
+        for process in [&node, &proxy] {
+            signal("HUP", process.child.id());
+        }
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("was read again"), "{line}");
+        // The node may not have read it yet, but is a step behind at most.
+        answers(&TcpStream::connect(proxy.addresses[0]).unwrap());
+        answers(&through_all);
+        let met = connect(&secret);
+        assert!(met.status.success(), "{step}: {}", String::from_utf8_lossy(&met.stderr));
+    }
+    let since = Instant::now();
+    while connect(&former).status.success() {
+        assert!(since.elapsed() < TIMEOUT, "what is retired is believed");
+    }
+    answers(&through_all);
 }

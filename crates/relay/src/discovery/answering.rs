@@ -168,7 +168,6 @@ impl AnsweringSockets {
     /// There is no thread to be had.
     pub fn answer(self, load: impl Fn() -> Load + Send + 'static) -> io::Result<Answering> {
         let AnsweringSockets { config, socket, taps, address } = self;
-        let keys = config.responder.keys.clone();
         let shared = Arc::new(Shared {
             responder: Mutex::new(Responder::new(Time::ZERO, config.responder)),
             epoch: Instant::now(),
@@ -176,7 +175,6 @@ impl AnsweringSockets {
         });
         let service = Service {
             shared: Arc::clone(&shared),
-            keys,
             socket,
             taps,
             own: Vec::new(),
@@ -208,6 +206,11 @@ impl Answering {
         self.address
     }
 
+    /// The network has these keys from now on.
+    pub fn set_keys(&self, keys: Keyring) {
+        self.shared.responder().set_keys(keys);
+    }
+
     /// What it has done so far.
     pub fn counters(&self) -> Counters {
         self.shared.responder().counters().clone()
@@ -235,7 +238,6 @@ fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 
 struct Service {
     shared: Arc<Shared>,
-    keys: Keyring,
     socket: UdpSocket,
     taps: Vec<Tap>,
     /// This host's addresses.
@@ -306,7 +308,8 @@ impl Service {
             if !(self.may_measure)(target) {
                 return self.shared.responder().learn(now, target, None);
             }
-            let (shared, keys) = (Arc::clone(&self.shared), self.keys.clone());
+            let shared = Arc::clone(&self.shared);
+            let keys = shared.responder().keys().clone();
             // The responder asks for no more than a few at a time.
             let measuring = thread::Builder::new().name("way".into()).spawn(move || {
                 let way = way_to(&keys, target).map(|way: Distance| way.rtt);

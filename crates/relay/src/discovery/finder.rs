@@ -105,6 +105,7 @@ pub struct Finder {
 
 #[derive(Debug)]
 struct State {
+    keys: Keyring,
     table: Table,
     cookie: Option<[u8; MAC_LEN]>,
     /// Responders of the relays that the directories named, and when to ask again.
@@ -120,13 +121,22 @@ impl Finder {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let table = Table::new(Time::ZERO, config.table, Seed(u64::from_ne_bytes(seed)));
-        let state = State { table, cookie: None, listed: None };
+        let state = State { keys: config.keys.clone(), table, cookie: None, listed: None };
         Ok(Finder { config, epoch: Instant::now(), state: Mutex::new(state), changed: Condvar::new() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // What it holds is whole whenever the lock is free.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The network has these keys from now on.
+    pub fn set_keys(&self, keys: Keyring) {
+        self.state().keys = keys;
+    }
+
+    fn keys(&self) -> Keyring {
+        self.state().keys.clone()
     }
 
     fn now(&self) -> Time {
@@ -185,7 +195,7 @@ impl Finder {
             target: Some(target),
             cookie,
         };
-        let findings = probe_and_tell(&self.config.keys, question, self.config.retry, early)?;
+        let findings = probe_and_tell(&self.keys(), question, self.config.retry, early)?;
         if findings.cookie.is_some() {
             self.state().cookie = findings.cookie;
         }
@@ -200,10 +210,10 @@ impl Finder {
     /// There is no socket to be had.
     pub fn round_without_responder(&self, target: SocketAddr, survey: &mut Survey) -> io::Result<()> {
         let (relays, _) = self.listed();
-        let Some(way) = way_to(&self.config.keys, target) else { return Ok(()) };
+        let Some(way) = way_to(&self.keys(), target) else { return Ok(()) };
         let cookie = self.state().cookie;
         let question = Question { destination: None, relays, target: Some(target), cookie };
-        let mut findings = probe(&self.config.keys, question, self.config.retry)?;
+        let mut findings = probe(&self.keys(), question, self.config.retry)?;
         findings.rtt = Some(way.rtt);
         if findings.cookie.is_some() {
             self.state().cookie = findings.cookie;

@@ -194,6 +194,17 @@ impl Responder {
         }
     }
 
+    /// The keys of its network.
+    pub fn keys(&self) -> &Keyring {
+        &self.config.keys
+    }
+
+    /// The network has these keys from now on. Whoever has a cookie is given another one.
+    pub fn set_keys(&mut self, keys: Keyring) {
+        self.cookies = Cookies::new(keys.cookie_key());
+        self.config.keys = keys;
+    }
+
     /// What was done so far.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -6,7 +6,7 @@ use crate::route::Endpoint;
 use crate::sign::Signature;
 use crate::socket::Leg;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::rustls;
 
@@ -19,7 +19,8 @@ impl Links {
                 _ => request.to_head(None, None),
             });
         }
-        let Some((user, key)) = &self.signing else { return Ok(request.to_head(None, None)) };
+        let signing = self.signing.read().unwrap_or_else(PoisonError::into_inner);
+        let Some((user, key)) = &*signing else { return Ok(request.to_head(None, None)) };
         let node = leg.socket().0.peer_addr()?;
         let signature = Signature::sign(key, user, request.signed_part(Some(node)).as_bytes());
         Ok(request.to_head(Some(node), Some(&format!("Shorthaul {signature}"))))

@@ -196,13 +196,18 @@ fn begin(
     (taken, waiting): (Taken, Option<Waiting>),
 ) {
     let shared = Arc::clone(shared);
-    tokio::spawn(async move {
-        let _taken = taken;
-        match purpose {
-            Purpose::Relay(at) => Box::pin(relaying::serve_relay(shared, at, stream, peer)).await,
-            Purpose::Sessions => session::serve(shared, stream, peer, waiting).await,
+    match purpose {
+        Purpose::Relay(at) => {
+            let serving = Box::pin(relaying::serve_relay(shared, at, stream, peer));
+            tokio::spawn(async move {
+                let _taken = taken;
+                serving.await;
+            });
         }
-    });
+        Purpose::Sessions => {
+            tokio::spawn(session::serve(shared, (stream, peer), waiting, taken));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ pub struct Admission {
     others: Limits,
     revoked: HashSet<String>,
     by_token: HashMap<[u8; 32], String>,
-    member_key: Option<hmac::Key>,
+    /// Of the network's secret, and of the one that it is being exchanged for.
+    member_keys: Vec<hmac::Key>,
     members: Arc<Account>,
     neighbours: Arc<Account>,
 }
@@ -46,14 +47,14 @@ pub struct Grant {
 /// By what somebody was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// A token, by its digest.
-    Token([u8; 32]),
+    /// A token, by its digest. In a box, as others: each session has one of these.
+    Token(Box<[u8; 32]>),
     /// A signature with the token of a user, by its digest.
-    Key(String, Option<[u8; 32]>),
+    Key(Box<(String, Option<[u8; 32]>)>),
     /// The network's secret, or a certificate that it gives.
     Member,
     /// A certificate of an authority.
-    Certificate(Holder),
+    Certificate(Box<Holder>),
     /// The address that it came from.
     Address(IpAddr),
     /// Whoever runs the node says that all may.
@@ -77,7 +78,7 @@ pub struct RequestOrigin {
 
 impl Admission {
     /// Everybody whom the settings name; accounts that there are already are kept.
-    pub fn new(settings: &Settings, member_key: Option<hmac::Key>, old: Option<&Admission>) -> Admission {
+    pub fn new(settings: &Settings, member_keys: Vec<hmac::Key>, old: Option<&Admission>) -> Admission {
         let kept = |name: &str, limits| {
             let account = match (old, name) {
                 (Some(old), MEMBERS) => Some(Arc::clone(&old.members)),
@@ -109,7 +110,7 @@ impl Admission {
             others: settings.others,
             revoked: settings.revoked.iter().map(|one| one.to_ascii_lowercase()).collect(),
             by_token,
-            member_key,
+            member_keys,
             members: kept(MEMBERS, settings.others),
             neighbours: kept(NEIGHBOURS, settings.others),
         }
@@ -117,7 +118,12 @@ impl Admission {
 
     /// Whether anybody but this host's own could get in.
     pub fn knows_somebody(&self) -> bool {
-        !self.users.is_empty() || self.member_key.is_some() || !self.allow.is_empty()
+        !self.users.is_empty() || !self.member_keys.is_empty() || !self.allow.is_empty()
+    }
+
+    /// The keys that members sign with.
+    pub fn member_keys(&self) -> &[hmac::Key] {
+        &self.member_keys
     }
 
     /// Everybody's accounts.
@@ -171,8 +177,8 @@ impl Admission {
     /// Whether who was let in earlier would be now.
     pub fn still_admits(&self, grant: &Grant) -> bool {
         match &grant.proof {
-            Proof::Token(digest) => self.by_token.contains_key(digest),
-            Proof::Key(name, digest) => digest.is_some() && self.digest_of_user(name) == *digest,
+            Proof::Token(digest) => self.by_token.contains_key(&**digest),
+            Proof::Key(of) => of.1.is_some() && self.digest_of_user(&of.0) == of.1,
             Proof::Address(address) => self.is_neighbour(*address),
             Proof::Certificate(holder) => !self.is_revoked(holder),
             Proof::Member | Proof::Operator => true,
@@ -205,7 +211,12 @@ impl Admission {
                     )));
                 }
                 let (key, account) = match signature.user() {
-                    "" => (self.member_key.as_ref(), Some(Arc::clone(&self.members))),
+                    "" => {
+                        let part = &read.signed_part;
+                        let mut keys = self.member_keys.iter();
+                        let key = keys.find(|key| signature.verify(key, part).is_ok());
+                        (key.or(self.member_keys.first()), Some(Arc::clone(&self.members)))
+                    }
                     name => (self.users.get(name).and_then(|(key, _)| key.as_ref()), user(name)),
                 };
                 let (Some(key), Some(account)) = (key, account) else {
@@ -217,7 +228,7 @@ impl Admission {
                 })?;
                 let proof = match signature.user() {
                     "" => Proof::Member,
-                    name => Proof::Key(name.to_owned(), self.digest_of_user(name)),
+                    name => Proof::Key(Box::new((name.to_owned(), self.digest_of_user(name)))),
                 };
                 Ok(Grant { account, proof })
             }
@@ -232,14 +243,14 @@ impl Admission {
                 let digest = digest_of(token);
                 let found = self.by_token.get(&digest).and_then(|name| user(name));
                 let account = found.ok_or_else(|| Denial::wrong("nobody here has that token".into()))?;
-                Ok(Grant { account, proof: Proof::Token(digest) })
+                Ok(Grant { account, proof: Proof::Token(Box::new(digest)) })
             }
             Presented::Password { user: name, password } => {
                 let digest = digest_of(password);
                 let found = self.by_token.get(&digest).filter(|found| *found == name);
                 let account = found.and_then(|name| user(name));
                 let account = account.ok_or_else(|| Denial::wrong("wrong user or token".into()))?;
-                Ok(Grant { account, proof: Proof::Token(digest) })
+                Ok(Grant { account, proof: Proof::Token(Box::new(digest)) })
             }
             Presented::Nothing if way.has_certificate => {
                 // Those that a shared secret gives are all alike.
@@ -251,7 +262,7 @@ impl Admission {
                     return Err(Denial::wrong(format!("the certificate of {} was revoked", holder.name)));
                 }
                 let account = user(&holder.name).unwrap_or_else(|| self.named_account(&holder.name));
-                Ok(Grant { account, proof: Proof::Certificate(holder) })
+                Ok(Grant { account, proof: Proof::Certificate(Box::new(holder)) })
             }
             Presented::Nothing if self.is_neighbour(way.peer.ip()) => {
                 Ok(Grant { account: Arc::clone(&self.neighbours), proof: Proof::Address(way.peer.ip()) })
@@ -276,7 +287,7 @@ impl Grant {
         match &self.proof {
             Proof::Member => true,
             Proof::Certificate(holder) => holder.is_node,
-            Proof::Token(_) | Proof::Key(..) | Proof::Address(_) | Proof::Operator => false,
+            Proof::Token(_) | Proof::Key(_) | Proof::Address(_) | Proof::Operator => false,
         }
     }
 }

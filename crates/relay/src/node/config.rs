@@ -53,6 +53,8 @@ pub struct NodeConfig {
     pub stores: bool,
     /// What may lie in the temporary directory for such sessions; for those of one account a quarter of it.
     pub all_stored: Bytes,
+    /// How long such a session waits, and is not read, while there is no room for it; it breaks then.
+    pub room_within: Duration,
     /// How long a session may go on on which nothing moves.
     pub idle: Duration,
     /// How long a peer may leave unanswered what the kernel asks it before it counts as gone.
@@ -111,6 +113,7 @@ impl Default for NodeConfig {
             all_buffers: Bytes(1 << 30),
             stores: false,
             all_stored: Bytes(1 << 30),
+            room_within: Duration::from_secs(10),
             idle: Duration::from_secs(24 * 3600),
             gone_after: Duration::from_secs(600),
             moves_within: Duration::from_secs(60),

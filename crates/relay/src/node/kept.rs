@@ -390,10 +390,10 @@ mod tests {
             |name: &str, proof| Grant { account: Arc::new(Account::new(name, Limits::default())), proof };
         let node = |name: &str| {
             let holder = Holder { name: name.into(), serial: name.into(), is_node: true };
-            grant(name, Proof::Certificate(holder))
+            grant(name, Proof::Certificate(Box::new(holder)))
         };
         let (kept, target) = (Kept::default(), "server:80".parse::<Endpoint>().unwrap());
-        let alice = grant("alice", Proof::Token([1; 32]));
+        let alice = grant("alice", Proof::Token(Box::new([1; 32])));
         let begin = |key, grant: &Grant| {
             let (account, by_node) = (Arc::clone(&grant.account), grant.is_node());
             let known = Known { account, by_node, target: target.clone(), arrivals: channel(1).0 };
@@ -403,7 +403,7 @@ mod tests {
         assert!(!begin(1, &alice), "a key is good for one session");
         let goes_on = |key, grant: &Grant| kept.known(SessionId(key), &target, grant).is_some();
         assert!(goes_on(1, &alice));
-        assert!(!goes_on(1, &grant("bob", Proof::Token([2; 32]))));
+        assert!(!goes_on(1, &grant("bob", Proof::Token(Box::new([2; 32])))));
         assert!(!goes_on(1, &node("tokyo")), "a node is not alice");
         assert!(goes_on(2, &node("tokyo")), "another node may ask for the same client");
         assert!(!goes_on(2, &alice));

@@ -10,7 +10,7 @@ use crate::proxy_header::ProxyHeader;
 use crate::pump::{Broken, Forwarding, Meter, direction};
 use crate::request::Request;
 use crate::route::Endpoint;
-use crate::socket::{Leg, Socket};
+use crate::socket::{Leg, Sink, Socket};
 use std::future::pending;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -40,7 +40,7 @@ pub(super) struct Reached {
     /// What the target is told first.
     told: Option<Vec<u8>>,
     /// The next node, which has yet to answer.
-    next: Option<Endpoint>,
+    next: Option<Box<Endpoint>>,
     forwarding: Forwarding,
 }
 
@@ -73,7 +73,7 @@ impl Reached {
                 if let Err(refusal) = shared.links.ask(&mut leg, &node, &onward, &[]).await {
                     return Err((near, refusal));
                 }
-                next = Some(node);
+                next = Some(Box::new(node));
                 leg
             }
         };
@@ -98,6 +98,7 @@ enum End {
 pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
     let Reached { opened, near, far, told, next, forwarding } = *reached;
     let Near { leg: near, early, status, entry } = near;
+    let mut first = Some(Box::new(First { told, early }));
     let entry = Mutex::new(entry);
     let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
     // Whatever becomes of it from here on.
@@ -116,33 +117,22 @@ pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
     let sockets = [near.socket().clone(), far.socket().clone()];
     let (mut near_in, mut near_out) = near.into_halves();
     let (mut far_in, mut far_out) = far.into_halves();
-    let account = Some(&opened.grant.account);
-    let spool = Some(&shared.spool);
-    let of_both = [(&shared.counters.up, &of_session[0]), (&shared.counters.down, &of_session[1])];
-    let meter = |way: usize| {
-        let (moved, of_session) = of_both[way];
-        Meter { moved, of_session, account, status: &shared.status, spool, progress: None }
+    let meter = |moved, of_session| Meter {
+        moved,
+        of_session,
+        account: Some(&opened.grant.account),
+        status: &shared.status,
+        spool: Some(&shared.spool),
+        progress: None,
     };
+    let meters = [meter(&shared.counters.up, &of_session[0]), meter(&shared.counters.down, &of_session[1])];
     let answered = AtomicBool::new(false);
     let far_broke = AtomicBool::new(false);
-    // Both stay where they are made: what is moved into a future is in it twice.
+    // Both stay where they are made: what is moved into a future is in it twice. What is done once, before bytes are moved, is in a box, and given back.
     let outcome = {
         let there = pin!(async {
-            let first = async {
-                let up = meter(0);
-                let send = Broken::Sink;
-                if let Some(header) = told {
-                    far_out.write_all(&header).await.map_err(send)?;
-                }
-                if !early.is_empty() {
-                    far_out.write_all(&early).await.map_err(send)?;
-                    up.on_moved(early.len()).await?;
-                }
-                drop(early);
-                far_out.flush().await.map_err(send)
-            };
-            let passed = match first.await {
-                Ok(()) => direction(&mut near_in, &mut far_out, forwarding, meter(0)).await,
+            let passed = match Box::pin(say_first(&mut far_out, first.take(), &meters[0])).await {
+                Ok(()) => direction(&mut near_in, &mut far_out, forwarding, &meters[0]).await,
                 Err(broken) => Err(broken),
             };
             match passed {
@@ -153,31 +143,32 @@ pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
             }
         });
         let back = pin!(async {
-            let (mut answer, rest) = if let Some(next) = &next {
-                Box::pin(shared.links.answer(&mut far_in, next))
-                    .await
-                    .map_err(|refusal| End::Refused(Box::new(refusal)))?
-            } else {
-                (Answer { status: 200, hops: Vec::new() }, Vec::new())
-            };
-            answer.hops.push(*status);
-            let mut head = answer.to_head();
-            head.extend_from_slice(&rest);
-            drop(rest);
-            let said = async {
-                near_out.write_all(&head).await?;
-                near_out.flush().await
-            };
-            said.await.map_err(|_| End::Broken)?;
-            if !answer.is_success() {
+            let answering = async {
+                let (mut answer, rest) = if let Some(next) = &next {
+                    let answer = shared.links.answer(&mut far_in, next).await;
+                    answer.map_err(|refusal| End::Refused(Box::new(refusal)))?
+                } else {
+                    (Answer { status: 200, hops: Vec::new() }, Vec::new())
+                };
+                answer.hops.push(*status);
+                let mut head = answer.to_head();
+                head.extend_from_slice(&rest);
+                let said = async {
+                    near_out.write_all(&head).await?;
+                    near_out.flush().await
+                };
+                said.await.map_err(|_| End::Broken)?;
+                if answer.is_success() {
+                    return Ok(());
+                }
                 let failure = answer.failed().and_then(|hop| hop.error).unwrap_or(Failure::Internal);
                 shared.counters.on_refused(failure);
                 if let Some(hop) = answer.failed() {
                     told_of(&Refusal { failure, hop: Box::new(hop.clone()) });
                 }
-                return Err(End::Told);
-            }
-            drop((answer, head));
+                Err(End::Told)
+            };
+            Box::pin(answering).await?;
             answered.store(true, Ordering::Relaxed);
             // What broke meanwhile would read like an end now: the kernel tells of a break once.
             if far_broke.load(Ordering::Relaxed) {
@@ -187,7 +178,7 @@ pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
             if let Some(entry) = &mut *entry.lock().unwrap_or_else(PoisonError::into_inner) {
                 entry.on_answer();
             }
-            let passed = direction(&mut far_in, &mut near_out, forwarding, meter(1)).await;
+            let passed = direction(&mut far_in, &mut near_out, forwarding, &meters[1]).await;
             passed.map_err(|_| End::Broken)
         });
         let far_breaks = async {
@@ -236,6 +227,27 @@ pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
             }
         }
     }
+}
+
+/// What goes to the far side first.
+struct First {
+    /// Words of ours.
+    told: Option<Vec<u8>>,
+    /// What the client sent behind its request.
+    early: Vec<u8>,
+}
+
+/// Says it.
+async fn say_first(far: &mut Sink, first: Option<Box<First>>, up: &Meter<'_>) -> Result<(), Broken> {
+    let Some(First { told, early }) = first.map(|first| *first) else { return Ok(()) };
+    if let Some(words) = told {
+        far.write_all(&words).await.map_err(Broken::Sink)?;
+    }
+    if !early.is_empty() {
+        far.write_all(&early).await.map_err(Broken::Sink)?;
+        up.on_moved(early.len()).await?;
+    }
+    far.flush().await.map_err(Broken::Sink)
 }
 
 /// Serves a connection that goes on to a fixed target.
@@ -320,10 +332,9 @@ async fn both_ways(
         spool,
         progress: None,
     };
-    let up = meter(&shared.counters.up, &of_session[0]);
-    let there = pin!(direction(&mut near_in, &mut far_out, forwarding, up));
-    let down = meter(&shared.counters.down, &of_session[1]);
-    let back = pin!(direction(&mut far_in, &mut near_out, forwarding, down));
+    let meters = [meter(&shared.counters.up, &of_session[0]), meter(&shared.counters.down, &of_session[1])];
+    let there = pin!(direction(&mut near_in, &mut far_out, forwarding, &meters[0]));
+    let back = pin!(direction(&mut far_in, &mut near_out, forwarding, &meters[1]));
     tokio::select! {
         both = async { tokio::try_join!(there, back) } => both.map(drop).map_err(Some),
         error = sockets[0].broken() => Err(Some(Broken::Source(error))),

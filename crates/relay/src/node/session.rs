@@ -59,13 +59,24 @@ pub fn counts(shared: &Shared, source: IpAddr) -> bool {
     !admission.is_proxy(source) && !admission.is_neighbour(source)
 }
 
-/// Serves a connection to its end.
-pub async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr, waiting: Option<Waiting>) {
-    // What setting up takes is given back before bytes are moved: so an idle session is small.
-    match Box::pin(begin(&shared, stream, peer, waiting)).await {
-        None => {}
-        Some(Begun::Session(session)) => Box::pin(relay(&shared, session)).await,
-        Some(Begun::Kept(asked)) => Box::pin(kept::serve(&shared, asked)).await,
+/// Serves a connection to its end, and holds `place` until then.
+///
+/// What setting up takes is given back before bytes are moved, and is no part of what is returned: so an idle session is small.
+pub fn serve(
+    shared: Arc<Shared>,
+    (stream, peer): (TcpStream, SocketAddr),
+    waiting: Option<Waiting>,
+    place: impl Send + 'static,
+) -> impl Future<Output = ()> + Send + 'static {
+    let of_begin = Arc::clone(&shared);
+    let beginning = Box::pin(async move { begin(&of_begin, stream, peer, waiting).await });
+    async move {
+        let _place = place;
+        match beginning.await {
+            None => {}
+            Some(Begun::Session(session)) => Box::pin(relay(&shared, session)).await,
+            Some(Begun::Kept(asked)) => Box::pin(kept::serve(&shared, asked)).await,
+        }
     }
 }
 
@@ -273,30 +284,35 @@ pub fn tell_others(links: &Arc<Links>, request: &Request, hops: &[Endpoint]) {
 /// Waits until a session has no reason to go on: nothing has moved for too long, one of its peers answers nothing, or who asked
 /// for it would not be let in any more.
 pub(super) async fn outlives(shared: &Shared, sockets: &[Socket], grant: &Grant) -> Outlived {
-    let NodeConfig { idle, gone_after, .. } = shared.config;
-    let every = (idle.min(gone_after) / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
     let mut reloaded = shared.reloaded.subscribe();
     let began = Instant::now();
     loop {
         if !shared.admission().still_admits(grant) {
             return Outlived::Revoked;
         }
+        let every = (shared.config.idle.min(shared.config.gone_after) / 4)
+            .clamp(Duration::from_millis(10), Duration::from_secs(30));
         tokio::select! {
             // It fails when the node is gone, and this with it.
             _ = reloaded.changed() => continue,
             () = tokio::time::sleep(every) => {}
         }
-        let known: Vec<TcpInfo> =
-            sockets.iter().map(|socket| TcpInfo::of(socket).unwrap_or_default()).collect();
-        let owes = |info: &TcpInfo| info.unacked > 0 || info.probes > 0;
-        if known.iter().any(|info| owes(info) && info.last_heard >= gone_after) {
-            return Outlived::Gone;
-        }
-        let silent = |info: &TcpInfo| info.last_sent.min(info.last_received) >= idle;
-        if began.elapsed() >= idle && known.iter().all(silent) {
-            return Outlived::Idle;
+        if let Some(why) = has_outlived(&shared.config, sockets, began) {
+            return why;
         }
     }
+}
+
+/// Whether a session has no reason to go on, by what the kernel knows of its connections.
+fn has_outlived(config: &NodeConfig, sockets: &[Socket], began: Instant) -> Option<Outlived> {
+    let NodeConfig { idle, gone_after, .. } = *config;
+    let known: Vec<TcpInfo> = sockets.iter().map(|socket| TcpInfo::of(socket).unwrap_or_default()).collect();
+    let owes = |info: &TcpInfo| info.unacked > 0 || info.probes > 0;
+    if known.iter().any(|info| owes(info) && info.last_heard >= gone_after) {
+        return Some(Outlived::Gone);
+    }
+    let silent = |info: &TcpInfo| info.last_sent.min(info.last_received) >= idle;
+    (began.elapsed() >= idle && known.iter().all(silent)).then_some(Outlived::Idle)
 }
 
 pub(super) async fn refuse(shared: &Shared, leg: Leg, refusal: Refusal) {
@@ -331,8 +347,8 @@ mod tests {
 
     #[test]
     fn an_idle_session_is_small() {
-        // With its task and the registrations of its sockets that is 4 KiB.
+        // With its task, the registrations of its sockets and what the allocator rounds up that is 3.7 KiB.
         let size = size_of_future(relay);
-        assert!(size <= 3_200, "{size} bytes while bytes are moved");
+        assert!(size <= 2_200, "{size} bytes while bytes are moved");
     }
 }

@@ -2,9 +2,11 @@
 //! two system calls and no pipe; streams are moved within the kernel (`splice`).
 use super::attention;
 use super::pipe::Pipe;
-use super::{Broken, COPY, Meter, SAMPLE, with_scratch};
+use super::{Broken, COPY, Meter, SAMPLE, pause, with_scratch};
 use crate::socket::Socket;
+use std::future::poll_fn;
 use std::io;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::io::{AsyncWriteExt as _, Interest};
 
@@ -31,11 +33,11 @@ enum By {
 }
 
 /// One direction, until its stream has ended.
-pub async fn carry(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), Broken> {
+pub async fn carry(from: &Socket, to: &Socket, meter: &Meter<'_>) -> Result<(), Broken> {
     let mut rounds = 0u32;
     let mut is_stream = false;
     loop {
-        from.0.readable().await.map_err(Broken::Source)?;
+        from.readable().await.map_err(Broken::Source)?;
         let mut by = By::Copy(SMALL);
         // Since something was ready to be read; and since others last had their turn.
         let mut burst = 0;
@@ -49,8 +51,23 @@ pub async fn carry(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), B
             let most = meter.portion()?;
             let holdable = meter.holdable();
             let (round, waited) = match &mut by {
-                By::Copy(at_once) => copy(from, to, most.min(*at_once).min(holdable), &meter).await?,
-                By::Splice(pipe) => splice(from, to, pipe, most).await?,
+                By::Copy(at_once) => {
+                    let (round, left) = copy(from, to, most.min(*at_once).min(holdable))?;
+                    let waited = !left.is_empty();
+                    if waited {
+                        let _held = meter.hold(left.len());
+                        let mut to = to.clone();
+                        // In a box: who is silent has no room for what waits.
+                        Box::pin(async move { to.write_all(&left).await }).await.map_err(Broken::Sink)?;
+                    }
+                    (round, waited)
+                }
+                By::Splice(pipe) => {
+                    let round = fill(from, pipe, most)?;
+                    let mut waited = false;
+                    poll_fn(|cx| poll_empty(cx, pipe, to, &mut waited)).await.map_err(Broken::Sink)?;
+                    (round, waited)
+                }
             };
             let moved = match round {
                 Round::End => return Ok(()),
@@ -64,7 +81,7 @@ pub async fn carry(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), B
             let wait = meter.count(moved)?;
             if !wait.is_zero() {
                 by = By::Copy(SMALL); // others can use the pipe meanwhile
-                tokio::time::sleep(wait).await;
+                pause(wait).await;
             }
             burst += moved;
             is_stream |= burst >= SMALL;
@@ -83,8 +100,8 @@ pub async fn carry(from: &Socket, to: &Socket, meter: Meter<'_>) -> Result<(), B
     }
 }
 
-/// Reads once, and writes all of it; whether the receiver had to be waited for.
-async fn copy(from: &Socket, to: &Socket, most: usize, meter: &Meter<'_>) -> Result<(Round, bool), Broken> {
+/// Reads once, and writes what the receiver takes at once; and what it does not.
+fn copy(from: &Socket, to: &Socket, most: usize) -> Result<(Round, Vec<u8>), Broken> {
     let mut left = Vec::new();
     let read = with_scratch(|scratch| {
         let bytes = &mut scratch[..most];
@@ -103,38 +120,36 @@ async fn copy(from: &Socket, to: &Socket, most: usize, meter: &Meter<'_>) -> Res
         }
         Ok(Some(got))
     })?;
-    let waited = !left.is_empty();
-    if waited {
-        let _held = meter.hold(left.len());
-        to.clone().write_all(&left).await.map_err(Broken::Sink)?;
-    }
     let round = match read {
         None => Round::Moved(0),
         Some(0) => Round::End,
         Some(got) => Round::Moved(got),
     };
-    Ok((round, waited))
+    Ok((round, left))
 }
 
-/// Fills a pipe once, and empties it; whether the receiver had to be waited for.
-async fn splice(from: &Socket, to: &Socket, pipe: &mut Pipe, most: usize) -> Result<(Round, bool), Broken> {
-    let got = match from.0.try_io(Interest::READABLE, || pipe.fill(from, most)) {
-        Ok(0) => return Ok((Round::End, false)),
-        Ok(got) => got,
+/// Fills an empty pipe once.
+fn fill(from: &Socket, pipe: &mut Pipe, most: usize) -> Result<Round, Broken> {
+    match from.0.try_io(Interest::READABLE, || pipe.fill(from, most)) {
+        Ok(0) => Ok(Round::End),
+        Ok(got) => Ok(Round::Moved(got)),
         // The pipe is empty here, so it is the socket that has no more.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((Round::Moved(0), false)),
-        Err(error) => return Err(Broken::Source(error)),
-    };
-    let mut waited = false;
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Round::Moved(0)),
+        Err(error) => Err(Broken::Source(error)),
+    }
+}
+
+/// Empties a pipe; whether the receiver has to be waited for is noted.
+fn poll_empty(cx: &mut Context<'_>, pipe: &mut Pipe, to: &Socket, waited: &mut bool) -> Poll<io::Result<()>> {
     while pipe.held() > 0 {
         match to.0.try_io(Interest::WRITABLE, || pipe.empty(to)) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                waited = true;
-                to.0.writable().await.map_err(Broken::Sink)?;
+                *waited = true;
+                ready!(to.0.poll_write_ready(cx))?;
             }
-            Err(error) => return Err(Broken::Sink(error)),
+            Err(error) => return Poll::Ready(Err(error)),
         }
     }
-    Ok((Round::Moved(got), waited))
+    Poll::Ready(Ok(()))
 }

@@ -1,5 +1,8 @@
 //! Room for sessions of which everything is taken before anything goes on: files without names, of bounded size, which are
 //! written by threads that may block.
+//!
+//! Who finds no room waits for some, and is not read meanwhile: so what an account has, and others give back, bounds how much of it is taken in
+//! a second, however much it sends.
 use super::Broken;
 use crate::account::{Account, Share};
 use crate::throttle::Throttle;
@@ -7,7 +10,14 @@ use shorthaul_types::Bytes;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Room is taken by so much at once.
+pub(super) const BLOCK: usize = 64 << 10;
+/// How long it takes until who waits for room looks again; longer each time.
+const LOOK: Duration = Duration::from_millis(10);
+/// The longest of these.
+const LOOK_MOST: Duration = Duration::from_millis(500);
 
 /// What all of them may take, and those of one account.
 #[derive(Debug)]
@@ -15,6 +25,8 @@ pub struct Spool {
     all: Arc<Account>,
     most: Bytes,
     most_each: Bytes,
+    /// How long somebody waits for room.
+    patience: Duration,
     /// Keeps those who store too much from filling the log.
     log: Arc<Throttle>,
 }
@@ -26,29 +38,15 @@ pub(super) struct Stored {
 }
 
 impl Spool {
-    /// So much for all; a quarter of it for each account.
-    pub fn new(most: Bytes) -> Spool {
+    /// So much for all; a quarter of it for each account. A session that finds no room waits for so long, and breaks then.
+    pub fn new(most: Bytes, patience: Duration) -> Spool {
         let all = Arc::new(Account::new("all", crate::account::Limits::default()));
-        Spool { all, most, most_each: Bytes(most.0 / 4), log: Arc::default() }
+        Spool { all, most, most_each: Bytes(most.0 / 4), patience, log: Arc::default() }
     }
 
-    /// Counts what is about to be taken; what it takes comes back with the shares.
-    pub(super) fn charge(
-        &self,
-        account: Option<&Arc<Account>>,
-        bytes: usize,
-        shares: &mut Vec<Share>,
-    ) -> Result<(), Broken> {
-        let no_room = |whose: &str, most: Bytes| {
-            let words = format!("{whose} may store {} bytes, and those are there", most.0);
-            no_room_left(words, &self.log)
-        };
-        if let Some(account) = account {
-            let share = account.store(bytes as u64, self.most_each);
-            shares.push(share.ok_or_else(|| no_room(account.name(), self.most_each))?);
-        }
-        shares.push(self.all.store(bytes as u64, self.most).ok_or_else(|| no_room("everybody", self.most))?);
-        Ok(())
+    /// Room of a session, of which it has none yet.
+    pub(super) fn room<'a>(&'a self, account: Option<&'a Arc<Account>>) -> Room<'a> {
+        Room { spool: self, account, shares: Vec::new(), left: 0 }
     }
 
     /// A file of which nothing is written yet.
@@ -56,6 +54,53 @@ impl Spool {
         let log = Arc::clone(&self.log);
         let file = apart(tempfile::tempfile, &log).await?;
         Ok(Stored { file: Some(file), log })
+    }
+}
+
+/// What a session has of the room, until it is dropped.
+pub(super) struct Room<'a> {
+    spool: &'a Spool,
+    account: Option<&'a Arc<Account>>,
+    shares: Vec<Share>,
+    /// Of which nothing is used yet.
+    left: u64,
+}
+
+impl Room<'_> {
+    /// Takes room for so many bytes. If there is none, it is waited for.
+    pub(super) async fn take(&mut self, bytes: usize) -> Result<(), Broken> {
+        let bytes = bytes as u64;
+        let (until, mut look) = (Instant::now() + self.spool.patience, LOOK);
+        while self.left < bytes {
+            match self.more() {
+                Ok(()) => {}
+                Err(words) if Instant::now() >= until => return Err(no_room_left(words, &self.spool.log)),
+                Err(_) => {
+                    tokio::time::sleep(look).await;
+                    look = (look * 2).min(LOOK_MOST);
+                }
+            }
+        }
+        self.left -= bytes;
+        Ok(())
+    }
+
+    /// One block more.
+    fn more(&mut self) -> Result<(), String> {
+        let Spool { all, most, most_each, .. } = self.spool;
+        let block = (BLOCK as u64).min(most_each.0);
+        let none =
+            |whose: &str, most: &Bytes| format!("{whose} may store {} bytes, and those are there", most.0);
+        let of_account = match self.account {
+            Some(account) => {
+                Some(account.store(block, *most_each).ok_or_else(|| none(account.name(), most_each))?)
+            }
+            None => None,
+        };
+        let of_all = all.store(block, *most).ok_or_else(|| none("everybody", most))?;
+        self.shares.extend(of_account.into_iter().chain([of_all]));
+        self.left += block;
+        Ok(())
     }
 }
 
@@ -105,9 +150,9 @@ impl Stored {
         Ok(done)
     }
 
-    /// Writes all of it; the room that it had comes back.
-    pub(super) async fn append(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, Broken> {
-        self.with(move |file| file.write_all(&bytes).map(|()| bytes)).await
+    /// Writes all of it.
+    pub(super) async fn append(&mut self, bytes: Vec<u8>) -> Result<(), Broken> {
+        self.with(move |file| file.write_all(&bytes)).await
     }
 
     /// From the beginning.

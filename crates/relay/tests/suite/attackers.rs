@@ -2,7 +2,7 @@
 use crate::place::{Place, read_all};
 use shorthaul_relay::{Limits, NodeConfig, Protection, Settings, User};
 use shorthaul_types::Bytes;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -55,6 +55,7 @@ fn what_is_stored_has_bounds_for_each_and_comes_back() {
         users(config);
         config.stores = true;
         config.all_stored = Bytes(4 << 20);
+        config.room_within = Duration::from_millis(100);
     });
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = server.local_addr().unwrap();
@@ -79,6 +80,47 @@ fn what_is_stored_has_bounds_for_each_and_comes_back() {
     near.write_all(&[8; 900_000]).unwrap();
     near.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_all(&far).unwrap(), [8; 900_000]);
+}
+
+#[test]
+fn who_has_used_up_the_room_is_not_read_until_there_is_more() {
+    let place = Place::with(1, Protection::Plain, |config| {
+        users(config);
+        config.stores = true;
+        config.all_stored = Bytes(4 << 20);
+        config.room_within = Duration::from_secs(600);
+    });
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let store = |who| place.ask(&head(target, who, "Shorthaul-Forward: store\r\n"));
+    let taken = || place.nodes[0].snapshot().users["alice"].bytes;
+    // One session of hers has all that she may have, and would have more.
+    let greedy = store(0);
+    greedy.set_nonblocking(true).unwrap();
+    place.until("her room is used up", |snapshot| {
+        while (&greedy).write(&[7; 65_536]).is_ok() {}
+        snapshot.users["alice"].bytes >= (1 << 20) - (64 << 10)
+    });
+    // Another waits: it breaks as little as the first one.
+    let mut waits = store(0);
+    let _far = server.accept().unwrap();
+    let (far, _) = server.accept().unwrap();
+    waits.write_all(&[8; 300_000]).unwrap();
+    waits.shutdown(Shutdown::Write).unwrap();
+    let before = taken();
+    while (&greedy).write(&[7; 65_536]).is_ok() {}
+    // Others have theirs meanwhile, which takes long enough for hers to be seen.
+    let mut other = store(1);
+    let (of_other, _) = server.accept().unwrap();
+    other.write_all(&[9; 900_000]).unwrap();
+    other.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_all(&of_other).unwrap(), [9; 900_000]);
+    assert!(taken() <= (1 << 20) && taken() - before <= 64 << 10, "{before}, then {}", taken());
+    assert!(is_open(&greedy));
+    // What she gives back is there for the one that waits.
+    SockRef::from(&greedy).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(greedy);
+    assert_eq!(read_all(&far).unwrap(), [8; 300_000]);
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn credentials_are_rotated_under_load_and_no_session_is_lost_or_refused() {
             std::thread::spawn(move || std::io::copy(&mut &socket, &mut &socket));
         }
     });
-    let open = |file: &str| place.forward_as(folder.identity(file), target);
+    let open = |file: &str| place.forward_as(Credentials::None, folder.identity(file), target);
     let echoes = |mut session: &TcpStream| -> std::io::Result<()> {
         let mut heard = [0; 10_000];
         session.write_all(&[7; 10_000])?;

@@ -12,5 +12,6 @@ mod moves;
 mod network;
 mod place;
 mod relay;
+mod secrets;
 #[path = "../../../../fuzz/bodies/session_request.rs"]
 mod session_request;

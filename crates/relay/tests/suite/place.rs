@@ -179,7 +179,7 @@ impl Place {
         self.open_with(Credentials::Secret(secret), identity, target)
     }
 
-    fn open_with(
+    pub fn open_with(
         &self,
         credentials: Credentials,
         identity: Identity,
@@ -218,10 +218,10 @@ impl Place {
     }
 
     /// A connection that leads to a target by way of all nodes, as somebody else.
-    pub fn forward_as(&self, identity: Identity, target: SocketAddr) -> TcpStream {
+    pub fn forward_as(&self, credentials: Credentials, identity: Identity, target: SocketAddr) -> TcpStream {
         let client = Client::new(ClientOptions {
             routes: Arc::new(FixedRoute::only(Route::via(self.hops()))),
-            links: self.links(Credentials::None, identity, TIMEOUT),
+            links: self.links(credentials, identity, TIMEOUT),
             set_up: SetUp::Sequential,
             forwarding: Forwarding::Pipelined { wait_windows: 0 },
             buffer: None,
