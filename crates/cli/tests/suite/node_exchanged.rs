@@ -2,7 +2,7 @@
 use crate::relays::{Running, SHORTHAUL};
 use shorthaul_relay::request::Request;
 use shorthaul_relay::{NetworkSecret, Signature};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -19,6 +19,8 @@ const EXCHANGES: usize = 5;
 /// A folder with a secret, and a server that says what it hears, until it hears no more.
 struct Site {
     folder: PathBuf,
+    /// How long nodes serve what they have when others have taken over.
+    drain: &'static str,
     server: SocketAddr,
 }
 
@@ -39,7 +41,7 @@ impl Site {
                 });
             }
         });
-        Site { folder, server }
+        Site { folder, drain: "60 s", server }
     }
 
     fn control(&self) -> PathBuf {
@@ -49,7 +51,7 @@ impl Site {
     /// A node that listens there.
     fn command(&self, name: &str, listen: SocketAddr, more: &[&str]) -> Command {
         let mut command = Command::new(SHORTHAUL);
-        command.args(["node", "--name", name, "--listen", &listen.to_string(), "--drain", "60 s"]);
+        command.args(["node", "--name", name, "--listen", &listen.to_string(), "--drain", self.drain]);
         command.args(["--allow", "127.0.0.0/8", "--allow-destination", "127.0.0.0/8"]);
         command.arg("--secret").arg(self.folder.join("secret"));
         command.arg("--control").arg(self.control()).args(more);
@@ -200,6 +202,43 @@ fn nodes_are_exchanged_and_no_connection_is_refused() {
     }
     assert!(last.child.try_wait().unwrap().is_none());
     echoed(&ask(address, &plain).unwrap().0).unwrap();
+}
+
+#[test]
+fn a_session_that_moves_outlives_an_exchange_on_its_way_and_at_its_end_as_long_as_that_drains() {
+    let (last, mut middle) = (Site::new("last"), Site::new("middle"));
+    std::fs::copy(last.folder.join("secret"), middle.folder.join("secret")).unwrap();
+    middle.drain = "1 s";
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let mut last0 = last.node("last0", anywhere, &[]);
+    let mut middle0 = middle.node("middle0", anywhere, &[]);
+    let [to_last, to_middle] = [last0.addresses[0], middle0.addresses[0]];
+    let mut proxy = Command::new(SHORTHAUL);
+    proxy.args(["proxy", "--via", &format!("{to_middle},{to_last}"), "--secret"]);
+    proxy.arg(last.folder.join("secret")).args(["--forward", &format!("127.0.0.1:0={}", last.server)]);
+    let proxy = Running::start(&mut proxy, 1);
+    let mut session = TcpStream::connect(proxy.addresses[0]).unwrap();
+    session.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let answers = |session: &mut TcpStream| {
+        let mut heard = [0; 2];
+        session.write_all(b"on").unwrap();
+        session.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"on");
+    };
+    answers(&mut session);
+    // A node on its way: the one before ends when its time is over, and the session goes on by the next one.
+    let mut middle1 = middle.node("middle1", to_middle, &["--take-over"]);
+    assert!(middle0.child.wait().unwrap().success());
+    answers(&mut session);
+    // Its last node: it goes on in the one before, as long as its way does.
+    let _last1 = last.node("last1", to_last, &["--take-over"]);
+    answers(&mut session);
+    assert!(last0.child.try_wait().unwrap().is_none(), "it has a session");
+    // If its way breaks then, the next one knows nothing of it: it is broken, and does not seem to end.
+    let _middle2 = middle.node("middle2", to_middle, &["--take-over"]);
+    assert!(middle1.child.wait().unwrap().success());
+    let heard = session.read(&mut [0]);
+    assert!(heard.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionReset), "{heard:?}");
 }
 
 #[test]
