@@ -121,11 +121,12 @@ interop:
 parity:
 	cargo run --release --quiet --bin shorthaul -- endpoint parity
 
-# Forwarding, a raw TUN forwarder, HAProxy and the gateway, in one run.
+# Forwarding, a raw TUN forwarder, HAProxy and the gateway, in one run; then what crash custody and `traffic = "all"` cost, in pairs.
 bench-gateway:
 	cargo build --release --quiet --bin shorthaul
 	cargo build --release --quiet -p shorthaul-lab --example connections
 	bench/gateway.sh target/release/shorthaul target/release/examples/connections
+	bench/cost.py target/release/shorthaul 50 50
 
 # Ours, HAProxy, socat and tokio's copy_bidirectional as relays on loopback, in one run.
 bench-relay:

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Throughput of a gateway between two namespaces, one and eight iperf3 flows, and how many connections a second it carries, fifty
 # at once: plain forwarding, a raw TUN forwarder, HAProxy (transparent, splice), and shorthaul with nothing configured and with
-# each connection by itself, and with nothing that survives a crash (custody). Then what a packet of traffic that is not split costs, UDP and TCP: through the raw forwarder, and in the scheduler
-# of `traffic = "all"`; processor time of the process for a packet, or a megabyte. All by turns, three times; the medians count. Says how
-# much of the processors was stolen, and how busy they were before. Ends with one line of JSON.
+# each connection by itself. All by turns, three times; the medians count. Says how much of the processors was stolen, and how busy they
+# were before. Ends with one line of JSON. What the gateway's parts cost is measured by cost.py.
 # Usage: bench/gateway.sh PATH-TO-SHORTHAUL PATH-TO-CONNECTIONS [SECONDS [TURNS]]
 set -euo pipefail
 shorthaul=$(realpath "$1")
@@ -70,8 +69,6 @@ ours() { # KEY LABEL FLAGS…
     for _ in $(seq 50); do grep -q ready "$work/$key" && break; sleep 0.1; done
     grep -q ready "$work/$key" || { echo "$text did not start:" >&2; cat "$work/$key" >&2; exit 1; }
     row "$key" "$text"
-    # Processor time for a megabyte, with one flow and with eight: it says more than throughput where others keep the machine busy.
-    case $key in shorthaul | bare) echo "$key $(cost "$started" -C cubic) $(cost "$started" -C cubic -P 8)" >>"$work/burdens" ;; esac
 }
 haproxy() {
     network
@@ -104,40 +101,6 @@ NFT
     for _ in $(seq 50); do on g ss -ltn | grep -q 7000 && break; sleep 0.1; done
     row haproxy "HAProxy, splice"
 }
-# What is not split, in the scheduler of a bottleneck that has room for all of it, and through the raw forwarder.
-cat >"$work/all.toml" <<'CFG'
-traffic = "all"
-[[bottleneck]]
-name = "room"
-rate = "100 Gbit/s"
-[[policy]]
-mode = "pass"
-match = { ports = [5201] }
-CFG
-ticks=$(getconf CLK_TCK)
-spent() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
-# Where it is sent: toward the access side, whose traffic is shaped. -> microseconds of processor time for a megabyte
-cost() { # PID ARGUMENTS…
-    local pid=$1 before result; shift
-    before=$(spent "$pid")
-    result=$(on c timeout $((seconds + 20)) iperf3 -c 10.77.2.2 -t "$seconds" -R -J "$@" 2>/dev/null)
-    python3 -c 'import json,sys
-end = json.loads(sys.argv[3])["end"]
-received = end.get("sum_received") or end["sum"]
-ticks, spent = int(sys.argv[2]), int(sys.argv[1])
-print(round(spent / ticks * 1e12 / received["bytes"], 1))' "$(($(spent "$pid") - before))" "$ticks" "$result" || echo null
-}
-not_split() { # KEY LABEL FLAGS…
-    local key=$1 text=$2; shift 2
-    network
-    start g "$work/$key" "$shorthaul" gateway --access to-client --wan to-server --run-dir "$work" --config "$work/all.toml" "$@"
-    for _ in $(seq 50); do grep -q ready "$work/$key" && break; sleep 0.1; done
-    grep -q ready "$work/$key" || { echo "$text did not start:" >&2; cat "$work/$key" >&2; exit 1; }
-    # `ip netns exec` is the program itself by now.
-    echo "$key $(cost "$started" -u -b "${datagrams:-400M}" -l 1400) $(cost "$started" -C cubic)" >>"$work/costs"
-    echo "$turn/$turns  $text" >&2
-}
-echo 'custody = false' >"$work/bare.toml"
 # Jiffies of all processors: all together, stolen, and idle.
 jiffies() { awk '/^cpu /{print $2+$3+$4+$5+$6+$7+$8+$9, $9, $5}' /proc/stat; }
 read -r all0 stolen0 idle0 < <(jiffies); sleep 2; read -r all1 _ idle1 < <(jiffies)
@@ -153,14 +116,11 @@ for turn in $(seq "$turns"); do
     if "$has_haproxy"; then haproxy; fi
     ours shorthaul "shorthaul gateway"
     ours split "the same, --mode split" --mode split
-    ours bare "the same, custody = false" --config "$work/bare.toml"
-    not_split forwarded "not split, raw TUN forwarder" --forward-only
-    not_split shaped "not split, in the scheduler"
 done
 read -r all2 stolen2 _ < <(jiffies)
 stolen=$(awk -v a="$((all2 - all0))" -v s="$((stolen2 - stolen0))" 'BEGIN{printf "%.3f", s / a}')
 { for name in "${names[@]}"; do echo "$name ${label[$name]}"; done; } >"$work/labels"
-python3 - "$work/labels" "$work/figures" "$work/costs" "$busy" "$stolen" "$work/burdens" <<'TABLE'
+python3 - "$work/labels" "$work/figures" "$busy" "$stolen" <<'TABLE'
 import json, statistics, sys
 labels = dict(line.rstrip("\n").split(" ", 1) for line in open(sys.argv[1]))
 figures = {name: [] for name in labels}
@@ -183,34 +143,7 @@ def ratio(one, other, column):
     return round(statistics.median(pairs), 3) if pairs else None
 for column, what in enumerate(["1_flow", "8_flows", "connections"]):
     result[f"default_over_split_{what}"] = ratio("shorthaul", "split", column)
-    result[f"custody_over_none_{what}"] = ratio("shorthaul", "bare", column)
-    # Each turn's, for whoever wants to know how sure that is.
-    result[f"custody_over_none_each_{what}"] = [
-        round(a[column] / b[column], 3) for a, b in zip(figures["shorthaul"], figures["bare"]) if a[column] and b[column]]
-costs = {"forwarded": [], "shaped": []}
-for line in open(sys.argv[3]):
-    name, *values = line.split()
-    costs[name].append([float(value) if value != "null" else None for value in values])
-print(f"\n{'not split: us of a processor':32} {'MB of UDP':>10} {'MB of TCP':>10}")
-for name, text in {"forwarded": "raw TUN forwarder", "shaped": "in the scheduler"}.items():
-    median = [statistics.median([row[column] for row in costs[name] if row[column] is not None] or [0]) for column in range(2)]
-    print(f"{text:32} {median[0]:>10.0f} {median[1]:>10.0f}")
-    result |= {f"{name}_udp_us_mb": median[0], f"{name}_tcp_us_mb": median[1]}
-for column, what in enumerate(["udp", "tcp"]):
-    pairs = [a[column] / b[column] for a, b in zip(costs["shaped"], costs["forwarded"]) if a[column] and b[column]]
-    result[f"shaped_over_forwarded_{what}"] = round(statistics.median(pairs), 3) if pairs else None
-burdens = {"shorthaul": [], "bare": []}
-for line in open(sys.argv[6]):
-    name, *values = line.split()
-    burdens[name].append([float(value) if value != "null" else None for value in values])
-for column, what in enumerate(["1_flow", "8_flows"]):
-    pairs = [(a[column], b[column]) for a, b in zip(burdens["shorthaul"], burdens["bare"]) if a[column] and b[column]]
-    if pairs:
-        with_it, without = (statistics.median(pair[side] for pair in pairs) for side in range(2))
-        print(f"custody, {what}: {with_it:.0f} us of a processor for a megabyte, {without:.0f} without")
-        result |= {f"custody_us_mb_{what}": with_it, f"bare_us_mb_{what}": without,
-                   f"custody_us_ratio_each_{what}": [round(a / b, 3) for a, b in pairs]}
-result |= {"busy_before": float(sys.argv[4]), "steal": float(sys.argv[5])}
+result |= {"busy_before": float(sys.argv[3]), "steal": float(sys.argv[4])}
 print(f"processors busy before: {result['busy_before']:.0%}, stolen meanwhile: {result['steal']:.1%}")
 print(json.dumps(result))
 TABLE

@@ -3,6 +3,7 @@
 use shorthaul_types::Time;
 
 use crate::recent_max::RecentMax;
+use crate::snapshot::keeps;
 use crate::volume;
 
 /// BBR.extra_acked.
@@ -24,6 +25,8 @@ pub(crate) struct Expectation {
     /// The round that the ACK belongs to.
     pub round: u32,
 }
+
+keeps!(AckAggregation { since, acked, extra });
 
 impl AckAggregation {
     pub(crate) fn new(now: Time) -> Self {

@@ -1,4 +1,5 @@
 //! The boundary between a sender and its congestion control.
+use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::time::Duration;
 
@@ -124,7 +125,22 @@ pub trait Control: Debug + Send {
     /// The sender's maximum segment size changed; windows keep their bytes.
     fn set_mss(&mut self, mss: u32);
 
-    /// The connection goes on at `now` where another process had it. An algorithm that cannot make anything of that begins anew.
+    /// All that the algorithm knows, as numbers that [`restore`](Control::restore) of the same algorithm reads in another process; none
+    /// where [`KnownPath`] says it all.
+    fn snapshot(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    /// Goes on exactly where another process was, whose [`snapshot`](Control::snapshot) this is; both have the same clock, and delivery
+    /// rates go on as they were. Says whether the numbers fit: where another version wrote them, nothing changes, and
+    /// [`take_over`](Control::take_over) is what is left.
+    fn restore(&mut self, numbers: &[u64]) -> bool {
+        let _ = numbers;
+        false
+    }
+
+    /// The connection goes on at `now` where another process had it, of which no more is known than this. An algorithm that cannot make
+    /// anything of that begins anew.
     fn take_over(&mut self, now: Time, known: &KnownPath) {
         let _ = (now, known);
     }

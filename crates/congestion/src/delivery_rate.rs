@@ -11,12 +11,14 @@
 //! ```
 //! The longer of the two is taken because acknowledgments may be compressed on their way and
 //! then arrive faster than the path can carry data.
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
 
 use shorthaul_types::{BitRate, Time};
 
 use crate::LossSample;
+use crate::snapshot::{Keep as _, Numbers, keeps, restored, snapshot};
 
 /// A delivery rate, measured over about one round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub struct RateSample {
 }
 
 /// What a transmission remembers from when it was sent; the sender keeps it with the data.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendState {
     sent_at: Time,
     first_sent_at: Time,
@@ -50,7 +52,29 @@ pub struct SendState {
     app_limited: bool,
 }
 
+/// Of [`DeliveryRate::snapshot`]: another one with each change of what is handed over.
+const VERSION: u64 = 1;
+
+keeps!(SendState { sent_at, first_sent_at, delivered, delivered_at, lost, in_flight, app_limited });
+
 impl SendState {
+    /// How many numbers [`SendState::numbers`] are.
+    pub const NUMBERS: usize = 7;
+
+    /// It, as numbers for another process.
+    pub fn numbers(&self) -> [u64; Self::NUMBERS] {
+        let mut numbers = Vec::with_capacity(Self::NUMBERS);
+        self.put(&mut numbers);
+        numbers.try_into().unwrap_or_default()
+    }
+
+    /// What [`SendState::numbers`] said; `None` for numbers that it does not say.
+    pub fn from_numbers(numbers: [u64; Self::NUMBERS]) -> Option<Self> {
+        let mut state = DeliveryRate::new(Time::ZERO).on_send(Time::ZERO, 0);
+        state.take(&mut Numbers(&numbers))?;
+        Some(state)
+    }
+
     /// When it was sent.
     pub fn sent_at(&self) -> Time {
         self.sent_at
@@ -61,6 +85,8 @@ impl SendState {
         (self.delivered, self.sent_at) > (other.delivered, other.sent_at)
     }
 }
+
+keeps!(DeliveryRate { delivered, delivered_at, first_sent_at, lost, app_limited_until });
 
 /// The delivery rate of one connection.
 #[derive(Clone, Debug)]
@@ -77,6 +103,18 @@ pub struct DeliveryRate {
 }
 
 impl DeliveryRate {
+    /// What it knows, as numbers for another process that goes on, between two acknowledgments.
+    pub fn snapshot(&self) -> Vec<u64> {
+        snapshot(VERSION, self)
+    }
+
+    /// Goes on where another process was that has said so, with transmissions outstanding of which these are the states; `None` where
+    /// the numbers do not fit, or not each other.
+    pub fn restored<'a>(numbers: &[u64], mut sent: impl Iterator<Item = &'a SendState>) -> Option<Self> {
+        let rate = restored(VERSION, &DeliveryRate::new(Time::ZERO), numbers)?;
+        sent.all(|sent| sent.delivered <= rate.delivered && sent.lost <= rate.lost).then_some(rate)
+    }
+
     /// A connection that has sent nothing.
     pub fn new(now: Time) -> Self {
         DeliveryRate {

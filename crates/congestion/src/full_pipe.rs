@@ -1,5 +1,6 @@
 //! Whether a rising sending rate has filled the pipe: the delivery rate follows it no more
 //! (draft-ietf-ccwg-bbr-06 §5.3.1.2; draft-cardwell-iccrg-bbr-congestion-control-00 §4.3.2.2).
+use crate::snapshot::keeps;
 use crate::volume::Gain;
 
 /// Growth that counts, per round.
@@ -14,6 +15,8 @@ pub(crate) struct FullPipe {
     rounds: u32,
     full: bool,
 }
+
+keeps!(FullPipe { baseline, rounds, full });
 
 impl FullPipe {
     /// A search that begins at a delivery rate of `baseline`.

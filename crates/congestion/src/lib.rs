@@ -64,6 +64,7 @@ mod recent_max;
 mod rounds;
 mod rto_notation;
 mod rtt;
+mod snapshot;
 mod volume;
 mod window;
 

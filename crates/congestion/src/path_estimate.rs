@@ -13,6 +13,7 @@ use shorthaul_types::{BitRate, Bytes, Time};
 
 use crate::min_filter::MinFilter;
 use crate::recent_max::RecentMax;
+use crate::snapshot::keeps;
 use crate::volume;
 
 /// Marks that a round trip of history is kept in; more are thinned out.
@@ -81,6 +82,19 @@ struct Mark {
     /// There was too little to send.
     limited: bool,
 }
+
+// Without the marks: the first round trip of another process measures no rate.
+keeps!(PathEstimate {
+    delivered,
+    newest_sent,
+    spacing,
+    min_rtt,
+    latest,
+    best,
+    round,
+    round_ended,
+    limited_until
+});
 
 impl PathEstimate {
     /// An estimate that knows nothing, and remembers a smallest round-trip time for `memory`.

@@ -1,4 +1,5 @@
 //! How much a path's rate changes from one round trip to the next.
+use crate::snapshot::keeps;
 use crate::volume::Gain;
 
 /// The number of rounds for which a change counts: the mean is moved by an eighth of the difference, as SRTT is.
@@ -14,6 +15,8 @@ pub(crate) struct RateVariation {
     /// The highest rate of the present round.
     best: u64,
 }
+
+keeps!(RateVariation { mean, previous, best });
 
 /// What is assumed before anything is measured, in millionths: a little, as on a link of which only the delay varies.
 const ASSUMED: u64 = 60_000;

@@ -1,4 +1,6 @@
 //! The largest of the samples of recent rounds.
+use crate::snapshot::{Keep, Numbers};
+use alloc::vec::Vec;
 
 /// A running maximum over the last `N` rounds, the present one included. It keeps the maximum of
 /// each round, so it is exact.
@@ -7,6 +9,18 @@ pub(crate) struct RecentMax<T, const N: usize> {
     /// The maximum of round r is at r modulo N.
     rounds: [T; N],
     newest: u32,
+}
+
+impl<T: Keep, const N: usize> Keep for RecentMax<T, N> {
+    fn put(&self, to: &mut Vec<u64>) {
+        self.rounds.put(to);
+        self.newest.put(to);
+    }
+
+    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        self.rounds.take(from)?;
+        self.newest.take(from)
+    }
 }
 
 impl<T: Copy + Default + Ord, const N: usize> RecentMax<T, N> {

@@ -1,6 +1,7 @@
 //! Packet-timed round trips (draft-ietf-ccwg-bbr-06 §5.5.1): one ends with the acknowledgment of
 //! something that was sent after it began, however long that takes.
 use crate::RateSample;
+use crate::snapshot::keeps;
 
 /// Counts rounds.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,8 @@ pub(crate) struct Rounds {
     count: u32,
     started: bool,
 }
+
+keeps!(Rounds { delivered, end, count, started });
 
 impl Rounds {
     /// Takes in an ACK. Without a rate sample it says nothing.

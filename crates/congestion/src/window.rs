@@ -1,5 +1,6 @@
 //! The window itself: what slow start, an RTO, idleness and an undo do to it, which is the
 //! same for Reno, CUBIC, Westwood+, Vegas, Hybla and Illinois.
+use crate::snapshot::keeps;
 use crate::{AckSample, ControlParams};
 
 /// What a control answers by its [`Window`] alone, which is its field `window`.
@@ -51,6 +52,8 @@ pub(crate) struct Window {
     repairing_timeout: bool,
     timed_out: bool,
 }
+
+keeps!(Window { bytes, ssthresh, repairing_timeout, timed_out });
 
 /// cwnd and ssthresh as they were before an answer to congestion.
 #[derive(Clone, Copy, Debug)]

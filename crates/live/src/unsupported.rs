@@ -15,6 +15,10 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
         match &node.role {
             Role::Router => {}
             Role::Gateway(gateway) => {
+                if !gateway.taken_over.is_empty() {
+                    let why = "a live run has one process: leave `taken_over` out (`shorthaul bench survive --take-over` has two)";
+                    reasons.push(format!("gateway `{}`: {why}", node.name));
+                }
                 if gateway.lateness.is_some() {
                     let why = "a live gateway is as late as its machine: leave `lateness` out";
                     reasons.push(format!("gateway `{}`: {why}", node.name));

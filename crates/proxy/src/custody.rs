@@ -5,8 +5,8 @@
 mod codec;
 mod momentum;
 
-pub(crate) use momentum::DirectionMomentum;
 pub use momentum::FlowMomentum;
+pub(crate) use momentum::{DirectionMomentum, SharedMomentum};
 
 use crate::end::{End, Side};
 use crate::handshake::Agreed;

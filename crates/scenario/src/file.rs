@@ -252,6 +252,9 @@ pub(crate) struct GatewaySection {
     pub aggregate: Option<AggregateSection>,
     /// How late it looks at what happens; in time if left out. Simulated alone.
     pub lateness: Option<Lateness>,
+    /// When another process takes over from it, as `shorthaul gateway --take-over` does, without a moment in between. Simulated alone.
+    #[serde(default)]
+    pub taken_over: Vec<TakeOverSection>,
     /// The share of flows that are observed instead of split, to compare with; none if left out, so that an experiment is about
     /// what is split.
     #[serde(default)]
@@ -274,6 +277,16 @@ pub(crate) struct BandwidthSection {
     pub cell: Option<String>,
     /// The bandwidth from then on.
     pub bandwidth: BitRate,
+}
+
+/// One process takes over from another.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TakeOverSection {
+    /// When, from the start of the run.
+    #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
+    pub at: Duration,
 }
 
 const fn yes() -> bool {

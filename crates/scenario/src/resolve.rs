@@ -218,6 +218,8 @@ impl Work<'_> {
         });
         let mut bandwidth_changes: Vec<_> = changes.collect();
         bandwidth_changes.sort_by_key(|change| change.at);
+        let mut taken_over: Vec<_> = section.taken_over.iter().map(|taken_over| taken_over.at).collect();
+        taken_over.sort_unstable();
         let gateway = Gateway {
             mode,
             senders_as_written: section
@@ -237,6 +239,7 @@ impl Work<'_> {
             traffic: section.traffic,
             control_group: section.control_group,
             lateness: section.lateness,
+            taken_over,
         };
         self.check_policies(name, section, &gateway)?;
         self.scenario.nodes[index.0].role = Role::Gateway(Box::new(gateway));

@@ -173,6 +173,8 @@ pub struct Gateway {
     pub policy: Vec<PolicySpec>,
     /// How late it is served; in time if `None`.
     pub lateness: Option<Lateness>,
+    /// When another process takes over from it, from the start of the run, in order.
+    pub taken_over: Vec<Duration>,
 }
 
 impl Gateway {

@@ -166,7 +166,8 @@ impl Builder<'_> {
                 let changes = gateway.bandwidth_changes.clone();
                 let seed = self.seed.derive("lateness").derive(&self.scenario.nodes[node.0].name);
                 let sleep = gateway.lateness.map(|lateness| Sleep::new(lateness, seed));
-                Station::Gateway(Box::new(GatewayNode::new(Gateway::new(config), changes, sleep)))
+                let node = GatewayNode::new(config, changes, sleep).taken_over(&gateway.taken_over);
+                Station::Gateway(Box::new(node))
             }
         }
     }

@@ -32,6 +32,7 @@ mod simulate;
 mod simulator;
 mod sleep;
 mod station;
+mod successor;
 mod trace_hash;
 
 pub use agenda::Agenda;

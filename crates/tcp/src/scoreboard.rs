@@ -72,8 +72,8 @@ pub struct Transmitted {
     pub start: u64,
     /// The offset behind its last one.
     pub end: u64,
-    /// When it was sent last.
-    pub sent_at: Time,
+    /// The state of the connection when it was sent last.
+    pub sent: SendState,
     /// The number of that transmission.
     pub transmission: u64,
     /// Where a segment of it began, and the size of its segments in bytes.
@@ -207,18 +207,17 @@ impl Scoreboard {
         self.records.iter().map(|(&start, record)| Transmitted {
             start,
             end: record.end,
-            sent_at: record.sent.sent_at(),
+            sent: record.sent,
             transmission: record.transmission,
             cuts: (record.cuts.from, record.cuts.size),
             flags: [record.retransmitted, record.ambiguous, record.sacked, record.lost],
         })
     }
 
-    /// Goes on with what another process had sent, `(what, its state when it was sent)`, in the order of the stream and without
-    /// gaps, on a scoreboard that is empty.
-    pub fn take_over(&mut self, sent: &[(Transmitted, SendState)]) {
-        for (range, state) in sent {
-            let Transmitted { start, end, transmission, cuts: (from, size), .. } = *range;
+    /// Goes on with what another process had sent, in the order of the stream and without gaps, on a scoreboard that is empty.
+    pub fn take_over(&mut self, transmitted: &[Transmitted]) {
+        for range in transmitted {
+            let Transmitted { start, end, sent, transmission, cuts: (from, size), .. } = *range;
             let [retransmitted, ambiguous, sacked, lost] = range.flags;
             let (len, cuts) = (end - start, Cuts { from, size: size.max(1) });
             let lost = lost && !sacked;
@@ -232,8 +231,7 @@ impl Scoreboard {
                 self.lost += len;
                 self.lost_from = self.lost_from.min(start);
             }
-            let record =
-                Record { end, sent: *state, transmission, retransmitted, ambiguous, sacked, lost, cuts };
+            let record = Record { end, sent, transmission, retransmitted, ambiguous, sacked, lost, cuts };
             self.records.insert(start, record);
             self.next_transmission = self.next_transmission.max(transmission.saturating_add(1));
             self.order.push_back((transmission, start, end));

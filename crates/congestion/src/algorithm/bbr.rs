@@ -22,6 +22,7 @@
 //! What acknowledgments are known to have waited on their way ([`AckSample::waited`]) is no part of RTprop, and the window has
 //! room for it: a queue of the other direction would leave the flow a part of its rate otherwise.
 //! Before the first round-trip time there is no pacing rate: the initial window leaves at once.
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use shorthaul_types::{BitRate, Time};
@@ -32,6 +33,7 @@ use crate::draws::Draws;
 use crate::full_pipe::FullPipe;
 use crate::recent_max::RecentMax;
 use crate::rounds::Rounds;
+use crate::snapshot::{Keep, Numbers, keeps, number_of, restored, snapshot};
 use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
 use crate::{AckSample, CongestionEvent, Control, ControlParams, KnownPath};
@@ -63,8 +65,11 @@ const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 /// No more than this of the bandwidth is added for aggregated ACKs (Linux).
 const LONGEST_AGGREGATION: Duration = Duration::from_millis(100);
 
+/// Of [`Control::snapshot`]: another one with each change of what is handed over.
+const VERSION: u64 = 1;
+
 /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bbr {
     mss: u64,
     initial_window: u64,
@@ -97,6 +102,28 @@ pub struct Bbr {
     draws: Draws,
 }
 
+keeps!(Bbr {
+    window,
+    prior_window,
+    pacing_rate,
+    mode,
+    recovery,
+    rounds,
+    bandwidth,
+    full_pipe,
+    aggregation,
+    min_rtt,
+    min_rtt_at,
+    beside,
+    cwnd_gain,
+    round_least,
+    queued_rounds,
+    acked_at,
+    idle_restart,
+    lost,
+    undoable,
+});
+
 /// The states of §4.3.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -113,6 +140,46 @@ struct ProbeRtt {
     round_done: bool,
 }
 
+keeps!(ProbeRtt { done_at, round_done });
+
+impl Keep for Mode {
+    fn put(&self, to: &mut Vec<u64>) {
+        match self {
+            Mode::Startup => to.push(0),
+            Mode::Drain => to.push(1),
+            Mode::ProbeBw { phase, since } => {
+                to.push(2);
+                phase.put(to);
+                since.put(to);
+            }
+            Mode::ProbeRtt(probe) => {
+                to.push(3);
+                probe.put(to);
+            }
+        }
+    }
+
+    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        *self = match from.next()? {
+            0 => Mode::Startup,
+            1 => Mode::Drain,
+            2 => {
+                let (mut phase, mut since) = (0, Time::ZERO);
+                phase.take(from)?;
+                since.take(from)?;
+                Mode::ProbeBw { phase: Some(phase).filter(|phase| *phase < CYCLE.len())?, since }
+            }
+            3 => {
+                let mut probe = ProbeRtt::default();
+                probe.take(from)?;
+                Mode::ProbeRtt(probe)
+            }
+            _ => return None,
+        };
+        Some(())
+    }
+}
+
 /// How losses narrow the window for a while (§4.2.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PacketConservation {
@@ -125,6 +192,8 @@ enum PacketConservation {
     Growing,
     TimedOut,
 }
+
+number_of!(PacketConservation { None, Entering, Conserving, Growing, TimedOut });
 
 impl Bbr {
     /// Starts in Startup from the initial window.
@@ -457,6 +526,16 @@ impl Control for Bbr {
             Mode::ProbeRtt(_) => self.leave_probe_rtt(now),
             Mode::Startup | Mode::Drain => {}
         }
+    }
+
+    fn snapshot(&self) -> Vec<u64> {
+        snapshot(VERSION, self)
+    }
+
+    fn restore(&mut self, numbers: &[u64]) -> bool {
+        let Some(next) = restored(VERSION, self, numbers) else { return false };
+        *self = Bbr { window: next.window.min(MAX_WINDOW).max(self.mss), ..next };
+        true
     }
 
     /// What was found out is the model; it is probed from there. Many connections in Startup at once would fill every queue.

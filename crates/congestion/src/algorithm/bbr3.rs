@@ -31,6 +31,7 @@ mod model;
 mod probe_bw;
 mod probe_rtt;
 
+use alloc::vec::Vec;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
@@ -43,6 +44,7 @@ use crate::ack_aggregation::{AckAggregation, Expectation};
 use crate::draws::Draws;
 use crate::full_pipe::FullPipe;
 use crate::rounds::Rounds;
+use crate::snapshot::{Keep, Numbers, keeps, number_of, restored, snapshot};
 use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
 use crate::{AckSample, CongestionEvent, Control, ControlParams, LossSample};
@@ -67,8 +69,11 @@ const STARTUP_LOSS_RANGES: u8 = 6;
 /// Drain takes no more rounds (§5.3.2).
 const DRAIN_ROUNDS: u32 = 3;
 
+/// Of [`Control::snapshot`]: another one with each change of what is handed over.
+const VERSION: u64 = 1;
+
 /// BBR version 3 (draft-ietf-ccwg-bbr-06).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bbr3 {
     // Windows in bytes, which 32 bits hold, as no window has 4 GiB: idle connections are many.
     mss: u32,
@@ -98,6 +103,26 @@ pub struct Bbr3 {
     draws: Draws,
 }
 
+// An undo of losses that another process saw is no longer possible.
+keeps!(Bbr3 {
+    window,
+    prior_window,
+    pacing_rate,
+    state,
+    recovery,
+    model,
+    rounds,
+    full_pipe,
+    full_bandwidth_reached,
+    aggregation,
+    probe,
+    min_rtt,
+    idle_restart,
+    lost_ranges,
+    last_lost_end,
+    in_episode,
+});
+
 /// The states of §5.1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -112,6 +137,40 @@ enum LossEpisode {
     None,
     Fast,
     TimedOut,
+}
+
+number_of!(LossEpisode { None, Fast, TimedOut });
+
+impl Keep for State {
+    fn put(&self, to: &mut Vec<u64>) {
+        match self {
+            State::Startup => to.push(0),
+            State::Drain { since_round } => {
+                to.push(1);
+                since_round.put(to);
+            }
+            State::ProbeBw(phase) => {
+                to.push(2);
+                phase.put(to);
+            }
+            State::ProbeRtt => to.push(3),
+        }
+    }
+
+    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        *self = match from.next()? {
+            0 => State::Startup,
+            1 => State::Drain { since_round: u32::try_from(from.next()?).ok()? },
+            2 => {
+                let mut phase = Phase::Down;
+                phase.take(from)?;
+                State::ProbeBw(phase)
+            }
+            3 => State::ProbeRtt,
+            _ => return None,
+        };
+        Some(())
+    }
 }
 
 /// What losses ended, and a spurious recovery takes up again: BBR.undo_state.
@@ -255,7 +314,7 @@ impl Bbr3 {
         }
         if let State::Drain { since_round } = self.state
             && (ack.in_flight <= self.inflight(self.model.bandwidth())
-                || self.rounds.count() - since_round > DRAIN_ROUNDS)
+                || self.rounds.count().saturating_sub(since_round) > DRAIN_ROUNDS)
         {
             self.start_down(ack.now);
         }
@@ -467,6 +526,16 @@ impl Control for Bbr3 {
             State::ProbeRtt => self.check_probe_rtt_done(now),
             State::Startup | State::Drain { .. } => {}
         }
+    }
+
+    fn snapshot(&self) -> Vec<u64> {
+        snapshot(VERSION, self)
+    }
+
+    fn restore(&mut self, numbers: &[u64]) -> bool {
+        let Some(next) = restored(VERSION, self, numbers) else { return false };
+        *self = Bbr3 { window: window_of(next.window(), self.mss), ..next };
+        true
     }
 
     fn set_mss(&mut self, mss: u32) {

@@ -17,11 +17,13 @@
 //!
 //! The arithmetic is `f64` without the platform's mathematics library, so it gives the same
 //! result everywhere.
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use shorthaul_types::Time;
 
 use crate::hystart::{self, HyStart, Phase};
+use crate::snapshot::{Keep, Numbers, keeps, restored, snapshot};
 use crate::window::{SavedWindow, Window, delegate_to_window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
@@ -32,8 +34,11 @@ const C: f64 = 0.4;
 /// Additive increase of the Reno-friendly region that makes up for the gentler decrease.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
+/// Of [`Control::snapshot`]: another one with each change of what is handed over.
+const VERSION: u64 = 1;
+
 /// CUBIC congestion control (RFC 9438) with HyStart++ (RFC 9406).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Cubic {
     window: Window,
     curve: Curve,
@@ -43,6 +48,9 @@ pub struct Cubic {
     limit: Option<u64>,
     undo: Option<(SavedWindow, Curve)>,
 }
+
+// HyStart++ looks at one round at a time, and an undo at one loss: both begin anew.
+keeps!(Cubic { window, curve, srtt, last_ack });
 
 /// What congestion avoidance remembers between rounds and a spurious congestion event restores
 /// (§4.9.2). Windows in bytes.
@@ -67,6 +75,25 @@ struct Epoch {
     plateau: f64,
     /// The window that Reno would have.
     w_est: f64,
+}
+
+keeps!(Curve { w_max, cwnd_prior, epoch });
+keeps!(Epoch { t, k, plateau, w_est });
+
+impl Keep for Option<Epoch> {
+    fn put(&self, to: &mut Vec<u64>) {
+        self.is_some().put(to);
+        if let Some(epoch) = self {
+            epoch.put(to);
+        }
+    }
+
+    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        let mut is_some = false;
+        is_some.take(from)?;
+        *self = is_some.then_some(Epoch { t: 0.0, k: 0.0, plateau: 0.0, w_est: 0.0 });
+        self.as_mut().map_or(Some(()), |epoch| epoch.take(from))
+    }
 }
 
 impl Epoch {
@@ -217,6 +244,17 @@ impl Control for Cubic {
     }
 
     delegate_to_window!();
+
+    fn snapshot(&self) -> Vec<u64> {
+        snapshot(VERSION, self)
+    }
+
+    fn restore(&mut self, numbers: &[u64]) -> bool {
+        let Some(mut next) = restored(VERSION, self, numbers) else { return false };
+        next.window.set_bytes(next.window.bytes());
+        *self = next;
+        true
+    }
 
     fn name(&self) -> &'static str {
         "cubic"

@@ -392,7 +392,7 @@ impl Aggregate {
 
     /// By the shortest round trip: the smoothed one remembers what a queue or an outage was long after the link is faster
     /// again, and would keep back what the acknowledgments let out.
-    fn pace(&mut self) {
+    pub(super) fn pace(&mut self) {
         let rtt = self.rtt.min_rtt().or(self.rtt.srtt());
         let pace = self.window.pace(self.mss, rtt.map(|rtt| rtt + self.window.beside()));
         self.pacer.set_rate(self.most.map_or(pace, |most| Some(pace.map_or(most, |pace| pace.min(most)))));

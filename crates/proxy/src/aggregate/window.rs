@@ -3,6 +3,7 @@ use super::competition::Competition;
 use super::config::{AggregateConfig, Clamp};
 use super::losses::Losses;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery, Others};
 use shorthaul_types::{BitRate, Time};
@@ -99,7 +100,23 @@ impl SharedWindow {
         }
     }
 
-    /// A predecessor had found a window of this many bytes.
+    /// What it knows, for another process; nothing where its size is not found, or contested just now.
+    pub fn snapshot(&self) -> Vec<u64> {
+        match (&self.clamp, &self.competition) {
+            (Size::Auto(auto), None) => auto.snapshot(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Goes on with what another process knew, if that fits.
+    pub fn restore(&mut self, now: Time, known: &[u64]) -> bool {
+        match &mut self.clamp {
+            Size::Fixed(_) => false,
+            Size::Auto(auto) => auto.restore(now, known),
+        }
+    }
+
+    /// Another had found a window of this many bytes.
     pub fn take_over(&mut self, window: u64) {
         if let Size::Auto(auto) = &mut self.clamp {
             auto.take_over(window);

@@ -4,6 +4,7 @@ use super::{Fate, Gateway};
 use crate::FlowInfo;
 use crate::access_side::HostInfo;
 use crate::aggregate::{Aggregate, Expired, Uplink};
+use crate::custody::SharedMomentum;
 use crate::split_flow::{Budget, SplitFlow};
 use alloc::vec::Vec;
 use shorthaul_types::{Deadline, Time};
@@ -18,24 +19,26 @@ impl Gateway {
         self.access.aggregated().map(|(host, aggregate)| HostInfo::of(host, aggregate))
     }
 
-    /// The windows that the connections of a flow's mobile host share: toward it and from it, in bytes.
-    pub(super) fn shared_windows(&self, entry: &Entry) -> [u64; 2] {
+    /// What the connections of a flow's mobile host share: toward it and from it.
+    pub(super) fn shared(&self, entry: &Entry) -> [SharedMomentum; 2] {
         let Some(member) = entry.place.as_ref().and_then(|place| place.member.as_ref()) else {
-            return [0; 2];
+            return Default::default();
         };
         let host = self.access.host(member.host);
-        let down = self.aggregate_of(entry).map_or(0, Aggregate::window);
-        [down, host.and_then(|host| host.uplink.as_ref()).map_or(0, Uplink::size)]
+        let down = self.aggregate_of(entry).map(Aggregate::momentum);
+        let up = host.and_then(|host| host.uplink.as_ref()).map(Uplink::momentum);
+        [down, up].map(Option::unwrap_or_default)
     }
 
-    /// A predecessor had found these windows for the connections of a flow's mobile host.
-    pub(super) fn take_shared_over(&mut self, index: u32, [down, up]: [u64; 2]) {
+    /// A predecessor had found this for the connections of a flow's mobile host.
+    pub(super) fn take_shared_over(&mut self, now: Time, index: u32, [down, up]: &[SharedMomentum; 2]) {
         let Gateway { access, table, .. } = self;
-        let Some((_, member)) = table.aggregated(index) else { return };
+        let Some((flow, member)) = table.aggregated(index) else { return };
         let Some(served) = access.served(member.host) else { return };
-        served.aggregate.window.take_over(down);
+        served.aggregate.take_over(now, down);
         if let Some(uplink) = &mut served.host.uplink {
-            uplink.take_over(up);
+            uplink.take_over(now, up);
+            flow.upload_mut().into_iter().for_each(|upload| uplink.join(upload));
         }
     }
 

@@ -36,7 +36,7 @@ impl Gateway {
         self.take_shares(index);
         self.take_place(now, index);
         if let Some(momentum) = &inherited.momentum {
-            self.take_shared_over(index, momentum.shared);
+            self.take_shared_over(now, index, &momentum.shared);
         }
         self.table.arm(index, now);
         self.settle(index, Fate::Alive);
@@ -45,7 +45,7 @@ impl Gateway {
     /// What each flow does at the moment, by the number of its record: for a successor that goes on at once.
     pub fn momenta(&self) -> impl Iterator<Item = (u64, FlowMomentum)> + '_ {
         self.table.entries.iter().flatten().filter_map(|entry| match &entry.phase {
-            Phase::Split(flow) => Some((entry.serial, flow.momentum(self.shared_windows(entry))?)),
+            Phase::Split(flow) => Some((entry.serial, flow.momentum(self.shared(entry))?)),
             _ => None,
         })
     }

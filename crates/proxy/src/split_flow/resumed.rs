@@ -9,7 +9,9 @@ use super::managed::is_managed;
 use super::{Fate, SplitFlow};
 use crate::ack_release::{Event, Progress};
 use crate::aggregate::AllottedWindow;
-use crate::custody::{DirectionMomentum, DirectionRecord, FlowMomentum, FlowRecord, Held, Inherited};
+use crate::custody::{
+    DirectionMomentum, DirectionRecord, FlowMomentum, FlowRecord, Held, Inherited, SharedMomentum,
+};
 use crate::end::Side;
 use crate::{Custody, Holding, Policy};
 use alloc::boxed::Box;
@@ -132,7 +134,7 @@ impl SplitFlow {
     }
 
     /// What it does at the moment, for a successor; but for a flow of which it is not known what its ends have said past us.
-    pub(crate) fn momentum(&self, shared: [u64; 2]) -> Option<FlowMomentum> {
+    pub(crate) fn momentum(&self, shared: [SharedMomentum; 2]) -> Option<FlowMomentum> {
         let of = |direction: &Direction| DirectionMomentum {
             sender: direction.sender.momentum(),
             early: direction

@@ -30,7 +30,9 @@ impl SplitFlow {
     fn watch(&self, side: Side, at: Time) -> Box<Upload> {
         let (near, far) = (&self.directions[side.index()], &self.ends[side.other().index()]);
         let val = far.ts_val.filter(|_| self.agreed.timestamps);
-        Box::new(Upload::new(at, near.receiver.edge(), val, Uplink::burst(near.sender.mss())))
+        let (came, early) = (near.receiver.data_end(), near.receiver.early());
+        let upload = Upload::new(at, near.receiver.edge(), val, Uplink::burst(near.sender.mss()));
+        Box::new(upload.in_midst(came + early, came))
     }
 
     /// What it sends, where that is limited.

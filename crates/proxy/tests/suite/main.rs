@@ -7,6 +7,7 @@ mod crash;
 mod fuzz_corpus;
 mod hostile;
 mod interceptors;
+mod misbehaviour;
 mod opaque;
 #[path = "../../../../fuzz/bodies/opaque.rs"]
 mod opaque_packets;

@@ -14,4 +14,5 @@ mod pts;
 mod random_scenarios;
 mod runs;
 mod shared_link;
+mod take_over;
 mod whole_link;

@@ -2,6 +2,8 @@
 use super::{Sender, State};
 use crate::Transmitted;
 use crate::loss_detector::Event;
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
 use alloc::vec::Vec;
 use shorthaul_congestion::{DeliveryRate, KnownPath, KnownRtt};
 use shorthaul_types::{BitRate, Time};
@@ -21,6 +23,12 @@ pub struct Momentum {
     pub rate: Option<BitRate>,
     /// What is known of round trips.
     pub rtt: Option<KnownRtt>,
+    /// The name of the congestion control, and all that it knows ([`Control::snapshot`](shorthaul_congestion::Control::snapshot)).
+    pub algorithm: String,
+    /// See `algorithm`.
+    pub known: Vec<u64>,
+    /// What delivery rates are counted from ([`DeliveryRate::snapshot`]).
+    pub delivery: Vec<u64>,
 }
 
 impl Momentum {
@@ -53,6 +61,9 @@ impl Sender {
             ssthresh: self.control.ssthresh(),
             rate: self.control.pacing_rate().filter(|_| !self.control.in_slow_start()),
             rtt: self.rtt.known(),
+            algorithm: self.control.name().to_owned(),
+            known: self.control.snapshot(),
+            delivery: self.rate.snapshot(),
         }
     }
 
@@ -66,22 +77,27 @@ impl Sender {
         if let Some(rtt) = &momentum.rtt {
             self.rtt.take_over(now, rtt);
         }
-        let Momentum { window, ssthresh, rate, .. } = *momentum;
-        let min_rtt = momentum.rtt.map(|rtt| rtt.min);
-        self.control.take_over(now, &KnownPath { window, ssthresh, rate, min_rtt });
-        // What is delivered from now on was sent before: rates count from there.
-        let oldest = momentum.sent.iter().map(|range| range.sent_at).min().unwrap_or(now).min(now);
-        self.rate = DeliveryRate::new(oldest);
-        let mut before = 1;
-        let sent: Vec<_> = momentum
-            .sent
-            .iter()
-            .map(|range| {
-                let state = self.rate.on_send(range.sent_at.min(now), before);
+        let delivery =
+            DeliveryRate::restored(&momentum.delivery, momentum.sent.iter().map(|range| &range.sent));
+        // The algorithm counts its rounds by what was delivered.
+        let is_same = delivery.is_some() && momentum.algorithm == self.control.name();
+        if !(is_same && self.control.restore(&momentum.known)) {
+            let Momentum { window, ssthresh, rate, .. } = *momentum;
+            let min_rtt = momentum.rtt.map(|rtt| rtt.min);
+            self.control.take_over(now, &KnownPath { window, ssthresh, rate, min_rtt });
+        }
+        let mut sent = momentum.sent.clone();
+        self.rate = delivery.unwrap_or_else(|| {
+            // What is delivered from now on was sent before: rates count from there.
+            let oldest = sent.iter().map(|range| range.sent.sent_at()).min().unwrap_or(now).min(now);
+            let mut rate = DeliveryRate::new(oldest);
+            let mut before = 1;
+            for range in &mut sent {
+                range.sent = rate.on_send(range.sent.sent_at().min(now), before);
                 before += range.end - range.start;
-                (*range, state)
-            })
-            .collect();
+            }
+            rate
+        });
         self.board.take_over(&sent);
         self.snd.nxt = end;
         self.snd.window_limited_until = end;

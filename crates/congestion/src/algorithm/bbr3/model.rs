@@ -2,6 +2,7 @@
 //! (draft-ietf-ccwg-bbr-06 §5.5).
 use crate::RateSample;
 use crate::recent_max::RecentMax;
+use crate::snapshot::keeps;
 use crate::volume::Gain;
 
 /// No bound.
@@ -31,6 +32,19 @@ pub(super) struct Model {
     pub loss_round_started: bool,
     pub loss_in_round: bool,
 }
+
+keeps!(Model {
+    max_bandwidth,
+    cycle,
+    bandwidth_shortterm,
+    inflight_shortterm,
+    inflight_longterm,
+    bandwidth_latest,
+    inflight_latest,
+    loss_round_end,
+    loss_round_started,
+    loss_in_round,
+});
 
 /// What was in flight when something was sent, and what of it was lost since: RS of the draft.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! ProbeBW of BBRv3: when to probe for bandwidth, and what follows from a probe
 //! (draft-ietf-ccwg-bbr-06 §5.3.3 and §5.5.10.2).
+use crate::snapshot::{keeps, number_of};
 use core::time::Duration;
 
 use shorthaul_types::Time;
@@ -37,6 +38,20 @@ enum AckPhase {
     ProbeFeedback,
     ProbeStopping,
 }
+
+number_of!(Phase { Down, Cruise, Refill, Up });
+number_of!(AckPhase { Init, Refilling, ProbeStarting, ProbeFeedback, ProbeStopping });
+keeps!(Probe {
+    ack_phase,
+    rounds_since,
+    due_at,
+    is_sample,
+    too_high,
+    precautionary,
+    up_rounds,
+    up_acked,
+    up_acked_per_segment,
+});
 
 /// The memory of probing.
 #[derive(Clone, Debug)]

@@ -29,6 +29,8 @@ pub(super) struct MinRtt {
     round_done: bool,
 }
 
+crate::snapshot::keeps!(MinRtt { min, at, recent, recent_at, done_at, expired, round_done });
+
 const UNKNOWN: u64 = u64::MAX;
 
 impl MinRtt {

@@ -13,10 +13,13 @@ mod upload;
 pub(crate) use upload::{Arrival, Landing, Upload};
 
 use super::config::{AggregateConfig, UplinkWindow};
+use crate::custody::SharedMomentum;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use shorthaul_congestion::{AutoClamp, AutoClampConfig, Delivery, PathEstimate, Waited, mean_toward};
+use shorthaul_congestion::{
+    AutoClamp, AutoClampConfig, Delivery, KnownRtt, PathEstimate, Waited, mean_toward,
+};
 use shorthaul_types::Time;
 
 /// The segments of a window until more is known, and of who has not shown that it needs more: what an
@@ -175,10 +178,28 @@ impl Uplink {
         FIRST_SEGMENTS * u64::from(mss)
     }
 
-    /// A predecessor had found a window of this many bytes.
-    pub fn take_over(&mut self, window: u64) {
-        if let Size::Auto(auto) = &mut self.size {
-            auto.take_over(window);
+    /// What its uploads share, for another process that goes on with them.
+    pub fn momentum(&self) -> SharedMomentum {
+        let rtt = (self.rtt != UNKNOWN).then_some(KnownRtt {
+            srtt: self.rtt,
+            rttvar: Duration::ZERO,
+            min: self.rtt,
+        });
+        let known = match &self.size {
+            Size::Fixed(_) => Vec::new(),
+            Size::Auto(auto) => auto.snapshot(),
+        };
+        SharedMomentum { window: self.size(), rtt, known }
+    }
+
+    /// Goes on with what another process had found.
+    pub fn take_over(&mut self, now: Time, momentum: &SharedMomentum) {
+        self.rtt = momentum.rtt.map_or(self.rtt, |rtt| rtt.srtt);
+        self.level = self.level.max(momentum.window);
+        if let Size::Auto(auto) = &mut self.size
+            && !auto.restore(now, &momentum.known)
+        {
+            auto.take_over(momentum.window);
         }
     }
 

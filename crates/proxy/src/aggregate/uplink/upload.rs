@@ -158,6 +158,22 @@ impl Upload {
         upload
     }
 
+    /// The same in the midst of a stream, of which so much had `arrived`, up to `highest`, before anybody watched it. Since when it has
+    /// known what it was told nobody knows: that measures no round trip. It is taken to use what it was offered, until one shows.
+    #[must_use]
+    pub fn in_midst(mut self, arrived: u64, highest: u64) -> Self {
+        if arrived <= 1 {
+            return self;
+        }
+        (self.arrived, self.arrived_when_told, self.highest) = (arrived, arrived, highest);
+        self.allotment = self.told.saturating_sub(highest);
+        self.counted_before = self.allotment / 2;
+        self.resumed_at = self.arrived_at;
+        self.edges.iter_mut().for_each(|edge| edge.at = Time::ZERO);
+        self.stamps.iter_mut().for_each(|stamp| stamp.at = Time::ZERO);
+        self
+    }
+
     /// An acknowledgment leaves that tells of room up to `edge`.
     pub fn on_told(&mut self, now: Time, edge: u64, val: Option<u32>) {
         if edge > self.told {
@@ -471,6 +487,21 @@ mod tests {
         assert_eq!(upload.bound(&early(0), 1_000_000), 78_000);
         upload.allot(30_000);
         assert_eq!(upload.bound(&early(0), 1_000_000), 30_000);
+    }
+
+    /// What came before was no delivery of now: with it, rates would be those of whole streams. What was told before was not told now: round
+    /// trips would be none.
+    #[test]
+    fn a_stream_that_was_long_before_brings_what_comes_now() {
+        let mut upload = Upload::new(MS(1000), 50_060_001, Some(7), 10_000).in_midst(50_000_001, 50_000_001);
+        assert_eq!(upload.need(MS(1001)), Some(60_000), "what it was offered");
+        assert_eq!(upload.bound(&early(0), 1_000_000), 60_000, "and no window of the whole stream");
+        upload.on_segment(MS(1002), landing(50_001_001, Some(7)));
+        let arrival = upload.take_arrival().unwrap();
+        assert_eq!((arrival.bytes, arrival.rtt, arrival.sent_at), (1000, None, Time::ZERO));
+        upload.on_told(MS(1003), 50_070_001, Some(8));
+        upload.on_segment(MS(1043), landing(50_002_001, Some(8)));
+        assert_eq!(upload.take_arrival().unwrap().rtt, Some(Duration::from_millis(40)));
     }
 
     #[test]
