@@ -101,6 +101,20 @@ pub(super) fn between_kernels(live: &Live) -> Vec<Finding> {
             let share = rate / (cell.kbit as f64 * 1e3);
             found.push(Finding::number(what, "about 90 %", share, Unit::Percent).at_least(0.85));
         }
+        for relays in [1, 2] {
+            if let (Some(netcat), Some(ours)) = (live.netcat_gain(with(relays)), live.gain(with(relays))) {
+                let what =
+                    format!("{}: {}, of netcat in their place", name(cell), self::relays(with(relays)));
+                let found_here =
+                    Finding::number(what, "the paper's relays are netcat", ours / netcat, Unit::Times);
+                found.push(found_here.at_least(1.0 - NEAR));
+            }
+        }
+        if let Some(share) = live.waiting(cell) {
+            let what = format!("{}: one relay that waits 16 windows, of one that does not", name(cell));
+            let stated = "so that its buffer does not run dry (equation 6)";
+            found.push(Finding::number(what, stated, share, Unit::Times).at_least(1.0 - NEAR));
+        }
     }
     found
 }

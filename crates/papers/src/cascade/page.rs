@@ -71,8 +71,18 @@ fn with_model(finding: &Finding) -> Finding {
 fn measured(matrix: &Matrix, live: &Live) -> Table {
     let mut table = Table::new(
         [Column::right("round trip"), Column::right("rate"), Column::right("loss")].into_iter().chain(
-            ["one relay", "netcat", "simulated", "model", "two relays", "simulated", "model"]
-                .map(Column::right),
+            [
+                "one relay",
+                "netcat",
+                "simulated",
+                "model",
+                "two relays",
+                "two netcats",
+                "simulated",
+                "model",
+                "waiting, of one relay",
+            ]
+            .map(Column::right),
         ),
     );
     let times = |gain: Option<f64>| gain.map_or("–".to_owned(), |gain| Unit::Times.format(gain));
@@ -84,12 +94,14 @@ fn measured(matrix: &Matrix, live: &Live) -> Table {
             format!("{} Mbit/s", cell.kbit as f64 / 1e3),
             Unit::Percent.format(cell.loss_per_100k as f64 / 1e5),
             times(live.gain(with(1))),
-            times(live.netcat_gain(cell)),
+            times(live.netcat_gain(with(1))),
             times(matrix.gain(with(1))),
             times(forecast(1)),
             times(live.gain(with(2))),
+            times(live.netcat_gain(with(2))),
             times(matrix.gain(with(2))),
             times(forecast(2)),
+            times(live.waiting(cell)),
         ]);
     }
     table

@@ -51,7 +51,10 @@ const WAYS: [Way; 4] = [
 ];
 /// The window of the scenario, and a larger one (PRB §4, footnote 8).
 const WINDOW: &str = "receive_buffer = \"10240 B\"";
-const LARGER: &str = "receive_buffer = \"64 KiB\"";
+/// The larger ones; the paper does not say how large. The first is the one that is judged.
+const LARGER: [&str; 4] = ["15 KiB", "20 KiB", "32 KiB", "64 KiB"];
+/// Tahoe-Probing and Reno-Probing, and what each is built upon.
+const BASES_OF_TWO: [(usize, usize); 2] = [(1, 0), (3, 2)];
 /// Where larger windows are looked at: the error rates that are not high.
 const MODERATE: [u32; 4] = [1, 10, 20, 33];
 /// Runs of each cell, as many as the paper had at least.
@@ -107,31 +110,56 @@ pub fn run(
     Ok(all)
 }
 
-/// What a larger window leaves of time and overhead, each the mean over the cells of the probing protocols at moderate error rates.
+/// What a larger window leaves of time and overhead, each the mean over the cells of Tahoe-Probing and Reno-Probing at moderate error rates.
 pub struct LargerWindow {
-    /// As errors are decided in the scenario.
+    /// How large.
+    pub window: &'static str,
+    /// Of the same protocol's with the usual window, as errors are decided in the scenario.
     pub left: [f64; 2],
     /// The same with errors that are decided for each packet, with both windows.
     pub each_packet: [f64; 2],
+    /// Of those of the protocol that it is built upon, with the larger window, too.
+    pub of_base: [f64; 2],
+    /// Of the same with the usual window.
+    pub usual_of_base: [f64; 2],
     pub cells: usize,
 }
 
-pub fn larger_window(tables: &Tables, store: &Store, console: &dyn Console) -> Result<LargerWindow> {
-    let is_wanted = |cell: &PaperCell| PROBING[..2].contains(&cell.protocol) && MODERATE.contains(&cell.rate);
-    let cells: Vec<PaperCell> = tables.iter().map(|(cell, ..)| cell).filter(is_wanted).collect();
-    console.say(&format!("With a window of 64 KiB: {} cells", cells.len()));
-    let left = |slots: &str| -> Result<[f64; 2]> {
-        let mut left = [f64::NAN; 2];
-        for (left, metric) in left.iter_mut().zip([Metric::Completion, Metric::SenderOverhead]) {
-            let text = TEXT.replace(SLOTS, slots);
-            let usual = means(&text, &cells, metric, store, console)?;
-            let larger = means(&text.replace(WINDOW, LARGER), &cells, metric, store, console)?;
-            let shares = cells.iter().filter_map(|cell| Some(larger.get(cell)? / usual.get(cell)?));
-            *left = Summary::of(shares).map_or(f64::NAN, |all| all.mean);
-        }
-        Ok(left)
+pub fn larger_windows(tables: &Tables, store: &Store, console: &dyn Console) -> Result<Vec<LargerWindow>> {
+    let base_of = |cell: &PaperCell| {
+        let (_, protocol) = *BASES_OF_TWO.iter().find(|(probing, _)| *probing == cell.protocol)?;
+        Some(PaperCell { protocol, ..*cell })
     };
-    Ok(LargerWindow { left: left(SLOTS)?, each_packet: left("")?, cells: cells.len() })
+    let is_base = |cell: &PaperCell| BASES_OF_TWO.iter().any(|(_, base)| *base == cell.protocol);
+    let moderate = tables.iter().map(|(cell, ..)| cell).filter(|cell| MODERATE.contains(&cell.rate));
+    let all: Vec<PaperCell> = moderate.filter(|cell| is_base(cell) || base_of(cell).is_some()).collect();
+    let cells: Vec<PaperCell> = all.iter().copied().filter(|cell| base_of(cell).is_some()).collect();
+    let mean = |share: &dyn Fn(&PaperCell) -> Option<f64>| {
+        Summary::of(cells.iter().filter_map(share)).map_or(f64::NAN, |all| all.mean)
+    };
+    let mut found = Vec::with_capacity(LARGER.len());
+    for window in LARGER {
+        console.say(&format!("With a window of {window}: {} cells", all.len()));
+        let [left, each_packet, of_base, usual_of_base] = [[f64::NAN; 2]; 4];
+        let cells = cells.len();
+        let mut one = LargerWindow { window, left, each_packet, of_base, usual_of_base, cells };
+        for (at, metric) in [Metric::Completion, Metric::SenderOverhead].into_iter().enumerate() {
+            let both = |slots: &str| -> Result<[BTreeMap<PaperCell, f64>; 2]> {
+                let text = TEXT.replace(SLOTS, slots);
+                let larger = text.replace(WINDOW, &format!("receive_buffer = \"{window}\""));
+                let run = |text: &str| means(text, &all, metric, store, console);
+                Ok([run(&text)?, run(&larger)?])
+            };
+            let [usual, larger] = both(SLOTS)?;
+            one.left[at] = mean(&|cell| Some(larger.get(cell)? / usual.get(cell)?));
+            one.of_base[at] = mean(&|cell| Some(larger.get(cell)? / larger.get(&base_of(cell)?)?));
+            one.usual_of_base[at] = mean(&|cell| Some(usual.get(cell)? / usual.get(&base_of(cell)?)?));
+            let [usual, larger] = both("")?;
+            one.each_packet[at] = mean(&|cell| Some(larger.get(cell)? / usual.get(cell)?));
+        }
+        found.push(one);
+    }
+    Ok(found)
 }
 
 /// The means of a metric in some cells of a scenario.
@@ -169,7 +197,9 @@ mod tests {
 
     #[test]
     fn the_scenario_has_what_is_replaced() {
-        for (old, new) in WAYS.iter().map(|way| (way.old, way.new)).chain([(WINDOW, LARGER)]) {
+        for (old, new) in
+            WAYS.iter().map(|way| (way.old, way.new)).chain([(WINDOW, "receive_buffer = \"15 KiB\"")])
+        {
             let text = TEXT.replace(old, new);
             assert!(TEXT.contains(old) && text != TEXT, "{old}");
             assert_eq!(Study::from_toml("errors.toml", &text).unwrap().points().len(), 168, "{new}");

@@ -65,7 +65,7 @@ impl Paper for Probing {
         };
         let mut findings = findings::all(&tables, &otherwise);
         if !self.score {
-            findings.extend(findings::larger_window(&errors::larger_window(&tables, &store, console)?));
+            findings.extend(findings::larger_windows(&errors::larger_windows(&tables, &store, console)?));
         }
         console.table(&Finding::table(&findings));
         if self.score {

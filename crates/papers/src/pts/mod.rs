@@ -1,4 +1,5 @@
 //! The figures of "proxy transport service" (PTS §3).
+mod discovery;
 mod findings;
 mod search;
 
@@ -193,6 +194,13 @@ const EXPERIMENTS: &[Experiment] = &[
         figures: |_| Vec::new(),
         table: Some(search::table),
         findings: search::findings,
+    },
+    Experiment {
+        name: "discovery",
+        text: discovery::TEXT,
+        figures: |records| vec![("discovery".to_owned(), discovery::figure(records))],
+        table: None,
+        findings: discovery::findings,
     },
     Experiment {
         name: "buffer",

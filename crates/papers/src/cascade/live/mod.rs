@@ -176,8 +176,10 @@ impl Measurement {
 #[derive(Debug, Default)]
 pub(super) struct Live {
     rates: BTreeMap<PathPoint, f64>,
-    /// One relay of netcat instead of ours.
+    /// Netcat instead of our relays, one and two of them.
     netcat: BTreeMap<PathPoint, f64>,
+    /// One relay that waits.
+    waiting: BTreeMap<PathPoint, f64>,
 }
 
 #[derive(Deserialize)]
@@ -194,7 +196,9 @@ struct MeasuredCell {
     direct: MeasuredWay,
     one_relay: MeasuredWay,
     two_relays: MeasuredWay,
+    waiting: MeasuredWay,
     netcat: MeasuredWay,
+    two_netcats: MeasuredWay,
 }
 
 #[derive(Deserialize)]
@@ -229,7 +233,10 @@ impl Live {
             };
             let ways = [&row.direct, &row.one_relay, &row.two_relays].into_iter().enumerate();
             live.rates.extend(ways.filter_map(|(relays, way)| Some((cell(relays), way.bit_s?))));
-            live.netcat.extend(row.netcat.bit_s.map(|rate| (cell(1), rate)));
+            live.waiting.extend(row.waiting.bit_s.map(|rate| (cell(1), rate)));
+            let netcats = [(1, &row.netcat), (2, &row.two_netcats)];
+            live.netcat
+                .extend(netcats.into_iter().filter_map(|(relays, way)| Some((cell(relays), way.bit_s?))));
         }
         live
     }
@@ -244,12 +251,15 @@ impl Live {
         Some(self.rate(cell)? / self.rate(PathPoint { relays: 0, ..cell })?)
     }
 
-    /// The same with netcat as the relay.
+    /// The same with netcat as each relay of the cell.
     pub fn netcat_gain(&self, cell: PathPoint) -> Option<f64> {
-        Some(
-            self.netcat.get(&PathPoint { relays: 1, ..cell })?
-                / self.rate(PathPoint { relays: 0, ..cell })?,
-        )
+        Some(self.netcat.get(&cell)? / self.rate(PathPoint { relays: 0, ..cell })?)
+    }
+
+    /// What a relay that waits has of the throughput of one that does not.
+    pub fn waiting(&self, cell: PathPoint) -> Option<f64> {
+        let cell = PathPoint { relays: 1, ..cell };
+        Some(self.waiting.get(&cell)? / self.rate(cell)?)
     }
 
     /// The cells, without relays.
@@ -266,7 +276,7 @@ mod tests {
     fn what_was_measured_live_is_found_by_its_cell() {
         let text = r#"{"manifest": {}, "cells": [{"rtt_ms": 64, "mbit_s": 32, "loss_percent": 0.1, "bytes": 1,
             "congestion": "reno", "direct": {"bit_s": 8e6}, "one_relay": {"bit_s": 16e6}, "two_relays": {"bit_s": null},
-            "netcat": {"bit_s": 15e6}}]}"#;
+            "waiting": {"bit_s": 12e6}, "netcat": {"bit_s": 15e6}, "two_netcats": {"bit_s": 20e6}}]}"#;
         let path = std::env::temp_dir().join(format!("shorthaul-live-cells-{}.json", std::process::id()));
         std::fs::write(&path, text).unwrap();
         let live = Live::read(&path).unwrap();
@@ -274,6 +284,8 @@ mod tests {
         let cell = PathPoint { rtt_ms: 64, kbit: 32_000, loss_per_100k: 100, relays: 1 };
         assert_eq!(live.gain(cell), Some(2.0));
         assert_eq!(live.netcat_gain(cell), Some(1.875));
+        assert_eq!(live.netcat_gain(PathPoint { relays: 2, ..cell }), Some(2.5));
+        assert_eq!(live.waiting(cell), Some(0.75));
         assert_eq!(live.rate(PathPoint { relays: 2, ..cell }), None);
         assert_eq!(live.cells().count(), 1);
     }

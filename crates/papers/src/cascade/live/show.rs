@@ -76,7 +76,9 @@ pub fn table(measured: &[Measured]) -> Table {
         Column::right("two relays").unit("(forecast)"),
         Column::right("gain").unit("(forecast)"),
         Column::right("of the rate"),
+        Column::right("waiting relay").unit("gain"),
         Column::right("netcat").unit("gain"),
+        Column::right("two netcats").unit("gain"),
     ]);
     let rate = |value: Option<f64>| value.map_or("–".into(), |value| Unit::BitsPerSecond.format(value));
     let times = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.2}"));
@@ -93,7 +95,9 @@ pub fn table(measured: &[Measured]) -> Table {
             both(Relaying::TwoRelays),
             gains(Relaying::TwoRelays),
             one.share(Relaying::TwoRelays).map_or("–".into(), |share| format!("{:.0} %", share * 100.0)),
+            format!("{} ×", times(one.gain(Relaying::Waiting))),
             format!("{} ×", times(one.gain(Relaying::Netcat))),
+            format!("{} ×", times(one.gain(Relaying::TwoNetcats))),
         ]);
     }
     table
@@ -118,16 +122,22 @@ pub fn sentences(measured: &[Measured]) -> Vec<String> {
     if !parts.is_empty() {
         said.push(format!("The planner's forecast is off by, in the median: {}.", parts.join(", ")));
     }
-    let mut ahead: Vec<f64> = measured
-        .iter()
-        .filter_map(|one| Some(one.rate(Relaying::OneRelay)? / one.rate(Relaying::Netcat)?))
-        .collect();
-    ahead.sort_by(f64::total_cmp);
-    if let (Some(least), Some(median), Some(most)) = (ahead.first(), ahead.get(ahead.len() / 2), ahead.last())
-    {
-        said.push(format!(
-            "Our relay was {median:.2} times as fast as netcat in the median cell, {least:.2} in the worst, {most:.2} in the best."
-        ));
+    let compared = [
+        (Relaying::OneRelay, "Our relay was", Relaying::Netcat, "as fast as netcat"),
+        (Relaying::TwoRelays, "Two of ours were", Relaying::TwoNetcats, "as fast as two netcats"),
+        (Relaying::Waiting, "A relay that waits was", Relaying::OneRelay, "as fast as one that does not"),
+    ];
+    for (way, subject, other, compared) in compared {
+        let mut ahead: Vec<f64> =
+            measured.iter().filter_map(|one| Some(one.rate(way)? / one.rate(other)?)).collect();
+        ahead.sort_by(f64::total_cmp);
+        if let (Some(least), Some(median), Some(most)) =
+            (ahead.first(), ahead.get(ahead.len() / 2), ahead.last())
+        {
+            said.push(format!(
+                "{subject} {median:.2} times {compared} in the median cell, {least:.2} in the worst, {most:.2} in the best."
+            ));
+        }
     }
     said
 }
@@ -144,7 +154,8 @@ pub fn json(measured: &[Measured], manifest: &Manifest) -> Value {
                 "rtt_ms": one.cell.rtt_ms, "mbit_s": mbit(one.cell), "loss_percent": loss_percent(one.cell),
                 "bytes": one.measurement.size(one.cell).0, "congestion": one.measurement.congestion,
                 "direct": of(Relaying::Direct), "one_relay": of(Relaying::OneRelay),
-                "two_relays": of(Relaying::TwoRelays), "netcat": of(Relaying::Netcat),
+                "two_relays": of(Relaying::TwoRelays), "waiting": of(Relaying::Waiting),
+                "netcat": of(Relaying::Netcat), "two_netcats": of(Relaying::TwoNetcats),
             })
         })
         .collect();

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// The port that relays listen at.
 const PORT: u16 = 7001;
+/// How many windows equation 6 has a relay wait.
+const WAIT_WINDOWS: u32 = 16;
 /// How long a relay may take to begin.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -26,34 +28,58 @@ pub enum Relaying {
     Direct,
     OneRelay,
     TwoRelays,
+    /// One relay that waits as equation 6 has it: sixteen windows of its next leg, a window a round trip.
+    Waiting,
     /// The paper's own relay.
     Netcat,
+    /// Two of them.
+    TwoNetcats,
 }
 
 impl Relaying {
-    pub const ALL: [Relaying; 4] =
-        [Relaying::Direct, Relaying::OneRelay, Relaying::TwoRelays, Relaying::Netcat];
+    pub const ALL: [Relaying; 6] = [
+        Relaying::Direct,
+        Relaying::OneRelay,
+        Relaying::TwoRelays,
+        Relaying::Waiting,
+        Relaying::Netcat,
+        Relaying::TwoNetcats,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
             Relaying::Direct => "direct",
             Relaying::OneRelay => "one relay",
             Relaying::TwoRelays => "two relays",
+            Relaying::Waiting => "waiting relay",
             Relaying::Netcat => "netcat",
+            Relaying::TwoNetcats => "two netcats",
         }
     }
 
     pub const fn relays(self) -> usize {
         match self {
             Relaying::Direct => 0,
-            Relaying::OneRelay | Relaying::Netcat => 1,
-            Relaying::TwoRelays => 2,
+            Relaying::OneRelay | Relaying::Waiting | Relaying::Netcat => 1,
+            Relaying::TwoRelays | Relaying::TwoNetcats => 2,
         }
     }
 
     /// Whether what it takes is there.
     pub fn is_installed(self) -> bool {
-        self != Relaying::Netcat || is_installed("nc")
+        !self.is_netcat() || is_installed("nc")
+    }
+
+    fn is_netcat(self) -> bool {
+        matches!(self, Relaying::Netcat | Relaying::TwoNetcats)
+    }
+
+    /// When relays of ours begin to forward.
+    fn forward(self) -> Forward {
+        match self {
+            Relaying::Waiting => Forward::AfterRoundTrips(WAIT_WINDOWS),
+            _ => Forward::AtOnce,
+        }
     }
 }
 
@@ -61,7 +87,7 @@ impl Relaying {
 #[derive(Default)]
 pub struct Chain {
     ours: Option<RelayChain>,
-    netcat: Option<Child>,
+    netcats: Vec<Child>,
 }
 
 impl Chain {
@@ -75,11 +101,15 @@ impl Chain {
         congestion: &str,
         buffers: &[Option<Bytes>],
     ) -> io::Result<SocketAddr> {
-        if way == Relaying::Netcat {
-            let host = lab.host("relay1");
-            let listen = SocketAddr::new(host.address_v4().into(), PORT);
-            self.netcat(host, listen, server)?;
-            return Ok(listen);
+        if way.is_netcat() {
+            let mut next = server;
+            for number in (1..=way.relays()).rev() {
+                let host = lab.host(&format!("relay{number}"));
+                let listen = SocketAddr::new(host.address_v4().into(), PORT);
+                self.netcat(host, listen, next)?;
+                next = listen;
+            }
+            return Ok(next);
         }
         let relays = (1..=way.relays()).map(|number| {
             let buffer = buffers.get(number - 1).copied().flatten();
@@ -87,7 +117,7 @@ impl Chain {
                 congestion: congestion.to_owned(),
                 paced: false,
                 buffer,
-                forward: Forward::AtOnce,
+                forward: way.forward(),
             };
             (lab.host(&format!("relay{number}")), settings)
         });
@@ -106,7 +136,7 @@ impl Chain {
         let mut command = Command::new("sh");
         command.args(["-c", &script]);
         let child = Child::start("netcat", host, &mut command, Ready::RunsFor(Duration::ZERO));
-        self.netcat = Some(child.map_err(io::Error::other)?);
+        self.netcats.push(child.map_err(io::Error::other)?);
         // It has no way to say that it listens; and a connection to find out would be its only one.
         let asked = std::time::Instant::now();
         while !host.run(|| listens(listen.port())) {
