@@ -1,4 +1,4 @@
-.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise bench-scale attack siege soak outlive miri deb test-deb dist docs python reference
+.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise bench-scale bench-page attack siege soak outlive miri deb test-deb dist docs python reference
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -140,6 +140,11 @@ bench-plan:
 FLOWS ?= 50000
 bench-scale:
 	cargo run --release --quiet --bin shorthaul -- bench scale --flows $(FLOWS)
+
+# What it takes of the thread with the packets that two browsers have the page open and `top` runs, beside FLOWS idle connections, and how
+# soon each is drawn: four minutes. With Chromium, if it is here.
+bench-page:
+	cargo run --release --quiet --bin shorthaul -- bench page --flows $(FLOWS)
 
 # What a gateway passes that is stopped 10 ms ten times a second, and on a busy machine: half an hour.
 bench-noise:

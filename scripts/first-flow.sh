@@ -25,8 +25,7 @@ state >"$FOLDER/before"
 # 2. Is this host ready?
 "$SHORTHAUL" doctor >"$FOLDER/doctor" || cat "$FOLDER/doctor"
 # 3. A configuration.
-"$SHORTHAUL" config | sed "s/^access = \[\]/access = [\"$ACCESS\"]/; s/^wan = \[\]/wan = [\"$WAN\"]/
-	s/^#metrics = .*/metrics = \"127.0.0.1:7090\"/" >"$FOLDER/gw.toml"
+"$SHORTHAUL" config --access "$ACCESS" --wan "$WAN" --metrics >"$FOLDER/gw.toml"
 # 4. What it would do.
 "$SHORTHAUL" gateway --config "$FOLDER/gw.toml" --run-dir "$RUN_DIR" --check
 # 5. Run it. (as a service: systemctl enable --now shorthaul-gateway@gw)

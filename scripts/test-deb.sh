@@ -15,7 +15,7 @@ if [ -z "$root" ]; then
 	}
 	root=$(mktemp -d)
 	trap 'rm -rf "$root"' EXIT
-	debootstrap --variant=minbase --include=systemd,bash-completion,zsh,fish bookworm "$root" >/dev/null
+	debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,procps,iproute2,curl,tmux,bash-completion,zsh,fish bookworm "$root" >/dev/null
 fi
 inside() {
 	chroot "$root" "$@"
@@ -33,7 +33,7 @@ echo "installed: $(inside dpkg-query --show --showformat='${Package} ${Version},
 
 inside shorthaul --version
 inside getent passwd shorthaul >/dev/null
-[ "$(stat -c '%a' "$root/etc/shorthaul")" = 750 ]
+[ "$(stat -c '%a' "$root/etc/shorthaul")" = 2750 ]
 inside shorthaul config >"$root/tmp/config"
 cmp "$root/tmp/config" "$root/etc/shorthaul/gateway.toml.example"
 for page in shorthaul shorthaul-gateway shorthaul-top; do
@@ -66,3 +66,10 @@ diff "$root/tmp/before" "$root/tmp/after" || {
 	exit 1
 }
 echo "purged: nothing is left"
+
+# The same on a machine that runs: booted, between a phone and a server.
+if command -v systemd-nspawn >/dev/null; then
+	"$(dirname "$0")/test-systemd.sh" "$package" "$root"
+else
+	echo "not tried under a running systemd: that takes systemd-nspawn (apt-get install systemd-container)"
+fi

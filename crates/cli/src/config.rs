@@ -2,33 +2,57 @@
 use serde_json::{Map, Value};
 use shorthaul_dataplane::Config;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 /// Print a complete configuration file of a gateway, with comments and usual values
 ///
-/// `shorthaul config > gateway.toml`, name the interfaces, and `shorthaul gateway --config gateway.toml --check`.
-#[derive(clap::Args)]
-pub struct Args {}
+/// `shorthaul config --access wlan0 --wan eth0 > gateway.toml`, and `shorthaul gateway --config gateway.toml --check`.
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// An interface toward the bad link (repeat for several)
+    #[arg(long, value_name = "IF")]
+    access: Vec<String>,
+    /// An interface toward the rest of the world (repeat for several)
+    #[arg(long, value_name = "IF")]
+    wan: Vec<String>,
+    /// Where metrics and the page are served, a loopback address; 127.0.0.1:7090 if none is given
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7090")]
+    metrics: Option<SocketAddr>,
+}
 
 /// Runs the command.
-pub fn run(_: &Args) -> anyhow::Result<()> {
-    print!("{}", gateway_file());
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    print!("{}", gateway_file(args));
     Ok(())
 }
 
 /// Comments have lines of at most this many characters.
 const WIDTH: usize = 100;
 
-/// The file.
-pub fn gateway_file() -> String {
+/// The file, with what is given filled in.
+pub fn gateway_file(given: &Args) -> String {
     let schema = serde_json::to_value(Config::schema()).unwrap_or_default();
     let mut text = String::from(
         "# A gateway's configuration. Keys that are commented out have the values that stand there, or examples.\n\
-         # `shorthaul gateway --config FILE --check` says what it would do; docs/gateway.md says more.\n\n\
-         access = []                 # the interfaces toward the bad link, such as [\"wlan0\"]\n\
-         wan = []                    # those toward the rest of the world, such as [\"eth0\"]\n",
+         # `shorthaul gateway --config FILE --check` says what it would do; docs/gateway.md says more.\n\n",
     );
+    for (key, interfaces, comment) in [
+        ("access", &given.access, "the interfaces toward the bad link, such as [\"wlan0\"]"),
+        ("wan", &given.wan, "those toward the rest of the world, such as [\"eth0\"]"),
+    ] {
+        let line = format!("{key} = {}", toml_value(&interfaces.clone().into()));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{line:<27} # {comment}");
+    }
     let writer = Writer { definitions: schema["$defs"].as_object().cloned().unwrap_or_default() };
     writer.keys(&mut text, &schema, "", &["access", "wan"]);
+    if let Some(address) = given.metrics {
+        let written = |line: &str| match line.starts_with("#metrics = ") {
+            true => format!("metrics = \"{address}\"\n"),
+            false => format!("{line}\n"),
+        };
+        text = text.lines().map(written).collect();
+    }
     text
 }
 
@@ -131,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_file_is_read_and_is_what_holds_without_it() {
-        let text = gateway_file();
+        let text = gateway_file(&Args::default());
         let read: Config = toml::from_str(&text).unwrap();
         assert_eq!(read, Config::default());
         for key in [
@@ -148,9 +172,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_is_filled_in() {
+        let metrics = ([127, 0, 0, 1], 7091).into();
+        let given = Args {
+            access: vec!["wlan0".into(), "wlan1".into()],
+            wan: vec!["eth0".into()],
+            metrics: Some(metrics),
+        };
+        let read: Config = toml::from_str(&gateway_file(&given)).unwrap();
+        let wanted =
+            Config { access: given.access, wan: given.wan, metrics: given.metrics, ..Config::default() };
+        assert_eq!(read, wanted);
+    }
+
+    #[test]
     fn what_is_said_to_hold_is_what_holds() {
         // The top and [memory] have values for all that has one.
-        let text = gateway_file();
+        let text = gateway_file(&Args::default());
         for key in ["drain_timeout", "idle_timeout", "name", "priority", "run_dir", "table"] {
             let line = text.lines().find(|line| line.starts_with(&format!("#{key} = "))).unwrap();
             let read: Config = toml::from_str(&line[1..]).unwrap_or_else(|error| panic!("{line}: {error}"));

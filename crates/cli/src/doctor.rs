@@ -13,7 +13,7 @@ pub struct Args {
     /// The gateway's configuration file, for its interfaces, memory and tables
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// As JSON
+    /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// List the flows of a running gateway, after the manner of `ss -ti`
 #[derive(clap::Args)]
 pub struct Args {
-    /// As JSON
+    /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
     /// The gateway's counters instead

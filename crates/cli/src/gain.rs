@@ -4,7 +4,7 @@ use crate::flows::Running;
 /// Say what a running gateway gains: flows that it splits against a control group that it does not
 #[derive(clap::Args)]
 pub struct Args {
-    /// As JSON
+    /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
     #[command(flatten)]

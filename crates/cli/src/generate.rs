@@ -26,7 +26,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let man = folder("man")?;
     clap_mangen::generate_to(crate::Cli::command(), man)?;
     let etc = folder("etc")?;
-    std::fs::write(etc.join("gateway.toml"), crate::config::gateway_file())?;
+    std::fs::write(etc.join("gateway.toml"), crate::config::gateway_file(&crate::config::Args::default()))?;
     let reference = folder("reference")?;
     for (name, text) in crate::reference::documents(crate::Cli::command()) {
         std::fs::write(reference.join(name), text)?;

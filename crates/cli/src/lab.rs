@@ -53,7 +53,7 @@ enum LabCommand {
     },
     /// List the built-in topologies.
     List {
-        /// Print JSON.
+        /// Print JSON and nothing else.
         #[arg(long)]
         json: bool,
     },

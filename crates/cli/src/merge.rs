@@ -13,6 +13,9 @@ pub struct Args {
     /// Write the whole to this directory
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Print JSON and nothing else: what results.json has
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command.
@@ -33,12 +36,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     records.sort_by_key(|record| (record.point, record.engine, record.seed));
     let before = records.len();
     records.dedup_by_key(|record| (record.point, record.engine, record.seed));
-    print!("{}", results::table(&records).render(Terminal::stdout()));
+    let manifest = Manifest::of_this_command();
+    if args.json {
+        println!("{:#}", results::json(&manifest, &records)?);
+    } else {
+        print!("{}", results::table(&records).render(Terminal::stdout()));
+    }
     if before > records.len() {
         eprintln!("{} runs were in more than one part", before - records.len());
     }
     if let Some(out) = &args.out {
-        let manifest = Manifest::of_this_command();
         let about = results::About { title: &first, ..results::About::default() };
         results::write(out, &manifest, &about, &records)?;
     }

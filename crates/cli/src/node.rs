@@ -15,7 +15,7 @@ use shorthaul_relay::discovery::{
 };
 use shorthaul_relay::{
     Confinement, Control, Echo, Endpoint, Extent, Inherited, Listening, Node, NodeConfig, NodeHandle,
-    Protection, ProxyVersion, RelayConfig, Settings,
+    Protection, ProxyVersion, RelayConfig, Settings, network,
 };
 use shorthaul_types::Bytes;
 
@@ -171,14 +171,6 @@ impl LinkKind {
             LinkKind::Plain => Protection::Plain,
         }
     }
-}
-
-/// A network, or one address.
-pub fn network(text: &str) -> Result<IpNet, String> {
-    let address = || text.parse::<std::net::IpAddr>().map(IpNet::from);
-    text.parse()
-        .or_else(|_| address())
-        .map_err(|_| format!("`{text}` is no network such as 10.1.0.0/16 or fd00::/8"))
 }
 
 /// From where to where.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
-use shorthaul_relay::{LocalConfig, LocalProxy, Service};
+use shorthaul_relay::{LocalConfig, LocalProxy, Service, network};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::confine::ConfineArgs;
-use crate::node::{Forward, network};
+use crate::node::Forward;
 use crate::route::{Opening, RouteArgs};
 
 /// Offer SOCKS and HTTP to local programs, forward ports, take redirected connections

@@ -55,6 +55,9 @@ pub struct Args {
     /// runs.jsonl to this directory
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Print JSON and nothing else: what results.json has
+    #[arg(long)]
+    json: bool,
     /// Where known outcomes are kept [default: ~/.cache/shorthaul/runs]
     #[arg(long, conflicts_with = "no_cache")]
     cache: Option<PathBuf>,
@@ -239,10 +242,15 @@ fn failure_of(args: &Args, record: &RunRecord, failure: &str) -> String {
 }
 
 fn finish(args: &Args, study: &Study, records: &[RunRecord], remarks: &[String]) -> anyhow::Result<ExitCode> {
-    Screen::new().table(&results::table(records));
+    let manifest = results::manifest(study, records);
+    if args.json {
+        println!("{:#}", results::json(&manifest, records)?);
+    } else {
+        Screen::new().table(&results::table(records));
+    }
     if let Some(out) = &args.out {
         let about = results::About { title: study.name(), about: study.about(), text: study.text(), remarks };
-        results::write(out, &results::manifest(study, records), &about, records)?;
+        results::write(out, &manifest, &about, records)?;
     }
     match Soundness::of(records) {
         Soundness::Sound => Ok(ExitCode::SUCCESS),

@@ -23,7 +23,7 @@ enum Action {
     Explain {
         /// The scenario file
         file: PathBuf,
-        /// Print JSON
+        /// Print JSON and nothing else
         #[arg(long)]
         json: bool,
     },

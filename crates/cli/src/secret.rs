@@ -77,6 +77,9 @@ enum OfAuthority {
     List {
         /// The authority's folder
         folder: PathBuf,
+        /// Print JSON and nothing else
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -165,7 +168,24 @@ fn run_authority(what: &OfAuthority) -> Result<()> {
                 issued.serial
             );
         }
-        OfAuthority::List { folder } => print!("{}", Authority::open(folder)?.issued()?),
+        OfAuthority::List { folder, json } => {
+            let issued = Authority::open(folder)?.issued()?;
+            match json {
+                true => println!("{:#}", as_json(&issued)),
+                false => print!("{issued}"),
+            }
+        }
     }
     Ok(())
+}
+
+/// The lines of what was issued: serial number, role, name, last day and hosts.
+fn as_json(issued: &str) -> serde_json::Value {
+    let row = |line: &str| {
+        let mut fields = line.split(' ').map(str::to_owned);
+        let [serial, role, name, until, hosts] = [(); 5].map(|()| fields.next().unwrap_or_default());
+        let hosts: Vec<&str> = hosts.split(',').filter(|host| !host.is_empty()).collect();
+        serde_json::json!({ "serial": serial, "role": role, "name": name, "until": until, "hosts": hosts })
+    };
+    issued.lines().map(row).collect()
 }

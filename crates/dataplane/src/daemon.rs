@@ -1,270 +1,36 @@
+//! A gateway from its start to its end: what it asks the host for, its rounds, and who goes on in its place.
 use crate::activation::Activated;
-use crate::bandwidth::{BandwidthFile, BandwidthReport, ParseBandwidthError};
+use crate::bandwidth::BandwidthFile;
 use crate::control::{ControlSocket, Controlled, Told, control_path};
+use crate::daemon_error::{DaemonError, file, system};
 use crate::keeper::{Estate, Keeper};
-use crate::priority::{Granted, Standing};
+use crate::notice::Notice;
+use crate::preflight::{check_host, journal_path, lock, with_mtus};
+use crate::priority::Standing;
 use crate::reread::Reread;
-use crate::routes::{RouteError, is_forwarding};
 use crate::take_over::{self, HandedOver};
 use crate::{
     Config, ConfigError, EventLoop, Former, Forwarder, Interception, Journal, Recorder, Routes, Session,
 };
-use shorthaul_monitor::{About, PageError, Pages};
+use shorthaul_monitor::{About, Pages};
 use shorthaul_os::clock::sharpen_timers;
-use shorthaul_os::confine::{ConfineError, Confined, Confinement, Needs, Sockets};
-use shorthaul_os::files::open_privately;
+use shorthaul_os::confine::{Confinement, Needs, Sockets};
 use shorthaul_os::limits::handed_over;
-use shorthaul_os::netlink::interfaces;
 use shorthaul_os::signals::{Asked, Signals};
-use shorthaul_os::{Errno, Tun, monotonic};
+use shorthaul_os::{Tun, monotonic};
 use shorthaul_proxy::Gateway;
 use shorthaul_types::Time;
-use std::fmt;
-use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a gateway did not start, or had to end.
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// The configuration is wrong.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// An interface is not there.
-    #[error("there is no interface `{name}`; this host has {present}")]
-    NoInterface {
-        /// The one that was named.
-        name: String,
-        /// Those that are there.
-        present: String,
-    },
-    /// The host does not pass packets on.
-    #[error(
-        "this host does not forward packets: run `sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1`"
-    )]
-    NotForwarding,
-    /// There is one with this name.
-    #[error("a gateway named `{name}` is running already: give this one another with --name")]
-    Running {
-        /// The name.
-        name: String,
-    },
-    /// Another gateway splits what comes in by the same interface.
-    #[error(
-        "`{interface}` is another gateway's already: `{name}` splits what comes in there. End that one, or give this one other interfaces"
-    )]
-    InterfaceTaken {
-        /// The interface.
-        interface: String,
-        /// The other gateway's name.
-        name: String,
-    },
-    /// A device cannot be made.
-    #[error("cannot make the device `{name}`: {error}{}", device_remedy(.error))]
-    Device {
-        /// The device.
-        name: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// Packets cannot be routed into the devices.
-    #[error(transparent)]
-    Routes(#[from] RouteError),
-    /// Metrics and page cannot be served.
-    #[error(transparent)]
-    Pages(#[from] PageError),
-    /// Privileges cannot be given up.
-    #[error(transparent)]
-    Confine(#[from] ConfineError),
-    /// A file or socket of ours cannot be made.
-    #[error("{path}: {error}{}", if error.kind() == io::ErrorKind::PermissionDenied { " (choose another directory with --run-dir)" } else { "" })]
-    File {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// The running gateway cannot be taken over.
-    #[error(
-        "cannot take over the gateway `{name}`: {error}{}",
-        if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) {
-            " (none of that name runs with this --run-dir: leave out --take-over)"
-        } else {
-            ""
-        }
-    )]
-    TakeOver {
-        /// Its name.
-        name: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// The kernel refused something else.
-    #[error("{what}: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// Why.
-        error: io::Error,
-    },
-}
-
 /// What is held is copied again before the running gateway is asked, until it was no more than this since the last time, or that often.
 const LITTLE: usize = 1 << 20;
 const PASSES: usize = 4;
-/// This long a keeper takes to clear up at most, on a busy machine.
-const CLEARING: Duration = Duration::from_millis(500);
-
-fn device_remedy(error: &io::Error) -> &'static str {
-    match Errno::from_io_error(error) {
-        Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => {
-            " (/dev/net/tun is missing: run `modprobe tun`, or let the container have the device)"
-        }
-        Some(Errno::PERM | Errno::ACCESS) => {
-            " (it takes the capability CAP_NET_ADMIN: run as root, or in a user and network namespace of your own)"
-        }
-        Some(Errno::BUSY) => " (another gateway has it: give this one another name with --name)",
-        _ => "",
-    }
-}
-
-/// What a running gateway has to say.
-#[derive(Debug)]
-pub enum Notice {
-    /// How promptly it is run.
-    Priority(Granted),
-    /// What it has given up.
-    Confined(Confined),
-    /// Metrics and the page are served.
-    Pages {
-        /// Where.
-        address: SocketAddr,
-    },
-    /// Packets are intercepted from now on.
-    Ready,
-    /// It was asked to end, and delivers first what it holds of this many flows.
-    Draining {
-        /// The flows.
-        held_flows: usize,
-    },
-    /// The time for that is over: this many flows were reset at both ends.
-    Abandoned {
-        /// The flows.
-        held_flows: usize,
-    },
-    /// The access side carries another bandwidth, from a file or the control socket.
-    Bandwidth {
-        /// What was said, or why it was not understood.
-        said: Result<BandwidthReport, ParseBandwidthError>,
-        /// Whether there is an emulated link that it is about.
-        is_heeded: bool,
-    },
-    /// It was asked to read its configuration again, and goes on with that.
-    Reread {
-        /// The keys that changed.
-        changed: Vec<String>,
-        /// Those that were written differently and cannot change while it runs.
-        fixed: Vec<String>,
-    },
-    /// It was asked to read its configuration again, and goes on with the one that it had.
-    NotReread {
-        /// Why.
-        why: String,
-    },
-    /// Another process has taken over; this one ends.
-    TakenOver,
-    /// Another process wanted to take over, and did not.
-    NotTakenOver {
-        /// Why.
-        error: io::Error,
-    },
-    /// Nobody takes its routing rules back when it is gone.
-    NoKeeper {
-        /// Why.
-        why: String,
-    },
-    /// The run directory has no room: a crash from now on loses bytes.
-    NotKept,
-    /// Nothing more is recorded; the gateway goes on.
-    RecordingEnded {
-        /// Why.
-        error: io::Error,
-    },
-}
-
-impl fmt::Display for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Notice::Priority(granted) => granted.fmt(f),
-            Notice::Confined(Confined { capabilities, files, calls, .. }) => {
-                let kept: Vec<&str> =
-                    [(capabilities, "capabilities"), (files, "files"), (calls, "system calls")]
-                        .into_iter()
-                        .filter_map(|(given, what)| (!given).then_some(what))
-                        .collect();
-                match kept.is_empty() {
-                    true => f.write_str("confined: it has given up capabilities, files and system calls"),
-                    false => write!(f, "not confined: it still has all {}", kept.join(", ")),
-                }
-            }
-            Notice::Pages { address } => {
-                write!(f, "page: http://{address}/, metrics: http://{address}/metrics")
-            }
-            Notice::Ready => f.write_str("ready"),
-            Notice::Draining { held_flows } => {
-                write!(f, "ending: delivering what is held of {held_flows} flows; once more to end at once")
-            }
-            Notice::Abandoned { held_flows } => {
-                write!(f, "the drain timeout is over: {held_flows} flows with undelivered bytes were reset")
-            }
-            Notice::Bandwidth { said: Ok(report), is_heeded: true } => write!(f, "bandwidth: {report}"),
-            Notice::Bandwidth { said: Ok(report), is_heeded: false } => {
-                write!(f, "bandwidth: nothing here is `{report}` about; see `senders` in the configuration")
-            }
-            Notice::Bandwidth { said: Err(error), .. } => write!(f, "bandwidth: {error}"),
-            Notice::Reread { changed, fixed } => {
-                let changed = if changed.is_empty() { "nothing".into() } else { changed.join(", ") };
-                write!(f, "configuration read again; changed: {changed}")?;
-                if !fixed.is_empty() {
-                    write!(f, "; as before until the gateway is started again: {}", fixed.join(", "))?;
-                }
-                Ok(())
-            }
-            Notice::NotReread { why } => {
-                write!(f, "configuration read again and not taken, the gateway goes on as it was: {why}")
-            }
-            Notice::TakenOver => f.write_str("taken over: another process goes on with everything"),
-            Notice::NotTakenOver { error } => {
-                write!(f, "another process wanted to take over and did not, this one goes on: {error}")
-            }
-            Notice::NoKeeper { why } => {
-                write!(f, "its routing rules stay if it is killed, and lead nowhere then: {why}")
-            }
-            Notice::NotKept => f.write_str(
-                "the run directory has no room for what is held: were this process killed now, connections would lose bytes and be reset",
-            ),
-            Notice::RecordingEnded { error } => {
-                write!(f, "recording ended, the gateway goes on without: {error}")
-            }
-        }
-    }
-}
-
-impl Notice {
-    /// What people are shown of it later, as an event.
-    fn event(&self) -> Option<String> {
-        match self {
-            Notice::Priority(_) | Notice::Confined(_) | Notice::Pages { .. } => None,
-            other => Some(other.to_string()),
-        }
-    }
-}
 
 /// What a gateway gives up once it is set up, and what it keeps.
 #[derive(Clone, Debug, Default)]
@@ -624,127 +390,6 @@ fn about(config: &Config) -> About {
     }
 }
 
-/// The configuration with the MTU of each leg filled in: the least of its interfaces'. The kernel
-/// splits super-segments as we say, and drops what does not fit without our hearing of it.
-fn with_mtus(config: &Config) -> Result<Config, DaemonError> {
-    let present = interfaces().map_err(system("asking for the interfaces"))?;
-    let mut config = config.clone();
-    for (leg, names) in [(&mut config.to_access, &config.access), (&mut config.to_wan, &config.wan)] {
-        // An interface that is not there is complained of later, with the names of those that are.
-        let least =
-            present.iter().filter(|interface| names.contains(&interface.0)).map(|(_, mtu)| *mtu).min();
-        leg.mtu = leg.mtu.or(least.map(|mtu| mtu.clamp(576, 65_535)));
-    }
-    Ok(config)
-}
-
-/// What a gateway with this configuration would do to this host, line by line, and whether it could start.
-///
-/// # Errors
-/// Why it could not.
-pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
-    let config = &with_mtus(config)?;
-    let machine = config.gateway(0)?;
-    check_host(config)?;
-    let Interception { devices, tables, priority, .. } = Interception::of(config);
-    let mut lines = Vec::new();
-    for (device, table) in devices.iter().zip(tables) {
-        lines.push(format!("device {device}: a TUN device, with rp_filter = 2 and forwarding = 1"));
-        lines.push(format!("table {table}: everything by {device}"));
-    }
-    for (interfaces, table) in [(&config.access, tables[0]), (&config.wan, tables[1])] {
-        for interface in interfaces {
-            lines.push(format!(
-                "rules {}: from {interface}, TCP and ICMP (IPv4 and IPv6), look into table {table}",
-                priority.0
-            ));
-        }
-    }
-    let kept = config.custody.then(|| journal_path(config));
-    let files = [control_path(&config.run_dir, &config.name.to_string()), lock_path(config)];
-    for path in files.into_iter().chain(kept) {
-        lines.push(format!("file {}", path.display()));
-    }
-    if let Some(address) = config.metrics {
-        drop(Pages::bind(address, false)?);
-        lines.push(format!("http://{address}/ and /metrics, for this host alone"));
-    }
-    lines.push(format!(
-        "memory: up to {} for {} flows, {} of each direction of one",
-        machine.memory, machine.max_flows, machine.flow_buffer
-    ));
-    Ok(lines)
-}
-
-/// Undoes what a gateway with this configuration has left that is gone: rules and files. What it held of connections is lost with
-/// them. Says what was there.
-///
-/// # Errors
-/// It runs; or the kernel's.
-pub fn remove_remains(config: &Config) -> Result<Vec<String>, DaemonError> {
-    let mut removed = Vec::new();
-    let socket = control_path(&config.run_dir, &config.name.to_string());
-    let held = if config.run_dir.exists() { Some(lock(config)?) } else { None };
-    removed.extend(crate::host::remove_rules(config).map_err(system("removing routing rules"))?);
-    for path in [socket, journal_path(config), lock_path(config)] {
-        match std::fs::remove_file(&path) {
-            Ok(()) => removed.push(format!("file {}", path.display())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(DaemonError::File { path, error }),
-        }
-    }
-    drop(held);
-    // Whatever else is in there keeps it.
-    if std::fs::remove_dir(&config.run_dir).is_ok() {
-        removed.push(format!("directory {}", config.run_dir.display()));
-    }
-    Ok(removed)
-}
-
-fn check_host(config: &Config) -> Result<(), DaemonError> {
-    let present = interfaces().map_err(system("asking for the interfaces"))?;
-    let present: Vec<String> = present.into_iter().map(|(name, _)| name).collect();
-    if let Some(name) = config.access.iter().chain(&config.wan).find(|name| !present.contains(name)) {
-        return Err(DaemonError::NoInterface { name: name.clone(), present: present.join(", ") });
-    }
-    if !is_forwarding() {
-        return Err(DaemonError::NotForwarding);
-    }
-    match crate::host::taken(config).map_err(system("asking for routing rules"))? {
-        Some((interface, name)) => Err(DaemonError::InterfaceTaken { interface, name }),
-        None => Ok(()),
-    }
-}
-
-fn journal_path(config: &Config) -> PathBuf {
-    config.run_dir.join(format!("{}.custody", config.name))
-}
-
-/// Keeps a second gateway of this name from taking our files. The lock goes with the process.
-fn lock(config: &Config) -> Result<File, DaemonError> {
-    std::fs::create_dir_all(&config.run_dir).map_err(file(config.run_dir.clone()))?;
-    let path = lock_path(config);
-    let lock = open_privately(&path).map_err(file(path.clone()))?;
-    let give_up = monotonic() + CLEARING;
-    loop {
-        match lock.try_lock() {
-            Ok(()) => return Ok(lock),
-            // The keeper of one that is gone may be clearing up.
-            Err(TryLockError::WouldBlock) if monotonic() < give_up => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(TryLockError::WouldBlock) => {
-                return Err(DaemonError::Running { name: config.name.to_string() });
-            }
-            Err(TryLockError::Error(error)) => return Err(DaemonError::File { path, error }),
-        }
-    }
-}
-
-fn lock_path(config: &Config) -> PathBuf {
-    config.run_dir.join(format!("{}.lock", config.name))
-}
-
 fn create_device(name: &str) -> Result<Tun, DaemonError> {
     Tun::create(name).map_err(|error| DaemonError::Device { name: name.into(), error })
 }
@@ -752,12 +397,4 @@ fn create_device(name: &str) -> Result<Tun, DaemonError> {
 fn not_taken(config: &Config) -> impl FnOnce(io::Error) -> DaemonError {
     let name = config.name.to_string();
     move |error| DaemonError::TakeOver { name, error }
-}
-
-fn file(path: PathBuf) -> impl FnOnce(io::Error) -> DaemonError {
-    move |error| DaemonError::File { path, error }
-}
-
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
-    move |error| DaemonError::System { what, error }
 }

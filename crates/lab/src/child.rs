@@ -1,7 +1,7 @@
 //! Programs that run in a host of a lab, are waited for until they are ready, and end with their owner.
 use crate::host::Host;
 use shorthaul_os::process::{ProcessHandle, kill_group, terminate_group};
-use shorthaul_os::schedule::waited_of;
+use shorthaul_os::schedule::{waited_of, worked_of};
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::os::unix::process::CommandExt as _;
@@ -246,6 +246,12 @@ impl Child {
     pub fn waited(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.process.id())).into_iter().flatten();
         tasks.flatten().map(|task| waited_of(&task.path())).max().unwrap_or_default()
+    }
+
+    /// How long its first thread has been on a processor.
+    pub fn worked(&self) -> Duration {
+        let first = self.process.id();
+        worked_of(Path::new(&format!("/proc/{first}/task/{first}")))
     }
 }
 

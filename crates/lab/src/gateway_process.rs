@@ -108,6 +108,16 @@ impl GatewayProcess {
         self.child.waited()
     }
 
+    /// How long the thread that has the packets has been on a processor.
+    pub fn worked(&self) -> Duration {
+        self.child.worked()
+    }
+
+    /// Where its control socket is.
+    pub fn run_dir(&self) -> &Path {
+        &self.directory
+    }
+
     /// Payload that it holds at this moment, by its own account.
     pub fn held(&self) -> Option<u64> {
         let flows: serde_json::Value = serde_json::from_str(&self.ask("flows-json")?).ok()?;

@@ -190,8 +190,12 @@ pub fn write(
     Ok(())
 }
 
-/// Everything in base units: seconds, bytes, bits per second; percent as percent.
-fn json(manifest: &Manifest, records: &[RunRecord]) -> Result<serde_json::Value, ResultsError> {
+/// A summary of every point, engine and metric, as `results.json` has it. Everything is in base units: seconds, bytes, bits per second;
+/// percent as percent.
+///
+/// # Errors
+/// None are known.
+pub fn json(manifest: &Manifest, records: &[RunRecord]) -> Result<serde_json::Value, ResultsError> {
     let mut results = Vec::new();
     for ((point, case, values), runs) in by_point(records) {
         for engine in engines(records) {

@@ -50,9 +50,18 @@ pub fn waited() -> Duration {
 /// How long a thread has stood waiting for a processor since it began, by its directory in `/proc`; zero if
 /// the kernel does not count it, or there is no such thread.
 pub fn waited_of(thread: &Path) -> Duration {
+    schedstat(thread, 1)
+}
+
+/// How long a thread has been on a processor since it began, as above.
+pub fn worked_of(thread: &Path) -> Duration {
+    schedstat(thread, 0)
+}
+
+fn schedstat(thread: &Path, field: usize) -> Duration {
     let text = std::fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
     // nanoseconds on a processor, nanoseconds waiting for one, time slices
-    let nanos = text.split_whitespace().nth(1).and_then(|field| field.parse().ok());
+    let nanos = text.split_whitespace().nth(field).and_then(|field| field.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 

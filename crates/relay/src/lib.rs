@@ -44,7 +44,7 @@ pub use links::{Credentials, LinkError, LinkOptions, Links, NameService, Protect
 pub use measure::{MeasureError, MeasureOptions, Measurement, measure};
 pub use node::{
     Node, NodeConfig, NodeError, NodeHandle, RelayConfig, Settings, SettingsError, Snapshot, User,
-    UserSnapshot, metrics_of_everything,
+    UserSnapshot, metrics_of_everything, network,
 };
 pub use policy::DestinationPolicy;
 pub use proxy_header::{ProxyHeader, ProxyVersion};

@@ -12,7 +12,7 @@ mod relaying;
 mod session;
 mod strangers;
 
-pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User};
+pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User, network};
 pub use metrics::{Counters, Snapshot, UserSnapshot, metrics_of_everything};
 pub(crate) use session::{new_session, tell_others};
 

@@ -75,6 +75,7 @@ trials! {
         Siege(bench::siege::Siege),
         Soak(bench::soak::Soak),
         Scale(bench::scale::Scale),
+        Page(bench::page::Page),
         SetUp(bench::set_up::SetUp),
     }
 }

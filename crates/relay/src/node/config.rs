@@ -5,7 +5,7 @@ use crate::proxy_header::ProxyVersion;
 use crate::pump::Forwarding;
 use crate::route::Endpoint;
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use shorthaul_os::confine::Confinement;
 use shorthaul_types::Bytes;
 use std::collections::BTreeMap;
@@ -149,15 +149,35 @@ pub struct RelayConfig {
     pub send_proxy: Option<ProxyVersion>,
 }
 
+/// A network such as `10.1.0.0/16`, or one address.
+///
+/// # Errors
+/// It is neither.
+pub fn network(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse()
+        .or_else(|_| address())
+        .map_err(|_| format!("`{text}` is no network such as 10.1.0.0/16 or fd00::/8, and no address"))
+}
+
+/// Networks in a file, each written as for [`network`].
+fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    texts.iter().map(|text| network(text).map_err(serde::de::Error::custom)).collect()
+}
+
 /// Who may do what. Can be read again while the node runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Clients that need not say who they are.
+    #[serde(deserialize_with = "networks")]
     pub allow: Vec<IpNet>,
     /// Destinations in ranges that are otherwise closed.
+    #[serde(deserialize_with = "networks")]
     pub allow_destinations: Vec<IpNet>,
     /// Destinations that are closed.
+    #[serde(deserialize_with = "networks")]
     pub deny_destinations: Vec<IpNet>,
     /// Ports of destinations that are allowed; all but the closed ones if none is named.
     pub allow_ports: Vec<u16>,
@@ -166,6 +186,7 @@ pub struct Settings {
     /// Certificates that are not believed any more, by serial number or name.
     pub revoked: Vec<String>,
     /// Addresses that speak for others by the PROXY protocol.
+    #[serde(deserialize_with = "networks")]
     pub proxies: Vec<IpNet>,
     /// Users by name.
     pub users: BTreeMap<String, User>,
@@ -308,6 +329,22 @@ mod tests {
         assert!(short.check().unwrap_err().to_string().contains("16 characters"));
         let taken: Settings = toml::from_str("[users.members]\ntoken = \"0123456789abcdef\"\n").unwrap();
         assert!(taken.check().unwrap_err().to_string().contains("`members`"));
+        let one: Settings = toml::from_str("allow = [\"192.0.2.7\", \"::1\"]\n").unwrap();
+        assert_eq!(one.allow, ["192.0.2.7/32".parse().unwrap(), "::1/128".parse().unwrap()]);
+        let wrong = toml::from_str::<Settings>("proxies = [\"10.1.0.0/40\"]\n").unwrap_err().to_string();
+        assert!(wrong.contains("`10.1.0.0/40` is no network"), "{wrong}");
         assert!(toml::from_str::<Settings>("alow = []\n").unwrap_err().to_string().contains("alow"));
+    }
+
+    /// The file of the package, and what stands in it behind a `#`.
+    #[test]
+    fn the_settings_of_the_package_are_settings() {
+        let file = include_str!("../../../../packaging/node.toml");
+        let settings: Settings = toml::from_str(file).unwrap();
+        settings.check().unwrap();
+        assert!(settings.allow.iter().all(|own| own.addr().is_loopback()), "this host alone may ask: {settings:?}");
+        for line in file.lines().filter_map(|line| line.strip_prefix('#')).filter(|line| line.contains(" = [")) {
+            toml::from_str::<Settings>(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
     }
 }

@@ -1,26 +1,22 @@
 //! Scale: many connections through one gateway that say nothing, what each takes of its memory, and how soon it answers questions.
-//!
-//! One process may not have descriptors enough: both ends are processes of their own, in pairs, each of this program with a hidden option.
+pub(super) mod ends;
+
 use crate::error::{Result, TrialError, While};
 use crate::trial::{Judgement, Trial};
+use ends::IdleConnections;
 use serde_json::json;
 use shorthaul_dataplane::{Config, Memory};
 use shorthaul_lab::{GatewayProcess, Host, Lab, Privilege, Topology, Usage};
 use shorthaul_report::Console;
 use shorthaul_types::Bytes;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Connections of a pair of processes.
-const A_PAIR: u64 = 12_500;
-/// Nobody waits longer.
+/// Nobody waits longer for metrics.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// What was freed is given back, and what was asked is over.
 const SETTLES: Duration = Duration::from_secs(3);
-/// What an echo moves each way, in bytes.
-const ECHO: usize = 64;
 const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7090);
 
 /// Idle connections: the memory that each takes, and how long `flows` and metrics take with all of them
@@ -40,101 +36,11 @@ pub struct Scale {
     connect: Option<SocketAddr>,
 }
 
-/// One of the processes that have ends of connections.
-struct Ends {
-    child: Child,
-    asks: Option<ChildStdin>,
-    says: BufReader<ChildStdout>,
-}
-
-impl Ends {
-    fn start(host: &Host, count: u64, more: &[&str]) -> Result<Self> {
-        let program = std::env::current_exe().doing("looking for this program")?;
-        let mut command = Command::new(program);
-        command.args(["bench", "scale", "--flows", &count.to_string()]).args(more);
-        let mut child =
-            host.spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped())).doing("starting ends")?;
-        let says = child.stdout.take().ok_or_else(|| TrialError::Failed("ends do not speak".into()))?;
-        Ok(Ends { asks: child.stdin.take(), says: BufReader::new(says), child })
-    }
-
-    /// The next line that it says: what was wanted, and what follows.
-    fn hear(&mut self, wanted: &str) -> Result<String> {
-        let mut line = String::new();
-        self.says.read_line(&mut line).doing("listening to ends of connections")?;
-        match line.trim().strip_prefix(wanted) {
-            Some(rest) => Ok(rest.trim().to_owned()),
-            None => Err(TrialError::Failed(format!("ends of connections said {line:?} instead of {wanted}"))),
-        }
-    }
-
-    fn go_on(&mut self) -> Result<()> {
-        self.asks.iter_mut().try_for_each(|asks| asks.write_all(b"\n")).doing("asking for echoes")
-    }
-}
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        // It ends when nobody can ask it any more.
-        self.asks = None;
-        let _ = self.child.wait();
-    }
-}
-
-/// Takes a line from the parent; false at its end.
-fn is_asked() -> io::Result<bool> {
-    let mut line = String::new();
-    Ok(io::stdin().lock().read_line(&mut line)? > 0)
-}
-
-fn say(line: &str) -> io::Result<()> {
-    let mut out = io::stdout();
-    writeln!(out, "{line}").and_then(|()| out.flush())
-}
-
-/// Takes connections, answers each once, in the order in which they came, and keeps them.
-fn serve(count: u64) -> io::Result<()> {
-    let listener = TcpListener::bind(("0.0.0.0", 0))?;
-    say(&format!("port {}", listener.local_addr()?.port()))?;
-    let mut streams = Vec::new();
-    for _ in 0..count {
-        streams.push(listener.accept()?.0);
-    }
-    for stream in &mut streams {
-        let mut bytes = [0; ECHO];
-        stream.read_exact(&mut bytes)?;
-        stream.write_all(&bytes)?;
-    }
-    while is_asked()? {}
-    Ok(())
-}
-
-/// Opens connections, asks each once when it is told to, and keeps them.
-fn connect(count: u64, to: SocketAddr) -> io::Result<()> {
-    let mut streams = Vec::new();
-    for _ in 0..count {
-        let stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_nodelay(true)?;
-        streams.push(stream);
-    }
-    say("open")?;
-    if is_asked()? {
-        for stream in &mut streams {
-            stream.write_all(&[7; ECHO])?;
-            stream.read_exact(&mut [0; ECHO])?;
-        }
-        say("echoed")?;
-    }
-    while is_asked()? {}
-    Ok(())
-}
-
 impl Trial for Scale {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
         match (self.serve, self.connect) {
-            (true, _) => serve(self.flows).doing("serving").map(|()| Judgement::listed()),
-            (false, Some(to)) => connect(self.flows, to).doing("connecting").map(|()| Judgement::listed()),
+            (true, _) => ends::serve(self.flows).doing("serving").map(|()| Judgement::listed()),
+            (false, Some(to)) => ends::connect(self.flows, to).doing("connecting").map(|()| Judgement::listed()),
             (false, None) => self.measure(console),
         }
     }
@@ -154,7 +60,8 @@ impl Scale {
             wan: vec!["to-server".into()],
             // All of them are split.
             control_group: Some(0.0),
-            memory: Memory { max_flows: (count + count / 10 + 100) as usize, ..Memory::default() },
+            // Of the last quarter of the table, one host gets no more than is free.
+            memory: Memory { max_flows: count as usize * 2 + 100, ..Memory::default() },
             metrics: Some(METRICS),
             ..Config::default()
         };
@@ -166,26 +73,12 @@ impl Scale {
             usage
         };
         let empty = look("no connection");
-        let mut pairs = Vec::new();
-        let (mut opening, mut left) = (Duration::ZERO, count);
-        while left > 0 {
-            let part = left.min(A_PAIR);
-            left -= part;
-            let mut server = Ends::start(lab.host("server"), part, &["--serve"])?;
-            let port = server.hear("port")?;
-            let to = format!("{}:{port}", lab.host("server").address_v4());
-            let begun = Instant::now();
-            let mut client = Ends::start(lab.host("client"), part, &["--connect", &to])?;
-            client.hear("open")?;
-            opening += begun.elapsed();
-            pairs.push((client, server));
-        }
+        let begun = Instant::now();
+        let mut idle_ones = IdleConnections::open(lab.host("client"), lab.host("server"), count)?;
+        let opening = begun.elapsed();
         let idle = look("all open, and silent");
         let begun = Instant::now();
-        for (client, _) in &mut pairs {
-            client.go_on()?;
-            client.hear("echoed")?;
-        }
+        idle_ones.echo()?;
         let echoing = begun.elapsed();
         let echoed = look("each has had an echo");
         let split = gateway.counters().and_then(|all| all["flows_split"].as_u64()).unwrap_or(0);

@@ -1,0 +1,116 @@
+//! Why a gateway does not start, or has to end, in sentences that say what to do.
+use crate::ConfigError;
+use crate::routes::RouteError;
+use shorthaul_monitor::PageError;
+use shorthaul_os::Errno;
+use shorthaul_os::confine::ConfineError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a gateway did not start, or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An interface is not there.
+    #[error("there is no interface `{name}`; this host has {present}")]
+    NoInterface {
+        /// The one that was named.
+        name: String,
+        /// Those that are there.
+        present: String,
+    },
+    /// The host does not pass packets on.
+    #[error(
+        "this host does not forward packets: run `sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1`"
+    )]
+    NotForwarding,
+    /// There is one with this name.
+    #[error("a gateway named `{name}` is running already: give this one another with --name")]
+    Running {
+        /// The name.
+        name: String,
+    },
+    /// Another gateway splits what comes in by the same interface.
+    #[error(
+        "`{interface}` is another gateway's already: `{name}` splits what comes in there. End that one, or give this one other interfaces"
+    )]
+    InterfaceTaken {
+        /// The interface.
+        interface: String,
+        /// The other gateway's name.
+        name: String,
+    },
+    /// A device cannot be made.
+    #[error("cannot make the device `{name}`: {error}{}", device_remedy(.error))]
+    Device {
+        /// The device.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Packets cannot be routed into the devices.
+    #[error(transparent)]
+    Routes(#[from] RouteError),
+    /// Metrics and page cannot be served.
+    #[error(transparent)]
+    Pages(#[from] PageError),
+    /// Privileges cannot be given up.
+    #[error(transparent)]
+    Confine(#[from] ConfineError),
+    /// A file or socket of ours cannot be made.
+    #[error("{path}: {error}{}", if error.kind() == io::ErrorKind::PermissionDenied { " (choose another directory with --run-dir)" } else { "" })]
+    File {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The running gateway cannot be taken over.
+    #[error(
+        "cannot take over the gateway `{name}`: {error}{}",
+        if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) {
+            " (none of that name runs with this --run-dir: leave out --take-over)"
+        } else {
+            ""
+        }
+    )]
+    TakeOver {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The kernel refused something else.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+fn device_remedy(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => {
+            " (/dev/net/tun is missing: run `modprobe tun`, or let the container have the device)"
+        }
+        Some(Errno::PERM | Errno::ACCESS) => {
+            " (it takes the capability CAP_NET_ADMIN: run as root, or in a user and network namespace of your own)"
+        }
+        Some(Errno::BUSY) => " (another gateway has it: give this one another name with --name)",
+        _ => "",
+    }
+}
+
+/// About this file.
+pub(crate) fn file(path: PathBuf) -> impl FnOnce(io::Error) -> DaemonError {
+    move |error| DaemonError::File { path, error }
+}
+
+/// While this was tried.
+pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
+    move |error| DaemonError::System { what, error }
+}

@@ -1,0 +1,139 @@
+//! What a running gateway has to say.
+use crate::bandwidth::{BandwidthReport, ParseBandwidthError};
+use crate::priority::Granted;
+use shorthaul_os::confine::Confined;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// What a running gateway has to say.
+#[derive(Debug)]
+pub enum Notice {
+    /// How promptly it is run.
+    Priority(Granted),
+    /// What it has given up.
+    Confined(Confined),
+    /// Metrics and the page are served.
+    Pages {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// Packets are intercepted from now on.
+    Ready,
+    /// It was asked to end, and delivers first what it holds of this many flows.
+    Draining {
+        /// The flows.
+        held_flows: usize,
+    },
+    /// The time for that is over: this many flows were reset at both ends.
+    Abandoned {
+        /// The flows.
+        held_flows: usize,
+    },
+    /// The access side carries another bandwidth, from a file or the control socket.
+    Bandwidth {
+        /// What was said, or why it was not understood.
+        said: Result<BandwidthReport, ParseBandwidthError>,
+        /// Whether there is an emulated link that it is about.
+        is_heeded: bool,
+    },
+    /// It was asked to read its configuration again, and goes on with that.
+    Reread {
+        /// The keys that changed.
+        changed: Vec<String>,
+        /// Those that were written differently and cannot change while it runs.
+        fixed: Vec<String>,
+    },
+    /// It was asked to read its configuration again, and goes on with the one that it had.
+    NotReread {
+        /// Why.
+        why: String,
+    },
+    /// Another process has taken over; this one ends.
+    TakenOver,
+    /// Another process wanted to take over, and did not.
+    NotTakenOver {
+        /// Why.
+        error: io::Error,
+    },
+    /// Nobody takes its routing rules back when it is gone.
+    NoKeeper {
+        /// Why.
+        why: String,
+    },
+    /// The run directory has no room: a crash from now on loses bytes.
+    NotKept,
+    /// Nothing more is recorded; the gateway goes on.
+    RecordingEnded {
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Priority(granted) => granted.fmt(f),
+            Notice::Confined(Confined { capabilities, files, calls, .. }) => {
+                let kept: Vec<&str> =
+                    [(capabilities, "capabilities"), (files, "files"), (calls, "system calls")]
+                        .into_iter()
+                        .filter_map(|(given, what)| (!given).then_some(what))
+                        .collect();
+                match kept.is_empty() {
+                    true => f.write_str("confined: it has given up capabilities, files and system calls"),
+                    false => write!(f, "not confined: it still has all {}", kept.join(", ")),
+                }
+            }
+            Notice::Pages { address } => {
+                write!(f, "page: http://{address}/, metrics: http://{address}/metrics")
+            }
+            Notice::Ready => f.write_str("ready"),
+            Notice::Draining { held_flows } => {
+                write!(f, "ending: delivering what is held of {held_flows} flows; once more to end at once")
+            }
+            Notice::Abandoned { held_flows } => {
+                write!(f, "the drain timeout is over: {held_flows} flows with undelivered bytes were reset")
+            }
+            Notice::Bandwidth { said: Ok(report), is_heeded: true } => write!(f, "bandwidth: {report}"),
+            Notice::Bandwidth { said: Ok(report), is_heeded: false } => {
+                write!(f, "bandwidth: nothing here is `{report}` about; see `senders` in the configuration")
+            }
+            Notice::Bandwidth { said: Err(error), .. } => write!(f, "bandwidth: {error}"),
+            Notice::Reread { changed, fixed } => {
+                let changed = if changed.is_empty() { "nothing".into() } else { changed.join(", ") };
+                write!(f, "configuration read again; changed: {changed}")?;
+                if !fixed.is_empty() {
+                    write!(f, "; as before until the gateway is started again: {}", fixed.join(", "))?;
+                }
+                Ok(())
+            }
+            Notice::NotReread { why } => {
+                write!(f, "configuration read again and not taken, the gateway goes on as it was: {why}")
+            }
+            Notice::TakenOver => f.write_str("taken over: another process goes on with everything"),
+            Notice::NotTakenOver { error } => {
+                write!(f, "another process wanted to take over and did not, this one goes on: {error}")
+            }
+            Notice::NoKeeper { why } => {
+                write!(f, "its routing rules stay if it is killed, and lead nowhere then: {why}")
+            }
+            Notice::NotKept => f.write_str(
+                "the run directory has no room for what is held: were this process killed now, connections would lose bytes and be reset",
+            ),
+            Notice::RecordingEnded { error } => {
+                write!(f, "recording ended, the gateway goes on without: {error}")
+            }
+        }
+    }
+}
+
+impl Notice {
+    /// What people are shown of it later, as an event.
+    pub(crate) fn event(&self) -> Option<String> {
+        match self {
+            Notice::Priority(_) | Notice::Confined(_) | Notice::Pages { .. } => None,
+            other => Some(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a gateway needs of a host, before it runs and when it is gone: what is checked, what would be done, and what is undone.
+use crate::control::control_path;
+use crate::daemon_error::{DaemonError, file, system};
+use crate::routes::is_forwarding;
+use crate::{Config, Interception};
+use shorthaul_monitor::Pages;
+use shorthaul_os::files::open_privately;
+use shorthaul_os::monotonic;
+use shorthaul_os::netlink::interfaces;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// This long a keeper takes to clear up at most, on a busy machine.
+const CLEARING: Duration = Duration::from_millis(500);
+
+/// The configuration with the MTU of each leg filled in: the least of its interfaces'. The kernel
+/// splits super-segments as we say, and drops what does not fit without our hearing of it.
+pub(crate) fn with_mtus(config: &Config) -> Result<Config, DaemonError> {
+    let present = interfaces().map_err(system("asking for the interfaces"))?;
+    let mut config = config.clone();
+    for (leg, names) in [(&mut config.to_access, &config.access), (&mut config.to_wan, &config.wan)] {
+        // An interface that is not there is complained of later, with the names of those that are.
+        let least =
+            present.iter().filter(|interface| names.contains(&interface.0)).map(|(_, mtu)| *mtu).min();
+        leg.mtu = leg.mtu.or(least.map(|mtu| mtu.clamp(576, 65_535)));
+    }
+    Ok(config)
+}
+
+/// What a gateway with this configuration would do to this host, line by line, and whether it could start.
+///
+/// # Errors
+/// Why it could not.
+pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
+    let config = &with_mtus(config)?;
+    let machine = config.gateway(0)?;
+    check_host(config)?;
+    let Interception { devices, tables, priority, .. } = Interception::of(config);
+    let mut lines = Vec::new();
+    for (device, table) in devices.iter().zip(tables) {
+        lines.push(format!("device {device}: a TUN device, with rp_filter = 2 and forwarding = 1"));
+        lines.push(format!("table {table}: everything by {device}"));
+    }
+    for (interfaces, table) in [(&config.access, tables[0]), (&config.wan, tables[1])] {
+        for interface in interfaces {
+            lines.push(format!(
+                "rules {}: from {interface}, TCP and ICMP (IPv4 and IPv6), look into table {table}",
+                priority.0
+            ));
+        }
+    }
+    let kept = config.custody.then(|| journal_path(config));
+    let files = [control_path(&config.run_dir, &config.name.to_string()), lock_path(config)];
+    for path in files.into_iter().chain(kept) {
+        lines.push(format!("file {}", path.display()));
+    }
+    if let Some(address) = config.metrics {
+        drop(Pages::bind(address, false)?);
+        lines.push(format!("http://{address}/ and /metrics, for this host alone"));
+    }
+    lines.push(format!(
+        "memory: up to {} for {} flows, {} of each direction of one",
+        machine.memory, machine.max_flows, machine.flow_buffer
+    ));
+    Ok(lines)
+}
+
+/// Undoes what a gateway with this configuration has left that is gone: rules and files. What it held of connections is lost with
+/// them. Says what was there.
+///
+/// # Errors
+/// It runs; or the kernel's.
+pub fn remove_remains(config: &Config) -> Result<Vec<String>, DaemonError> {
+    let mut removed = Vec::new();
+    let socket = control_path(&config.run_dir, &config.name.to_string());
+    let held = if config.run_dir.exists() { Some(lock(config)?) } else { None };
+    removed.extend(crate::host::remove_rules(config).map_err(system("removing routing rules"))?);
+    for path in [socket, journal_path(config), lock_path(config)] {
+        match std::fs::remove_file(&path) {
+            Ok(()) => removed.push(format!("file {}", path.display())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(DaemonError::File { path, error }),
+        }
+    }
+    drop(held);
+    // Whatever else is in there keeps it.
+    if std::fs::remove_dir(&config.run_dir).is_ok() {
+        removed.push(format!("directory {}", config.run_dir.display()));
+    }
+    Ok(removed)
+}
+
+pub(crate) fn check_host(config: &Config) -> Result<(), DaemonError> {
+    let present = interfaces().map_err(system("asking for the interfaces"))?;
+    let present: Vec<String> = present.into_iter().map(|(name, _)| name).collect();
+    if let Some(name) = config.access.iter().chain(&config.wan).find(|name| !present.contains(name)) {
+        return Err(DaemonError::NoInterface { name: name.clone(), present: present.join(", ") });
+    }
+    if !is_forwarding() {
+        return Err(DaemonError::NotForwarding);
+    }
+    match crate::host::taken(config).map_err(system("asking for routing rules"))? {
+        Some((interface, name)) => Err(DaemonError::InterfaceTaken { interface, name }),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn journal_path(config: &Config) -> PathBuf {
+    config.run_dir.join(format!("{}.custody", config.name))
+}
+
+/// Keeps a second gateway of this name from taking our files. The lock goes with the process.
+pub(crate) fn lock(config: &Config) -> Result<File, DaemonError> {
+    std::fs::create_dir_all(&config.run_dir).map_err(file(config.run_dir.clone()))?;
+    let path = lock_path(config);
+    let lock = open_privately(&path).map_err(file(path.clone()))?;
+    let give_up = monotonic() + CLEARING;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            // The keeper of one that is gone may be clearing up.
+            Err(TryLockError::WouldBlock) if monotonic() < give_up => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(DaemonError::Running { name: config.name.to_string() });
+            }
+            Err(TryLockError::Error(error)) => return Err(DaemonError::File { path, error }),
+        }
+    }
+}
+
+fn lock_path(config: &Config) -> PathBuf {
+    config.run_dir.join(format!("{}.lock", config.name))
+}
