@@ -342,8 +342,13 @@ mod tests {
         let file = include_str!("../../../../packaging/node.toml");
         let settings: Settings = toml::from_str(file).unwrap();
         settings.check().unwrap();
-        assert!(settings.allow.iter().all(|own| own.addr().is_loopback()), "this host alone may ask: {settings:?}");
-        for line in file.lines().filter_map(|line| line.strip_prefix('#')).filter(|line| line.contains(" = [")) {
+        assert!(
+            settings.allow.iter().all(|own| own.addr().is_loopback()),
+            "this host alone may ask: {settings:?}"
+        );
+        for line in
+            file.lines().filter_map(|line| line.strip_prefix('#')).filter(|line| line.contains(" = ["))
+        {
             toml::from_str::<Settings>(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
     }

@@ -218,7 +218,8 @@ impl Trial for Page {
         let busy = stage.turns(self.turns, console, "busy")?;
         drop(download);
         let steal = before.zip(ProcessorTime::now()).map_or(0.0, |(then, now)| then.stolen_until(&now));
-        let status = stage.lab.host("gateway").run(|| fetch(PAGE, "/status.json")).doing("asking for a sample")?;
+        let status =
+            stage.lab.host("gateway").run(|| fetch(PAGE, "/status.json")).doing("asking for a sample")?;
         drop(idle_ones);
         let status: Value = serde_json::from_str(&status).map_err(TrialError::of)?;
         Ok(self.judge(console, &stage, split, [&idle, &busy], &status, steal))
@@ -261,7 +262,9 @@ impl Page {
             Some(format!("of {} connections {split} were split", self.flows))
         } else if share[1][1] > MOST {
             let [used, most] = [share[1][1], MOST].map(|share| share * 100.0);
-            Some(format!("looking takes {used:.2} % of the thread with the packets, and may take {most:.0} %"))
+            Some(format!(
+                "looking takes {used:.2} % of the thread with the packets, and may take {most:.0} %"
+            ))
         } else {
             late("the page", page).or_else(|| late("`top`", top))
         };

@@ -33,7 +33,10 @@ impl Pages {
     /// One is here and does not start.
     pub fn new(gateway: &Host) -> Result<Self> {
         let Some(program) = installed() else { return Ok(Pages::Followers(Vec::new())) };
-        (0..BROWSERS).map(|number| Browser::start(&program, gateway, number)).collect::<Result<_>>().map(Pages::Browsers)
+        (0..BROWSERS)
+            .map(|number| Browser::start(&program, gateway, number))
+            .collect::<Result<_>>()
+            .map(Pages::Browsers)
     }
 
     /// Opens the page, and waits until each has a sample.
@@ -61,7 +64,9 @@ impl Pages {
                     if !piece[..first].starts_with(b"HTTP/1.1 200") {
                         return Err(TrialError::failed("the page's stream is not there"));
                     }
-                    std::thread::spawn(move || while reading.read(&mut piece).is_ok_and(|length| length > 0) {});
+                    std::thread::spawn(
+                        move || while reading.read(&mut piece).is_ok_and(|length| length > 0) {},
+                    );
                     streams.push(stream);
                 }
                 Ok(())
@@ -75,7 +80,9 @@ impl Pages {
     /// A browser does not answer.
     pub fn close(&mut self) -> Result<()> {
         match self {
-            Pages::Browsers(browsers) => browsers.iter_mut().try_for_each(|browser| browser.open("about:blank")),
+            Pages::Browsers(browsers) => {
+                browsers.iter_mut().try_for_each(|browser| browser.open("about:blank"))
+            }
             Pages::Followers(streams) => {
                 for stream in streams.drain(..) {
                     let _ = stream.shutdown(Shutdown::Both);
@@ -93,7 +100,8 @@ impl Pages {
         let mut all = Vec::new();
         if let Pages::Browsers(browsers) = self {
             for browser in browsers {
-                let marks = browser.value("performance.getEntriesByName('redraw').map(mark => mark.duration)")?;
+                let marks =
+                    browser.value("performance.getEntriesByName('redraw').map(mark => mark.duration)")?;
                 let marks = marks.as_array().into_iter().flatten().filter_map(serde_json::Value::as_f64);
                 all.extend(marks.map(|ms| Duration::from_secs_f64(ms / 1e3)));
             }
@@ -126,9 +134,16 @@ impl TopScreen {
     /// It shows nothing.
     pub fn start(gateway: &Host, run_dir: &Path) -> Result<Self> {
         let program = std::env::current_exe().doing("looking for this program")?;
-        let shown = format!("stty cols 80 rows 24; exec '{}' top --run-dir '{}'", program.display(), run_dir.display());
+        let shown = format!(
+            "stty cols 80 rows 24; exec '{}' top --run-dir '{}'",
+            program.display(),
+            run_dir.display()
+        );
         let mut command = Command::new("script");
-        command.args(["--quiet", "--flush", "--command", &shown, "/dev/null"]).env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+        command
+            .args(["--quiet", "--flush", "--command", &shown, "/dev/null"])
+            .env("TERM", "xterm-256color")
+            .env("SHELL", "/bin/sh");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut process = gateway.spawn(&mut command).doing("starting `top` in a terminal of script(1)")?;
         let (keys, written) = (process.stdin.take(), process.stdout.take());
@@ -161,7 +176,10 @@ impl TopScreen {
         let asked = Instant::now();
         self.keys.write_all(self.views[0]).doing("pressing a key")?;
         self.views.reverse();
-        let drawn = self.screens.recv_timeout(PATIENCE).map_err(|_| TrialError::failed("`top` does not answer a key"))?;
+        let drawn = self
+            .screens
+            .recv_timeout(PATIENCE)
+            .map_err(|_| TrialError::failed("`top` does not answer a key"))?;
         Ok(drawn.duration_since(asked))
     }
 }

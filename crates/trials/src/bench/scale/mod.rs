@@ -40,7 +40,9 @@ impl Trial for Scale {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
         match (self.serve, self.connect) {
             (true, _) => ends::serve(self.flows).doing("serving").map(|()| Judgement::listed()),
-            (false, Some(to)) => ends::connect(self.flows, to).doing("connecting").map(|()| Judgement::listed()),
+            (false, Some(to)) => {
+                ends::connect(self.flows, to).doing("connecting").map(|()| Judgement::listed())
+            }
             (false, None) => self.measure(console),
         }
     }
