@@ -34,6 +34,8 @@ pub struct Grant {
     pub bytes: u64,
     /// Transmissions that were sent before this are lost, by what others show.
     pub lost_before: Option<Time>,
+    /// The shortest round trip of the path, by what others measured: what this connection measured itself may have waited in their queue.
+    pub min_rtt: Option<Duration>,
     /// What was delivered since the manager last looked.
     pub feedback: Feedback,
     /// What it means when the manager's retransmission timer expires.
@@ -131,6 +133,14 @@ impl CongestionManager {
     pub(crate) fn on_marked(&mut self) {
         if let Some(grant) = self.grant_mut() {
             grant.feedback.marked = true;
+        }
+    }
+
+    /// The shortest round trip that is known, where the sender's own is `own`.
+    pub(crate) fn min_rtt(&self, own: Option<Duration>) -> Option<Duration> {
+        match self {
+            CongestionManager::Own => own,
+            CongestionManager::Shared(grant) => own.into_iter().chain(grant.min_rtt).min(),
         }
     }
 

@@ -156,6 +156,9 @@ impl Served<'_> {
         if let (Some(uplink), Some(rtt)) = (&mut host.uplink, rtt) {
             uplink.on_round_trip(now, rtt);
         }
+        if let Some(grant) = flow.managed_sender_mut().and_then(Sender::grant_mut) {
+            grant.min_rtt = aggregate.min_rtt();
+        }
         if backlog && !member.waiting {
             aggregate.wait(slot, member, class);
         }

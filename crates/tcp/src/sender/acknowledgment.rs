@@ -130,8 +130,8 @@ impl Sender {
 
     /// Books what the acknowledgment covers.
     fn account(&mut self, now: Time, ack: &Ack<'_>) -> Account {
-        let Sender { board, rate, detector, rtt, snd, options, .. } = self;
-        let (una, min_rtt) = (snd.una, rtt.min_rtt());
+        let Sender { board, rate, detector, rtt, snd, options, manager, .. } = self;
+        let (una, min_rtt) = (snd.una, manager.min_rtt(rtt.min_rtt()));
         let (mut delivered, mut of_originals) = (0, 0);
         let mut newest: Option<Time> = None;
         let mut newest_once: Option<Time> = None;

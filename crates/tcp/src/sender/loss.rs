@@ -234,6 +234,7 @@ impl Sender {
         sent_before: Option<Time>,
     ) {
         let fresh = self.sendable() > 0;
+        let min_rtt = self.manager.min_rtt(self.rtt.min_rtt());
         let (una, mss) = (self.snd.una, self.segment.bytes());
         let State::Loss { end, f_rto: Some(f_rto) } = &mut self.state else { return };
         let end = *end;
@@ -246,7 +247,7 @@ impl Sender {
             newest,
             sent_before,
             fresh,
-            min_rtt: self.rtt.min_rtt(),
+            min_rtt,
         });
         match finding {
             FRtoFinding::Open => {}

@@ -1,5 +1,5 @@
 //! What must hold for every loss detector, with every congestion control and every loss discriminator.
-use crate::half::{Fate, Half, MSS, Sent, losing};
+use crate::half::{DELAY, Fate, Half, MSS, Sent, losing};
 use crate::model::{controls, fate};
 use shorthaul_congestion::{Algorithm, ControlParams};
 use shorthaul_tcp::{
@@ -149,4 +149,41 @@ fn a_managed_sender_sends_what_it_is_granted_and_everything_arrives() {
             }
         }
     });
+}
+
+/// A flight that is lost altogether, of a connection whose every round trip waited in the queue of others: with one expiry of its manager's timer.
+fn repaired_after_one_expiry(min_rtt: Option<Duration>) -> bool {
+    let unlimited = Algorithm::Fixed(Bytes(u64::MAX));
+    let config = config(unlimited, LossDetection::default(), Discrimination::EVERY_LOSS, true);
+    let manager = CongestionManager::shared(RetransmissionTimer::Probes);
+    let mut half = Half::new(SenderConfig { manager, ..config }, 200_000);
+    half.data = Box::new(|n, _| match n {
+        0..2 => Fate::Late(Duration::from_secs(1)),
+        2..8 => Fate::Drop,
+        _ => Fate::Pass,
+    });
+    let grant = |half: &mut Half| {
+        let grant = half.sender.grant_mut().expect("a manager");
+        (grant.bytes, grant.min_rtt) = (10 * MSS, min_rtt);
+    };
+    half.write(2);
+    grant(&mut half);
+    while half.step(Time::from_millis(2_000)) {}
+    assert!(half.sender.is_idle(), "the first two have arrived");
+    half.write(6);
+    grant(&mut half);
+    while half.step(Time::from_millis(4_000)) {}
+    half.sender.on_manager_timeout(half.now);
+    for _ in 0..10 {
+        grant(&mut half);
+        let end = half.now + 2 * DELAY;
+        while half.step(end) {}
+    }
+    half.receiver.data_end() == 1 + 8 * MSS
+}
+
+#[test]
+fn an_answer_is_too_soon_by_the_shortest_round_trip_that_anybody_has_measured() {
+    assert!(repaired_after_one_expiry(Some(2 * DELAY)));
+    assert!(!repaired_after_one_expiry(None), "by its own round trips alone the answer came too soon");
 }
