@@ -1,4 +1,5 @@
 //! Who manages congestion (RFC 3124): how much may leave, beyond what a connection's own window says.
+use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_types::Time;
 
@@ -12,8 +13,8 @@ pub enum CongestionManager {
     /// The sender manages itself.
     #[default]
     Own,
-    /// Whoever manages it writes into the grant, and reads from it.
-    Shared(Grant),
+    /// Whoever manages it writes into the grant, and reads from it. In a box: senders that manage themselves need no room for it.
+    Shared(Box<Grant>),
 }
 
 /// What the retransmission timer of a sender is for.
@@ -62,7 +63,7 @@ pub struct Feedback {
 impl CongestionManager {
     /// A manager outside with such a timer, that has granted nothing yet.
     pub fn shared(timer: RetransmissionTimer) -> Self {
-        CongestionManager::Shared(Grant { timer, ..Grant::default() })
+        CongestionManager::Shared(Box::new(Grant { timer, ..Grant::default() }))
     }
 
     /// The grant of a manager outside.
