@@ -124,7 +124,8 @@ fn quic_and_tcp_have_half_of_the_link_each_and_every_byte_is_right() {
         Work { bulk: &[Transport::Tcp, Transport::Quic], pages: Transport::Quic, lasts: 5 * PAGE_EVERY };
     let seen = mixed::run(&lab, &servers, &work);
     drop(gateway);
-    std::fs::remove_dir_all(&folder).unwrap();
+    // Whoever still holds a file there is no concern of this test.
+    let _ = std::fs::remove_dir_all(&folder);
     let [tcp, quic] = seen.bulk[..] else { panic!("two downloads") };
     // Where QUIC passes as it comes it has three quarters or more. Other tests run beside.
     let share = tcp / (tcp + quic);

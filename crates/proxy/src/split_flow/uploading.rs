@@ -32,7 +32,9 @@ impl SplitFlow {
         let val = far.ts_val.filter(|_| self.agreed.timestamps);
         let (came, early) = (near.receiver.data_end(), near.receiver.early());
         let upload = Upload::new(at, near.receiver.edge(), val, Uplink::burst(near.sender.mss()));
-        Box::new(upload.in_midst(came + early, came))
+        // After a crash nobody knows what went past us, nor what was told: it begins anew, with all the room that it was told of.
+        let goes_on = self.resumed.is_none();
+        Box::new(if goes_on { upload.in_midst(came + early, came) } else { upload })
     }
 
     /// What it sends, where that is limited.

@@ -159,14 +159,15 @@ impl Upload {
     }
 
     /// The same in the midst of a stream, of which so much had `arrived`, up to `highest`, before anybody watched it. Since when it has
-    /// known what it was told nobody knows: that measures no round trip. It is taken to use what it was offered, until one shows.
+    /// known what it was told nobody knows: that measures no round trip. It is taken to use what it was offered, until one shows; who has used
+    /// that up is offered what a new one is, as nothing would ever show of one that may send nothing.
     #[must_use]
     pub fn in_midst(mut self, arrived: u64, highest: u64) -> Self {
         if arrived <= 1 {
             return self;
         }
         (self.arrived, self.arrived_when_told, self.highest) = (arrived, arrived, highest);
-        self.allotment = self.told.saturating_sub(highest);
+        self.allotment = self.told.saturating_sub(highest).max(self.burst);
         self.counted_before = self.allotment / 2;
         self.resumed_at = self.arrived_at;
         self.edges.iter_mut().for_each(|edge| edge.at = Time::ZERO);
@@ -502,6 +503,13 @@ mod tests {
         upload.on_told(MS(1003), 50_070_001, Some(8));
         upload.on_segment(MS(1043), landing(50_002_001, Some(8)));
         assert_eq!(upload.take_arrival().unwrap().rtt, Some(Duration::from_millis(40)));
+    }
+
+    #[test]
+    fn a_stream_in_its_midst_that_has_used_up_its_room_is_offered_more() {
+        let mut upload = Upload::new(MS(1000), 50_000_001, None, 10_000).in_midst(50_000_001, 50_000_001);
+        assert_eq!(upload.need(MS(1001)), Some(10_000));
+        assert_eq!(upload.bound(&early(0), 1_000_000), 10_000);
     }
 
     #[test]
