@@ -28,7 +28,8 @@
 //! trips: what is measured then is the path's own. If that is longer than before, it may still be that the link has just
 //! then stood still, so a few more are waited for; and what was taken for a longer path is soon put to the test again, with
 //! the window of the shorter one, for a window that follows a delay of its own making never ends it.
-use alloc::vec::Vec;
+mod handover;
+
 use core::time::Duration;
 
 use shorthaul_types::{BitRate, Bytes, Time};
@@ -37,7 +38,6 @@ use crate::ack_aggregation::{AckAggregation, Expectation};
 use crate::min_filter::MinFilter;
 use crate::rate_variation::RateVariation;
 use crate::recent_max::RecentMax;
-use crate::snapshot::{keeps, restored, snapshot};
 use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
 use crate::{Delivery, PathEstimate};
@@ -127,9 +127,6 @@ const EACH: u64 = 2;
 /// doubles, as at the start) is the most that the connections may ask for: a slow link, whose segments take longer than
 /// that, needs nothing of it.
 const DELAYED_ACK: Duration = Duration::from_millis(200);
-
-/// Of [`AutoClamp::snapshot`]: another one with each change of what is handed over.
-const VERSION: u64 = 1;
 
 /// What a window that finds its own size begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,30 +241,6 @@ impl RoundTrips {
     }
 }
 
-keeps!(AutoClamp {
-    path,
-    shortest,
-    variation,
-    aggregation,
-    base,
-    window,
-    first,
-    begun_until,
-    starting,
-    full,
-    settling,
-    filled,
-    best,
-    min_rtt_rate,
-    longer,
-    full_rtt,
-    confirmed_at,
-    recent,
-    at_least,
-    beside,
-    overflown,
-});
-
 impl AutoClamp {
     /// A window on a path of which nothing is known.
     pub fn new(now: Time, config: AutoClampConfig) -> Self {
@@ -357,26 +330,6 @@ impl AutoClamp {
     /// What the path is known to be like.
     pub fn path(&self) -> &PathEstimate {
         &self.path
-    }
-
-    /// What it knows, as numbers for another process that goes on with it.
-    pub fn snapshot(&self) -> Vec<u64> {
-        let window = match self.phase {
-            Phase::Drain { before, .. } => before,
-            Phase::Follow | Phase::Refill { .. } => self.window,
-        };
-        snapshot(VERSION, &AutoClamp { window, ..self.clone() })
-    }
-
-    /// Goes on at `now` with what another process knew. Says whether the numbers fit; if not, nothing changes.
-    pub fn restore(&mut self, now: Time, numbers: &[u64]) -> bool {
-        let Some(next) = restored(VERSION, self, numbers) else { return false };
-        *self = AutoClamp { window: next.window.max(FLOOR * self.mss).min(MAX_WINDOW), ..next };
-        self.path.on_gap(now);
-        self.aggregation.restart(now);
-        // Rates are those of this window again when what is sent now has been delivered.
-        self.phase = Phase::Refill { rounds: 2 };
-        true
     }
 
     /// Another process had found a window of this many bytes: begins with no less.
