@@ -227,6 +227,15 @@ pub enum OutageTimes {
         /// radio; `None` derives it from the link's own seed.
         shared: Option<Seed>,
     },
+    /// At regular times, as where a terminal changes satellites: one begins after each `every`.
+    Regular {
+        /// From the beginning of one to the beginning of the next; the first is that long after the start of the link.
+        every: Duration,
+        /// How long each lasts; nine tenths of `every` at most, so that something gets through.
+        lasts: Distribution,
+        /// As of random ones.
+        shared: Option<Seed>,
+    },
 }
 
 /// One outage.

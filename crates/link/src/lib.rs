@@ -68,6 +68,7 @@ mod loss;
 mod notation;
 mod opportunity;
 mod outage;
+mod paths;
 mod radio;
 mod route;
 mod selective_repeat;
@@ -93,6 +94,7 @@ pub use gprs::{GprsPhone, GprsRadio};
 pub use link::{Link, Offered};
 pub use loss::LossModel;
 pub use notation::{NotationError, parse_probability};
+pub use paths::PathsModel;
 pub use radio::RadioNetwork;
 pub use route::RouteChanges;
 #[cfg(feature = "serde")]

@@ -1,3 +1,4 @@
+mod capacity;
 mod reconfigure;
 
 use alloc::vec::Vec;

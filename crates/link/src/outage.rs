@@ -81,7 +81,8 @@ pub(crate) struct Windows {
 impl Windows {
     fn new(outages: &Outages, seed: Seed, origin: Time, part: Part) -> Self {
         let seed = match outages.when {
-            OutageTimes::Random { shared: Some(shared), .. } => shared,
+            OutageTimes::Random { shared: Some(shared), .. }
+            | OutageTimes::Regular { shared: Some(shared), .. } => shared,
             _ => seed,
         };
         let mut windows = Windows {
@@ -116,6 +117,14 @@ impl Windows {
                 let draw = self.draw.part(number);
                 let start = previous_end + seconds(mean_gap.as_secs_f64() * draw.exponential(0));
                 Some(Span { start, end: start + lasts.sample(draw, 1) })
+            }
+            OutageTimes::Regular { every, lasts, .. } => {
+                let nanos = u128::from(number + 1) * every.as_nanos();
+                let start = self.origin + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+                Some(Span {
+                    start,
+                    end: start + lasts.sample(self.draw.part(number), 0).min(*every / 10 * 9),
+                })
             }
         }
     }
@@ -190,6 +199,25 @@ mod tests {
         let share = out / t.as_secs_f64();
         assert!((mean - 22.5).abs() < 0.5, "{mean}");
         assert!((share - 22.5 / 82.5).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn regular_outages_begin_at_their_times_and_never_overlap() {
+        let lasts = Distribution::Uniform { min: secs(1), max: secs(30) };
+        let when = OutageTimes::Regular { every: secs(15), lasts, shared: None };
+        let outages = Outages { when, hold: Duration::MAX };
+        let mut clock = OutageClock::new(&outages, Seed(3), Time::from_secs(100));
+        let mut lengths = vec![];
+        for number in 1..200 {
+            let start = Time::from_secs(100 + 15 * number);
+            let span = clock.hold_after(start).unwrap();
+            assert_eq!(span.start, start);
+            assert!(span.end <= start + secs(15), "{span:?}");
+            lengths.push(span.end.saturating_since(span.start));
+        }
+        assert_eq!(clock.hold_after(Time::ZERO).unwrap().start, Time::from_secs(115), "the first");
+        let cut = lengths.iter().filter(|length| **length == Duration::from_millis(13_500)).count();
+        assert!((90..135).contains(&cut), "more than half would last longer: {cut}");
     }
 
     #[test]

@@ -20,10 +20,11 @@ use crate::{
 ///
 /// ```toml
 /// preset = "gprs"                    # or "gprs-4+1", "gprs-moving", "gprs-4+1-moving",
-///                                    # "radio-gprs", "radio-umts", "radio-lte"
+///                                    # "radio-gprs", "radio-umts", "radio-lte", "starlink"
 /// rate = "32 Mbit/s"                 # or "unlimited", or a table:
 /// # rate = { trace = "lte.down" }    # mahimahi's format
 /// # rate = { cellular = { mean = "10 Mbit/s", variation = 0.7 } }
+/// # rate = { paths = { least = "20 Mbit/s", most = "250 Mbit/s" } }      # another every 15 s
 /// # rate = { schedule = [{ lasts = "10 s", rate = "1 Mbit/s" }, { lasts = "5 s", rate = "8 Mbit/s" }], repeats = true }
 /// overhead = "38 B"                  # per packet
 /// queue = "100 packets"              # or "120 kB", "unlimited"
@@ -37,7 +38,8 @@ use crate::{
 /// arq = "pareto 500 ms"              # or { model = "delay", delay = "pareto 500 ms", share = 0.05 },
 ///                                    # { model = "radio-blocks", block = "50 B", retry = "20 ms", … } at the head of the queue, or
 ///                                    # { model = "selective-repeat", frame = "50 B", round_trip = "110 ms", rounds = [1, 2, 3], … }
-/// outages = { every = "2 min", lasts = "5 s to 40 s", hold = "10 s" }    # or { list = [{ at = "10 s", lasts = "5 s" }] }
+/// outages = { every = "2 min", lasts = "5 s to 40 s", hold = "10 s" }    # or { list = [{ at = "10 s", lasts = "5 s" }] }, or at
+///                                                                        # regular times { period = "15 s", lasts = "40 ms to 140 ms" }
 /// reorder = { share = 0.01, by = "10 ms" }
 /// aggregation = { size = 4, wait = "500 ms" }
 /// drx = { idle = "100 ms", penalty = "100 ms to 200 ms" }
@@ -131,6 +133,9 @@ pub enum Preset {
     /// An LTE-like network by its transport blocks.
     #[serde(rename = "radio-lte")]
     RadioLte,
+    /// A terminal in a constellation in low orbit: another path every 15 s; see [`LinkConfig::starlink_downlink`].
+    #[serde(rename = "starlink")]
+    Starlink,
 }
 
 /// One of the two directions of a link.
@@ -256,6 +261,9 @@ fn outage_times(spec: &OutagesSpec, link_seed: Seed) -> OutageTimes {
             lasts: *lasts,
             shared: Some(shared.unwrap_or(link_seed)),
         },
+        OutageTimes::Regular { every, lasts, shared } => {
+            OutageTimes::Regular { every: *every, lasts: *lasts, shared: Some(shared.unwrap_or(link_seed)) }
+        }
         when => when.clone(),
     }
 }
@@ -275,6 +283,7 @@ fn rate_of(
             let trace = Trace::cellular(link_seed.derive(direction.name()), model)?;
             Ok(Rate::Trace(Arc::new(trace)))
         }
+        RateSpec::Paths(model) => Ok(model.rate(link_seed.derive(direction.name()))?),
     }
 }
 
@@ -288,6 +297,12 @@ impl Preset {
             Preset::RadioGprs => return radio(RadioNetwork::Gprs, direction),
             Preset::RadioUmts => return radio(RadioNetwork::Umts, direction),
             Preset::RadioLte => return radio(RadioNetwork::Lte, direction),
+            Preset::Starlink => {
+                return match direction {
+                    Direction::Down => LinkConfig::starlink_downlink(link_seed),
+                    Direction::Up => LinkConfig::starlink_uplink(link_seed),
+                };
+            }
         };
         match direction {
             Direction::Down => LinkConfig::gprs_downlink(phone, radio),

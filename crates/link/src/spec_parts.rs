@@ -14,7 +14,7 @@ use shorthaul_types::{BitRate, Bytes, schema, serde_duration, written_as};
 use crate::spec::one_of;
 use crate::{
     Arq, CellularModel, CellularOutages, Distribution, Drx, FrameAggregation, Jitter, NakRounds, Outage,
-    OutageTimes, QueueLimit, Rate, Reordering, parse_probability,
+    OutageTimes, PathsModel, QueueLimit, Rate, Reordering, parse_probability,
 };
 
 /// How a rate is written.
@@ -26,6 +26,8 @@ pub enum RateSpec {
     TraceFile(String),
     /// A trace to be generated.
     Cellular(CellularModel),
+    /// Rates to be generated, of paths that take turns.
+    Paths(PathsModel),
 }
 
 /// How outages are written. A random process without a seed of its own is shared by both directions.
@@ -103,7 +105,7 @@ fn error_text(error: impl fmt::Display) -> String {
 
 // --- rate ---------------------------------------------------------------------------------------------
 
-/// A rate that changes: exactly one of `trace`, `schedule` and `cellular`.
+/// A rate that changes: exactly one of `trace`, `schedule`, `cellular` and `paths`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RateTable {
@@ -116,6 +118,32 @@ struct RateTable {
     repeats: bool,
     /// A trace that is generated.
     cellular: Option<CellularTable>,
+    /// Paths that take turns, each with a rate of its own.
+    paths: Option<PathsTable>,
+}
+
+/// Paths that take turns, each with a rate of its own, as of a terminal in a constellation in low orbit.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PathsTable {
+    /// The lowest rate.
+    least: BitRate,
+    /// The highest. The logarithm of a path's rate is drawn evenly between the two.
+    most: BitRate,
+    /// How long a path stays; 15 s if left out.
+    #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
+    every: Option<Duration>,
+    /// The standard deviation of the rate of a path over its mean; 0.2 if left out.
+    variation: Option<f64>,
+    /// How long the rate of a path is like itself; 1 s if left out.
+    #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
+    memory: Option<Duration>,
+    /// After this the rates repeat; 10 min if left out.
+    #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
+    length: Option<Duration>,
 }
 
 /// A rate for a time.
@@ -181,7 +209,7 @@ impl<'de> Deserialize<'de> for RateSpec {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         scalar_or_table(
             d,
-            "a rate such as \"32 Mbit/s\", \"unlimited\", or a table with `trace`, `schedule` or `cellular`",
+            "a rate such as \"32 Mbit/s\", \"unlimited\", or a table with `trace`, `schedule`, `cellular` or `paths`",
             |scalar| match text_only(scalar, "a rate such as \"32 Mbit/s\"")? {
                 "unlimited" => Ok(RateSpec::Plain(Rate::Unlimited)),
                 text => text.parse().map(|rate| RateSpec::Plain(Rate::Fixed(rate))).map_err(error_text),
@@ -198,17 +226,17 @@ written_as!(RateSpec, "Rate", |generator| schema::any_of([
 ]));
 
 fn rate_from_table(table: RateTable) -> Result<RateSpec, String> {
-    let RateTable { trace, schedule, repeats, cellular } = table;
+    let RateTable { trace, schedule, repeats, cellular, paths } = table;
     if repeats && schedule.is_none() {
         return Err("rate: `repeats` belongs to `schedule`; a trace always repeats".to_string());
     }
-    match (trace, schedule, cellular) {
-        (Some(file), None, None) => Ok(RateSpec::TraceFile(file)),
-        (None, Some(phases), None) => {
+    match (trace, schedule, cellular, paths) {
+        (Some(file), None, None, None) => Ok(RateSpec::TraceFile(file)),
+        (None, Some(phases), None, None) => {
             let phases = phases.into_iter().map(|phase| (phase.lasts, phase.rate)).collect();
             Ok(RateSpec::Plain(Rate::Schedule { phases, repeats }))
         }
-        (None, None, Some(cellular)) => {
+        (None, None, Some(cellular), None) => {
             let default = CellularModel::default();
             Ok(RateSpec::Cellular(CellularModel {
                 mean: cellular.mean,
@@ -218,7 +246,17 @@ fn rate_from_table(table: RateTable) -> Result<RateSpec, String> {
                 length: cellular.length.unwrap_or(default.length),
             }))
         }
-        _ => Err(one_of("rate", "`trace`, `schedule` and `cellular`")),
+        (None, None, None, Some(paths)) => {
+            let usual = PathsModel::between(paths.least, paths.most);
+            Ok(RateSpec::Paths(PathsModel {
+                every: paths.every.unwrap_or(usual.every),
+                variation: paths.variation.unwrap_or(usual.variation),
+                memory: paths.memory.unwrap_or(usual.memory),
+                length: paths.length.unwrap_or(usual.length),
+                ..usual
+            }))
+        }
+        _ => Err(one_of("rate", "`trace`, `schedule`, `cellular` and `paths`")),
     }
 }
 
@@ -481,7 +519,7 @@ pub(crate) fn arq<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<Arq>>
 
 // --- outages, reordering, aggregation, DRX -----------------------------------------------------------
 
-/// Times during which nothing gets through: a list, or `every` and `lasts`.
+/// Times during which nothing gets through: a list, `every` and `lasts`, or `period` and `lasts`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutagesTable {
@@ -491,6 +529,10 @@ pub(crate) struct OutagesTable {
     #[serde(default, with = "serde_duration::option")]
     #[schemars(with = "schema::Duration")]
     every: Option<Duration>,
+    /// The time from the beginning of one to that of the next, which is always the same; the first begins so long after the start.
+    #[serde(default, with = "serde_duration::option")]
+    #[schemars(with = "schema::Duration")]
+    period: Option<Duration>,
     /// The length of one.
     #[serde(default, deserialize_with = "optional_distribution")]
     lasts: Option<Distribution>,
@@ -519,18 +561,21 @@ struct OutageTable {
 }
 
 pub(crate) fn outages<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<OutagesSpec>>, D::Error> {
-    const WANTED: &str = "{ every = \"2 min\", lasts = \"5 s to 40 s\", hold = \"10 s\" } or \
-         { list = [{ at = \"10 s\", lasts = \"5 s\" }] }";
+    const WANTED: &str = "{ every = \"2 min\", lasts = \"5 s to 40 s\", hold = \"10 s\" }, \
+         { period = \"15 s\", lasts = \"40 ms to 140 ms\" } or { list = [{ at = \"10 s\", lasts = \"5 s\" }] }";
     scalar_or_table(
         d,
         "outages such as { every = \"2 min\", lasts = \"5 s to 40 s\", hold = \"10 s\" }, or \"none\"",
         |scalar| none_or(scalar, WANTED).map(|()| Some(None)),
         |table: OutagesTable| {
-            let when = match (table.list, table.every, table.lasts) {
-                (Some(list), None, None) => OutageTimes::Listed(
+            let when = match (table.list, table.every, table.period, table.lasts) {
+                (Some(list), None, None, None) => OutageTimes::Listed(
                     list.iter().map(|&OutageTable { at, lasts }| Outage { at, lasts }).collect(),
                 ),
-                (None, Some(mean_gap), Some(lasts)) => OutageTimes::Random { mean_gap, lasts, shared: None },
+                (None, Some(mean_gap), None, Some(lasts)) => {
+                    OutageTimes::Random { mean_gap, lasts, shared: None }
+                }
+                (None, None, Some(every), Some(lasts)) => OutageTimes::Regular { every, lasts, shared: None },
                 _ => return Err(alloc::format!("outages: write {WANTED}")),
             };
             Ok(Some(Some(OutagesSpec { when, hold: table.hold.unwrap_or(Duration::MAX) })))

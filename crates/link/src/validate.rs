@@ -118,6 +118,10 @@ impl LinkConfig {
                 positive("outages.every", *mean_gap)?;
                 distribution("outages.lasts", lasts)
             }
+            OutageTimes::Regular { every, lasts, .. } => {
+                positive("outages.period", *every)?;
+                distribution("outages.lasts", lasts)
+            }
             OutageTimes::Listed(list) => {
                 let overlap =
                     list.windows(2).any(|pair| pair[1].at < pair[0].at.saturating_add(pair[0].lasts));

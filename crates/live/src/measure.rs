@@ -66,6 +66,7 @@ impl Run<'_> {
             rtt: self.samples().map(|sample| sample.rtt.as_secs_f64()).collect(),
             window_limited: Some(last().map(|sample| sample.window_limited.as_secs_f64()).sum()),
             smallest_window: self.samples().filter_map(window).min(),
+            queue_delay_95: None,
             held: self.held().collect(),
             held_most: self.held().reduce(f64::max),
             harm_verdicts: None,
@@ -198,6 +199,7 @@ impl Run<'_> {
         LinkObservation {
             outcome: way.outcome(),
             rate,
+            capacity: None,
             queue_packets: looks().map(|way| way.queue_packets as f64).collect(),
             queue_delay: looks().map(|way| way.queue_delay.as_secs_f64()).collect(),
         }

@@ -14,6 +14,10 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
     for node in &scenario.nodes {
         match &node.role {
             Role::Router => {}
+            Role::Shaper(_) => {
+                reasons
+                    .push(format!("shaper `{}`: it is a model, and only simulated: leave it out", node.name));
+            }
             Role::Gateway(gateway) => {
                 if !gateway.taken_over.is_empty() {
                     let why = "a live run has one process: leave `taken_over` out (`shorthaul bench survive --take-over` has two)";

@@ -176,7 +176,7 @@ impl Planned<'_> {
         let scheme = |node: NodeIndex| match &self.scenario.nodes[node.0].role {
             Role::Host(scheme) => Ok(flow.scheme.as_ref().unwrap_or(scheme)),
             Role::Relay(relay) => Ok(flow.scheme.as_ref().unwrap_or(&relay.scheme)),
-            Role::Router | Role::Gateway(_) => {
+            Role::Router | Role::Gateway(_) | Role::Shaper(_) => {
                 let name = &self.scenario.nodes[node.0].name;
                 Err(self.cannot(format!("a connection ends at a host or at a relay, not at `{name}`")))
             }

@@ -63,7 +63,7 @@ pub use policy::{
 #[cfg(feature = "serde")]
 pub use policy::{GatewayMode, Parameters, PartError, PartSpec, PolicySpec, SenderSpec, WrittenPolicies};
 pub use split_flow::SplitFlow;
-pub use unsplit::Traffic;
+pub use unsplit::{FlowId, Traffic, codel_spacing};
 pub use whole_flow::{Observed, ObservedDirection};
 pub use window_limit::{
     ClampedWindow, ConstantQueue, Freeze, Occupancy, WINDOW_LIMITS, WindowLimit, WindowLimitKind,

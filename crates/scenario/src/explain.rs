@@ -63,6 +63,7 @@ impl Scenario {
                 Role::Host(_) => "host",
                 Role::Relay(_) => "relay",
                 Role::Gateway(_) => "gateway",
+                Role::Shaper(_) => "shaper",
             };
             json!({ "name": node.name, "role": role })
         };
@@ -101,6 +102,21 @@ impl Scenario {
                     "  {}: transparent gateway, its access side toward {}",
                     node.name, self.nodes[gateway.access.0].name
                 )?,
+                Role::Shaper(shaper) => {
+                    let rate = |rate: Option<shorthaul_types::BitRate>| {
+                        rate.map_or_else(|| "as it comes".to_owned(), |rate| rate.to_string())
+                    };
+                    let rates = match shaper.autorate {
+                        Some(_) => "rates that cake-autorate adjusts".to_owned(),
+                        None => format!("{} down, {} up", rate(shaper.down.rate), rate(shaper.up.rate)),
+                    };
+                    let access = &self.nodes[shaper.access.0].name;
+                    writeln!(
+                        out,
+                        "  {}: shaper with CAKE, its access side toward {access}, {rates}",
+                        node.name
+                    )?;
+                }
             }
         }
         writeln!(out, "\nLinks:")?;

@@ -1,4 +1,5 @@
 //! The sections of a scenario file as they are written. What they mean is worked out in `resolve`.
+use crate::shaper::ShaperSection;
 use crate::spanned::Spanned;
 use crate::{Forward, Lateness, Metric, Overflow, Queues, Scheme, Series, Served};
 use schemars::JsonSchema;
@@ -46,6 +47,9 @@ pub(crate) struct File {
     /// Nodes that split the connections that pass.
     #[serde(default)]
     pub gateways: BTreeMap<Spanned<String>, GatewaySection>,
+    /// Nodes that queue with CAKE, to compare with.
+    #[serde(default)]
+    pub shapers: BTreeMap<Spanned<String>, ShaperSection>,
     /// Links between two nodes.
     #[serde(default)]
     pub links: Vec<LinkSection>,

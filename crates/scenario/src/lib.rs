@@ -15,6 +15,7 @@ mod resolve;
 mod scenario;
 mod schema;
 mod scheme;
+mod shaper;
 mod spanned;
 mod study;
 mod sweep;
@@ -29,5 +30,6 @@ pub use scenario::{
 };
 pub use schema::schema;
 pub use scheme::{Scheme, Stack};
+pub use shaper::{Autorate, CakeConfig, Isolation, RateRange, Shaper};
 pub use study::Study;
 pub use sweep::Point;

@@ -31,6 +31,10 @@ pub enum Metric {
     QueueLength,
     /// The same as time at the link's rate; seconds.
     QueueDelay,
+    /// What a packet waits in the queues of all links and shapers, there and back: 95 of 100 samples are not longer; seconds, simulated
+    /// only.
+    #[serde(rename = "queue-delay-95")]
+    QueueDelay95,
     /// Jain's index over the goodputs of the flows: 1 when all are equal.
     Fairness,
     /// Bytes that the busiest link carried, as a share of what it could have; percent.
@@ -59,7 +63,7 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, with what it is.
-    pub const ALL: [(Metric, &'static str, &'static str); 22] = [
+    pub const ALL: [(Metric, &'static str, &'static str); 23] = [
         (Metric::Goodput, "goodput", "bit/s"),
         (Metric::Completion, "completion", "s"),
         (Metric::SetUp, "set-up", "s"),
@@ -71,6 +75,7 @@ impl Metric {
         (Metric::Rtt, "rtt", "s"),
         (Metric::QueueLength, "queue-length", "packets"),
         (Metric::QueueDelay, "queue-delay", "s"),
+        (Metric::QueueDelay95, "queue-delay-95", "s"),
         (Metric::Fairness, "fairness", ""),
         (Metric::Utilization, "utilization", "%"),
         (Metric::Unfinished, "unfinished", ""),

@@ -3,6 +3,7 @@ use crate::file::{
     AggregateSection, BufferSection, CellSection, ChainSection, CrossSection, File, FlowSection,
     GatewaySection, LinkSection, RelaySection, SetUpSection, ViaSection,
 };
+use crate::shaper::{Shaper, ShaperSection};
 use crate::spanned::Spanned;
 use crate::{
     BandwidthChange, CellDescription, Cross, Flow, Gateway, LinkDescription, Measure, Node, NodeIndex,
@@ -94,6 +95,9 @@ pub(crate) fn resolve(source: &Source<'_>, file: File) -> Result<Scenario, Scena
     for name in file.gateways.keys() {
         work.add_node(name, Role::Router)?; // its role needs the links
     }
+    for name in file.shapers.keys() {
+        work.add_node(name, Role::Router)?; // the same
+    }
     for chain in &file.chains {
         work.chain(chain)?;
     }
@@ -105,6 +109,9 @@ pub(crate) fn resolve(source: &Source<'_>, file: File) -> Result<Scenario, Scena
     }
     for (name, section) in &file.gateways {
         work.gateway(name, section)?;
+    }
+    for (name, section) in &file.shapers {
+        work.shaper(name, section)?;
     }
     if file.flows.is_empty() && file.cross.is_empty() {
         let problem = "there is no traffic: add a `[[flows]]` section, such as from = \"server\", to = \"client\", bulk = \"5 MB\"";
@@ -183,14 +190,7 @@ impl Work<'_> {
     }
 
     fn gateway(&mut self, name: &Spanned<String>, section: &GatewaySection) -> Result<()> {
-        let index = self.node(name.get_ref(), name.span())?;
-        let access = self.node(section.access.get_ref(), section.access.span())?;
-        let adjoins =
-            |link: &LinkDescription| link.between.contains(&index) && link.between.contains(&access);
-        if !self.scenario.links.iter().any(adjoins) {
-            let problem = format!("`{}` has no link to `{}`", name.get_ref(), section.access.get_ref());
-            return Err(self.source.error(section.access.span(), problem));
-        }
+        let (index, access) = self.access_side(name, &section.access)?;
         if !section.split {
             return Ok(()); // a router, as which it was added
         }
@@ -244,6 +244,39 @@ impl Work<'_> {
         self.check_policies(name, section, &gateway)?;
         self.scenario.nodes[index.0].role = Role::Gateway(Box::new(gateway));
         Ok(())
+    }
+
+    fn shaper(&mut self, name: &Spanned<String>, section: &ShaperSection) -> Result<()> {
+        let (index, access) = self.access_side(name, &section.access)?;
+        let mut autorate = None;
+        if let Some(written) = &section.autorate {
+            if let Some(problem) = written.get_ref().problem() {
+                return Err(self.source.error(written.span(), problem));
+            }
+            let reflectors: Result<Vec<NodeIndex>> =
+                written.get_ref().reflectors.iter().map(|name| self.host(name)).collect();
+            autorate = Some(written.get_ref().autorate(reflectors?)).filter(|_| written.get_ref().adjust);
+        }
+        let (down, up) = (section.down.config(), section.up.config());
+        self.scenario.nodes[index.0].role = Role::Shaper(Box::new(Shaper { access, down, up, autorate }));
+        Ok(())
+    }
+
+    /// A node with two sides, and its neighbour on the access side.
+    fn access_side(
+        &self,
+        name: &Spanned<String>,
+        access: &Spanned<String>,
+    ) -> Result<(NodeIndex, NodeIndex)> {
+        let index = self.node(name.get_ref(), name.span())?;
+        let neighbour = self.node(access.get_ref(), access.span())?;
+        let adjoins =
+            |link: &LinkDescription| link.between.contains(&index) && link.between.contains(&neighbour);
+        if !self.scenario.links.iter().any(adjoins) {
+            let problem = format!("`{}` has no link to `{}`", name.get_ref(), access.get_ref());
+            return Err(self.source.error(access.span(), problem));
+        }
+        Ok((index, neighbour))
     }
 
     /// Whether a gateway's policies can be worked with, and together.

@@ -56,6 +56,8 @@ pub enum Role {
     Relay(Relay),
     /// A transparent gateway: it splits the connections that pass.
     Gateway(Box<Gateway>),
+    /// A box that queues with CAKE.
+    Shaper(Box<crate::Shaper>),
 }
 
 /// A node of the proxy transport service (PTS §3).

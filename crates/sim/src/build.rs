@@ -10,6 +10,7 @@ use crate::pattern::Pattern;
 use crate::relay::{NextHop, RelayNode};
 use crate::relay_service::Service;
 use crate::route::{Routes, address_of};
+use crate::shaper_node::ShaperNode;
 use crate::sleep::Sleep;
 use crate::station::Station;
 use shorthaul_link::{Cell, Direction, Link};
@@ -111,6 +112,8 @@ impl Builder<'_> {
         match &self.scenario.nodes[node.0].role {
             Role::Gateway(gateway) if gateway.access == from => Gateway::ACCESS,
             Role::Gateway(_) => Gateway::WAN,
+            Role::Shaper(shaper) if shaper.access == from => ShaperNode::ACCESS,
+            Role::Shaper(_) => ShaperNode::WAN,
             _ => PortId(0),
         }
     }
@@ -145,6 +148,12 @@ impl Builder<'_> {
             Role::Router => Station::Router,
             Role::Host(scheme) => Station::Host(Box::new(self.app_host(node, scheme, patterns))),
             Role::Relay(relay) => Station::Relay(Box::new(self.relay(node, relay))),
+            Role::Shaper(shaper) => {
+                let reflectors = shaper.autorate.iter().flat_map(|autorate| &autorate.reflectors);
+                let reflectors = reflectors.map(|reflector| (self.address)(*reflector)).collect();
+                let seed = self.seed.derive("shaper").derive(&self.scenario.nodes[node.0].name);
+                Station::Shaper(Box::new(ShaperNode::new(shaper, (self.address)(node), reflectors, seed)))
+            }
             Role::Gateway(gateway) => {
                 let default = GatewayConfig::default();
                 let toward_access = self.mtu_toward(node, |from| from == gateway.access);

@@ -1,4 +1,5 @@
 use crate::application::{FlowEnd, Session, Wake, add};
+use crate::ping;
 use shorthaul_tcp::{Addresses, Connection, ConnectionId, Event, Host, SenderStats};
 use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Machine, Packet, TxBatch};
@@ -30,6 +31,8 @@ pub(crate) struct AppHost {
     wakes: BinaryHeap<Reverse<(Time, u64, Wake, Sleeper)>>,
     /// Numbers the wake-ups, so that those of one time keep their order.
     serial: u64,
+    /// Answers to timestamp requests that have not left yet.
+    answers: Vec<Packet>,
 }
 
 /// Who wants to be woken.
@@ -57,7 +60,8 @@ impl AppHost {
             }
         }
         let serial = ends.len() as u64;
-        AppHost { host, address, ends, listeners, sessions: BTreeMap::new(), wakes, serial }
+        let (sessions, answers) = (BTreeMap::new(), Vec::new());
+        AppHost { host, address, ends, listeners, sessions, wakes, serial, answers }
     }
 
     /// Whether every flow that ends here has ended.
@@ -241,8 +245,13 @@ impl AppHost {
 
 impl Machine for AppHost {
     fn handle_packet(&mut self, now: Time, port: PortId, packet: Packet) {
-        self.host.handle_packet(now, port, packet);
-        self.serve(now);
+        match ping::answer(now, &packet) {
+            Some(answer) => self.answers.push(answer),
+            None => {
+                self.host.handle_packet(now, port, packet);
+                self.serve(now);
+            }
+        }
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -258,6 +267,7 @@ impl Machine for AppHost {
     }
 
     fn poll_transmit(&mut self, now: Time, out: &mut TxBatch) -> bool {
+        self.answers.drain(..).for_each(|answer| out.push((PortId(0), answer)));
         let more = self.host.poll_transmit(now, out);
         self.serve(now);
         more

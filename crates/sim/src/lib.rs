@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`simulate()`] (a scenario and a seed to an outcome); within, `network` (the event
 //! loop), [`Agenda`] (who is next), `frame` (what travels), `host` and `application` (endpoints and what
-//! they do), `relay` (the node of the proxy transport service), `measure` (numbers and checks). [`Simulator`] is
+//! they do), `relay` (the node of the proxy transport service), `shaper_node` and `cake` (what people use today, to compare with), `measure` (numbers and checks). [`Simulator`] is
 //! this engine among the others.
 //!
 //! The same seed gives the same run: every event goes into a hash, in order. Randomness belongs to places
@@ -12,6 +12,7 @@
 mod agenda;
 mod application;
 mod build;
+mod cake;
 mod chain;
 mod cross;
 mod endpoint;
@@ -22,12 +23,14 @@ mod host;
 mod measure;
 mod network;
 mod pattern;
+mod ping;
 mod recorder;
 mod relay;
 mod relay_service;
 mod route;
 mod scenario_host;
 mod segmentation;
+mod shaper_node;
 mod simulate;
 mod simulator;
 mod sleep;

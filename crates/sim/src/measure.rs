@@ -1,5 +1,6 @@
 //! From a network that runs to numbers.
 use crate::application::{EndReport, Opening, Transfer, seconds};
+use crate::cake::Cake;
 use crate::host::flow_of_port;
 use crate::network::{DirectionState, Network, NodeState};
 use crate::station::Station;
@@ -18,6 +19,7 @@ pub(crate) struct Probe<'a> {
     warm_up: Time,
     wants_rtt: bool,
     wants_queues: bool,
+    wants_percentile: bool,
     wants_held: bool,
     wants_limited: bool,
     /// Payload held by gateways.
@@ -30,6 +32,8 @@ pub(crate) struct Probe<'a> {
     rtt: Mean,
     /// Of every way: packets and seconds in its queue.
     queues: Vec<(Mean, Mean)>,
+    /// What a packet would have waited in all queues, there and back, in seconds.
+    waits: Vec<f64>,
 }
 
 /// The simulator's hosts speak IPv4 without options.
@@ -44,6 +48,7 @@ impl<'a> Probe<'a> {
             warm_up: Time::ZERO + scenario.warm_up,
             wants_rtt: wants(&[Metric::Rtt]),
             wants_queues: wants(&[Metric::QueueLength, Metric::QueueDelay]),
+            wants_percentile: wants(&[Metric::QueueDelay95]),
             wants_held: wants(&[Metric::Held, Metric::HeldMost]),
             wants_limited: wants(&[Metric::WindowLimited, Metric::SmallestWindow]),
             held: Mean::default(),
@@ -52,6 +57,7 @@ impl<'a> Probe<'a> {
             smallest_window: None,
             rtt: Mean::default(),
             queues: vec![(Mean::default(), Mean::default()); 2 * scenario.links.len()],
+            waits: Vec::new(),
         }
     }
 
@@ -64,6 +70,11 @@ impl<'a> Probe<'a> {
                     packets.add(network.queue_len(way) as f64);
                     delay.add(network.queue_delay(way));
                 }
+            }
+            if self.wants_percentile {
+                let links = network.ways.iter().map(|way| network.queue_delay(way)).sum::<f64>();
+                let shapers = shaper_queues(self.scenario, network).map(|(_, queue)| queue.wait());
+                self.waits.push(links + shapers.sum::<std::time::Duration>().as_secs_f64());
             }
             if self.wants_held {
                 let held = held_by_gateways(network) as f64;
@@ -100,10 +111,16 @@ impl<'a> Probe<'a> {
                 for way in &network.ways {
                     put(way.name.clone(), network.queue_len(way) as f64);
                 }
+                for (name, queue) in shaper_queues(self.scenario, network) {
+                    put(name, queue.len() as f64);
+                }
             }
             Series::QueueDelay => {
                 for way in &network.ways {
                     put(way.name.clone(), network.queue_delay(way));
+                }
+                for (name, queue) in shaper_queues(self.scenario, network) {
+                    put(name, queue.wait().as_secs_f64());
                 }
             }
             Series::Delivered => {
@@ -167,11 +184,15 @@ impl<'a> Probe<'a> {
             spurious_timeouts: Some(total.spurious_timeouts.into()),
             undone: Some(total.undone.into()),
         };
+        let wants_use = scenario.measure.metrics.contains(&Metric::Utilization);
+        let until = network.now;
         let links = network.ways.iter().zip(self.queues);
         let series = self.series.into_iter();
         Observations {
             flows,
-            links: links.map(|(way, queue)| link_observation(network, way, queue)).collect(),
+            links: links
+                .map(|(way, queue)| link_observation(network, way, queue, wants_use.then_some(until)))
+                .collect(),
             series: series
                 .map(|((series, subject), points)| TimeSeries { series, subject, points })
                 .collect(),
@@ -179,6 +200,7 @@ impl<'a> Probe<'a> {
             rtt: self.rtt,
             window_limited: Some(self.limited),
             smallest_window: self.smallest_window,
+            queue_delay_95: percentile_95(self.waits),
             held: self.held,
             held_most: Some(self.held_most),
             harm_verdicts: Some(harm_verdicts(network)),
@@ -191,6 +213,12 @@ impl<'a> Probe<'a> {
             bounds: None,
         }
     }
+}
+
+/// What 95 of 100 values do not exceed.
+fn percentile_95(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get((values.len() * 95 / 100).min(values.len().saturating_sub(1))).copied()
 }
 
 /// Payload that a gateway holds.
@@ -279,6 +307,21 @@ fn gateway_legs<'a>(
     })
 }
 
+/// The queues of all shapers, with names such as `router:down`.
+fn shaper_queues<'a>(
+    scenario: &'a Scenario,
+    network: &'a Network,
+) -> impl Iterator<Item = (String, &'a Cake)> {
+    scenario.nodes.iter().zip(&network.nodes).flat_map(|(node, state)| {
+        let queues = match &state.station {
+            Station::Shaper(shaper) => Some(&shaper.queues),
+            _ => None,
+        };
+        let named = |(queue, way): (&'a Cake, &str)| (format!("{}:{way}", node.name), queue);
+        queues.into_iter().flat_map(move |queues| queues.iter().zip(["down", "up"]).map(named))
+    })
+}
+
 /// The ends of all flows: the flow's number, whether it gives, and what it has seen.
 fn ends(network: &Network) -> impl Iterator<Item = (u32, bool, &EndReport)> {
     network.nodes.iter().flat_map(|node| match &node.station {
@@ -354,6 +397,7 @@ fn link_observation(
     network: &Network,
     way: &DirectionState,
     (packets, delay): (Mean, Mean),
+    used_until: Option<Time>,
 ) -> LinkObservation {
     let stats = way.link.stats();
     // what the cell before it dropped never came to the link
@@ -368,11 +412,15 @@ fn link_observation(
         outage: stats.dropped.outage,
         max_queue: stats.max_queue.max(cell.max_queue) as u64,
     };
-    let rate = match way.link.config().rate {
+    let config = way.link.config();
+    let rate = match config.rate {
         Rate::Fixed(rate) => Some(rate),
         _ => None,
     };
-    LinkObservation { outcome, rate, queue_packets: packets, queue_delay: delay }
+    let varies = matches!(config.rate, Rate::Schedule { .. } | Rate::Trace(_));
+    let capacity = used_until.filter(|_| varies).and_then(|until| way.link.capacity(until));
+    let capacity = capacity.map(|bytes| bytes.0);
+    LinkObservation { outcome, rate, capacity, queue_packets: packets, queue_delay: delay }
 }
 
 /// Whether more was in a queue than its limit allows.

@@ -1,6 +1,7 @@
 use crate::gateway_node::GatewayNode;
 use crate::host::AppHost;
 use crate::relay::RelayNode;
+use crate::shaper_node::ShaperNode;
 use shorthaul_wire::Machine;
 
 /// What a node does with what arrives.
@@ -13,6 +14,8 @@ pub(crate) enum Station {
     Relay(Box<RelayNode>),
     /// Sees everything that passes.
     Gateway(Box<GatewayNode>),
+    /// Queues what passes.
+    Shaper(Box<ShaperNode>),
 }
 
 impl Station {
@@ -24,6 +27,7 @@ impl Station {
             Station::Host(host) => Some(&mut **host),
             Station::Relay(relay) => Some(&mut **relay),
             Station::Gateway(gateway) => Some(&mut **gateway),
+            Station::Shaper(shaper) => Some(&mut **shaper),
         }
     }
 
@@ -32,7 +36,7 @@ impl Station {
     pub fn takes(&self, meant_for_it: bool) -> bool {
         match self {
             Station::Router => false,
-            Station::Gateway(_) => true,
+            Station::Gateway(_) | Station::Shaper(_) => true,
             Station::Host(_) | Station::Relay(_) => meant_for_it,
         }
     }
@@ -44,6 +48,7 @@ impl Station {
             Station::Host(host) => host.poll_timeout(),
             Station::Relay(relay) => relay.poll_timeout(),
             Station::Gateway(gateway) => gateway.poll_timeout(),
+            Station::Shaper(shaper) => shaper.poll_timeout(),
         };
         deadline.map_or("none", |deadline| deadline.timer)
     }

@@ -102,6 +102,9 @@ fn outages() -> impl Strategy<Value = Outages> {
         (micros(5_000..200_000), distributions(), micros(0..20_000)).prop_map(|(mean_gap, lasts, hold)| {
             Outages { when: OutageTimes::Random { mean_gap, lasts, shared: None }, hold }
         }),
+        (micros(5_000..200_000), distributions(), micros(0..20_000)).prop_map(|(every, lasts, hold)| {
+            Outages { when: OutageTimes::Regular { every, lasts, shared: None }, hold }
+        }),
     ]
 }
 

@@ -97,6 +97,33 @@ fn every_key_reaches_its_part() {
 }
 
 #[test]
+fn paths_and_regular_outages_are_read_and_both_directions_of_the_preset_fail_together() {
+    let written = "rate = { paths = { least = \"20 Mbit/s\", most = \"250 Mbit/s\", every = \"10 s\", length = \"60 s\" } }\n\
+                   outages = { period = \"10 s\", lasts = \"40 ms to 140 ms\", hold = \"60 ms\" }";
+    let config = down(written);
+    let Rate::Schedule { phases, repeats: true } = &config.rate else { panic!("{:?}", config.rate) };
+    assert_eq!(phases.iter().map(|(lasts, _)| *lasts).sum::<Duration>(), ms(60_000));
+    let lasts = Distribution::Uniform { min: ms(40), max: ms(140) };
+    let when = OutageTimes::Regular { every: ms(10_000), lasts, shared: Some(Seed(1)) };
+    assert_eq!(config.outages, Outages { when, hold: ms(60) });
+    let preset: LinkSpec = toml::from_str("preset = \"starlink\"\nqueue = \"2 MB\"").unwrap();
+    let [down, up] =
+        [Direction::Down, Direction::Up].map(|way| preset.resolve(way, Seed(1), no_file).unwrap());
+    assert_eq!(
+        down,
+        LinkConfig { queue: QueueLimit::Bytes(2_000_000), ..LinkConfig::starlink_downlink(Seed(1)) }
+    );
+    assert_eq!(down.outages, up.outages);
+    assert!(down.rate != up.rate && down.route_changes == up.route_changes);
+    assert!(
+        resolve_error("rate = { paths = { least = \"20 Mbit/s\", most = \"2 Mbit/s\" } }")
+            .starts_with("rate.paths")
+    );
+    assert!(parse_error("rate = { paths = { least = \"20 Mbit/s\" } }").contains("most"));
+    assert!(parse_error("outages = { period = \"10 s\" }").contains("period ="));
+}
+
+#[test]
 fn the_old_names_of_arq_aggregation_and_drx_are_read() {
     let text = "arq = \"pareto 500 ms\"\naggregation = { size = 4, wait = \"500 ms\" }\n\
                 drx = { idle = \"100 ms\", penalty = \"100 ms\" }";
@@ -197,7 +224,7 @@ fn errors_say_where_and_what_would_be_right() {
         ("rate = \"5\"", &["`5` is not a rate", "32 Mbit/s"]),
         ("rate = { trac = \"x\" }", &["unknown field `trac`", "`trace`"]),
         ("rate = { trace = \"x\", repeats = true }", &["a trace always repeats"]),
-        ("rate = {}", &["exactly one of `trace`, `schedule` and `cellular`"]),
+        ("rate = {}", &["exactly one of `trace`, `schedule`, `cellular` and `paths`"]),
         ("delay = \"64\"", &["`64` is not a duration", "64 ms"]),
         ("queue = \"100\"", &["`100` is not a queue limit", "100 packets"]),
         ("loss = 5", &["`5` is not a probability", "0.1 %"]),

@@ -20,6 +20,8 @@ pub struct Observations {
     pub window_limited: Option<f64>,
     /// The smallest window that a sender with data under way was offered after the warm-up, in bytes.
     pub smallest_window: Option<u64>,
+    /// What a packet would have waited in all queues, there and back, at 95 of 100 samples after the warm-up at most; in seconds.
+    pub queue_delay_95: Option<f64>,
     /// Payload held by gateways at the samples after the warm-up, in bytes.
     pub held: Mean,
     /// The most of it.
@@ -49,6 +51,8 @@ pub struct LinkObservation {
     pub outcome: LinkOutcome,
     /// Its rate, where that does not change.
     pub rate: Option<BitRate>,
+    /// What it could have carried in the run, in bytes, where its rate changes and that was asked for.
+    pub capacity: Option<u64>,
     /// Packets in its queue at the samples after the warm-up.
     pub queue_packets: Mean,
     /// Seconds that a packet would have waited in it at the same samples.
@@ -132,6 +136,7 @@ impl Observations {
             Metric::Rtt => self.rtt.value(),
             Metric::QueueLength => self.fullest_queue()?.queue_packets.value(),
             Metric::QueueDelay => self.fullest_queue()?.queue_delay.value(),
+            Metric::QueueDelay95 => self.queue_delay_95,
             Metric::Fairness => fairness(&self.flows),
             Metric::Utilization => self.utilization(),
             Metric::Unfinished => Some(self.flows.iter().filter(|flow| !flow.ended).count() as f64),
@@ -152,10 +157,13 @@ impl Observations {
         self.links.iter().max_by(|a, b| length(a).total_cmp(&length(b)))
     }
 
-    /// The largest share, in percent, of what a link of a fixed rate could have carried that it did.
+    /// The largest share, in percent, of what a link could have carried that it did.
     fn utilization(&self) -> Option<f64> {
         let share = |link: &LinkObservation| {
-            let possible = link.rate?.bits_per_sec() as f64 * self.ended_at;
+            let possible = match (link.rate, link.capacity) {
+                (Some(rate), _) => rate.bits_per_sec() as f64 * self.ended_at,
+                (None, capacity) => capacity? as f64 * 8.0,
+            };
             Some(link.outcome.delivered_bytes as f64 * 8.0 / possible * 100.0)
         };
         self.links.iter().filter_map(share).max_by(f64::total_cmp)
@@ -235,6 +243,7 @@ mod tests {
         LinkObservation {
             outcome,
             rate: Some(BitRate::from_bits_per_sec(8_000)),
+            capacity: None,
             queue_packets: packets.iter().copied().collect(),
             queue_delay: delays.iter().copied().collect(),
         }

@@ -99,6 +99,7 @@ fn of_sender<'l>(scenario: &'l Scenario, leg: &'l PlannedLeg) -> impl Iterator<I
 fn of_node(scenario: &Scenario, node: NodeIndex) -> Vec<String> {
     match &scenario.nodes[node.0].role {
         Role::Router | Role::Host(_) => Vec::new(),
+        Role::Shaper(_) => vec!["no model knows a shaper: leave it out".to_owned()],
         Role::Relay(relay) => {
             let serves = !relay.service_time.mean().is_zero();
             let drops = relay.overflow == Overflow::Drop;

@@ -35,7 +35,7 @@ impl Codel {
                 return false;
             }
             self.count += 1;
-            self.drop_at += spacing(self.count);
+            self.drop_at += codel_spacing(INTERVAL, self.count);
             return true;
         }
         if !ok_to_drop {
@@ -47,7 +47,7 @@ impl Codel {
         let recent = now.saturating_since(self.drop_at) < 16 * INTERVAL;
         self.count = if delta > 1 && recent { delta } else { 1 };
         self.last_count = self.count;
-        self.drop_at = now + spacing(self.count);
+        self.drop_at = now + codel_spacing(INTERVAL, self.count);
         true
     }
 
@@ -66,11 +66,11 @@ impl Codel {
     }
 }
 
-/// The control law: the interval over the square root of the count.
-fn spacing(count: u32) -> Duration {
+/// The control law of controlled delay: `interval` over the square root of the `count` of drops so far (RFC 8289 §4.1).
+pub fn codel_spacing(interval: Duration, count: u32) -> Duration {
     // In whole numbers: the square root of 2^20 times the count is 1024 times that of the count.
     let root = (u64::from(count.max(1)) << 20).isqrt();
-    Duration::from_nanos(INTERVAL.as_nanos() as u64 * 1024 / root)
+    Duration::from_nanos((interval.as_nanos() as u64).saturating_mul(1024) / root)
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@ const ESP: u8 = 50;
 
 /// What tells flows apart that are not split: addresses, protocol, and ports where there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct FlowId {
+pub struct FlowId {
+    /// Where its packets come from.
     pub src: IpAddr,
+    /// Where they go.
     pub dst: IpAddr,
     protocol: u8,
     /// The two ports; of IPsec its security parameters index.
@@ -15,6 +17,7 @@ pub(crate) struct FlowId {
 }
 
 impl FlowId {
+    /// The flow that a packet is of.
     pub fn of(packet: &Packet) -> Self {
         let ports = |src: u16, dst: u16| u32::from(src) << 16 | u32::from(dst);
         let (protocol, inner) = match &packet.transport {

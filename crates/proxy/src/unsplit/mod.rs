@@ -8,7 +8,8 @@ mod flow_id;
 mod queues;
 mod under_way;
 
-pub(crate) use flow_id::FlowId;
+pub use codel::codel_spacing;
+pub use flow_id::FlowId;
 pub(crate) use queues::{Next, Queues};
 pub(crate) use under_way::UnderWay;
 

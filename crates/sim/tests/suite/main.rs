@@ -13,6 +13,7 @@ mod profiles;
 mod pts;
 mod random_scenarios;
 mod runs;
+mod shaper;
 mod shared_link;
 mod take_over;
 mod whole_link;
