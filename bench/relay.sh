@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Relays on loopback, in one run: ours, HAProxy, socat and tokio's copy_bidirectional. Minutes, on a machine
-# with nothing else to do. `quick` takes a minute and a half; names (`direct shorthaul`) choose some of them. The
+# Relays on loopback, in one run: ours, HAProxy, socat and tokio's copy_bidirectional; then TLS that ours, HAProxy and stunnel end. Minutes,
+# on a machine with nothing else to do. `quick` takes two minutes; `plain` and `tls` choose one half, names (`direct shorthaul`) some of them. The
 # last line is JSON. PROFILE=dev takes what cargo builds by default.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -11,6 +11,7 @@ use rcgen::{
 };
 use ring::rand::SecureRandom as _;
 use rustls_pki_types::CertificateDer;
+use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -54,7 +55,7 @@ pub struct Issued {
 }
 
 /// Who has shown a certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The name that it was issued to.
     pub name: String,

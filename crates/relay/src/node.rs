@@ -4,6 +4,7 @@ mod access;
 mod admission;
 mod asking;
 mod config;
+mod heir;
 mod kept;
 mod metrics;
 mod prepared;
@@ -29,6 +30,7 @@ use crate::take_over::{Inherited, Listening};
 use crate::throttle::Throttle;
 use access::AccessLog;
 use admission::Admission;
+use heir::{Heir, Inheritance};
 use kept::Kept;
 use prepared::Prepared;
 use processors::Processors;
@@ -130,6 +132,11 @@ pub(crate) struct Shared {
     access: Option<AccessLog>,
     prepared: Prepared,
     kept: Kept,
+    /// Who takes kept sessions when another process has taken over.
+    heir: watch::Sender<Option<Heir>>,
+    /// Kept sessions of a process before, and of how many such processes not all are here yet.
+    inherited: Inheritance,
+    inheriting: watch::Sender<usize>,
     since: Instant,
     phase: watch::Sender<Phase>,
     /// What another process is handed that takes over.
@@ -296,6 +303,9 @@ impl Node {
             access,
             prepared: Prepared::default(),
             kept: Kept::default(),
+            heir: watch::Sender::new(None),
+            inherited: Inheritance::default(),
+            inheriting: watch::Sender::new(0),
             since: Instant::now(),
             phase: watch::Sender::new(Phase::Serving),
             offered: Mutex::default(),
@@ -440,6 +450,21 @@ impl NodeHandle {
 
     pub(crate) fn seen(&self) -> &Seen {
         &self.0.seen
+    }
+
+    /// Hands kept sessions to the process that has taken over.
+    pub(crate) fn hand_kept_over(&self, to: UnixStream) -> io::Result<()> {
+        self.0.begin_to_hand_over(to)
+    }
+
+    /// Whether there are sessions that survive the nodes on their way.
+    pub(crate) fn keeps(&self) -> bool {
+        !self.0.config.moves_within.is_zero()
+    }
+
+    /// Takes kept sessions from the process from which this one has taken over.
+    pub(crate) fn inherit_kept(&self, from: UnixStream) -> io::Result<()> {
+        self.0.begin_to_inherit(from)
     }
 
     /// Tells a process from which this one has taken over what was signed and accepted here, until it ends.

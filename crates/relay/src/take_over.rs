@@ -3,7 +3,8 @@
 //! A node with a control socket waits there. Another process that comes is sent copies of all that listens (`SCM_RIGHTS`), the control
 //! socket among them: what comes from then on waits for one or the other. When it has prepared itself it says so. The one before
 //! tells it which signed requests are spent, and asks it about others from then on ([`Seen`](crate::Seen)). It says that it has taken over; the one before
-//! accepts nothing any more, and serves what it has. If it breaks off before that, the one before goes on as if nothing had been.
+//! accepts nothing any more, and serves what it has, but for sessions that survive the nodes on their way: those it hands over, if the other one asks
+//! for them (`node/heir.rs`). If that breaks off before it has taken over, the one before goes on as if nothing had been.
 use crate::node::NodeHandle;
 use shorthaul_os::files::listen_privately;
 use shorthaul_os::handover;
@@ -22,6 +23,8 @@ use std::time::Duration;
 const TAKE_OVER: &[u8] = b"take-over\n";
 const PREPARED: &[u8] = b"prepared\n";
 const TAKEN: &[u8] = b"taken\n";
+/// And that it takes sessions that survive the nodes on their way. Not all versions say and hear that.
+const SESSIONS: &[u8] = b"sessions\n";
 /// What the one before sends, each with a descriptor but the last.
 const CONTROL: &[u8] = b"control\n";
 const SEEN: &[u8] = b"seen\n";
@@ -248,9 +251,14 @@ impl Former {
             self.seen.set_read_timeout(Some(ANSWERS))?;
             node.seen().inherit(&mut self.seen)?;
             self.seen.set_read_timeout(None)?;
-            let (node, seen) = (node.clone(), self.seen);
-            thread::Builder::new().name("former".into()).spawn(move || node.answer_former(&seen))?;
-            self.stream.write_all(TAKEN)
+            let (to_answer, seen) = (node.clone(), self.seen);
+            thread::Builder::new().name("former".into()).spawn(move || to_answer.answer_former(&seen))?;
+            self.stream.write_all(TAKEN)?;
+            // Whether that one hands any over or not, it has left.
+            if node.keeps() && self.stream.write_all(SESSIONS).is_ok() {
+                node.inherit_kept(self.stream)?;
+            }
+            Ok(())
         };
         succeed().map_err(TakeOverError::Failed)
     }
@@ -278,6 +286,11 @@ fn hand_over(mut stream: &UnixStream, control: &UnixListener, node: &NodeHandle)
         return taken;
     }
     node.leave();
+    if hear(stream, SESSIONS).is_ok()
+        && let Err(error) = stream.try_clone().and_then(|stream| node.hand_kept_over(stream))
+    {
+        tracing::warn!("no sessions are handed over: {error}");
+    }
     Ok(())
 }
 

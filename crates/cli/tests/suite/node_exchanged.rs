@@ -2,7 +2,7 @@
 use crate::relays::{Running, SHORTHAUL};
 use shorthaul_relay::request::Request;
 use shorthaul_relay::{NetworkSecret, Signature};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -205,12 +205,12 @@ fn nodes_are_exchanged_and_no_connection_is_refused() {
 }
 
 #[test]
-fn a_session_that_moves_outlives_an_exchange_on_its_way_and_at_its_end_as_long_as_that_drains() {
-    let (last, mut middle) = (Site::new("last"), Site::new("middle"));
+fn a_session_that_moves_outlives_an_exchange_on_its_way_and_at_its_end() {
+    let (mut last, mut middle) = (Site::new("last"), Site::new("middle"));
     std::fs::copy(last.folder.join("secret"), middle.folder.join("secret")).unwrap();
-    middle.drain = "1 s";
+    (last.drain, middle.drain) = ("1 s", "1 s");
     let anywhere = "127.0.0.1:0".parse().unwrap();
-    let mut last0 = last.node("last0", anywhere, &[]);
+    let last0 = last.node("last0", anywhere, &[]);
     let mut middle0 = middle.node("middle0", anywhere, &[]);
     let [to_last, to_middle] = [last0.addresses[0], middle0.addresses[0]];
     let mut proxy = Command::new(SHORTHAUL);
@@ -227,18 +227,30 @@ fn a_session_that_moves_outlives_an_exchange_on_its_way_and_at_its_end_as_long_a
     };
     answers(&mut session);
     // A node on its way: the one before ends when its time is over, and the session goes on by the next one.
-    let mut middle1 = middle.node("middle1", to_middle, &["--take-over"]);
+    let _middle1 = middle.node("middle1", to_middle, &["--take-over"]);
     assert!(middle0.child.wait().unwrap().success());
     answers(&mut session);
-    // Its last node: it goes on in the one before, as long as its way does.
-    let _last1 = last.node("last1", to_last, &["--take-over"]);
-    answers(&mut session);
-    assert!(last0.child.try_wait().unwrap().is_none(), "it has a session");
-    // If its way breaks then, the next one knows nothing of it: it is broken, and does not seem to end.
-    let _middle2 = middle.node("middle2", to_middle, &["--take-over"]);
-    assert!(middle1.child.wait().unwrap().success());
-    let heard = session.read(&mut [0]);
-    assert!(heard.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionReset), "{heard:?}");
+    // Its last node: the session goes over to the next one, and that again; what is under way then arrives once, though the one before
+    // ends when its time is over.
+    let mut lasts = vec![last0];
+    let mut given = Vec::new();
+    for number in 1..=3 {
+        let writer = session.try_clone().unwrap();
+        let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at / 7 + number) as u8).collect();
+        given.extend_from_slice(&bytes);
+        let writing = thread::spawn(move || (&writer).write_all(&bytes));
+        // Half of it is on its way back when the next one begins.
+        let mut heard = vec![0; 1_500_000];
+        session.read_exact(&mut heard).unwrap();
+        lasts.push(last.node(&format!("last{number}"), to_last, &["--take-over"]));
+        assert!(lasts[number as usize - 1].child.wait().unwrap().success());
+        let mut rest = vec![0; 1_500_000];
+        session.read_exact(&mut rest).unwrap();
+        writing.join().unwrap().unwrap();
+        assert!([heard, rest].concat() == given[given.len() - 3_000_000..], "it is something else");
+    }
+    // The end is one in both directions, too.
+    echoed(&session).unwrap();
 }
 
 #[test]

@@ -97,7 +97,11 @@ impl Compared {
         what: impl Fn(&Figures) -> Option<f64>,
     ) -> Option<Compared> {
         let pairs = ours.iter().zip(theirs);
-        let ratios = pairs.filter_map(|(ours, theirs)| Some(what(ours)? / what(theirs)?));
+        Compared::of_ratios(pairs.filter_map(|(ours, theirs)| Some(what(ours)? / what(theirs)?)))
+    }
+
+    /// Of what the rounds' ratios are.
+    pub fn of_ratios(ratios: impl Iterator<Item = f64>) -> Option<Compared> {
         let summary = shorthaul_observe::Summary::of(ratios)?;
         Some(Compared { middle: summary.percentile(0.5), within: summary.median_confidence() })
     }

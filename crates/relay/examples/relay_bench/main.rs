@@ -1,9 +1,10 @@
 //! What a relay costs: ours, HAProxy, socat and tokio's `copy_bidirectional`, by turns in one run on
-//! this host's loopback. `make bench-relay` runs it; docs/relay.md has figures. Arguments: `quick`; the names of
+//! this host's loopback. `make bench-relay` runs it; docs/relay.md has figures. Arguments: `quick`; `plain` or `tls` for that alone; the names of
 //! those to compare, if not all; and `NAME=PATH` for another build of this very program, to compare two of ours.
 mod idle;
 mod load;
 mod relays;
+mod tls;
 
 use load::{Compared, FLOWS, Figures};
 use relays::Candidate;
@@ -14,7 +15,7 @@ fn main() -> std::io::Result<()> {
     if let [first, kind, config] = &args[..]
         && first == "serve"
     {
-        return relays::serve(kind, config);
+        return if kind == "tls" { tls::serve(config) } else { relays::serve(kind, config) };
     }
     if let [first, asked, count] = &args[..]
         && first == "idle"
@@ -22,11 +23,17 @@ fn main() -> std::io::Result<()> {
         return idle::share(asked, count);
     }
     let quick = args.iter().any(|arg| arg == "quick");
-    let asked: Vec<&str> = args.iter().map(String::as_str).filter(|arg| *arg != "quick").collect();
+    let (with_tls, only_tls) = (!args.iter().any(|arg| arg == "plain"), args.iter().any(|arg| arg == "tls"));
+    let is_name = |arg: &&str| !["quick", "plain", "tls"].contains(arg);
+    let asked: Vec<&str> = args.iter().map(String::as_str).filter(is_name).collect();
     let (rounds, spell) = if quick { (3, Duration::from_secs(1)) } else { (9, Duration::from_secs(2)) };
     let sessions = if quick { 2_000 } else { 50_000 };
     let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
     println!("congestion control of all connections: {}", control.trim());
+    if only_tls {
+        println!("{{{}}}", tls::compare(rounds, spell)?.join(","));
+        return Ok(());
+    }
     let servers = load::Servers::start()?;
     let mut relays = Vec::new();
     for candidate in relays::candidates(&asked) {
@@ -110,6 +117,10 @@ fn main() -> std::io::Result<()> {
     line.extend(added.map(|load::Added { mean, within }| {
         format!("\"added_us\":{mean:.2},\"added_within_us\":{within:.2},\"pairs\":{pairs}")
     }));
+    drop(relays);
+    if with_tls && asked.is_empty() {
+        line.extend(tls::compare(rounds, spell)?);
+    }
     println!("{{{}}}", line.join(","));
     Ok(())
 }

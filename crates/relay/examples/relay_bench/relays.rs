@@ -179,6 +179,13 @@ impl Running {
         Ok(Some(running))
     }
 
+    /// One that was started, of which only the processors are asked for.
+    pub fn of(child: Child, address: SocketAddr) -> Running {
+        let nowhere = || SetUpBy { address, until: Until::Accepted };
+        let (set_up, idle) = (nowhere(), nowhere());
+        Running { bulk: address, echo: address, set_up, idle, holds_many: false, children: vec![child] }
+    }
+
     /// What its processes and those that they started have had of the processors.
     pub fn cpu(&self) -> Option<Duration> {
         let ticks: u64 = self.processes().iter().filter_map(|id| ticks_of(*id)).sum();
@@ -225,11 +232,11 @@ fn ticks_of(id: u32) -> Option<u64> {
     (11..15).map(|at| fields.get(at)?.parse::<u64>().ok()).sum()
 }
 
-fn free_port() -> io::Result<SocketAddr> {
+pub fn free_port() -> io::Result<SocketAddr> {
     std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()
 }
 
-fn until_it_listens(at: SocketAddr) -> io::Result<()> {
+pub fn until_it_listens(at: SocketAddr) -> io::Result<()> {
     let since = Instant::now();
     loop {
         match TcpStream::connect(at) {

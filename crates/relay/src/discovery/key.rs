@@ -43,7 +43,7 @@ pub enum KeyError {
     /// Something else is in it.
     #[error(
         "{path}, line {line}: a network key is 64 hexadecimal digits; make one with \
-         `shorthaul discover --make-key {path}`"
+         `shorthaul secret {path}`"
     )]
     Malformed {
         /// The file.
@@ -52,7 +52,7 @@ pub enum KeyError {
         line: usize,
     },
     /// Nothing is in it.
-    #[error("{path} holds no key; make one with `shorthaul discover --make-key {path}`")]
+    #[error("{path} holds no key; make one with `shorthaul secret {path}`")]
     Empty {
         /// The file.
         path: PathBuf,
@@ -235,7 +235,7 @@ mod tests {
         assert!(ring.keys.iter().all(|(_, key)| *key != old && *key != new));
         std::fs::write(&path, "# ours\nabc\n").unwrap();
         let error = Keyring::read(&path).unwrap_err().to_string();
-        assert!(error.contains("line 2") && error.contains("--make-key"), "{error}");
+        assert!(error.contains("line 2") && error.contains("shorthaul secret"), "{error}");
         std::fs::remove_file(&path).unwrap();
         assert!(Keyring::read(&path).unwrap_err().to_string().contains("cannot read"));
     }

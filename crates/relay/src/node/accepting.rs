@@ -1,7 +1,8 @@
 //! Threads that accept connections, and which of them takes one on.
+use super::heir::Inherited;
 use super::processors::Processors;
 use super::strangers::Waiting;
-use super::{Phase, Purpose, Shared, metrics, relaying, session};
+use super::{Phase, Purpose, Shared, kept, metrics, relaying, session};
 use crate::pump::attention;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -22,7 +23,7 @@ pub struct Worker {
     crew: Arc<Crew>,
     /// Which of the crew it is.
     number: usize,
-    handed: UnboundedReceiver<Connection>,
+    handed: UnboundedReceiver<Handed>,
 }
 
 /// What the threads know of each other.
@@ -31,7 +32,14 @@ struct Crew {
     taken: Vec<AtomicUsize>,
     /// Whether they are led to threads, rather than spread over them.
     leads: bool,
-    hand: Vec<UnboundedSender<Connection>>,
+    hand: Vec<UnboundedSender<Handed>>,
+}
+
+/// What is on its way to a thread.
+enum Handed {
+    Connection(Connection),
+    /// A session of the process before.
+    Session(Box<Inherited>, Taken),
 }
 
 /// A connection on its way to another thread.
@@ -62,8 +70,14 @@ impl Crew {
             return accepted_by;
         }
         let count = |at: usize| self.taken[at].load(Ordering::Relaxed);
-        let fewest = (0..self.taken.len()).min_by_key(|at| count(*at)).unwrap_or(accepted_by);
+        let fewest = self.fewest();
         if count(accepted_by) > count(fewest) + MORE { fewest } else { accepted_by }
+    }
+
+    /// Who has the fewest.
+    fn fewest(&self) -> usize {
+        let count = |at: &usize| self.taken[*at].load(Ordering::Relaxed);
+        (0..self.taken.len()).min_by_key(count).unwrap_or_default()
     }
 
     /// Connections that all of them have.
@@ -111,13 +125,34 @@ impl Worker {
         let taking = Arc::clone(&shared);
         // To the end: what another thread has accepted is on its way.
         tokio::spawn(async move {
-            while let Some(Connection { purpose, stream, peer, taken, waiting }) = handed.recv().await {
-                // One that cannot be had here is reset.
-                if let Ok(stream) = TcpStream::from_std(stream) {
-                    begin(&taking, purpose, stream, peer, (taken, waiting));
+            while let Some(handed) = handed.recv().await {
+                match handed {
+                    Handed::Connection(Connection { purpose, stream, peer, taken, waiting }) => {
+                        // One that cannot be had here is reset.
+                        if let Ok(stream) = TcpStream::from_std(stream) {
+                            begin(&taking, purpose, stream, peer, (taken, waiting));
+                        }
+                    }
+                    Handed::Session(inherited, taken) => {
+                        let shared = Arc::clone(&taking);
+                        tokio::spawn(async move {
+                            let _taken = taken;
+                            Box::pin(kept::go_on_with(&shared, inherited)).await;
+                        });
+                    }
                 }
             }
         });
+        if let Some(mut inherited) = shared.inherited.receive() {
+            let crew = Arc::clone(&crew);
+            tokio::spawn(async move {
+                while let Some(one) = inherited.recv().await {
+                    let by = crew.fewest();
+                    // It fails when that thread has ended, and the node with it.
+                    let _ = crew.hand[by].send(Handed::Session(one, crew.take(by)));
+                }
+            });
+        }
         let mut of_metrics = None;
         if let Some(listener) = metrics {
             let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -183,7 +218,8 @@ async fn accept(
             begin(&shared, purpose, stream, peer, (taken, waiting));
         } else if let Ok(stream) = stream.into_std() {
             // It fails when that thread has ended, and the node with it.
-            let _ = crew.hand[by].send(Connection { purpose, stream, peer, taken, waiting });
+            let _ =
+                crew.hand[by].send(Handed::Connection(Connection { purpose, stream, peer, taken, waiting }));
         }
     }
 }

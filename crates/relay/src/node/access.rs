@@ -2,7 +2,7 @@
 use super::NodeError;
 use crate::answer::Refusal;
 use crate::request::Request;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -65,7 +65,51 @@ pub(super) struct Entry {
     began: Option<Instant>,
 }
 
+/// What of an entry another process goes on with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Past {
+    time: f64,
+    client: SocketAddr,
+    target: String,
+    set_up_seconds: Option<f64>,
+    moves: u64,
+    lasted: Duration,
+}
+
 impl Entry {
+    /// What has happened so far.
+    pub fn past(&self) -> Past {
+        Past {
+            time: self.time,
+            client: self.client,
+            target: self.target.clone(),
+            set_up_seconds: self.set_up_seconds,
+            moves: self.moves,
+            lasted: self.began.map_or(Duration::ZERO, |began| began.elapsed()),
+        }
+    }
+
+    /// The entry of a session that began in another process. It is at its last node.
+    pub fn of_past(past: Past, account: &str) -> Entry {
+        Entry {
+            time: past.time,
+            client: past.client,
+            account: account.to_owned(),
+            target: past.target,
+            via: Vec::new(),
+            set_up_seconds: past.set_up_seconds,
+            seconds: 0.0,
+            bytes_up: 0,
+            bytes_down: 0,
+            moves: past.moves,
+            ended: "broken",
+            node: None,
+            error: None,
+            details: None,
+            began: Instant::now().checked_sub(past.lasted),
+        }
+    }
+
     /// A session that was asked for just now.
     pub fn new(request: &Request, client: SocketAddr, account: &str) -> Entry {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

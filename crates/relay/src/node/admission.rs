@@ -9,6 +9,7 @@ use crate::seen::Seen;
 use crate::sign::Disbelief;
 use ipnet::IpNet;
 use ring::{digest, hmac};
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,7 +46,7 @@ pub struct Grant {
 }
 
 /// By what somebody was let in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Proof {
     /// A token, by its digest. In a box, as others: each session has one of these.
     Token(Box<[u8; 32]>),
@@ -172,6 +173,18 @@ impl Admission {
     fn is_revoked(&self, holder: &Holder) -> bool {
         let name = holder.name.to_ascii_lowercase();
         self.revoked.contains(&holder.serial) || self.revoked.contains(&name)
+    }
+
+    /// The account of somebody whom another process has let in by such a proof. Whether it still would, [`Admission::still_admits`] says.
+    pub fn account_of(&self, name: &str, proof: &Proof) -> Option<Arc<Account>> {
+        let user = || self.users.get(name).map(|(_, account)| Arc::clone(account));
+        match proof {
+            Proof::Member => Some(Arc::clone(&self.members)),
+            Proof::Address(_) => Some(Arc::clone(&self.neighbours)),
+            Proof::Token(_) | Proof::Key(_) => user(),
+            Proof::Certificate(holder) => user().or_else(|| Some(self.named_account(&holder.name))),
+            Proof::Operator => None,
+        }
     }
 
     /// Whether who was let in earlier would be now.

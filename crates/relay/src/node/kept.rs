@@ -3,6 +3,7 @@ use super::Shared;
 use super::access::Entry;
 use super::admission::Grant;
 use super::asking::Asked;
+use super::heir::{Inherited, Parcel, Record};
 use super::metrics::Outlived;
 use super::session::{Far, Opened, go_on, outlives, refuse, tell_and_refuse};
 use crate::account::{Account, Share};
@@ -17,16 +18,24 @@ use crate::socket::{Leg, Socket};
 use shorthaul_types::Bytes;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{sleep_until, timeout};
 
 /// Memory is asked for by so much at once.
 const BLOCK: usize = 64 << 10;
+
+/// How long a client that comes back waits, at most, until all sessions are here of the process from which this one has taken over.
+const INHERITING: Duration = Duration::from_secs(10);
+/// Clients that may come back at the same time, by ways of which the last one counts.
+pub(super) const ARRIVALS: usize = 4;
 
 /// All of them, by their keys.
 #[derive(Debug, Default)]
@@ -34,17 +43,17 @@ pub(super) struct Kept(Mutex<HashMap<SessionId, Known>>);
 
 /// What is known of one to those who come by another way.
 #[derive(Debug)]
-struct Known {
-    account: Arc<Account>,
+pub(super) struct Known {
+    pub account: Arc<Account>,
     /// Whether a node asked for it: then another node may ask for the same client.
-    by_node: bool,
-    target: Endpoint,
-    arrivals: Sender<Arrival>,
+    pub by_node: bool,
+    pub target: Endpoint,
+    pub arrivals: Sender<Arrival>,
 }
 
 /// A client that comes back.
 #[derive(Debug)]
-struct Arrival {
+pub(super) struct Arrival {
     leg: Leg,
     early: Vec<u8>,
     received: u64,
@@ -53,6 +62,11 @@ struct Arrival {
 impl Kept {
     fn all(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all().is_empty()
     }
 
     /// Whether a session with this key begins here.
@@ -76,22 +90,35 @@ impl Kept {
 }
 
 /// A place among them, until it is dropped.
-struct InPlace<'a> {
-    shared: &'a Shared,
+pub(super) struct InPlace {
+    shared: Arc<Shared>,
     key: SessionId,
 }
 
-impl Drop for InPlace<'_> {
+impl InPlace {
+    /// A place for a session that begins, or is handed over; nothing, if its key is taken.
+    pub fn take(shared: &Arc<Shared>, key: SessionId, known: Known) -> Option<InPlace> {
+        shared.kept.begin(key, known).then(|| InPlace { shared: Arc::clone(shared), key })
+    }
+}
+
+impl Drop for InPlace {
     fn drop(&mut self) {
         self.shared.kept.all().remove(&self.key);
     }
 }
 
 /// What a session keeps counts for the node's memory, and for its account's part of it.
-struct Quota {
+pub(super) struct Quota {
     shared: Arc<Shared>,
     account: Arc<Account>,
     blocks: Vec<Share>,
+}
+
+impl Quota {
+    pub fn new(shared: &Arc<Shared>, account: &Arc<Account>) -> Quota {
+        Quota { shared: Arc::clone(shared), account: Arc::clone(account), blocks: Vec::new() }
+    }
 }
 
 impl Memory for Quota {
@@ -136,22 +163,34 @@ pub(super) async fn serve(shared: &Arc<Shared>, asked: Box<(Asked, Resume)>) {
         return refuse(shared, leg, denied("sessions that move are not for here")).await;
     }
     if let Some(received) = resume.from {
-        let Some(arrivals) = shared.kept.known(resume.key, &request.target, &grant) else {
+        let known = || shared.kept.known(resume.key, &request.target, &grant);
+        let mut arrivals = known();
+        if arrivals.is_none() {
+            if shared.has_heir() {
+                // It may be with the process that has taken over: whoever is reset comes again, and to that one.
+                return;
+            }
+            let mut inheriting = shared.inheriting.subscribe();
+            // It fails when nobody is left who could say so.
+            let _ = timeout(INHERITING, inheriting.wait_for(|formers| *formers == 0)).await;
+            arrivals = known();
+        }
+        let Some(arrivals) = arrivals else {
             return refuse(shared, leg, denied("there is no such session, or no more")).await;
         };
         // One that cannot be taken is reset, and comes again.
         let _ = arrivals.try_send(Arrival { leg, early, received });
         return;
     }
-    let (arrivals, arriving) = channel(4);
+    let (arrivals, arriving) = channel(ARRIVALS);
     let (account, by_node) = (Arc::clone(&grant.account), grant.is_node());
     let known = Known { account, by_node, target: request.target.clone(), arrivals };
-    if !shared.kept.begin(resume.key, known) {
+    let Some(place) = InPlace::take(shared, resume.key, known) else {
         return refuse(shared, leg, denied("that session is there already")).await;
-    }
-    let _place = InPlace { shared, key: resume.key };
+    };
     let mut entry =
         shared.access.as_ref().map(|_| Box::new(Entry::new(&request, client, grant.account.name())));
+    let to = request.target.clone();
     let opened = match Opened::new(shared, grant, &request, leg.socket()) {
         Ok(opened) => opened,
         Err(refusal) => return tell_and_refuse(shared, leg, refusal, entry).await,
@@ -164,31 +203,55 @@ pub(super) async fn serve(shared: &Arc<Shared>, asked: Box<(Asked, Resume)>) {
     if let Some(entry) = &mut entry {
         entry.on_answer();
     }
-    let account = Arc::clone(&opened.grant.account);
-    let memory = Quota { shared: Arc::clone(shared), account, blocks: Vec::new() };
-    let ends = Ends::new(Role::Node, shared.config.window.0, memory);
-    let mut session = Session { shared, opened, target, status, ends, bytes: Default::default(), entry };
-    let ended = session.go_on(leg, early, arriving).await;
-    let bytes = session.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed));
-    if let Some(mut entry) = session.entry.take() {
-        entry.on_end(ended.name(), bytes);
-        shared.write_access(entry);
-    }
-    let counters = &shared.counters;
-    match ended {
-        Ended::Finished => {
-            counters.finished.fetch_add(1, Ordering::Relaxed);
-            let _ = session.target.end_well();
-        }
-        // The target's side is reset when it is dropped.
-        Ended::Broken => {
-            counters.broken.fetch_add(1, Ordering::Relaxed);
-        }
-        Ended::Lost => {
-            counters.lost.fetch_add(1, Ordering::Relaxed);
-        }
-        Ended::Outlived(why) => counters.on_outlived(why),
-    }
+    let ends = Ends::new(Role::Node, shared.config.window.0, Quota::new(shared, &opened.grant.account));
+    let bytes = Default::default();
+    let session = Session {
+        shared,
+        place,
+        opened,
+        to,
+        by_node,
+        target,
+        status,
+        ends,
+        bytes,
+        entry,
+        is_finished: false,
+        stays: false,
+    };
+    session.run(Some((leg, early)), arriving).await;
+}
+
+/// A session that another process has handed over: its client comes back to this one.
+pub(super) async fn go_on_with(shared: &Arc<Shared>, inherited: Box<Inherited>) {
+    let Inherited { record, place, opened, to, socket, ends, arriving } = *inherited;
+    // One that cannot be had here is reset.
+    let Ok(socket) = TcpStream::from_std(socket) else { return };
+    let status = HopStatus {
+        node: shared.name.clone(),
+        next_hop: Some(to.to_string()),
+        service_time: Some(shared.status.service_time()),
+        connect_time: record.connect_time,
+        ..HopStatus::default()
+    };
+    let account = opened.grant.account.name();
+    let past = record.past.filter(|_| shared.access.is_some());
+    let entry = past.map(|past| Box::new(Entry::of_past(past, account)));
+    let session = Session {
+        shared,
+        place,
+        opened,
+        to,
+        by_node: record.by_node,
+        target: Socket(Arc::new(socket)),
+        status,
+        ends,
+        bytes: record.bytes.map(AtomicU64::new),
+        entry,
+        is_finished: record.is_finished,
+        stays: false,
+    };
+    session.run(None, arriving).await;
 }
 
 /// Connects to the target, and tells it whom it speaks with, if that was asked for.
@@ -221,6 +284,8 @@ enum Ended {
     /// Nobody came back in time.
     Lost,
     Outlived(Outlived),
+    /// It goes on in the process that has taken over.
+    HandedOver,
 }
 
 impl Ended {
@@ -230,6 +295,7 @@ impl Ended {
             Ended::Broken => "broken",
             Ended::Lost => "lost",
             Ended::Outlived(why) => why.name(),
+            Ended::HandedOver => "handed-over",
         }
     }
 }
@@ -237,13 +303,21 @@ impl Ended {
 /// One that is there.
 struct Session<'a> {
     shared: &'a Arc<Shared>,
+    place: InPlace,
     opened: Opened,
+    /// Where to, as it was asked for, and whether a node asked.
+    to: Endpoint,
+    by_node: bool,
     target: Socket,
     status: HopStatus,
     ends: Ends<Quota>,
     /// Toward the target, and back.
     bytes: [AtomicU64; 2],
     entry: Option<Box<Entry>>,
+    /// All has been delivered, and the client may not know.
+    is_finished: bool,
+    /// The process that has taken over does not take it.
+    stays: bool,
 }
 
 /// Counts what is moved, for the node and for whose session it is.
@@ -281,14 +355,43 @@ enum Next {
     Way(Arrival),
     /// Until somebody comes back.
     Wait,
+    /// To the process that has taken over; the way it has is there until that has it.
+    HandOver(Option<Leg>),
 }
 
 impl Session<'_> {
-    async fn go_on(&mut self, leg: Leg, early: Vec<u8>, mut arriving: Receiver<Arrival>) -> Ended {
+    /// To its end; it begins by a way, or waits for one.
+    async fn run(mut self, way: Option<(Leg, Vec<u8>)>, arriving: Receiver<Arrival>) {
+        let ended = self.go_on(way, arriving).await;
+        let bytes = self.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed));
+        let shared = self.shared;
+        if let Some(mut entry) = self.entry.take().filter(|_| ended != Ended::HandedOver) {
+            entry.on_end(ended.name(), bytes);
+            shared.write_access(entry);
+        }
+        let counters = &shared.counters;
+        let counter = match ended {
+            Ended::Finished => {
+                let _ = self.target.end_well();
+                &counters.finished
+            }
+            // The target's side is reset when it is dropped.
+            Ended::Broken => &counters.broken,
+            Ended::Lost => &counters.lost,
+            // It is one of two descriptors of the same connection.
+            Ended::HandedOver => &counters.handed_over,
+            Ended::Outlived(why) => return counters.on_outlived(why),
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    async fn go_on(&mut self, way: Option<(Leg, Vec<u8>)>, mut arriving: Receiver<Arrival>) -> Ended {
         let shared = self.shared;
         let gone = shared.config.moves_within;
-        let mut is_finished = false;
-        let mut next = self.by(leg, early, &mut arriving, &mut is_finished).await;
+        let mut next = match way {
+            Some((leg, early)) => self.by(leg, early, &mut arriving).await,
+            None => Next::Wait,
+        };
         loop {
             next = match next {
                 Next::End(ended) => return ended,
@@ -301,7 +404,7 @@ impl Session<'_> {
                     } else {
                         shared.counters.moved.fetch_add(1, Ordering::Relaxed);
                         self.entry.iter_mut().for_each(|entry| entry.on_move());
-                        self.by(leg, early, &mut arriving, &mut is_finished).await
+                        self.by(leg, early, &mut arriving).await
                     }
                 }
                 Next::Wait => {
@@ -309,28 +412,51 @@ impl Session<'_> {
                     tokio::select! {
                         Some(arrival) = arriving.recv() => Next::Way(arrival),
                         () = sleep_until(until.into()) => {
-                            Next::End(if is_finished { Ended::Finished } else { Ended::Lost })
+                            Next::End(if self.is_finished { Ended::Finished } else { Ended::Lost })
                         }
+                        () = shared.heir(), if !self.stays => Next::HandOver(None),
                         // Whoever comes back hears that there is no such session.
-                        _ = self.target.broken(), if !is_finished => Next::End(Ended::Broken),
+                        _ = self.target.broken(), if !self.is_finished => Next::End(Ended::Broken),
                         why = outlives(shared, std::slice::from_ref(&self.target), &self.opened.grant) => {
                             Next::End(Ended::Outlived(why))
                         }
                     }
                 }
+                Next::HandOver(leg) => {
+                    let is_there = shared.hand_over(self.parcel()).await;
+                    // From here on its client may come back.
+                    drop(leg);
+                    if is_there {
+                        return Ended::HandedOver;
+                    }
+                    self.stays = true;
+                    Next::Wait
+                }
             };
         }
     }
 
+    /// All that another process has to know to go on with it.
+    fn parcel(&self) -> io::Result<Parcel> {
+        let (ends, given, waiting) = self.ends.record();
+        let record = Record {
+            key: self.place.key.0.to_be_bytes(),
+            target: self.to.to_string(),
+            account: self.opened.grant.account.name().to_owned(),
+            proof: self.opened.grant.proof.clone(),
+            by_node: self.by_node,
+            connect_time: self.status.connect_time,
+            bytes: self.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)),
+            is_finished: self.is_finished,
+            past: self.entry.as_ref().map(|entry| entry.past()),
+            ends,
+        };
+        Ok(Parcel { record, given, waiting, socket: self.target.as_fd().try_clone_to_owned()? })
+    }
+
     /// By one way, until it breaks, or somebody comes by another.
-    async fn by(
-        &mut self,
-        mut leg: Leg,
-        early: Vec<u8>,
-        arriving: &mut Receiver<Arrival>,
-        is_finished: &mut bool,
-    ) -> Next {
-        let Session { shared, opened, target, status, ends, bytes, .. } = self;
+    async fn by(&mut self, mut leg: Leg, early: Vec<u8>, arriving: &mut Receiver<Arrival>) -> Next {
+        let Session { shared, opened, target, status, ends, bytes, is_finished, stays, .. } = self;
         status.received = Some(ends.received());
         let head = Answer { status: 200, hops: vec![status.clone()] }.to_head();
         let told = async {
@@ -349,6 +475,7 @@ impl Session<'_> {
         let carried = tokio::select! {
             carried = Box::pin(carrying) => carried,
             Some(arrival) = arriving.recv() => return Next::Way(arrival),
+            () = shared.heir(), if !*stays => return Next::HandOver(Some(leg)),
             why = outlives(shared, std::slice::from_ref(target), &opened.grant) => {
                 return Next::End(Ended::Outlived(why));
             }

@@ -38,6 +38,8 @@ pub struct Counters {
     pub revoked: AtomicU64,
     /// Sessions of which the way broke, and nobody came back in time.
     pub lost: AtomicU64,
+    /// Sessions that went over to the process that has taken over.
+    pub handed_over: AtomicU64,
     /// Times that a session came by another way.
     pub moved: AtomicU64,
     violations: Mutex<BTreeMap<Violation, u64>>,
@@ -131,6 +133,8 @@ pub struct Snapshot {
     pub sessions_revoked: u64,
     /// Sessions of which the way broke, and nobody came back in time.
     pub sessions_lost: u64,
+    /// Sessions that went over to the process that has taken over.
+    pub sessions_handed_over: u64,
     /// Times that a session came by another way.
     pub sessions_moved: u64,
     /// Sessions that ended because their client said what it must not say, by what that was.
@@ -191,6 +195,7 @@ impl Shared {
             sessions_gone: of(&self.counters.gone),
             sessions_revoked: of(&self.counters.revoked),
             sessions_lost: of(&self.counters.lost),
+            sessions_handed_over: of(&self.counters.handed_over),
             sessions_moved: of(&self.counters.moved),
             sessions_violated: violations.iter().map(|(what, count)| (what.name(), *count)).collect(),
             sessions_prepared: of(&self.counters.prepared),
@@ -284,6 +289,7 @@ impl Snapshot {
             ("gone", self.sessions_gone),
             ("revoked", self.sessions_revoked),
             ("lost", self.sessions_lost),
+            ("handed_over", self.sessions_handed_over),
         ];
         registry.register("sessions_ended", "Sessions that ended", by("how", ended));
         let refused = self.sessions_refused.iter().map(|(error, count)| (*error, *count));

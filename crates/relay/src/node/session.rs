@@ -205,6 +205,16 @@ impl Opened {
         Ok(opened)
     }
 
+    /// One that was counted by another process before; it reserves nothing.
+    pub fn inherited(shared: &Arc<Shared>, grant: Grant) -> Result<Opened, String> {
+        grant.account.open()?;
+        shared.status.on_session_begins();
+        let (shared, none) = (Arc::clone(shared), Bytes(0));
+        let opened = Opened { shared, grant, reserved: none, share: None, granted: None };
+        opened.look_at_load();
+        Ok(opened)
+    }
+
     fn look_at_load(&self) {
         let status = &self.shared.status;
         let full =

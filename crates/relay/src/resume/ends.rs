@@ -1,6 +1,7 @@
 //! One end of a session that can move: what it has sent and is not acknowledged, what it has received and is not delivered.
 //! No I/O and no clock.
 use super::frame::{DATA_HEAD, FIRST_LIMIT, Frame, MOST_DATA, Violation, write_data_head};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// What a frame takes besides its bytes, about.
@@ -122,7 +123,78 @@ pub struct Ends<M> {
     is_broken: bool,
 }
 
+/// What an end is, but for the bytes that it keeps: so another process can go on with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndsRecord {
+    window: u64,
+    acknowledged: u64,
+    taken: u64,
+    sent: u64,
+    limit: u64,
+    is_ended: bool,
+    is_done: bool,
+    received: u64,
+    delivered: u64,
+    end: Option<u64>,
+    is_closed: bool,
+}
+
 impl<M: Memory> Ends<M> {
+    /// All that is known, what was given and is not acknowledged, and what was received and is not delivered.
+    pub fn record(&self) -> (EndsRecord, Vec<u8>, Vec<u8>) {
+        let (out, inc) = (&self.out, &self.inc);
+        let mut given = Vec::new();
+        for kept in &out.kept {
+            let data = &kept.wire()[DATA_HEAD..];
+            let known = out.acknowledged.saturating_sub(kept.offset).min(data.len() as u64) as usize;
+            given.extend_from_slice(&data[known..]);
+        }
+        let mut waiting: Vec<u8> = inc.waiting.iter().flatten().copied().collect();
+        waiting.drain(..inc.used);
+        let record = EndsRecord {
+            window: self.window,
+            acknowledged: out.acknowledged,
+            taken: out.taken,
+            sent: out.sent,
+            limit: out.limit,
+            is_ended: out.is_ended,
+            is_done: out.is_done,
+            received: inc.received,
+            delivered: inc.delivered,
+            end: inc.end,
+            is_closed: inc.is_closed,
+        };
+        (record, given, waiting)
+    }
+
+    /// An end that goes on as another one was, by a way that is still to come. Nothing, if the bytes do not fit what is known.
+    pub fn of_record(
+        role: Role,
+        record: &EndsRecord,
+        (given, waiting): (&[u8], Vec<u8>),
+        memory: M,
+    ) -> Option<Ends<M>> {
+        let fits = record.taken.checked_sub(record.acknowledged) == Some(given.len() as u64)
+            && record.received.checked_sub(record.delivered) == Some(waiting.len() as u64)
+            && (record.acknowledged..=record.taken).contains(&record.sent);
+        if !fits {
+            return None;
+        }
+        let mut ends = Ends::new(role, record.window, memory);
+        let (out, inc) = (&mut ends.out, &mut ends.inc);
+        (out.acknowledged, out.taken) = (record.acknowledged, record.acknowledged);
+        (out.sent, out.limit) = (record.sent, record.limit);
+        (inc.received, inc.delivered) = (record.received, record.delivered);
+        (inc.end, inc.is_closed) = (record.end, record.is_closed);
+        if !waiting.is_empty() {
+            inc.held = waiting.len() + OVERHEAD;
+            inc.waiting.push_back(waiting);
+        }
+        ends.take(given);
+        (ends.out.is_ended, ends.out.is_done) = (record.is_ended, record.is_done);
+        Some(ends)
+    }
+
     /// Of a session that begins. Each direction may hold a `window` of bytes here; at least 256 KiB.
     pub fn new(role: Role, window: u64, memory: M) -> Ends<M> {
         let out = Outgoing { limit: FIRST_LIMIT, ..Outgoing::default() };

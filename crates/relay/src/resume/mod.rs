@@ -7,5 +7,5 @@ pub mod ends;
 pub mod frame;
 
 pub use carry::Application;
-pub use ends::{Ends, Memory, Role};
+pub use ends::{Ends, EndsRecord, Memory, Role};
 pub use frame::Violation;
