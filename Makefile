@@ -77,7 +77,7 @@ outlive:
 # Connections come and go in all manners, and the gateway's memory must not grow.
 soak: MINUTES = 15
 soak:
-	cargo run -p shorthaul -- bench soak --minutes $(MINUTES)
+	cargo run -p shorthaul -- bench soak --time "$(MINUTES) min"
 
 # The fuzz targets, as programs without instrumentation: that they build.
 fuzz-build:

@@ -8,7 +8,7 @@ use shorthaul_relay::{Confinement, Extent};
 /// What a process gives up once it listens.
 #[derive(clap::Args)]
 pub struct ConfineArgs {
-    /// The user to become once it listens
+    /// The user to become once it is set up. It must be able to read the files that are to be read again
     #[arg(long, value_name = "NAME")]
     run_as: Option<String>,
     /// Keep capabilities, files and system calls that it has no use for
@@ -20,18 +20,22 @@ pub struct ConfineArgs {
 }
 
 impl ConfineArgs {
+    /// As it was asked for.
+    pub fn confinement(&self) -> Confinement {
+        let extent = Extent::of(self.keep_privileges, self.confine_if_possible);
+        Confinement { user: self.run_as.clone(), extent }
+    }
+
     /// Gives up what need not be had any more; to be called before any thread is started. Names are looked up by the C library
     /// if that is said; the directories of files that are `read_again` stay readable.
     pub fn apply(&self, looks_names_up: bool, read_again: &[&Path]) -> Result<()> {
-        let extent = Extent::of(self.keep_privileges, self.confine_if_possible);
-        let confinement = Confinement { user: self.run_as.clone(), extent };
         let sockets = if looks_names_up { Sockets::Any } else { Sockets::ByAddress };
         // A file that is replaced is another one: its directory is what is read.
         let directory = |path: &&Path| {
             path.parent().filter(|path| !path.as_os_str().is_empty()).map_or(".".into(), PathBuf::from)
         };
         let readable: Vec<PathBuf> = read_again.iter().map(directory).collect();
-        let confined = confinement.apply(&Needs { readable: &readable, writable: &[], sockets })?;
+        let confined = self.confinement().apply(&Needs { readable: &readable, writable: &[], sockets })?;
         tracing::info!(?confined, "privileges were given up");
         Ok(())
     }

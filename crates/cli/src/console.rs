@@ -1,10 +1,11 @@
 //! The console of a command: results on standard output, progress and warnings on standard error.
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use serde_json::Value;
 use shorthaul_report::{Console, PARTS, Table, Terminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a command's results and progress are shown on: a bar on a terminal, a line a step elsewhere.
+/// What a command's results and progress are shown on: a bar on a terminal, and nothing elsewhere, but with `SHORTHAUL_LOG=info`.
 pub struct Screen {
     series: Mutex<Option<Series>>,
 }
@@ -78,10 +79,11 @@ impl Console for Screen {
     fn note(&self, how: &str) {
         match self.series().as_ref() {
             Some(Series { bar: Some(bar), .. }) => bar.set_message(how.to_owned()),
-            Some(Series { began, .. }) if !how.is_empty() => {
-                eprintln!("{:6.1} s  {how}", began.elapsed().as_secs_f64());
-            }
-            _ => {}
+            _ if how.is_empty() => {}
+            None if Terminal::stderr().interactive => eprintln!("{how}"),
+            // Nobody looks: it is for those who asked for it.
+            Some(Series { began, .. }) => tracing::info!("{:.1} s: {how}", began.elapsed().as_secs_f64()),
+            None => tracing::info!("{how}"),
         }
     }
 
@@ -89,5 +91,60 @@ impl Console for Screen {
         if let Some(Series { bar: Some(bar), .. }) = self.series().take() {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// For those who asked for JSON: progress and warnings are shown as ever, and of the results tables are kept until all is printed.
+pub struct AsJson<'a> {
+    screen: &'a Screen,
+    tables: Mutex<Vec<Value>>,
+}
+
+impl<'a> AsJson<'a> {
+    pub const fn new(screen: &'a Screen) -> Self {
+        AsJson { screen, tables: Mutex::new(Vec::new()) }
+    }
+
+    /// Prints a result, with the tables as one of its keys.
+    pub fn print(&self, mut result: Value) {
+        let tables = std::mem::take(&mut *self.tables.lock().unwrap_or_else(PoisonError::into_inner));
+        if !tables.is_empty()
+            && let Some(keys) = result.as_object_mut()
+        {
+            keys.insert("tables".to_owned(), Value::Array(tables));
+        }
+        println!("{result:#}");
+    }
+}
+
+impl Console for AsJson<'_> {
+    fn say(&self, _: &str) {}
+
+    fn table(&self, table: &Table) {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).push(table.to_json());
+    }
+
+    fn warn(&self, text: &str) {
+        self.screen.warn(text);
+    }
+
+    fn begin(&self, steps: usize) {
+        self.screen.begin(steps);
+    }
+
+    fn extend(&self, steps: usize) {
+        self.screen.extend(steps);
+    }
+
+    fn advance(&self, parts: u64) {
+        self.screen.advance(parts);
+    }
+
+    fn note(&self, how: &str) {
+        self.screen.note(how);
+    }
+
+    fn end(&self) {
+        self.screen.end();
     }
 }

@@ -14,9 +14,9 @@ use anyhow::{Context as _, Result, bail};
 use shorthaul_planner::{Policy, Transfer};
 use shorthaul_relay::discovery::directory::{Directory, Etcd, EtcdConfig, List, Srv};
 use shorthaul_relay::discovery::{
-    Facts, Finder, FinderConfig, Key, Keyring, PORT, Ranking, Retry, Selection, Survey,
+    By, Facts, Finder, FinderConfig, Key, Keyring, PORT, Ranking, Retry, Selection, Survey,
 };
-use shorthaul_types::{BitRate, Bytes};
+use shorthaul_types::{BitRate, Bytes, format_duration};
 
 /// Find relays on and beside the way to a host, and rank them
 ///
@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "10MB")]
     size: Bytes,
     /// The share of packets that the direct way loses, such as 0.1%: if it is known
-    #[arg(long, value_name = "PROBABILITY", value_parser = crate::route::loss)]
+    #[arg(long, value_name = "SHARE", value_parser = crate::route::loss)]
     loss: Option<f64>,
     /// The rate of its narrowest link, such as 100Mbit/s: if it is known
     #[arg(long, value_name = "RATE")]
@@ -82,6 +82,11 @@ pub struct KeyArgs {
 }
 
 impl KeyArgs {
+    /// What [`KeyArgs::read`] reads.
+    pub fn file(&self) -> Option<&Path> {
+        self.secret.as_deref().or(self.key.as_deref())
+    }
+
     /// The keys that were named.
     pub fn read(&self) -> Result<Keyring> {
         match (&self.secret, &self.key) {
@@ -169,7 +174,7 @@ impl Directories {
     }
 }
 
-/// Runs the command; an error if the host is not reached.
+/// Runs the command; an error if the host is not reached, or nobody has the network's secret.
 pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.make_key {
         return make_key(path);
@@ -189,12 +194,21 @@ pub fn run(args: &Args) -> Result<()> {
     for error in finder.listed().1 {
         eprintln!("{error}");
     }
-    let survey = survey(&finder, target, args)?;
+    let (survey, by) = survey(&finder, target, args)?;
     let view = survey.view();
-    if view.rtt.is_none() {
+    let Some(rtt) = view.rtt else {
         bail!(
             "{target} answered neither a probe nor a handshake: does `shorthaul respond` run there with the same \
              key, and may UDP port {} pass?",
+            args.port
+        );
+    };
+    let listed = finder.listed().0.len();
+    if by == By::Handshake && view.relays.is_empty() && listed == 0 {
+        bail!(
+            "nobody of this network answered, so nothing is known of ways but that {target} is {} away: is the secret the \
+             network's (whoever has another one hears nothing), does `shorthaul respond` run there, and may UDP port {} pass?",
+            format_duration(rtt),
             args.port
         );
     }
@@ -205,23 +219,21 @@ pub fn run(args: &Args) -> Result<()> {
     } else {
         show::print(text, &survey, &ranking);
     }
-    let listed = finder.listed().0.len();
     if view.relays.is_empty() && listed > 0 {
         bail!(
             "none of the {listed} relays that are listed answered: do they run, is the key theirs, and may UDP port {} pass?",
             args.port
         );
     }
-    if survey.rtts.is_empty() || view.relays.is_empty() {
-        eprintln!(
-            "no relay answered; relays and responders with another key say nothing: is it the network's?"
-        );
+    if view.relays.is_empty() {
+        eprintln!("no relay answered; those with another key say nothing");
     }
     Ok(())
 }
 
-fn survey(finder: &Finder, target: SocketAddr, args: &Args) -> Result<Survey> {
-    let mut survey = Survey::default();
+/// What rounds of probing found, and how the way to the target was measured.
+fn survey(finder: &Finder, target: SocketAddr, args: &Args) -> Result<(Survey, By)> {
+    let (mut survey, mut by) = (Survey::default(), By::Responder);
     for round in 0..args.rounds {
         let began = Instant::now();
         // Once it is known that there is no responder, it is not asked again.
@@ -234,7 +246,7 @@ fn survey(finder: &Finder, target: SocketAddr, args: &Args) -> Result<Survey> {
         }
     }
     if survey.rtts.is_empty() {
-        survey = Survey::default();
+        (survey, by) = (Survey::default(), By::Handshake);
         for _ in 0..args.rounds {
             finder.round_without_responder(target, &mut survey).context("no probe can be sent")?;
             if survey.rtts.is_empty() {
@@ -243,7 +255,7 @@ fn survey(finder: &Finder, target: SocketAddr, args: &Args) -> Result<Survey> {
             std::thread::sleep(args.interval);
         }
     }
-    Ok(survey)
+    Ok((survey, by))
 }
 
 fn resolve(text: &str) -> Result<SocketAddr> {

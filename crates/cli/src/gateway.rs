@@ -1,4 +1,5 @@
 //! `shorthaul gateway`: run the transparent gateway on this host.
+use crate::confine::ConfineArgs;
 use crate::service::ServiceManager;
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
@@ -6,12 +7,13 @@ use shorthaul_dataplane::{
     Config, ConfigError, Giving, Name, Notice, Priority, check_gateway, keep, remove_remains, routing_table,
     run_forwarder, run_gateway,
 };
-use shorthaul_os::confine::{Confined, Confinement, Extent};
+use shorthaul_os::confine::Confined;
 use shorthaul_proxy::{AggregateConfig, Clamp, GatewayMode};
 use shorthaul_relay::discovery::{
     AnsweringConfig, AnsweringSockets, Identity, Keyring, Load, ResponderConfig,
 };
 use shorthaul_tcp::Discrimination;
+use std::cell::RefCell;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -84,9 +86,9 @@ pub struct Args {
     /// Record all packets to a pcapng file, for Wireshark and for `shorthaul replay`
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Answer the probes of `shorthaul discover` that pass, as a member of the network with this key
-    /// file: clients then know that the direct way is split here. Needs CAP_NET_RAW
-    #[arg(long, value_name = "KEY", conflicts_with = "forward_only")]
+    /// Answer the probes of `shorthaul discover` that pass, as a member of the network with this secret, which is read again at
+    /// SIGHUP: clients then know that the direct way is split here. Needs CAP_NET_RAW
+    #[arg(long, value_name = "FILE", conflicts_with = "forward_only")]
     answer_probes: Option<PathBuf>,
     /// Forward every packet as it is, without splitting: the baseline of measurements
     #[arg(long)]
@@ -95,15 +97,8 @@ pub struct Args {
     /// packet lost. For an upgrade, or for a configuration that cannot be read again
     #[arg(long, conflicts_with = "forward_only")]
     take_over: bool,
-    /// The user to become once it is set up. It must be able to read the configuration, if that is to be read again
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
-    /// Keep capabilities, files and system calls that a gateway has no use for
-    #[arg(long)]
-    keep_privileges: bool,
-    /// Start even if this kernel cannot take all of that away
-    #[arg(long, conflicts_with = "keep_privileges")]
-    confine_if_possible: bool,
+    #[command(flatten)]
+    confine: ConfineArgs,
     /// Say what it would do to this host, whether it could start, and do nothing
     #[arg(long, conflicts_with_all = ["take_over", "forward_only"])]
     check: bool,
@@ -166,7 +161,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let mut probes = args.answer_probes.as_deref().map(|key| answer_probes(key, &config)).transpose()?;
-    let mut answering = None;
+    // Between what begins to answer and what gives it other keys, both on this thread.
+    let answering = RefCell::new(None);
     let what = if args.forward_only { "forwarding" } else { "splitting" };
     let ready = format!("ready: {what} between {} and {}", config.access.join(", "), config.wan.join(", "));
     // Nobody may listen any more. That is no reason to stop.
@@ -182,9 +178,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Notice::Ready => {
             manager.tell("READY=1");
             // With no more privileges than the gateway has by now.
-            answering = probes.take().map(|sockets| sockets.answer(move || load));
-            if let Some(Err(error)) = &answering {
-                let _ = writeln!(std::io::stderr(), "probes are not answered: {error}");
+            match probes.take().map(|sockets| sockets.answer(move || load)).transpose() {
+                Ok(begun) => *answering.borrow_mut() = begun,
+                Err(error) => drop(writeln!(std::io::stderr(), "probes are not answered: {error}")),
             }
             let mut out = std::io::stdout();
             let _ = writeln!(out, "{ready}").and_then(|()| out.flush());
@@ -197,7 +193,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             let _ = writeln!(std::io::stderr(), "{other}");
         }
     };
-    let mut read_again = || args.config.is_some().then(|| args.config());
+    let mut read_again = || {
+        if let (Some(file), Some(answering)) = (&args.answer_probes, &*answering.borrow()) {
+            match Keyring::read(file) {
+                Ok(keys) => answering.set_keys(keys),
+                Err(error) => drop(writeln!(std::io::stderr(), "probes are answered as before: {error}")),
+            }
+        }
+        let reads = args.config.is_some() || args.answer_probes.is_some();
+        reads.then(|| args.config())
+    };
     let giving = args.giving(&config);
     let ran = if args.forward_only {
         run_forwarder(&config, &giving, notify)
@@ -221,12 +226,9 @@ impl Args {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        let files = self.config.iter().chain(&config.bandwidth_file);
+        let files = self.config.iter().chain(&config.bandwidth_file).chain(&self.answer_probes);
         Giving {
-            confinement: Confinement {
-                user: self.user.clone(),
-                extent: Extent::of(self.keep_privileges, self.confine_if_possible),
-            },
+            confinement: self.confine.confinement(),
             readable: files.map(directory).collect(),
             opens_sockets: self.answer_probes.is_some(),
         }

@@ -7,7 +7,10 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use folder::Folder;
 use shorthaul_lab::accuracy::{self, Accuracy};
-use shorthaul_lab::{DirectionReport, Lab, LinkHandle, Plan, Privilege, Topology};
+use shorthaul_lab::{
+    DirectionReport, HostPlan, InterfacePlan, Lab, LinkDescription, LinkHandle, LinkKind, LinkPlan, Plan,
+    Privilege, RoutePlan, Topology, link_in_words,
+};
 use shorthaul_os::signals::leave_interrupts_to_children;
 use shorthaul_report::{Column, Table, Terminal};
 use shorthaul_types::format_duration;
@@ -50,6 +53,9 @@ enum LabCommand {
     Check {
         /// A TOML file, or the name of a built-in topology.
         topology: String,
+        /// Print JSON and nothing else.
+        #[arg(long)]
+        json: bool,
     },
     /// List the built-in topologies.
     List {
@@ -59,9 +65,9 @@ enum LabCommand {
     },
     /// Measure how exact the emulator is on this machine.
     Accuracy {
-        /// How long each of the eleven measurements takes, in seconds.
-        #[arg(long, default_value_t = 2.0)]
-        seconds: f64,
+        /// How long each of the eleven measurements takes.
+        #[arg(long, value_name = "TIME", default_value = "2 s", value_parser = shorthaul_types::parse_duration)]
+        time: Duration,
         /// Print JSON: rates in bit/s, times in microseconds.
         #[arg(long)]
         json: bool,
@@ -102,7 +108,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             command.args(arguments);
             exit_as(in_host(place, command)?)
         }
-        LabCommand::Check { topology } => print!("{}", Plan::of(&Topology::load(topology)?)?),
+        LabCommand::Check { topology, json } => {
+            let plan = Plan::of(&Topology::load(topology)?)?;
+            if *json { println!("{:#}", plan_json(&plan)) } else { print!("{plan}") }
+        }
         LabCommand::List { json: true } => {
             let all =
                 Topology::built_in().map(|(name, about)| serde_json::json!({ "name": name, "path": about }));
@@ -115,12 +124,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             }
             print!("{}", table.render(Terminal::stdout()));
         }
-        LabCommand::Accuracy { seconds, json } => {
-            if !(0.2..=60.0).contains(seconds) {
-                return Err(asked!("--seconds {seconds}: give 0.2 to 60").into());
+        LabCommand::Accuracy { time, json } => {
+            if !(Duration::from_millis(200)..=Duration::from_secs(60)).contains(time) {
+                return Err(asked!("--time {}: give 200 ms to 60 s", format_duration(*time)).into());
             }
             Privilege::obtain()?;
-            let accuracy = accuracy::measure(Duration::from_secs_f64(*seconds))?;
+            let accuracy = accuracy::measure(*time)?;
             if *json {
                 println!("{}", accuracy_json(&accuracy));
             } else {
@@ -129,6 +138,32 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Hosts, addresses, routes and links.
+fn plan_json(plan: &Plan) -> serde_json::Value {
+    let host = |host: &HostPlan| {
+        let interface =
+            |own: &InterfacePlan| serde_json::json!({ "name": own.name, "v4": own.v4, "v6": own.v6 });
+        let route = |own: &RoutePlan| serde_json::json!({ "network": own.network, "via": own.via });
+        serde_json::json!({
+            "name": host.name, "forwards": host.forwards,
+            "interfaces": host.interfaces.iter().map(interface).collect::<Vec<_>>(),
+            "routes": host.routes.iter().map(route).collect::<Vec<_>>(),
+        })
+    };
+    let link = |link: &LinkPlan| {
+        let LinkDescription { between, mtu, kind, .. } = &link.description;
+        let (up, down) = match kind {
+            LinkKind::Direct => (None, None),
+            LinkKind::Emulated { up, down } => (Some(link_in_words(up)), Some(link_in_words(down))),
+        };
+        serde_json::json!({ "between": between, "mtu": mtu, "there": up, "back": down })
+    };
+    serde_json::json!({
+        "hosts": plan.hosts.iter().map(host).collect::<Vec<_>>(),
+        "links": plan.links.iter().map(link).collect::<Vec<_>>(),
+    })
 }
 
 /// The user's shell, with a prompt that begins with the name of the host.

@@ -14,11 +14,12 @@ use shorthaul_relay::discovery::{
     AnsweringConfig, AnsweringSockets, Identity, Keyring, Load, ResponderConfig,
 };
 use shorthaul_relay::{
-    Confinement, Control, Echo, Endpoint, Extent, Inherited, Listening, Node, NodeConfig, NodeHandle,
-    Protection, ProxyVersion, RelayConfig, Settings, network,
+    Control, Echo, Endpoint, Inherited, Listening, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
+    RelayConfig, Settings, network,
 };
 use shorthaul_types::Bytes;
 
+use crate::confine::ConfineArgs;
 use crate::route::{ForwardingArgs, duration};
 
 /// Take TCP sessions on, to where they ask or to fixed targets; answer `shorthaul measure`
@@ -51,11 +52,11 @@ pub struct Args {
     #[arg(long, value_name = "NETWORK", value_parser = network)]
     proxy_from: Vec<IpNet>,
     /// A certificate chain in PEM, instead of one of the secret's
-    #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(long, value_name = "FILE", requires = "certificate_key")]
     certificate: Option<PathBuf>,
     /// Its private key in PEM
-    #[arg(long, value_name = "FILE", requires = "certificate")]
-    key: Option<PathBuf>,
+    #[arg(long, alias = "key", value_name = "FILE", requires = "certificate")]
+    certificate_key: Option<PathBuf>,
     /// What an authority has issued to this node (`shorthaul secret issue`), instead of all that; read again at SIGHUP
     #[arg(long, value_name = "FILE", conflicts_with_all = ["certificate", "authority"])]
     credential: Option<PathBuf>,
@@ -144,15 +145,8 @@ pub struct Args {
     /// Threads; as many as there are cores
     #[arg(long, value_name = "NUMBER")]
     threads: Option<usize>,
-    /// The user to become once it listens
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
-    /// Keep capabilities, files and system calls that a relay has no use for
-    #[arg(long)]
-    keep_privileges: bool,
-    /// Start even if this kernel cannot take all of that away
-    #[arg(long, conflicts_with = "keep_privileges")]
-    confine_if_possible: bool,
+    #[command(flatten)]
+    confine: ConfineArgs,
 }
 
 /// What is between nodes.
@@ -350,7 +344,7 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<Arc<TcpListener>>) 
         reached_by: args.reached_by.clone(),
         secret: args.secret.clone(),
         credential: args.credential.clone(),
-        certificate: args.certificate.clone().zip(args.key.clone()),
+        certificate: args.certificate.clone().zip(args.certificate_key.clone()),
         authority: args.authority.clone(),
         protection: args.links.map(LinkKind::protection),
         metrics: args.metrics,
@@ -367,10 +361,7 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<Arc<TcpListener>>) 
         window: args.window,
         drain: args.drain,
         threads: args.threads,
-        confinement: Confinement {
-            user: args.user.clone(),
-            extent: Extent::of(args.keep_privileges, args.confine_if_possible),
-        },
+        confinement: args.confine.confinement(),
         settings: args.settings.clone(),
         more: Settings {
             allow,

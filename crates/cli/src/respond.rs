@@ -1,6 +1,8 @@
 //! `shorthaul respond`: answer the probes of `shorthaul discover`.
 use crate::ending::asked;
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,6 +11,7 @@ use shorthaul_relay::discovery::{
     Answering, AnsweringConfig, AnsweringSockets, Identity, Load, PORT, ResponderConfig,
 };
 use shorthaul_types::Bytes;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::confine::ConfineArgs;
 use crate::discover::{EtcdArgs, KeyArgs};
@@ -18,6 +21,8 @@ use crate::discover::{EtcdArgs, KeyArgs};
 /// A destination needs no more than `--secret`. With `--relay` this host is offered as a relay to
 /// those who ask it, and with `--on-path` also to those whose probes it forwards. Runs until it is
 /// stopped.
+///
+/// SIGHUP: the file of --secret or --key is read again; one that runs in a terminal ends.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -66,15 +71,37 @@ pub fn run(args: &Args) -> Result<()> {
     let sockets = AnsweringSockets::bind(config)?;
     let directory = args.etcd.open()?;
     // Threads have the privileges of the one that starts them: there is none yet.
-    args.confine.apply(directory.is_some(), &[])?;
+    let read_again: Vec<&Path> = args.keys.file().into_iter().collect();
+    args.confine.apply(directory.is_some(), &read_again)?;
     let answering = sockets.answer(move || load)?;
     let also = if args.on_path { ", and those that pass" } else { "" };
     let _registered = register(args, directory, &answering, load)?;
     println!("ready: answering probes at {}{also}", answering.address());
-    // Until the process is stopped.
-    loop {
-        std::thread::park();
+    follow_signals(args, &answering)
+}
+
+/// Reads the keys again whenever the process is told to, until it is stopped.
+fn follow_signals(args: &Args, answering: &Answering) -> Result<()> {
+    // Whoever closes a terminal wants to end what runs in it.
+    if std::io::stdin().is_terminal() {
+        loop {
+            std::thread::park();
+        }
     }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut told = signal(SignalKind::hangup())?;
+        loop {
+            told.recv().await;
+            match args.keys.read() {
+                Ok(keys) => {
+                    answering.set_keys(keys);
+                    eprintln!("the secret was read again");
+                }
+                Err(error) => eprintln!("the secret stays as it is: {error}"),
+            }
+        }
+    })
 }
 
 /// Writes the relay into the directory that was named, if one was.

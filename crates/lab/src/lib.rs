@@ -46,6 +46,7 @@ pub use plan::{HostPlan, InterfacePlan, LinkPlan, Part, Plan, PlanError, RoutePl
 pub use privilege::Privilege;
 pub use relay_process::{RelayChain, RelayProcess, RelaySettings};
 pub use service::Service;
+pub use summary::link_in_words;
 pub use topology::{HostDescription, LinkDescription, LinkKind, Suggestion, Topology};
 pub use topology_file::TopologyError;
 pub use watch::{Look, watch};

@@ -1,3 +1,4 @@
+use crate::summary::link_in_words;
 use crate::topology::{LinkDescription, LinkKind, Topology};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::collections::VecDeque;
@@ -346,8 +347,8 @@ impl fmt::Display for Plan {
             match &description.kind {
                 LinkKind::Direct => writeln!(f, "    inside the kernel, as fast as it can")?,
                 LinkKind::Emulated { up, down } => {
-                    writeln!(f, "    {first} to {second}: {}", crate::summary::of(up))?;
-                    writeln!(f, "    {second} to {first}: {}", crate::summary::of(down))?;
+                    writeln!(f, "    {first} to {second}: {}", link_in_words(up))?;
+                    writeln!(f, "    {second} to {first}: {}", link_in_words(down))?;
                 }
             }
         }

@@ -3,7 +3,7 @@ use shorthaul_link::{Arq, LinkConfig, LossModel, OutageTimes, QueueLimit, Rate};
 use shorthaul_types::{Bytes, format_duration};
 
 /// What a link does to packets, in one line; "nothing" if it does not do anything.
-pub(crate) fn of(config: &LinkConfig) -> String {
+pub fn link_in_words(config: &LinkConfig) -> String {
     // Without `..`: a summary that forgot a part would say "nothing" of it.
     let LinkConfig {
         rate,
@@ -94,12 +94,12 @@ mod tests {
 
     #[test]
     fn every_part_of_a_link_is_in_its_summary() {
-        assert_eq!(of(&LinkConfig::default()), "nothing");
+        assert_eq!(link_in_words(&LinkConfig::default()), "nothing");
         let overhead = LinkConfig { overhead: Bytes(38), ..LinkConfig::default() };
-        assert_eq!(of(&overhead), "overhead 38 B");
+        assert_eq!(link_in_words(&overhead), "overhead 38 B");
         let delay = "0 ms to 20 ms".parse().unwrap();
         let route_changes = Some(RouteChanges { every: Duration::from_secs(15), delay });
         let changing = LinkConfig { route_changes, ..LinkConfig::default() };
-        assert_eq!(of(&changing), "another path every 15 s, with 10 ms more on average");
+        assert_eq!(link_in_words(&changing), "another path every 15 s, with 10 ms more on average");
     }
 }

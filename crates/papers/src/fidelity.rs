@@ -70,7 +70,7 @@ impl All {
         let mut rows = Vec::new();
         for (place, (name, paper)) in papers.into_iter().enumerate() {
             let minutes = began.elapsed().as_secs() / 60;
-            console.warn(&format!("{name}: paper {} of {count}, after {minutes} min", place + 1));
+            console.note(&format!("{name}: paper {} of {count}, after {minutes} min", place + 1));
             rows.extend(rows_of(name, &paper.reproduce(console)?));
         }
         let page = self.page.clone().unwrap_or_else(|| self.out.join("fidelity.md"));

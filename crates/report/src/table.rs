@@ -137,6 +137,19 @@ impl Table {
         self
     }
 
+    /// Columns, each by its heading and unit, and rows, as JSON: cells as they are shown.
+    pub fn to_json(&self) -> serde_json::Value {
+        let heading = |column: &Column| format!("{} {}", column.heading, column.unit).trim().to_owned();
+        let cells = |row: &Row| match row {
+            Row::Cells(cells) => Some(cells.iter().map(|cell| cell.text.clone()).collect::<Vec<_>>()),
+            Row::Rule => None,
+        };
+        serde_json::json!({
+            "columns": self.columns.iter().map(heading).collect::<Vec<_>>(),
+            "rows": self.rows.iter().filter_map(cells).collect::<Vec<_>>(),
+        })
+    }
+
     /// Adds a thin line between groups of rows.
     pub fn rule(&mut self) -> &mut Self {
         self.rows.push(Row::Rule);

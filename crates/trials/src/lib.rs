@@ -23,7 +23,7 @@ mod packets;
 mod trial;
 
 pub use error::TrialError;
-pub use trial::{Judgement, Trial};
+pub use trial::{Judgement, Trial, Tried};
 
 use shorthaul_report::Console;
 
@@ -43,6 +43,12 @@ macro_rules! trials {
                     $($group::$name(trial) => trial.run(console)),+
                 }
             }
+
+            fn wants_json(&self) -> bool {
+                match self {
+                    $($group::$name(trial) => trial.wants_json()),+
+                }
+            }
         }
     };
 }
@@ -50,40 +56,40 @@ macro_rules! trials {
 trials! {
     /// Every trial.
     Trials {
-        Agreement(agreement::Agreement),
+        Agreement(Tried<agreement::Agreement>),
         /// Measure how good the program's predictions are
         #[command(subcommand)]
         Bench(Benches),
-        Conformance(conformance::Conformance),
-        Demo(demo::Demo),
+        Conformance(Tried<conformance::Conformance>),
+        Demo(Tried<demo::Demo>),
         /// Our TCP as an endpoint in user space, live against the Linux kernel's across emulated links
         #[command(subcommand)]
         Endpoint(Endpoints),
-        Harmless(harmless::Harmless),
+        Harmless(Tried<harmless::Harmless>),
     }
 }
 
 trials! {
     /// Predictions, against what came of them.
     Benches {
-        Plan(bench::plan::Plan),
-        Discovery(bench::discovery::Discovery),
-        Noise(bench::noise::Noise),
-        Survive(bench::survive::Survive),
-        Outlive(bench::outlive::Outlive),
-        Attack(bench::attack::AttackBench),
-        Siege(bench::siege::Siege),
-        Soak(bench::soak::Soak),
-        Scale(bench::scale::Scale),
-        Page(bench::page::Page),
-        SetUp(bench::set_up::SetUp),
+        Plan(Tried<bench::plan::Plan>),
+        Discovery(Tried<bench::discovery::Discovery>),
+        Noise(Tried<bench::noise::Noise>),
+        Survive(Tried<bench::survive::Survive>),
+        Outlive(Tried<bench::outlive::Outlive>),
+        Attack(Tried<bench::attack::AttackBench>),
+        Siege(Tried<bench::siege::Siege>),
+        Soak(Tried<bench::soak::Soak>),
+        Scale(Tried<bench::scale::Scale>),
+        Page(Tried<bench::page::Page>),
+        SetUp(Tried<bench::set_up::SetUp>),
     }
 }
 
 trials! {
     /// Our endpoint against the kernel's.
     Endpoints {
-        Interop(endpoint::interop::Interop),
-        Parity(endpoint::parity::Parity),
+        Interop(Tried<endpoint::interop::Interop>),
+        Parity(Tried<endpoint::parity::Parity>),
     }
 }

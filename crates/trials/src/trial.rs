@@ -12,6 +12,32 @@ pub trait Trial {
     /// # Errors
     /// If it could not be tried out.
     fn run(&self, console: &dyn Console) -> Result<Judgement>;
+
+    /// Whether it was asked that the result be told as JSON, and nothing else.
+    fn wants_json(&self) -> bool {
+        false
+    }
+}
+
+// A trial as a command, with the option that all have: what it is for, its own words say.
+#[derive(clap::Args)]
+#[expect(missing_docs, reason = "words here would stand in the help instead of the trial's own")]
+pub struct Tried<T: clap::Args> {
+    #[command(flatten)]
+    trial: T,
+    /// Print JSON and nothing else: the result, and tables cell by cell
+    #[arg(long)]
+    json: bool,
+}
+
+impl<T: Trial + clap::Args> Trial for Tried<T> {
+    fn run(&self, console: &dyn Console) -> Result<Judgement> {
+        self.trial.run(console)
+    }
+
+    fn wants_json(&self) -> bool {
+        self.json
+    }
 }
 
 /// What a trial came to.
@@ -19,6 +45,8 @@ pub trait Trial {
 pub struct Judgement {
     /// The result in one line of JSON, for programs: it is the last line of what is said.
     pub summary: Option<Value>,
+    /// What is told instead where JSON was asked for: all that the summary has no room for.
+    pub details: Option<Value>,
     /// What does not hold, in a sentence.
     pub failure: Option<String>,
     /// Everything was run, but how well this machine kept up speaks against trusting some of it: why.
@@ -28,17 +56,28 @@ pub struct Judgement {
 impl Judgement {
     /// It holds, or nothing was to be judged.
     pub fn holds(summary: Value) -> Self {
-        Judgement { summary: Some(summary), failure: None, doubt: None }
+        Judgement { summary: Some(summary), details: None, failure: None, doubt: None }
     }
 
-    /// It holds if there is no `failure`; programs find the result elsewhere.
-    pub fn of(failure: Option<String>) -> Self {
-        Judgement { summary: None, failure, doubt: None }
+    /// It holds if there is no `failure`; a line would not hold what came of it.
+    pub fn of(details: Value, failure: Option<String>) -> Self {
+        Judgement { summary: None, details: Some(details), failure, doubt: None }
     }
 
     /// Nothing was tried out: what could be was listed.
-    pub fn listed() -> Self {
-        Judgement { summary: None, failure: None, doubt: None }
+    pub fn listed(list: Value) -> Self {
+        Judgement::of(list, None)
+    }
+
+    /// It was a part of something that another process judges.
+    pub fn nothing() -> Self {
+        Judgement { summary: None, details: None, failure: None, doubt: None }
+    }
+
+    /// With more than the summary has room for.
+    #[must_use]
+    pub fn with(self, details: Value) -> Self {
+        Judgement { details: Some(details), ..self }
     }
 
     /// It does not hold if there is a `failure`.

@@ -1,8 +1,10 @@
 //! `shorthaul lab run`: a lab that stays, and how to get into it.
 use super::folder::Folder;
 use anyhow::Result;
-use shorthaul_lab::{Lab, Privilege, Topology};
+use serde_json::{Value, json};
+use shorthaul_lab::{Host, Lab, Privilege, Topology};
 use shorthaul_report::{Column, Table, Terminal};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -23,6 +25,10 @@ pub struct RunArgs {
     /// At the end, show on standard error what the links did
     #[arg(long)]
     stats: bool,
+
+    /// Print JSON and nothing else, once all is there: hosts, what leads into them, and what runs in them
+    #[arg(long)]
+    json: bool,
 }
 
 /// Builds the lab, says how to get into it, and waits for the end.
@@ -33,22 +39,27 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let folder = Folder::new()?;
     folder.tell(&mut topology)?;
     let mut lab = Lab::start(&topology)?;
-    println!("{}", hosts(&mut lab).render(Terminal::stdout()));
-    println!("In another terminal:\n");
-    let mut ways = Table::new([Column::left("to type"), Column::left("what it does")]);
-    for host in lab.hosts() {
-        let way = folder.way_into(host, privilege)?;
-        ways.row([way.display().to_string(), format!("a shell in {}", host.name())]);
-    }
-    for suggestion in &topology.suggestions {
-        let way = folder.way_into(lab.host(&suggestion.host), privilege)?;
-        let command = folder.spelt_out(&suggestion.command);
-        ways.row([format!("{} {command}", way.display()), suggestion.about.clone()]);
-    }
-    println!("{}", ways.render(Terminal::stdout()));
-    match args.lasts {
-        Some(time) => println!("ready: all of it vanishes in {} s, or with Ctrl-C", time.as_secs_f64()),
-        None => println!("ready: all of it vanishes with Ctrl-C"),
+    let running = running(&mut lab);
+    if args.json {
+        println!("{:#}", json(&lab, &running, |host| folder.way_into(host, privilege))?);
+    } else {
+        println!("{}", hosts(&lab, &running).render(Terminal::stdout()));
+        println!("In another terminal:\n");
+        let mut ways = Table::new([Column::left("to type"), Column::left("what it does")]);
+        for host in lab.hosts() {
+            let way = folder.way_into(host, privilege)?;
+            ways.row([way.display().to_string(), format!("a shell in {}", host.name())]);
+        }
+        for suggestion in &topology.suggestions {
+            let way = folder.way_into(lab.host(&suggestion.host), privilege)?;
+            let command = folder.spelt_out(&suggestion.command);
+            ways.row([format!("{} {command}", way.display()), suggestion.about.clone()]);
+        }
+        println!("{}", ways.render(Terminal::stdout()));
+        match args.lasts {
+            Some(time) => println!("ready: all of it vanishes in {} s, or with Ctrl-C", time.as_secs_f64()),
+            None => println!("ready: all of it vanishes with Ctrl-C"),
+        }
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(stay(&mut lab, args.lasts))?;
@@ -58,33 +69,60 @@ pub fn run(args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
+/// A program of a topology.
+struct Running {
+    host: String,
+    command: String,
+    listens: bool,
+}
+
+/// What runs, once it has had its time to begin to listen.
+fn running(lab: &mut Lab) -> Vec<Running> {
+    let of = |service: &mut shorthaul_lab::Service| Running {
+        listens: service.await_listening(LIMIT),
+        host: service.host().name().to_owned(),
+        command: service.command().to_owned(),
+    };
+    lab.services().iter_mut().map(of).collect()
+}
+
+fn addresses(host: &Host) -> Vec<String> {
+    host.interfaces().iter().map(|interface| interface.v4.addr().to_string()).collect()
+}
+
 /// Hosts, addresses and what runs in them.
-fn hosts(lab: &mut Lab) -> Table {
+fn hosts(lab: &Lab, running: &[Running]) -> Table {
     let mut table = Table::new([
         Column::left("host"),
         Column::left("addresses"),
         Column::left("runs"),
         Column::left("").unit(""),
     ]);
-    let mut running: Vec<(String, String, bool)> = Vec::new();
-    for service in lab.services() {
-        let listens = service.await_listening(LIMIT);
-        running.push((service.host().name().to_owned(), service.command().to_owned(), listens));
-    }
     for host in lab.hosts() {
-        let addresses: Vec<String> =
-            host.interfaces().iter().map(|interface| interface.v4.addr().to_string()).collect();
-        let mut first = [host.name().to_owned(), addresses.join(", ")];
-        let mut programs = running.iter().filter(|(on, ..)| on == host.name()).peekable();
+        let mut first = [host.name().to_owned(), addresses(host).join(", ")];
+        let mut programs = running.iter().filter(|own| own.host == host.name()).peekable();
         if programs.peek().is_none() {
             table.row(first.clone().into_iter().chain(["–".into(), String::new()]));
         }
-        for (_, command, listens) in programs {
+        for Running { command, listens, .. } in programs {
             let state = if *listens { "listens" } else { "does not listen" };
             table.row(std::mem::take(&mut first).into_iter().chain([command.clone(), state.into()]));
         }
     }
     table
+}
+
+/// The same, with the command that leads into each.
+fn json(lab: &Lab, running: &[Running], way_into: impl Fn(&Host) -> Result<PathBuf>) -> Result<Value> {
+    let host = |host: &Host| {
+        let runs = running.iter().filter(|own| own.host == host.name());
+        let runs = runs.map(|own| json!({ "command": own.command, "listens": own.listens }));
+        Ok(json!({
+            "name": host.name(), "addresses": addresses(host), "way_into": way_into(host)?,
+            "runs": runs.collect::<Vec<_>>(),
+        }))
+    };
+    Ok(Value::Array(lab.hosts().iter().map(host).collect::<Result<_>>()?))
 }
 
 /// Until the time is over or somebody ends it; what ends by itself is told.

@@ -7,7 +7,7 @@ fn conformance(args: &[&str]) -> Output {
 
 #[test]
 fn a_filtered_control_run_passes_and_ends_with_the_count() {
-    let output = conformance(&["--gateway", "none", "--fault", "none", "--filter", "half-close-by-server"]);
+    let output = conformance(&["--gateway", "none", "--fault", "none", "--only", "half-close-by-server"]);
     let report = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{report}");
     let mut lines = report.lines().rev();
@@ -18,7 +18,7 @@ fn a_filtered_control_run_passes_and_ends_with_the_count() {
 
 #[test]
 fn a_filter_that_fits_nothing_is_an_error() {
-    let output = conformance(&["--filter", "no-such-case"]);
+    let output = conformance(&["--only", "no-such-case"]);
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(message.contains("no-such-case") && message.contains("--list"), "{message}");
@@ -26,12 +26,12 @@ fn a_filter_that_fits_nothing_is_an_error() {
 
 #[test]
 fn the_cases_are_listed_with_their_references() {
-    let output = conformance(&["--list", "--filter", "urgent"]);
+    let output = conformance(&["--list", "--only", "urgent"]);
     let list = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success());
     assert_eq!(list.lines().count(), 3, "{list}");
     assert!(list.lines().all(|line| line.contains("[RFC ")), "{list}");
-    let output = conformance(&["--list", "--json", "--filter", "urgent"]);
+    let output = conformance(&["--list", "--json", "--only", "urgent"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let references = json.as_array().expect("a list").iter().map(|case| case["reference"].as_str());
     assert_eq!(
@@ -39,4 +39,18 @@ fn the_cases_are_listed_with_their_references() {
         3,
         "{json}"
     );
+}
+
+#[test]
+fn json_is_all_that_is_printed_where_it_is_asked_for() {
+    let output =
+        conformance(&["--gateway", "none", "--fault", "none", "--only", "half-close-by-server", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (json["outcomes"].as_array().map(Vec::len), json["seed"].as_u64()),
+        (Some(2), Some(1)),
+        "{json}"
+    );
+    // Progress is for those who look.
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }

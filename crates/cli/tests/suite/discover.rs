@@ -19,13 +19,28 @@ struct Running(Child);
 impl Running {
     fn start(lab: &Lab, host: &str, arguments: &[&str]) -> Running {
         let mut command = shorthaul();
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = lab.host(host).spawn(&mut command).expect("starting shorthaul");
         let mut ready = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut ready).expect("a line");
         let running = Running(child);
         assert!(ready.starts_with("ready"), "{arguments:?} on {host} says: {ready}");
         running
+    }
+}
+
+impl Running {
+    /// Tells it to read its files again, and waits until it says that it has.
+    fn read_again(&mut self, says: &str) {
+        let pid = self.0.id().to_string();
+        let mut said = BufReader::new(self.0.stderr.take().expect("a pipe"));
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().expect("kill").success());
+        let mut line = String::new();
+        while !line.contains(says) {
+            line.clear();
+            assert!(said.read_line(&mut line).expect("a line") > 0, "it ended without saying `{says}`");
+        }
+        self.0.stderr = Some(said.into_inner());
     }
 }
 
@@ -157,4 +172,53 @@ fn a_gateway_on_the_way_says_that_it_splits() {
     let status = gateway.0.wait().expect("its end");
     assert!(status.success(), "{status}");
     assert!(Path::new(&key).exists());
+}
+
+/// Exchanges the secret of a file for another one by `steps`.
+fn exchange(key: &str, steps: &[&str]) {
+    for step in steps {
+        let done = shorthaul().args(["secret", key, "--exchange", step]).output().expect("starting");
+        assert!(done.status.success(), "{done:?}");
+    }
+}
+
+#[test]
+fn responders_and_gateways_read_an_exchanged_secret_again() {
+    let files = Scratch::new("exchange");
+    let (key, new) = (files.path("network.key"), files.path("new.key"));
+    assert!(shorthaul().args(["secret", &key]).status().expect("starting").success());
+    let lab = lab();
+    let mut server = Running::start(&lab, "server", &["respond", "--secret", &key]);
+    let host = lab.host("middle");
+    let [edge, wan] = ["edge", "server"].map(|peer| host.interface_to(peer).expect("a link").to_owned());
+    let run_dir = files.path("run");
+    let arguments =
+        ["gateway", "--access", &edge, "--wan", &wan, "--run-dir", &run_dir, "--answer-probes", &key];
+    let mut gateway = Running::start(&lab, "middle", &arguments);
+    // Somebody is there, so that a handshake tells how far it is.
+    let _listener = lab.host("server").run(|| std::net::TcpListener::bind("0.0.0.0:5201")).expect("a port");
+    let found = |key: &str| discover(&lab, &["server:5201", "--secret", key, "--rounds", "1", "--json"]);
+    let has_gateway = |json: &str| json.contains("\"gateway\": true");
+    let (good, json, said) = found(&key);
+    assert!(good && has_gateway(&json), "{json}{said}");
+    // One that has the other secret alone is nobody yet: it is announced to no one.
+    std::fs::copy(&key, &new).expect("a copy");
+    exchange(&new, &["announce", "switch", "retire"]);
+    let (good, json, said) = found(&new);
+    assert!(!good && said.contains("is the secret the network's") && json.is_empty(), "{json}{said}");
+    // The file that is there is replaced by another one, as `mv` does it.
+    std::fs::rename(&new, &key).expect("replaced");
+    server.read_again("the secret was read again");
+    gateway.read_again("read again");
+    let (good, json, said) = found(&key);
+    assert!(good && has_gateway(&json), "{json}{said}");
+    // What holds no secret changes nothing.
+    std::fs::write(&new, "nothing\n").expect("written");
+    let good_key = files.path("good.key");
+    std::fs::copy(&key, &good_key).expect("a copy");
+    std::fs::rename(&new, &key).expect("replaced");
+    server.read_again("stays as it is");
+    gateway.read_again("as before");
+    let (good, json, said) = found(&good_key);
+    assert!(good && has_gateway(&json), "{json}{said}");
 }

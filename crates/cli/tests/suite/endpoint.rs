@@ -29,6 +29,20 @@ fn our_endpoint_and_the_kernel_understand_each_other() {
 }
 
 #[test]
+fn json_has_the_table_and_the_result() {
+    let run = endpoint(&["interop", "--transfers", "1", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    assert_eq!((json["passed"].as_u64(), json["seed"].as_u64()), (Some(1), Some(1)), "{json}");
+    let table = &json["tables"][0];
+    let columns = table["columns"].as_array().expect("a list").len();
+    let rows = table["rows"].as_array().expect("a list");
+    assert!(
+        !rows.is_empty() && rows.iter().all(|row| row.as_array().is_some_and(|row| row.len() == columns)),
+        "{json}"
+    );
+}
+
+#[test]
 fn a_transfer_can_be_listed_by_its_number() {
     let run = endpoint(&["interop", "--only", "37", "--list"]);
     let list = String::from_utf8_lossy(&run.stdout);
@@ -38,7 +52,7 @@ fn a_transfer_can_be_listed_by_its_number() {
 
 #[test]
 fn a_cell_that_is_not_there_is_an_error_that_says_how_to_find_one() {
-    let run = endpoint(&["parity", "--cells", "no-such-cell"]);
+    let run = endpoint(&["parity", "--only", "no-such-cell"]);
     let message = String::from_utf8_lossy(&run.stderr);
     assert_eq!(run.status.code(), Some(2));
     assert!(message.contains("no-such-cell") && message.contains("--list"), "{message}");
@@ -49,7 +63,7 @@ fn both_senders_are_measured_and_every_form_is_written() {
     let out = Scratch(std::env::temp_dir().join(format!("shorthaul-parity-test-{}", std::process::id())));
     let directory = out.0.to_str().expect("a path in UTF-8");
     let cell = "reno-100M-100ms-loss1";
-    let run = endpoint(&["parity", "--quick", "--pairs", "1", "--cells", cell, "--out", directory]);
+    let run = endpoint(&["parity", "--quick", "--pairs", "1", "--only", cell, "--out", directory]);
     let (stdout, stderr) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     // Whether the bound is reached is for a quiet machine to say.
     let json: serde_json::Value = serde_json::from_str(stdout.lines().last().unwrap_or_default())

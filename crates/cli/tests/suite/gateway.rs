@@ -168,18 +168,7 @@ fn a_gateway_that_nobody_listens_to_drains_all_the_same() {
 fn a_killed_gateway_and_one_that_is_taken_over_lose_no_byte_and_no_connection() {
     for more in [&[][..], &["--take-over"]] {
         let mut command = Command::new(SHORTHAUL);
-        command.args([
-            "bench",
-            "survive",
-            "--connections",
-            "12",
-            "--busy",
-            "4",
-            "--times",
-            "2",
-            "--there",
-            "1s",
-        ]);
+        command.args(["bench", "survive", "--flows", "12", "--busy", "4", "--times", "2", "--there", "1s"]);
         let said = command.args(more).output().unwrap();
         let text = String::from_utf8_lossy(&said.stdout);
         let last = text.lines().last().unwrap_or_default();

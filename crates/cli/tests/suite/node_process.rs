@@ -177,7 +177,7 @@ fn every_thread_has_given_up_its_privileges() {
 fn root_becomes_the_user_that_is_named() {
     let folder = Scratch::new("user");
     let unknown = Command::new(SHORTHAUL)
-        .args(["node", "--listen", "127.0.0.1:0", "--user", "no-such-user"])
+        .args(["node", "--listen", "127.0.0.1:0", "--run-as", "no-such-user"])
         .output()
         .unwrap();
     let words = String::from_utf8_lossy(&unknown.stderr);
@@ -196,7 +196,7 @@ fn root_becomes_the_user_that_is_named() {
         eprintln!("not root: that root becomes another user was not tested");
         return;
     }
-    let node = node_with_everything(&folder, &["--user", "nobody"]);
+    let node = node_with_everything(&folder, &["--run-as", "nobody"]);
     let (_, answer) = ask(node.addresses[0], &nobody_there());
     assert!(answer.contains("connection_refused"), "it works on: {answer}");
     let four = |id: &str| [id; 4].join(" ");

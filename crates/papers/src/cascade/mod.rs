@@ -53,11 +53,11 @@ pub struct Cascade {
     #[arg(long, default_value_t = 1)]
     streams: u32,
     /// Live: only cells whose name contains this, such as `64ms` or `32Mbit/s`
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    cells: String,
+    #[arg(long, alias = "cells", value_name = "NAME", default_value = "")]
+    only: String,
     /// Live: cells that are measured at the same time
-    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
-    lanes: u16,
+    #[arg(long, alias = "lanes", value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
+    jobs: u16,
     /// Live: how long a transfer is to take by way of two relays; it takes longer directly
     #[arg(long, value_name = "TIME", default_value = "12s", value_parser = shorthaul_types::parse_duration)]
     aim: Duration,
@@ -101,8 +101,8 @@ impl Paper for Cascade {
             ends: "reno".to_owned(),
             live: measured,
             streams: 1,
-            cells: LIVE_CELL.to_owned(),
-            lanes: 1,
+            only: LIVE_CELL.to_owned(),
+            jobs: 1,
             aim: Duration::from_secs(12),
             buffer: Buffers::Planned,
             seed: 1,
@@ -135,11 +135,10 @@ impl Cascade {
             aim: self.aim,
             buffers: self.buffer,
             repeats: self.repeats.unwrap_or(3),
-            lanes: self.lanes.into(),
+            jobs: self.jobs.into(),
             seed: Seed(self.seed),
         };
-        let cells =
-            live::cells().into_iter().filter(|cell| live::name(*cell).contains(&self.cells)).collect();
+        let cells = live::cells().into_iter().filter(|cell| live::name(*cell).contains(&self.only)).collect();
         measurement.run(cells, &self.out.join("live"), console)
     }
 

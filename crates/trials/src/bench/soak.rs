@@ -33,9 +33,9 @@ const MOVES: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// Needs root, or a host that allows user namespaces. The last line is the result as JSON.
 #[derive(clap::Args)]
 pub struct Soak {
-    /// How long, in minutes; two at least
-    #[arg(long, value_name = "NUMBER", default_value_t = 15, value_parser = clap::value_parser!(u64).range(2..=10_000))]
-    minutes: u64,
+    /// How long: whole minutes, two at least
+    #[arg(long, value_name = "TIME", default_value = "15 min", value_parser = minutes)]
+    time: Duration,
     /// Connections at a time
     #[arg(long, value_name = "NUMBER", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=500))]
     at_once: u64,
@@ -45,6 +45,14 @@ pub struct Soak {
     /// Seed of what is drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    match shorthaul_types::parse_duration(text) {
+        Ok(time) if time.as_secs() >= 120 => Ok(time),
+        Ok(_) => Err("two minutes at least: what grows is compared with the first".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// What a connection does.
@@ -311,7 +319,7 @@ impl Trial for Soak {
             false => Some(format!("its memory grew to {:.3} of that of the first minute", last / first)),
         };
         let json = json!({
-            "bench": "soak", "minutes": self.minutes, "connections": lived, "failed": failed, "faults": faults, "first": first,
+            "bench": "soak", "minutes": self.minutes(), "connections": lived, "failed": failed, "faults": faults, "first": first,
             "last": last, "ratio": last / first,
             "resident_each_minute": resident.chunks(60).map(mean).collect::<Vec<_>>(),
         });
@@ -332,13 +340,17 @@ fn ip(host: &shorthaul_lab::Host, arguments: &[&str]) -> Result<()> {
 }
 
 impl Soak {
+    fn minutes(&self) -> u64 {
+        self.time.as_secs() / 60
+    }
+
     /// The resident memory of the gateway in bytes, each second. The address that moves is there for two seconds of three.
     fn watch(&self, console: &dyn Console, lab: &Lab, gateway: &GatewayProcess) -> Result<Vec<f64>> {
-        let progress = Progress::begin(console, self.minutes as usize);
+        let progress = Progress::begin(console, self.minutes() as usize);
         let address = format!("{MOVES}/32");
         let mut resident = Vec::new();
         let begun = Instant::now();
-        for second in 1..=self.minutes * 60 {
+        for second in 1..=self.minutes() * 60 {
             match second % 3 {
                 0 => ip(lab.host("client"), &["addr", "del", &address, "dev", "lo"])?,
                 1 => ip(lab.host("client"), &["addr", "add", &address, "dev", "lo"])?,

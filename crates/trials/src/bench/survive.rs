@@ -31,8 +31,8 @@ const LONGEST_TAKE_OVER: Duration = Duration::from_millis(50);
 #[derive(clap::Args)]
 pub struct Survive {
     /// Connections that are open
-    #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2000))]
-    connections: u32,
+    #[arg(long, alias = "connections", value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    flows: u32,
     /// Of these, connections that are busy in both directions
     #[arg(long, value_name = "NUMBER", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=200))]
     busy: u32,
@@ -242,7 +242,7 @@ impl Trial for Survive {
         let server = lab.host("server");
         let listener = server.run(|| TcpListener::bind((server.address_v4(), 0)))?;
         let mut idle = Vec::new();
-        for _ in self.busy..self.connections.max(self.busy) {
+        for _ in self.busy..self.flows.max(self.busy) {
             let pair = Pair::open(&lab, &listener)?;
             pair.exchange()?;
             idle.push(pair);
@@ -316,7 +316,7 @@ impl Trial for Survive {
         };
         let json = json!({
             "way": if self.take_over { "take-over" } else { "kill" }, "times": self.times, "half": self.half,
-            "connections": self.connections, "busy": self.busy, "gone_s": self.gone.as_secs_f64(),
+            "connections": self.flows, "busy": self.busy, "gone_s": self.gone.as_secs_f64(),
             "goodput": rate, "broken_streams": faults.len(), "broken_idle": broken,
             "after_s": after.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),
             "seconds_s": seconds.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),

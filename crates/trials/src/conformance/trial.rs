@@ -34,8 +34,8 @@ pub struct Conformance {
     ready_line: Option<String>,
 
     /// Only the cases whose name contains this. Can be given several times.
-    #[arg(long, value_name = "NAME")]
-    filter: Vec<String>,
+    #[arg(long, alias = "filter", value_name = "NAME")]
+    only: Vec<String>,
 
     /// Only with this fault on the link between client and gateway.
     #[arg(long)]
@@ -56,10 +56,6 @@ pub struct Conformance {
     /// List the cases, and run nothing.
     #[arg(long)]
     list: bool,
-
-    /// With --list: print JSON.
-    #[arg(long, requires = "list")]
-    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -73,7 +69,7 @@ enum FaultName {
 impl Conformance {
     fn selected(&self) -> Result<Vec<Case>> {
         let usual = cases().into_iter().filter(|case| self.long || !case.is_long()).collect();
-        select(usual, &self.filter, |case| case.name.to_owned())
+        select(usual, &self.only, |case| case.name.to_owned())
     }
 
     fn gateway(&self) -> Result<Gateway> {
@@ -92,16 +88,13 @@ impl Conformance {
 impl Trial for Conformance {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
         let selected = self.selected()?;
-        if self.list && self.json {
-            let listed =
-                |case: &Case| json!({ "name": case.name, "about": case.about, "reference": case.reference });
-            return Ok(Judgement::holds(selected.iter().map(listed).collect()));
-        }
         if self.list {
-            for case in selected {
+            for case in &selected {
                 console.say(&format!("{:<32} {}  [{}]", case.name, case.about, case.reference));
             }
-            return Ok(Judgement::listed());
+            let listed =
+                |case: &Case| json!({ "name": case.name, "about": case.about, "reference": case.reference });
+            return Ok(Judgement::listed(selected.iter().map(listed).collect()));
         }
         let suite = Suite {
             gateway: self.gateway()?,
@@ -120,6 +113,6 @@ impl Trial for Conformance {
         console.say(&report.to_string());
         let failure = (report.failed() > 0)
             .then(|| format!("{} of {} cases failed", report.failed(), report.outcomes.len()));
-        Ok(Judgement::holds(report.summary()).unless(failure))
+        Ok(Judgement::holds(report.summary()).with(json!(report)).unless(failure))
     }
 }

@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use shorthaul_lab::Privilege;
 use shorthaul_report::{Console, Manifest, Progress, Terminal, make_directory, write_file};
 use shorthaul_types::{BitRate, Seed, format_duration};
@@ -84,7 +85,7 @@ impl Trial for Demo {
         let phones = if self.path.is_empty() { self.phones(seed, console)? } else { Vec::new() };
         let repeats = self.repeats.unwrap_or(if self.quick { 1 } else { 3 });
         let pairs = run_paths(&paths, &controls, repeats, seed, console)?;
-        self.show(&paths, &plan, (&phones, &pairs), console)?;
+        let json = self.show(&paths, &plan, (&phones, &pairs), console)?;
         console.say(&format!(
             "\nFigures and data: {dir}/phone.svg, phone.png, demo.svg, demo.png, details.svg, details.png, demo.csv, demo.json, demo.txt ({time})",
             dir = self.out.display(),
@@ -107,7 +108,7 @@ impl Trial for Demo {
                 "this machine was too slow for {late} of {all} comparisons: nothing is concluded from them"
             )
         });
-        Ok(Judgement { doubt, ..Judgement::of(failure) })
+        Ok(Judgement { doubt, ..Judgement::of(json, failure) })
     }
 }
 
@@ -123,14 +124,14 @@ impl Demo {
         if phones.iter().all(|phone| phone.doubt().is_none()) { Ok(phones) } else { run(false) }
     }
 
-    /// The table and its sentences, on the console and in files.
+    /// The table and its sentences, on the console and in files; all of it as JSON.
     fn show(
         &self,
         paths: &[Path],
         plan: &str,
         (phones, pairs): (&[Phone], &[Pair]),
         console: &dyn Console,
-    ) -> Result<()> {
+    ) -> Result<Value> {
         let manifest = manifest(paths, self.seed);
         let table = show::table(pairs);
         let mut seen = String::new();
@@ -155,17 +156,15 @@ impl Demo {
         let table = table.render(Terminal::PLAIN);
         let text = format!("{}\n\n{plan}\n{table}{seen}", manifest.lines().join("\n"));
         write_file(&self.out.join("demo.txt"), &text)?;
-        write_file(
-            &self.out.join("demo.json"),
-            format!("{:#}\n", show::json(pairs, phones, paths, &manifest)),
-        )?;
+        let json = show::json(pairs, phones, paths, &manifest);
+        write_file(&self.out.join("demo.json"), format!("{json:#}\n"))?;
         show::csv(pairs, &manifest)?.save(&self.out.join("demo.csv"))?;
         if !phones.is_empty() {
             figures::phone(phones).save(&self.out.join("phone"), &manifest)?;
         }
         figures::overview(pairs).save(&self.out.join("demo"), &manifest)?;
         figures::details(pairs).save(&self.out.join("details"), &manifest)?;
-        Ok(())
+        Ok(json)
     }
 }
 

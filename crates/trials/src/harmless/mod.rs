@@ -29,15 +29,11 @@ use verdict::{Compared, Judged};
 #[derive(clap::Args)]
 pub struct Harmless {
     /// Only cells whose name, such as `lte/cubic/bulk`, contains one of these
-    #[arg(long, value_name = "PART")]
-    filter: Vec<String>,
+    #[arg(long, alias = "filter", value_name = "NAME")]
+    only: Vec<String>,
     /// List the cells, and run none
     #[arg(long)]
     list: bool,
-
-    /// With --list: print JSON.
-    #[arg(long, requires = "list")]
-    json: bool,
     /// A file with other paths, in the form of the project's own
     #[arg(long, value_name = "FILE")]
     paths: Option<PathBuf>,
@@ -49,9 +45,9 @@ pub struct Harmless {
     /// one
     #[arg(long = "with", value_name = "TOML")]
     with: Vec<String>,
-    /// Run cells between kernels instead, direct and through the gateway by turns: eight of them, unless a filter names
+    /// Run cells between kernels instead, direct and through the gateway by turns: eight of them, unless --only names
     /// others. Needs root, or a host that allows user namespaces
-    #[arg(long, conflicts_with_all = ["seeds", "most_seeds", "jobs", "all", "write", "out"])]
+    #[arg(long, conflicts_with_all = ["repeats", "at_most", "jobs", "all", "write", "out"])]
     live: bool,
     /// Pairs of live runs of every cell
     #[arg(long, default_value_t = 5, requires = "live", value_parser = clap::value_parser!(u64).range(2..=1000))]
@@ -59,11 +55,11 @@ pub struct Harmless {
     #[command(flatten)]
     bounds: Bounds,
     /// Seeds of every cell
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..=1000))]
-    seeds: u64,
+    #[arg(long, alias = "seeds", default_value_t = 3, value_parser = clap::value_parser!(u64).range(2..=1000))]
+    repeats: u64,
     /// Seeds of a cell that is near to a bound, at most
-    #[arg(long, default_value_t = 24)]
-    most_seeds: u64,
+    #[arg(long, alias = "most-seeds", default_value_t = 24)]
+    at_most: u64,
     /// The first seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -99,16 +95,13 @@ impl Trial for Harmless {
             )?,
             (None, None) => matrix::own()?,
         };
-        let unasked = self.live && self.filter.is_empty() && self.paths.is_none();
+        let unasked = self.live && self.only.is_empty() && self.paths.is_none();
         let eight: Vec<String> = live::CELLS.map(str::to_owned).into();
-        let filter = if unasked { &eight } else { &self.filter };
+        let filter = if unasked { &eight } else { &self.only };
         let cells = select(matrix::cells(&paths), filter, MatrixCell::name)?;
-        if self.list && self.json {
-            return Ok(Judgement::holds(cells.iter().map(MatrixCell::name).collect()));
-        }
         if self.list {
             cells.iter().for_each(|cell| console.say(&cell.name()));
-            return Ok(Judgement::listed());
+            return Ok(Judgement::listed(cells.iter().map(MatrixCell::name).collect()));
         }
         for cell in &cells {
             cell.check(&self.with)?;
@@ -140,7 +133,7 @@ impl Harmless {
     fn judge<'a>(&self, cells: &'a [MatrixCell<'a>], console: &dyn Console) -> Result<Vec<Judged<'a>>> {
         let store = Store::open(&self.out)?;
         let progress = Progress::begin(console, 0);
-        let mut seeds = vec![self.seeds; cells.len()];
+        let mut seeds = vec![self.repeats; cells.len()];
         loop {
             self.fill(cells.iter().zip(&seeds), &store, &progress)?;
             let judged: Vec<Judged<'a>> = cells
@@ -150,8 +143,8 @@ impl Harmless {
                 .collect::<Result<_>>()?;
             let mut more = false;
             for (judged, seeds) in judged.iter().zip(&mut seeds) {
-                if judged.is_in_doubt() && *seeds < self.most_seeds {
-                    *seeds = (2 * *seeds).min(self.most_seeds);
+                if judged.is_in_doubt() && *seeds < self.at_most {
+                    *seeds = (2 * *seeds).min(self.at_most);
                     more = true;
                 }
             }

@@ -33,7 +33,7 @@ pub(super) struct Measurement {
     /// Transfers of each kind in each cell; the median counts.
     pub repeats: u64,
     /// Cells that are measured at the same time.
-    pub lanes: usize,
+    pub jobs: usize,
     /// Of what the links lose.
     pub seed: Seed,
 }
@@ -123,7 +123,7 @@ impl Measurement {
         let total = wanted.len() * ways.len() * self.repeats as usize;
         let progress = Progress::begin(console, total);
         let measure = |cell| Ok::<_, Infallible>(self.measure(cell, &ways, &progress));
-        let measured = match in_parallel(self.lanes, wanted, measure) {
+        let measured = match in_parallel(self.jobs, wanted, measure) {
             Ok(measured) => measured,
             Err(never) => match never {},
         };

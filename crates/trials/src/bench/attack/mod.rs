@@ -43,8 +43,8 @@ pub struct AttackBench {
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=100))]
     turns: u32,
     /// How long a turn is
-    #[arg(long, value_name = "TIME", default_value = "2 s", value_parser = shorthaul_types::parse_duration)]
-    turn: Duration,
+    #[arg(long, alias = "turn", value_name = "TIME", default_value = "2 s", value_parser = shorthaul_types::parse_duration)]
+    time: Duration,
     /// The gateway's mode: auto or split
     #[arg(long, value_name = "MODE", default_value = "auto")]
     mode: GatewayMode,
@@ -240,7 +240,7 @@ impl AttackBench {
         servers: [SocketAddr; 2],
         attack: Option<(Attack, &mut Attacker)>,
     ) -> Turn {
-        let until = Instant::now() + self.turn;
+        let until = Instant::now() + self.time;
         let before = (ProcessorTime::now(), gateway.waited());
         let mut turn = std::thread::scope(|scope| {
             if let Some((attack, attacker)) = attack {
@@ -317,7 +317,7 @@ impl AttackBench {
             failure = Some(format!("{} connections of others broke: {fault}", faults.len()));
         }
         let json = json!({
-            "bench": "attack", "turns": self.turns, "turn_s": self.turn.as_secs_f64(), "memory": self.memory.0,
+            "bench": "attack", "turns": self.turns, "turn_s": self.time.as_secs_f64(), "memory": self.memory.0,
             "max_flows": self.max_flows, "resident_before": before, "broken": faults.len(), "attacks": rows,
         });
         let doubt = open.then(|| format!("an interval reaches beyond {SLOWER}: more --turns would tell"));

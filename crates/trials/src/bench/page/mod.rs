@@ -44,9 +44,9 @@ pub struct Page {
     /// Turns, each once unseen and once looked at
     #[arg(long, value_name = "NUMBER", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=100))]
     turns: u32,
-    /// How long each takes, in seconds
-    #[arg(long, value_name = "NUMBER", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=600))]
-    seconds: u64,
+    /// How long each takes
+    #[arg(long, value_name = "TIME", default_value = "6 s", value_parser = shorthaul_types::parse_duration)]
+    time: Duration,
 }
 
 /// What a part of a turn came to.
@@ -204,7 +204,7 @@ impl Trial for Page {
             gateway,
             pages,
             received: OnceLock::new(),
-            part: Duration::from_secs(self.seconds),
+            part: self.time,
             page_redraws: Vec::new(),
             top_redraws: Vec::new(),
         };
@@ -269,7 +269,7 @@ impl Page {
             late("the page", page).or_else(|| late("`top`", top))
         };
         let summary = json!({
-            "bench": "page", "flows": self.flows, "split": split, "pages": stage.pages.kind(), "turns": self.turns, "part_s": self.seconds,
+            "bench": "page", "flows": self.flows, "split": split, "pages": stage.pages.kind(), "turns": self.turns, "part_s": self.time.as_secs_f64(),
             "share_unseen": spread_json(share[0]), "share_looked_at": spread_json(share[1]),
             "bytes_per_processor_ratio": spread_json(ratio), "throughput_ratio": spread_json(rate),
             "page_redraw_ms": spread_json(page), "page_redraws": stage.page_redraws.len(),

@@ -63,11 +63,11 @@ pub struct Siege {
     #[arg(long, value_name = "NUMBER", default_value_t = 9, value_parser = clap::value_parser!(u32).range(6..=1000))]
     turns: u32,
     /// Pairs of turns of each attack, at most: there are more than --turns until the interval is no wider than 0.4
-    #[arg(long, value_name = "NUMBER", default_value_t = 25, value_parser = clap::value_parser!(u32).range(6..=1000))]
-    most_turns: u32,
+    #[arg(long, alias = "most-turns", value_name = "NUMBER", default_value_t = 25, value_parser = clap::value_parser!(u32).range(6..=1000))]
+    at_most: u32,
     /// How long a turn is
-    #[arg(long, value_name = "TIME", default_value = "5 s", value_parser = shorthaul_types::parse_duration)]
-    turn: Duration,
+    #[arg(long, alias = "turn", value_name = "TIME", default_value = "5 s", value_parser = shorthaul_types::parse_duration)]
+    time: Duration,
     /// What is drawn: addresses and names
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -318,7 +318,7 @@ impl Siege {
                 one.turns.push(if is_loud_first { [second, first] } else { [first, second] });
                 let count = one.turns.len();
                 let is_told = one.ratio().is_some_and(|ratio| ratio.is_narrow());
-                if count >= self.turns as usize && (is_told || count >= self.most_turns as usize) {
+                if count >= self.turns as usize && (is_told || count >= self.at_most as usize) {
                     break;
                 }
             }
@@ -351,7 +351,7 @@ impl Siege {
         node: &Child,
         attack: Option<(Attack, &mut Attacker)>,
     ) -> Result<Turn> {
-        let until = Instant::now() + self.turn;
+        let until = Instant::now() + self.time;
         let before = ProcessorTime::now();
         let mut turn = std::thread::scope(|scope| -> Result<Turn> {
             let attacks = attack.map(|(attack, attacker)| {
@@ -445,12 +445,11 @@ impl Siege {
             failure = Some(format!("after a restart {after_restart} requests were good again"));
         }
         let json = json!({
-            "bench": "siege", "turns": [self.turns, self.most_turns], "turn_s": self.turn.as_secs_f64(), "seed": self.seed,
+            "bench": "siege", "turns": [self.turns, self.at_most], "turn_s": self.time.as_secs_f64(), "seed": self.seed,
             "memory_before": before.0 << 10, "descriptors_before": before.1, "good_after_restart": after_restart,
             "attacks": rows,
         });
-        let doubt =
-            open.then(|| format!("an interval reaches beyond {SLOWER}: more --most-turns would tell"));
+        let doubt = open.then(|| format!("an interval reaches beyond {SLOWER}: more --at-most would tell"));
         Judgement { doubt: doubt.filter(|_| failure.is_none()), ..Judgement::holds(json).unless(failure) }
     }
 }

@@ -54,10 +54,6 @@ pub struct Interop {
     /// Say what would be done, and do nothing.
     #[arg(long)]
     list: bool,
-
-    /// With --list: print JSON.
-    #[arg(long, requires = "list")]
-    json: bool,
 }
 
 /// A transfer and what came of it.
@@ -73,15 +69,12 @@ impl Trial for Interop {
             if self.only.is_empty() { (0..self.transfers).collect() } else { self.only.clone() };
         let draw = |&number: &u64| Case::draw(Seed(self.seed), number, &controls);
         let cases: Vec<Case> = numbers.iter().map(draw).collect();
-        if self.list && self.json {
-            let case = |case: &Case| json!({ "number": case.number, "case": case.to_string() });
-            return Ok(Judgement::holds(cases.iter().map(case).collect()));
-        }
         if self.list {
             for case in &cases {
                 console.say(&format!("{:>3}  {case}", case.number));
             }
-            return Ok(Judgement::listed());
+            let case = |case: &Case| json!({ "number": case.number, "case": case.to_string() });
+            return Ok(Judgement::listed(cases.iter().map(case).collect()));
         }
         if self.record.is_some() && cases.len() > 1 {
             return Err(TrialError::asked("only one transfer can be recorded: give --only once"));

@@ -43,8 +43,8 @@ pub struct Parity {
     out: PathBuf,
 
     /// Only the cell of this name, or those whose name contains it. Can be given several times.
-    #[arg(long, value_name = "NAME")]
-    cells: Vec<String>,
+    #[arg(long, alias = "cells", value_name = "NAME")]
+    only: Vec<String>,
 
     /// Seed of what the links lose.
     #[arg(long, default_value_t = 1)]
@@ -53,10 +53,6 @@ pub struct Parity {
     /// List the cells, and run nothing.
     #[arg(long)]
     list: bool,
-
-    /// With --list: print JSON.
-    #[arg(long, requires = "list")]
-    json: bool,
 }
 
 impl Parity {
@@ -123,17 +119,14 @@ impl Parity {
 
 impl Trial for Parity {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
-        let cells = select(ParityCase::all(), &self.cells, ParityCase::name)?;
-        if self.list && self.json {
-            let cell = |cell: &ParityCase| json!({ "name": cell.name(), "bytes": cell.amount(self.quick).0, "at_least": cell.bound() });
-            return Ok(Judgement::holds(cells.iter().map(cell).collect()));
-        }
+        let cells = select(ParityCase::all(), &self.only, ParityCase::name)?;
         if self.list {
             for cell in &cells {
                 let amount = cell.amount(self.quick).to_string();
                 console.say(&format!("{:<28} {amount:>8}, at least {}", cell.name(), cell.bound()));
             }
-            return Ok(Judgement::listed());
+            let cell = |cell: &ParityCase| json!({ "name": cell.name(), "bytes": cell.amount(self.quick).0, "at_least": cell.bound() });
+            return Ok(Judgement::listed(cells.iter().map(cell).collect()));
         }
         // While the process has a single thread: the kernel asks for that.
         Privilege::obtain()?;
@@ -144,7 +137,8 @@ impl Trial for Parity {
         for (row, failure) in rows.iter().filter_map(|row| Some((row, row.failure.as_ref()?))) {
             console.say(&format!("{}: {failure}", row.cell.name()));
         }
-        self.write(&rows, &Manifest::of_this_command().seed(self.seed).with_machine())?;
+        let manifest = Manifest::of_this_command().seed(self.seed).with_machine();
+        self.write(&rows, &manifest)?;
         let failing: Vec<String> =
             rows.iter().filter(|row| !row.holds()).map(|row| row.cell.name()).collect();
         console.say(&format!(
@@ -156,7 +150,7 @@ impl Trial for Parity {
         ));
         let failure = (!failing.is_empty())
             .then(|| format!("below the bound, or not measured: {}", failing.join(", ")));
-        Ok(Judgement::holds(show::summary(&rows)).unless(failure))
+        Ok(Judgement::holds(show::summary(&rows)).with(show::json(&rows, &manifest)).unless(failure))
     }
 }
 
