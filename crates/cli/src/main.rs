@@ -154,7 +154,7 @@ fn tell_what_happens() {
 }
 
 fn main() -> ExitCode {
-    // Another gateway, and its packets, wait for these: on a machine that is busy, from their first instruction on.
+    // Another gateway waits for these: on a machine that is busy, from their first instruction on.
     let is_gateway = std::env::args_os().nth(1).is_some_and(|command| command == "gateway");
     if is_gateway && std::env::args_os().any(|argument| argument == "--take-over" || argument == "--keeper") {
         shorthaul_dataplane::prepare_promptly();

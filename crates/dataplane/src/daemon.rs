@@ -96,14 +96,11 @@ fn run<M: Controlled>(
         journal.map_err(file(journal_path.clone()))
     };
     // All that takes time comes before the running gateway is asked to stop: packets wait from then on.
-    let (mut standing, granted) = Standing::ask(monotonic(), config.priority);
-    notify(Notice::Priority(granted));
     let running = if take_over {
         let why = "what is taken over is what `custody` keeps: leave `custody = false` out, or end the one that runs";
         if !config.custody {
             return Err(ConfigError::Value { key: "custody", why: why.into() }.into());
         }
-        standing.prepare();
         Some(take_over::connect(config).map_err(not_taken(config))?)
     } else {
         None
@@ -143,13 +140,20 @@ fn run<M: Controlled>(
         false => Some(Former::open(&journal_path).map_err(file(journal_path.clone()))?),
     };
     let keeps = config.custody && !session.forward_only;
-    let journal = if keeps { Some(create_journal()?) } else { None };
+    let mut journal = if keeps { Some(create_journal()?) } else { None };
+    journal.iter_mut().for_each(|journal| _ = journal.make_room(0));
     let mut routes = match take_over {
         true => Routes::handed_over(interception.clone())?,
         false => Routes::install(interception.clone())?,
     };
     if !take_over {
         own_rules(&mut keeper)?;
+    }
+    // With the privileges that it takes, and not before: whoever has the packets comes first while another prepares itself.
+    let (mut standing, granted) = Standing::ask(monotonic(), config.priority);
+    notify(Notice::Priority(granted));
+    if take_over {
+        standing.prepare();
     }
     let confined = giving.confinement.apply(&Needs {
         readable: &giving.readable,
@@ -224,6 +228,8 @@ fn run<M: Controlled>(
         let Ended::AskedFor(stream) = ended else { break };
         match take_over::hand_over(&stream, &interception, event_loop.hand_over(), &lock) {
             Ok(()) => {
+                // What is left to do here is nothing that packets wait for.
+                event_loop.end();
                 notify(Notice::TakenOver);
                 let _ = keeper.leave();
                 routes.leave();

@@ -178,6 +178,11 @@ impl<M: Driven> EventLoop<M> {
         }
     }
 
+    /// The packets are another process' from now on.
+    pub(crate) fn end(&self) {
+        self.standing.iter().for_each(Standing::end);
+    }
+
     /// Notes since when nobody reads packets, as this process takes over: until now.
     pub(crate) fn note_standstill(&mut self, since: Time) {
         self.outside.stats.standstill_began_us = since.as_nanos() / 1_000;

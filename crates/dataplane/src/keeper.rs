@@ -2,6 +2,7 @@
 //!
 //! The gateway itself gives up all privileges once it is set up, for it reads packets of strangers. The keeper reads no packets. It
 //! waits until the gateway asks for the rules to be removed, or is gone, however it went.
+use crate::priority::is_prepared;
 use crate::{Config, control_path};
 use serde::{Deserialize, Serialize};
 use shorthaul_os::Netlink;
@@ -141,8 +142,8 @@ pub fn keep(text: &str) -> io::Result<()> {
     let _signals = Signals::take_over()?;
     let netlink = Netlink::open()?;
     keep_network_administration()?;
-    // It was started before others, for a gateway waits for it. From now on it waits.
-    let _ = shorthaul_os::schedule::run_as_others();
+    // It was started promptly, for a gateway waits for it. From now on it waits.
+    is_prepared();
     let mut gateway = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut told = [LEAVE];
     gateway.write_all(&told)?;

@@ -75,33 +75,35 @@ impl fmt::Display for Granted {
     }
 }
 
-/// Has this process prepare itself before ordinary threads, if it may and there are several processors: somebody waits for it on a
-/// machine that is busy. Where there is one, it would take turns of a tenth of a second with whoever has the packets meanwhile.
+/// Has this process prepare itself with a larger share than ordinary threads, if it may: somebody waits for it on a machine that is busy.
+/// Not before them all: it would take turns of a tenth of a second with whoever has the packets meanwhile.
 pub fn prepare_promptly() {
-    if has_several_processors() {
-        // Where it may not, it takes longer.
-        let _ = schedule::run_first_by_turns();
-    }
+    // Where it may not, it takes longer.
+    let _ = schedule::be_nice(NICE);
 }
 
-fn has_several_processors() -> bool {
-    std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1)
+/// The same is over: it waits from now on, as all others do.
+pub(crate) fn is_prepared() {
+    let _ = schedule::be_nice(0).and(schedule::run_as_others());
 }
 
 /// The standing of a loop's thread among others.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Standing {
     has: Priority,
     /// It is not first for the time being, for it has not waited.
     steps_back: bool,
+    /// Who has stepped back may be first again, also without privileges. Who may not does not step back.
+    may_return: bool,
     /// When it last waited.
     waited_at: Time,
 }
 
 impl Standing {
-    /// Asks for a priority for the calling thread; where it is refused, for the next lower one.
+    /// Asks for a priority for the calling thread; where it is refused, for the next lower one. What it was given to prepare itself
+    /// [promptly](prepare_promptly) is over.
     pub fn ask(now: Time, asked: Priority) -> (Standing, Granted) {
-        let mut refused = None;
+        let (mut refused, mut may_return) = (None, false);
         if asked != Priority::RealTime {
             // It may have been until now.
             let _ = schedule::run_as_others();
@@ -117,13 +119,16 @@ impl Standing {
             let is_granted = result.is_ok();
             if is_granted && *step == Priority::RealTime {
                 // It steps back now and then, and must not lose that with its privileges.
-                let _ = shorthaul_os::limits::allow_real_time();
+                may_return = shorthaul_os::limits::allow_real_time();
             }
             refused = refused.take().or(result.err());
             is_granted
         });
         let has = granted.unwrap_or(Priority::Normal);
-        (Standing { has, steps_back: false, waited_at: now }, Granted { asked, has, refused })
+        if has != Priority::High {
+            let _ = schedule::be_nice(0);
+        }
+        (Standing { has, steps_back: false, may_return, waited_at: now }, Granted { asked, has, refused })
     }
 
     /// Whether it runs before ordinary threads.
@@ -133,8 +138,15 @@ impl Standing {
 
     /// Another process has the packets while this one prepares itself.
     pub fn prepare(&mut self) {
-        if self.is_first() && !has_several_processors() {
+        if self.is_first() && self.may_return {
             self.steps_back = schedule::run_as_others().is_ok();
+        }
+    }
+
+    /// Another process has the packets from now on.
+    pub fn end(&self) {
+        if self.is_first() {
+            let _ = schedule::run_as_others();
         }
     }
 
@@ -148,7 +160,7 @@ impl Standing {
 
     /// A round begins at `now` that was asked for at `asked`.
     pub fn on_round(&mut self, asked: Time, now: Time) {
-        if self.has != Priority::RealTime {
+        if self.has != Priority::RealTime || !self.may_return {
             return;
         }
         if now.saturating_since(asked) >= WAITED {
@@ -180,14 +192,22 @@ mod tests {
         // On a thread of its own: the priority goes with it.
         std::thread::spawn(|| {
             let ms = Time::from_millis;
-            let mut standing = Standing { has: Priority::RealTime, steps_back: false, waited_at: ms(1000) };
+            let mut standing = Standing {
+                has: Priority::RealTime,
+                steps_back: false,
+                may_return: true,
+                waited_at: ms(1000),
+            };
             let micros = Duration::from_micros(5);
+            let mut stays = Standing { may_return: false, ..standing.clone() };
             for at in 1001..1100 {
                 standing.on_round(ms(at), ms(at) + micros);
                 assert!(!standing.steps_back(), "{at}");
             }
             standing.on_round(ms(1100), ms(1100) + micros);
             assert!(standing.steps_back());
+            stays.on_round(ms(1100), ms(1100) + micros);
+            assert!(!stays.steps_back(), "it could not return");
             standing.on_round(ms(1101), ms(1102));
             // Where it may not, it stays as all others are.
             assert!(!standing.steps_back() || standing.has == Priority::Normal);
@@ -201,7 +221,12 @@ mod tests {
     fn what_was_done_before_the_first_round_does_not_count() {
         std::thread::spawn(|| {
             let ms = Time::from_millis;
-            let mut standing = Standing { has: Priority::RealTime, steps_back: false, waited_at: ms(1000) };
+            let mut standing = Standing {
+                has: Priority::RealTime,
+                steps_back: false,
+                may_return: true,
+                waited_at: ms(1000),
+            };
             standing.begin(ms(5000));
             standing.on_round(ms(5000), ms(5000));
             assert!(!standing.steps_back());

@@ -3,13 +3,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// From now on this process may be run first ([`crate::schedule::run_first_by_turns`]) without a privilege.
-///
-/// # Errors
-/// The limit cannot be raised.
-pub fn allow_real_time() -> std::io::Result<()> {
+/// From now on this process may be run first ([`crate::schedule::run_first_by_turns`]) without a privilege, if that can be had: whether
+/// it may. Without `CAP_SYS_RESOURCE`, which containers often lack, it may if its limit was raised before (`ulimit -r`).
+pub fn allow_real_time() -> bool {
     let limit = Rlimit { current: Some(1), maximum: Some(1) };
-    Ok(setrlimit(Resource::Rtprio, limit)?)
+    setrlimit(Resource::Rtprio, limit).is_ok()
+        || getrlimit(Resource::Rtprio).current.is_none_or(|current| current > 0)
 }
 
 /// Lets this process have `wanted` descriptors, or as many as it may; how many that is.

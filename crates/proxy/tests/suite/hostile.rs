@@ -1,22 +1,19 @@
 //! Ends that mean harm: what they cost others is bounded.
+use crate::by_hand::{MSS, Subject, WINDOW_UNIT, segment};
 use shorthaul_proxy::{Gateway, GatewayConfig};
-use shorthaul_types::{Bytes, SeqNum, Time};
-use shorthaul_wire::{
-    IpHeader, Ipv4Header, Machine, Packet, Payload, TcpFlags, TcpHeader, TcpOptions, TcpSegment, TxBatch,
-};
+use shorthaul_types::{Bytes, SeqNum};
+use shorthaul_wire::{IpHeader, Machine, TcpFlags, TcpHeader, TxBatch};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const MSS: usize = 1460;
+const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 80);
 
 /// A client's address and port.
 type Client = (Ipv4Addr, u16);
 
 struct World {
-    gateway: Gateway,
-    now: Time,
+    subject: Subject,
     /// Where the ends' sequence numbers begin.
     isn: u32,
     /// Up to where the server was told that it may send, as an offset of its stream.
@@ -25,33 +22,31 @@ struct World {
 
 impl World {
     fn new(config: GatewayConfig) -> World {
-        World { gateway: Gateway::new(config), now: Time::from_secs(1), isn: 100, edges: BTreeMap::new() }
+        World { subject: Subject::new(config), isn: 100, edges: BTreeMap::new() }
     }
 
     fn wait(&mut self, time: Duration) {
-        let end = self.now + time;
-        while let Some(deadline) = self.gateway.poll_timeout().filter(|deadline| deadline.at <= end) {
-            self.now = self.now.max(deadline.at);
-            self.gateway.handle_timeout(self.now);
-            self.poll();
-        }
-        self.now = end;
+        let out = self.subject.wait(time);
+        self.note(&out);
     }
 
-    fn poll(&mut self) -> TxBatch {
-        let mut out = TxBatch::new();
-        while self.gateway.poll_transmit(self.now, &mut out) {}
-        self.gateway.save(&mut ());
+    /// What leaves now.
+    fn leaves(&mut self) -> TxBatch {
+        let out = self.subject.leaves();
+        self.note(&out);
+        out
+    }
+
+    fn note(&mut self, out: &TxBatch) {
         for (_, packet) in out.iter().filter(|(port, _)| *port == Gateway::WAN) {
             let (IpHeader::V4(ip), Some(segment)) = (packet.ip, packet.as_tcp()) else { continue };
             let header = &segment.header;
             if header.flags.intersects(TcpFlags::SYN | TcpFlags::RST) {
                 continue;
             }
-            let edge = header.ack.0.wrapping_sub(self.isn) + (u32::from(header.window) << 10);
+            let edge = header.ack.0.wrapping_sub(self.isn) + u32::from(header.window) * WINDOW_UNIT;
             self.edges.insert((ip.src, header.src_port), edge);
         }
-        out
     }
 
     /// A segment from the client, or from the server to it.
@@ -64,43 +59,24 @@ impl World {
         ack: u32,
         bytes: usize,
     ) -> TxBatch {
-        let (from, to) = if up { (client, (SERVER, 80)) } else { ((SERVER, 80), client) };
-        let ip =
-            IpHeader::V4(Ipv4Header { src: from.0, dst: to.0, tos: 0, ttl: 64, id: 0, dont_fragment: true });
-        let mut header = TcpHeader {
-            src_port: from.1,
-            dst_port: to.1,
-            seq: SeqNum(self.isn + seq),
-            ack: SeqNum(if flags.contains(TcpFlags::ACK) { self.isn + ack } else { 0 }),
-            flags,
-            window: 60_000,
-            ..TcpHeader::default()
-        };
-        if flags.contains(TcpFlags::SYN) {
-            let (mss, window_scale) = (Some(MSS as u16), Some(10));
-            header.options = TcpOptions { mss, window_scale, sack_permitted: true, ..TcpOptions::default() };
-        }
-        let payload = Payload::copy_of(&vec![7; bytes]).into();
-        self.gateway.handle_timeout(self.now);
-        let port = if up { Gateway::ACCESS } else { Gateway::WAN };
-        self.gateway.handle_packet(
-            self.now,
-            port,
-            Packet::tcp(ip, TcpSegment { header, payload, gso_size: None }),
-        );
-        self.poll()
+        let (seq, ack) = (SeqNum(seq), SeqNum(ack));
+        let header = TcpHeader { seq, ack, flags, window: 60_000, ..TcpHeader::default() };
+        let ends = [client, SERVER].map(SocketAddr::from);
+        let out = self.subject.takes(up, segment(ends, up, self.isn, header, &vec![7; bytes]));
+        self.note(&out);
+        out
     }
 
     /// Opens a connection, with 50 ms between the segments; whether it was split.
     fn open(&mut self, client: Client) -> bool {
-        let before = self.gateway.counters().flows_split;
+        let before = self.subject.gateway.counters().flows_split;
         let pause = Duration::from_millis(50);
         self.says(true, client, TcpFlags::SYN, 0, 0, 0);
         self.wait(pause);
         self.says(false, client, TcpFlags::SYN | TcpFlags::ACK, 0, 1, 0);
         self.wait(pause);
         self.says(true, client, TcpFlags::ACK, 1, 1, 0);
-        self.gateway.counters().flows_split > before
+        self.subject.gateway.counters().flows_split > before
     }
 }
 
@@ -119,7 +95,7 @@ fn a_flood_of_syns_keeps_nobody_from_being_split() {
         if i % 2 == 0 {
             world.says(false, stranger, TcpFlags::SYN | TcpFlags::ACK, 0, 1, 0);
         }
-        world.now += Duration::from_micros(400);
+        world.subject.now += Duration::from_micros(400);
         if i % 2_500 == 0 {
             // Somebody else's connection, whose round trip takes a fifth of a second.
             let client = (host(i), 5000);
@@ -129,13 +105,17 @@ fn a_flood_of_syns_keeps_nobody_from_being_split() {
         } else if i % 2_500 == 500 {
             opened += 1;
             world.says(true, (host(i - 500), 5000), TcpFlags::ACK, 1, 1, 0);
-            split = world.gateway.counters().flows_split;
+            split = world.subject.gateway.counters().flows_split;
         }
-        assert!(world.gateway.flows_known() <= 8_192 + 101, "{} entries", world.gateway.flows_known());
+        assert!(
+            world.subject.gateway.flows_known() <= 8_192 + 101,
+            "{} entries",
+            world.subject.gateway.flows_known()
+        );
     }
     assert_eq!((opened, split), (100, 100));
     world.wait(Duration::from_secs(11));
-    let left = world.gateway.flows().filter(|flow| flow.state == "opening").count();
+    let left = world.subject.gateway.flows().filter(|flow| flow.state == "opening").count();
     assert!(left <= 4_096, "what was not answered is forgotten after ten seconds: {left}");
 }
 
@@ -156,17 +136,17 @@ fn readers_that_never_read_leave_room_for_others() {
             let at = sent.entry(*client).or_insert(1);
             let edge = world.edges.get(client).copied().unwrap_or(60_000);
             for _ in 0..32 {
-                if *at + MSS as u32 <= edge {
-                    world.says(false, *client, TcpFlags::ACK, *at, 1, MSS);
-                    *at += MSS as u32;
+                if *at + MSS <= edge {
+                    world.says(false, *client, TcpFlags::ACK, *at, 1, MSS as usize);
+                    *at += MSS;
                 }
             }
-            let held = world.gateway.allocated() as u64;
+            let held = world.subject.gateway.allocated() as u64;
             assert!(held <= memory, "{held} bytes held");
         }
-        world.now += Duration::from_millis(1);
+        world.subject.now += Duration::from_millis(1);
     }
-    let held = world.gateway.allocated() as u64;
+    let held = world.subject.gateway.allocated() as u64;
     assert!(held > memory / 4, "they take what they can get: {held}");
     assert!(held <= memory / 8 * 7, "{held} bytes held");
     // Others come, and are served as if nothing were.
@@ -175,24 +155,24 @@ fn readers_that_never_read_leave_room_for_others() {
         assert!(
             world.open(client),
             "{number} is not split, where {} bytes are held",
-            world.gateway.allocated()
+            world.subject.gateway.allocated()
         );
         let edge = world.edges.get(&client).copied().unwrap_or(0);
         let mut at = 1;
         for _ in 0..200 {
-            assert!(
-                world.edges.get(&client).copied().unwrap_or(60_000) >= at + MSS as u32,
-                "at {at} of {edge}"
-            );
-            world.says(false, client, TcpFlags::ACK, at, 1, MSS);
-            at += MSS as u32;
+            assert!(world.edges.get(&client).copied().unwrap_or(60_000) >= at + MSS, "at {at} of {edge}");
+            world.says(false, client, TcpFlags::ACK, at, 1, MSS as usize);
+            at += MSS;
             world.says(true, client, TcpFlags::ACK, 1, at, 0);
         }
         let window = world.edges[&client] - at;
         assert!(window >= 256 * 1024, "{window} bytes are offered to {number}");
     }
     // What was acknowledged is held until it is read, and nothing of it is broken.
-    assert_eq!((world.gateway.counters().flows_reset, world.gateway.counters().flows_given_up), (0, 0));
+    assert_eq!(
+        (world.subject.gateway.counters().flows_reset, world.subject.gateway.counters().flows_given_up),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -211,13 +191,14 @@ fn what_cannot_be_taken_is_not_answered_without_end() {
             _ => world.says(true, client, TcpFlags::ACK, 900_000_000, 1, 100),
         };
         answers += out.len();
-        world.now += Duration::from_micros(100);
+        world.subject.now += Duration::from_micros(100);
     }
     assert!((1..=10).contains(&answers), "{answers} answers in 0.3 s");
-    let suppressed = world.gateway.counters().named().find(|(name, _)| *name == "challenges_suppressed");
+    let suppressed =
+        world.subject.gateway.counters().named().find(|(name, _)| *name == "challenges_suppressed");
     assert!(suppressed.is_some_and(|(_, count)| count >= 2_900), "{suppressed:?}");
     // The connection lives.
-    world.now += Duration::from_secs(5);
+    world.subject.now += Duration::from_secs(5);
     let out = world.says(true, client, TcpFlags::ACK, 1, 1, 100);
     assert!(
         out.iter()
@@ -239,13 +220,13 @@ fn two_gateways_do_not_answer_each_other_for_ever() {
         rounds += 1;
         for (port, packet) in std::mem::take(&mut toward_near) {
             assert_eq!(port, Gateway::ACCESS);
-            near.gateway.handle_packet(near.now, Gateway::WAN, packet);
+            near.subject.gateway.handle_packet(near.subject.now, Gateway::WAN, packet);
         }
-        for (port, packet) in near.poll() {
+        for (port, packet) in near.leaves() {
             assert_eq!(port, Gateway::WAN);
-            far.gateway.handle_packet(far.now, Gateway::ACCESS, packet);
+            far.subject.gateway.handle_packet(far.subject.now, Gateway::ACCESS, packet);
         }
-        toward_near = far.poll();
+        toward_near = far.leaves();
     }
     assert!((2..=10).contains(&rounds), "they talk for {rounds} rounds");
 }
@@ -256,9 +237,9 @@ fn an_end_that_did_not_hear_that_its_flow_was_given_up_is_told_again() {
     let mut world = World::new(GatewayConfig::default());
     let client = (host(1), 5000);
     assert!(world.open(client));
-    world.says(false, client, TcpFlags::ACK, 1, 1, MSS);
+    world.says(false, client, TcpFlags::ACK, 1, 1, MSS as usize);
     world.wait(Duration::from_secs(1_800));
-    assert_eq!(world.gateway.counters().flows_given_up, 1, "nobody acknowledged for half an hour");
+    assert_eq!(world.subject.gateway.counters().flows_given_up, 1, "nobody acknowledged for half an hour");
     let resets = |out: &TxBatch| -> Vec<(bool, u32)> {
         let segments =
             out.iter().map(|(port, packet)| (*port, packet.as_tcp().expect("a segment").header.clone()));
@@ -269,7 +250,7 @@ fn an_end_that_did_not_hear_that_its_flow_was_given_up_is_told_again() {
     // Wherever it is by its own account, its reset stands there, and the other end hears nothing.
     let out = world.says(true, client, TcpFlags::ACK, 1, 700, 10);
     assert_eq!((out.len(), resets(&out)), (1, vec![(true, isn + 700)]));
-    let out = world.says(false, client, TcpFlags::ACK, 9_000, 11, MSS);
+    let out = world.says(false, client, TcpFlags::ACK, 9_000, 11, MSS as usize);
     assert_eq!((out.len(), resets(&out)), (1, vec![(false, isn + 11)]));
     // No more often than challenges, and resets are not answered.
     let flood: usize = (0..1_000).map(|_| world.says(true, client, TcpFlags::ACK, 1, 700, 10).len()).sum();
@@ -296,7 +277,7 @@ fn few_flows_that_were_given_up_are_remembered_and_not_for_long() {
         world.says(true, client, TcpFlags::ACK, 1, 1, 0);
         world.says(false, client, TcpFlags::ACK, 1, 1, 10);
     }
-    let given_up = |world: &World| world.gateway.counters().flows_given_up;
+    let given_up = |world: &World| world.subject.gateway.counters().flows_given_up;
     for _ in 0..60 {
         if given_up(&world) == 5_000 {
             break;
@@ -306,9 +287,9 @@ fn few_flows_that_were_given_up_are_remembered_and_not_for_long() {
     assert_eq!(given_up(&world), 5_000);
     let answered = |world: &mut World, number: u32| {
         let client = (host(1 + number / 1_000), 1_000 + (number % 1_000) as u16);
-        let before = world.gateway.counters().resets_repeated;
+        let before = world.subject.gateway.counters().resets_repeated;
         world.says(true, client, TcpFlags::ACK, 1, 1, 10);
-        world.gateway.counters().resets_repeated - before
+        world.subject.gateway.counters().resets_repeated - before
     };
     let first: u64 = (0..5_000).map(|number| answered(&mut world, number)).sum();
     assert_eq!(first, 4_096);
@@ -331,7 +312,7 @@ fn a_host_that_fills_the_table_leaves_places_for_others() {
     }
     assert!((300..=400).contains(&split), "nearly all places are its own while nobody else asks: {split}");
     assert!((0..50).all(|i| world.open((host(100 + i), 5000))), "others are split");
-    assert!(world.gateway.counters().unsplit_overload >= 100);
+    assert!(world.subject.gateway.counters().unsplit_overload >= 100);
 }
 
 /// What is idle makes room, whoever asks, and however many flows it has.

@@ -1,10 +1,12 @@
 //! An end that keeps to TCP in form only: it acknowledges too much, too finely or takes it back, plays with its clock and its window, or
 //! somebody forges errors and resets in another's name. What the gateway makes of it is what the RFCs ask of any sender and receiver.
+use crate::by_hand::{MSS, Subject, WINDOW_UNIT, segment};
 use shorthaul_proxy::{Gateway, GatewayConfig, LegInfo};
-use shorthaul_types::{FlowKey, SeqNum, Time};
+use shorthaul_testkit::packets::ip;
+use shorthaul_types::{FlowKey, SeqNum};
 use shorthaul_wire::{
-    IcmpError, IcmpErrorKind, IpHeader, Ipv4Header, Machine, Packet, Payload, SackBlock, TcpFlags, TcpHeader,
-    TcpOptions, TcpSegment, Timestamps, Transport,
+    IcmpError, IcmpErrorKind, Packet, Payload, SackBlock, TcpFlags, TcpHeader, TcpOptions, TcpSegment,
+    Timestamps, Transport, TxBatch,
 };
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,7 +14,6 @@ use std::time::Duration;
 
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 0, 0, 1), 5000);
 const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 80);
-const MSS: u32 = 1460;
 /// Where the ends' sequence numbers begin.
 const ISN: u32 = 100;
 /// The client's clock, and the server's, at the handshake.
@@ -20,8 +21,7 @@ const CLOCKS: [u32; 2] = [1_000, 500_000];
 
 /// A connection through a gateway, and what came out toward each end.
 struct World {
-    gateway: Gateway,
-    now: Time,
+    subject: Subject,
     /// What the client has been sent: its bytes by offset of the server's stream, as they came first.
     came: BTreeMap<u32, u8>,
     /// Every segment that came out since the last look: toward the client?
@@ -32,7 +32,7 @@ struct World {
 #[derive(Clone, Copy)]
 struct Said {
     flags: TcpFlags,
-    /// In units of 1024 bytes.
+    /// In units of [`WINDOW_UNIT`].
     window: u16,
     stamps: Option<(u32, u32)>,
     content: u8,
@@ -43,12 +43,8 @@ const ACK: Said = Said { flags: TcpFlags::ACK, window: 200, stamps: None, conten
 impl World {
     /// A connection that is open, with timestamps where that is said.
     fn open(timestamps: bool) -> World {
-        let mut world = World {
-            gateway: Gateway::new(GatewayConfig::default()),
-            now: Time::from_secs(1),
-            came: BTreeMap::new(),
-            out: Vec::new(),
-        };
+        let mut world =
+            World { subject: Subject::new(GatewayConfig::default()), came: BTreeMap::new(), out: Vec::new() };
         let stamps = |val, ecr| timestamps.then_some((val, ecr));
         let syn = Said { flags: TcpFlags::SYN, stamps: stamps(CLOCKS[0], 0), ..ACK };
         world.says(true, 0, 0, 0, syn, &[]);
@@ -58,46 +54,25 @@ impl World {
         world.says(false, 0, 1, 0, syn_ack, &[]);
         world.wait(20);
         world.says(true, 1, 1, 0, Said { stamps: stamps(CLOCKS[0] + 20, CLOCKS[1]), ..ACK }, &[]);
-        assert_eq!(world.gateway.counters().flows_split, 1);
+        assert_eq!(world.subject.gateway.counters().flows_split, 1);
         world.out.clear();
         world
     }
 
     /// A segment of the client (`up`) or of the server.
     fn says(&mut self, up: bool, seq: u32, ack: u32, bytes: u32, said: Said, sack: &[(u32, u32)]) {
-        let (from, to) = if up { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
-        let ip =
-            IpHeader::V4(Ipv4Header { src: from.0, dst: to.0, tos: 0, ttl: 64, id: 0, dont_fragment: true });
-        let is_syn = said.flags.contains(TcpFlags::SYN);
-        let header = TcpHeader {
-            src_port: from.1,
-            dst_port: to.1,
-            seq: SeqNum(ISN.wrapping_add(seq)),
-            ack: SeqNum(if said.flags.contains(TcpFlags::ACK) { ISN.wrapping_add(ack) } else { 0 }),
-            flags: said.flags,
-            window: said.window,
-            options: TcpOptions {
-                mss: is_syn.then_some(MSS as u16),
-                window_scale: is_syn.then_some(10),
-                sack_permitted: is_syn,
-                timestamps: said.stamps.map(|(val, ecr)| Timestamps { val, ecr }),
-                sack: sack
-                    .iter()
-                    .map(|(left, right)| SackBlock { left: SeqNum(ISN + left), right: SeqNum(ISN + right) })
-                    .collect(),
-                ..TcpOptions::default()
-            },
-            ..TcpHeader::default()
+        let of = |&(left, right): &(u32, u32)| SackBlock { left: SeqNum(left), right: SeqNum(right) };
+        let options = TcpOptions {
+            timestamps: said.stamps.map(|(val, ecr)| Timestamps { val, ecr }),
+            sack: sack.iter().map(of).collect(),
+            ..TcpOptions::default()
         };
-        let payload = Payload::copy_of(&vec![said.content; bytes as usize]).into();
-        self.gateway.handle_timeout(self.now);
-        let port = if up { Gateway::ACCESS } else { Gateway::WAN };
-        self.gateway.handle_packet(
-            self.now,
-            port,
-            Packet::tcp(ip, TcpSegment { header, payload, gso_size: None }),
-        );
-        self.poll();
+        let Said { flags, window, content, .. } = said;
+        let (seq, ack) = (SeqNum(seq), SeqNum(ack));
+        let header = TcpHeader { seq, ack, flags, window, options, ..TcpHeader::default() };
+        let ends = [CLIENT, SERVER].map(SocketAddr::from);
+        let out = self.subject.takes(up, segment(ends, up, ISN, header, &vec![content; bytes as usize]));
+        self.note(out);
     }
 
     /// The server sends so many segments of its stream, from `at` on.
@@ -107,10 +82,7 @@ impl World {
         }
     }
 
-    fn poll(&mut self) {
-        let mut out = shorthaul_wire::TxBatch::new();
-        while self.gateway.poll_transmit(self.now, &mut out) {}
-        self.gateway.save(&mut ());
+    fn note(&mut self, out: TxBatch) {
         for (port, packet) in out {
             let Some(segment) = packet.as_tcp() else { continue };
             let down = port == Gateway::ACCESS;
@@ -129,18 +101,13 @@ impl World {
 
     /// So many milliseconds pass.
     fn wait(&mut self, millis: u64) {
-        let end = self.now + Duration::from_millis(millis);
-        while let Some(deadline) = self.gateway.poll_timeout().filter(|deadline| deadline.at <= end) {
-            self.now = self.now.max(deadline.at);
-            self.gateway.handle_timeout(self.now);
-            self.poll();
-        }
-        self.now = end;
+        let out = self.subject.wait(Duration::from_millis(millis));
+        self.note(out);
     }
 
     /// What the gateway knows of what it sends to the client.
     fn leg(&self) -> LegInfo {
-        let flow = self.gateway.flows().next().expect("the flow is known");
+        let flow = self.subject.gateway.flows().next().expect("the flow is known");
         let [_, to_client] = flow.legs.expect("it is split");
         to_client
     }
@@ -162,17 +129,10 @@ impl World {
     fn router(&mut self, kind: IcmpErrorKind, seq: u32) {
         let flow = FlowKey { src: SocketAddr::from(SERVER), dst: SocketAddr::from(CLIENT) };
         let error = IcmpError { kind, flow, seq: SeqNum(ISN + seq), message: Payload::copy_of(&[3; 36]) };
-        let ip = IpHeader::V4(Ipv4Header {
-            src: Ipv4Addr::new(10, 0, 0, 254),
-            dst: SERVER.0,
-            tos: 0,
-            ttl: 64,
-            id: 0,
-            dont_fragment: true,
-        });
-        let packet = Packet { ip, transport: Transport::IcmpError(error), original: None };
-        self.gateway.handle_packet(self.now, Gateway::ACCESS, packet);
-        self.poll();
+        let ip = ip([10, 0, 0, 254], SERVER.0);
+        let out =
+            self.subject.takes(true, Packet { ip, transport: Transport::IcmpError(error), original: None });
+        self.note(out);
     }
 
     /// The client takes all that comes from now on, until it has the server's stream up to `end`.
@@ -186,7 +146,7 @@ impl World {
             self.wait(20);
         }
         assert_eq!(self.leg().delivered, u64::from(end - 1), "what was sent arrives: {:?}", self.leg());
-        let counters = self.gateway.counters();
+        let counters = self.subject.gateway.counters();
         assert_eq!((counters.flows_reset, counters.flows_given_up), (0, 0));
     }
 }
@@ -251,7 +211,7 @@ fn what_a_receiver_reported_and_then_forgot_is_sent_again() {
         world.says(true, 1, have, 0, ACK, &[]);
     }
     assert_eq!(have, 1 + 10 * MSS, "all came again");
-    assert_eq!(world.gateway.counters().flows_given_up, 0);
+    assert_eq!(world.subject.gateway.counters().flows_given_up, 0);
 }
 
 /// Windows that close, shrink and open: nothing beyond the edge leaves, a closed window is asked seldom, and nobody is given up who
@@ -282,7 +242,7 @@ fn a_window_that_shrinks_is_kept_to_and_a_closed_one_is_probed_ever_more_seldom(
         let edge = world.sent().max(sent);
         world.says(true, 1, edge, 0, Said { window: 2, ..ACK }, &[]);
         world.wait(50);
-        assert!(world.sent() <= edge + 2 * 1024, "round {round}: {} of {edge}", world.sent());
+        assert!(world.sent() <= edge + 2 * WINDOW_UNIT, "round {round}: {} of {edge}", world.sent());
         let now = world.sent();
         world.says(true, 1, now, 0, Said { window: 0, ..ACK }, &[]);
     }
@@ -364,7 +324,7 @@ fn resets_at_guessed_places_end_nothing_and_are_seldom_answered() {
     let answers = world.out.len();
     assert!(answers <= 20, "{answers} answers");
     assert!(!world.out.iter().any(|(_, segment)| segment.header.flags.contains(TcpFlags::RST)));
-    assert_eq!(world.gateway.counters().flows_reset, 0);
+    assert_eq!(world.subject.gateway.counters().flows_reset, 0);
     world.wait(6_000);
     world.serves(1 + 5 * MSS, 5);
     world.takes_all(1 + 10 * MSS);

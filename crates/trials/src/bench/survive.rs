@@ -8,7 +8,7 @@ use shorthaul_lab::{GatewayProcess, Lab, Privilege, Topology};
 use shorthaul_os::ProcessorTime;
 use shorthaul_proxy::GatewayMode;
 use shorthaul_report::{Console, Progress, Unit};
-use shorthaul_types::Seed;
+use shorthaul_types::{BitRate, Bytes, Seed};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,6 +46,10 @@ pub struct Survive {
         default_value = "{ rate = \"100 Mbit/s\", delay = \"5 ms\", queue = \"500 kB\" }"
     )]
     half: String,
+    /// What each busy stream writes at most. Without it, as much as goes: then pauses are those of losses and of a machine that has
+    /// nothing left
+    #[arg(long, value_name = "RATE")]
+    pace: Option<BitRate>,
     /// How long it is gone
     #[arg(long, value_name = "TIME", default_value = "300 ms", value_parser = shorthaul_types::parse_duration)]
     gone: Duration,
@@ -135,12 +139,23 @@ fn median(of: &[Duration]) -> Duration {
 }
 
 /// Writes until it is to stop; what it wrote, as a hash.
-fn write(mut stream: &TcpStream, seed: Seed, stop: &AtomicBool) -> io::Result<[u8; 32]> {
+fn write(
+    mut stream: &TcpStream,
+    seed: Seed,
+    pace: Option<BitRate>,
+    stop: &AtomicBool,
+) -> io::Result<[u8; 32]> {
     let mut hash = Sha256::new();
     let mut block = vec![0; BLOCK];
+    let mut due = Instant::now();
     for number in 0.. {
         if stop.load(Ordering::Relaxed) {
             break;
+        }
+        if let Some(rate) = pace {
+            // Whoever was held up does not make up for it.
+            due = Instant::now().max(due + rate.time_to_send(Bytes(BLOCK as u64)));
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
         }
         let mut word = seed.nth(number).0 | 1;
         for bytes in block.chunks_mut(8) {
@@ -316,7 +331,7 @@ impl Trial for Survive {
         };
         let json = json!({
             "way": if self.take_over { "take-over" } else { "kill" }, "times": self.times, "half": self.half,
-            "connections": self.flows, "busy": self.busy, "gone_s": self.gone.as_secs_f64(),
+            "connections": self.flows, "busy": self.busy, "pace": self.pace.map(BitRate::bits_per_sec), "gone_s": self.gone.as_secs_f64(),
             "goodput": rate, "broken_streams": faults.len(), "broken_idle": broken,
             "after_s": after.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),
             "seconds_s": seconds.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),
@@ -340,9 +355,9 @@ impl Survive {
         let mut streams = Vec::new();
         for (number, (Pair(ends), readings)) in (0..).zip(busy.iter().zip(readings)) {
             for side in 0..2 {
-                let seed = Seed(self.seed).nth(2 * number + side as u64);
+                let (seed, pace) = (Seed(self.seed).nth(2 * number + side as u64), self.pace);
                 streams.push(Stream {
-                    written: scope.spawn(move || write(&ends[side], seed, stop)),
+                    written: scope.spawn(move || write(&ends[side], seed, pace, stop)),
                     read: scope.spawn(move || read(&ends[1 - side], &readings[side])),
                 });
             }

@@ -22,10 +22,13 @@ pub enum Attack {
     IpOptions,
     Forgeries,
     AckStorm,
+    OptimisticAcks,
+    DividedAcks,
+    Reneging,
 }
 
 impl Attack {
-    pub const ALL: [Attack; 7] = [
+    pub const ALL: [Attack; 10] = [
         Attack::SynFlood,
         Attack::SlowReaders,
         Attack::OneByteSacks,
@@ -33,6 +36,9 @@ impl Attack {
         Attack::IpOptions,
         Attack::Forgeries,
         Attack::AckStorm,
+        Attack::OptimisticAcks,
+        Attack::DividedAcks,
+        Attack::Reneging,
     ];
 
     pub fn name(self) -> &'static str {
@@ -44,7 +50,16 @@ impl Attack {
             Attack::IpOptions => "ip-options",
             Attack::Forgeries => "forgeries",
             Attack::AckStorm => "ack-storm",
+            Attack::OptimisticAcks => "optimistic-acks",
+            Attack::DividedAcks => "divided-acks",
+            Attack::Reneging => "reneging",
         }
+    }
+
+    /// Whether it is done with connections of the attacker's own stack.
+    fn has_connections(self) -> bool {
+        use Attack::{DividedAcks, OneByteSacks, OptimisticAcks, Reneging};
+        matches!(self, OneByteSacks | OptimisticAcks | DividedAcks | Reneging)
     }
 }
 
@@ -56,10 +71,16 @@ const BEAT: Duration = Duration::from_millis(5);
 const SLOW_READERS: usize = 300;
 /// As many are opened at once.
 const AT_ONCE: usize = 10;
-/// Connections that are acknowledged by the byte.
-const SACKERS: u16 = 8;
-/// So much of each is acknowledged before.
+/// Connections of its own stack.
+const CONNECTIONS: u16 = 8;
+/// So much of each is acknowledged before it is acknowledged by the byte.
 const ACKNOWLEDGED: u32 = 64_000;
+/// So much more than has come is acknowledged at most, by somebody who cannot know what is on its way.
+const AHEAD: u32 = 256_000;
+/// Who divides acknowledgments acknowledges so much at a time: a segment in fifty.
+const PIECE: u32 = 29;
+/// The segments that it takes.
+const MSS: u32 = 1_460;
 /// The device of the attacker's own stack.
 const DEVICE: &str = "attack";
 /// Addresses that are all the attacker's.
@@ -74,14 +95,16 @@ pub struct Targets {
     pub connections: Vec<[SocketAddr; 2]>,
 }
 
-/// A connection of its own, acknowledged by the byte.
+/// A connection of its own stack.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sacked {
+struct Own {
     /// What it has sent, and what it has had.
     seq: u32,
     first: u32,
     highest: u32,
     asked: bool,
+    /// How much it has acknowledged.
+    acknowledged: u32,
 }
 
 pub struct Attacker {
@@ -90,7 +113,7 @@ pub struct Attacker {
     targets: Targets,
     seed: Seed,
     count: u64,
-    sacked: HashMap<u16, Sacked>,
+    own: HashMap<u16, Own>,
     /// Its kernel's connections, which nobody reads: those that have not asked yet, and those that have.
     unread: [Vec<Socket>; 2],
     /// Packets, or connections that nobody reads.
@@ -121,8 +144,8 @@ impl Attacker {
             Ok(device)
         })?;
         let chunk = Arc::new(Chunk::new(65_536));
-        let (sacked, unread) = (HashMap::new(), Default::default());
-        Ok(Attacker { device, chunk, targets, seed, count: 0, sacked, unread, sent: 0 })
+        let (own, unread) = (HashMap::new(), Default::default());
+        Ok(Attacker { device, chunk, targets, seed, count: 0, own, unread, sent: 0 })
     }
 
     fn draw(&mut self) -> u64 {
@@ -164,9 +187,9 @@ impl Attacker {
             std::thread::sleep(beat.saturating_duration_since(Instant::now()));
         }
         self.unread = Default::default();
-        for port in std::mem::take(&mut self.sacked).into_keys() {
-            let ends = self.ends_of(port);
-            self.put(ends, &plain(0, 0, RST), Form::Plain);
+        for (port, own) in std::mem::take(&mut self.own) {
+            let (ends, next) = (self.ends_of(port), own.seq.wrapping_add(1 + u32::from(own.asked)));
+            self.put(ends, &plain(next, 0, RST), Form::Plain);
         }
     }
 
@@ -229,7 +252,9 @@ impl Attacker {
                 };
                 self.put(ends, &segment, Form::Plain);
             }
-            Attack::OneByteSacks => self.sack_bytes(),
+            Attack::OneByteSacks | Attack::OptimisticAcks | Attack::DividedAcks | Attack::Reneging => {
+                self.acknowledge(attack);
+            }
             Attack::SlowReaders => {}
         }
     }
@@ -238,13 +263,13 @@ impl Attacker {
         [(Ipv4Addr::from_bits(V4.to_bits() | 1), port).into(), self.targets.servers[0]]
     }
 
-    /// Opens a connection, or says of one that single bytes of what was sent have come.
-    fn sack_bytes(&mut self) {
+    /// Opens a connection, asks on one, or acknowledges what came there as no receiver does.
+    fn acknowledge(&mut self, attack: Attack) {
         let drawn = self.draw();
-        let port = 20_000 + drawn as u16 % SACKERS;
+        let port = 20_000 + drawn as u16 % CONNECTIONS;
         let ends = self.ends_of(port);
-        let Some(known) = self.sacked.get_mut(&port) else {
-            self.sacked.insert(port, Sacked { seq: drawn as u32, ..Sacked::default() });
+        let Some(own) = self.own.get_mut(&port) else {
+            self.own.insert(port, Own { seq: drawn as u32, ..Own::default() });
             let options = [2, 4, 5, 180, 4, 2, 1, 3, 3, 14];
             return self.put(
                 ends,
@@ -252,29 +277,48 @@ impl Attacker {
                 Form::Plain,
             );
         };
-        let Sacked { seq, first, highest, asked } = *known;
-        let had = highest.wrapping_sub(first);
-        if first == 0 {
+        if own.first == 0 {
             return; // its SYN is not answered yet
         }
+        let Own { seq, first, highest, asked, .. } = *own;
         if !asked {
-            known.asked = true;
+            own.asked = true;
             return self.put(
                 ends,
-                &Segment { payload: b"e", ..plain(seq + 1, first, ACK | PSH) },
+                &Segment { payload: b"e", ..plain(seq.wrapping_add(1), first, ACK | PSH) },
                 Form::Plain,
             );
         }
-        let ack = first.wrapping_add(had.min(ACKNOWLEDGED));
-        let beyond = highest.wrapping_sub(ack);
-        let mut options = vec![1, 1, 5, 34];
-        for number in 0..4 {
-            let at = ack.wrapping_add(1 + (drawn >> (16 * number)) as u32 % beyond.max(2));
-            options.extend(at.to_be_bytes());
-            options.extend(at.wrapping_add(1).to_be_bytes());
+        let had = highest.wrapping_sub(first);
+        let mut blocks = Vec::new();
+        own.acknowledged = match attack {
+            // What may be on its way, and what was never sent.
+            Attack::OptimisticAcks => had + (drawn >> 16) as u32 % AHEAD,
+            Attack::DividedAcks => had.min(own.acknowledged + PIECE),
+            // All has come but the next segment; now and then nothing has, and that segment alone.
+            Attack::Reneging if drawn >> 16 & 7 == 0 => had.min(own.acknowledged + MSS),
+            Attack::Reneging => {
+                blocks.extend((own.acknowledged + MSS < had).then_some([own.acknowledged + MSS, had]));
+                own.acknowledged
+            }
+            // Single bytes of what was sent have come.
+            _ => {
+                let acknowledged = had.min(ACKNOWLEDGED);
+                let beyond = had - acknowledged;
+                if beyond > 2 {
+                    let at = |number: u32| acknowledged + 1 + (drawn >> (16 * number)) as u32 % beyond;
+                    blocks.extend((0..4).map(|number| [at(number), at(number) + 1]));
+                }
+                acknowledged
+            }
+        };
+        let ack = first.wrapping_add(own.acknowledged);
+        let mut options = Vec::new();
+        if !blocks.is_empty() {
+            options.extend([1, 1, 5, 2 + 8 * blocks.len() as u8]);
+            blocks.iter().flatten().for_each(|at| options.extend(first.wrapping_add(*at).to_be_bytes()));
         }
-        let options = if beyond > 2 { &options[..] } else { &[] };
-        self.put(ends, &Segment { options, ..plain(seq + 2, ack, ACK) }, Form::Plain);
+        self.put(ends, &Segment { options: &options, ..plain(seq.wrapping_add(2), ack, ACK) }, Form::Plain);
     }
 
     /// Reads what comes for its own stack.
@@ -291,14 +335,14 @@ impl Attacker {
                 }
             };
             let Ok(Some(offload)) = self.device.receive(chunk) else { return };
-            if attack != Attack::OneByteSacks {
+            if !attack.has_connections() {
                 continue;
             }
             let filled = chunk.filled();
             let bytes = Payload::new(Arc::clone(&self.chunk), 0..filled);
             let Ok(packet) = parse(shorthaul_wire::Datagram { bytes, offload }) else { continue };
             let Transport::Tcp(segment) = &packet.transport else { continue };
-            let Some(known) = self.sacked.get_mut(&segment.header.dst_port) else { continue };
+            let Some(known) = self.own.get_mut(&segment.header.dst_port) else { continue };
             let seq = segment.header.seq.0;
             if segment.header.flags.0 & u16::from(SYN) != 0 {
                 (known.first, known.highest) = (seq.wrapping_add(1), seq.wrapping_add(1));

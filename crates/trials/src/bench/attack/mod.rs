@@ -28,7 +28,7 @@ const OF_A_FLOW: u64 = 8 << 10;
 const BESIDE: u64 = 16 << 20;
 
 /// Attack a gateway with raw packets, and see what others notice: of a flood of SYNs, readers that never read, SACKs by the byte,
-/// fragments, IP options, forgeries, a storm of acknowledgments
+/// fragments, IP options, forgeries, a storm of acknowledgments; of acknowledgments of what did not come, in pieces, and taken back
 ///
 /// A host on the access side attacks; another one loads pages there and keeps connections open. Undisturbed and attacked by turns.
 /// It holds if pages take no more than 1.2 times as long (by the interval of the pairs), no connection of others breaks, those that
