@@ -79,6 +79,7 @@ trials! {
         Outlive(Tried<bench::outlive::Outlive>),
         Attack(Tried<bench::attack::AttackBench>),
         Siege(Tried<bench::siege::Siege>),
+        Ways(Tried<bench::ways::Ways>),
         Soak(Tried<bench::soak::Soak>),
         Scale(Tried<bench::scale::Scale>),
         Page(Tried<bench::page::Page>),

@@ -16,3 +16,4 @@ pub mod set_up;
 pub mod siege;
 pub mod soak;
 pub mod survive;
+pub mod ways;

@@ -2,11 +2,11 @@ use shorthaul_types::Seed;
 
 /// Random numbers, each by its name: one more does not change the others.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Draw(pub Seed);
+pub(in crate::bench) struct Draw(pub Seed);
 
 /// From where to where.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Range {
+pub(in crate::bench) struct Range {
     pub from: f64,
     pub to: f64,
 }

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `draw` (random numbers by name), `paths` (forecasts on random paths), `sites` (placements among random
 //! sites), `verdict` (the errors, as a table and as JSON).
-mod draw;
+pub(super) mod draw;
 mod paths;
 mod sites;
 mod verdict;

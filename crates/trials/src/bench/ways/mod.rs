@@ -1,0 +1,279 @@
+//! Ways that are chosen by what came of former sessions, in random networks that change every minute: against who knows all links, and
+//! against who never uses a node. The choice is the clients' own ([`Knowledge`]); what a session takes is simulated, packet by packet.
+mod network;
+
+use crate::bench::plan::draw::Draw;
+use crate::error::{Result, TrialError};
+use crate::trial::{Judgement, Trial};
+use network::{Minute, NODES, SIZES, minutes, normal, scenario};
+use serde_json::json;
+use shorthaul_observe::{Ledger, Summary};
+use shorthaul_planner::ways::{Learning, Why};
+use shorthaul_relay::Endpoint;
+use shorthaul_relay::discovery::Facts;
+use shorthaul_relay::learning::{Candidate, Knowledge, Past};
+use shorthaul_report::{Column, Console, Table, Unit};
+use shorthaul_sim::{ENGINE, slowest_transfer};
+use shorthaul_types::{Seed, Time};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Times of sessions by ways that are learnt, in random networks, beside those of who knows all links.
+///
+/// In each network two ends have eight nodes to choose from; round trip, loss and load of every leg change each minute. Sessions go one after the other.
+/// What each would take by each way is simulated, and written down, so that a benchmark that was interrupted goes on where it was. The last line is
+/// the result as JSON.
+#[derive(clap::Args)]
+pub struct Ways {
+    /// Random networks
+    #[arg(long, default_value_t = 60)]
+    networks: u64,
+    /// How many minutes of each
+    #[arg(long, default_value_t = 12)]
+    minutes: u64,
+    /// Sessions in each minute
+    #[arg(long, default_value_t = 12)]
+    sessions: u64,
+    /// Simulations of a session of each size by each way in each minute; one of them is drawn
+    #[arg(long, default_value_t = 2)]
+    samples: u64,
+    /// What the networks are drawn from
+    #[arg(long, default_value_t = 23)]
+    seed: u64,
+    /// Where results are kept
+    #[arg(long, default_value = "out/bench-ways")]
+    out: PathBuf,
+}
+
+/// Above this, the mean time of the closed loop is too long: beside who knows all links, and beside who never uses a node.
+const BESIDE_ORACLE: f64 = 1.10;
+const BESIDE_DIRECT: f64 = 1.05;
+/// Before so many sessions, forecasts are not judged.
+const LEARNING_TAKES: u64 = 10;
+
+/// Seconds by minute, size, way and sample.
+type Times = Vec<Vec<Vec<Vec<f64>>>>;
+
+/// What came of a network: sums of seconds, and counts of sessions.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+struct Outcome {
+    closed: f64,
+    oracle: f64,
+    direct: f64,
+    /// What sessions that went another way to stay informed were expected to lose.
+    explored_seconds: f64,
+    explored: f64,
+    by_nodes: f64,
+    sessions: f64,
+    #[serde(skip)]
+    errors: Vec<f64>,
+}
+
+impl Trial for Ways {
+    fn run(&self, console: &dyn Console) -> Result<Judgement> {
+        if [self.networks, self.minutes, self.sessions, self.samples].contains(&0) {
+            return Err(TrialError::asked(
+                "without networks, minutes, sessions or samples nothing is measured",
+            ));
+        }
+        let seed = Seed(self.seed);
+        let networks: Vec<(Seed, Vec<Minute>)> = (0..self.networks)
+            .map(|number| (seed.derive("network").nth(number), number))
+            .map(|(seed, _)| (seed, minutes(seed, self.minutes)))
+            .collect();
+        let ledger = Ledger::open(&self.out.join("runs"), ENGINE)?;
+        let jobs = networks.iter().flat_map(|(_, minutes)| minutes).flatten().flat_map(|links| {
+            let scenarios = SIZES.map(|size| scenario(links, size));
+            scenarios.into_iter().flat_map(|text| (0..self.samples).map(move |seed| (text.clone(), seed)))
+        });
+        ledger.fill(jobs, slowest_transfer, console)?;
+        let mut outcomes = Vec::new();
+        for (seed, minutes) in &networks {
+            let mut times: Times = Vec::new();
+            for minute in minutes {
+                let mut of_sizes = Vec::new();
+                for size in SIZES {
+                    let of = |links: &Vec<_>| ledger.all(&scenario(links, size), 0, self.samples);
+                    of_sizes.push(minute.iter().map(of).collect::<std::result::Result<_, _>>()?);
+                }
+                times.push(of_sizes);
+            }
+            outcomes.push(self.sessions(*seed, minutes, &times)?);
+        }
+        Ok(self.verdict(&outcomes, console))
+    }
+}
+
+impl Ways {
+    /// The sessions of a network, one after the other.
+    fn sessions(&self, seed: Seed, minutes: &[Minute], times: &Times) -> Result<Outcome> {
+        let mut knowledge = Knowledge::new(Facts::default(), Learning::default());
+        let mut outcome = Outcome::default();
+        // A destination for each size, on one host: what a session will carry has to be found out, what a way is like is the same for all.
+        let destinations: Vec<Endpoint> = (0..SIZES.len())
+            .map(|size| format!("192.0.2.1:{}", 8000 + size).parse())
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|error| TrialError::asked(format!("{error}")))?;
+        let hops: Vec<Vec<Endpoint>> = (0..=NODES)
+            .map(|way| {
+                way.checked_sub(1)
+                    .map(|node| format!("198.51.100.{}:7080", node + 1).parse())
+                    .into_iter()
+                    .collect()
+            })
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|error| TrialError::asked(format!("{error}")))?;
+        for (at, minute) in minutes.iter().enumerate() {
+            let probed = Draw(seed.derive("probes")).nth(at as u64);
+            // Round trips are probed once a minute, five per cent off; nothing else is told.
+            let candidates: Vec<Candidate> = minute
+                .iter()
+                .enumerate()
+                .map(|(way, links)| Candidate {
+                    hops: hops[way].clone(),
+                    legs: links
+                        .iter()
+                        .enumerate()
+                        .map(|(leg, link)| {
+                            let off = 0.05 * normal(probed.nth(2 * way as u64 + leg as u64), "rtt");
+                            Duration::from_secs_f64(link.rtt * off.exp())
+                        })
+                        .collect(),
+                    load: None,
+                })
+                .collect();
+            for number in 0..self.sessions {
+                let session = at as u64 * self.sessions + number;
+                let draw = Draw(seed.derive("session")).nth(session);
+                let size = draw.choice("size", SIZES.len() as u64) as usize;
+                let sample = draw.choice("sample", self.samples) as usize;
+                let now = 60.0 * at as f64 + 60.0 * number as f64 / self.sessions as f64;
+                let time = Time::ZERO + Duration::from_secs_f64(now);
+                let mut draws = 0;
+                let uniform = || {
+                    draws += 1;
+                    Draw(draw.0.derive("choice")).nth(draws).share("uniform")
+                };
+                let decision = knowledge
+                    .decide(time, &destinations[size], &candidates, uniform)
+                    .ok_or_else(|| TrialError::asked("nothing can be forecast of a network"))?;
+                let way = decision.order[0];
+                let of = &times[at][size];
+                let mean = |way: &usize| of[*way].iter().sum::<f64>();
+                // Who knows the links does not know whom luck will strike.
+                let best = (0..of.len()).min_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or(0);
+                let took = of[way][sample];
+                outcome.closed += took;
+                outcome.oracle += of[best][sample];
+                outcome.direct += of[0][sample];
+                outcome.sessions += 1.0;
+                outcome.by_nodes += f64::from(u8::from(way > 0));
+                if decision.choice.why == Why::Explores {
+                    outcome.explored += 1.0;
+                    let least = decision.expected.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+                    outcome.explored_seconds += (decision.choice.expected - least).max(0.0);
+                }
+                let known = knowledge.ways(&destinations[size], &candidates, SIZES[size]);
+                let expected = known.iter().find(|known| known.hops == hops[way]).map(|known| known.expected);
+                if session >= LEARNING_TAKES
+                    && let Some(expected) = expected
+                {
+                    outcome.errors.push((expected / took - 1.0).abs());
+                }
+                knowledge.learn(&self.past(seed, session, now, &minute[way], &hops[way], (size, took)));
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// What a client remembers of a session: an upload.
+    fn past(
+        &self,
+        seed: Seed,
+        session: u64,
+        now: f64,
+        links: &[network::Link],
+        hops: &[Endpoint],
+        (size, took): (usize, f64),
+    ) -> Past {
+        let draw = Draw(seed.derive("past")).nth(session);
+        // Of so many segments so many are lost: a binomial draw, as a normal one.
+        let segments = SIZES[size].0 as f64 / 1448.0;
+        let deviation = (links[0].loss * segments).sqrt();
+        let lost = (links[0].loss * segments + deviation * normal(draw, "lost")).round().max(0.0);
+        Past {
+            at: now + took,
+            to: format!("192.0.2.1:{}", 8000 + size),
+            by: hops.iter().map(ToString::to_string).collect(),
+            given: SIZES[size].0,
+            received: 0,
+            set_up: 0.0,
+            busy: took,
+            pauses: 0,
+            near: Some(links[0].rtt),
+            far: links[1..].iter().map(|link| link.rtt).collect(),
+            loss: (segments >= 100.0).then_some((lost / segments).min(1.0)),
+            forecast: None,
+            moved: false,
+        }
+    }
+
+    fn verdict(&self, outcomes: &[Outcome], console: &dyn Console) -> Judgement {
+        let summary = |of: &dyn Fn(&Outcome) -> f64| Summary::of(outcomes.iter().map(of));
+        type Row<'a> = (&'a str, &'a dyn Fn(&Outcome) -> f64, Unit);
+        let rows: [Row<'_>; 5] = [
+            ("mean time beside who knows the links", &|o| o.closed / o.oracle, Unit::Times),
+            ("mean time beside direct", &|o| o.closed / o.direct, Unit::Times),
+            ("who knows the links, beside direct", &|o| o.oracle / o.direct, Unit::Times),
+            ("sessions that explored", &|o| o.explored / o.sessions, Unit::Percent),
+            ("sessions by nodes", &|o| o.by_nodes / o.sessions, Unit::Percent),
+        ];
+        let mut table = Table::new(
+            [Column::left("of the networks")]
+                .into_iter()
+                .chain(["mean", "±", "middle", "nine of ten below", "most"].map(Column::right)),
+        );
+        for (name, of, unit) in &rows {
+            let Some(summary) = summary(of) else { continue };
+            table.row([
+                (*name).to_owned(),
+                unit.format(summary.mean),
+                summary.confidence().map_or_else(String::new, |half| unit.format(half)),
+                unit.format(summary.percentile(0.5)),
+                unit.format(summary.percentile(0.9)),
+                unit.format(summary.percentile(1.0)),
+            ]);
+        }
+        console.table(&table);
+        let mean = |of: &dyn Fn(&Outcome) -> f64| summary(of).map_or(f64::NAN, |summary| summary.mean);
+        let beside_oracle = mean(&|o| o.closed / o.oracle);
+        let worst = summary(&|o| o.closed / o.direct).map_or(f64::NAN, |summary| summary.percentile(1.0));
+        let explored_time = mean(&|o| o.explored_seconds / o.closed);
+        let errors = Summary::of(outcomes.iter().flat_map(|outcome| outcome.errors.iter().copied()));
+        let error = errors.map_or(f64::NAN, |errors| errors.percentile(0.5));
+        console.say(&format!(
+            "Exploring was expected to cost {} of the time; forecasts were off by {} in the middle, after {LEARNING_TAKES} sessions.",
+            Unit::Percent.format(explored_time),
+            Unit::Percent.format(error),
+        ));
+        let mut failures = Vec::new();
+        if beside_oracle.is_nan() || beside_oracle > BESIDE_ORACLE {
+            failures.push(format!(
+                "{beside_oracle:.3} times as long as who knows the links, where {BESIDE_ORACLE} was asked"
+            ));
+        }
+        if worst.is_nan() || worst > BESIDE_DIRECT {
+            failures.push(format!(
+                "in one network {worst:.3} times as long as directly, where {BESIDE_DIRECT} was asked"
+            ));
+        }
+        let json = json!({
+            "networks": self.networks, "minutes": self.minutes, "sessions_a_minute": self.sessions, "samples": self.samples,
+            "seed": self.seed, "beside_oracle": beside_oracle, "beside_direct": mean(&|o| o.closed / o.direct),
+            "beside_direct_most": worst, "oracle_beside_direct": mean(&|o| o.oracle / o.direct),
+            "explored_share": mean(&|o| o.explored / o.sessions), "explored_time_share": explored_time,
+            "by_nodes": mean(&|o| o.by_nodes / o.sessions), "median_forecast_error": error, "each": outcomes,
+        });
+        Judgement::holds(json).unless((!failures.is_empty()).then(|| failures.join("; ")))
+    }
+}
