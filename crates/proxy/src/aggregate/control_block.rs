@@ -17,6 +17,8 @@ use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator, Waited};
 use shorthaul_tcp::{Feedback, Sender};
 use shorthaul_types::{BitRate, Time};
 
+/// By how much longer than RFC 6298 says the timer runs where the window is found, at most; and by no more than that time again.
+const SPARED: Duration = Duration::from_secs(2);
 /// At most this many probes leave 1.5 round trips apart; after that each waits that much longer than the one before.
 const STEADY_PROBES: u32 = 16;
 /// The longest time between two probes.
@@ -343,7 +345,7 @@ impl Aggregate {
             // The first answer restores the window (AGG §IV-E). What was on its way meanwhile says how long the
             // stall was, and nothing of the link's round trip.
             self.back_at = now;
-            self.window.on_link_back(now);
+            self.window.on_link_back(now, self.in_flight);
         }
         let rtt = feedback.rtt.filter(|_| feedback.newest.is_some_and(|sent| sent >= self.back_at));
         if let Some(rtt) = rtt {
@@ -426,9 +428,11 @@ impl Aggregate {
         self.settle_timer(now);
     }
 
-    /// At first conservative, as skipack finds what a burst of errors has lost: twice what RFC 6298 says.
+    /// Conservative (AGG §IV-E): skipack finds what a burst of errors has lost, and most of these are over sooner. While the queue of the link
+    /// still grows with the window, round trips were all shorter than the next one.
     fn rto(&self) -> Duration {
-        2 * self.rtt.rto()
+        let rto = self.rtt.rto();
+        rto + if self.window.is_found() { rto.min(SPARED) } else { rto }
     }
 
     /// How long to wait after a probe: linear, not exponential. By the shortest round trip, for what was queued on a link

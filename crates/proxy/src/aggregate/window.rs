@@ -58,6 +58,25 @@ pub(crate) struct SharedWindow {
     left: u64,
     /// When that last changed.
     changed_at: Time,
+    of_outage: OfOutage,
+}
+
+/// What an outage may have taken of what was on its way.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfOutage {
+    /// So many bytes more may turn out to be lost.
+    lost: u64,
+    /// Until so many are delivered: it is known by then.
+    delivered: u64,
+}
+
+impl OfOutage {
+    fn on_delivery(&mut self, bytes: u64) {
+        self.delivered = self.delivered.saturating_sub(bytes);
+        if self.delivered == 0 {
+            self.lost = 0;
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -90,6 +109,7 @@ impl SharedWindow {
             asks_drain: false,
             left: 1000,
             changed_at: now,
+            of_outage: OfOutage::default(),
         }
     }
 
@@ -120,6 +140,14 @@ impl SharedWindow {
     pub fn take_over(&mut self, window: u64) {
         if let Size::Auto(auto) = &mut self.clamp {
             auto.take_over(window);
+        }
+    }
+
+    /// Whether it is found: the queue of the link does not grow with it any more.
+    pub fn is_found(&self) -> bool {
+        match &self.clamp {
+            Size::Fixed(_) => true,
+            Size::Auto(auto) => !auto.is_starting(),
         }
     }
 
@@ -200,6 +228,7 @@ impl SharedWindow {
     /// Something was delivered, with segments of `mss` bytes, of `in_flight` bytes that were on their way.
     pub fn on_delivery(&mut self, mss: u32, delivery: Delivery, in_flight: u64) {
         let window = self.get(mss);
+        self.of_outage.on_delivery(delivery.bytes);
         let Size::Auto(auto) = &mut self.clamp else { return };
         let lasting = self.losses.on_delivery(delivery.bytes, window, mss);
         if let Some(competition) = &mut self.competition {
@@ -239,8 +268,11 @@ impl SharedWindow {
             Some(Competition::after_losses(now, own_rtt, window, connections, self.look_after));
     }
 
-    /// So many bytes were lost.
+    /// So many bytes were lost. What an outage took says nothing of a queue.
     pub fn on_lost_bytes(&mut self, bytes: u64) {
+        let excused = bytes.min(self.of_outage.lost);
+        self.of_outage.lost -= excused;
+        let bytes = bytes - excused;
         self.losses.on_lost(bytes);
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_lost(bytes);
@@ -329,8 +361,11 @@ impl SharedWindow {
         }
     }
 
-    /// The link is back. Whoever was gone meanwhile does not compete any more; but a window that losses made begins anew, as after any timeout.
-    pub fn on_link_back(&mut self, now: Time) {
+    /// The link is back, and these bytes were on their way before. Whoever was gone meanwhile does not compete any more; but a window that losses made
+    /// begins anew, as after any timeout.
+    pub fn on_link_back(&mut self, now: Time, in_flight: u64) {
+        let lost = if self.has_others { 0 } else { in_flight };
+        self.of_outage = OfOutage { lost, delivered: 2 * in_flight };
         match &mut self.competition {
             Some(competition) if competition.is_of_losses() => competition.on_timeout(now),
             _ => self.competition = None,
