@@ -1,10 +1,14 @@
 //! `shorthaul routes`: what is known of the ways to destinations.
+mod legs;
+
 use crate::route::MemoryArgs;
 use anyhow::{Context as _, Result};
+use legs::Legs;
 use serde_json::{Value, json};
 use shorthaul_relay::learning::{Destination, History, Overview};
 use shorthaul_report::{Column, Table, Terminal};
 use shorthaul_types::{Bytes, format_duration};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Show what is known of the ways to destinations, what is expected of each, and what came of it
@@ -18,6 +22,10 @@ pub struct Args {
     destination: Option<String>,
     #[command(flatten)]
     memory: MemoryArgs,
+    /// Show which leg binds instead, and what buffer would mend it: from the access logs of the nodes on the way, the one next to the
+    /// client first; repeat it for several
+    #[arg(long, value_name = "FILE")]
+    access_log: Vec<PathBuf>,
     /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
@@ -25,6 +33,19 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
+    if !args.access_log.is_empty() {
+        let legs = Legs::read(&args.access_log, args.destination.as_deref())?;
+        if args.json {
+            println!("{:#}", legs.json());
+        } else {
+            println!("{}", legs.table().render(Terminal::stdout()));
+            println!(
+                "drought: of the time from a session's first byte until its source ended, nothing was there to send on, though the leg behind could have \
+                 carried it; overflow: there was no room, so that the leg before might not send. A larger buffer mends what both legs lose"
+            );
+        }
+        return Ok(());
+    }
     let path = args
         .memory
         .path()

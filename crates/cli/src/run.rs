@@ -247,6 +247,9 @@ fn finish(args: &Args, study: &Study, records: &[RunRecord], remarks: &[String])
         println!("{:#}", results::json(&manifest, records)?);
     } else {
         Screen::new().table(&results::table(records));
+        if let Some(buffers) = results::buffer_table(records) {
+            Screen::new().table(&buffers);
+        }
     }
     if let Some(out) = &args.out {
         let about = results::About { title: study.name(), about: study.about(), text: study.text(), remarks };

@@ -293,6 +293,7 @@ impl Config {
             traffic: self.traffic,
             policies,
             hash_seed,
+            watches_buffers: false,
         };
         match config.check() {
             Ok(()) => Ok(config),

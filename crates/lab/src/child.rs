@@ -181,6 +181,15 @@ impl Child {
         drop(self.output.changed.wait_timeout_while(self.output.lock(), Duration::from_secs(1), unread));
     }
 
+    /// Waits until `read` makes something of one of the last lines that it printed, for so long at most.
+    pub fn await_line<T>(&self, timeout: Duration, read: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let found = |printed: &Printed| printed.last.iter().find_map(|line| read(line));
+        let missing = |printed: &mut Printed| found(printed).is_none() && printed.open > 0;
+        let printed = self.output.changed.wait_timeout_while(self.output.lock(), timeout, missing);
+        let (printed, _) = printed.unwrap_or_else(PoisonError::into_inner);
+        found(&printed)
+    }
+
     /// The last lines that it printed.
     pub fn last_words(&self) -> String {
         let printed = self.output.lock();

@@ -1,10 +1,12 @@
 //! Relays as programs of their own, on hosts of a lab: `shorthaul node`.
 use crate::child::{Child, ChildError, Ready};
 use crate::host::Host;
+use serde_json::Value;
 use shorthaul_scenario::Forward;
-use shorthaul_types::Bytes;
+use shorthaul_types::{BufferTimes, Bytes};
 use std::net::SocketAddr;
 use std::process::Command;
+use std::time::Duration;
 
 /// How a relay works.
 #[derive(Clone, Debug)]
@@ -22,7 +24,7 @@ pub struct RelaySettings {
 /// A relay that runs, and ends with this.
 #[derive(Debug)]
 pub struct RelayProcess {
-    _child: Child,
+    child: Child,
 }
 
 impl RelayProcess {
@@ -45,7 +47,8 @@ impl RelayProcess {
             .arg("node")
             .arg("--relay")
             .arg(format!("{listen}={target}"))
-            .args(["--congestion", congestion]);
+            .args(["--congestion", congestion])
+            .args(["--access-log", "/dev/stdout"]);
         if *paced {
             command.arg("--paced");
         }
@@ -63,7 +66,18 @@ impl RelayProcess {
         }
         let name = format!("the relay on `{}`", host.name());
         Child::start(&name, host, &mut command, Ready::Says("ready".into()))
-            .map(|child| RelayProcess { _child: child })
+            .map(|child| RelayProcess { child })
+    }
+
+    /// How long the buffer of the latest session that is over was empty, and how long full: of what the client sent, or of what it got.
+    fn buffer_times(&self, to_target: bool) -> Option<BufferTimes> {
+        /// A session is over when its last byte has arrived; what is written of it comes a moment later.
+        const MOMENT: Duration = Duration::from_secs(2);
+        self.child.await_line(MOMENT, |line| {
+            let entry: Value = serde_json::from_str(line).ok()?;
+            let times = entry.get("buffers")?.get(if to_target { "up" } else { "down" })?;
+            serde_json::from_value(times.clone()).ok()
+        })
     }
 }
 
@@ -94,6 +108,17 @@ impl RelayChain {
             chain.entrance = listen;
         }
         Ok(chain)
+    }
+
+    /// How long the buffer of each relay was empty, and how long full, in the order of the data: what the client gives, or what it gets. It
+    /// is for a chain that has carried one session, which is over.
+    pub fn buffer_times(&self, client_gives: bool) -> Vec<BufferTimes> {
+        let of = |relay: &RelayProcess| relay.buffer_times(client_gives).unwrap_or_default();
+        let mut times: Vec<BufferTimes> = self.relays.iter().map(of).collect();
+        if client_gives {
+            times.reverse(); // the one next to the server was started first
+        }
+        times
     }
 
     /// How many relays there are.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use shorthaul_lab::workload::{Amount, Ends, Pace, Requests, Sender, TcpSample, Transfer, TransferReport};
 use shorthaul_link::Distribution;
 use shorthaul_scenario::{Flow, Scenario, Workload};
-use shorthaul_types::{Bytes, Seed};
+use shorthaul_types::{BufferTimes, Bytes, Seed};
 
 use crate::network::Network;
 use crate::own::{OwnHosts, is_own};
@@ -26,6 +26,8 @@ pub struct Flown {
     pub ended: bool,
     /// Why it did not, if something failed.
     pub failure: Option<String>,
+    /// How long the buffers of the relays were empty and full, in the order of `via`, all connections together.
+    pub buffers: Vec<BufferTimes>,
 }
 
 impl Flown {
@@ -98,7 +100,9 @@ impl FlowRun<'_> {
                 return flown;
             };
             match self.transfer(left, u64::from(number)) {
-                Ok((report, complete)) => {
+                Ok((report, complete, buffers)) => {
+                    flown.buffers.resize(buffers.len(), BufferTimes::default());
+                    flown.buffers.iter_mut().zip(&buffers).for_each(|(sum, times)| sum.add(times));
                     flown.transfers.push((at, report));
                     if !complete {
                         return flown;
@@ -148,8 +152,12 @@ impl FlowRun<'_> {
         Some(Requests { request: *request, response: *response, pauses: pauses.collect() })
     }
 
-    /// One connection, which has this much time `left`; whether it came to its own end.
-    fn transfer(&self, left: Duration, number: u64) -> Result<(TransferReport, bool), String> {
+    /// One connection, which has this much time `left`; whether it came to its own end, and what its relays say of their buffers.
+    fn transfer(
+        &self,
+        left: Duration,
+        number: u64,
+    ) -> Result<(TransferReport, bool, Vec<BufferTimes>), String> {
         let amount = match &self.flow.workload {
             Workload::Unlimited(time) => Amount::Time(left.min(*time)),
             Workload::Downloads { size, .. } => Amount::Within { bytes: *size, time: left },
@@ -196,11 +204,11 @@ impl FlowRun<'_> {
             Ok(relays.insert(chain).entrance)
         };
         let report = transfer.run_through(client, server, by_relays).map_err(|error| error.to_string())?;
-        drop(relays);
+        let buffers = relays.map(|chain| chain.buffer_times(self.flow.sender_opens)).unwrap_or_default();
         let complete = match &self.flow.workload {
             Workload::Unlimited(time) => report.completed >= *time,
             _ => report.completed < left,
         };
-        Ok((report, complete))
+        Ok((report, complete, buffers))
     }
 }

@@ -5,7 +5,7 @@ use shorthaul_lab::workload::{TcpSample, TransferReport};
 use shorthaul_lab::{DirectionReport, LinkReport, Look, TcpCounters};
 use shorthaul_link::{Direction, Rate};
 use shorthaul_observe::{
-    Fidelity, FlowOutcome, LinkObservation, LinkOutcome, Observations, Sent, TimeSeries,
+    BufferOutcome, Fidelity, FlowOutcome, LinkObservation, LinkOutcome, Observations, Sent, TimeSeries,
 };
 use shorthaul_scenario::{Flow, NodeIndex, Role, Scenario, Series, Workload};
 use shorthaul_types::Seed;
@@ -71,6 +71,7 @@ impl Run<'_> {
             held_most: self.held().reduce(f64::max),
             harm_verdicts: None,
             relay_drops: None,
+            buffers: self.buffers(),
             ended_at: self.ended_at,
             events: 0,
             trace_hash: 0,
@@ -203,6 +204,20 @@ impl Run<'_> {
             queue_packets: looks().map(|way| way.queue_packets as f64).collect(),
             queue_delay: looks().map(|way| way.queue_delay.as_secs_f64()).collect(),
         }
+    }
+
+    /// How long the buffers of relays were empty and full, as they wrote it: of each flow, in the order in which its data passes them.
+    fn buffers(&self) -> Vec<BufferOutcome> {
+        let mut all = Vec::new();
+        for (flow, flown) in self.scenario.flows.iter().zip(&self.flows) {
+            for (node, times) in flow.via.iter().zip(&flown.buffers) {
+                if !times.watched.is_zero() {
+                    let node = self.scenario.nodes[node.0].name.clone();
+                    all.push(BufferOutcome { flow: flow.name.clone(), node, times: *times });
+                }
+            }
+        }
+        all
     }
 
     fn series(&self, ways: &[LinkDirection]) -> Vec<TimeSeries> {

@@ -208,7 +208,8 @@ fn flown(scenario: &Scenario, place: usize, flow: &Flow, seen: &[Seen]) -> Flown
         .chain(&sender_host.failure)
         .chain(&receiver_host.failure)
         .next();
-    Flown { transfers, ended: receiver.report.done && failure.is_none(), failure: failure.cloned() }
+    let ended = receiver.report.done && failure.is_none();
+    Flown { transfers, ended, failure: failure.cloned(), buffers: Vec::new() }
 }
 
 /// Payload in intervals of a transfer, from `begun` on.

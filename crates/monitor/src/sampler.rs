@@ -420,6 +420,7 @@ mod tests {
 
     fn leg(delivered: u64, srtt_ms: u64) -> LegInfo {
         LegInfo {
+            buffer: Default::default(),
             control: "cubic",
             window: 0,
             ssthresh: u64::MAX,

@@ -21,8 +21,8 @@ pub use engine::{Engine, EngineError, EngineName};
 pub use finding::{Finding, Verdict};
 pub use ledger::{Job, Ledger, LedgerError};
 pub use outcome::{
-    Fidelity, FlowOutcome, LinkObservation, LinkOutcome, Mean, Observations, Outcome, Sent, TimeSeries,
-    fairness, jain_index,
+    BufferOutcome, Fidelity, FlowOutcome, LinkObservation, LinkOutcome, Mean, Observations, Outcome, Sent,
+    TimeSeries, fairness, jain_index,
 };
 pub use results::ResultsError;
 pub use store::{Key, Store, StoreError};

@@ -1,4 +1,5 @@
 //! The results of many runs: as a table, as files, and as a page.
+mod buffers;
 mod figures;
 mod page;
 mod table;
@@ -10,6 +11,7 @@ use shorthaul_scenario::Study;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use buffers::{Buffer, buffer_table, buffers};
 pub use page::About;
 pub use table::{ratio, ratio_between, table};
 
@@ -228,7 +230,7 @@ pub fn json(manifest: &Manifest, records: &[RunRecord]) -> Result<serde_json::Va
         }
     }
     let manifest: serde_json::Value = serde_json::from_str(&manifest.to_json())?;
-    Ok(serde_json::json!({ "manifest": manifest, "results": results }))
+    Ok(serde_json::json!({ "manifest": manifest, "results": results, "buffers": buffers(records) }))
 }
 
 /// The paths that vary, in the order of the file.

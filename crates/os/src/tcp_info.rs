@@ -25,6 +25,14 @@ pub struct TcpInfo {
     pub ssthresh: u32,
     /// Segments sent and not yet acknowledged.
     pub unacked: u32,
+    /// Bytes in the send queue that were never sent.
+    pub unsent: Bytes,
+    /// Segments that are still on their way, as far as is known: neither acknowledged (SACK included) nor lost.
+    pub in_flight: u32,
+    /// The window that this end has advertised, without the data that came after it was; `None` before Linux 6.2.
+    pub window: Option<Bytes>,
+    /// What was read within a round trip, at most.
+    pub read_in_round_trip: Bytes,
     /// The window that the peer advertises now, counted from what it has acknowledged; `None` before Linux 5.4.
     pub peer_window: Option<Bytes>,
     /// Segments with data sent so far.
@@ -95,6 +103,13 @@ impl TcpInfo {
             mss: Bytes(info.tcpi_snd_mss.into()),
             ssthresh: info.tcpi_snd_ssthresh,
             unacked: info.tcpi_unacked,
+            unsent: Bytes(info.tcpi_notsent_bytes.into()),
+            in_flight: info
+                .tcpi_unacked
+                .saturating_add(info.tcpi_retrans)
+                .saturating_sub(info.tcpi_sacked.saturating_add(info.tcpi_lost)),
+            window: has(offset_of!(tcp_info, tcpi_rehash)).then_some(Bytes(info.tcpi_rcv_wnd.into())),
+            read_in_round_trip: Bytes(info.tcpi_rcv_space.into()),
             peer_window: has(offset_of!(tcp_info, tcpi_rcv_wnd)).then_some(Bytes(info.tcpi_snd_wnd.into())),
             data_segments_out: info.tcpi_data_segs_out,
             retransmits: info.tcpi_total_retrans,

@@ -39,8 +39,16 @@ impl Chain {
         Ok(self.path.forecast(model, &transfer)?.time.expected.as_secs_f64())
     }
 
-    /// The scenario in TOML: a link for each leg, which loses data and no acknowledgments.
+    /// The scenario in TOML: a link for each leg, which loses data and no acknowledgments. It measures when transfers complete.
     pub fn scenario(&self) -> String {
+        format!(
+            "{}metrics = [\"completion\", \"unfinished\"]\nevery = \"1 s\"\n",
+            self.scenario_without_metrics()
+        )
+    }
+
+    /// The same, but for what it measures: the keys of `[measure]` may follow.
+    pub fn scenario_without_metrics(&self) -> String {
         let Ends { profile, differences, streams, .. } = self.ends;
         let names: Vec<String> = (0..=self.path.legs.len())
             .map(|at| match at {
@@ -98,7 +106,7 @@ impl Chain {
             text,
             "[[flows]]\nname = \"data\"\nfrom = \"source\"\nto = \"sink\"\nopened_by = \"source\"\nset_up = \"{set_up}\"\ncount = {streams}\nbulk = \"{size} B\""
         );
-        text.push_str("[measure]\nmetrics = [\"completion\", \"unfinished\"]\nevery = \"1 s\"\n");
+        text.push_str("[measure]\n");
         text
     }
 }

@@ -33,6 +33,8 @@ pub struct GatewayConfig {
     /// Key of the hash of the flow table; drawn at random in a real gateway, so that nobody can
     /// choose colliding flows.
     pub hash_seed: u64,
+    /// Whether it is noted how long each direction of a split flow had nothing to send, and how long no window: for experiments.
+    pub watches_buffers: bool,
 }
 
 impl Default for GatewayConfig {
@@ -48,6 +50,7 @@ impl Default for GatewayConfig {
             traffic: Traffic::default(),
             policies: vec![Policy::default()],
             hash_seed: 0,
+            watches_buffers: false,
         }
     }
 }

@@ -1,7 +1,7 @@
 use crate::Observed;
 use core::fmt;
 use core::time::Duration;
-use shorthaul_types::{Bytes, FlowKey, format_duration};
+use shorthaul_types::{BufferTimes, Bytes, FlowKey, format_duration};
 
 /// What there is to know of one direction, from an end to the other.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct LegInfo {
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// How long it had nothing to send, and how long no window for what it had.
+    pub buffer: BufferTimes,
 }
 
 /// What there is to know of a flow.

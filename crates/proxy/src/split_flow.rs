@@ -23,7 +23,7 @@ use direction::{Direction, Ends, Standing};
 use managed::is_managed;
 use resumed::Resumed;
 use shorthaul_tcp::ChallengeLimit;
-use shorthaul_types::{Deadline, FlowKey, Time};
+use shorthaul_types::{BufferWatch, Deadline, FlowKey, Time};
 use shorthaul_wire::TxBatch;
 
 /// Segments that one flow sends before another has its turn.
@@ -107,6 +107,8 @@ pub struct SplitFlow {
     resumed: Option<Box<Resumed>>,
     /// The timestamp of what has arrived from the mobile host, until its aggregate takes it.
     stamp: Option<u32>,
+    /// Where that is noted: how long each direction had nothing to send, and how long no window of its receiver.
+    watches: Option<Box<[BufferWatch; 2]>>,
 }
 
 /// Segments that were not taken, since they were last asked for.
@@ -154,6 +156,7 @@ impl SplitFlow {
             download: None,
             resumed: None,
             stamp: None,
+            watches: None,
         };
         if let Some(aggregate) = &policy.aggregate {
             flow.limit(now, syn_ack_at, aggregate);
@@ -170,6 +173,11 @@ impl SplitFlow {
             }
         }
         Some(flow)
+    }
+
+    /// Notes from now on how long its directions have nothing to send, and how long no window.
+    pub(crate) fn watch_buffers(&mut self) {
+        self.watches = Some(Box::default());
     }
 
     /// What was not taken since the last call.
@@ -316,6 +324,9 @@ impl SplitFlow {
             while self.directions[near].wants_ack(now) {
                 out.push(self.acknowledge(now, side));
             }
+        }
+        if let Some(watches) = self.watches.as_deref_mut() {
+            self.directions.iter().zip(watches).for_each(|(direction, watch)| direction.look(now, watch));
         }
         let over = self.directions.iter().all(|d| d.sender.is_finished());
         let fate = if over && !more { Fate::Finished } else { self.drained() };

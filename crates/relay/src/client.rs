@@ -495,6 +495,7 @@ impl Session {
             status: &status,
             spool: None,
             progress: Some((&self.tally.progress, way)),
+            waits: None,
         };
         self.tally.progress.moved(Moved::Received, self.rest.len());
         let meters = [meter(Moved::Given), meter(Moved::Received)];

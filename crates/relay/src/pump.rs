@@ -4,8 +4,10 @@ pub mod attention;
 pub mod pipe;
 mod plain;
 mod spool;
+pub mod waits;
 
 pub use spool::Spool;
+pub use waits::{AllWaits, Waits, Watched, Way};
 
 use crate::account::Account;
 use crate::progress::Progress;
@@ -90,9 +92,16 @@ pub struct Meter<'a> {
     pub spool: Option<&'a Spool>,
     /// Of a client's session: what moves, and which way.
     pub progress: Option<(&'a Progress, Moved)>,
+    /// How long there was nothing to read, or no room to write.
+    pub waits: Option<(&'a Waits, Way)>,
 }
 
 impl Meter<'_> {
+    /// Who is told of waits.
+    fn watched(&self) -> Option<Watched<'_>> {
+        self.waits.map(|(waits, way)| waits.of(way, &self.status.waits))
+    }
+
     /// Bytes were moved, and more may be: after a while, if the user has a rate.
     pub async fn on_moved(&self, bytes: usize) -> Result<(), Broken> {
         let wait = self.count(bytes)?;
@@ -104,6 +113,9 @@ impl Meter<'_> {
 
     /// Bytes were moved; how long to wait before there are more.
     fn count(&self, bytes: usize) -> Result<Duration, Broken> {
+        if let Some(waits) = self.watched().filter(|_| bytes > 0) {
+            waits.begin();
+        }
         self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
         self.of_session.fetch_add(bytes as u64, Ordering::Relaxed);
         if let Some((progress, way)) = self.progress {
@@ -194,11 +206,20 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: &Meter<'_>) -> Result<(),
             with_scratch(|scratch| {
                 let mut buffer = ReadBuf::new(&mut scratch[..most.min(COPY)]);
                 match Pin::new(&mut *from).poll_read(cx, &mut buffer) {
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => {
+                        if let Some(waits) = meter.watched() {
+                            waits.wait();
+                        }
+                        return Poll::Pending;
+                    }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(Broken::Source(error))),
                     Poll::Ready(Ok(())) => {}
                 }
                 let got = buffer.filled();
+                if let Some(waits) = meter.watched() {
+                    waits.end_wait_to_read(&to.socket);
+                    waits.end_rest(got.is_empty());
+                }
                 if got.is_empty() {
                     return Poll::Ready(Ok(true));
                 }
@@ -228,7 +249,14 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: &Meter<'_>) -> Result<(),
         }
         if !left.is_empty() {
             let _held = meter.hold(left.len());
+            if let Some(waits) = meter.watched() {
+                waits.begin();
+                waits.wait();
+            }
             to.write_all(&left).await.map_err(Broken::Sink)?;
+            if let Some(waits) = meter.watched() {
+                waits.end_wait_to_write(&from.socket);
+            }
             left = Vec::new();
         }
         to.flush().await.map_err(Broken::Sink)?;

@@ -1,6 +1,5 @@
 //! One leg of a session: a kernel socket, and TLS on it where there is.
 use crate::authority::Holder;
-use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
@@ -24,11 +23,6 @@ impl Socket {
     /// Closing it from now on delivers what was sent, as usual.
     pub fn end_well(&self) -> io::Result<()> {
         socket2::SockRef::from(&*self.0).set_linger(None)
-    }
-
-    /// Waits until something can be read. Only who alone reads may wait so; that takes a tenth of the memory of what the library has for several.
-    pub async fn readable(&self) -> io::Result<()> {
-        poll_fn(|cx| self.0.poll_read_ready(cx)).await
     }
 
     /// Waits until the connection has broken.

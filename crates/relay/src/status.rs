@@ -1,3 +1,4 @@
+use crate::pump::AllWaits;
 use shorthaul_types::Bytes;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,6 +12,8 @@ pub struct NodeStatus {
     buffer_free: AtomicU64,
     sessions: AtomicU64,
     overloaded: AtomicBool,
+    /// How long buffers of sessions were empty and full: toward targets, and back.
+    pub waits: [AllWaits; 2],
 }
 
 impl NodeStatus {

@@ -59,11 +59,16 @@ pub enum Metric {
     HarmVerdicts,
     /// Segments that relays dropped, since the buffer of their session had no room for them; simulated only.
     RelayDrops,
+    /// How long a relay, or a gateway that splits, had nothing to send on though the leg behind it could have carried a segment more,
+    /// as a share of its time with the flow; percent, the largest of the buffers on the way.
+    Drought,
+    /// How long it had no room for another segment, so that the leg before it might not send; percent, likewise.
+    Overflow,
 }
 
 impl Metric {
     /// Every metric, with what it is.
-    pub const ALL: [(Metric, &'static str, &'static str); 23] = [
+    pub const ALL: [(Metric, &'static str, &'static str); 25] = [
         (Metric::Goodput, "goodput", "bit/s"),
         (Metric::Completion, "completion", "s"),
         (Metric::SetUp, "set-up", "s"),
@@ -87,6 +92,8 @@ impl Metric {
         (Metric::HeldMost, "held-most", "B"),
         (Metric::HarmVerdicts, "harm-verdicts", ""),
         (Metric::RelayDrops, "relay-drops", ""),
+        (Metric::Drought, "drought", "%"),
+        (Metric::Overflow, "overflow", "%"),
     ];
 
     /// Its name in scenario files and tables.

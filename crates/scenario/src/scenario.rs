@@ -376,6 +376,13 @@ pub struct Measure {
     pub every: Duration,
 }
 
+impl Measure {
+    /// Whether it is to be seen how long buffers between legs are empty and full.
+    pub fn wants_buffers(&self) -> bool {
+        self.metrics.iter().any(|metric| matches!(metric, Metric::Drought | Metric::Overflow))
+    }
+}
+
 impl Scenario {
     /// When each flow starts in a run with `seed`, counted from the start of the run.
     pub fn starts(&self, seed: Seed) -> Vec<Duration> {

@@ -170,6 +170,7 @@ impl Builder<'_> {
                     policies,
                     max_flows: default.max_flows.max(self.scenario.flows.len()),
                     hash_seed: self.seed.derive("gateway").0,
+                    watches_buffers: self.scenario.measure.wants_buffers(),
                     ..default
                 };
                 let changes = gateway.bandwidth_changes.clone();
@@ -211,7 +212,8 @@ impl Builder<'_> {
                 });
             }
         }
-        AppHost::new(self.host(node), (self.address)(node), ends)
+        let wanted = self.scenario.measure.wants_buffers();
+        AppHost::new(self.host(node), (self.address)(node), ends).watching(wanted)
     }
 
     /// The payload of a flow's full segments, as its sender sends them: both ends must know the same bytes.
@@ -284,5 +286,6 @@ impl Builder<'_> {
         let seed = self.seed.derive("service").derive(&self.scenario.nodes[node.0].name);
         let service = Service::new(relay, seed);
         RelayNode::new(self.host(node), (self.address)(node), hops, relay, service)
+            .watching(self.scenario.measure.wants_buffers())
     }
 }

@@ -1,7 +1,7 @@
 use crate::application::{FlowEnd, Session, Wake, add};
 use crate::ping;
 use shorthaul_tcp::{Addresses, Connection, ConnectionId, Event, Host, SenderStats};
-use shorthaul_types::{Deadline, PortId, Time};
+use shorthaul_types::{BufferTimes, BufferWatch, Deadline, Level, PortId, Time};
 use shorthaul_wire::{Machine, Packet, TxBatch};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -29,6 +29,8 @@ pub(crate) struct AppHost {
     listeners: BTreeMap<u16, usize>,
     sessions: BTreeMap<ConnectionId, Session>,
     wakes: BinaryHeap<Reverse<(Time, u64, Wake, Sleeper)>>,
+    /// Of each end, how long a closed window kept it from sending; nothing, unless that is watched.
+    blocked: Vec<BufferWatch>,
     /// Numbers the wake-ups, so that those of one time keep their order.
     serial: u64,
     /// Answers to timestamp requests that have not left yet.
@@ -60,8 +62,45 @@ impl AppHost {
             }
         }
         let serial = ends.len() as u64;
-        let (sessions, answers) = (BTreeMap::new(), Vec::new());
-        AppHost { host, address, ends, listeners, sessions, wakes, serial, answers }
+        AppHost {
+            host,
+            address,
+            ends,
+            listeners,
+            sessions: BTreeMap::new(),
+            wakes,
+            serial,
+            blocked: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// The same, with an eye on how long windows keep its ends from sending.
+    pub fn watching(mut self, watches: bool) -> Self {
+        if watches {
+            self.blocked = vec![BufferWatch::default(); self.ends.len()];
+        }
+        self
+    }
+
+    /// How long its ends were kept from sending so far, by flow.
+    pub fn buffer_times(&self, now: Time) -> impl Iterator<Item = (u32, BufferTimes)> {
+        self.ends.iter().zip(&self.blocked).map(move |(end, watch)| (end.flow, watch.times(now)))
+    }
+
+    /// Notes which ends are kept from sending now.
+    fn look(&mut self, now: Time) {
+        if self.blocked.is_empty() {
+            return;
+        }
+        for (id, session) in &self.sessions {
+            let Some(connection) = self.host.connection(*id) else { continue };
+            if self.ends[session.end].gives {
+                let level = if connection.sender().is_held_back() { Level::Full } else { Level::Between };
+                self.blocked[session.end].begin(now);
+                self.blocked[session.end].set(now, level);
+            }
+        }
     }
 
     /// Whether every flow that ends here has ended.
@@ -270,6 +309,7 @@ impl Machine for AppHost {
         self.answers.drain(..).for_each(|answer| out.push((PortId(0), answer)));
         let more = self.host.poll_transmit(now, out);
         self.serve(now);
+        self.look(now);
         more
     }
 

@@ -11,6 +11,7 @@
 
 mod agenda;
 mod application;
+mod buffers;
 mod build;
 mod cake;
 mod chain;
@@ -40,7 +41,7 @@ mod trace_hash;
 
 pub use agenda::Agenda;
 pub use application::{EndReport, Opening, Transfer};
-pub use chain::slowest_transfer;
+pub use chain::{measured, slowest_transfer};
 pub use cross::CrossSource;
 pub use error::SimError;
 pub use route::address_of;

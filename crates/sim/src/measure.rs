@@ -1,5 +1,6 @@
 //! From a network that runs to numbers.
 use crate::application::{EndReport, Opening, Transfer, seconds};
+use crate::buffers::{Seen, buffers, gateway_buffers};
 use crate::cake::Cake;
 use crate::host::flow_of_port;
 use crate::network::{DirectionState, Network, NodeState};
@@ -22,6 +23,9 @@ pub(crate) struct Probe<'a> {
     wants_percentile: bool,
     wants_held: bool,
     wants_limited: bool,
+    wants_buffers: bool,
+    /// Of buffers of gateways, by flow, gateway and connection: what was seen last, for a flow that has ended is gone.
+    of_gateways: Seen,
     /// Payload held by gateways.
     held: Mean,
     held_most: f64,
@@ -51,6 +55,8 @@ impl<'a> Probe<'a> {
             wants_percentile: wants(&[Metric::QueueDelay95]),
             wants_held: wants(&[Metric::Held, Metric::HeldMost]),
             wants_limited: wants(&[Metric::WindowLimited, Metric::SmallestWindow]),
+            wants_buffers: scenario.measure.wants_buffers(),
+            of_gateways: Seen::new(),
             held: Mean::default(),
             held_most: 0.0,
             limited: 0.0,
@@ -94,6 +100,9 @@ impl<'a> Probe<'a> {
                     self.rtt.add(connection.sender().rtt().srtt().map_or(0.0, |srtt| srtt.as_secs_f64()));
                 }
             }
+        }
+        if self.wants_buffers {
+            self.of_gateways.extend(gateway_buffers(self.scenario, network));
         }
         for index in 0..self.scenario.measure.series.len() {
             self.sample_series(self.scenario.measure.series[index], network);
@@ -186,6 +195,8 @@ impl<'a> Probe<'a> {
         };
         let wants_use = scenario.measure.metrics.contains(&Metric::Utilization);
         let until = network.now;
+        let buffers =
+            if self.wants_buffers { buffers(scenario, network, &self.of_gateways) } else { Vec::new() };
         let links = network.ways.iter().zip(self.queues);
         let series = self.series.into_iter();
         Observations {
@@ -193,6 +204,7 @@ impl<'a> Probe<'a> {
             links: links
                 .map(|(way, queue)| link_observation(network, way, queue, wants_use.then_some(until)))
                 .collect(),
+            buffers,
             series: series
                 .map(|((series, subject), points)| TimeSeries { series, subject, points })
                 .collect(),
@@ -252,12 +264,7 @@ fn held_by_gateways(network: &Network) -> u64 {
 
 /// Whether data waits that congestion control would let go and the receiver's window does not.
 pub fn is_window_limited(connection: &Connection) -> bool {
-    let sender = connection.sender();
-    let segment = u64::from(sender.mss());
-    let waits = sender.queue().end() >= sender.nxt() + segment;
-    waits
-        && sender.una() + sender.peer_window() < sender.nxt() + segment
-        && sender.in_flight() + segment <= sender.control().window()
+    connection.sender().is_blocked()
 }
 
 /// A value of a sender; `None` for a round-trip time that is not yet known.

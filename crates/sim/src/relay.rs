@@ -2,7 +2,7 @@ use crate::host::port_of;
 use crate::relay_service::{Job, Service};
 use shorthaul_scenario::{Forward, Overflow, Relay, Served};
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, ConnectionId, Event, Host, SenderStats};
-use shorthaul_types::{Bytes, Deadline, PortId, Time};
+use shorthaul_types::{BufferTimes, BufferWatch, Bytes, Deadline, Level, PortId, Time};
 use shorthaul_wire::{Machine, Packet, PayloadList, Transport, TxBatch};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -32,6 +32,8 @@ pub(crate) struct RelayNode {
     service: Service,
     pub failures: Vec<String>,
     ended: SenderStats,
+    /// Whether it is noted how long buffers are empty and full: that takes a look at each session after each packet.
+    watches: bool,
 }
 
 /// Where a session goes on.
@@ -75,6 +77,8 @@ struct RelaySession {
     far_connected: bool,
     /// The most that was held of either direction.
     most_held: u64,
+    /// Per direction: how long its buffer was empty, and how long the one behind it was full.
+    watch: [BufferWatch; 2],
     /// What comes from the near side is sent on.
     released: bool,
     /// When it will be, where that is a matter of time.
@@ -109,7 +113,60 @@ impl RelayNode {
             service,
             failures: Vec::new(),
             ended: SenderStats::default(),
+            watches: false,
         }
+    }
+
+    /// The same, with an eye on how long buffers are empty and full.
+    pub fn watching(self, watches: bool) -> Self {
+        RelayNode { watches, ..self }
+    }
+
+    /// How long the legs of each session had nothing to send so far, and how long no window to send it, by flow: of what comes from the near and
+    /// from the far side.
+    pub fn buffer_times(&self, now: Time) -> impl Iterator<Item = (u32, [BufferTimes; 2])> {
+        self.sessions.iter().map(move |session| (session.flow, session.watch.map(|watch| watch.times(now))))
+    }
+
+    /// Notes what keeps each leg from sending now.
+    fn look(&mut self, now: Time) {
+        for index in 0..if self.watches { self.sessions.len() } else { 0 } {
+            for from in Side::BOTH {
+                if !self.has_begun(&self.sessions[index], from) {
+                    continue;
+                }
+                let level = self.level(&self.sessions[index], from);
+                let watch = &mut self.sessions[index].watch[from as usize];
+                watch.begin(now);
+                match level {
+                    Some(level) => watch.set(now, level),
+                    None => watch.end(now),
+                }
+            }
+        }
+    }
+
+    /// Whether the first byte of a direction has come.
+    fn has_begun(&self, session: &RelaySession, from: Side) -> bool {
+        // Offsets begin with the SYN.
+        session.watch[from as usize].is_on()
+            || self.connection(session, from).is_some_and(|source| source.receiver().data_end() > 1)
+    }
+
+    /// What keeps the leg behind from sending what comes from a side; nothing, once its source has ended.
+    fn level(&self, session: &RelaySession, from: Side) -> Option<Level> {
+        let (source, sink) = (self.connection(session, from)?, self.connection(session, from.other())?);
+        if session.closed[from as usize] {
+            return None;
+        }
+        let waits = source.readable() + session.in_service[from as usize];
+        Some(if waits == 0 && session.far_connected && sink.sender().is_starved() {
+            Level::Empty
+        } else if sink.sender().is_held_back() {
+            Level::Full
+        } else {
+            Level::Between
+        })
     }
 
     /// What the senders of all legs have done.
@@ -181,6 +238,7 @@ impl RelayNode {
                     closed: [false; 2],
                     far_connected: false,
                     most_held: 0,
+                    watch: [BufferWatch::default(); 2],
                     released: self.forward == Forward::AtOnce,
                     release_at: None,
                 };
@@ -419,6 +477,7 @@ impl Machine for RelayNode {
     fn poll_transmit(&mut self, now: Time, out: &mut TxBatch) -> bool {
         let more = self.host.poll_transmit(now, out);
         self.serve(now);
+        self.look(now);
         more
     }
 

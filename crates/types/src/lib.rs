@@ -2,7 +2,7 @@
 //! flow keys, deadlines and seeds.
 //!
 //! Reading order: [`Time`], the units [`Bytes`] and [`BitRate`], [`SeqNum`] and [`SeqSpace`],
-//! [`FlowKey`], [`Deadline`], [`Seed`].
+//! [`FlowKey`], [`Deadline`], [`Seed`], [`BufferTimes`].
 //!
 //! The crate is `no_std` and owns no clock and no random source: time comes in as an argument
 //! and randomness comes from a named [`Seed`].
@@ -11,6 +11,7 @@
 
 extern crate alloc;
 
+mod buffer_times;
 mod deadline;
 mod flow;
 mod seed;
@@ -18,6 +19,7 @@ mod seq;
 mod time;
 mod units;
 
+pub use buffer_times::{BufferTimes, BufferWatch, Level, binding_leg, lost_by_legs};
 pub use deadline::Deadline;
 pub use flow::{FlowKey, PortId};
 pub use seed::Seed;

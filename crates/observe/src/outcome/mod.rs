@@ -3,6 +3,7 @@ mod observations;
 
 use serde::{Deserialize, Serialize};
 use shorthaul_scenario::{Metric, Series};
+use shorthaul_types::BufferTimes;
 use std::collections::BTreeMap;
 
 pub use observations::{LinkObservation, Mean, Observations, Sent, fairness, jain_index};
@@ -22,6 +23,9 @@ pub struct Outcome {
     pub flows: Vec<FlowOutcome>,
     /// What each direction of each link did.
     pub links: Vec<LinkOutcome>,
+    /// How long the buffer of each relay, and of each gateway that splits, was empty or full, where drought or overflow is measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buffers: Vec<BufferOutcome>,
     /// Values over time, as the scenario wants them.
     pub series: Vec<TimeSeries>,
     /// When the run ended, in seconds: when all flows had, or at the scenario's duration.
@@ -89,6 +93,18 @@ pub struct LinkOutcome {
     pub outage: u64,
     /// The most packets that its queue held.
     pub max_queue: u64,
+}
+
+/// What became of the buffer between two legs of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BufferOutcome {
+    /// The flow.
+    pub flow: String,
+    /// Who has the buffer. Those of a flow are in the order in which its data passes them.
+    pub node: String,
+    /// How long it was empty, and how long full.
+    #[serde(flatten)]
+    pub times: BufferTimes,
 }
 
 /// One value over time.

@@ -1,6 +1,6 @@
-use super::{Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries};
+use super::{BufferOutcome, Fidelity, FlowOutcome, LinkOutcome, Outcome, TimeSeries};
 use shorthaul_scenario::Metric;
-use shorthaul_types::BitRate;
+use shorthaul_types::{BitRate, BufferTimes};
 use std::collections::BTreeMap;
 
 /// Everything that an engine saw of a run. What it cannot see stays `None`, or empty.
@@ -10,6 +10,8 @@ pub struct Observations {
     pub flows: Vec<FlowOutcome>,
     /// What each direction of each link did.
     pub links: Vec<LinkObservation>,
+    /// How long buffers between legs were empty or full.
+    pub buffers: Vec<BufferOutcome>,
     /// Values over time.
     pub series: Vec<TimeSeries>,
     /// What hosts and relays sent.
@@ -148,7 +150,14 @@ impl Observations {
             Metric::HeldMost => self.held_most,
             Metric::HarmVerdicts => count(self.harm_verdicts),
             Metric::RelayDrops => count(self.relay_drops),
+            Metric::Drought => self.worst_buffer(BufferTimes::drought_share),
+            Metric::Overflow => self.worst_buffer(BufferTimes::overflow_share),
         }
+    }
+
+    /// The largest share of its time, in percent, that a buffer was so.
+    fn worst_buffer(&self, share: fn(&BufferTimes) -> f64) -> Option<f64> {
+        self.buffers.iter().map(|buffer| 100.0 * share(&buffer.times)).max_by(f64::total_cmp)
     }
 
     /// The direction of a link with the longest queue on average, in packets.
@@ -184,6 +193,7 @@ impl Observations {
             metrics,
             flows: self.flows,
             links: self.links.into_iter().map(|link| link.outcome).collect(),
+            buffers: self.buffers,
             series: self.series,
             ended_at: self.ended_at,
             events: self.events,

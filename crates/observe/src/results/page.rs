@@ -4,7 +4,7 @@ use shorthaul_report::plot::Figure;
 use shorthaul_report::{Manifest, Page, Unit};
 
 use super::figures::too_few_runs;
-use super::{failure_sentences, table};
+use super::{buffer_table, failure_sentences, table};
 
 /// What a page says of a study beside its results.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +54,14 @@ pub fn page(
         "Means with half the width of the 95 % confidence interval of the mean (Student's t), and what single runs came to: standard deviation and percentiles",
         &table(records),
     );
+    if let Some(buffers) = buffer_table(records) {
+        page.heading("Which leg binds").table(
+            "How long the buffers between legs were empty though the leg behind could have carried more (drought), and full, so that the leg \
+             before might not send (overflow), of the time from the first byte until the source ended. The leg that binds is kept waiting least. \
+             A larger buffer mends what both legs lose; what one alone loses, it loses because the other is slower.",
+            &buffers,
+        );
+    }
     if !remarks.is_empty() {
         page.heading("Remarks").remarks(&remarks);
     }

@@ -2,7 +2,8 @@
 //!
 //! Reading order: `cell` (one combination of Table I), `matrix` (which cells, what came of them), `live` (kernels' TCP, our relays
 //! and netcat), `figures`, `findings` (what the paper states, beside ours), `variants` (Table II, waiting, storing, other places of
-//! loss and relay), `fit` (one effective loss for five numbers), `cross` (Table II with cross traffic), `page` (all of it as HTML).
+//! loss and relay), `buffers` (a relay's drought and overflow), `fit` (one effective loss for five numbers), `cross` (Table II with cross traffic), `page` (all of it as HTML).
+mod buffers;
 mod cell;
 mod cross;
 mod figures;
@@ -148,13 +149,15 @@ impl Cascade {
         let cells = if self.quick { PathPoint::in_figures() } else { PathPoint::all() };
         let matrix = Matrix::run(cells, ends, repeats, &ledger, console)?;
         let variants = variants::run(ends, repeats, &ledger, console)?;
+        let buffered = buffers::run(ends, repeats, &ledger, console)?;
         let fits = fit::run(ends, repeats, &ledger, console)?;
         let store = Store::open(&self.out.join("cross"))?;
         let beside = cross::run(&store, u32::try_from(repeats.min(2)).ok(), console)?;
 
         let manifest = Manifest::of_this_command().seed(matrix::SEED);
         matrix.csv(&manifest)?.save(&self.out.join("table-1.csv"))?;
-        let figures = figures::all(&matrix, live);
+        let mut figures = figures::all(&matrix, live);
+        figures.push(("buffers", buffers::figure(&buffered)));
         for (name, figure) in &figures {
             figure.save(&self.out.join(name), &manifest)?;
         }
@@ -176,6 +179,7 @@ impl Cascade {
             "findings": findings,
             "cells": matrix.cells().collect::<Vec<_>>(),
             "variants": variants,
+            "buffers": buffered,
             "fits": fits,
         });
         make_directory(&self.out)?;

@@ -194,10 +194,13 @@ impl Gateway {
         let Some(entry) = self.table.get_mut(index) else { return };
         let Phase::Opening(handshake) = core::mem::replace(&mut entry.phase, Phase::Closed) else { return };
         let policy = &self.config.policies[usize::from(entry.policy)];
-        let Some(flow) = SplitFlow::step_in(now, *handshake, policy) else {
+        let Some(mut flow) = SplitFlow::step_in(now, *handshake, policy) else {
             self.remove(index);
             return self.forward(port, packet);
         };
+        if self.config.watches_buffers {
+            flow.watch_buffers();
+        }
         entry.phase = Phase::Split(Box::new(flow));
         self.counters.flows_split += 1;
         self.table.note_open(index);

@@ -8,7 +8,7 @@ use crate::window_limit::{Buffer, Occupancy, WindowLimit, WindowUpdate};
 use crate::{LegConfig, Policy, SenderControl};
 use alloc::boxed::Box;
 use shorthaul_tcp::{AckPolicy, ProbedPeer, Receiver, Sender, SenderStart};
-use shorthaul_types::{Deadline, PortId, Time};
+use shorthaul_types::{BufferWatch, Deadline, Level, PortId, Time};
 
 /// A [`Receiver`] toward the one end and a [`Sender`] toward the other around one buffer, with the parts that say when
 /// the one end is acknowledged and how much it is offered.
@@ -141,6 +141,23 @@ impl Direction {
     pub fn lift_limits(&mut self) {
         if core::mem::take(&mut self.limits).iter().any(|limit| limit.closed) {
             self.receiver.request_ack();
+        }
+    }
+
+    /// Notes what keeps it from sending, after a turn.
+    pub fn look(&self, now: Time, watch: &mut BufferWatch) {
+        if self.sender.nxt() <= 1 {
+            return; // there was nothing but a SYN
+        }
+        watch.begin(now);
+        if self.receiver.is_finished() {
+            watch.end(now);
+        } else if self.sender.is_starved() {
+            watch.set(now, Level::Empty);
+        } else if self.sender.is_held_back() {
+            watch.set(now, Level::Full);
+        } else {
+            watch.set(now, Level::Between);
         }
     }
 

@@ -2,7 +2,7 @@
 use super::{Direction, SplitFlow};
 use crate::end::Side;
 use crate::{FlowInfo, Gateway, LegInfo};
-use shorthaul_types::Time;
+use shorthaul_types::{BufferTimes, Time};
 
 impl SplitFlow {
     /// Whether this end is at the access side.
@@ -19,6 +19,7 @@ impl SplitFlow {
             (_, true) => "closing",
             _ => "split",
         };
+        let watches = self.watches.as_deref();
         let legs = Side::BOTH.map(|side| {
             let Direction { receiver, sender, .. } = &self.directions[side.index()];
             let stats = sender.stats();
@@ -35,6 +36,7 @@ impl SplitFlow {
                 delivered: sender.una().saturating_sub(1),
                 retransmitted: stats.retransmitted,
                 timeouts: u64::from(stats.timeouts),
+                buffer: watches.map_or_else(BufferTimes::default, |watches| watches[side.index()].times(now)),
             }
         });
         FlowInfo {

@@ -103,6 +103,7 @@ impl SplitFlow {
             upload: None,
             download: None,
             stamp: None,
+            watches: None,
             resumed: Some(Box::new(Resumed {
                 until: now + PAST_US,
                 ask_at: Some(now),

@@ -3,6 +3,7 @@ use super::NodeError;
 use crate::answer::Refusal;
 use crate::request::Request;
 use serde::{Deserialize, Serialize};
+use shorthaul_types::BufferTimes;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -49,6 +50,9 @@ pub(super) struct Entry {
     seconds: f64,
     bytes_up: u64,
     bytes_down: u64,
+    /// How long the buffer was empty, and how long full, of what went up and down; nothing, where nothing was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buffers: Option<Buffers>,
     /// How often the session came by another way.
     #[serde(skip_serializing_if = "is_zero")]
     moves: u64,
@@ -76,6 +80,13 @@ pub(super) struct Past {
     lasted: Duration,
 }
 
+/// Of both directions, in seconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Buffers {
+    up: BufferTimes,
+    down: BufferTimes,
+}
+
 impl Entry {
     /// What has happened so far.
     pub fn past(&self) -> Past {
@@ -101,6 +112,7 @@ impl Entry {
             seconds: 0.0,
             bytes_up: 0,
             bytes_down: 0,
+            buffers: None,
             moves: past.moves,
             ended: "broken",
             node: None,
@@ -123,6 +135,7 @@ impl Entry {
             seconds: 0.0,
             bytes_up: 0,
             bytes_down: 0,
+            buffers: None,
             moves: 0,
             ended: "broken",
             node: None,
@@ -150,6 +163,12 @@ impl Entry {
     /// It has ended so, with so many bytes moved.
     pub fn on_end(&mut self, ended: &'static str, [up, down]: [u64; 2]) {
         (self.ended, self.bytes_up, self.bytes_down) = (ended, up, down);
+    }
+
+    /// Its buffers were empty and full for so long.
+    pub fn on_waits(&mut self, [up, down]: [BufferTimes; 2]) {
+        let watched = !(up.watched.is_zero() && down.watched.is_zero());
+        self.buffers = watched.then_some(Buffers { up, down });
     }
 
     /// It could not be.

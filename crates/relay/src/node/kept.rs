@@ -9,7 +9,7 @@ use super::session::{Far, Opened, go_on, outlives, refuse, tell_and_refuse};
 use crate::account::{Account, Share};
 use crate::answer::{Answer, Failure, HopStatus, Refusal};
 use crate::proxy_header::ProxyHeader;
-use crate::pump::Broken;
+use crate::pump::{Broken, Waits, Watched, Way};
 use crate::request::{Request, Resume, SessionId};
 use crate::resume::carry::{Carried, Moved, Patience, Watch, carry};
 use crate::resume::{Ends, Memory, Role};
@@ -215,6 +215,7 @@ pub(super) async fn serve(shared: &Arc<Shared>, asked: Box<(Asked, Resume)>) {
         status,
         ends,
         bytes,
+        waits: Waits::default(),
         entry,
         is_finished: false,
         stays: false,
@@ -247,6 +248,8 @@ pub(super) async fn go_on_with(shared: &Arc<Shared>, inherited: Box<Inherited>) 
         status,
         ends,
         bytes: record.bytes.map(AtomicU64::new),
+        // Of this process alone: how long buffers were empty before, the other one has said in its metrics.
+        waits: Waits::default(),
         entry,
         is_finished: record.is_finished,
         stays: false,
@@ -313,6 +316,8 @@ struct Session<'a> {
     ends: Ends<Quota>,
     /// Toward the target, and back.
     bytes: [AtomicU64; 2],
+    /// How long there was nothing to read, or no room to write: the same.
+    waits: Waits,
     entry: Option<Box<Entry>>,
     /// All has been delivered, and the client may not know.
     is_finished: bool,
@@ -325,6 +330,7 @@ struct Metered<'a> {
     shared: &'a Shared,
     account: &'a Account,
     bytes: &'a [AtomicU64; 2],
+    waits: &'a Waits,
 }
 
 impl Watch for Metered<'_> {
@@ -340,6 +346,10 @@ impl Watch for Metered<'_> {
         all.fetch_add(len as u64, Ordering::Relaxed);
         self.bytes[at].fetch_add(len as u64, Ordering::Relaxed);
         self.account.on_moved(len as u64).ok_or(Broken::Volume)
+    }
+
+    fn waits(&self, way: Moved) -> Option<Watched<'_>> {
+        Some(self.waits.of(if way == Moved::Given { Way::Down } else { Way::Up }, &self.shared.status.waits))
     }
 
     fn on_processing(&self, bytes: usize, took: Duration) {
@@ -367,6 +377,7 @@ impl Session<'_> {
         let shared = self.shared;
         if let Some(mut entry) = self.entry.take().filter(|_| ended != Ended::HandedOver) {
             entry.on_end(ended.name(), bytes);
+            entry.on_waits(self.waits.times());
             shared.write_access(entry);
         }
         let counters = &shared.counters;
@@ -456,7 +467,7 @@ impl Session<'_> {
 
     /// By one way, until it breaks, or somebody comes by another.
     async fn by(&mut self, mut leg: Leg, early: Vec<u8>, arriving: &mut Receiver<Arrival>) -> Next {
-        let Session { shared, opened, target, status, ends, bytes, is_finished, stays, .. } = self;
+        let Session { shared, opened, target, status, ends, bytes, waits, is_finished, stays, .. } = self;
         status.received = Some(ends.received());
         let head = Answer { status: 200, hops: vec![status.clone()] }.to_head();
         let told = async {
@@ -467,7 +478,7 @@ impl Session<'_> {
             return Next::Wait;
         }
         let account = &opened.grant.account;
-        let watch = Metered { shared, account, bytes };
+        let watch = Metered { shared, account, bytes, waits };
         let (mut app, patience) = (target.clone(), Patience { quiet: shared.config.quiet });
         let breaks =
             async { if *is_finished { std::future::pending().await } else { target.broken().await } };

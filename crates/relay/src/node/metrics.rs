@@ -1,12 +1,13 @@
 //! What a node says of itself to those who run it.
 use super::Shared;
 use crate::answer::Failure;
+use crate::pump::AllWaits;
 use crate::resume::Violation;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 use serde::Serialize;
 use shorthaul_monitor::response;
 use std::collections::BTreeMap;
@@ -151,10 +152,36 @@ pub struct Snapshot {
     pub bytes_up: u64,
     /// Back.
     pub bytes_down: u64,
+    /// How long buffers of sessions were empty and full, all sessions together: toward targets, and back.
+    pub buffers_up: BufferSums,
+    /// Back.
+    pub buffers_down: BufferSums,
     /// Both ways, over the last seconds.
     pub bits_per_second: u64,
     /// By user.
     pub users: BTreeMap<String, UserSnapshot>,
+}
+
+/// How long buffers were empty and full, of all sessions together, in seconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct BufferSums {
+    /// From the first byte of each session until its source ended.
+    pub watched_seconds: f64,
+    /// While there was nothing to send on, and the leg behind could have carried it.
+    pub drought_seconds: f64,
+    /// While there was no room, and the leg before might not send.
+    pub overflow_seconds: f64,
+}
+
+impl From<&AllWaits> for BufferSums {
+    fn from(waits: &AllWaits) -> Self {
+        let of = |micros: &AtomicU64| micros.load(Ordering::Relaxed) as f64 / 1e6;
+        BufferSums {
+            watched_seconds: of(&waits.watched),
+            drought_seconds: of(&waits.drought),
+            overflow_seconds: of(&waits.overflow),
+        }
+    }
 }
 
 /// One user at one moment.
@@ -204,6 +231,8 @@ impl Shared {
             connections_of_strangers: of(&self.counters.strangers),
             bytes_up: of(&self.counters.up),
             bytes_down: of(&self.counters.down),
+            buffers_up: BufferSums::from(&self.status.waits[0]),
+            buffers_down: BufferSums::from(&self.status.waits[1]),
             bits_per_second: of(&self.counters.rate),
             users: self.admission().accounts().iter().map(|a| (a.name().to_owned(), user(a))).collect(),
         }
@@ -306,6 +335,33 @@ impl Snapshot {
         );
         let bytes = [("up", self.bytes_up), ("down", self.bytes_down)];
         registry.register("bytes", "Bytes moved toward targets and back", by("direction", bytes));
+        let sums = [("up", &self.buffers_up), ("down", &self.buffers_down)];
+        let seconds = |of: fn(&BufferSums) -> f64| {
+            let family = Family::<Label, Counter<f64, AtomicU64>>::default();
+            for (direction, sums) in sums {
+                family.get_or_create(&[("direction", direction.to_owned())]).inc_by(of(sums));
+            }
+            family
+        };
+        for (name, help, times) in [
+            (
+                "buffer_watched",
+                "Time of sessions from the first byte until their source ended",
+                seconds(|sums| sums.watched_seconds),
+            ),
+            (
+                "buffer_drought",
+                "Time of sessions with nothing to send on, though the leg behind could have carried it",
+                seconds(|sums| sums.drought_seconds),
+            ),
+            (
+                "buffer_overflow",
+                "Time of sessions without room, so that the leg before might not send",
+                seconds(|sums| sums.overflow_seconds),
+            ),
+        ] {
+            registry.register_with_unit(name, help, Unit::Seconds, times);
+        }
         let users = |of: fn(&UserSnapshot) -> u64| {
             self.users.iter().map(move |(name, user)| (name.as_str(), of(user)))
         };

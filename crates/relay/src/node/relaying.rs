@@ -7,7 +7,7 @@ use super::session::{Far, Opened, outlives};
 use crate::answer::{Answer, Failure, HopStatus, Refusal};
 use crate::links::{Links, NamedBy};
 use crate::proxy_header::ProxyHeader;
-use crate::pump::{Broken, Forwarding, Meter, direction};
+use crate::pump::{Broken, Forwarding, Meter, Waits, Way, direction};
 use crate::request::Request;
 use crate::route::Endpoint;
 use crate::socket::{Leg, Sink, Socket};
@@ -101,10 +101,12 @@ pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
     let mut first = Some(Box::new(First { told, early }));
     let entry = Mutex::new(entry);
     let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
+    let waits = Waits::default();
     // Whatever becomes of it from here on.
     let written = |ended: &'static str| {
         if let Some(mut entry) = entry.lock().unwrap_or_else(PoisonError::into_inner).take() {
             entry.on_end(ended, of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
+            entry.on_waits(waits.times());
             shared.write_access(entry);
         }
     };
@@ -117,15 +119,16 @@ pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
     let sockets = [near.socket().clone(), far.socket().clone()];
     let (mut near_in, mut near_out) = near.into_halves();
     let (mut far_in, mut far_out) = far.into_halves();
-    let meter = |moved, of_session| Meter {
+    let meter = |moved, way: Way| Meter {
         moved,
-        of_session,
+        of_session: &of_session[way as usize],
         account: Some(&opened.grant.account),
         status: &shared.status,
         spool: Some(&shared.spool),
         progress: None,
+        waits: Some((&waits, way)),
     };
-    let meters = [meter(&shared.counters.up, &of_session[0]), meter(&shared.counters.down, &of_session[1])];
+    let meters = [meter(&shared.counters.up, Way::Up), meter(&shared.counters.down, Way::Down)];
     let answered = AtomicBool::new(false);
     let far_broke = AtomicBool::new(false);
     // Both stay where they are made: what is moved into a future is in it twice. What is done once, before bytes are moved, is in a box, and given back.
@@ -283,13 +286,15 @@ pub async fn serve_relay(shared: Arc<Shared>, at: usize, stream: TcpStream, peer
     shared.counters.opened.fetch_add(1, Ordering::Relaxed);
     let sockets = [near.clone(), far.clone()];
     let of_session = [AtomicU64::new(0), AtomicU64::new(0)];
+    let waits = Waits::default();
     let mut outlived = None;
     let way = (relay.forwarding, header);
-    let passing = both_ways(&shared, &opened.grant, [near, far], way, &of_session, &mut outlived);
+    let passing = both_ways(&shared, &opened.grant, [near, far], way, (&of_session, &waits), &mut outlived);
     let ended = Box::pin(passing).await;
     if let Some(mut entry) = entry {
         let how = outlived.map_or(if ended.is_ok() { "finished" } else { "broken" }, Outlived::name);
         entry.on_end(how, of_session.each_ref().map(|bytes| bytes.load(Ordering::Relaxed)));
+        entry.on_waits(waits.times());
         shared.write_access(entry);
     }
     match ended {
@@ -313,7 +318,7 @@ async fn both_ways(
     grant: &Grant,
     [near, far]: [Socket; 2],
     way: (Forwarding, Option<Vec<u8>>),
-    of_session: &[AtomicU64; 2],
+    (of_session, waits): (&[AtomicU64; 2], &Waits),
     outlived: &mut Option<Outlived>,
 ) -> Result<(), Option<Broken>> {
     let (forwarding, header) = way;
@@ -324,15 +329,16 @@ async fn both_ways(
         far_out.write_all(&header).await.map_err(|error| Some(Broken::Sink(error)))?;
     }
     let (account, spool) = (Some(&grant.account), Some(&shared.spool));
-    let meter = |moved, of_session| Meter {
+    let meter = |moved, way: Way| Meter {
         moved,
-        of_session,
+        of_session: &of_session[way as usize],
         account,
         status: &shared.status,
         spool,
         progress: None,
+        waits: Some((waits, way)),
     };
-    let meters = [meter(&shared.counters.up, &of_session[0]), meter(&shared.counters.down, &of_session[1])];
+    let meters = [meter(&shared.counters.up, Way::Up), meter(&shared.counters.down, Way::Down)];
     let there = pin!(direction(&mut near_in, &mut far_out, forwarding, &meters[0]));
     let back = pin!(direction(&mut far_in, &mut near_out, forwarding, &meters[1]));
     tokio::select! {

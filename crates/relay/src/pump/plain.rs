@@ -37,7 +37,10 @@ pub async fn carry(from: &Socket, to: &Socket, meter: &Meter<'_>) -> Result<(), 
     let mut rounds = 0u32;
     let mut is_stream = false;
     loop {
-        from.readable().await.map_err(Broken::Source)?;
+        wait_to_read(from, meter).await.map_err(Broken::Source)?;
+        if let Some(waits) = meter.watched() {
+            waits.end_wait_to_read(to);
+        }
         let mut by = By::Copy(SMALL);
         // Since something was ready to be read; and since others last had their turn.
         let mut burst = 0;
@@ -53,19 +56,31 @@ pub async fn carry(from: &Socket, to: &Socket, meter: &Meter<'_>) -> Result<(), 
             let (round, waited) = match &mut by {
                 By::Copy(at_once) => {
                     let (round, left) = copy(from, to, most.min(*at_once).min(holdable))?;
+                    rested(meter, &round);
                     let waited = !left.is_empty();
                     if waited {
                         let _held = meter.hold(left.len());
+                        if let Some(waits) = meter.watched() {
+                            waits.begin();
+                            waits.wait();
+                        }
                         let mut to = to.clone();
                         // In a box: who is silent has no room for what waits.
                         Box::pin(async move { to.write_all(&left).await }).await.map_err(Broken::Sink)?;
+                        if let Some(waits) = meter.watched() {
+                            waits.end_wait_to_write(from);
+                        }
                     }
                     (round, waited)
                 }
                 By::Splice(pipe) => {
                     let round = fill(from, pipe, most)?;
+                    rested(meter, &round);
                     let mut waited = false;
-                    poll_fn(|cx| poll_empty(cx, pipe, to, &mut waited)).await.map_err(Broken::Sink)?;
+                    poll_fn(|cx| poll_empty(cx, pipe, to, meter, &mut waited)).await.map_err(Broken::Sink)?;
+                    if let (true, Some(waits)) = (waited, meter.watched()) {
+                        waits.end_wait_to_write(from);
+                    }
                     (round, waited)
                 }
             };
@@ -139,13 +154,42 @@ fn fill(from: &Socket, pipe: &mut Pipe, most: usize) -> Result<Round, Broken> {
     }
 }
 
+/// Waits until something can be read. Only who alone reads may wait so: that takes a tenth of the memory of what the library has for several.
+async fn wait_to_read(from: &Socket, meter: &Meter<'_>) -> io::Result<()> {
+    poll_fn(|cx| {
+        let ready = from.0.poll_read_ready(cx);
+        if let (true, Some(waits)) = (ready.is_pending(), meter.watched()) {
+            waits.wait();
+        }
+        ready
+    })
+    .await
+}
+
+/// Something was read, or the end.
+fn rested(meter: &Meter<'_>, round: &Round) {
+    if let Some(waits) = meter.watched() {
+        waits.end_rest(matches!(round, Round::End));
+    }
+}
+
 /// Empties a pipe; whether the receiver has to be waited for is noted.
-fn poll_empty(cx: &mut Context<'_>, pipe: &mut Pipe, to: &Socket, waited: &mut bool) -> Poll<io::Result<()>> {
+fn poll_empty(
+    cx: &mut Context<'_>,
+    pipe: &mut Pipe,
+    to: &Socket,
+    meter: &Meter<'_>,
+    waited: &mut bool,
+) -> Poll<io::Result<()>> {
     while pipe.held() > 0 {
         match to.0.try_io(Interest::WRITABLE, || pipe.empty(to)) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 *waited = true;
+                if let Some(waits) = meter.watched() {
+                    waits.begin();
+                    waits.wait();
+                }
                 ready!(to.0.poll_write_ready(cx))?;
             }
             Err(error) => return Poll::Ready(Err(error)),

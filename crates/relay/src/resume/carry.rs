@@ -1,7 +1,7 @@
 //! One end of a session and one way: bytes between the application's side and a leg, until the way breaks or all is done.
 use super::ends::{Ends, Memory, Role};
 use super::frame::{Frame, MOST_DATA, Reader, Violation};
-use crate::pump::{Broken, with_scratch};
+use crate::pump::{Broken, Watched, with_scratch};
 use crate::socket::{Leg, Socket};
 use std::future::Future;
 use std::io;
@@ -50,6 +50,10 @@ pub trait Application {
     fn gives(&self) -> io::Result<bool> {
         Ok(false)
     }
+    /// Its socket, if that is what it is.
+    fn socket(&self) -> Option<&Socket> {
+        None
+    }
     /// Whether its own stream ends when the other one has.
     fn ends_with_other(&self) -> bool {
         false
@@ -82,6 +86,10 @@ impl Application for Socket {
 
     fn gives(&self) -> io::Result<bool> {
         shorthaul_os::socket::readable(self).map(|bytes| bytes.0 > 0)
+    }
+
+    fn socket(&self) -> Option<&Socket> {
+        Some(self)
     }
 }
 
@@ -134,6 +142,11 @@ pub trait Watch: Sync {
 
     /// So many bytes were worked on for so long.
     fn on_processing(&self, _bytes: usize, _took: Duration) {}
+
+    /// Who is told how long there was nothing of it to read, or no room to write it.
+    fn waits(&self, _way: Moved) -> Option<Watched<'_>> {
+        None
+    }
 }
 
 /// Nobody does.
@@ -169,6 +182,16 @@ struct Carrying<'a, A, M> {
     paused: Option<Instant>,
     /// When to look whether the application's kernel has all, and how long after that.
     look: Option<(Instant, Duration)>,
+    /// Of what was received, and of what was given: what is waited for, and whether any of it moved since.
+    rests: [Resting; 2],
+}
+
+/// What one direction waits for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Resting {
+    /// Since when, and whether it is room, and not bytes.
+    since: Option<(Instant, bool)>,
+    has_moved: bool,
 }
 
 /// Moves bytes between an application and a way until that is over. `first` came on the way already; `app_breaks` says when the
@@ -204,6 +227,7 @@ pub async fn carry<A: Application, M: Memory>(
         is_asked: false,
         paused: None,
         look: None,
+        rests: [Resting::default(); 2],
     };
     let mut app_breaks = pin!(app_breaks);
     let mut way_breaks = pin!(of_leg.broken());
@@ -258,6 +282,7 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
                 Ok(true) => continue,
                 Ok(false) => {}
             }
+            self.rest();
             if self.ends.is_broken() {
                 return Poll::Ready(Carried::BrokenThere);
             }
@@ -276,6 +301,38 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Nothing can be done now: what each direction waits for.
+    fn rest(&mut self) {
+        let waits_for_room =
+            [self.ends.waiting().is_some(), self.ends.next().is_some() || self.ends.room() == 0];
+        let ended = [self.ends.has_heard_all(), self.ends.has_ended()];
+        for at in 0..2 {
+            let Resting { since, has_moved } = self.rests[at];
+            let for_room = waits_for_room[at];
+            if !has_moved && since.is_some_and(|(_, was)| was == for_room) {
+                continue;
+            }
+            let next = Resting { since: Some((self.now, for_room)), has_moved: false };
+            self.rests[at] = if ended[at] { Resting::default() } else { next };
+        }
+    }
+
+    /// Bytes of a direction move: what it waited for is over.
+    fn stir(&mut self, way: Moved) {
+        let rest = &mut self.rests[usize::from(way == Moved::Given)];
+        rest.has_moved = true;
+        let Some((since, for_room)) = rest.since.take() else { return };
+        let (Some(waits), Some(app)) = (self.watch.waits(way), self.app.socket()) else { return };
+        let leg = self.leg.socket();
+        let (source, sink) = if way == Moved::Received { (leg, app) } else { (app, leg) };
+        if for_room {
+            waits.on_writable(since, source);
+        } else if let Some(rest) = waits.on_readable(since, sink) {
+            waits.on_read(rest, false);
+        }
+        waits.begin();
     }
 
     /// What came by the way.
@@ -305,6 +362,9 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
             let (frame, used) = self.reader.next(bytes).map_err(Carried::Violation)?;
             bytes = &bytes[used..];
             let Some(frame) = frame else { continue };
+            if matches!(frame, Frame::Data { .. }) {
+                self.stir(Moved::Received);
+            }
             let mut broken = None;
             let app = &mut *self.app;
             let mut deliver = |bytes: &[u8]| match app.poll_write(cx, bytes) {
@@ -351,7 +411,10 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
         let mut moved = false;
         while let Some(bytes) = self.ends.waiting() {
             match self.app.poll_write(cx, bytes) {
-                Poll::Ready(Ok(len)) => self.ends.on_delivered(len),
+                Poll::Ready(Ok(len)) => {
+                    self.ends.on_delivered(len);
+                    self.stir(Moved::Received);
+                }
                 Poll::Ready(Err(error)) => return Err(sink(error)),
                 Poll::Pending => break,
             }
@@ -414,6 +477,7 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
             }
         })?;
         if let Some(len) = taken.filter(|len| *len > 0) {
+            self.stir(Moved::Given);
             self.count(Moved::Given, len)?;
         }
         Ok(taken.is_some())
@@ -437,6 +501,7 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
                     (moved, self.is_unflushed) = (true, true);
                     if !is_control {
                         self.ends.on_written(len);
+                        self.stir(Moved::Given);
                     } else {
                         self.control_written += len;
                         if self.control_written == self.control.len() {

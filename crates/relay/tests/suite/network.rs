@@ -558,6 +558,82 @@ fn service_time_is_measured_over_tls_too() {
     assert!(snapshot.service_time_us > snapshot.waiting_time_us, "{snapshot:?}");
 }
 
+/// A session up, whose application gives `bytes` in pieces, a pause behind each, to a target that reads in the same way; what the node says of the
+/// buffer of that direction, in the access log and in its metrics.
+fn carried(
+    protection: Protection,
+    moves: bool,
+    bytes: usize,
+    gives: (usize, Duration),
+    reads: (usize, Duration),
+) -> [f64; 3] {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access");
+    let place = Place::with(1, protection, |config| config.access_log = Some(file.clone()));
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let near = match moves {
+        true => place.forward(target, SetUp::Parallel),
+        false => place.ask(&format!("CONNECT {target} HTTP/1.1\r\n\r\n")),
+    };
+    let (far, _) = server.accept().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut left = bytes;
+            while left > 0 {
+                let piece = gives.0.min(left);
+                (&near).write_all(&vec![7; piece]).unwrap();
+                left -= piece;
+                thread::sleep(gives.1);
+            }
+            near.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut room = vec![0; reads.0];
+        while (&far).read(&mut room).unwrap() > 0 {
+            thread::sleep(reads.1);
+        }
+    });
+    drop(far);
+    read_all(&near).unwrap();
+    let since = Instant::now();
+    let text = loop {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        if text.ends_with('\n') {
+            break text;
+        }
+        assert!(since.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(5));
+    };
+    let entry: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let of = |name: &str| entry["buffers"]["up"][name].as_f64().unwrap_or_else(|| panic!("{name}: {entry}"));
+    let sums = place.nodes[0].snapshot().buffers_up;
+    assert!((sums.drought_seconds - of("drought")).abs() < 1e-5, "{sums:?} {entry}");
+    assert!((sums.overflow_seconds - of("overflow")).abs() < 1e-5, "{sums:?} {entry}");
+    assert!(of("longest_drought") <= of("drought") && of("longest_overflow") <= of("overflow"), "{entry}");
+    [of("watched"), of("drought"), of("overflow")]
+}
+
+#[test]
+fn a_slow_reader_fills_the_buffer_and_a_slow_source_leaves_it_empty() {
+    let (at_once, slow) = ((1 << 20, Duration::ZERO), (20_000, Duration::from_millis(2)));
+    // The last of them is TLS from the client to the node, and frames within it; the first is moved within the kernel.
+    for (protection, moves) in
+        [(Protection::Plain, false), (Protection::Plain, true), (Protection::Tls, true)]
+    {
+        println!("{protection:?}, moves: {moves}");
+        // 10 MB/s at most are read of what comes as fast as it can.
+        let [watched, drought, overflow] = carried(protection, moves, 12_000_000, at_once, slow);
+        assert!(watched > 0.5, "{watched} s");
+        assert!(drought < 0.2 * watched, "{drought} of {watched} s");
+        // What holds the source of a session back that can move is the session's window, at the client.
+        assert!(moves || overflow > 0.4 * watched, "{overflow} of {watched} s");
+        // 10 MB/s at most are given.
+        let [watched, drought, overflow] = carried(protection, moves, 6_000_000, slow, at_once);
+        assert!(watched > 0.5, "{watched} s");
+        assert!(drought > 0.6 * watched && overflow < 0.1 * watched, "{drought} {overflow} of {watched} s");
+    }
+}
+
 #[test]
 fn every_session_has_a_line_in_the_access_log() {
     let file = std::env::temp_dir().join(format!("shorthaul-access-{}", std::process::id()));

@@ -4,6 +4,7 @@ mod aggregation;
 mod agreement;
 mod beyond;
 mod bottlenecks;
+mod buffers;
 mod interceptors;
 mod late;
 mod link_tree;

@@ -39,6 +39,33 @@ impl Sender {
         self.peer.edge.min(self.end()).saturating_sub(self.snd.nxt)
     }
 
+    /// Whether there is nothing left to send, while window and peer would let a segment more go: whoever fills the queue keeps
+    /// this sender waiting.
+    pub fn is_starved(&self) -> bool {
+        self.unsent() == 0
+            && self.board.lost() == 0
+            && self.in_flight() + self.segment.bytes() <= self.control.window()
+            && self.snd.nxt + self.segment.bytes() <= self.peer.edge
+    }
+
+    /// Whether a whole segment waits that the congestion window would let go and the peer's window does not.
+    pub fn is_blocked(&self) -> bool {
+        let segment = self.segment.bytes();
+        self.unsent() >= segment
+            && self.peer.edge < self.snd.nxt + segment
+            && self.in_flight() + segment <= self.control.window()
+    }
+
+    /// Whether the peer's window keeps this sender from sending what the path would carry at once: it is [blocked](Sender::is_blocked), and its
+    /// round trips are no longer by a quarter than the shortest. Where they are, a wider window would wait in a queue.
+    pub fn is_held_back(&self) -> bool {
+        let is_queueing = || match (self.rtt.srtt(), self.rtt.min_rtt()) {
+            (Some(srtt), Some(min_rtt)) => srtt > min_rtt + min_rtt / 4,
+            _ => false,
+        };
+        self.is_blocked() && !is_queueing()
+    }
+
     /// The manager has learned of more losses ([`Grant::lost_before`]): looks for them, and repairs them.
     pub fn on_others_delivered(&mut self, now: Time) {
         self.find_losses(now, None);
