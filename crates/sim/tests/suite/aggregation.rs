@@ -26,3 +26,27 @@ fn many_connections_over_a_short_path_do_not_wait_for_delayed_acknowledgments() 
         assert!(outcome.ended_at < most, "{keeps}: {} s", outcome.ended_at);
     }
 }
+
+/// 600 kB over GPRS, of which an outage of 15 s takes all that is on its way (AGG Fig. 12), with this gateway: when they are there.
+fn over_an_outage(gateway: &str) -> f64 {
+    let host = "profile = \"sack-reno\", receive_buffer = \"64 kB\"";
+    let outcome = run(&format!(
+        "duration = \"600 s\"\nseed = 1\n[hosts.server]\nscheme = {{ {host}, pacing = false }}\n\
+         [hosts.phone]\nscheme = {{ {host}, ack = \"delayed 200 ms\", window_scaling = false }}\n\
+         [gateways.proxy]\naccess = \"phone\"\n{gateway}\n\
+         [[links]]\nbetween = [\"phone\", \"proxy\"]\nmtu = 1452\n\
+         link = {{ preset = \"gprs\", outages = {{ list = [{{ at = \"90 s\", lasts = \"15 s\" }}], hold = \"0 s\" }} }}\n\
+         [[links]]\nbetween = [\"proxy\", \"server\"]\nmtu = 1452\nlink = {{ rate = \"100 Mbit/s\", delay = \"10 ms\" }}\n\
+         [[flows]]\nname = \"file\"\nfrom = \"server\"\nto = \"phone\"\nopened_by = \"phone\"\nbulk = \"600 kB\"\n\
+         [measure]\nmetrics = [\"completion\"]\n"
+    ));
+    outcome.ended_at
+}
+
+/// What an outage has taken is no sign of a full queue: the window that was found for the link stays what it is.
+#[test]
+fn an_outage_that_loses_all_leaves_the_window_that_was_found() {
+    let (direct, auto) =
+        (over_an_outage("split = false"), over_an_outage("split = true\naggregate = \"auto\""));
+    assert!(auto < 1.05 * direct, "{auto} s; directly {direct} s");
+}
