@@ -143,10 +143,10 @@ impl SharedWindow {
         }
     }
 
-    /// Whether it is found: the queue of the link does not grow with it any more.
+    /// Whether it is found: the queue of the link does not grow with it any more. Of a fixed one nobody knows that.
     pub fn is_found(&self) -> bool {
         match &self.clamp {
-            Size::Fixed(_) => true,
+            Size::Fixed(_) => false,
             Size::Auto(auto) => !auto.is_starting(),
         }
     }
