@@ -62,7 +62,7 @@ SEEDS ?= 0..1000
 adversity:
 	SEEDS=$(SEEDS) cargo test -p shorthaul-proxy --test suite adversity::whatever
 
-# A host attacks a gateway with raw packets: seven attacks, each undisturbed and attacked by turns. Three minutes.
+# A host attacks a gateway with raw packets: ten attacks, each undisturbed and attacked by turns. Some minutes.
 attack:
 	cargo run -p shorthaul -- bench attack --turns 6
 

@@ -23,9 +23,9 @@ struct Prober {
 }
 
 impl ShaperNode {
-    /// What comes from the access side comes in here, …
+    /// Packets from the access side arrive at this port.
     pub const ACCESS: PortId = PortId(0);
-    /// … and all else here.
+    /// All others arrive at this one.
     pub const WAN: PortId = PortId(1);
     const DOWN: usize = 0;
     const UP: usize = 1;

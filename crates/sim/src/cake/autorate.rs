@@ -14,7 +14,7 @@ pub(crate) const PINGERS: u16 = 6;
 pub(crate) const PING_INTERVAL: Duration = Duration::from_millis(300);
 /// `monitor_achieved_rates_interval_ms`.
 pub(crate) const MONITOR_INTERVAL: Duration = Duration::from_millis(200);
-/// `bufferbloat_detection_window` and `bufferbloat_detection_thr`: so many of so many samples are late.
+/// `bufferbloat_detection_thr` of the last `bufferbloat_detection_window` samples are late.
 const WINDOW: usize = 6;
 const LATE_OF_WINDOW: usize = 3;
 /// `alpha_baseline_increase`, `alpha_baseline_decrease`.
