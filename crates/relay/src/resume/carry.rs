@@ -180,6 +180,8 @@ struct Carrying<'a, A, M> {
     acknowledge_at: Option<Instant>,
     is_asked: bool,
     paused: Option<Instant>,
+    /// The other end has closed the way: nothing more comes by it.
+    is_closed: bool,
     /// When to look whether the application's kernel has all, and how long after that.
     look: Option<(Instant, Duration)>,
     /// Of what was received, and of what was given: what is waited for, and whether any of it moved since.
@@ -226,6 +228,7 @@ pub async fn carry<A: Application, M: Memory>(
         acknowledge_at: None,
         is_asked: false,
         paused: None,
+        is_closed: false,
         look: None,
         rests: [Resting::default(); 2],
     };
@@ -267,7 +270,12 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
                 if self.paused.is_some_and(|until| until <= self.now) {
                     self.paused = None;
                 }
-                let moved = self.receive(cx)? | self.deliver(cx)? | self.take(cx)?;
+                let moved = self.receive(cx)? | self.deliver(cx)?;
+                // What came before that counts.
+                if self.is_closed {
+                    return Err(self.on_closed());
+                }
+                let moved = self.take(cx)? || moved;
                 Ok::<bool, Carried>(self.send(cx)? || moved)
             })();
             if self.of_round > 0 {
@@ -347,7 +355,8 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
                 Poll::Pending => Ok(false),
                 Poll::Ready(Err(error)) => Err(Carried::WayBroke(error)),
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => {
-                    Err(Carried::WayBroke(io::ErrorKind::UnexpectedEof.into()))
+                    self.is_closed = true;
+                    Ok(true)
                 }
                 Poll::Ready(Ok(())) => {
                     (self.heard, self.pinged) = (self.now, None);
@@ -355,6 +364,13 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
                 }
             }
         })
+    }
+
+    /// The other end has closed the way. A node does so when all has been delivered and it knows that its client knows; then this is
+    /// the end, even if on this way the client has not come to say so.
+    fn on_closed(&self) -> Carried {
+        let is_over = if self.role == Role::Client { self.ends.is_over() } else { self.ends.is_complete() };
+        if is_over { Carried::Finished(false) } else { Carried::WayBroke(io::ErrorKind::UnexpectedEof.into()) }
     }
 
     fn on_bytes(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<(), Carried> {
@@ -594,11 +610,11 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
     /// Ends a way on which all has been said; whether the other end did so, too.
     async fn close(&mut self) -> bool {
         let quiet = self.patience.quiet;
+        // The node is the first: a client that hears so knows that it knows.
+        if self.role == Role::Client && !matches!(timeout(quiet, self.read_to_end()).await, Ok(Ok(()))) {
+            return false;
+        }
         let closing = async {
-            // The node is the first: a client that hears so knows that it knows.
-            if self.role == Role::Client {
-                self.read_to_end().await?;
-            }
             self.leg.shutdown().await?;
             self.leg.socket().end_well()?;
             if self.role == Role::Node {
@@ -606,12 +622,62 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
             }
             Ok::<(), io::Error>(())
         };
-        matches!(timeout(quiet, closing).await, Ok(Ok(())))
+        // A client knows all that it has to know, however its own end arrives.
+        matches!(timeout(quiet, closing).await, Ok(Ok(()))) || self.role == Role::Client
     }
 
     async fn read_to_end(&mut self) -> io::Result<()> {
         let mut nothing = [0; 1024];
         while self.leg.read(&mut nothing).await? > 0 {}
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ends::Unbounded;
+    use super::*;
+    use std::sync::Arc;
+    use tokio::net::{TcpListener, TcpStream};
+
+    async fn pair() -> (Socket, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (Socket(Arc::new(near)), listener.accept().await.unwrap().0)
+    }
+
+    /// What a client makes of a way on which a node says this and closes it, if the application has ended and gets an end.
+    async fn closed_after(words: &[Frame<'_>]) -> Carried {
+        let ((mut app, of_app), (way, mut node)) = (pair().await, pair().await);
+        drop(of_app);
+        let mut bytes = Vec::new();
+        words.iter().for_each(|frame| frame.write(&mut bytes));
+        node.write_all(&bytes).await.unwrap();
+        node.shutdown().await.unwrap();
+        while !shorthaul_os::poll::has_ended(&way).unwrap() {
+            tokio::task::yield_now().await;
+        }
+        let mut ends = Ends::new(Role::Client, 1 << 20, Unbounded);
+        let patience = Patience { quiet: Duration::from_secs(60) };
+        let mut leg = Leg::plain(way);
+        ends.end();
+        carry(
+            (Role::Client, &mut ends),
+            (&mut app, std::future::pending()),
+            (&mut leg, Vec::new()),
+            patience,
+            &Unwatched,
+        )
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_way_that_is_closed_when_all_is_said_has_not_broken() {
+        // The end and what stands before it come at once: all that was said counts.
+        assert!(matches!(closed_after(&[Frame::Done(0), Frame::End(0)]).await, Carried::Finished(true)));
+        // Nobody has said that what was given arrived, or that nothing more comes.
+        assert!(matches!(closed_after(&[Frame::End(0)]).await, Carried::WayBroke(_)));
+        assert!(matches!(closed_after(&[Frame::Done(0)]).await, Carried::WayBroke(_)));
+        assert!(matches!(closed_after(&[]).await, Carried::WayBroke(_)));
     }
 }

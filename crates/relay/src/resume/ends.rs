@@ -209,7 +209,12 @@ impl<M: Memory> Ends<M> {
 
     /// Both directions have been delivered, and the other end knows of ours.
     pub fn is_complete(&self) -> bool {
-        self.out.is_done && self.inc.has_said_done && self.inc.is_closed
+        self.is_over() && self.inc.has_said_done
+    }
+
+    /// Both directions have been delivered. The other end may not know of ours.
+    pub fn is_over(&self) -> bool {
+        self.out.is_done && self.inc.is_closed
     }
 
     /// Whether anything was given that the other end has not acknowledged.
