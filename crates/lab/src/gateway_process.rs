@@ -17,7 +17,30 @@ pub struct GatewayProcess {
     child: Child,
     /// For its control socket and journal; of its own, as several run at once.
     directory: PathBuf,
-    name: String,
+    control: GatewayControl,
+}
+
+/// Asks a gateway, and whoever goes on in its place.
+#[derive(Clone, Debug)]
+pub struct GatewayControl {
+    socket: PathBuf,
+}
+
+impl GatewayControl {
+    /// The flows that it knows; `None` if nobody answers.
+    pub fn flows(&self) -> Option<serde_json::Value> {
+        serde_json::from_str(&self.ask("flows-json")?).ok()
+    }
+
+    fn ask(&self, request: &str) -> Option<String> {
+        const TIMEOUT: Duration = Duration::from_secs(10);
+        let mut socket = UnixStream::connect(&self.socket).ok()?;
+        socket.set_read_timeout(Some(TIMEOUT)).ok()?;
+        socket.write_all(request.as_bytes()).ok()?;
+        let mut text = String::new();
+        socket.read_to_string(&mut text).ok()?;
+        Some(text)
+    }
 }
 
 /// Numbers the gateways of this process.
@@ -42,7 +65,10 @@ impl GatewayProcess {
             .and_then(|()| std::fs::write(&file, toml::to_string(&config).map_err(std::io::Error::other)?))
             .map_err(failed)?;
         match start_with(host, &file, false) {
-            Ok(child) => Ok(GatewayProcess { child, directory, name: config.name.to_string() }),
+            Ok(child) => {
+                let control = GatewayControl { socket: control_path(&directory, &config.name.to_string()) };
+                Ok(GatewayProcess { child, directory, control })
+            }
             Err(error) => {
                 let _ = std::fs::remove_dir_all(directory);
                 Err(error)
@@ -120,7 +146,7 @@ impl GatewayProcess {
 
     /// Payload that it holds at this moment, by its own account.
     pub fn held(&self) -> Option<u64> {
-        let flows: serde_json::Value = serde_json::from_str(&self.ask("flows-json")?).ok()?;
+        let flows = self.flows()?;
         let legs = flows
             .as_array()?
             .iter()
@@ -130,7 +156,12 @@ impl GatewayProcess {
 
     /// The flows that it knows.
     pub fn flows(&self) -> Option<serde_json::Value> {
-        serde_json::from_str(&self.ask("flows-json")?).ok()
+        self.control.flows()
+    }
+
+    /// What asks it from elsewhere while it runs.
+    pub fn control(&self) -> GatewayControl {
+        self.control.clone()
     }
 
     /// Memory and descriptors of it and its keeper.
@@ -140,23 +171,13 @@ impl GatewayProcess {
 
     /// Its counters, by name.
     pub fn counters(&self) -> Option<serde_json::Value> {
-        serde_json::from_str(&self.ask("counters-json")?).ok()
+        serde_json::from_str(&self.control.ask("counters-json")?).ok()
     }
 
     /// Tells it what the access side carries, as a radio controller does.
     pub fn tell_bandwidth(&self, cell: Option<&str>, bandwidth: BitRate) {
         let report = BandwidthReport { cell: cell.map(str::to_owned), bandwidth };
-        self.ask(&format!("bandwidth {report}"));
-    }
-
-    fn ask(&self, request: &str) -> Option<String> {
-        const TIMEOUT: Duration = Duration::from_secs(10);
-        let mut socket = UnixStream::connect(control_path(&self.directory, &self.name)).ok()?;
-        socket.set_read_timeout(Some(TIMEOUT)).ok()?;
-        socket.write_all(request.as_bytes()).ok()?;
-        let mut text = String::new();
-        socket.read_to_string(&mut text).ok()?;
-        Some(text)
+        self.control.ask(&format!("bandwidth {report}"));
     }
 
     /// Whether it still runs.

@@ -37,7 +37,7 @@ pub use child::{Child, ChildError, Ready, Usage, is_installed};
 pub use counters::TcpCounters;
 pub use emulator::DirectionReport;
 pub use error::LabError;
-pub use gateway_process::GatewayProcess;
+pub use gateway_process::{GatewayControl, GatewayProcess};
 pub use host::{Guest, Host};
 pub use lab::Lab;
 pub use lateness::LatenessStats;

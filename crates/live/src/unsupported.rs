@@ -23,6 +23,11 @@ pub fn unsupported(scenario: &Scenario, available: &[String]) -> Vec<String> {
                     let why = "a live run has one process: leave `taken_over` out (`shorthaul bench survive --take-over` has two)";
                     reasons.push(format!("gateway `{}`: {why}", node.name));
                 }
+                if !gateway.killed.is_empty() {
+                    let why =
+                        "a live run has one process: leave `killed` out (`shorthaul bench survive` has more)";
+                    reasons.push(format!("gateway `{}`: {why}", node.name));
+                }
                 if gateway.lateness.is_some() {
                     let why = "a live gateway is as late as its machine: leave `lateness` out";
                     reasons.push(format!("gateway `{}`: {why}", node.name));

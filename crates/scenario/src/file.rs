@@ -259,6 +259,10 @@ pub(crate) struct GatewaySection {
     /// When another process takes over from it, as `shorthaul gateway --take-over` does, without a moment in between. Simulated alone.
     #[serde(default)]
     pub taken_over: Vec<TakeOverSection>,
+    /// When its process is killed, and another one begins later with what survives that. Meanwhile traffic passes as it comes.
+    /// Simulated alone.
+    #[serde(default)]
+    pub killed: Vec<KillSection>,
     /// The share of flows that are observed instead of split, to compare with; none if left out, so that an experiment is about
     /// what is split.
     #[serde(default)]
@@ -291,6 +295,20 @@ pub(crate) struct TakeOverSection {
     #[serde(with = "serde_duration")]
     #[schemars(with = "schema::Duration")]
     pub at: Duration,
+}
+
+/// The process of a gateway is killed.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KillSection {
+    /// When, from the start of the run.
+    #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
+    pub at: Duration,
+    /// How long it takes until the next one is there.
+    #[serde(with = "serde_duration")]
+    #[schemars(with = "schema::Duration")]
+    pub gone: Duration,
 }
 
 const fn yes() -> bool {

@@ -25,7 +25,7 @@ pub use file::Arrivals;
 pub use lateness::{Lateness, ParseLatenessError};
 pub use metric::{Metric, Series};
 pub use scenario::{
-    BandwidthChange, CellDescription, Cross, Flow, Forward, Gateway, LinkDescription, Measure, Node,
+    BandwidthChange, CellDescription, Cross, Flow, Forward, Gateway, Kill, LinkDescription, Measure, Node,
     NodeIndex, Overflow, Queues, Relay, Role, Scenario, Served, SetUp, Workload,
 };
 pub use schema::schema;

@@ -1,12 +1,12 @@
 //! From the sections of a file to a [`Scenario`]: names become places, short forms are spelled out.
 use crate::file::{
     AggregateSection, BufferSection, CellSection, ChainSection, CrossSection, File, FlowSection,
-    GatewaySection, LinkSection, RelaySection, SetUpSection, ViaSection,
+    GatewaySection, KillSection, LinkSection, RelaySection, SetUpSection, ViaSection,
 };
 use crate::shaper::{Shaper, ShaperSection};
 use crate::spanned::Spanned;
 use crate::{
-    BandwidthChange, CellDescription, Cross, Flow, Gateway, LinkDescription, Measure, Node, NodeIndex,
+    BandwidthChange, CellDescription, Cross, Flow, Gateway, Kill, LinkDescription, Measure, Node, NodeIndex,
     Queues, Relay, Role, Scenario, ScenarioError, Served, SetUp, Workload,
 };
 use shorthaul_link::{Direction, LinkSpec, Rate, Trace};
@@ -220,6 +220,9 @@ impl Work<'_> {
         bandwidth_changes.sort_by_key(|change| change.at);
         let mut taken_over: Vec<_> = section.taken_over.iter().map(|taken_over| taken_over.at).collect();
         taken_over.sort_unstable();
+        let mut killed: Vec<_> =
+            section.killed.iter().map(|&KillSection { at, gone }| Kill { at, gone }).collect();
+        killed.sort_unstable();
         let gateway = Gateway {
             mode,
             senders_as_written: section
@@ -240,6 +243,7 @@ impl Work<'_> {
             control_group: section.control_group,
             lateness: section.lateness,
             taken_over,
+            killed,
         };
         self.check_policies(name, section, &gateway)?;
         self.scenario.nodes[index.0].role = Role::Gateway(Box::new(gateway));

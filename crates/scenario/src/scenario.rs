@@ -177,6 +177,17 @@ pub struct Gateway {
     pub lateness: Option<Lateness>,
     /// When another process takes over from it, from the start of the run, in order.
     pub taken_over: Vec<Duration>,
+    /// When its process is killed, in order.
+    pub killed: Vec<Kill>,
+}
+
+/// The process of a gateway is killed, and another goes on with what survives that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kill {
+    /// When, from the start of the run.
+    pub at: Duration,
+    /// How long it takes until the next one is there.
+    pub gone: Duration,
 }
 
 impl Gateway {

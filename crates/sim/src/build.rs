@@ -176,7 +176,9 @@ impl Builder<'_> {
                 let changes = gateway.bandwidth_changes.clone();
                 let seed = self.seed.derive("lateness").derive(&self.scenario.nodes[node.0].name);
                 let sleep = gateway.lateness.map(|lateness| Sleep::new(lateness, seed));
-                let node = GatewayNode::new(config, changes, sleep).taken_over(&gateway.taken_over);
+                let node = GatewayNode::new(config, changes, sleep)
+                    .taken_over(&gateway.taken_over)
+                    .killed(&gateway.killed);
                 Station::Gateway(Box::new(node))
             }
         }

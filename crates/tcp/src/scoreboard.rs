@@ -107,6 +107,8 @@ pub struct Scoreboard {
     sacked_to: u64,
     /// Below this offset, IsLost has judged.
     judged_to: u64,
+    /// Below this offset, another process had sent all: what is sent here is sent once more.
+    sent_before: u64,
 }
 
 impl Scoreboard {
@@ -166,6 +168,12 @@ impl Scoreboard {
         })
     }
 
+    /// Another process had sent all below this offset: it counts as retransmitted when it is sent, and its acknowledgments may be of the
+    /// earlier transmission (Karn's algorithm, RFC 6298 §3).
+    pub fn set_sent_before(&mut self, offset: u64) {
+        self.sent_before = offset;
+    }
+
     /// `[start, end)` is sent, for the first time or once more, in segments of `size` bytes (the last may be shorter).
     pub fn on_send(&mut self, start: u64, end: u64, size: u32, sent: SendState) {
         let cuts = Cuts { from: start, size: size.max(1) };
@@ -174,7 +182,8 @@ impl Scoreboard {
         let fresh = self.records.last_key_value().is_none_or(|(_, last)| last.end <= start);
         if fresh {
             self.outstanding += end - start;
-            let (retransmitted, ambiguous, sacked, lost) = (false, false, false, false);
+            let again = start < self.sent_before;
+            let (retransmitted, ambiguous, sacked, lost) = (again, again, false, false);
             let record = Record { end, sent, transmission, retransmitted, ambiguous, sacked, lost, cuts };
             self.records.insert(start, record);
         } else {

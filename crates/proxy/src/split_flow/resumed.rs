@@ -38,6 +38,8 @@ pub(super) struct Resumed {
     asked: u32,
     /// The ends that have spoken since.
     heard: [bool; 2],
+    /// What they said was of one connection.
+    agreed: bool,
     /// What they said last.
     said: [Option<Statement>; 2],
     /// Up to where each direction had been sent, SND.NXT then.
@@ -109,6 +111,7 @@ impl SplitFlow {
                 ask_at: Some(now),
                 asked: 0,
                 heard: [false; 2],
+                agreed: false,
                 said: [None; 2],
                 sent: inherited.record.directions.map(|direction| direction.sent),
                 missing: Side::BOTH.map(|side| inherited.is_missing_bytes(side)),
@@ -228,7 +231,7 @@ impl SplitFlow {
         let Some((seq, ack)) = seq.zip(ack) else {
             return if resumed.heard[near] { Bearing::Usual } else { Bearing::Stranger };
         };
-        resumed.heard[near] = true;
+        let is_first = !core::mem::replace(&mut resumed.heard[near], true);
         let fin = u64::from(header.flags.contains(TcpFlags::FIN));
         let shift = if self.agreed.window_scaling { self.ends[near].window_shift } else { 0 };
         resumed.said[near] = Some(Statement {
@@ -239,6 +242,10 @@ impl SplitFlow {
         });
         let is_certain =
             resumed.is_agreed(self.directions.each_ref().map(|direction| direction.receiver.edge()));
+        let is_first_agreement = is_certain && !core::mem::replace(&mut resumed.agreed, true);
+        if is_first {
+            self.directions[near].sender.may_have_passed(seq);
+        }
         let direction = &mut self.directions[far];
         if resumed.missing[far] && (is_certain || resumed.asked >= QUESTIONS) {
             if ack >= direction.sender.una() {
@@ -252,12 +259,16 @@ impl SplitFlow {
             let is_usual = ack <= resumed.sent[far] && seq <= self.directions[near].receiver.edge() + 1;
             if is_certain || is_usual {
                 self.directions[far].skip_to(now, ack);
+                self.note_passed(side.other());
             } else {
                 self.ask_soon(now);
             }
         }
         if is_certain {
-            self.believe_earlier(now, near);
+            self.believe_earlier(now, side);
+        }
+        if is_first_agreement {
+            Side::BOTH.into_iter().for_each(|side| self.believe_offer(side));
         }
         let claims = Side::BOTH.map(|side| self.claims_more(side));
         if let Some(resumed) = self.resumed.as_deref_mut()
@@ -270,18 +281,30 @@ impl SplitFlow {
         Bearing::Usual
     }
 
+    /// `side` has told the other end of the room that it says it has, past us: what comes there is taken, as far as there is memory.
+    fn believe_offer(&mut self, side: Side) {
+        let said = self.resumed.as_ref().and_then(|resumed| resumed.said[side.index()]);
+        let Some(Statement { edge, .. }) = said else { return };
+        self.directions[side.other().index()].receiver.accept_up_to(edge);
+        if let Some(upload) = self.watched(side.other()) {
+            upload.may_know(edge);
+        }
+    }
+
     /// Whether an end has said last that it has more than we have sent to it.
     fn claims_more(&self, side: Side) -> bool {
         let said = self.resumed.as_ref().and_then(|resumed| resumed.said[side.index()]);
         said.is_some_and(|said| said.ack > self.directions[side.other().index()].sender.nxt())
     }
 
-    /// What the other end of `near` acknowledged before this one bore it out is believed now: it may say nothing more by itself.
-    fn believe_earlier(&mut self, now: Time, near: usize) {
+    /// What the other end of `side` acknowledged before this one bore it out is believed now: it may say nothing more by itself.
+    fn believe_earlier(&mut self, now: Time, side: Side) {
+        let near = side.index();
         let Some(resumed) = self.resumed.as_deref().filter(|resumed| now < resumed.until) else { return };
         let Some(said) = resumed.said[1 - near] else { return };
         if said.ack > self.directions[near].sender.nxt() {
             self.directions[near].skip_to(now, said.ack);
+            self.note_passed(side);
         }
         // What we send in its name has its clock: one that `near` takes for old is dropped in silence (RFC 7323 §5.3).
         if let Some(clock) = said.clock {
@@ -375,6 +398,7 @@ impl Direction {
         self.echo_congestion = record.echo_congestion;
         sender.skip_to(now, held.start);
         sender.queue_mut().skip_to(held.start.min(record.received));
+        sender.was_sent(record.sent);
         for piece in &held.pieces {
             sender.queue_mut().push(piece.clone());
         }

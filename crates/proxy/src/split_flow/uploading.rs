@@ -32,9 +32,16 @@ impl SplitFlow {
         let val = far.ts_val.filter(|_| self.agreed.timestamps);
         let (came, early) = (near.receiver.data_end(), near.receiver.early());
         let upload = Upload::new(at, near.receiver.edge(), val, Uplink::burst(near.sender.mss()));
-        // After a crash nobody knows what went past us, nor what was told: it begins anew, with all the room that it was told of.
-        let goes_on = self.resumed.is_none();
-        Box::new(if goes_on { upload.in_midst(came + early, came) } else { upload })
+        Box::new(upload.in_midst(came + early, came))
+    }
+
+    /// What `side` sends has come past us up to `end`.
+    pub(super) fn note_passed(&mut self, side: Side) {
+        let receiver = &self.directions[side.index()].receiver;
+        let (came, early) = (receiver.data_end(), receiver.early());
+        if let Some(upload) = self.watched(side) {
+            upload.skip_to(came + early, came);
+        }
     }
 
     /// What it sends, where that is limited.
@@ -53,7 +60,7 @@ impl SplitFlow {
     }
 
     /// What is watched of what `side` sends, if it is.
-    fn watched(&mut self, side: Side) -> Option<&mut Upload> {
+    pub(super) fn watched(&mut self, side: Side) -> Option<&mut Upload> {
         match self.managed? {
             mobile if mobile == side => self.upload.as_deref_mut(),
             _ => self.download.as_deref_mut(),

@@ -10,17 +10,23 @@ const STREAMS: usize = 2;
 
 fn run(link: &str, gateway: &str, taken_over: &[f64], seed: u64) -> Outcome {
     let taken_over: Vec<String> = taken_over.iter().map(|at| format!("{{ at = \"{at} s\" }}")).collect();
+    let gateway = format!("{gateway}\ntaken_over = [{}]", taken_over.join(", "));
+    play(link, &gateway, &["down", "up"], seed)
+}
+
+/// Streams in these directions through a gateway, for six seconds.
+fn play(link: &str, gateway: &str, ways: &[&str], seed: u64) -> Outcome {
     let mut text = format!(
         "duration = \"6 s\"\n[hosts.server]\nscheme = {{ profile = \"cubic\", pacing = false }}\n\
          [hosts.client]\nscheme = {{ profile = \"cubic\", pacing = false }}\n\
-         [gateways.gateway]\naccess = \"client\"\n{gateway}\ntaken_over = [{}]\n\
+         [gateways.gateway]\naccess = \"client\"\n{gateway}\n\
          [[links]]\nbetween = [\"server\", \"gateway\"]\nlink = {link}\n\
          [[links]]\nbetween = [\"gateway\", \"client\"]\nlink = {link}\n\
-         [measure]\nmetrics = [\"goodput\", \"retransmitted\", \"timeouts\"]\nseries = [\"delivered\"]\nevery = \"1 ms\"\n",
-        taken_over.join(", ")
+         [measure]\nmetrics = [\"goodput\", \"retransmitted\", \"timeouts\"]\nseries = [\"delivered\"]\nevery = \"1 ms\"\n"
     );
     for number in 0..STREAMS {
-        for (name, from, to) in [("down", "server", "client"), ("up", "client", "server")] {
+        for name in ways {
+            let (from, to) = if *name == "down" { ("server", "client") } else { ("client", "server") };
             text += &format!(
                 "[[flows]]\nname = \"{name}-{number}\"\nfrom = \"{from}\"\nto = \"{to}\"\nunlimited = \"6 s\"\n"
             );
@@ -82,5 +88,41 @@ fn nobody_waits_longer_than_fifty_milliseconds_where_another_process_takes_over(
         assert!(after <= before.max(0.050) + 0.0015, "{seen}");
         assert!(goodput.1 > 0.95 * goodput.0, "{seen}");
         assert!(timeouts.1 <= timeouts.0, "{seen}");
+    }
+}
+
+/// What all streams delivered together between two times in seconds, in Mbit/s.
+fn rate(outcome: &Outcome, from: f64, to: f64) -> f64 {
+    let at = |points: &[(f64, f64)], time: f64| {
+        points.iter().take_while(|(at, _)| *at <= time).last().map_or(0.0, |(_, value)| *value)
+    };
+    let delivered = outcome.series.iter().filter(|series| series.series == Series::Delivered);
+    let bytes: f64 = delivered.map(|series| at(&series.points, to) - at(&series.points, from)).sum();
+    bytes * 8.0 / (to - from) / 1e6
+}
+
+/// A successor takes what answers its predecessor's flights for answers to its own: round trips of microseconds, and a window that follows
+/// them creeps for as long as the streams last.
+#[test]
+fn streams_are_soon_as_fast_as_before_where_a_gateway_was_killed() {
+    let fast = "{ rate = \"100 Mbit/s\", delay = \"5 ms\", queue = \"500 kB\" }";
+    let faster = "{ rate = \"1 Gbit/s\", delay = \"5 ms\", queue = \"2 MB\" }";
+    let (killed, end) = (3.0, 6.0);
+    for link in [fast, faster] {
+        for ways in [&["down"][..], &["up"], &["down", "up"]] {
+            let before = rate(&play(link, "mode = \"auto\"", ways, 1), killed, end);
+            for gone in [0.0, 0.3] {
+                let gateway =
+                    format!("mode = \"auto\"\nkilled = [{{ at = \"{killed} s\", gone = \"{gone} s\" }}]");
+                let outcome = play(link, &gateway, ways, 1);
+                let back = killed + gone;
+                let (first, then) = (rate(&outcome, back, back + 1.0), rate(&outcome, back + 1.0, end));
+                let seen = format!(
+                    "{link} {ways:?}, gone for {gone} s: {first:.0} Mbit/s in the first second, then {then:.0}; {before:.0} where nothing was done"
+                );
+                println!("{seen}");
+                assert!(then > 0.75 * before, "{seen}");
+            }
+        }
     }
 }

@@ -145,7 +145,15 @@ impl Sender {
                 start == una && ack.sent_before(now).is_some_and(|before| before <= record.sent.sent_at());
             sooner_than_possible || echoes_older
         };
+        let passed_before = snd.passed_before;
+        let is_of_another = |start: u64, record: &Record| {
+            let age = now.saturating_since(record.sent.sent_at());
+            start < passed_before && min_rtt.is_some_and(|min| age < min / 2)
+        };
         let mut on_delivered = |start: u64, record: &Record| {
+            if is_of_another(start, record) {
+                return; // it was not delivered since it was sent from here
+            }
             delivered += record.end - start;
             rate.on_delivered(now, record.end - start, &record.sent);
             // What lies behind a repaired hole may have arrived long before (Karn's algorithm).

@@ -74,6 +74,8 @@ struct SendSequence {
     window_limited_until: u64,
     /// What was acknowledged within a round trip of late.
     pipe_ack: PipeAck,
+    /// Below this, something may have reached the peer that was not sent from here.
+    passed_before: u64,
     /// When something left last.
     last_send: Time,
 }
@@ -137,6 +139,7 @@ impl Sender {
                 nxt: next,
                 window_limited_until: next,
                 pipe_ack: PipeAck::new(now, next),
+                passed_before: next,
                 last_send: now,
             },
             peer: PeerWindow::new(next, edge),
@@ -195,6 +198,19 @@ impl Sender {
         self.manager.on_delivered(0, None, None);
         self.tell_detector(now, Event::Restarted);
         self.set_pace();
+    }
+
+    /// Another process had sent all before `offset`: acknowledgments of that may be answers to it, and say nothing of when it was sent from
+    /// here.
+    pub fn was_sent(&mut self, offset: u64) {
+        self.board.set_sent_before(offset);
+        self.may_have_passed(offset);
+    }
+
+    /// Some of what lies before `offset` may have reached the peer on another way: an acknowledgment that comes sooner than a path
+    /// answers is no sample of what it carries, nor of how long it takes.
+    pub fn may_have_passed(&mut self, offset: u64) {
+        self.snd.passed_before = self.snd.passed_before.max(offset);
     }
 
     /// The stream ends behind what is queued.

@@ -15,6 +15,7 @@ mod probing;
 mod rack;
 mod receiver;
 mod recovery;
+mod resumed;
 mod sack_fragments;
 mod scoreboard;
 mod scripts;

@@ -1,10 +1,10 @@
 //! Survival: connections through a gateway that is killed again and again, or taken over.
 use crate::error::{Result, TrialError};
 use crate::trial::{Judgement, Trial};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use shorthaul_dataplane::Config;
-use shorthaul_lab::{GatewayProcess, Lab, Privilege, Topology};
+use shorthaul_lab::{GatewayControl, GatewayProcess, Lab, Privilege, Topology};
 use shorthaul_os::ProcessorTime;
 use shorthaul_proxy::GatewayMode;
 use shorthaul_report::{Console, Progress, Unit};
@@ -59,6 +59,9 @@ pub struct Survive {
     /// Another takes over, instead of the gateway being killed
     #[arg(long)]
     take_over: bool,
+    /// How long a busy stream may bring nothing: then all ends, and it is said how far it came and what the gateways knew of it
+    #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = shorthaul_types::parse_duration)]
+    patience: Duration,
     /// The gateway's mode: auto or split
     #[arg(long, value_name = "MODE", default_value = "auto")]
     mode: GatewayMode,
@@ -94,6 +97,10 @@ struct Reading {
     last: AtomicU64,
     longest: AtomicU64,
     bytes: AtomicU64,
+    /// What was written on the other side.
+    written: AtomicU64,
+    /// Nothing more is read.
+    is_over: AtomicBool,
     /// Each time that it read, since that was last asked, and the one before.
     times: Mutex<Vec<u64>>,
 }
@@ -101,6 +108,24 @@ struct Reading {
 impl Reading {
     fn now(&self) -> u64 {
         self.begun.elapsed().as_nanos() as u64
+    }
+
+    fn new(begun: Instant) -> Self {
+        Reading {
+            begun,
+            last: AtomicU64::new(0),
+            longest: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            times: Mutex::default(),
+        }
+    }
+
+    /// For how long it has brought nothing, if more is to come.
+    fn silence(&self) -> Duration {
+        let silent = self.now().saturating_sub(self.last.load(Ordering::Relaxed));
+        if self.is_over.load(Ordering::Relaxed) { Duration::ZERO } else { Duration::from_nanos(silent) }
     }
 
     fn note(&self, bytes: usize) {
@@ -143,6 +168,7 @@ fn write(
     mut stream: &TcpStream,
     seed: Seed,
     pace: Option<BitRate>,
+    reading: &Reading,
     stop: &AtomicBool,
 ) -> io::Result<[u8; 32]> {
     let mut hash = Sha256::new();
@@ -164,13 +190,20 @@ fn write(
         }
         stream.write_all(&block)?;
         hash.update(&block);
+        reading.written.fetch_add(BLOCK as u64, Ordering::Relaxed);
     }
     stream.shutdown(Shutdown::Write)?;
     Ok(hash.finalize().into())
 }
 
 /// Reads to the end; what it read, as a hash.
-fn read(mut stream: &TcpStream, reading: &Reading) -> io::Result<[u8; 32]> {
+fn read(stream: &TcpStream, reading: &Reading) -> io::Result<[u8; 32]> {
+    let read = read_on(stream, reading);
+    reading.is_over.store(true, Ordering::Relaxed);
+    read
+}
+
+fn read_on(mut stream: &TcpStream, reading: &Reading) -> io::Result<[u8; 32]> {
     let mut hash = Sha256::new();
     let mut block = vec![0; 4 * BLOCK];
     loop {
@@ -234,6 +267,101 @@ impl Stream<'_> {
     }
 }
 
+/// Looks whether all busy streams go on.
+struct Watch {
+    patience: Duration,
+    control: GatewayControl,
+    /// What the gateway before knew of all flows, when it went.
+    before: Mutex<Option<Value>>,
+    /// What was found of a stream that does not go on.
+    found: Mutex<Option<String>>,
+    /// All streams are over.
+    is_over: AtomicBool,
+}
+
+impl Watch {
+    /// How often it looks.
+    const EVERY: Duration = Duration::from_millis(100);
+
+    fn new(patience: Duration, control: GatewayControl) -> Self {
+        let (before, found, is_over) = Default::default();
+        Watch { patience, control, before, found, is_over }
+    }
+
+    /// Looks until all is over, or a stream has brought nothing for too long: then nobody waits for it any longer.
+    fn keep(&self, busy: &[Pair], readings: &[[Reading; 2]]) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            let each =
+                busy.iter().zip(readings).flat_map(|(pair, of)| of.iter().map(move |one| (pair, of, one)));
+            if let Some((pair, of, _)) = each.into_iter().find(|(_, _, one)| one.silence() > self.patience) {
+                let text = self.describe(pair, of);
+                *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+                for end in busy.iter().flat_map(|Pair(ends)| ends) {
+                    let _ = end.shutdown(Shutdown::Both);
+                }
+                return;
+            }
+            std::thread::sleep(Self::EVERY);
+        }
+    }
+
+    /// Where both streams of a connection stand, and what the gateways knew of it.
+    fn describe(&self, Pair([client, server]): &Pair, readings: &[Reading; 2]) -> String {
+        let name =
+            |end: &TcpStream| end.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string());
+        let (client, server) = (name(client), name(server));
+        let mut text = format!("the connection {client} to {server} does not go on:");
+        for (way, reading) in ["to the server", "to the client"].iter().zip(readings) {
+            let (written, read) =
+                (reading.written.load(Ordering::Relaxed), reading.bytes.load(Ordering::Relaxed));
+            text += &format!(
+                " {way} {written} bytes were written and {read} read, the last {:.1} s ago;",
+                reading.silence().as_secs_f64()
+            );
+        }
+        let of = |flows: Option<Value>| {
+            let known = flows?.as_array()?.iter().find(|flow| flow["client"] == client.as_str())?.to_string();
+            Some(known)
+        };
+        let now = of(self.control.flows()).unwrap_or("nothing".into());
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = of(before).unwrap_or("nothing".into());
+        text + &format!(" the gateway knows of it {now}; the one before knew, when it went, {before}")
+    }
+
+    /// The gateway goes now: what it knows is kept.
+    fn remember(&self) {
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = self.control.flows();
+    }
+
+    fn fault(&self) -> Result<()> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        found.map_or(Ok(()), |text| Err(TrialError::Failed(text)))
+    }
+
+    /// Lets time pass.
+    ///
+    /// # Errors
+    /// If a stream does not go on.
+    fn pause(&self, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            self.fault()?;
+            std::thread::sleep(left.min(Self::EVERY));
+        }
+        Ok(())
+    }
+
+    /// All streams are over.
+    ///
+    /// # Errors
+    /// If one did not go on.
+    fn end(&self) -> Result<()> {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.fault()
+    }
+}
+
 impl Trial for Survive {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
         // First of all, while the process has a single thread: the kernel asks for that.
@@ -264,25 +392,18 @@ impl Trial for Survive {
         }
         let busy = (0..self.busy).map(|_| Pair::open(&lab, &listener)).collect::<io::Result<Vec<_>>>()?;
         let begun = Instant::now();
-        let readings: Vec<[Reading; 2]> = busy
-            .iter()
-            .map(|_| {
-                [(); 2].map(|()| Reading {
-                    begun,
-                    last: AtomicU64::new(0),
-                    longest: AtomicU64::new(0),
-                    bytes: AtomicU64::new(0),
-                    times: Mutex::default(),
-                })
-            })
-            .collect();
+        let readings: Vec<[Reading; 2]> =
+            busy.iter().map(|_| [(); 2].map(|()| Reading::new(begun))).collect();
         let stop = AtomicBool::new(false);
         let before = ProcessorTime::now();
+        let watch = Watch::new(self.patience, gateway.control());
         let (seen, faults) = std::thread::scope(|scope| -> Result<_> {
             let streams = self.begin(scope, &busy, &readings, &stop);
-            let seen = self.disturb(console, &lab, &mut gateway, &readings);
+            scope.spawn(|| watch.keep(&busy, &readings));
+            let seen = self.disturb(console, &lab, &mut gateway, &readings, &watch);
             stop.store(true, Ordering::Relaxed);
             let faults: Vec<String> = streams.into_iter().filter_map(Stream::fault).collect();
+            watch.end()?;
             Ok((seen?, faults))
         })?;
         let Seen { after, seconds, pauses, undisturbed, in_vain, standstills } = seen;
@@ -357,7 +478,7 @@ impl Survive {
             for side in 0..2 {
                 let (seed, pace) = (Seed(self.seed).nth(2 * number + side as u64), self.pace);
                 streams.push(Stream {
-                    written: scope.spawn(move || write(&ends[side], seed, pace, stop)),
+                    written: scope.spawn(move || write(&ends[side], seed, pace, &readings[side], stop)),
                     read: scope.spawn(move || read(&ends[1 - side], &readings[side])),
                 });
             }
@@ -372,18 +493,19 @@ impl Survive {
         lab: &Lab,
         gateway: &mut GatewayProcess,
         readings: &[[Reading; 2]],
+        watch: &Watch,
     ) -> Result<Seen> {
         let begun = readings[0][0].begun;
         let times = || readings.iter().flatten().map(Reading::times).collect::<Vec<_>>();
         let longest = || readings.iter().flatten().map(Reading::pause).max().unwrap_or_default();
         let progress = Progress::begin(console, self.times as usize);
         let mut seen = Seen::default();
-        std::thread::sleep(self.there);
+        watch.pause(self.there)?;
         for _ in 0..self.times {
             longest();
             times();
             let since = begun.elapsed();
-            std::thread::sleep(self.there);
+            watch.pause(self.there)?;
             let (before, quiet) = (longest(), times());
             let whole = self.there.as_secs().min(60) as u32;
             seen.seconds.extend((0..whole).map(|second| {
@@ -393,12 +515,13 @@ impl Survive {
             }));
             let in_vain = if self.take_over {
                 gateway.take_over_in_vain(lab.host("gateway"))?;
-                std::thread::sleep(self.there);
+                watch.pause(self.there)?;
                 Some(longest())
             } else {
                 None
             };
             times();
+            watch.remember();
             if self.take_over {
                 if !gateway.take_over(lab.host("gateway"))? {
                     return Err(TrialError::Failed(
@@ -407,10 +530,10 @@ impl Survive {
                 }
             } else {
                 gateway.crash();
-                std::thread::sleep(self.gone);
+                watch.pause(self.gone)?;
                 gateway.start_again(lab.host("gateway"))?;
             }
-            std::thread::sleep(self.there);
+            watch.pause(self.there)?;
             let pause = longest();
             let counters = gateway.counters();
             let standstill = counters.as_ref().and_then(|counters| counters["standstill_us"].as_f64());

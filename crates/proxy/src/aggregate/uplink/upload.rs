@@ -175,6 +175,26 @@ impl Upload {
         self
     }
 
+    /// Others have told it of room up to `edge`, who knows when.
+    pub fn may_know(&mut self, edge: u64) {
+        if edge > self.told {
+            self.told = edge;
+            self.edges.clear();
+            self.edges.push_back(Edge { edge, at: Time::ZERO });
+        }
+    }
+
+    /// So much has `arrived`, up to `highest`, part of it while nobody looked: that part is no delivery of now, nor does it answer
+    /// anything that was told.
+    pub fn skip_to(&mut self, arrived: u64, highest: u64) {
+        if highest <= self.highest {
+            return;
+        }
+        self.arrived_when_told += arrived.saturating_sub(self.arrived);
+        (self.arrived, self.highest) = (self.arrived.max(arrived), highest);
+        self.edges.iter_mut().for_each(|edge| edge.at = Time::ZERO);
+    }
+
     /// An acknowledgment leaves that tells of room up to `edge`.
     pub fn on_told(&mut self, now: Time, edge: u64, val: Option<u32>) {
         if edge > self.told {
@@ -510,6 +530,22 @@ mod tests {
         let mut upload = Upload::new(MS(1000), 50_000_001, None, 10_000).in_midst(50_000_001, 50_000_001);
         assert_eq!(upload.need(MS(1001)), Some(10_000));
         assert_eq!(upload.bound(&early(0), 1_000_000), 10_000);
+    }
+
+    #[test]
+    fn what_went_past_is_no_delivery_and_what_others_told_measures_no_round_trip() {
+        let mut upload = Upload::new(MS(1000), 50_060_001, None, 10_000).in_midst(50_000_001, 50_000_001);
+        upload.skip_to(50_300_001, 50_300_001);
+        upload.may_know(50_400_001);
+        upload.on_segment(MS(1001), landing(50_301_001, None));
+        let arrival = upload.take_arrival().unwrap();
+        assert_eq!((arrival.bytes, arrival.rtt, arrival.used_up), (1000, None, false));
+        upload.on_told(MS(1002), 50_390_001, None);
+        upload.on_segment(MS(1003), landing(50_390_001, None));
+        assert_eq!(upload.take_arrival().unwrap().rtt, None, "its sender knew of more");
+        upload.on_told(MS(1004), 50_410_001, None);
+        upload.on_segment(MS(1014), landing(50_410_001, None));
+        assert_eq!(upload.take_arrival().unwrap().rtt, Some(Duration::from_millis(10)));
     }
 
     #[test]
