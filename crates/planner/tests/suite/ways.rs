@@ -5,7 +5,7 @@ use shorthaul_types::{BitRate, Bytes, Seed, Time};
 use std::time::Duration;
 
 const RELAYS: usize = 8;
-const MINUTES: u64 = 30;
+const MINUTES: u64 = 20;
 const SESSIONS_A_MINUTE: u64 = 12;
 const SIZES: [u64; 3] = [200_000, 2_000_000, 20_000_000];
 
@@ -60,14 +60,9 @@ impl Link {
         Leg::new(Duration::from_secs_f64(self.rtt), self.loss, rate)
     }
 
-    /// As it is known: round trips are probed; losses are learnt from sockets, a minute late; load is told.
-    fn known(&self, before: &Link, draws: &mut Draws) -> Link {
-        Link {
-            rtt: self.rtt * (0.05 * draws.normal()).exp(),
-            loss: before.loss * (0.3 * draws.normal()).exp(),
-            rate: self.rate,
-            load: (0.5 * self.load + 0.5 * before.load) * (0.1 * draws.normal()).exp(),
-        }
+    /// As it is known: round trips are probed; nothing is told of losses and load.
+    fn known(&self, draws: &mut Draws) -> Duration {
+        Duration::from_secs_f64(self.rtt * (0.05 * draws.normal()).exp())
     }
 }
 
@@ -78,9 +73,12 @@ fn seconds(links: &[Link], size: u64, model: &dyn ThroughputModel) -> f64 {
 }
 
 /// What came of a network: mean times, and what was spent.
+#[derive(Default)]
 struct Outcome {
     closed: f64,
     oracle: f64,
+    /// By the ways that were best a minute ago.
+    minute_ago: f64,
     direct: f64,
     explored: f64,
     errors: Vec<f64>,
@@ -108,36 +106,31 @@ fn run(seed: Seed) -> Outcome {
     // What a forecast does not see: of all ways, and of each.
     let off = 0.2 * draws.normal();
     let hidden: Vec<f64> = (0..=RELAYS).map(|_| (off + 0.15 * draws.normal()).exp()).collect();
-    let (mut now, mut before) = (begun.clone(), begun.clone());
+    let mut now = begun.clone();
     let mut ways = Ways::new(Learning::default(), RELAYS + 1);
     let mut luck = Draws(seed.derive("luck"), 0);
-    let mut chance = Draws(seed.derive("exploring"), 0);
-    let mut outcome =
-        Outcome { closed: 0.0, oracle: 0.0, direct: 0.0, explored: 0.0, errors: Vec::new(), relayed: 0.0 };
+    let mut outcome = Outcome::default();
     let mut session = 0;
+    let mut former: Vec<Vec<f64>> = Vec::new();
     for minute in 0..MINUTES {
-        let known: Vec<Vec<Link>> = now
-            .iter()
-            .zip(&before)
-            .map(|(links, before)| {
-                links.iter().zip(before).map(|(link, before)| link.known(before, &mut draws)).collect()
-            })
-            .collect();
-        let table = |links: &[Vec<Link>]| -> Vec<Vec<f64>> {
-            SIZES.iter().map(|size| links.iter().map(|of| seconds(of, *size, &*model)).collect()).collect()
-        };
-        let (real, forecast) = (table(&now), table(&known));
+        let known: Vec<Option<Vec<Duration>>> =
+            now.iter().map(|links| Some(links.iter().map(|link| link.known(&mut draws)).collect())).collect();
+        let real: Vec<Vec<f64>> =
+            SIZES.iter().map(|size| now.iter().map(|of| seconds(of, *size, &*model)).collect()).collect();
         for of_minute in 0..SESSIONS_A_MINUTE {
             let size = (luck.uniform() * 3.0) as usize;
             let of_session = (0.15 * luck.normal()).exp();
             let at = Time::ZERO + Duration::from_secs(60 * minute + 60 * of_minute / SESSIONS_A_MINUTE);
-            let forecasts: Vec<Option<f64>> = forecast[size].iter().copied().map(Some).collect();
-            let choice = ways.choose(at, &forecasts, || chance.normal()).unwrap();
+            let choice = ways.choose(at, &known, Bytes(SIZES[size]), &SIZES.map(Bytes)).unwrap();
             let took = |way: usize| real[size][way] * hidden[way] * of_session;
-            ways.on_measured(at, choice.way, forecast[size][choice.way], took(choice.way));
+            let legs = known[choice.way].as_ref().unwrap();
+            ways.on_measured(at, choice.way, legs, Bytes(SIZES[size]), took(choice.way));
             let best = (0..=RELAYS).map(took).fold(f64::INFINITY, f64::min);
             outcome.closed += took(choice.way);
             outcome.oracle += best;
+            let seconds = |way: &usize| former.get(size).map_or(*way as f64, |of| of[*way] * hidden[*way]);
+            let was_best = (0..=RELAYS).min_by(|a, b| seconds(a).total_cmp(&seconds(b))).unwrap();
+            outcome.minute_ago += took(was_best);
             outcome.direct += took(0);
             outcome.relayed += f64::from(u8::from(choice.way > 0));
             if choice.why == Why::Explores {
@@ -148,7 +141,7 @@ fn run(seed: Seed) -> Outcome {
             }
             session += 1;
         }
-        before = now.clone();
+        former = real;
         for (links, begun) in now.iter_mut().zip(&begun) {
             links.iter_mut().zip(begun).for_each(|(link, begun)| link.change(begun, &mut draws));
         }
@@ -161,8 +154,8 @@ fn run(seed: Seed) -> Outcome {
 }
 
 #[test]
-fn the_closed_loop_is_near_who_knows_all_and_never_far_behind_the_direct_way() {
-    const NETWORKS: u64 = 20;
+fn the_closed_loop_is_near_who_knew_all_a_minute_ago_and_never_far_behind_the_direct_way() {
+    const NETWORKS: u64 = 10;
     let seed = Seed(23);
     println!("seed {}", seed.0);
     let outcomes: Vec<Outcome> = (0..NETWORKS).map(|at| run(seed.nth(at))).collect();
@@ -174,14 +167,16 @@ fn the_closed_loop_is_near_who_knows_all_and_never_far_behind_the_direct_way() {
     errors.sort_by(f64::total_cmp);
     let median = errors[errors.len() / 2];
     let (explored, relayed) = (mean(&|outcome| outcome.explored), mean(&|outcome| outcome.relayed));
+    let ago = mean(&|outcome| outcome.minute_ago / outcome.oracle);
     println!(
-        "beside the oracle {beside_oracle:.3}; beside direct {:.3}, {worst:.3} at worst; explored {explored:.3}, by \
+        "beside the oracle {beside_oracle:.3}, who knew all a minute ago {ago:.3}; beside direct {:.3}, {worst:.3} at worst; explored {explored:.3}, by \
          relays {relayed:.3}; the forecast's error {median:.3} in the median",
         mean(&beside_direct)
     );
-    assert!(beside_oracle <= 1.10, "{beside_oracle}");
+    // Whoever has to measure cannot know what changes from one minute to the next.
+    assert!(beside_oracle <= 1.10 * ago, "{beside_oracle} {ago}");
     assert!(worst <= 1.05, "{worst}");
-    assert!(median <= 0.15, "{median}");
+    assert!(median <= 0.25, "{median}");
     assert!(explored > 0.01 && explored < 0.25, "{explored}");
     assert!(mean(&beside_direct) < 0.95, "relays were of no use");
 }

@@ -39,7 +39,7 @@ pub struct Past {
     /// The share of segments that were lost on the first leg, of those that went from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
-    /// Seconds that were expected when the way was chosen, for so many bytes as it turned out to be: by the planner's model, and corrected.
+    /// Seconds that were expected when the way was chosen, for so many bytes as it turned out to be: by round trips alone, and with what was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<[f64; 2]>,
     /// Whether it went on by another way before it ended.

@@ -1,11 +1,9 @@
 //! What follows from former sessions: how much the next one will carry, and how long it will take by each way. No clock, no I/O, and
 //! chance is given.
 use super::history::Past;
-use crate::discovery::Facts;
 use crate::route::Endpoint;
 use shorthaul_planner::sharing::{self, Load};
 use shorthaul_planner::ways::{Choice, Learning, Ways, Why};
-use shorthaul_planner::{Path, Relay, Transfer, model};
 use shorthaul_types::{Bytes, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -52,9 +50,9 @@ pub struct WayKnown {
     pub hops: Vec<Endpoint>,
     /// Sessions by it that were measured.
     pub measured: u32,
-    /// Seconds that the planner's model says.
+    /// Seconds that are expected where only round trips are known.
     pub forecast: f64,
-    /// The same, corrected by what was measured.
+    /// The same, with what was measured.
     pub expected: f64,
     /// The standard deviation of that, as a logarithm.
     pub deviation: f64,
@@ -115,7 +113,8 @@ struct Place {
     ways: Vec<Vec<Endpoint>>,
     known: Ways,
     round_trip: Option<Least>,
-    loss: Option<f64>,
+    /// What sessions to it carried.
+    sizes: Sizes,
     /// Of each way, the legs behind the first.
     far: Vec<Vec<Option<Least>>>,
     used: Time,
@@ -127,7 +126,7 @@ impl Place {
             ways: vec![Vec::new()],
             known: Ways::new(learning, 1),
             round_trip: None,
-            loss: None,
+            sizes: Sizes::default(),
             far: vec![Vec::new()],
             used: Time::ZERO,
         }
@@ -149,11 +148,12 @@ impl Place {
 /// What is known of all destinations.
 #[derive(Debug)]
 pub struct Knowledge {
-    facts: Facts,
     learning: Learning,
     places: HashMap<String, Place>,
     /// The round trips to first nodes.
     near: HashMap<Endpoint, Least>,
+    /// What ways by the same nodes have shown, wherever they led: the legs up to the last node are the same ones.
+    by_nodes: HashMap<Vec<Endpoint>, Ways>,
     sizes: HashMap<Endpoint, Sizes>,
     of_ports: HashMap<u16, Sizes>,
 }
@@ -174,13 +174,13 @@ fn place_of(destination: &Endpoint) -> String {
 }
 
 impl Knowledge {
-    /// Nothing yet but facts that somebody states.
-    pub fn new(facts: Facts, learning: Learning) -> Knowledge {
+    /// Nothing yet.
+    pub fn new(learning: Learning) -> Knowledge {
         Knowledge {
-            facts,
             learning,
             places: HashMap::new(),
             near: HashMap::new(),
+            by_nodes: HashMap::new(),
             sizes: HashMap::new(),
             of_ports: HashMap::new(),
         }
@@ -225,15 +225,23 @@ impl Knowledge {
         if let (true, Some(rtt)) = (hops.is_empty(), past.near) {
             Least::add(&mut place.round_trip, rtt);
         }
-        if let (true, Some(loss)) = (hops.is_empty(), past.loss) {
-            place.loss = Some(place.loss.map_or(loss, |known| known + (loss - known) / 4.0));
-        }
+        place.sizes.add(past.size());
         let is_bulk = past.size() >= LEAST && u64::from(past.pauses) <= past.size().0 / A_PAUSE;
+        let legs: Option<Vec<Duration>> = (past.far.len() == hops.len())
+            .then(|| past.near.iter().chain(&past.far).map(|rtt| Duration::from_secs_f64(*rtt)).collect());
+        let seen = Candidate { legs: legs.unwrap_or_default(), ..Candidate::by(hops) };
         if is_bulk
-            && let Some(forecast) = self.forecast(&destination, &Candidate::by(hops), past.size())
+            && let Some(legs) = self.legs(&destination, &seen)
             && let Some(place) = self.places.get_mut(&place_of(&destination))
         {
-            place.known.on_measured(now, way, forecast, past.took());
+            place.known.on_measured(now, way, &legs, past.size(), past.took());
+            if !seen.hops.is_empty() {
+                if self.by_nodes.len() >= PLACES {
+                    self.by_nodes.clear();
+                }
+                let by_nodes = self.by_nodes.entry(seen.hops).or_insert_with(|| Ways::new(learning, 1));
+                by_nodes.on_measured(now, 0, &legs, past.size(), past.took());
+            }
         }
     }
 
@@ -254,42 +262,25 @@ impl Knowledge {
         place.round_trip.map(Least::time).or_else(|| by_nodes.min())
     }
 
-    /// Seconds that the planner's model says, with the round trips that are known. Nodes of which none is known stand at equal distances on
-    /// the direct way. `None` by nodes to a destination of which nothing is known: the direct way tells how far it is.
-    fn forecast(&self, destination: &Endpoint, candidate: &Candidate, size: Bytes) -> Option<f64> {
-        let place = self.places.get(&place_of(destination));
+    /// The round trips of a way's legs. Nodes of which none is known stand at equal distances on the direct way. `None` by nodes to
+    /// a destination of which nothing is known: the direct way tells how far it is.
+    fn legs(&self, destination: &Endpoint, candidate: &Candidate) -> Option<Vec<Duration>> {
         let hops = &candidate.hops;
+        if candidate.legs.len() == hops.len() + 1 {
+            return Some(candidate.legs.clone());
+        }
+        let place = self.places.get(&place_of(destination));
         let known = place.and_then(|place| self.round_trip(place));
-        let (whole, legs) = match (&candidate.legs[..], hops.first()) {
-            ([direct], None) => (*direct, vec![*direct]),
-            (_, None) => {
-                let whole = known.unwrap_or(UNKNOWN_ROUND_TRIP);
-                (whole, vec![whole])
-            }
-            (legs, Some(_)) if legs.len() == hops.len() + 1 => {
-                (known.unwrap_or(legs.iter().sum()), legs.to_vec())
-            }
-            (_, Some(first)) => {
-                let (whole, count) = (known?, hops.len() as u32);
-                let near = self.near.get(first).map_or(whole / (count + 1), |near| near.time());
-                let rest = whole.saturating_sub(near) / count;
-                let far = place.and_then(|place| {
-                    let way = place.ways.iter().position(|way| way == hops)?;
-                    Some(&place.far[way])
-                });
-                let far = |at: usize| far.and_then(|far| far[at]).map_or(rest, Least::time);
-                (whole, std::iter::once(near).chain((0..hops.len()).map(far)).collect())
-            }
-        };
-        let loss = place.and_then(|place| place.loss).or(self.facts.loss);
-        let facts = Facts { loss, ..self.facts.clone() };
-        let path = Path {
-            legs: legs.iter().map(|&rtt| facts.leg(rtt, whole)).collect(),
-            relays: vec![Relay::default(); hops.len()],
-        };
-        let model = model::by_name(&facts.model).ok()?;
-        let forecast = path.forecast(&*model, &Transfer::new(Bytes(size.0.max(1)))).ok()?;
-        Some(forecast.time.expected.as_secs_f64())
+        let Some(first) = hops.first() else { return Some(vec![known.unwrap_or(UNKNOWN_ROUND_TRIP)]) };
+        let (whole, count) = (known?, hops.len() as u32);
+        let near = self.near.get(first).map_or(whole / (count + 1), |near| near.time());
+        let rest = whole.saturating_sub(near) / count;
+        let far = place.and_then(|place| {
+            let way = place.ways.iter().position(|way| way == hops)?;
+            Some(&place.far[way])
+        });
+        let far = |at: usize| far.and_then(|far| far[at]).map_or(rest, Least::time);
+        Some(std::iter::once(near).chain((0..hops.len()).map(far)).collect())
     }
 
     /// What is known of the ways to a destination for a session of this size: those that were taken, or are candidates.
@@ -301,14 +292,15 @@ impl Knowledge {
             .filter(|way| !candidates.iter().any(|candidate| candidate.hops == **way));
         let all: Vec<Candidate> =
             candidates.iter().cloned().chain(taken.cloned().map(Candidate::by)).collect();
+        let unknown = Ways::new(self.learning, 1);
         let known = all.into_iter().filter_map(|candidate| {
-            let forecast = self.forecast(destination, &candidate, size)?;
-            let fresh = Ways::new(self.learning, 1);
+            let legs = self.legs(destination, &candidate)?;
             let number = place.and_then(|place| place.ways.iter().position(|way| *way == candidate.hops));
-            let known = place.map_or(&fresh, |place| &place.known);
-            let (correction, deviation) = known.correction(number.unwrap_or(WAYS));
+            let known = place.map_or(&unknown, |place| &place.known);
+            let forecast = unknown.expected(0, &legs, size).seconds;
+            let expected = known.expected(number.unwrap_or(WAYS), &legs, size);
             let measured = number.map_or(0, |number| known.measured(number));
-            let expected = forecast * correction.exp();
+            let (expected, deviation) = (expected.seconds, expected.deviation);
             Some(WayKnown { hops: candidate.hops, measured, forecast, expected, deviation })
         });
         known.collect()
@@ -322,11 +314,11 @@ impl Knowledge {
         now: Time,
         destination: &Endpoint,
         candidates: &[Candidate],
-        mut uniform: impl FnMut() -> f64,
+        uniform: impl FnMut() -> f64,
     ) -> Option<Decision> {
         let size = self.predicted(destination).unwrap_or(UNKNOWN_SIZE);
-        let forecasts: Vec<Option<f64>> =
-            candidates.iter().map(|candidate| self.forecast(destination, candidate, size)).collect();
+        let legs: Vec<Option<Vec<Duration>>> =
+            candidates.iter().map(|candidate| self.legs(destination, candidate)).collect();
         self.make_room();
         let learning = self.learning;
         let place = self.places.entry(place_of(destination)).or_insert_with(|| Place::new(learning));
@@ -335,19 +327,19 @@ impl Knowledge {
         let numbers: Vec<Option<usize>> =
             candidates.iter().map(|candidate| place.number(&candidate.hops)).collect();
         let mut by_number = vec![None; place.ways.len()];
-        for (number, forecast) in numbers.iter().zip(&forecasts) {
-            if let Some(number) = *number {
-                by_number[number] = *forecast;
+        for ((number, legs), candidate) in numbers.iter().zip(&legs).zip(candidates) {
+            let Some(number) = *number else { continue };
+            by_number[number].clone_from(legs);
+            if let Some(others) = self.by_nodes.get(&candidate.hops) {
+                place.known.begins_like(number, others, 0);
             }
         }
-        let choice = place.known.choose(now, &by_number, || normal(&mut uniform))?;
+        let later: Vec<Bytes> = place.sizes.0.iter().map(|size| Bytes(*size)).chain([size]).collect();
+        let choice = place.known.choose(now, &by_number, size, &later)?;
         let expected: Vec<Option<f64>> = numbers
             .iter()
-            .zip(&forecasts)
-            .map(|(number, forecast)| {
-                let (correction, _) = place.known.correction((*number)?);
-                forecast.map(|forecast| forecast * correction.exp())
-            })
+            .zip(&legs)
+            .map(|(number, legs)| Some(place.known.expected((*number)?, legs.as_ref()?, size).seconds))
             .collect();
         let mut taken = numbers.iter().position(|number| *number == Some(choice.way))?;
         if choice.why == Why::Fastest {
@@ -375,12 +367,6 @@ fn share(
     });
     let (ways, loads): (Vec<usize>, Vec<Load>) = alike.unzip();
     sharing::choose(&loads, uniform).map_or(chosen, |at| ways[at])
-}
-
-/// A draw from the standard normal distribution (Box and Muller 1958).
-fn normal(uniform: &mut impl FnMut() -> f64) -> f64 {
-    let radius = (-2.0 * (1.0 - uniform()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * uniform()).cos()
 }
 
 #[cfg(test)]
@@ -413,7 +399,7 @@ mod tests {
     }
 
     fn knowledge() -> Knowledge {
-        Knowledge::new(Facts::default(), Learning::default())
+        Knowledge::new(Learning::default())
     }
 
     fn candidates() -> Vec<Candidate> {
@@ -486,6 +472,24 @@ mod tests {
             known.learn(&past(f64::from(second), "10.0.0.1:80", &["a:7080"], 1_000_000, 10.0));
         }
         assert_eq!(decide(&mut known), (vec![0, 1], Why::NotWorthIt));
+    }
+
+    #[test]
+    fn what_a_node_has_shown_elsewhere_is_expected_of_it() {
+        let mut known = knowledge();
+        let mut ways = candidates();
+        (ways[0].legs, ways[1].legs) = (vec![100 * MS], vec![40 * MS, 60 * MS]);
+        let expected = |known: &mut Knowledge| {
+            let decision = known.decide(Time::ZERO, &endpoint("10.0.1.1:80"), &ways, || 0.25).unwrap();
+            decision.expected[1].unwrap()
+        };
+        let unknown = expected(&mut known);
+        // It is slow, wherever it leads.
+        for second in 0..5 {
+            known.learn(&past(f64::from(second), "10.0.0.1:80", &["a:7080"], 1_000_000, 10.0));
+        }
+        let warned = expected(&mut known);
+        assert!(warned > 2.0 * unknown, "{warned} {unknown}");
     }
 
     #[test]

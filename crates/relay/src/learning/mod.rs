@@ -10,6 +10,6 @@ mod remembering;
 mod routes;
 
 pub use history::{History, HistoryError, Past};
-pub use knowledge::{Candidate, Knowledge, WayKnown};
+pub use knowledge::{Candidate, Decision, Knowledge, WayKnown};
 pub use overview::{Destination, Overview, Way};
 pub use routes::{LearntRoutes, Source};

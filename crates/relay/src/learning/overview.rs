@@ -1,7 +1,6 @@
 //! What is remembered, for a person to look at.
 use super::history::Past;
 use super::knowledge::{Knowledge, WayKnown};
-use crate::discovery::Facts;
 use crate::route::{Endpoint, Route};
 use shorthaul_planner::ways::Learning;
 use shorthaul_types::Bytes;
@@ -66,7 +65,7 @@ impl Overview {
     /// Of sessions in the order in which they ended.
     pub fn new(past: &[Past]) -> Overview {
         let learning = Learning::default();
-        let mut knowledge = Knowledge::new(Facts::default(), learning);
+        let mut knowledge = Knowledge::new(learning);
         let mut of: BTreeMap<&str, Vec<&Past>> = BTreeMap::new();
         let mut errors = Vec::new();
         for past in past {

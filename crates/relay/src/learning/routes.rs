@@ -2,7 +2,7 @@
 use super::history::{History, Past, now};
 use super::knowledge::{Candidate, Decision, Knowledge};
 use super::remembering::Remembering;
-use crate::discovery::{Facts, Finder};
+use crate::discovery::Finder;
 use crate::route::{Endpoint, Outcome, Route, RouteForecast, RouteProvider};
 use shorthaul_planner::ways::{Learning, Why};
 use shorthaul_types::{Bytes, Seed};
@@ -59,7 +59,7 @@ impl LearntRoutes {
     /// # Errors
     /// The kernel gives no random bytes.
     pub fn new(source: Source, past: &[Past], history: Option<History>) -> io::Result<LearntRoutes> {
-        let mut knowledge = Knowledge::new(Facts::default(), Learning::default());
+        let mut knowledge = Knowledge::new(Learning::default());
         past.iter().for_each(|past| knowledge.learn(past));
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;

@@ -1,16 +1,17 @@
 //! Ways that are chosen by what came of former sessions, in random networks that change every minute: against who knows all links, and
 //! against who never uses a node. The choice is the clients' own ([`Knowledge`]); what a session takes is simulated, packet by packet.
 mod network;
+mod regret;
 
 use crate::bench::plan::draw::Draw;
 use crate::error::{Result, TrialError};
 use crate::trial::{Judgement, Trial};
 use network::{Minute, NODES, SIZES, minutes, normal, scenario};
+use regret::{CAUSES, Choosers, MINUTES, cause, when};
 use serde_json::json;
 use shorthaul_observe::{Ledger, Summary};
 use shorthaul_planner::ways::{Learning, Why};
 use shorthaul_relay::Endpoint;
-use shorthaul_relay::discovery::Facts;
 use shorthaul_relay::learning::{Candidate, Knowledge, Past};
 use shorthaul_report::{Column, Console, Table, Unit};
 use shorthaul_sim::{ENGINE, slowest_transfer};
@@ -21,7 +22,8 @@ use std::time::Duration;
 /// Times of sessions by ways that are learnt, in random networks, beside those of who knows all links.
 ///
 /// In each network two ends have eight nodes to choose from; round trip, loss and load of every leg change each minute. Sessions go one after the other.
-/// What each would take by each way is simulated, and written down, so that a benchmark that was interrupted goes on where it was. The last line is
+/// Two bounds stand beside: who knows what each way takes by other samples than the session's own, and who knew all links a minute ago. A second table says
+/// where the time goes. What each would take by each way is simulated, and written down, so that a benchmark that was interrupted goes on where it was. The last line is
 /// the result as JSON.
 #[derive(clap::Args)]
 pub struct Ways {
@@ -35,7 +37,7 @@ pub struct Ways {
     #[arg(long, default_value_t = 12)]
     sessions: u64,
     /// Simulations of a session of each size by each way in each minute; one of them is drawn
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 4)]
     samples: u64,
     /// What the networks are drawn from
     #[arg(long, default_value_t = 23)]
@@ -54,17 +56,24 @@ const LEARNING_TAKES: u64 = 10;
 /// Seconds by minute, size, way and sample.
 type Times = Vec<Vec<Vec<Vec<f64>>>>;
 
-/// What came of a network: sums of seconds, and counts of sessions.
+/// What came of a network: sums of seconds, and counts of sessions. A session counts with the mean of the samples by its way: what chance did to it is not
+/// the choice's.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 struct Outcome {
     closed: f64,
     oracle: f64,
+    other_samples: f64,
+    minute_ago: f64,
+    one_way: f64,
     direct: f64,
     /// What sessions that went another way to stay informed were expected to lose.
     explored_seconds: f64,
     explored: f64,
     by_nodes: f64,
     sessions: f64,
+    /// What was taken longer than by the oracle, by [`CAUSES`] and [`MINUTES`].
+    causes: [f64; CAUSES.len()],
+    minutes: [f64; MINUTES.len()],
     #[serde(skip)]
     errors: Vec<f64>,
 }
@@ -107,8 +116,9 @@ impl Trial for Ways {
 impl Ways {
     /// The sessions of a network, one after the other.
     fn sessions(&self, seed: Seed, minutes: &[Minute], times: &Times) -> Result<Outcome> {
-        let mut knowledge = Knowledge::new(Facts::default(), Learning::default());
+        let mut knowledge = Knowledge::new(Learning::default());
         let mut outcome = Outcome::default();
+        let choosers = Choosers(times);
         // A destination for each size, on one host: what a session will carry has to be found out, what a way is like is the same for all.
         let destinations: Vec<Endpoint> = (0..SIZES.len())
             .map(|size| format!("192.0.2.1:{}", 8000 + size).parse())
@@ -158,14 +168,22 @@ impl Ways {
                     .decide(time, &destinations[size], &candidates, uniform)
                     .ok_or_else(|| TrialError::asked("nothing can be forecast of a network"))?;
                 let way = decision.order[0];
-                let of = &times[at][size];
-                let mean = |way: &usize| of[*way].iter().sum::<f64>();
-                // Who knows the links does not know whom luck will strike.
-                let best = (0..of.len()).min_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or(0);
-                let took = of[way][sample];
-                outcome.closed += took;
-                outcome.oracle += of[best][sample];
-                outcome.direct += of[0][sample];
+                let known = knowledge.ways(&destinations[size], &candidates, SIZES[size]);
+                let known = known.iter().find(|known| known.hops == hops[way]);
+                let took = times[at][size][way][sample];
+                let mean = |way| choosers.mean(at, size, way);
+                let best = choosers.oracle(at, size);
+                outcome.closed += mean(way);
+                outcome.oracle += mean(best);
+                // Of the samples that it does not know.
+                outcome.other_samples += times[at][size][choosers.other_samples(at, size, sample)][sample];
+                outcome.minute_ago += mean(choosers.minute_ago(at, size));
+                outcome.one_way += mean(choosers.one_way(size));
+                outcome.direct += mean(0);
+                let measured = known.map_or(0, |known| known.measured);
+                let was_best = choosers.minute_ago(at, size) == way && at > 0;
+                outcome.causes[cause(&decision, measured, was_best, size)] += mean(way) - mean(best);
+                outcome.minutes[when(at)] += mean(way) - mean(best);
                 outcome.sessions += 1.0;
                 outcome.by_nodes += f64::from(u8::from(way > 0));
                 if decision.choice.why == Why::Explores {
@@ -173,12 +191,10 @@ impl Ways {
                     let least = decision.expected.iter().flatten().copied().fold(f64::INFINITY, f64::min);
                     outcome.explored_seconds += (decision.choice.expected - least).max(0.0);
                 }
-                let known = knowledge.ways(&destinations[size], &candidates, SIZES[size]);
-                let expected = known.iter().find(|known| known.hops == hops[way]).map(|known| known.expected);
-                if session >= LEARNING_TAKES
-                    && let Some(expected) = expected
+                if let Some(known) = known
+                    && session >= LEARNING_TAKES
                 {
-                    outcome.errors.push((expected / took - 1.0).abs());
+                    outcome.errors.push((known.expected / took - 1.0).abs());
                 }
                 knowledge.learn(&self.past(seed, session, now, &minute[way], &hops[way], (size, took)));
             }
@@ -221,8 +237,17 @@ impl Ways {
     fn verdict(&self, outcomes: &[Outcome], console: &dyn Console) -> Judgement {
         let summary = |of: &dyn Fn(&Outcome) -> f64| Summary::of(outcomes.iter().map(of));
         type Row<'a> = (&'a str, &'a dyn Fn(&Outcome) -> f64, Unit);
-        let rows: [Row<'_>; 5] = [
+        let rows: [Row<'_>; 10] = [
             ("mean time beside who knows the links", &|o| o.closed / o.oracle, Unit::Times),
+            ("beside who knows them by other samples", &|o| o.closed / o.other_samples, Unit::Times),
+            ("beside who knew them a minute ago", &|o| o.closed / o.minute_ago, Unit::Times),
+            (
+                "who knows them by other samples, beside the first",
+                &|o| o.other_samples / o.oracle,
+                Unit::Times,
+            ),
+            ("who knew them a minute ago, beside the first", &|o| o.minute_ago / o.oracle, Unit::Times),
+            ("the best way for all minutes, beside the first", &|o| o.one_way / o.oracle, Unit::Times),
             ("mean time beside direct", &|o| o.closed / o.direct, Unit::Times),
             ("who knows the links, beside direct", &|o| o.oracle / o.direct, Unit::Times),
             ("sessions that explored", &|o| o.explored / o.sessions, Unit::Percent),
@@ -245,6 +270,19 @@ impl Ways {
             ]);
         }
         console.table(&table);
+        let mut regret = Table::new(
+            [Column::left("longer than who knows the links")]
+                .into_iter()
+                .chain([Column::right("of their time")]),
+        );
+        let lost =
+            |of: &dyn Fn(&Outcome) -> f64| Summary::of(outcomes.iter().map(of)).map_or(0.0, |s| s.mean);
+        let causes: Vec<f64> = (0..CAUSES.len()).map(|at| lost(&|o| o.causes[at] / o.oracle)).collect();
+        let of_minutes: Vec<f64> = (0..MINUTES.len()).map(|at| lost(&|o| o.minutes[at] / o.oracle)).collect();
+        for (name, part) in CAUSES.iter().zip(&causes).chain(MINUTES.iter().zip(&of_minutes)) {
+            regret.row([(*name).to_owned(), Unit::Percent.format(*part)]);
+        }
+        console.table(&regret);
         let mean = |of: &dyn Fn(&Outcome) -> f64| summary(of).map_or(f64::NAN, |summary| summary.mean);
         let beside_oracle = mean(&|o| o.closed / o.oracle);
         let worst = summary(&|o| o.closed / o.direct).map_or(f64::NAN, |summary| summary.percentile(1.0));
@@ -272,6 +310,9 @@ impl Ways {
             "seed": self.seed, "beside_oracle": beside_oracle, "beside_direct": mean(&|o| o.closed / o.direct),
             "beside_direct_most": worst, "oracle_beside_direct": mean(&|o| o.oracle / o.direct),
             "explored_share": mean(&|o| o.explored / o.sessions), "explored_time_share": explored_time,
+            "beside_other_samples": mean(&|o| o.closed / o.other_samples), "beside_minute_ago": mean(&|o| o.closed / o.minute_ago),
+            "other_samples_beside_oracle": mean(&|o| o.other_samples / o.oracle), "minute_ago_beside_oracle": mean(&|o| o.minute_ago / o.oracle),
+            "one_way_beside_oracle": mean(&|o| o.one_way / o.oracle), "causes": causes, "when": of_minutes,
             "by_nodes": mean(&|o| o.by_nodes / o.sessions), "median_forecast_error": error, "each": outcomes,
         });
         Judgement::holds(json).unless((!failures.is_empty()).then(|| failures.join("; ")))
