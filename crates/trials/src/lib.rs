@@ -80,6 +80,7 @@ trials! {
         Attack(Tried<bench::attack::AttackBench>),
         Siege(Tried<bench::siege::Siege>),
         Ways(Tried<bench::ways::Ways>),
+        Share(Tried<bench::share::Share>),
         Soak(Tried<bench::soak::Soak>),
         Scale(Tried<bench::scale::Scale>),
         Page(Tried<bench::page::Page>),
