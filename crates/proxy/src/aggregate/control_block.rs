@@ -1,5 +1,7 @@
 //! The aggregate control block (AGG §IV-B, Fig. 6): what the connections to the hosts of a bottleneck group share in
 //! sending.
+mod stall;
+
 use super::config::{AggregateConfig, INTERACTIVE};
 use super::member::{Member, PROBE, Silence};
 use super::part::Parts;
@@ -7,7 +9,6 @@ use super::skipack::SkipackLog;
 use super::stride::Turn;
 use super::window::SharedWindow;
 use super::window_share::{Situation, moved};
-use crate::SplitFlow;
 use crate::common_drain::is_farther;
 use crate::unsplit::UnderWay;
 use alloc::collections::VecDeque;
@@ -19,12 +20,6 @@ use shorthaul_types::{BitRate, Time};
 
 /// By how much longer than RFC 6298 says the timer runs where the window is found, at most; and by no more than that time again.
 const SPARED: Duration = Duration::from_secs(2);
-/// At most this many probes leave 1.5 round trips apart; after that each waits that much longer than the one before.
-const STEADY_PROBES: u32 = 16;
-/// The longest time between two probes.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// After a stall of this length a host is taken for gone: as long as Linux tries (`tcp_retries2`).
-const GIVE_UP: Duration = Duration::from_secs(924);
 /// A rate of all connections is the mean over this many segments.
 const AVERAGED: u32 = 16;
 /// The peak falls toward the window by this part with each acknowledgment.
@@ -34,14 +29,8 @@ const HEADERS: u64 = 52;
 /// A bottleneck of which nothing was acknowledged for this long is not measured.
 const MEASURED: Duration = Duration::from_secs(1);
 
-/// A connection is silent itself, and it is not the link, that does not answer for this many round trips while others do.
-const SILENT_ROUND_TRIPS: u32 = 4;
-/// The least time without an answer after which a connection is silent itself.
-const SILENT_TIME: Duration = Duration::from_secs(1);
 /// Whoever is still farther away after so many drains is.
 const UNSURE: u8 = 8;
-/// The longest time between two questions to a silent connection (RFC 6298 §2.5 asks for 60 s at least).
-const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
 /// The wireless link carries nothing: one segment at a time probes it.
 #[derive(Clone, Copy, Debug)]
@@ -421,38 +410,11 @@ impl Aggregate {
         }
     }
 
-    /// There is nothing to probe the link with: what there is to send may be sent.
-    pub fn resume(&mut self, now: Time) {
-        self.stall = None;
-        self.rto_at = None;
-        self.settle_timer(now);
-    }
-
     /// Conservative (AGG §IV-E): skipack finds what a burst of errors has lost, and most of these are over sooner. While the queue of the link
     /// still grows with the window, round trips were all shorter than the next one.
     fn rto(&self) -> Duration {
         let rto = self.rtt.rto();
         rto + if self.window.is_found() { rto.min(SPARED) } else { rto }
-    }
-
-    /// How long to wait after a probe: linear, not exponential. By the shortest round trip, for what was queued on a link
-    /// that has dropped everything is no more; if that was not another path's, much longer ago.
-    fn probe_wait(&self, probes: u32) -> Duration {
-        let rtt = self.rtt.srtt().map(|srtt| self.rtt.min_rtt().map_or(srtt, |min| min.max(srtt / 2)));
-        let one_and_a_half = rtt.map_or(Duration::from_secs(1), |rtt| rtt * 3 / 2);
-        let steps = 1 + probes.saturating_sub(STEADY_PROBES);
-        one_and_a_half.saturating_mul(steps).clamp(Duration::from_millis(10), LONGEST_WAIT)
-    }
-
-    /// A connection that did not probe the link yet in this stall has something to send. It may be that not the link is gone,
-    /// but others' peers: to find that does not wait for long.
-    pub fn probe_soon(&mut self, member: &Member) {
-        if let Some(stall) = &self.stall
-            && member.probed_at < stall.since
-        {
-            let soon = stall.probed_at + self.probe_wait(0);
-            self.rto_at = Some(self.rto_at.map_or(soon, |at| at.min(soon)));
-        }
     }
 
     /// The shared window, in bytes.
@@ -579,73 +541,6 @@ impl Aggregate {
         }
     }
 
-    /// Something of a connection is lost, as others' deliveries show. Whoever does not answer for long, while others
-    /// do, is silent itself.
-    pub fn on_lost(&mut self, now: Time, member: &mut Member, flow: &SplitFlow) {
-        let since = *member.unanswered.get_or_insert(now);
-        let round_trips = self.rack_rtt().unwrap_or_default() * SILENT_ROUND_TRIPS;
-        let (Some(sender), true) =
-            (flow.managed_sender(), now.saturating_since(since) >= round_trips.max(SILENT_TIME))
-        else {
-            return;
-        };
-        if self.stall.is_some() || member.silence.is_some() || !(sender.in_flight() > 0 || sender.may_send())
-        {
-            return;
-        }
-        let wait = self.probe_wait(0).max(SILENT_TIME);
-        member.silence = Some(Silence { ask_at: now + wait, wait });
-        self.ask_at = Some(self.ask_at.map_or(now + wait, |at| at.min(now + wait)));
-        self.count(now, member, sender);
-        if core::mem::take(&mut member.active) {
-            self.parts.set_active(member.part, false);
-        }
-        self.on_active(now);
-        self.settle_timer(now);
-    }
-
-    /// The link is back. That a connection did not answer meanwhile says nothing of it; but if it had not answered
-    /// before the stall either, then there was perhaps none.
-    pub fn on_link_back(&mut self, now: Time, member: &mut Member, flow: &SplitFlow) {
-        match member.unanswered {
-            Some(since) if since < self.stalled_at => self.on_lost(now, member, flow),
-            Some(_) => member.unanswered = Some(now),
-            None => {}
-        }
-    }
-
-    /// Whether a connection is to be asked now. If it is silent, when to ask it next is noted.
-    pub fn asks(&mut self, now: Time, member: &mut Member) -> Option<Expired> {
-        let silence = member.silence.as_mut()?;
-        let due = silence.ask_at <= now;
-        if due {
-            silence.wait = (2 * silence.wait).min(LONGEST_SILENCE);
-            silence.ask_at = now + silence.wait;
-        }
-        let at = silence.ask_at;
-        self.ask_at = Some(self.ask_at.map_or(at, |known| known.min(at)));
-        let silent = now.saturating_since(member.unanswered.unwrap_or(now));
-        if silent > GIVE_UP {
-            return Some(Expired::Gone);
-        }
-        due.then_some(Expired::Ask)
-    }
-
-    /// The order in which connections probe a stalled link: those first that have not done so, with the oldest of what
-    /// is on its way; then by turns, for the peer of one may be gone where the link is not.
-    pub fn probe_order(&self, member: &Member, flow: &SplitFlow) -> Option<(Time, Time)> {
-        let sender = flow.managed_sender().filter(|_| member.silence.is_none())?;
-        let since = self.stall.as_ref()?.since;
-        let probed = if member.probed_at < since { Time::ZERO } else { member.probed_at };
-        let oldest = match sender.oldest_in_flight() {
-            Some(sent) => sent,
-            // Who has no room takes nothing, and answers nothing that would say that the link is back.
-            None if sender.may_send() => Time::MAX,
-            None => return None,
-        };
-        Some((probed, oldest))
-    }
-
     /// A connection that has something in the log that others' deliveries show to be lost, with the time
     /// before which it was sent.
     pub fn next_skipped(&mut self, now: Time) -> Option<(u32, Time)> {
@@ -665,49 +560,5 @@ impl Aggregate {
         let skipack =
             self.rack_rtt().and_then(|rtt| self.log.deadline(rtt + self.late)).filter(|_| self.in_flight > 0);
         [self.rto_at, self.pace_at, self.ask_at, skipack, self.look_at].into_iter().flatten().min()
-    }
-
-    /// A deadline has passed.
-    pub fn on_timeout(&mut self, now: Time) -> Expired {
-        if self.pace_at.is_some_and(|at| at <= now) {
-            self.pace_at = None;
-        }
-        if self.look_at.is_some_and(|at| at <= now) {
-            self.look_at = None;
-        }
-        if self.ask_at.is_some_and(|at| at <= now) {
-            self.ask_at = None;
-            return Expired::Ask;
-        }
-        if self.rto_at.is_none_or(|at| at > now) {
-            return Expired::Look;
-        }
-        let stall = self.stall.get_or_insert(Stall { since: now, probes: 0, probed_at: now });
-        self.stalled_at = stall.since;
-        stall.probes += 1;
-        stall.probed_at = now;
-        let (since, probes) = (stall.since, stall.probes);
-        if now.saturating_since(since) > GIVE_UP {
-            self.stall = None;
-            self.rto_at = None;
-            return Expired::Gone;
-        }
-        self.rto_at = Some(now + self.probe_wait(probes));
-        Expired::Probe
-    }
-
-    /// The connection in `slot` is to send one segment: what it sent first, if anything is outstanding.
-    pub fn ask_with(&mut self, now: Time, slot: u32, member: &mut Member, flow: &mut SplitFlow) {
-        member.probed_at = now;
-        member.unanswered.get_or_insert(now);
-        if let Some(sender) = flow.managed_sender_mut() {
-            sender.on_manager_timeout(now);
-        }
-        self.asking.push_back(slot);
-    }
-
-    /// Whether the link is believed to carry nothing now.
-    pub fn is_stalled(&self) -> bool {
-        self.stall.is_some()
     }
 }

@@ -1,0 +1,159 @@
+//! The link carries nothing, or a connection's own peer does not answer: who asks, and how often.
+use super::{Aggregate, Expired, Stall};
+use crate::SplitFlow;
+use crate::aggregate::member::{Member, Silence};
+use core::time::Duration;
+use shorthaul_types::Time;
+
+/// At most this many probes leave 1.5 round trips apart; after that each waits that much longer than the one before.
+const STEADY_PROBES: u32 = 16;
+/// The longest time between two probes.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// After a stall of this length a host is taken for gone: as long as Linux tries (`tcp_retries2`).
+const GIVE_UP: Duration = Duration::from_secs(924);
+/// A connection is silent itself, and it is not the link, that does not answer for this many round trips while others do.
+const SILENT_ROUND_TRIPS: u32 = 4;
+/// The least time without an answer after which a connection is silent itself.
+const SILENT_TIME: Duration = Duration::from_secs(1);
+/// The longest time between two questions to a silent connection (RFC 6298 §2.5 asks for 60 s at least).
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
+
+impl Aggregate {
+    /// How long to wait after a probe: linear, not exponential. By the shortest round trip, for what was queued on a link
+    /// that has dropped everything is no more; if that was not another path's, much longer ago.
+    fn probe_wait(&self, probes: u32) -> Duration {
+        let rtt = self.rtt.srtt().map(|srtt| self.rtt.min_rtt().map_or(srtt, |min| min.max(srtt / 2)));
+        let one_and_a_half = rtt.map_or(Duration::from_secs(1), |rtt| rtt * 3 / 2);
+        let steps = 1 + probes.saturating_sub(STEADY_PROBES);
+        one_and_a_half.saturating_mul(steps).clamp(Duration::from_millis(10), LONGEST_WAIT)
+    }
+
+    /// A connection that did not probe the link yet in this stall has something to send. It may be that not the link is gone,
+    /// but others' peers: to find that does not wait for long.
+    pub fn probe_soon(&mut self, member: &Member) {
+        if let Some(stall) = &self.stall
+            && member.probed_at < stall.since
+        {
+            let soon = stall.probed_at + self.probe_wait(0);
+            self.rto_at = Some(self.rto_at.map_or(soon, |at| at.min(soon)));
+        }
+    }
+
+    /// There is nothing to probe the link with: what there is to send may be sent.
+    pub fn resume(&mut self, now: Time) {
+        self.stall = None;
+        self.rto_at = None;
+        self.settle_timer(now);
+    }
+
+    /// Something of a connection is lost, as others' deliveries show. Whoever does not answer for long, while others
+    /// do, is silent itself.
+    pub fn on_lost(&mut self, now: Time, member: &mut Member, flow: &SplitFlow) {
+        let since = *member.unanswered.get_or_insert(now);
+        let round_trips = self.rack_rtt().unwrap_or_default() * SILENT_ROUND_TRIPS;
+        let (Some(sender), true) =
+            (flow.managed_sender(), now.saturating_since(since) >= round_trips.max(SILENT_TIME))
+        else {
+            return;
+        };
+        if self.stall.is_some() || member.silence.is_some() || !(sender.in_flight() > 0 || sender.may_send())
+        {
+            return;
+        }
+        let wait = self.probe_wait(0).max(SILENT_TIME);
+        member.silence = Some(Silence { ask_at: now + wait, wait });
+        self.ask_at = Some(self.ask_at.map_or(now + wait, |at| at.min(now + wait)));
+        self.count(now, member, sender);
+        if core::mem::take(&mut member.active) {
+            self.parts.set_active(member.part, false);
+        }
+        self.on_active(now);
+        self.settle_timer(now);
+    }
+
+    /// The link is back. That a connection did not answer meanwhile says nothing of it; but if it had not answered
+    /// before the stall either, then there was perhaps none.
+    pub fn on_link_back(&mut self, now: Time, member: &mut Member, flow: &SplitFlow) {
+        match member.unanswered {
+            Some(since) if since < self.stalled_at => self.on_lost(now, member, flow),
+            Some(_) => member.unanswered = Some(now),
+            None => {}
+        }
+    }
+
+    /// Whether a connection is to be asked now. If it is silent, when to ask it next is noted.
+    pub fn asks(&mut self, now: Time, member: &mut Member) -> Option<Expired> {
+        let silence = member.silence.as_mut()?;
+        let due = silence.ask_at <= now;
+        if due {
+            silence.wait = (2 * silence.wait).min(LONGEST_SILENCE);
+            silence.ask_at = now + silence.wait;
+        }
+        let at = silence.ask_at;
+        self.ask_at = Some(self.ask_at.map_or(at, |known| known.min(at)));
+        let silent = now.saturating_since(member.unanswered.unwrap_or(now));
+        if silent > GIVE_UP {
+            return Some(Expired::Gone);
+        }
+        due.then_some(Expired::Ask)
+    }
+
+    /// The order in which connections probe a stalled link: those first that have not done so, with the oldest of what
+    /// is on its way; then by turns, for the peer of one may be gone where the link is not.
+    pub fn probe_order(&self, member: &Member, flow: &SplitFlow) -> Option<(Time, Time)> {
+        let sender = flow.managed_sender().filter(|_| member.silence.is_none())?;
+        let since = self.stall.as_ref()?.since;
+        let probed = if member.probed_at < since { Time::ZERO } else { member.probed_at };
+        let oldest = match sender.oldest_in_flight() {
+            Some(sent) => sent,
+            // Who has no room takes nothing, and answers nothing that would say that the link is back.
+            None if sender.may_send() => Time::MAX,
+            None => return None,
+        };
+        Some((probed, oldest))
+    }
+
+    /// A deadline has passed.
+    pub fn on_timeout(&mut self, now: Time) -> Expired {
+        if self.pace_at.is_some_and(|at| at <= now) {
+            self.pace_at = None;
+        }
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look_at = None;
+        }
+        if self.ask_at.is_some_and(|at| at <= now) {
+            self.ask_at = None;
+            return Expired::Ask;
+        }
+        if self.rto_at.is_none_or(|at| at > now) {
+            return Expired::Look;
+        }
+        let stall = self.stall.get_or_insert(Stall { since: now, probes: 0, probed_at: now });
+        self.stalled_at = stall.since;
+        stall.probes += 1;
+        stall.probed_at = now;
+        let (since, probes) = (stall.since, stall.probes);
+        if now.saturating_since(since) > GIVE_UP {
+            self.stall = None;
+            self.rto_at = None;
+            return Expired::Gone;
+        }
+        self.rto_at = Some(now + self.probe_wait(probes));
+        Expired::Probe
+    }
+
+    /// The connection in `slot` is to send one segment: what it sent first, if anything is outstanding.
+    pub fn ask_with(&mut self, now: Time, slot: u32, member: &mut Member, flow: &mut SplitFlow) {
+        member.probed_at = now;
+        member.unanswered.get_or_insert(now);
+        if let Some(sender) = flow.managed_sender_mut() {
+            sender.on_manager_timeout(now);
+        }
+        self.asking.push_back(slot);
+    }
+
+    /// Whether the link is believed to carry nothing now.
+    pub fn is_stalled(&self) -> bool {
+        self.stall.is_some()
+    }
+}
