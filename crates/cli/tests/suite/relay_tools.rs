@@ -83,7 +83,7 @@ fn curl_and_programs_like_browsers() {
             assert_eq!(connections.load(Ordering::Relaxed) - before, 4, "{kind} by {nodes} nodes");
             // And all in parallel.
             let mut many = Command::new(&curl);
-            many.args(["-sSp", "-m", "60", "-x", &by, "--parallel", "--no-progress-meter"]);
+            many.args(["-sSpv", "-m", "60", "-x", &by, "--parallel", "--no-progress-meter"]);
             for _ in 0..12 {
                 many.args([url.as_str(), "-o", "/dev/null"]);
             }
