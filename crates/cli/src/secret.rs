@@ -23,8 +23,8 @@ pub struct Args {
     /// Print the certificate of its authority instead, in PEM, for `curl --proxy-cacert`
     #[arg(long)]
     authority: bool,
-    /// Exchange the secret of a network in use for another one, step by step; copy the file to all nodes and clients after each, and
-    /// have them read it again (SIGHUP)
+    /// Exchange the secret of a network in use for another one, step by step; copy the file to all nodes, responders, gateways that
+    /// answer probes, and clients after each, and have them read it again (SIGHUP)
     #[arg(long, value_name = "STEP", conflicts_with = "authority")]
     exchange: Option<Step>,
     #[command(subcommand)]
