@@ -370,7 +370,11 @@ impl<A: Application, M: Memory> Carrying<'_, A, M> {
     /// the end, even if on this way the client has not come to say so.
     fn on_closed(&self) -> Carried {
         let is_over = if self.role == Role::Client { self.ends.is_over() } else { self.ends.is_complete() };
-        if is_over { Carried::Finished(false) } else { Carried::WayBroke(io::ErrorKind::UnexpectedEof.into()) }
+        if is_over {
+            Carried::Finished(false)
+        } else {
+            Carried::WayBroke(io::ErrorKind::UnexpectedEof.into())
+        }
     }
 
     fn on_bytes(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<(), Carried> {

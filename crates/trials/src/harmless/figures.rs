@@ -1,6 +1,6 @@
 //! What of a run counts: throughput, how long pages take, and how long packets wait.
 use serde::{Deserialize, Serialize};
-use shorthaul_observe::Outcome;
+use shorthaul_observe::{Mean, Outcome};
 use shorthaul_scenario::{Scenario, Series, Study};
 use shorthaul_sim::{Recording, simulate};
 use shorthaul_types::Seed;
@@ -23,25 +23,38 @@ const PAGE: &str = "page";
 
 /// Runs a scenario.
 pub(super) fn run(text: &str, seed: u64) -> Result<Figures, String> {
+    let (scenario, outcome) = simulated(text, seed)?;
+    Ok(of(&scenario, seed, &outcome))
+}
+
+/// A scenario, and what came of it.
+pub(super) fn simulated(text: &str, seed: u64) -> Result<(Scenario, Outcome), String> {
     let study = Study::from_toml("cell", text).map_err(|error| error.to_string())?;
     let scenario = study.scenario(&study.points()[0]).map_err(|error| error.to_string())?;
     let outcome = simulate(&scenario, seed, Recording::default()).map_err(|error| error.to_string())?;
     match outcome.problems.first() {
         Some(problem) => Err(problem.clone()),
-        None => Ok(of(&scenario, seed, &outcome)),
+        None => Ok((scenario, outcome)),
     }
+}
+
+/// How long a page took, on average, in seconds; one that is not there at the end, with the time that it had until then. Nothing, if
+/// there were none.
+pub(super) fn mean_page(scenario: &Scenario, seed: u64, outcome: &Outcome) -> Option<f64> {
+    let until = scenario.duration.as_secs_f64();
+    let starts = scenario.starts(Seed(seed));
+    let pages = outcome.flows.iter().zip(starts).filter(|(flow, _)| flow.name.starts_with(PAGE));
+    let times: Mean = pages
+        .filter(|(_, start)| start.as_secs_f64() < until)
+        .map(|(flow, start)| flow.transfers.first().copied().unwrap_or(until - start.as_secs_f64()))
+        .collect();
+    times.value()
 }
 
 /// What of an outcome counts.
 pub(super) fn of(scenario: &Scenario, seed: u64, outcome: &Outcome) -> Figures {
     let until = scenario.duration.as_secs_f64();
     let delivered: u64 = outcome.flows.iter().map(|flow| flow.delivered).sum();
-    let starts = scenario.starts(Seed(seed));
-    let pages = outcome.flows.iter().zip(starts).filter(|(flow, _)| flow.name.starts_with(PAGE));
-    let times: Vec<f64> = pages
-        .filter(|(_, start)| start.as_secs_f64() < until)
-        .map(|(flow, start)| flow.transfers.first().copied().unwrap_or(until - start.as_secs_f64()))
-        .collect();
     let mut queues: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
     for series in outcome.series.iter().filter(|series| series.series == Series::QueueDelay) {
         let (sum, count) = queues.entry(&series.subject).or_default();
@@ -50,7 +63,7 @@ pub(super) fn of(scenario: &Scenario, seed: u64, outcome: &Outcome) -> Figures {
     }
     Figures {
         throughput: delivered as f64 * 8.0 / until,
-        page: times.iter().sum::<f64>() / times.len().max(1) as f64,
+        page: mean_page(scenario, seed, outcome).unwrap_or_default(),
         queue: queues.values().map(|(sum, count)| sum / (*count).max(1) as f64).sum(),
     }
 }

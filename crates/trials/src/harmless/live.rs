@@ -1,6 +1,7 @@
 //! Cells of the matrix between kernels: direct and through the gateway by turns, judged by the intervals of the pairs.
 use super::figures::{self, Figures};
 use super::matrix::MatrixCell;
+use super::runs::Cell as _;
 use super::verdict::{PAGE, THROUGHPUT, longest_queue};
 use crate::direct_or_split::DirectOrSplit;
 use crate::error::{Result, TrialError, While};

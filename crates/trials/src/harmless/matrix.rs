@@ -1,9 +1,10 @@
 //! The cells of the matrix, and the scenario of each.
+use super::figures::{self, Figures};
+use super::runs::Cell;
 use crate::direct_or_split::DirectOrSplit;
 use crate::error::{Result, TrialError};
 use serde::Deserialize;
 use shorthaul_link::{Direction, LinkSpec};
-use shorthaul_scenario::Study;
 use shorthaul_types::{Bytes, Seed};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -131,23 +132,10 @@ pub(super) fn cells(paths: &[Path]) -> Vec<MatrixCell<'_>> {
 }
 
 impl MatrixCell<'_> {
-    /// Such as `lte/cubic/bulk`.
-    pub fn name(&self) -> String {
-        format!("{}/{}/{}", self.path.name, self.server.0, self.work.1)
-    }
-
     /// What has to be kept here.
     pub fn gains(&self) -> impl Iterator<Item = &Gain> {
         let is_here = |gain: &&Gain| gain.server == self.server.0 && gain.work == self.work.1;
         self.path.gain.iter().filter(is_here)
-    }
-
-    /// Whether its scenarios make sense.
-    pub fn check(&self, with: &[String]) -> Result<()> {
-        for way in [DirectOrSplit::Direct, DirectOrSplit::Split] {
-            Study::from_toml(&self.name(), &self.scenario(way, with, 1))?;
-        }
-        Ok(())
     }
 
     /// The round trip of the path without any queue.
@@ -161,30 +149,6 @@ impl MatrixCell<'_> {
             [Direction::Up, Direction::Down].into_iter().filter_map(of).sum()
         };
         delays(&self.path.access) + delays(&self.path.wan)
-    }
-
-    /// The scenario: whether there is a gateway is all that differs, and `with` is what it is told.
-    pub fn scenario(&self, way: DirectOrSplit, with: &[String], seed: u64) -> String {
-        let Path { access, wan, seconds, .. } = self.path;
-        let (_, profile) = self.server;
-        let gateway = match way {
-            DirectOrSplit::Direct => "split = false".to_owned(),
-            DirectOrSplit::Split => with.join("\n"),
-        };
-        let mut text = format!(
-            "duration = \"{seconds} s\"\n\
-             [hosts.phone]\nscheme = \"{profile}\"\n[hosts.server]\nscheme = \"{profile}\"\n\
-             [gateways.gateway]\naccess = \"phone\"\n{gateway}\n\
-             [[links]]\nbetween = [\"phone\", \"gateway\"]\nlink = {}\n\
-             [[links]]\nbetween = [\"gateway\", \"server\"]\nlink = {}\n\
-             [measure]\nseries = [\"queue-delay\"]\nevery = \"{EVERY}\"\n",
-            toml::Value::Table(access.clone()),
-            toml::Value::Table(wan.clone()),
-        );
-        for flow in self.flows(seed) {
-            text.push_str(&flow);
-        }
-        text
     }
 
     fn flows(&self, seed: u64) -> Vec<String> {
@@ -238,6 +202,42 @@ impl MatrixCell<'_> {
             }
         }
         flows
+    }
+}
+
+impl Cell for MatrixCell<'_> {
+    type Figures = Figures;
+    const VERSION: &'static str = "1";
+
+    fn name(&self) -> String {
+        format!("{}/{}/{}", self.path.name, self.server.0, self.work.1)
+    }
+
+    fn scenario(&self, way: DirectOrSplit, with: &[String], seed: u64) -> String {
+        let Path { access, wan, seconds, .. } = self.path;
+        let (_, profile) = self.server;
+        let gateway = match way {
+            DirectOrSplit::Direct => "split = false".to_owned(),
+            DirectOrSplit::Split => with.join("\n"),
+        };
+        let mut text = format!(
+            "duration = \"{seconds} s\"\n\
+             [hosts.phone]\nscheme = \"{profile}\"\n[hosts.server]\nscheme = \"{profile}\"\n\
+             [gateways.gateway]\naccess = \"phone\"\n{gateway}\n\
+             [[links]]\nbetween = [\"phone\", \"gateway\"]\nlink = {}\n\
+             [[links]]\nbetween = [\"gateway\", \"server\"]\nlink = {}\n\
+             [measure]\nseries = [\"queue-delay\"]\nevery = \"{EVERY}\"\n",
+            toml::Value::Table(access.clone()),
+            toml::Value::Table(wan.clone()),
+        );
+        for flow in self.flows(seed) {
+            text.push_str(&flow);
+        }
+        text
+    }
+
+    fn run(&self, text: &str, seed: u64) -> Result<Figures, String> {
+        figures::run(text, seed)
     }
 }
 

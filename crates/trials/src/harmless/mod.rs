@@ -1,30 +1,35 @@
 //! The matrix: paths × servers × work, direct and through a gateway of which nothing is configured, in the simulator.
 //!
-//! Reading order: `matrix` (the cells, and their scenarios), `figures` (what of a run counts), `verdict` (the bounds), this
-//! file (which runs are made), `live` (some of the cells between kernels).
+//! Reading order: `matrix` (the cells, and their scenarios), `figures` (what of a run counts), `verdict` (the bounds), `whole_link` and `shares` (the same of
+//! links that hosts share, and of traffic that is not split), `runs` (which runs are made), this file, `live` (some of the cells between kernels).
 mod figures;
 mod live;
 mod matrix;
 mod random;
+mod runs;
+mod shares;
 mod verdict;
+mod whole_link;
 
 use crate::direct_or_split::DirectOrSplit;
-use crate::error::{Result, TrialError, While};
+use crate::error::{Result, While};
 use crate::trial::{Judgement, Trial, select};
-use figures::Figures;
 use live::Between;
 use matrix::MatrixCell;
+use runs::{Cell, Runs};
+use shares::JudgedLink;
 use shorthaul_live::Bounds;
-use shorthaul_observe::{Key, Store, in_parallel};
-use shorthaul_report::{Console, Progress};
-use shorthaul_sim::ENGINE;
-use std::path::PathBuf;
-use verdict::{Compared, Judged};
+use shorthaul_observe::Store;
+use shorthaul_report::Console;
+use std::path::{Path, PathBuf};
+use verdict::Judged;
+use whole_link::LinkCell;
 
 /// Show that the gateway harms nobody: many paths, servers and kinds of work, simulated with and without it
 ///
 /// Each cell is run with the same seeds and faults direct and through a gateway that knows its two interfaces and nothing
 /// else. Bounds hold in every cell; where the seeds leave in doubt on which side of a bound a cell is, it gets more.
+/// Behind the paths of one host come links that two, six and fifty share, and traffic that is not split (`whole-link/…`).
 /// What was run is kept, so that a matrix that was interrupted goes on where it was. The last line is the result as JSON.
 #[derive(clap::Args)]
 pub struct Harmless {
@@ -77,8 +82,27 @@ pub struct Harmless {
     out: PathBuf,
 }
 
-/// What figures are made of: another number makes all runs anew.
-const VERSION: &str = "1";
+/// A cell of either kind.
+enum AnyCell<'a> {
+    Path(MatrixCell<'a>),
+    Link(LinkCell),
+}
+
+impl AnyCell<'_> {
+    fn name(&self) -> String {
+        match self {
+            AnyCell::Path(cell) => cell.name(),
+            AnyCell::Link(cell) => cell.name(),
+        }
+    }
+
+    fn check(&self, with: &[String]) -> Result<()> {
+        match self {
+            AnyCell::Path(cell) => cell.check(with),
+            AnyCell::Link(cell) => cell.check(with),
+        }
+    }
+}
 
 impl Trial for Harmless {
     fn run(&self, console: &dyn Console) -> Result<Judgement> {
@@ -98,104 +122,61 @@ impl Trial for Harmless {
         let unasked = self.live && self.only.is_empty() && self.paths.is_none();
         let eight: Vec<String> = live::CELLS.map(str::to_owned).into();
         let filter = if unasked { &eight } else { &self.only };
-        let cells = select(matrix::cells(&paths), filter, MatrixCell::name)?;
-        if self.list {
-            cells.iter().for_each(|cell| console.say(&cell.name()));
-            return Ok(Judgement::listed(cells.iter().map(MatrixCell::name).collect()));
+        let mut cells: Vec<AnyCell<'_>> = matrix::cells(&paths).into_iter().map(AnyCell::Path).collect();
+        if self.paths.is_none() && self.random.is_none() && !self.live {
+            cells.extend(whole_link::cells().into_iter().map(AnyCell::Link));
         }
-        for cell in &cells {
+        let chosen = select(cells, filter, AnyCell::name)?;
+        if self.list {
+            chosen.iter().for_each(|cell| console.say(&cell.name()));
+            return Ok(Judgement::listed(chosen.iter().map(AnyCell::name).collect()));
+        }
+        for cell in &chosen {
             cell.check(&self.with)?;
+        }
+        let (mut cells, mut links) = (Vec::new(), Vec::new());
+        for cell in chosen {
+            match cell {
+                AnyCell::Path(cell) => cells.push(cell),
+                AnyCell::Link(cell) => links.push(cell),
+            }
         }
         if self.live {
             let Harmless { with, seed, pairs, bounds, .. } = self;
             return Between { with, seed: *seed, pairs: *pairs, bounds }.kernels(&cells, console);
         }
-        let judged = self.judge(&cells, console)?;
+        let store = Store::open(&self.out)?;
+        let runs = Runs {
+            with: &self.with,
+            seed: self.seed,
+            seeds: self.repeats,
+            most: self.at_most,
+            jobs: self.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
+            store: &store,
+            console,
+        };
+        let judged = runs.judge(&cells, Judged::new)?;
+        let judged_links = runs.judge(&links, JudgedLink::new)?;
         if let Some(directory) = &self.write {
             shorthaul_report::make_directory(directory)?;
             for judged in judged.iter().filter(|judged| !judged.holds()) {
-                for way in [DirectOrSplit::Direct, DirectOrSplit::Split] {
-                    let file = directory.join(format!(
-                        "{}-{}.toml",
-                        judged.cell.name().replace('/', "-"),
-                        way.name()
-                    ));
-                    shorthaul_report::write_file(&file, judged.cell.scenario(way, &self.with, self.seed))?;
-                }
+                self.write_scenarios(directory, judged.cell)?;
+            }
+            for judged in judged_links.iter().filter(|judged| !judged.holds()) {
+                self.write_scenarios(directory, judged.cell)?;
             }
         }
-        Ok(verdict::report(&judged, self.all, console))
+        Ok(verdict::report(&judged, &judged_links, self.all, console))
     }
 }
 
 impl Harmless {
-    /// Runs what is to be run, first all cells with few seeds, then those in doubt with more.
-    fn judge<'a>(&self, cells: &'a [MatrixCell<'a>], console: &dyn Console) -> Result<Vec<Judged<'a>>> {
-        let store = Store::open(&self.out)?;
-        let progress = Progress::begin(console, 0);
-        let mut seeds = vec![self.repeats; cells.len()];
-        loop {
-            self.fill(cells.iter().zip(&seeds), &store, &progress)?;
-            let judged: Vec<Judged<'a>> = cells
-                .iter()
-                .zip(&seeds)
-                .map(|(cell, seeds)| Ok(Judged::new(cell, self.compared(cell, *seeds, &store)?)))
-                .collect::<Result<_>>()?;
-            let mut more = false;
-            for (judged, seeds) in judged.iter().zip(&mut seeds) {
-                if judged.is_in_doubt() && *seeds < self.at_most {
-                    *seeds = (2 * *seeds).min(self.at_most);
-                    more = true;
-                }
-            }
-            if !more {
-                return Ok(judged);
-            }
+    /// What a cell runs, as files.
+    fn write_scenarios(&self, directory: &Path, cell: &impl Cell) -> Result<()> {
+        for way in [DirectOrSplit::Direct, DirectOrSplit::Split] {
+            let file = directory.join(format!("{}-{}.toml", cell.name().replace('/', "-"), way.name()));
+            shorthaul_report::write_file(&file, cell.scenario(way, &self.with, self.seed))?;
         }
-    }
-
-    fn key(&self, text: &str, seed: u64) -> Key {
-        Key::of([ENGINE.as_bytes(), VERSION.as_bytes(), text.as_bytes(), &seed.to_le_bytes()])
-    }
-
-    /// Makes the runs that were not made yet.
-    fn fill<'a>(
-        &self,
-        cells: impl Iterator<Item = (&'a MatrixCell<'a>, &'a u64)>,
-        store: &Store,
-        progress: &Progress<'_>,
-    ) -> Result<()> {
-        let mut missing = Vec::new();
-        for (cell, seeds) in cells {
-            for way in [DirectOrSplit::Direct, DirectOrSplit::Split] {
-                for seed in self.seed..self.seed + seeds {
-                    let text = cell.scenario(way, &self.with, seed);
-                    let key = self.key(&text, seed);
-                    if store.get::<Figures>(&key).is_none() {
-                        missing.push((key, text, seed, cell.name()));
-                    }
-                }
-            }
-        }
-        progress.extend(missing.len());
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        in_parallel(self.jobs.unwrap_or(threads), missing, |(key, text, seed, name)| {
-            let figures = figures::run(&text, seed)
-                .map_err(|why| TrialError::Failed(format!("{name}, seed {seed}: {why}")))?;
-            store.put(&key, &figures);
-            progress.step("");
-            Ok::<(), TrialError>(())
-        })?;
         Ok(())
-    }
-
-    fn compared(&self, cell: &MatrixCell<'_>, seeds: u64, store: &Store) -> Result<Compared> {
-        let figures = |way| {
-            let kept = |seed| store.get::<Figures>(&self.key(&cell.scenario(way, &self.with, seed), seed));
-            let all = (self.seed..self.seed + seeds).map(kept);
-            let lost = || TrialError::Failed(format!("what was run is not in {}", self.out.display()));
-            all.collect::<Option<Vec<_>>>().ok_or_else(lost)
-        };
-        Ok(Compared { direct: figures(DirectOrSplit::Direct)?, gateway: figures(DirectOrSplit::Split)? })
     }
 }

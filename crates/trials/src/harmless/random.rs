@@ -68,6 +68,7 @@ pub(super) fn paths(count: u32, seed: u64) -> Result<(Vec<Path>, String)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::runs::Cell as _;
     use super::*;
 
     #[test]

@@ -1,6 +1,8 @@
 //! The bounds, and who keeps them.
 use super::figures::Figures;
 use super::matrix::{Figure, MatrixCell};
+use super::runs::{Cell as _, Compared, Verdict};
+use super::shares::{self, JudgedLink};
 use crate::trial::Judgement;
 use serde_json::{Value, json};
 use shorthaul_report::{Column, Console, Table, TableCell, Tone, Unit};
@@ -29,13 +31,6 @@ pub(super) fn longest_queue(direct: f64, throughput: f64, round_trip: Duration) 
     (QUEUE * direct).max(SHORT_QUEUE).max(of_trip)
 }
 
-/// The runs of a cell, seed by seed.
-#[derive(Clone, Debug)]
-pub(super) struct Compared {
-    pub direct: Vec<Figures>,
-    pub gateway: Vec<Figures>,
-}
-
 /// The ratio of two sums over seeds, with its standard error: the seeds are pairs.
 #[derive(Clone, Copy, Debug)]
 struct Ratio {
@@ -43,7 +38,7 @@ struct Ratio {
     error: f64,
 }
 
-impl Compared {
+impl Compared<Figures> {
     fn ratio(&self, of: fn(&Figures) -> f64) -> Ratio {
         let count = self.direct.len() as f64;
         let sum = |figures: &[Figures]| figures.iter().map(of).sum::<f64>();
@@ -67,7 +62,7 @@ impl Compared {
 #[derive(Clone, Debug)]
 pub(super) struct Judged<'a> {
     pub cell: &'a MatrixCell<'a>,
-    compared: Compared,
+    compared: Compared<Figures>,
     throughput: Ratio,
     page: Ratio,
     queue: Ratio,
@@ -77,7 +72,7 @@ pub(super) struct Judged<'a> {
 }
 
 impl<'a> Judged<'a> {
-    pub fn new(cell: &'a MatrixCell<'a>, compared: Compared) -> Self {
+    pub fn new(cell: &'a MatrixCell<'a>, compared: Compared<Figures>) -> Self {
         let both = |of: fn(&Figures) -> f64| {
             [Compared::mean(&compared.direct, of), Compared::mean(&compared.gateway, of)]
         };
@@ -128,23 +123,6 @@ impl<'a> Judged<'a> {
         self.broken().is_empty()
     }
 
-    /// Whether other seeds might say otherwise.
-    pub fn is_in_doubt(&self) -> bool {
-        let near = |value: f64, bound: f64, error: f64| (value - bound).abs() < DOUBT * error;
-        let queue = self.queue.error * self.queues[0];
-        let error = |of| match of {
-            Figure::Throughput => self.throughput.error,
-            Figure::Page => self.page.error * self.gain(of).powi(2),
-            Figure::Queue => self.queue.error * self.gain(of).powi(2),
-        };
-        if self.cell.gains().any(|gain| near(self.gain(gain.of), gain.at_least, error(gain.of))) {
-            return true;
-        }
-        near(self.throughput.value, THROUGHPUT, self.throughput.error)
-            || near(self.page.value, PAGE, self.page.error)
-            || near(self.queues[1], self.queue_bound(), queue)
-    }
-
     fn row(&self) -> [TableCell; 9] {
         let seconds = |value: f64| Unit::Seconds.format(value);
         let ratio = |ratio: Ratio, bad: bool| {
@@ -170,6 +148,24 @@ impl<'a> Judged<'a> {
     }
 }
 
+impl Verdict for Judged<'_> {
+    fn is_in_doubt(&self) -> bool {
+        let near = |value: f64, bound: f64, error: f64| (value - bound).abs() < DOUBT * error;
+        let queue = self.queue.error * self.queues[0];
+        let error = |of| match of {
+            Figure::Throughput => self.throughput.error,
+            Figure::Page => self.page.error * self.gain(of).powi(2),
+            Figure::Queue => self.queue.error * self.gain(of).powi(2),
+        };
+        if self.cell.gains().any(|gain| near(self.gain(gain.of), gain.at_least, error(gain.of))) {
+            return true;
+        }
+        near(self.throughput.value, THROUGHPUT, self.throughput.error)
+            || near(self.page.value, PAGE, self.page.error)
+            || near(self.queues[1], self.queue_bound(), queue)
+    }
+}
+
 fn table<'a>(rows: impl IntoIterator<Item = &'a Judged<'a>>) -> Table {
     let mut table = Table::new([
         Column::left("cell"),
@@ -192,7 +188,12 @@ fn table<'a>(rows: impl IntoIterator<Item = &'a Judged<'a>>) -> Table {
 type Badness = fn(&Judged<'_>) -> f64;
 
 /// The worst cells as a table, or all; what fails; and the worst of each kind.
-pub(super) fn report(judged: &[Judged<'_>], all: bool, console: &dyn Console) -> Judgement {
+pub(super) fn report(
+    judged: &[Judged<'_>],
+    links: &[JudgedLink<'_>],
+    all: bool,
+    console: &dyn Console,
+) -> Judgement {
     let failing: Vec<&Judged<'_>> = judged.iter().filter(|judged| !judged.holds()).collect();
     let worst = |of: Badness| {
         let mut worst: Vec<&Judged<'_>> = judged.iter().collect();
@@ -204,7 +205,9 @@ pub(super) fn report(judged: &[Judged<'_>], all: bool, console: &dyn Console) ->
         ("page", |judged| judged.page.value),
         ("queue", |judged| judged.queues[1] / judged.queue_bound()),
     ];
-    if all {
+    if judged.is_empty() {
+        // Links alone were asked for.
+    } else if all {
         console.table(&table(judged));
     } else {
         let mut shown: Vec<&Judged<'_>> = failing.clone();
@@ -236,8 +239,15 @@ pub(super) fn report(judged: &[Judged<'_>], all: bool, console: &dyn Console) ->
             summary[format!("worst_{name}")] = worst.json(of(worst).abs());
         }
     }
-    let failure = format!("{} of {} cells break a bound", failing.len(), judged.len());
-    Judgement::holds(summary).unless((!failing.is_empty()).then_some(failure))
+    let failing_links = links.iter().filter(|judged| !judged.holds()).count();
+    if !links.is_empty() {
+        let (table, cells) = shares::report(links);
+        console.table(&table);
+        summary["whole_link"] = json!({ "failing": failing_links, "cells": cells });
+    }
+    let (failing, cells) = (failing.len() + failing_links, judged.len() + links.len());
+    Judgement::holds(summary)
+        .unless((failing > 0).then(|| format!("{failing} of {cells} cells break a bound")))
 }
 
 #[cfg(test)]
