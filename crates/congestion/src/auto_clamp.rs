@@ -100,8 +100,6 @@ const BEGINNING: u32 = 2;
 const DRAIN_ROUNDS: u32 = 2;
 /// How many more rounds stay drained if their round trips are longer than before.
 const MORE_ROUNDS: u32 = 4;
-/// The thousandths of the rate below which it has fallen with a window that was drained by more than a quarter.
-const FELL: u32 = 880;
 /// A round trip that is shorter than this part of the shortest known one shows that there was a queue when that was measured.
 const SHORTER: Gain = Gain(875);
 /// A round-trip time that is not longer than the shortest by more than this confirms it.
@@ -206,8 +204,6 @@ pub struct AutoClamp {
     overflown: u32,
     /// The path is to be seen without a queue.
     asks_drain: bool,
-    /// The round trip of the path itself, where the queue did not drain though the window held back.
-    contested: Option<Duration>,
 }
 
 /// What the window does.
@@ -216,7 +212,7 @@ enum Phase {
     /// It follows the product.
     Follow,
     /// It is small, until the queue must have drained: then round-trip times are the path's own.
-    Drain { rounds: u32, before: u64, rate: u64, known: Duration, least: Option<Duration> },
+    Drain { rounds: u32, before: u64, known: Duration, least: Option<Duration> },
     /// It is what it was before it was drained, until the rates are those of this window again.
     Refill { rounds: u32 },
 }
@@ -278,7 +274,6 @@ impl AutoClamp {
             others: None,
             overflown: 0,
             asks_drain: false,
-            contested: None,
         }
     }
 
@@ -467,7 +462,7 @@ impl AutoClamp {
                 return;
             }
             Phase::Refill { .. } => self.phase = Phase::Follow,
-            Phase::Drain { rounds, before, rate, known, least: found } => {
+            Phase::Drain { rounds, before, known, least: found } => {
                 *rounds += 1;
                 if *rounds < DRAIN_ROUNDS {
                     return;
@@ -478,8 +473,6 @@ impl AutoClamp {
                 if !same && *rounds < DRAIN_ROUNDS + MORE_ROUNDS {
                     return;
                 }
-                let fell =
-                    self.path.latest_rate().is_some_and(|now| Gain(FELL).of(*rate) > now.bits_per_sec());
                 let (before, stood) = (*before, self.others.is_some() && least < scaled(*known, SHORTER));
                 self.window = before;
                 self.phase = Phase::Refill { rounds: 2 };
@@ -501,9 +494,6 @@ impl AutoClamp {
                 if !same {
                     // It grows from what it is: were the path not longer but the link nearly still, to double the
                     // window until it is full would make a queue of many seconds.
-                    // A path that has become longer looks so, too.
-                    self.contested =
-                        Some(min_rtt.min(self.shortest.get().unwrap_or(min_rtt))).filter(|_| fell);
                     self.path.relearn(now, least);
                     self.min_rtt_rate = self.best_rate();
                     self.base = MinFilter::default();
@@ -572,8 +562,7 @@ impl AutoClamp {
     fn begin_drain(&mut self, known: Duration, min_rtt: Duration, least: u64) {
         self.longer = 0;
         let rate = self.best_rate();
-        let latest = self.path.latest_rate().map_or(rate, BitRate::bits_per_sec);
-        self.phase = Phase::Drain { rounds: 0, before: self.window, rate: latest, known, least: None };
+        self.phase = Phase::Drain { rounds: 0, before: self.window, known, least: None };
         let product = volume::in_time(rate, min_rtt) * 3 / 4;
         let beside = volume::in_time(rate, self.beside);
         self.window = (product + beside).min(self.window).max(least * self.mss);
@@ -646,12 +635,6 @@ impl AutoClamp {
             Some(_) => aggregated.min(volume::in_time(self.recent.get(), AGGREGATE.max(min_rtt / 4))),
             None => aggregated,
         }
-    }
-
-    /// The window was drained and round trips stayed long, while the rate fell: somebody else may be filling the queue. Returns the round trip
-    /// of the path itself, once.
-    pub fn take_contested(&mut self) -> Option<Duration> {
-        self.contested.take()
     }
 
     /// Nobody competes any more, and round trips of late were as short as `rtt`. The window goes on from `window` bytes.

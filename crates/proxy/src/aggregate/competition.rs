@@ -1,11 +1,11 @@
 //! Competition that cannot be shaped: somebody else fills the bottleneck's queue, on another way into it.
 //!
-//! A window that keeps the queue short yields to whoever does not. That somebody else is there shows when the window is drained and
-//! round trips stay long, while the rate falls with the window ([`AutoClamp`](shorthaul_congestion::AutoClamp) says so): a queue of our own would
-//! have become shorter at the same rate. From then on the window is one of losses, CUBIC's (RFC 9438), a part of it for each
-//! connection, as Copa's competitive mode is one of losses (Arun and Balakrishnan 2018, §2.2). A path that has become longer looks the
-//! same at first; so once in a while the window is made smaller for two round trips. If the rate stays and round trips become shorter, the queue is
-//! our own: nobody competes, or not any more.
+//! A window that keeps the queue short yields to whoever does not. Where [`elasticity`](super::elasticity) shows that somebody else fills the queue,
+//! the window is one of losses, CUBIC's (RFC 9438), a part of it for each connection, as Copa's competitive mode is one of losses (Arun and
+//! Balakrishnan 2018, §2.2), until it shows that nobody does.
+//!
+//! Losses that last make such a window, too. Then it is smaller for two round trips once in a while. If the rate stays and round trips become
+//! shorter, the queue is our own: the losses were not of somebody else's, or they are gone.
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_congestion::{AckSample, Algorithm, CongestionEvent, Control, ControlParams, Delivery};
@@ -253,7 +253,7 @@ impl Competition {
                 if self.clean >= ROUNDS && self.at_once < self.connections {
                     (self.at_once, self.clean) = (self.at_once + 1, 0);
                 }
-                if limited && *rounds >= ROUNDS && now >= self.look_at {
+                if self.of_losses && limited && *rounds >= ROUNDS && now >= self.look_at {
                     self.phase = Phase::Look { rounds: 0, rate: round.rate(now), rtt: mean };
                 }
                 None
@@ -299,7 +299,8 @@ mod tests {
     fn alone_after(rate: u64, others: impl Fn(f64) -> u64) -> Option<f64> {
         let own = Duration::from_millis(30);
         let start = Time::from_secs(1);
-        let mut competition = Competition::new(start, own, 60_000, (1, MSS));
+        let second = Duration::from_secs(1);
+        let mut competition = Competition::after_losses(start, own, 60_000, (1, MSS), second);
         let mut now = start;
         while now < start + Duration::from_secs(60) {
             let window = competition.window();

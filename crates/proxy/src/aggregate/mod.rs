@@ -15,6 +15,7 @@ mod beyond;
 mod competition;
 mod config;
 mod control_block;
+mod elasticity;
 mod handover;
 mod link_lost;
 mod losses;

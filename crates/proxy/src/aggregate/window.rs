@@ -1,6 +1,7 @@
 //! The window that a mobile host's connections share, fixed or found.
 use super::competition::Competition;
 use super::config::{AggregateConfig, Clamp};
+use super::elasticity::{Elasticity, Link};
 use super::losses::Losses;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -40,6 +41,10 @@ pub(crate) struct SharedWindow {
     clamp: Size,
     /// Whether it competes.
     competes: bool,
+    /// Whether anybody does.
+    elasticity: Elasticity,
+    /// The round trip of late.
+    rtt: Option<Duration>,
     /// The window beside somebody who cannot be shaped, while there is one.
     competition: Option<Competition>,
     losses: Losses,
@@ -98,6 +103,8 @@ impl SharedWindow {
         SharedWindow {
             clamp,
             competes: config.compete,
+            elasticity: Elasticity::default(),
+            rtt: None,
             competition: None,
             losses: Losses::default(),
             lost_at: Time::ZERO,
@@ -153,12 +160,47 @@ impl SharedWindow {
 
     /// In bytes; at least a segment of `mss` bytes.
     pub fn get(&self, mss: u32) -> u64 {
-        let clamp = match (&self.clamp, &self.competition) {
+        let clamp = self.elasticity.of(self.followed());
+        (clamp / 1000 * self.left + clamp % 1000 * self.left / 1000).max(u64::from(mss))
+    }
+
+    /// The window that follows the path, in bytes.
+    fn followed(&self) -> u64 {
+        match (&self.clamp, &self.competition) {
             (Size::Fixed(bytes), _) => *bytes,
             (Size::Auto(_), Some(competition)) => competition.window(),
             (Size::Auto(auto), None) => auto.window(),
+        }
+    }
+
+    /// Looks whether somebody else fills the queue, and competes if so.
+    fn watch(&mut self, mss: u32, delivery: Delivery, in_flight: u64) {
+        let Delivery { now, bytes, rtt, .. } = delivery;
+        self.rtt = self.rtt.map_or(rtt, |before| Some((before * 7 + rtt.unwrap_or(before)) / 8));
+        let own_rtt = match &self.clamp {
+            Size::Auto(auto) if self.competes && !auto.is_starting() && !self.has_others => {
+                auto.path().min_rtt()
+            }
+            _ => None,
         };
-        (clamp / 1000 * self.left + clamp % 1000 * self.left / 1000).max(u64::from(mss))
+        let Some(rtts) = self.rtt.zip(own_rtt) else { return self.elasticity.rest() };
+        let window = (self.followed(), mss);
+        let link = self.elasticity.on_delivery(now, (bytes, in_flight), window, rtts);
+        let Size::Auto(auto) = &mut self.clamp else { return };
+        let (rtt, own_rtt) = rtts;
+        match (link, &self.competition) {
+            (Link::Shared, None) => {
+                let connections = (self.connections, mss);
+                self.competition = Some(Competition::new(now, own_rtt, auto.window(), connections));
+                self.elasticity.forget();
+            }
+            (Link::Alone, Some(competition)) if !competition.is_of_losses() => {
+                auto.on_uncontested(now, rtt, competition.window());
+                self.competition = None;
+                self.elasticity.forget();
+            }
+            _ => {}
+        }
     }
 
     /// A queue on the way marked something, or (at `marked` false) did not: told with every acknowledgment, where
@@ -202,6 +244,7 @@ impl SharedWindow {
             && self.competition.as_ref().is_some_and(|competition| competition.is_forgotten(now))
         {
             self.competition = None;
+            self.elasticity.forget();
         }
         if let Size::Auto(auto) = &mut self.clamp {
             auto.on_send(now, in_flight);
@@ -229,6 +272,7 @@ impl SharedWindow {
     pub fn on_delivery(&mut self, mss: u32, delivery: Delivery, in_flight: u64) {
         let window = self.get(mss);
         self.of_outage.on_delivery(delivery.bytes);
+        self.watch(mss, delivery, in_flight);
         let Size::Auto(auto) = &mut self.clamp else { return };
         let lasting = self.losses.on_delivery(delivery.bytes, window, mss);
         if let Some(competition) = &mut self.competition {
@@ -240,10 +284,7 @@ impl SharedWindow {
             return;
         }
         auto.on_delivery(delivery);
-        if let (Some(own_rtt), true) = (auto.take_contested(), self.competes) {
-            let window = auto.window();
-            self.competition = Some(Competition::new(delivery.now, own_rtt, window, (self.connections, mss)));
-        } else if let (true, Some(own_rtt)) = (lasting, auto.path().min_rtt()) {
+        if let (true, Some(own_rtt)) = (lasting, auto.path().min_rtt()) {
             self.on_lasting_losses(delivery.now, own_rtt, window, mss);
         }
     }
@@ -282,6 +323,10 @@ impl SharedWindow {
     /// All who may share the path's queue hold back now; the path of one of them takes no longer than `nearest`.
     pub fn drain(&mut self, now: Time, nearest: Duration) {
         self.asks_drain = false;
+        // Others would fill what is left to them.
+        if self.competition.as_ref().is_some_and(|competition| !competition.is_of_losses()) {
+            return;
+        }
         let Size::Auto(auto) = &mut self.clamp else { return };
         if let (Some(competition), Some(rtt)) = (self.competition.take(), auto.path().min_rtt()) {
             auto.on_uncontested(now, rtt, competition.window());
