@@ -14,6 +14,8 @@ if [ -z "$root" ]; then
 		exit 1
 	}
 	root=$(mktemp -d)
+	# Its users are not all root.
+	chmod 755 "$root"
 	trap 'rm -rf "$root"' EXIT
 	debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,procps,iproute2,curl,tmux,bash-completion,zsh,fish bookworm "$root" >/dev/null
 fi

@@ -34,7 +34,7 @@ SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=${UNIFIED:-0} systemd-nspawn -q -D "$root" -M "
 	--bind=/dev/net/tun --system-call-filter="landlock_create_ruleset landlock_add_rule landlock_restrict_self" \
 	--console=pipe </dev/null >"$folder/boot" 2>&1 &
 nspawn=$!
-first() { machine=$(pgrep -P "$nspawn" | head -1) && [ -n "$machine" ] && inside systemctl is-system-running --wait; }
+first() { machine=$(pgrep -P "$nspawn" | head -1) && [ -n "$machine" ] && inside timeout 60 systemctl is-system-running --wait; }
 within 60 "a systemd that runs" first
 echo "booted: $(inside systemctl --version | head -1)"
 ip netns add "$phone"
