@@ -2,10 +2,10 @@
 //!
 //! Alone behind a bottleneck that is full, a window that is a little smaller has a shorter queue and the same rate. Beside somebody who fills
 //! the queue whatever we do, rates are shares of it: with the window falls the rate. So the window is a few percent larger and smaller by turns,
-//! in an order drawn at random, and the rates of both are compared (Goyal et al., "Elasticity detection", SIGCOMM 2022, ask the traffic of others the same way, by its answer
-//! to pulses of ours). A link whose rate varies, a window that follows it, the saw teeth of competitors: none of these keeps time with the draw,
-//! so all that they do is that it takes more pairs to be certain. A window that is too small for the path has a rate that follows it, too; but such a window grows,
-//! and is not looked at.
+//! in an order drawn at random, and the rates of both are compared. (Goyal et al., "Elasticity detection", SIGCOMM 2022, ask the traffic
+//! of others, by its answer to pulses of ours.) A link whose rate varies, a window that follows it, the saw teeth of competitors: none of these
+//! keeps time with the draw, so all that they do is that it takes longer to be certain. Without a queue a rate follows the window, too: a set of
+//! turns counts as the link's own answer only where round trips show one.
 //!
 //! Where several hosts are busy nothing is looked for: each would take the others for competitors.
 use alloc::vec::Vec;
@@ -164,8 +164,8 @@ impl Elasticity {
         };
     }
 
-    /// Something was delivered over a path of this round trip, which was `own_rtt` at its shortest, with `in_flight` bytes on their way before; the window that follows the path is
-    /// `window`, with segments of `mss` bytes. Says what the pairs do, once for each.
+    /// Something was delivered over a path of this round trip, which was `own_rtt` at its shortest, with `in_flight` bytes on their way
+    /// before; the window that follows the path is `window`, with segments of `mss` bytes. Says what the sets do, once for each.
     pub fn on_delivery(
         &mut self,
         now: Time,
@@ -173,7 +173,7 @@ impl Elasticity {
         (window, mss): (u64, u32),
         (rtt, own_rtt): (Duration, Duration),
     ) -> Link {
-        let mss = u64::from(mss);
+        let mss = u64::from(mss.max(1));
         let segments = (window / mss).max(1);
         let needed = rtt + (rtt * SEGMENTS as u32 / segments.min(SEGMENTS) as u32);
         // It stays, unless it is too short, or twice as long as it has to be.

@@ -175,12 +175,13 @@ impl SharedWindow {
 
     /// Looks whether somebody else fills the queue, and competes if so.
     fn watch(&mut self, mss: u32, delivery: Delivery, in_flight: u64) {
+        if !self.competes {
+            return;
+        }
         let Delivery { now, bytes, rtt, .. } = delivery;
         self.rtt = self.rtt.map_or(rtt, |before| Some((before * 7 + rtt.unwrap_or(before)) / 8));
         let own_rtt = match &self.clamp {
-            Size::Auto(auto) if self.competes && !auto.is_starting() && !self.has_others => {
-                auto.path().min_rtt()
-            }
+            Size::Auto(auto) if !auto.is_starting() && !self.has_others => auto.path().min_rtt(),
             _ => None,
         };
         let Some(rtts) = self.rtt.zip(own_rtt) else { return self.elasticity.rest() };
