@@ -120,7 +120,7 @@ impl SplitFlow {
         if let Some(momentum) = &inherited.momentum
             && flow.take_over(now, momentum)
         {
-            flow.resumed = None; // nothing went past us
+            flow.nothing_went_past();
         }
         if let Some(aggregate) = &policy.aggregate {
             flow.limit(now, now, aggregate);
@@ -135,6 +135,22 @@ impl SplitFlow {
         let each = self.directions.iter_mut().zip(&momentum.directions);
         is_whole
             && each.fold(true, |is_whole, (direction, before)| direction.take_over(now, before) && is_whole)
+    }
+
+    /// All that the ends said since the predecessor began was heard: nobody is asked. What the one before it had sent may still be
+    /// acknowledged.
+    fn nothing_went_past(&mut self) {
+        let has_sent = Side::BOTH.iter().all(|side| {
+            let direction = &self.directions[side.index()];
+            self.sent_to(side.other()) <= direction.sender.nxt()
+        });
+        if has_sent {
+            self.resumed = None;
+        } else if let Some(resumed) = &mut self.resumed {
+            resumed.ask_at = None;
+            resumed.heard = [true; 2];
+            resumed.agreed = true;
+        }
     }
 
     /// What it does at the moment, for a successor; but for a flow of which it is not known what its ends have said past us.
@@ -174,7 +190,10 @@ impl SplitFlow {
             draining: self.draining,
             agreed: self.agreed,
             ends: self.ends,
-            directions: self.directions.each_ref().map(Direction::record),
+            directions: Side::BOTH.map(|side| DirectionRecord {
+                sent: self.sent_to(side.other()),
+                ..self.directions[side.index()].record()
+            }),
         }
     }
 
