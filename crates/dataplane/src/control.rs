@@ -20,7 +20,8 @@ pub fn control_path(run_dir: &Path, name: &str) -> PathBuf {
 
 /// What the daemon asks of a machine beyond driving it.
 pub trait Controlled: Driven {
-    /// Flows of which it holds bytes that their sender believes delivered.
+    /// Flows that it would harm if it went away: of which it holds bytes that their sender believes delivered, or whose ends do not hear each
+    /// other yet.
     fn held_flows(&self) -> usize {
         0
     }

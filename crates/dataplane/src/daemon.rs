@@ -346,13 +346,11 @@ fn work<M: Controlled>(
             }
         }
         if let Some(end) = end {
-            let held_flows = event_loop.machine().held_flows();
-            if held_flows == 0 {
+            if event_loop.machine().held_flows() == 0 {
                 return Ok(Ended::Over);
             }
             if monotonic() >= end {
-                event_loop.abandon();
-                notify(Notice::Abandoned { held_flows });
+                notify(Notice::Abandoned { held_flows: event_loop.abandon() });
             }
         }
     }

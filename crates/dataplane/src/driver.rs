@@ -48,9 +48,10 @@ pub trait Driven: Machine {
         let _ = now;
     }
 
-    /// Give up what is still held.
-    fn abandon(&mut self, now: Time) {
+    /// Give up what is still held. Says of how many flows that was.
+    fn abandon(&mut self, now: Time) -> usize {
         let _ = now;
+        0
     }
 
     /// Goes on with another configuration.
@@ -100,8 +101,8 @@ impl Driven for Gateway {
         Gateway::drain(self, now);
     }
 
-    fn abandon(&mut self, now: Time) {
-        self.reset_held(now);
+    fn abandon(&mut self, now: Time) -> usize {
+        self.reset_held(now)
     }
 
     fn reconfigure(&mut self, now: Time, config: GatewayConfig) {

@@ -196,11 +196,11 @@ impl<M: Driven> EventLoop<M> {
         self.driver.machine_mut().drain(now);
     }
 
-    /// Has the machine give up what it still holds.
-    pub fn abandon(&mut self) {
+    /// Has the machine give up what it still holds. Says of how many flows that was.
+    pub fn abandon(&mut self) -> usize {
         let now = monotonic();
         self.outside.mark(now, Mark::Abandon, &[]);
-        self.driver.machine_mut().abandon(now);
+        self.driver.machine_mut().abandon(now)
     }
 
     /// Has the machine go on with another configuration, and the key of its hash.

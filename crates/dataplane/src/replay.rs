@@ -186,7 +186,9 @@ fn compare<M: Driven>(mut entries: Entries<'_>, session: Session, machine: M) ->
                 driver.machine_mut().set_record_room(slots);
             }
             Entry::Mark(Mark::Drain) => driver.machine_mut().drain(now),
-            Entry::Mark(Mark::Abandon) => driver.machine_mut().abandon(now),
+            Entry::Mark(Mark::Abandon) => {
+                driver.machine_mut().abandon(now);
+            }
             Entry::Mark(Mark::Bandwidth) => {
                 let report = std::str::from_utf8(record.bytes).ok().and_then(|text| text.parse().ok());
                 let report = report.ok_or_else(|| entries.wrong("its content is no bandwidth"))?;

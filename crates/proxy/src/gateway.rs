@@ -212,9 +212,10 @@ impl Gateway {
         }
     }
 
-    /// Flows of which we hold bytes that their sender believes delivered.
+    /// Flows that it would harm if the gateway went away: bytes are held that their sender believes delivered, or their ends do not hear
+    /// each other yet.
     pub fn held_flows(&self) -> usize {
-        self.split_flows().filter(|flow| flow.holds_bytes()).count()
+        self.split_flows().filter(|flow| flow.needs_us(self.now)).count()
     }
 
     fn split_flows(&self) -> impl Iterator<Item = &SplitFlow> {
@@ -247,16 +248,20 @@ impl Gateway {
         }
     }
 
-    /// Resets what is still held, at both ends: the time for draining is over.
-    pub fn reset_held(&mut self, now: Time) {
+    /// Resets what is still held, at both ends: the time for draining is over. Of what nothing is held it steps out. Says how many were
+    /// reset.
+    pub fn reset_held(&mut self, now: Time) -> usize {
         self.now = now;
+        let mut reset = 0;
         for index in 0..self.table.entries.len() as u32 {
             let Some(Entry { phase: Phase::Split(flow), .. }) = self.table.get_mut(index) else {
                 continue;
             };
-            let fate = flow.reset_both(&mut self.passing);
+            let fate = if flow.owes_bytes() { flow.reset_both(&mut self.passing) } else { Fate::SteppedOut };
+            reset += usize::from(fate == Fate::GivenUp);
             self.settle(index, fate);
         }
+        reset
     }
 }
 

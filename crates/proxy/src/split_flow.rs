@@ -8,6 +8,7 @@ mod memory;
 mod output;
 mod place;
 mod resumed;
+mod stepping_out;
 mod uploading;
 
 use crate::Policy;
@@ -25,6 +26,7 @@ use resumed::Resumed;
 use shorthaul_tcp::ChallengeLimit;
 use shorthaul_types::{BufferWatch, Deadline, FlowKey, Time};
 use shorthaul_wire::TxBatch;
+use stepping_out::Sent;
 
 /// Segments that one flow sends before another has its turn.
 const TURN: usize = 32;
@@ -92,6 +94,8 @@ pub struct SplitFlow {
     draining: bool,
     /// Behind the last byte that passed of what each end sends, whatever was missing before it.
     passed_most: [u64; 2],
+    /// What each end has sent at least.
+    sent: [Sent; 2],
     rejected: Rejected,
     /// How often each end is answered that sends what cannot be taken.
     challenges: [ChallengeLimit; 2],
@@ -149,6 +153,7 @@ impl SplitFlow {
             opened: now,
             draining: false,
             passed_most: [0; 2],
+            sent: [Sent { end: 1, since: now }; 2],
             rejected: Rejected::default(),
             challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default), // none until its aggregate says how much
@@ -208,29 +213,11 @@ impl SplitFlow {
         self.directions.iter().any(|d| !d.sender.queue().is_empty())
     }
 
-    /// Takes no more custody from now on: what comes is passed on as it is, what is held is
-    /// delivered.
-    pub(crate) fn drain(&mut self) -> Fate {
-        self.draining = true;
-        for direction in &mut self.directions {
-            direction.receiver.discard();
-            direction.lift_limits();
-            if direction.release.take().is_some() {
-                direction.receiver.request_ack(); // what we hold is ours to deliver: no more waiting
-            }
-        }
-        self.drained()
-    }
-
     /// Whether nothing is held or under way: it would not notice if it were stepped out of.
     pub(crate) fn is_idle(&self) -> bool {
         !self.owes_bytes()
             && !self.is_unheard()
             && self.directions.iter().all(|d| d.sender.is_idle() && !d.owes_ack())
-    }
-
-    fn drained(&self) -> Fate {
-        if self.draining && !self.owes_bytes() { Fate::SteppedOut } else { Fate::Alive }
     }
 
     /// Answers an end that has sent what cannot be taken, so that it knows what could: but not without end (RFC 5961 §7).
@@ -295,7 +282,8 @@ impl SplitFlow {
 
     /// When a timer falls due next.
     pub(crate) fn poll_timeout(&self) -> Option<Deadline> {
-        self.directions.iter().map(Direction::poll_timeout).fold(self.next_question(), Deadline::earliest)
+        let own = Deadline::earliest(self.next_question(), self.next_look());
+        self.directions.iter().map(Direction::poll_timeout).fold(own, Deadline::earliest)
     }
 
     /// Puts out what may leave now, at most a turn's worth; returns whether there may be more.
@@ -329,7 +317,7 @@ impl SplitFlow {
             self.directions.iter().zip(watches).for_each(|(direction, watch)| direction.look(now, watch));
         }
         let over = self.directions.iter().all(|d| d.sender.is_finished());
-        let fate = if over && !more { Fate::Finished } else { self.drained() };
+        let fate = if over && !more { Fate::Finished } else { self.drained(now) };
         (more, fate)
     }
 }

@@ -251,8 +251,7 @@ impl Gateway {
             }
             match &mut entry.phase {
                 Phase::Split(flow) if flow.is_idle() => {
-                    let fate = flow.drain();
-                    self.settle(index as u32, fate);
+                    self.settle(index as u32, Fate::SteppedOut);
                 }
                 Phase::Whole(_) => self.step_out_of_whole(now, index as u32),
                 _ => {}
@@ -346,7 +345,7 @@ impl Gateway {
                     self.allocated = self.allocated - before[side] + held[side];
                     self.shares.book(entry.shares[1 - side], before[side], held[side]);
                 }
-                if idle && self.is_too_greedy(index) {
+                if idle && !flow.needs_us(self.now) && self.is_too_greedy(index) {
                     // Its memory is better used by others, and whatever comes of it passes.
                     return self.settle(index, Fate::SteppedOut);
                 }

@@ -70,6 +70,9 @@ impl SplitFlow {
             }
             return Fate::Alive;
         }
+        let fin = u64::from(header.flags.contains(TcpFlags::FIN));
+        let end = offset + segment.payload.len() as u64 + fin;
+        self.sent[near].note(now, end);
         if !header.flags.contains(TcpFlags::ACK) {
             return Fate::Alive;
         }
@@ -98,7 +101,7 @@ impl SplitFlow {
             self.directions[near].echo_congestion = packet.ip.ecn() == 3;
         }
         if self.draining {
-            return self.pass_while_draining(side, offset, ack, packet, out);
+            return self.pass_while_draining(now, side, offset, ack, packet, out);
         }
         if self.is_keep_alive(side, offset, segment) {
             self.directions[far].keep_alive = true;
@@ -234,40 +237,6 @@ impl SplitFlow {
             self.challenge(now, side);
         }
         Fate::Alive
-    }
-
-    /// While draining, what we hold is ours to deliver and what is new is the ends' own business.
-    fn pass_while_draining(
-        &mut self,
-        side: Side,
-        offset: u64,
-        ack: u64,
-        packet: Packet,
-        out: &mut TxBatch,
-    ) -> Fate {
-        let (near, far) = (side.index(), side.other().index());
-        let Some(segment) = packet.as_tcp() else { return Fate::Alive };
-        let fin = segment.header.flags.contains(TcpFlags::FIN);
-        let end = offset + segment.payload.len() as u64 + u64::from(fin);
-        let bare = segment.payload.is_empty() && !fin;
-        let receiver = &mut self.directions[near].receiver;
-        let ours = end <= receiver.ack() && !bare;
-        // An acknowledgment of less than we acknowledged ourselves is of no use to the far end.
-        let stale = bare && ack < self.directions[far].ack();
-        if ours {
-            self.directions[near].receiver.request_ack();
-        } else if !stale {
-            // Behind a gap nothing has passed that could be acknowledged in the far end's name.
-            let passed = self.ends[near].passed.max(self.directions[near].receiver.data_end());
-            if offset <= passed {
-                self.ends[near].passed = passed.max(end);
-            }
-            if !bare {
-                self.passed_most[near] = self.passed_most[near].max(end);
-            }
-            out.push((self.ends[far].attachment, packet));
-        }
-        self.drained()
     }
 
     /// The path from `side` to the other end takes packets of `mtu` bytes at most: one that

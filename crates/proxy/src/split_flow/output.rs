@@ -11,7 +11,10 @@ use shorthaul_wire::{
 
 impl SplitFlow {
     pub(super) fn acknowledge(&mut self, now: Time, side: Side) -> (PortId, Packet) {
-        let seq = self.sent_to(side);
+        let (near, far) = (&self.ends[side.index()], &self.ends[side.other().index()]);
+        // While draining, it may have more from the other end by now than we have sent to it.
+        let own = if self.draining { near.acknowledges.min(far.passed) } else { 0 };
+        let seq = self.sent_to(side).max(own);
         let mut options = self.options_toward(side);
         if self.agreed.sack {
             let space = self.ends[side.index()].space;

@@ -6,6 +6,7 @@
 //! harms nobody. Both ends are asked what they have, until they have answered.
 use super::direction::{Direction, Ends, Standing};
 use super::managed::is_managed;
+use super::stepping_out::Sent;
 use super::{Fate, SplitFlow};
 use crate::ack_release::{Event, Progress};
 use crate::aggregate::AllottedWindow;
@@ -99,6 +100,7 @@ impl SplitFlow {
             opened: now,
             draining,
             passed_most: ends.map(|end| end.passed),
+            sent: ends.map(|end| Sent { end: end.passed, since: now }),
             rejected: Default::default(),
             challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default),
