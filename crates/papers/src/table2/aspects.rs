@@ -10,13 +10,13 @@ use shorthaul_report::{Column, Table, TableCell, Tone, Unit};
 /// The start is fast if 18 kB take no more than this share of what they take with nothing between the ends.
 const START: f64 = 0.8;
 /// Flows are treated fairly if Jain's index of two downloads that share the link is this at least.
-const FAIR: f64 = 0.95;
+pub(super) const FAIR: f64 = 0.95;
 /// Stalls are handled if they cost at most this many times their own length, and if [`SPURIOUS`] holds.
 const STALLED: f64 = 1.25;
 /// The most retransmission timeouts of the sender in a stall. It loses no packet, so that each of them is spurious.
-const SPURIOUS: f64 = 1.0;
+pub(super) const SPURIOUS: f64 = 1.0;
 /// A disconnection is handled if data arrives within so many round trips of the unloaded path after it.
-const RESUMED: f64 = 2.0;
+pub(super) const RESUMED: f64 = 2.0;
 
 /// The thresholds in words, in the order of the table's rows.
 pub(super) const THRESHOLDS: [&str; 7] = [
@@ -68,7 +68,7 @@ pub(super) fn cells(board: &Board, row: &Row, ends: Ends) -> [Cell; 7] {
         match stalled {
             Some([share, spurious]) => Cell {
                 ours: format!("{share:.2}, {spurious:.1} RTOs"),
-                yes: Some(share <= STALLED && spurious <= SPURIOUS),
+                yes: Some(handles_stalls([share, spurious])),
             },
             None => Cell { ours: "not measured".into(), yes: None },
         },
@@ -78,10 +78,20 @@ pub(super) fn cells(board: &Board, row: &Row, ends: Ends) -> [Cell; 7] {
 }
 
 /// What stalls cost: time beyond that of a download without, as a share of their length; RTOs beyond those without.
-fn stalled(stalls: &Fared, alone: &Fared) -> Option<[f64; 2]> {
+pub(super) fn stalled(stalls: &Fared, alone: &Fared) -> Option<[f64; 2]> {
     let length: f64 = STALLS.iter().map(|(_, lasts)| lasts).sum();
     let time = (stalls.time? - alone.time?) / length;
     Some([time, (stalls.timeouts? - alone.timeouts?).max(0.0)])
+}
+
+/// Whether stalls are handled, by what they cost.
+pub(super) fn handles_stalls([share, spurious]: [f64; 2]) -> bool {
+    share <= STALLED && spurious <= SPURIOUS
+}
+
+/// What a finding about a row of the table is called.
+pub(super) fn title(system: &str, aspect: &str) -> String {
+    format!("{system}: {aspect}")
 }
 
 /// What the paper claims of each cell, beside ours.
@@ -94,7 +104,7 @@ pub(super) fn findings(board: &Board) -> Vec<Finding> {
             ASPECTS.iter().zip(claims).zip(cells.iter().zip(THRESHOLDS))
         {
             let Some(yes) = cell.yes else { continue };
-            let what = format!("{}: {aspect}", row.title);
+            let what = title(row.title, aspect);
             let ours = format!("{}: {}", cell.ours, if yes { "yes" } else { "no" });
             found.push(match claim {
                 Claim::Partly => Finding::shown(what, "mitigates", ours),

@@ -1,7 +1,7 @@
 //! The links, and what is done over them.
 
 /// A link to users, behind which a wired path of 50 ms leads to the server.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub name: &'static str,
     /// The link, from the users' side: `up` is toward the server.

@@ -1,5 +1,6 @@
 //! Numbers out of runs: how a system fared at a place.
-use super::world::{DISCONNECTION, Ends, JOINS, Place, Work};
+use super::rows::Row;
+use super::world::{Ends, JOINS, Place, Work};
 use serde::Serialize;
 use shorthaul_observe::{Outcome, RunRecord, Summary, jain_index};
 use shorthaul_scenario::{Metric, Series};
@@ -27,6 +28,8 @@ pub(super) struct Fared {
     pub at_risk: Option<f64>,
     /// How long after a disconnection data arrived again.
     pub resumed: Option<f64>,
+    /// How long after it nothing was sent over the link.
+    pub silent: Option<f64>,
 }
 
 /// A system at a place.
@@ -72,7 +75,8 @@ fn fared(place: &Place, outcome: &Outcome) -> Fared {
         fairness: if place.work == Work::Joining { shared(outcome) } else { metric(Metric::Fairness) },
         held: metric(Metric::HeldMost),
         at_risk: if place.work.has_one_connection() { at_risk(outcome) } else { None },
-        resumed: if place.work == Work::Disconnection { resumed(outcome) } else { None },
+        resumed: resumed(place, outcome),
+        silent: silent(place, outcome, radio),
     }
 }
 
@@ -117,9 +121,21 @@ fn at_risk(outcome: &Outcome) -> Option<f64> {
     owed.reduce(f64::max)
 }
 
-/// How long after the link is back data arrives.
-fn resumed(outcome: &Outcome) -> Option<f64> {
-    let back = DISCONNECTION.iter().map(|(at, lasts)| at + lasts).next()?;
+/// When the link is back for good.
+fn back(place: &Place) -> Option<f64> {
+    place.work.fades(place.link).last().map(|(at, lasts)| at + lasts)
+}
+
+/// How long after that nothing waited for the link.
+fn silent(place: &Place, outcome: &Outcome, radio: &str) -> Option<f64> {
+    let back = back(place)?;
+    let waits = points(outcome, Series::QueueDelay, radio)?;
+    waits.iter().find(|(time, wait)| *time > back && *wait > 0.0).map(|(time, _)| time - back)
+}
+
+/// How long after that data arrives.
+fn resumed(place: &Place, outcome: &Outcome) -> Option<f64> {
+    let back = back(place)?;
     let points = points(outcome, Series::Delivered, "file")?;
     let before = at(points, back);
     points.iter().find(|(time, sum)| *time > back && *sum > before).map(|(time, _)| time - back)
@@ -140,12 +156,13 @@ fn average(all: &[Fared]) -> Fared {
         held: of(|one| one.held),
         at_risk: of(|one| one.at_risk),
         resumed: of(|one| one.resumed),
+        silent: of(|one| one.silent),
     }
 }
 
-/// How every system fared at a place.
-pub(super) fn scores(place: &Place, records: &[RunRecord]) -> Vec<Score> {
-    let of = |row: &super::rows::Row| {
+/// How these systems fared at a place.
+pub(super) fn scores(place: &Place, rows: &[&Row], records: &[RunRecord]) -> Vec<Score> {
+    let of = |row: &&Row| {
         let own = records.iter().filter(|record| record.case.as_deref() == Some(row.name));
         let own: Vec<Fared> = own.filter_map(|record| Some(fared(place, record.outcome.as_ref()?))).collect();
         Score {
@@ -156,7 +173,7 @@ pub(super) fn scores(place: &Place, records: &[RunRecord]) -> Vec<Score> {
             fared: average(&own),
         }
     };
-    super::rows::ROWS.iter().map(of).collect()
+    rows.iter().map(of).collect()
 }
 
 /// All scores.

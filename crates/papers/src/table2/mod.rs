@@ -3,8 +3,9 @@
 //!
 //! Reading order: `rows` (the systems, and what the paper claims of them), `links`, `world` (the scenario of a link, a work and a
 //! kind of ends, with a case for every system), `measures` (numbers out of runs), `aspects` (the paper's seven rows as numbers with
-//! thresholds), `verdict` (where each idea pays).
+//! thresholds), `verdict` (where each idea pays), `causes` (why what differs does).
 mod aspects;
+mod causes;
 mod links;
 mod measures;
 mod rows;
@@ -16,12 +17,12 @@ use crate::experiment::{all_sound, records};
 use crate::{All, Found, Paper, PaperError, fidelity};
 use links::{GPRS, LINKS};
 use measures::Board;
-use rows::ASPECTS;
+use rows::{ASPECTS, ROWS, Row};
 use serde_json::json;
 use shorthaul_observe::{EngineName, Finding, Store};
 use shorthaul_report::{Column, Console, Manifest, Page, Table, make_directory, write_file};
 use shorthaul_sim::Simulator;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use world::{Ends, Place, Work};
 
 /// What is run, and where the results go.
@@ -63,13 +64,19 @@ impl Paper for Table2 {
         let store = fidelity::store(&self.out)?;
         let scenarios = self.out.join("scenarios");
         make_directory(&scenarios)?;
+        let rows: Vec<&Row> = ROWS.iter().collect();
+        let run = |name: &str, place: &Place, rows: &[&Row]| {
+            let scored = self.run(name, place, rows, &store, &scenarios, console);
+            scored.doing(format!("{name} cannot be run"))
+        };
         let mut board = Board::default();
         for place in places {
-            let name = place.name();
-            let scored = self.run(&place, &store, &scenarios, console);
-            board.0.extend(scored.doing(format!("{name} cannot be run"))?);
+            board.0.extend(run(&place.name(), &place, &rows)?.0);
         }
-        self.report(&board, console)
+        let mut findings = aspects::findings(&board);
+        findings.extend(verdict::findings(&board));
+        let (findings, causes) = causes::explain(findings, &board, run)?;
+        self.report(&board, findings, causes.as_ref(), console)
     }
 }
 
@@ -96,32 +103,41 @@ impl Table2 {
         match (self.quick, self.repeats) {
             (true, _) => 1,
             (false, Some(repeats)) => repeats,
-            (false, None) if place.link.name == GPRS => 5,
+            (false, None) if place.link.name.starts_with(GPRS) => 5,
             (false, None) => 3,
         }
     }
 
     fn run(
         &self,
+        name: &str,
         place: &Place,
+        rows: &[&Row],
         store: &Store,
-        scenarios: &std::path::Path,
+        scenarios: &Path,
         console: &dyn Console,
-    ) -> Result<Vec<measures::Score>> {
-        let study = place.study(self.repeats(place))?;
-        write_file(&scenarios.join(format!("{}.toml", place.name())), study.text())?;
+    ) -> Result<Board> {
+        let study = place.study(rows, self.repeats(place))?;
+        write_file(&scenarios.join(format!("{name}.toml")), study.text())?;
         console.say(study.about());
         let records = all_sound(records(&Simulator::default(), &study, Some(store), console)?)?;
-        Ok(measures::scores(place, &records))
+        Ok(Board(measures::scores(place, rows, &records)))
     }
 
     /// Says what came of it, and writes it down.
-    fn report(&self, board: &Board, console: &dyn Console) -> Result<Vec<Found>> {
+    fn report(
+        &self,
+        board: &Board,
+        findings: Vec<Finding>,
+        causes: Option<&Table>,
+        console: &dyn Console,
+    ) -> Result<Vec<Found>> {
         let manifest = Manifest::of_this_command().seed(1);
         let mut page = Page::new("Table II of TCP flow aggregation, measured", &manifest);
-        let mut findings = aspects::findings(board);
-        findings.extend(verdict::findings(board));
         Finding::show(&mut page, "What the paper claims, and what is asked, beside ours", &findings);
+        if let Some(causes) = causes {
+            page.table("Why it differs: what was taken away, and what came of it", causes);
+        }
         page.table("The thresholds, stated before anything was run", &thresholds());
         for ends in Ends::ALL {
             if !board.0.iter().any(|score| score.ends == ends.name()) {
@@ -207,24 +223,25 @@ fn numbers(board: &Board, ends: Ends) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rows::ROWS;
     use shorthaul_report::Silence;
 
     fn board(work: &[Work], ends: Ends) -> Board {
         let mut board = Board::default();
         for &work in work {
             let place = Place { link: links::link(GPRS), work, ends };
-            let study = place.study(1).unwrap();
+            let rows: Vec<&Row> = ROWS.iter().collect();
+            let study = place.study(&rows, 1).unwrap();
             let records = all_sound(records(&Simulator::default(), &study, None, &Silence).unwrap()).unwrap();
-            board.0.extend(measures::scores(&place, &records));
+            board.0.extend(measures::scores(&place, &rows, &records));
         }
         board
     }
 
     #[test]
     fn every_place_is_a_scenario_with_a_case_for_every_system() {
+        let rows: Vec<&Row> = ROWS.iter().collect();
         for place in places() {
-            let study = place.study(1).unwrap_or_else(|error| panic!("{}: {error}", place.name()));
+            let study = place.study(&rows, 1).unwrap_or_else(|error| panic!("{}: {error}", place.name()));
             assert_eq!(study.points().len(), ROWS.len(), "{}", place.name());
             for point in study.points() {
                 study.scenario(point).unwrap_or_else(|error| panic!("{}: {error}", place.name()));

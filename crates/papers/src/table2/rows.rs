@@ -26,6 +26,7 @@ pub(super) const ASPECTS: [&str; 7] = [
 ];
 
 /// A system.
+#[derive(Clone, Copy)]
 pub(super) struct Row {
     /// What it is called, as a case.
     pub name: &'static str,
@@ -59,22 +60,20 @@ fn policy(text: String) -> Vec<(&'static str, String)> {
 }
 
 /// Connections that are split, with senders kept to the access link so.
-fn split(how: &str) -> Vec<(&'static str, String)> {
+pub(super) fn split(how: &str) -> Vec<(&'static str, String)> {
     policy(format!("[{{ mode = \"split\", {how} }}]"))
 }
 
-const UNTOLD: Row =
+/// A system of which nothing is told: nothing between the ends.
+pub(super) const UNTOLD: Row =
     Row { name: "", title: "", claims: None, sender: "", receiver: "", mobile: None, gateway: none };
 
-/// When fades are, and how long they are known before: a round trip, which is the best that its authors found.
-fn freeze_tcp(link: &Link, work: Work) -> String {
+/// When fades are, and how long they are known before, in seconds.
+pub(super) fn freeze_tcp(fades: &[(f64, f64)], warning: f64) -> String {
     let fade = |(at, lasts): &(f64, f64)| format!("{{ at = \"{at} s\", lasts = \"{lasts} s\" }}");
-    let fades: Vec<String> = work.fades(link).iter().map(fade).collect();
-    format!(
-        "{{ kind = \"freeze-tcp\", warning = \"{} ms\", fades = [{}] }}",
-        (link.path_round_trip() * 1e3) as u64,
-        fades.join(", ")
-    )
+    let fades: Vec<String> = fades.iter().map(fade).collect();
+    let warning = (warning * 1e3) as u64;
+    format!("{{ kind = \"freeze-tcp\", warning = \"{warning} ms\", fades = [{}] }}", fades.join(", "))
 }
 
 /// The column "M-TCP, I-TCP".
@@ -154,7 +153,8 @@ pub(super) const ROWS: &[Row] = &[
         name: "freeze-tcp",
         title: "Freeze-TCP",
         claims: Some([Yes, No, No, No, No, Yes, Yes]),
-        mobile: Some(freeze_tcp),
+        // Known a round trip before, which is the best that its authors found.
+        mobile: Some(|link, work| freeze_tcp(work.fades(link), link.path_round_trip())),
         ..UNTOLD
     },
     Row {

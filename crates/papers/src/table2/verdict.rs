@@ -10,7 +10,7 @@ use shorthaul_report::{Column, Table, TableCell, Tone, Unit};
 /// A system pays where it saves this share of the time, and harms where it costs as much.
 const MATTERS: f64 = 0.1;
 /// What a gateway that does no harm may cost by chance.
-const HARMLESS: f64 = 1.05;
+pub(super) const HARMLESS: f64 = 1.05;
 
 /// A line for each link and work, a column for each system: its time as a share of that with nothing between the ends.
 pub(super) fn table(board: &Board, ends: Ends) -> Table {
@@ -85,18 +85,23 @@ fn best_at(board: &Board, ends: Ends, place: &str) -> Option<&'static str> {
     all.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name)
 }
 
+/// What the finding about the worst place is called.
+pub(super) fn worst(system: &str, ends: Ends) -> String {
+    format!("{system}, ends of {}: its time at the worst place", ends.name())
+}
+
 /// What is asked of the gateway as it is when nothing is written: that nobody has to pick a system by link and work.
 pub(super) fn findings(board: &Board) -> Vec<Finding> {
     let mut found = Vec::new();
     let Some(own) = row("auto") else { return found };
     for ends in Ends::ALL {
         let shares = shares(board, ends, own.name);
-        let Some((place, worst)) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
+        let Some((place, most)) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
         found.push(
             Finding::number(
-                format!("{}, ends of {}: its time at the worst place", own.title, ends.name()),
+                worst(own.title, ends),
                 "≤ 1.05 of that with nothing is asked",
-                *worst,
+                *most,
                 Unit::None,
             )
             .at_most(HARMLESS)

@@ -1,6 +1,6 @@
 //! A scenario of a link, what is done over it, and who the ends are: with a case for every system.
 use super::links::Link;
-use super::rows::{self, ROWS, Row};
+use super::rows::{self, Row};
 use crate::error::Result;
 use shorthaul_scenario::Study;
 use std::fmt::Write;
@@ -188,12 +188,12 @@ impl Place {
         format!("{}-{}-{}", self.link.name, self.work.name(), self.ends.name())
     }
 
-    /// The scenario, with this many seeds.
-    pub(super) fn study(&self, repeats: u32) -> Result<Study> {
-        Ok(Study::from_toml(&format!("{}.toml", self.name()), &self.text(repeats))?)
+    /// The scenario, with this many seeds and a case for each of these systems.
+    pub(super) fn study(&self, rows: &[&Row], repeats: u32) -> Result<Study> {
+        Ok(Study::from_toml(&format!("{}.toml", self.name()), &self.text(rows, repeats))?)
     }
 
-    fn text(&self, repeats: u32) -> String {
+    fn text(&self, rows: &[&Row], repeats: u32) -> String {
         let Place { link, work, ends } = self;
         let usual = ends.scheme("");
         let every = if link.rate < 10_000.0 { "250 ms" } else { "100 ms" };
@@ -225,7 +225,7 @@ impl Place {
             radio = work.link(link),
             flows = work.flows(link),
         );
-        text + &ROWS.iter().map(|row| self.case(row)).collect::<String>()
+        text + &rows.iter().map(|row| self.case(row)).collect::<String>()
     }
 
     /// Whether what belongs to a mobile host can stand before it: where there is one, and not many.

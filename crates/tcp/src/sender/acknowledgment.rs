@@ -51,6 +51,9 @@ impl Sender {
             self.timers.rto_at = (!self.board.is_empty()).then(|| self.rto_deadline(now));
         }
         let (dsack, name) = self.read_dsack(ack);
+        if dsack == Duplicate::Data && advanced > 0 {
+            self.repair_by_answered_probe(now);
+        }
         // A response is undone before anything else is made of the acknowledgment.
         if let (Duplicate::Data, Some(&(left, right))) = (dsack, ack.sack.first()) {
             self.undo.on_dsack(right - left);

@@ -66,6 +66,11 @@ impl FRto {
         }
     }
 
+    /// The timer probes: it has sent nothing since but the head, and that in order.
+    pub fn is_probing(&self) -> bool {
+        self.probing
+    }
+
     /// Bytes that may leave.
     pub fn allowance(&self) -> u64 {
         self.allowance

@@ -253,10 +253,26 @@ impl Sender {
             FRtoFinding::Open => {}
             FRtoFinding::TwoMore => self.mark_lost(now, una, (una + 2 * mss).min(end)),
             FRtoFinding::Spurious => self.undo_response(now),
-            FRtoFinding::Genuine => {
-                self.state = State::Loss { end, f_rto: None };
-                self.mark_lost(now, una, end.max(una));
-            }
+            FRtoFinding::Genuine => self.repair_all(now, end),
+        }
+    }
+
+    /// An RTO was none by mistake: what was outstanding then, and still is, is retransmitted.
+    fn repair_all(&mut self, now: Time, end: u64) {
+        self.state = State::Loss { end, f_rto: None };
+        self.mark_lost(now, self.snd.una, end.max(self.snd.una));
+    }
+
+    /// SND.UNA has moved, and what moved it had arrived before (D-SACK). A timer that probes has sent the head again and
+    /// nothing else: this is the answer to that, which all that had been sent before was ahead of. So what it leaves out is lost.
+    /// F-RTO would take it for the answer to an original where it is sooner than the shortest round trip, as it is where the
+    /// queue has drained meanwhile, and would find out a round trip later at best.
+    pub(super) fn repair_by_answered_probe(&mut self, now: Time) {
+        if let State::Loss { end, f_rto: Some(f_rto) } = self.state
+            && f_rto.is_probing()
+            && self.snd.una < end
+        {
+            self.repair_all(now, end);
         }
     }
 

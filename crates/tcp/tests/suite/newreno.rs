@@ -2,6 +2,7 @@
 #![allow(clippy::single_range_in_vec_init)] // a list of what was sent, of one item
 use crate::trace::{MSS, Trace, WIDE};
 use shorthaul_congestion::Algorithm;
+use shorthaul_wire::Payload;
 
 #[test]
 fn the_third_duplicate_acknowledgment_repairs_the_first_segment() {
@@ -101,6 +102,25 @@ fn nothing_more_is_retransmitted_when_an_original_is_acknowledged_after_several_
         } else {
             assert_eq!(again, [2..4], "it may have been a probe that arrived: two segments find out");
         }
+    }
+}
+
+/// After an outage the first to arrive is a probe, of what had arrived before: the acknowledgments were lost. The queue has drained meanwhile,
+/// so its answer comes sooner than any before.
+#[test]
+fn what_is_missing_is_repaired_at_once_when_a_probe_comes_as_a_duplicate() {
+    for probes in [1, 2] {
+        let mut t = Trace::managed_with_sack(100);
+        t.write(2);
+        t.ack(300, 2, &[]);
+        assert_eq!(t.write(10), [2..12]);
+        for ms in (0..probes).map(|probe| 1_000 + 500 * probe) {
+            assert_eq!(t.manager_expires(ms), [2..3]);
+        }
+        t.sender.queue_mut().push(Payload::copy_of(&[7; 5 * MSS as usize]));
+        // Three had arrived, and now the probe.
+        assert_eq!(t.ack(1_050 + 500 * (probes - 1), 5, &[2..3]), [5..12, 12..17], "{probes} probes");
+        assert_eq!(t.sender.stats().spurious_timeouts, 0);
     }
 }
 

@@ -1,0 +1,422 @@
+//! Why what came out differs from what the paper claims: for each difference an experiment that takes away what is suspected, and a
+//! judgement that can fail. A cause counts only where its experiment shows it.
+use super::aspects::{self, FAIR, RESUMED, SPURIOUS};
+use super::links::{self, GPRS, LINKS, Link};
+use super::measures::{Board, Fared};
+use super::rows::{ASPECTS, Row, UNTOLD, freeze_tcp, row, split};
+use super::verdict::{self, HARMLESS};
+use super::world::{Ends, Place, Work};
+use crate::error::Result;
+use shorthaul_observe::{Finding, Verdict};
+use shorthaul_report::{Column, Table, Unit};
+
+/// An experiment about one finding.
+pub(super) struct Experiment {
+    /// The finding.
+    about: String,
+    /// A part of the finding's reason, where it is a cause of that alone.
+    where_it_is: &'static str,
+    /// What is run, for which systems.
+    places: Vec<Place>,
+    rows: Vec<&'static Row>,
+    /// What it shows.
+    judge: Judge,
+}
+
+/// Judges by what the board of the finding has, and by what the experiment came to.
+type Judge = fn(&Experiment, board: &Board, tried: &Board) -> Option<Shown>;
+
+/// What an experiment came to.
+struct Shown {
+    /// Whether it shows the cause.
+    holds: bool,
+    /// The cause, with its numbers.
+    cause: String,
+}
+
+/// The paper's link, losing packets, with delays that do not vary and acknowledgments that do not come in bunches.
+static LOSSY: Link = Link {
+    name: "gprs-lossy",
+    link: "{ preset = \"gprs\", jitter = \"none\", loss = \"1 %\", up = { aggregation = \"none\" } }",
+    download: 1_000_000,
+    ..LINKS[0]
+};
+
+/// A link with short round trips, and a download that lasts as long as the stalls.
+static QUICK: Link = Link {
+    name: "quick",
+    link: "{ rate = \"2 Mbit/s\", delay = \"20 ms\", queue = \"100 packets\" }",
+    download: 25_000_000,
+    ..LINKS[1]
+};
+
+/// The paper's link with delays that do not vary, and acknowledgments that do not come in bunches.
+static STEADY: Link = Link {
+    name: "gprs-steady",
+    link: "{ preset = \"gprs\", jitter = \"none\", up = { aggregation = \"none\" } }",
+    ..LINKS[0]
+};
+
+/// Bursts of losses as on the board, as often and as long at the link's rate: but they pass with time, not with packets.
+static TIMED: Link = Link {
+    name: "timed-loss",
+    link: "{ rate = \"2 Mbit/s\", delay = \"20 ms\", queue = \"100 packets\", outages = { every = \"3 s\", lasts = \"exponential 30 ms\" } }",
+    ..LINKS[2]
+};
+
+/// M-TCP that acknowledges what has come, as I-TCP does.
+static EARLY: Row = Row {
+    name: "m-tcp-early",
+    title: "M-TCP, acknowledging what has come",
+    gateway: |link| {
+        let how = format!("window = [{{ kind = \"freeze\", after = \"{}\" }}]", link.silence);
+        split(&how)
+    },
+    ..UNTOLD
+};
+
+/// Freeze-TCP that learns of a fade before what is in a full queue has to be sent.
+static WARNED: Row = Row {
+    name: "freeze-tcp-warned",
+    title: "Freeze-TCP, warned 12 s before",
+    mobile: Some(|link, work| freeze_tcp(work.fades(link), 12.0)),
+    ..UNTOLD
+};
+
+/// M-TCP and W-TCP that do not ask first, after an RTO, whether it was spurious.
+static M_TCP_UNASKED: Row = Row {
+    name: "m-tcp-without-f-rto",
+    title: "M-TCP without F-RTO",
+    gateway: |link| row("m-tcp").map_or(Vec::new(), |row| without_f_rto((row.gateway)(link))),
+    ..UNTOLD
+};
+static W_TCP_UNASKED: Row = Row {
+    name: "w-tcp-without-f-rto",
+    title: "W-TCP without F-RTO",
+    gateway: |link| row("w-tcp").map_or(Vec::new(), |row| without_f_rto((row.gateway)(link))),
+    ..UNTOLD
+};
+
+fn without_f_rto(mut gateway: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
+    gateway.push(("to_access", "{ f_rto = false }".into()));
+    gateway
+}
+
+/// Aggregation in which a young connection has no precedence.
+static LEVEL: Row = Row {
+    name: "auto-level",
+    title: "flow aggregation without precedence for what is short",
+    gateway: |_| split("aggregate = { interactive = \"0 B\" }"),
+    ..UNTOLD
+};
+
+/// All experiments.
+fn experiments() -> Vec<Experiment> {
+    let gprs = |work, ends| vec![Place { link: links::link(GPRS), work, ends }];
+    let then = Ends::Then;
+    let mut all = Vec::new();
+    let mut add = |system: &str, aspect: usize, places, rows: &[&str], judge: Judge| {
+        let of = |name: &&str| {
+            [&EARLY, &WARNED, &M_TCP_UNASKED, &W_TCP_UNASKED, &LEVEL]
+                .into_iter()
+                .find(|row| row.name == *name)
+                .or(row(name))
+        };
+        let title = row(system).map_or(system, |row| row.title);
+        let about = aspects::title(title, ASPECTS[aspect]);
+        all.push(Experiment {
+            about,
+            where_it_is: "",
+            places,
+            rows: rows.iter().filter_map(of).collect(),
+            judge,
+        });
+    };
+    for system in ["i-tcp", "auto"] {
+        add(system, 5, gprs(Work::Disconnection, then), &[system], waits_for_its_timer);
+    }
+    for (system, unasked) in [("m-tcp", M_TCP_UNASKED.name), ("w-tcp", W_TCP_UNASKED.name)] {
+        add(system, 5, gprs(Work::Disconnection, then), &[unasked], waits_and_asks);
+    }
+    add("freeze-tcp", 5, gprs(Work::Disconnection, then), &["freeze-tcp-warned"], warned_in_time);
+    for system in ["freeze-tcp", "snoop"] {
+        // Who is not told of stalls stands there as nothing does.
+        let as_run = if system == "freeze-tcp" { "whole" } else { system };
+        let places = [Work::Download, Work::Stalls].map(|work| Place { link: &QUICK, work, ends: then });
+        add(system, 4, places.into(), &[as_run], timers_outlast_stalls);
+    }
+    add("m-tcp", 6, gprs(Work::Download, then), &["m-tcp-early"], acknowledges_what_arrived);
+    for system in ["westwood", "westwood-plus"] {
+        let places = vec![Place { link: &LOSSY, work: Work::Download, ends: then }];
+        add(system, 1, places, &["whole", system], acts_on_losses);
+    }
+    add("auto", 1, vec![Place { link: &STEADY, work: Work::Download, ends: then }], &["auto"], needs_reserve);
+    add("auto", 3, gprs(Work::Joining, then), &["auto-level"], prefers_what_is_young);
+    let auto = row("auto").map_or("", |row| row.title);
+    for ends in Ends::ALL {
+        let places = [Work::Download, Work::Upload].map(|work| Place { link: &TIMED, work, ends });
+        all.push(Experiment {
+            about: verdict::worst(auto, ends),
+            where_it_is: "bursty-loss",
+            places: places.into(),
+            rows: ["whole", "auto"].into_iter().filter_map(row).collect(),
+            judge: bursts_stand_still,
+        });
+    }
+    all
+}
+
+impl Experiment {
+    /// How the experiment's only system fared at its only place, or at this one of several.
+    fn fared(&self, tried: &Board, place: usize, name: &str) -> Fared {
+        let Place { link, work, ends } = self.places[place];
+        tried.fared(link.name, work, ends, name)
+    }
+
+    fn system(&self) -> &'static str {
+        self.rows.last().map_or("", |row| row.name)
+    }
+
+    /// What the scenario of a place is called, of those that look for causes.
+    fn name(&self, place: &Place) -> String {
+        format!("{}-{}", place.name(), self.system())
+    }
+
+    /// The scenarios that are run.
+    fn names(&self) -> String {
+        match self.places.as_slice() {
+            [first, .., last] => format!("{} to {}", self.name(first), self.name(last)),
+            few => few.iter().map(|place| self.name(place)).collect(),
+        }
+    }
+}
+
+/// Whoever waits for a retransmission timer sends nothing until that expires, though the link is back.
+fn waits_for_its_timer(own: &Experiment, _: &Board, tried: &Board) -> Option<Shown> {
+    let Fared { resumed, silent, .. } = own.fared(tried, 0, own.system());
+    let (resumed, silent) = (resumed?, silent?);
+    let crossing = resumed - silent;
+    Some(Shown {
+        holds: crossing <= RESUMED * links::link(GPRS).path_round_trip(),
+        cause: format!(
+            "its retransmission timer, which the outage has backed off: for {} of them nothing is sent, and what is sent then arrives after {}",
+            Unit::Seconds.format(silent),
+            Unit::Seconds.format(crossing),
+        ),
+    })
+}
+
+/// The same, and the first round trip goes to find out whether the RTO was spurious.
+fn waits_and_asks(own: &Experiment, board: &Board, tried: &Board) -> Option<Shown> {
+    let shown = waits_for_its_timer(own, board, tried)?;
+    let cause = format!("F-RTO, which looks with new data first, and {} (without F-RTO)", shown.cause);
+    Some(Shown { cause, ..shown })
+}
+
+/// What is in the queue when the link goes is lost, unless the warning comes before that was sent.
+fn warned_in_time(own: &Experiment, _: &Board, tried: &Board) -> Option<Shown> {
+    let resumed = own.fared(tried, 0, own.system()).resumed?;
+    Some(Shown {
+        holds: resumed <= RESUMED * links::link(GPRS).path_round_trip(),
+        cause: format!(
+            "a warning of one unloaded round trip comes after what stands in the queue was sent, and that is lost: warned 12 s before it resumes in {}",
+            Unit::Seconds.format(resumed),
+        ),
+    })
+}
+
+/// Round trips of seconds make timers that no stall of the table outlasts.
+fn timers_outlast_stalls(own: &Experiment, _: &Board, tried: &Board) -> Option<Shown> {
+    let [alone, stalls] = [0, 1].map(|place| own.fared(tried, place, own.system()));
+    let [share, timeouts] = aspects::stalled(&stalls, &alone)?;
+    let who = if own.system() == "whole" { "who is not told of them" } else { "it" };
+    Some(Shown {
+        holds: !aspects::handles_stalls([share, timeouts]),
+        cause: format!(
+            "round trips of seconds make an RTO that is longer than each of the stalls: over 2 Mbit/s and 40 ms the same stalls cost {who} {share:.2} of their length and {timeouts:.1} RTOs (at most {SPURIOUS:.0} is asked)"
+        ),
+    })
+}
+
+/// The column is that of I-TCP, too.
+fn acknowledges_what_arrived(own: &Experiment, board: &Board, tried: &Board) -> Option<Shown> {
+    let ours = board.fared(GPRS, Work::Download, Ends::Then, "m-tcp").at_risk?;
+    let early = own.fared(tried, 0, own.system()).at_risk?;
+    Some(Shown {
+        holds: ours < 1.0 && early >= 1.0,
+        cause: format!(
+            "the paper has M-TCP in one column with I-TCP; M-TCP acknowledges what was delivered. If it acknowledged what has come, {} were at risk",
+            Unit::Bytes.format(early),
+        ),
+    })
+}
+
+/// Westwood sets its window by what was delivered when there is a loss, and not before.
+fn acts_on_losses(own: &Experiment, board: &Board, tried: &Board) -> Option<Shown> {
+    let clean = |name| board.fared(GPRS, Work::Download, Ends::Then, name).queue;
+    let [whole, ours] = [clean("whole")?, clean(own.system())?];
+    let lossy = |name| own.fared(tried, 0, name).queue;
+    let [reno, westwood] = [lossy("whole")?, lossy(own.system())?];
+    Some(Shown {
+        holds: (ours / whole - 1.0).abs() <= 0.01 && westwood <= 0.9 * reno,
+        cause: format!(
+            "it sets its window where there is a loss, and nothing is lost over the paper's link: there its queue is that of Reno, {}. With 1 % of loss, delays that do not vary, and acknowledgments that do not come in bunches, it is {}, that of Reno {}",
+            Unit::Seconds.format(whole),
+            Unit::Seconds.format(westwood),
+            Unit::Seconds.format(reno),
+        ),
+    })
+}
+
+/// A window that keeps a link busy whose delays vary needs something in the queue.
+fn needs_reserve(own: &Experiment, _: &Board, tried: &Board) -> Option<Shown> {
+    let queue = own.fared(tried, 0, own.system()).queue?;
+    Some(Shown {
+        holds: queue <= links::link(GPRS).path_round_trip(),
+        cause: format!(
+            "what the link's delays vary has to wait in the queue, or the link idles: without jitter and with acknowledgments that do not come in bunches its queue is {}",
+            Unit::Seconds.format(queue),
+        ),
+    })
+}
+
+/// The first bytes of a connection go before what is long; the paper's proxy shares by weights alone.
+fn prefers_what_is_young(own: &Experiment, _: &Board, tried: &Board) -> Option<Shown> {
+    let level = own.fared(tried, 0, own.system()).fairness?;
+    Some(Shown {
+        holds: level >= FAIR,
+        cause: format!(
+            "the first 64 kB of what a connection carries go before what is long, and are most of the 100 kB of the one that joins: without that precedence the index is {level:.3}"
+        ),
+    })
+}
+
+/// A chain that moves with packets holds its burst until somebody sends, and a window without a queue has few packets to lose.
+fn bursts_stand_still(own: &Experiment, _: &Board, tried: &Board) -> Option<Shown> {
+    let shares: Option<Vec<f64>> = own
+        .places
+        .iter()
+        .map(|place| tried.share(place.link.name, place.work, place.ends, own.system()))
+        .collect();
+    let worst = shares?.into_iter().reduce(f64::max)?;
+    Some(Shown {
+        holds: worst <= HARMLESS,
+        cause: format!(
+            "the link's bursts pass with packets, and last as long as a sender is silent: a window that fits the link is lost in one of them, and each time-out is for a packet of the same burst. Where bursts of the same length pass with time it takes {worst:.2} of the time at most"
+        ),
+    })
+}
+
+/// Gives each finding that differs its cause, where an experiment shows it. `run` runs a scenario, called so, of a place with these
+/// systems. The table says of every
+/// experiment what it came to; none if there was none.
+pub(super) fn explain(
+    findings: Vec<Finding>,
+    board: &Board,
+    mut run: impl FnMut(&str, &Place, &[&Row]) -> Result<Board>,
+) -> Result<(Vec<Finding>, Option<Table>)> {
+    let all = experiments();
+    let mut table = Table::new(["what differs", "experiment", "the cause", "shown"].map(Column::left));
+    let mut lines = 0;
+    let mut explained = Vec::new();
+    for finding in findings {
+        let about = |own: &&Experiment| own.about == finding.what && finding.reason.contains(own.where_it_is);
+        let Some(own) = all.iter().find(about).filter(|_| finding.verdict == Verdict::Differs) else {
+            explained.push(finding);
+            continue;
+        };
+        let mut tried = Board::default();
+        for place in &own.places {
+            tried.0.extend(run(&own.name(place), place, &own.rows)?.0);
+        }
+        let Some(Shown { holds, cause }) = (own.judge)(own, board, &tried) else {
+            explained.push(finding);
+            continue;
+        };
+        table.row([own.about.as_str(), &own.names(), &cause, if holds { "yes" } else { "no" }]);
+        lines += 1;
+        explained.push(finding.explained(format!("{cause} (`{}`)", own.names()), holds));
+    }
+    Ok((explained, (lines > 0).then_some(table)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::ROWS;
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_experiment_is_about_a_finding_and_can_be_run() {
+        let claims = |row: &&Row| row.claims.is_some();
+        let known: BTreeSet<String> = ROWS
+            .iter()
+            .filter(claims)
+            .flat_map(|row| ASPECTS.map(|aspect| aspects::title(row.title, aspect)))
+            .chain(Ends::ALL.map(|ends| verdict::worst("flow aggregation (auto)", ends)))
+            .collect();
+        for own in experiments() {
+            assert!(known.contains(&own.about), "{}", own.about);
+            assert!(!own.rows.is_empty() && !own.places.is_empty(), "{}", own.about);
+            for place in &own.places {
+                let study =
+                    place.study(&own.rows, 1).unwrap_or_else(|error| panic!("{}: {error}", place.name()));
+                for point in study.points() {
+                    study.scenario(point).unwrap_or_else(|error| panic!("{}: {error}", place.name()));
+                }
+            }
+        }
+    }
+
+    fn of(about: &str) -> Experiment {
+        experiments().into_iter().find(|own| own.about == about).unwrap()
+    }
+
+    fn tried(own: &Experiment, each: impl Fn(usize) -> Fared) -> Board {
+        use super::super::measures::Score;
+        let score = |(number, place): (usize, &Place)| Score {
+            link: place.link.name,
+            work: place.work.name(),
+            ends: place.ends.name(),
+            row: own.system(),
+            fared: each(number),
+        };
+        Board(own.places.iter().enumerate().map(score).collect())
+    }
+
+    #[test]
+    fn a_timer_is_the_cause_only_where_nothing_is_sent() {
+        let own = of("I-TCP: handles disconnections");
+        let shown = |silent: f64| {
+            let fared = Fared { resumed: Some(8.0), silent: Some(silent), ..Fared::default() };
+            (own.judge)(&own, &Board::default(), &tried(&own, |_| fared.clone())).unwrap().holds
+        };
+        assert!(shown(6.0));
+        assert!(!shown(1.0), "what was sent a second after the link was back took seven more");
+    }
+
+    #[test]
+    fn what_an_experiment_does_not_show_stays_open() {
+        let finding = |ours: &str| Finding::judged("Freeze-TCP: handles disconnections", "yes", ours, false);
+        let run = |resumed: f64| {
+            move |name: &str, _: &Place, rows: &[&Row]| -> Result<Board> {
+                let own = of("Freeze-TCP: handles disconnections");
+                assert_eq!((name, rows.len()), ("gprs-disconnection-then-freeze-tcp-warned", 1));
+                Ok(tried(&own, |_| Fared { resumed: Some(resumed), ..Fared::default() }))
+            }
+        };
+        let cause = |resumed| {
+            let (found, _) = explain(vec![finding("no")], &Board::default(), run(resumed)).unwrap();
+            found[0].cause.clone()
+        };
+        assert!(cause(2.0).is_some_and(|cause| cause.contains("gprs-disconnection-then")));
+        assert_eq!(cause(9.0), None);
+    }
+
+    #[test]
+    fn what_holds_is_not_looked_into() {
+        let finding = Finding::judged("Freeze-TCP: handles disconnections", "yes", "yes", true);
+        let never = |_: &str, _: &Place, _: &[&Row]| -> Result<Board> { panic!("run") };
+        assert!(explain(vec![finding], &Board::default(), never).is_ok());
+    }
+}
