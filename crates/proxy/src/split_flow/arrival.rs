@@ -118,6 +118,7 @@ impl SplitFlow {
                 self.challenge(now, side); // a window probe
             }
         } else {
+            self.pass_piece(now, side, offset, segment, out);
             self.take_data(now, side, offset, segment, budget);
         }
         self.offer_windows(budget.windows);

@@ -118,14 +118,14 @@ impl SplitFlow {
         self.packet_toward(side, TcpSegment { header, payload, ..TcpSegment::default() }, 0)
     }
 
-    fn options_toward(&self, side: Side) -> TcpOptions {
+    pub(super) fn options_toward(&self, side: Side) -> TcpOptions {
         let far = &self.ends[side.other().index()];
         let ecr = self.directions[side.index()].ts_recent().unwrap_or(0);
         let timestamps = far.ts_val.filter(|_| self.agreed.timestamps).map(|val| Timestamps { val, ecr });
         TcpOptions { timestamps, ..TcpOptions::default() }
     }
 
-    fn packet_toward(&self, side: Side, segment: TcpSegment, ecn: u8) -> (PortId, Packet) {
+    pub(super) fn packet_toward(&self, side: Side, segment: TcpSegment, ecn: u8) -> (PortId, Packet) {
         let mut ip = self.ends[side.other().index()].ip;
         ip.set_ecn(ecn);
         (self.ends[side.index()].attachment, Packet::tcp(ip, segment))

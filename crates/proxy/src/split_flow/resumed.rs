@@ -19,7 +19,7 @@ use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_tcp::AckPolicy;
 use shorthaul_types::{Deadline, PortId, SeqNum, Time};
-use shorthaul_wire::{Payload, PayloadList, TcpFlags, TcpSegment, TxBatch};
+use shorthaul_wire::{Payload, PayloadList, TcpFlags, TcpHeader, TcpSegment, TxBatch};
 
 /// How often the ends are asked, and how many times at most.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
@@ -47,6 +47,8 @@ pub(super) struct Resumed {
     sent: [u64; 2],
     /// The directions of which bytes are missing that may not have been delivered.
     missing: [bool; 2],
+    /// Up to where the receiver of each direction has said that it has pieces that we have not sent (SACK).
+    pieces: [u64; 2],
 }
 
 /// What an end says of both streams with a segment.
@@ -117,6 +119,7 @@ impl SplitFlow {
                 said: [None; 2],
                 sent: inherited.record.directions.map(|direction| direction.sent),
                 missing: Side::BOTH.map(|side| inherited.is_missing_bytes(side)),
+                pieces: [0; 2],
             })),
         };
         if let Some(momentum) = &inherited.momentum
@@ -261,6 +264,10 @@ impl SplitFlow {
             edge: ack + (u64::from(header.window) << shift),
             clock: header.options.timestamps.map(|timestamps| timestamps.val),
         });
+        let (space, sent) = (self.ends[far].space, self.directions[far].sender.nxt());
+        let rights = header.options.sack.iter().filter_map(|block| space.offset(block.right, ack));
+        let furthest = rights.filter(|right| (sent + 1..=sent + WINDOW).contains(right)).max();
+        resumed.pieces[far] = resumed.pieces[far].max(furthest.unwrap_or(0));
         let is_certain =
             resumed.is_agreed(self.directions.each_ref().map(|direction| direction.receiver.edge()));
         let is_first_agreement = is_certain && !core::mem::replace(&mut resumed.agreed, true);
@@ -331,6 +338,31 @@ impl SplitFlow {
         if let Some(clock) = said.clock {
             self.ends[1 - near].tell_clock(clock);
         }
+    }
+
+    /// What `side` sends out of order at `offset` goes on at once, if the other end lacks it for a piece that it has had past us: we have all
+    /// of neither, and while each waits for the other in order, they would come together by one gap in a round trip.
+    pub(super) fn pass_piece(
+        &mut self,
+        now: Time,
+        side: Side,
+        offset: u64,
+        segment: &TcpSegment,
+        out: &mut TxBatch,
+    ) {
+        let Direction { receiver, sender, .. } = &self.directions[side.index()];
+        let ends_at = offset + segment.payload.len() as u64;
+        let is_between = self.resumed.as_ref().is_some_and(|resumed| {
+            now < resumed.until && (receiver.data_end() + 1..resumed.pieces[side.index()]).contains(&offset)
+        });
+        if !is_between || ends_at > sender.una() + sender.peer_window() {
+            return;
+        }
+        let header = self.header_toward(side.other(), offset, TcpFlags::ACK);
+        let header = TcpHeader { options: self.options_toward(side.other()), ..header };
+        let TcpSegment { payload, gso_size, .. } = segment;
+        let piece = TcpSegment { header, payload: payload.clone(), gso_size: *gso_size };
+        out.push(self.packet_toward(side.other(), piece, 0));
     }
 
     /// What is received beyond all windows may be what the far end has acknowledged past us: it is asked.
