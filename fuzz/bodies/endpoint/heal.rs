@@ -47,7 +47,7 @@ impl World {
     /// place where it closed, and in any case what was acknowledged to it.
     fn goal(&self) -> u64 {
         let open = self.peer.fins.first().copied().unwrap_or(u64::MAX);
-        self.peer.next.min(open).max(self.peer.acknowledged)
+        self.peer.contents.next.min(open).max(self.peer.acknowledged)
     }
 
     fn is_whole(&self, goal: u64) -> bool {
@@ -92,7 +92,8 @@ impl World {
     fn close(&mut self) {
         let peer = &self.peer;
         // A peer that has said contradictory things about its end cannot be brought to a good one.
-        let plain = peer.fins.iter().all(|&fin| fin == peer.next) && peer.furthest <= peer.next + 1;
+        let plain =
+            peer.fins.iter().all(|&fin| fin == peer.contents.next) && peer.furthest <= peer.contents.next + 1;
         let now = self.now;
         if let Some(connection) = self.connection_mut() {
             if plain {
@@ -108,7 +109,7 @@ impl World {
                 return self.check_forgotten();
             }
             self.read(usize::MAX);
-            let Peer { next, acknowledged, .. } = self.peer;
+            let (next, acknowledged) = (self.peer.contents.next, self.peer.acknowledged);
             if acknowledged <= next {
                 self.peer_sends(next, 0, TcpFlags::ACK | TcpFlags::FIN);
             } else {
@@ -157,13 +158,14 @@ impl World {
     }
 
     fn describe(&self) -> String {
-        let Peer { next, furthest, acknowledged, edge, fins, got, seen, advertised, .. } = &self.peer;
+        let Peer { contents, furthest, acknowledged, edge, fins, got, seen, advertised, .. } = &self.peer;
         let connection = self.connection();
         let state = connection.map(|connection| connection.state());
         format!(
-            "peer: next {next} furthest {furthest} acknowledged {acknowledged} edge {edge} fins {fins:?}, \
+            "peer: next {} furthest {furthest} acknowledged {acknowledged} edge {edge} fins {fins:?}, \
              got {got} seen {seen} advertised {advertised}; written {} closed {} read {}; {state:?}, at {}, due {:?}\n\
              {:#?}",
+            contents.next,
             self.written,
             self.closed,
             self.read,

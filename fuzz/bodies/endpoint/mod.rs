@@ -12,13 +12,16 @@
 //! * a connection fails only for a reason that there was;
 //! * once the peer behaves, all arrives, and the connection ends in CLOSED and is forgotten.
 
+#[path = "../contents.rs"]
+mod contents;
 mod heal;
 mod peer;
 mod script;
 #[path = "../shape.rs"]
 mod shape;
 
-use peer::{LONGEST_STREAM, Peer, Terms};
+use contents::LONGEST_STREAM;
+use peer::{Peer, Terms};
 use script::Step;
 use shape::{Place, Script, Shape, Stamp};
 use shorthaul_tcp::{
@@ -227,12 +230,12 @@ impl World {
         match step {
             Step::Segment(shape) => self.send_shape(shape),
             Step::Send(len) => {
-                let Peer { edge, next, .. } = self.peer;
+                let (edge, next) = (self.peer.edge, self.peer.contents.next);
                 let room = edge.min(LONGEST_STREAM).saturating_sub(next).min(u64::from(*len)).min(60_000);
                 self.peer_sends(next, room, TcpFlags::ACK);
             }
             Step::Acknowledge => self.peer_sends(self.peer.furthest, 0, TcpFlags::ACK),
-            Step::PeerCloses => self.peer_sends(self.peer.next, 0, TcpFlags::ACK | TcpFlags::FIN),
+            Step::PeerCloses => self.peer_sends(self.peer.contents.next, 0, TcpFlags::ACK | TcpFlags::FIN),
             Step::Deafen(deaf) => self.deaf = *deaf,
             Step::TooBig(place, mtu) => {
                 self.complain(*place, IcmpErrorKind::PacketTooBig { mtu: u32::from(*mtu) });
@@ -341,7 +344,7 @@ impl World {
         let timestamps = self.stamp(shape.timestamps);
         let peer = &self.peer;
         let base = match shape.seq.landmark {
-            0 | 1 => peer.next,
+            0 | 1 => peer.contents.next,
             2 => peer.edge,
             _ => peer.acknowledged,
         };
@@ -383,14 +386,14 @@ impl World {
         if offset > peer.edge.max(peer.furthest) && offset - peer.edge <= self.config.receive_buffer.0 + 1 {
             return; // perhaps within a window that is about to be offered: who knows what it counts for
         }
-        peer.on_sent(offset, len as u64, header.flags, shape.variant);
+        let bytes = peer.contents.make(offset, len, shape.variant);
+        peer.on_sent(offset, &bytes, header.flags, shape.variant);
         if header.flags.contains(TcpFlags::ACK)
             && let Some(ack) = peer.theirs.offset(header.ack, peer.seen)
         {
             let shift = peer.terms.shifts.map_or(0, |[shift, _]| shift);
             peer.on_acknowledges(ack, ack + (u64::from(header.window) << shift));
         }
-        let bytes: Vec<u8> = (offset..offset + len as u64).map(|at| Peer::byte(at, shape.variant)).collect();
         let mut chunk = Chunk::new(if shape.roomy { len.max(2_048) } else { len });
         chunk.append(&bytes);
         let payload = PayloadList::from(Payload::new(Arc::new(chunk), 0..len));

@@ -1,13 +1,9 @@
 //! The peer of an endpoint: what it sent, what it was told, and what the endpoint may therefore hand
 //! to its owner and say to the peer.
-
+use super::contents::Contents;
 use shorthaul_types::{SeqNum, SeqSpace};
 use shorthaul_wire::{PayloadList, TcpFlags, TcpSegment};
 use std::collections::BTreeSet;
-
-/// Further than this into its stream the peer does not send: what lies beyond is never contiguous
-/// with it.
-pub const LONGEST_STREAM: u64 = 4 << 20;
 
 /// What the SYNs said.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,11 +25,9 @@ pub struct Peer {
     pub stamps: BTreeSet<u32>,
     /// The latest timestamp of the endpoint.
     pub their_clock: Option<u32>,
-    /// Which contents were sent, as one bit each, by offset.
-    contents: Vec<u8>,
+    /// What was sent.
+    pub contents: Contents,
     pub fins: BTreeSet<u64>,
-    /// Everything before was sent at least once.
-    pub next: u64,
     /// The end of what it sent within the offered window: where its acknowledgments stand.
     pub furthest: u64,
     /// Up to where its bytes were acknowledged to it, and the right edge that it was offered.
@@ -58,9 +52,8 @@ impl Peer {
             clock,
             stamps: BTreeSet::from([clock]),
             their_clock: None,
-            contents: vec![0; 1],
+            contents: Contents::new(0),
             fins: BTreeSet::new(),
-            next: 1,
             furthest: 1,
             acknowledged: 1,
             edge: 1,
@@ -73,28 +66,15 @@ impl Peer {
         }
     }
 
-    /// The byte at `offset`, of one of four contents.
-    pub fn byte(offset: u64, variant: u8) -> u8 {
-        let mixed = (offset << 2 | u64::from(variant)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 56) as u8
-    }
-
     /// The byte at `offset` of the endpoint's stream.
     pub fn their_byte(offset: u64) -> u8 {
         (offset.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 56) as u8
     }
 
     /// Notes that it sends a segment.
-    pub fn on_sent(&mut self, offset: u64, len: u64, flags: TcpFlags, variant: u8) {
-        let end = offset + len;
-        if end <= LONGEST_STREAM {
-            if self.contents.len() < end as usize {
-                self.contents.resize(end as usize, 0);
-            }
-            self.contents[offset as usize..end as usize].iter_mut().for_each(|sent| *sent |= 1 << variant);
-            let missing = self.contents[self.next as usize..].iter().position(|&sent| sent == 0);
-            self.next = missing.map_or(self.contents.len() as u64, |at| self.next + at as u64).max(self.next);
-        }
+    pub fn on_sent(&mut self, offset: u64, bytes: &[u8], flags: TcpFlags, variant: u8) {
+        let end = offset + bytes.len() as u64;
+        self.contents.note(offset, bytes, variant);
         if flags.contains(TcpFlags::FIN) {
             self.fins.insert(end);
         }
@@ -114,16 +94,12 @@ impl Peer {
 
     /// Whether these bytes, which the owner read from `offset` on, were sent and acknowledged.
     pub fn check_read(&self, offset: u64, payload: &PayloadList) {
-        let mut at = offset;
-        for slice in payload.slices() {
-            for &byte in slice.as_slice() {
-                let sent = self.contents.get(at as usize).copied().unwrap_or(0);
-                let known = (0..4).any(|v| sent & 1 << v != 0 && Self::byte(at, v) == byte);
-                assert!(known, "at {at} was read {byte:#04x}, which was not sent (contents {sent:#06b})");
-                at += 1;
-            }
-        }
-        assert!(at <= self.next, "{at} was read, but only up to {} all was sent", self.next);
+        let at = self.contents.check(offset, payload);
+        assert!(
+            at <= self.contents.next,
+            "{at} was read, but only up to {} all was sent",
+            self.contents.next
+        );
     }
 
     /// Checks a segment of the endpoint, which has been given `written` bytes and has closed or not,
@@ -172,8 +148,12 @@ impl Peer {
         assert!(header.flags.contains(TcpFlags::ACK), "a segment that acknowledges nothing");
         let ack = self.space.offset(header.ack, self.acknowledged).expect("an ACK from before the stream");
         assert!(ack >= self.acknowledged, "the acknowledgment went back to {ack}");
-        let fin = ack.checked_sub(1).is_some_and(|fin| self.fins.contains(&fin) && fin <= self.next);
-        assert!(ack <= self.next || fin, "{ack} was acknowledged, but only {} was sent", self.next);
+        let fin = ack.checked_sub(1).is_some_and(|fin| self.fins.contains(&fin) && fin <= self.contents.next);
+        assert!(
+            ack <= self.contents.next || fin,
+            "{ack} was acknowledged, but only {} was sent",
+            self.contents.next
+        );
         let shift = self.terms.shifts.map_or(0, |[_, theirs]| theirs);
         let edge = ack + (u64::from(header.window) << shift);
         if header.window < u16::MAX {
@@ -197,8 +177,7 @@ impl Peer {
             assert!(self.terms.sack, "a report that was not agreed on");
             let (left, right) = (self.space.offset(block.left, ack), self.space.offset(block.right, ack));
             let (Some(left), Some(right)) = (left, right) else { panic!("a block before the stream") };
-            let sent = self.contents.get(left as usize..right as usize);
-            let held = sent.is_some_and(|sent| sent.iter().all(|&sent| sent != 0));
+            let held = self.contents.has(left, right);
             assert!(left < right && held, "a SACK block {left}..{right} of what was not sent");
         }
     }

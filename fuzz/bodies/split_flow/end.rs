@@ -1,30 +1,23 @@
 //! What one end of a flow sent, what it was told, and what may therefore come out of the gateway
 //! in its name.
-
+use super::contents::Contents;
 use shorthaul_types::{SeqNum, SeqSpace};
 use shorthaul_wire::{IpHeader, PayloadList, TcpFlags, TcpSegment};
 use std::collections::BTreeSet;
-
-/// Further than this into a stream no end sends: what lies beyond is never contiguous with it.
-pub const LONGEST_STREAM: u64 = 4 << 20;
 
 /// An end, and the stream that it sends. All offsets are of that stream.
 pub struct End {
     pub ip: IpHeader,
     pub port: u16,
     pub space: SeqSpace,
-    /// Makes its bytes differ from those of all others.
-    pub salt: u8,
     /// The highest timestamp that it used, and all of them.
     pub clock: u32,
     pub stamps: BTreeSet<u32>,
     /// The latest timestamp that was echoed to it.
     pub echo: u32,
-    /// Which contents were sent, as one bit each, by offset.
-    contents: Vec<u8>,
+    /// What was sent.
+    pub contents: Contents,
     fins: BTreeSet<u64>,
-    /// Everything before was sent at least once.
-    pub next: u64,
     /// The end of what it sent within the offered window: where its acknowledgments stand.
     pub furthest: u64,
     /// Up to where its bytes were acknowledged to it, and the right edge that it was offered.
@@ -51,13 +44,11 @@ impl End {
             ip,
             port,
             space: SeqSpace::new(SeqNum(isn)),
-            salt,
             clock: 1_000 + u32::from(salt),
             stamps: BTreeSet::new(),
             echo: 0,
-            contents: vec![0; 1],
+            contents: Contents::new(salt),
             fins: BTreeSet::new(),
-            next: 1,
             furthest: 1,
             acknowledged: 1,
             edge: 1,
@@ -72,24 +63,10 @@ impl End {
         }
     }
 
-    /// The byte at `offset`, of one of four contents.
-    pub fn byte(&self, offset: u64, variant: u8) -> u8 {
-        let mixed = (offset << 10 | u64::from(self.salt) << 2 | u64::from(variant))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 56) as u8
-    }
-
     /// Notes that it sends a segment.
-    pub fn on_sent(&mut self, offset: u64, len: u64, flags: TcpFlags, variant: u8) {
-        let end = offset + len;
-        if end <= LONGEST_STREAM {
-            if self.contents.len() < end as usize {
-                self.contents.resize(end as usize, 0);
-            }
-            self.contents[offset as usize..end as usize].iter_mut().for_each(|sent| *sent |= 1 << variant);
-            let missing = self.contents[self.next as usize..].iter().position(|&sent| sent == 0);
-            self.next = missing.map_or(self.contents.len() as u64, |at| self.next + at as u64).max(self.next);
-        }
+    pub fn on_sent(&mut self, offset: u64, bytes: &[u8], flags: TcpFlags, variant: u8) {
+        let end = offset + bytes.len() as u64;
+        self.contents.note(offset, bytes, variant);
         if flags.contains(TcpFlags::FIN) {
             self.fins.insert(end);
         }
@@ -113,8 +90,8 @@ impl End {
 
     /// The gateway says that it may acknowledge up to `ack` to this end.
     pub fn may_acknowledge(&self, ack: u64) -> bool {
-        let fin = ack.checked_sub(1).filter(|fin| self.fins.contains(fin) && *fin <= self.next);
-        ack <= self.next || fin.is_some_and(|fin| self.confirmed > fin)
+        let fin = ack.checked_sub(1).filter(|fin| self.fins.contains(fin) && *fin <= self.contents.next);
+        ack <= self.contents.next || fin.is_some_and(|fin| self.confirmed > fin)
     }
 
     /// Checks a segment that came out of the gateway in this end's name, and notes it.
@@ -145,15 +122,7 @@ impl End {
         if payload.len() == 1 && offset < self.confirmed {
             return; // the octet of a loss discriminator's probe: its receiver has had that byte
         }
-        let mut at = offset;
-        for slice in payload.slices() {
-            for &byte in slice.as_slice() {
-                let sent = self.contents.get(at as usize).copied().unwrap_or(0);
-                let known = (0..4).any(|v| sent & 1 << v != 0 && self.byte(at, v) == byte);
-                assert!(known, "at {at} came out {byte:#04x}, which was not sent (contents {sent:#06b})");
-                at += 1;
-            }
-        }
+        self.contents.check(offset, payload);
     }
 
     /// Somebody acknowledged `ack` to it and offered it a window up to `edge`.
@@ -173,7 +142,7 @@ impl End {
         assert!(
             self.may_acknowledge(ack) || ack <= self.repeatable,
             "{ack} was acknowledged, but only {} was sent",
-            self.next
+            self.contents.next
         );
         assert!(ack >= self.taken, "the acknowledgment went back to {ack}");
         self.taken = ack;
@@ -194,8 +163,7 @@ impl End {
         for block in &header.options.sack {
             let (left, right) = (self.space.offset(block.left, ack), self.space.offset(block.right, ack));
             let (Some(left), Some(right)) = (left, right) else { panic!("a block before the stream") };
-            let sent = self.contents.get(left as usize..right as usize);
-            let held = sent.is_some_and(|sent| sent.iter().all(|&sent| sent != 0));
+            let held = self.contents.has(left, right);
             assert!(left < right && held, "a SACK block {left}..{right} of what was not sent");
         }
     }

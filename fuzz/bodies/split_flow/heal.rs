@@ -83,7 +83,7 @@ impl World {
                     }
                     let target = Target { flow: index, side, wrong_port: false };
                     let end = &self.flows[index].ends[side];
-                    let at = end.next;
+                    let at = end.contents.next;
                     let flags =
                         if end.acknowledged <= at { TcpFlags::ACK | TcpFlags::FIN } else { TcpFlags::ACK };
                     let at = at + u64::from(end.acknowledged > at);
@@ -100,7 +100,7 @@ impl World {
             let ends = flow.ends.each_ref().map(|end| {
                 format!(
                     "next {} furthest {} acknowledged {} edge {} passed {} confirmed {} advertised {} fins {:?}",
-                    end.next,
+                    end.contents.next,
                     end.furthest,
                     end.acknowledged,
                     end.edge,
@@ -124,7 +124,7 @@ impl Flow {
     fn goal(&self, side: usize) -> u64 {
         let end = &self.ends[side];
         let open = end.fins().first().copied().unwrap_or(u64::MAX);
-        end.next.min(open).max(end.acknowledged)
+        end.contents.next.min(open).max(end.acknowledged)
     }
 
     fn reached(&self, side: usize, goal: u64) -> bool {
@@ -138,7 +138,9 @@ impl Flow {
 
     /// The ends have sent nothing beyond the places where they now close.
     fn can_close(&self) -> bool {
-        let plain = |end: &End| end.fins().iter().all(|&fin| fin == end.next) && end.furthest <= end.next + 1;
-        self.ends.iter().all(|end| plain(end) && end.next <= end.edge)
+        let plain = |end: &End| {
+            end.fins().iter().all(|&fin| fin == end.contents.next) && end.furthest <= end.contents.next + 1
+        };
+        self.ends.iter().all(|end| plain(end) && end.contents.next <= end.edge)
     }
 }

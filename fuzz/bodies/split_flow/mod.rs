@@ -8,13 +8,16 @@
 //! * nothing panics, no poll goes on for ever, and no deadline remains in the past;
 //! * once both ends behave, all that was acknowledged early arrives, byte for byte.
 
+#[path = "../contents.rs"]
+mod contents;
 mod end;
 mod heal;
 mod script;
 #[path = "../shape.rs"]
 mod shape;
 
-use end::{End, LONGEST_STREAM};
+use contents::LONGEST_STREAM;
+use end::End;
 use script::{Step, Target};
 use shape::{Place, Script, Shape, Stamp};
 use shorthaul_congestion::Algorithm;
@@ -195,8 +198,9 @@ impl World {
             Step::Segment(target, shape) => self.send_shape(*target, shape),
             Step::Send(target, len) => {
                 let end = &self.flows[target.flow].ends[target.side];
-                let room = end.edge.min(LONGEST_STREAM).saturating_sub(end.next).min(u64::from(*len));
-                self.send(*target, end.next, room, TcpFlags::ACK);
+                let room =
+                    end.edge.min(LONGEST_STREAM).saturating_sub(end.contents.next).min(u64::from(*len));
+                self.send(*target, end.contents.next, room, TcpFlags::ACK);
             }
             Step::Acknowledge(target) => {
                 let end = &self.flows[target.flow].ends[target.side];
@@ -204,7 +208,7 @@ impl World {
             }
             Step::Close(target) => {
                 let end = &self.flows[target.flow].ends[target.side];
-                self.send(*target, end.next, 0, TcpFlags::ACK | TcpFlags::FIN);
+                self.send(*target, end.contents.next, 0, TcpFlags::ACK | TcpFlags::FIN);
             }
             Step::TooBig(target, place, mtu) => self.send_too_big(*target, *place, u32::from(*mtu)),
             Step::Wait(time) => self.wait_until(self.now + *time),
@@ -260,7 +264,7 @@ impl World {
         let flow = &mut self.flows[target.flow];
         let [near, far] = pair(&mut flow.ends, target.side);
         let seq = match shape.seq.landmark {
-            0 | 1 => near.next,
+            0 | 1 => near.contents.next,
             2 => near.edge,
             _ => near.acknowledged,
         };
@@ -335,7 +339,8 @@ impl World {
         if !split && header.flags.contains(TcpFlags::SYN) {
             return; // a new connection: not of interest here
         }
-        near.on_sent(offset, len as u64, header.flags, variant);
+        let bytes = near.contents.make(offset, len, variant);
+        near.on_sent(offset, &bytes, header.flags, variant);
         if let Some(stamp) = header.options.timestamps {
             near.stamps.insert(stamp.val);
         }
@@ -344,7 +349,6 @@ impl World {
         {
             far.on_confirmed(ack, ack + (u64::from(header.window) << shift));
         }
-        let bytes: Vec<u8> = (offset..offset + len as u64).map(|at| near.byte(at, variant)).collect();
         let mut chunk = Chunk::new(if wrapping.roomy { len.max(2_048) } else { len });
         chunk.append(&bytes);
         let chunk = Arc::new(chunk);
