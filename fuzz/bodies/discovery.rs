@@ -31,6 +31,7 @@ fn answer(flags: &u8, bytes: &[u8], keys: &Keyring) {
         service_time: Duration::from_micros(100),
         buffer: 1 << 20,
         sessions: 1,
+        capacity: None,
         overloaded: flags & 4 != 0,
     };
     let arrival = Arrival {

@@ -171,6 +171,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         service_time: Duration::ZERO,
         buffer: config.memory.per_flow.0,
         sessions: 0,
+        capacity: None,
         overloaded: false,
     };
     let manager = ServiceManager::reach();

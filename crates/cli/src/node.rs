@@ -17,7 +17,7 @@ use shorthaul_relay::{
     Control, Echo, Endpoint, Inherited, Listening, Node, NodeConfig, NodeHandle, Protection, ProxyVersion,
     RelayConfig, Settings, network,
 };
-use shorthaul_types::Bytes;
+use shorthaul_types::{BitRate, Bytes};
 
 use crate::confine::ConfineArgs;
 use crate::route::{ForwardingArgs, duration};
@@ -105,6 +105,10 @@ pub struct Args {
     /// most of a session that asks (without it, 16 MiB)
     #[arg(long, value_name = "SIZE")]
     buffer: Option<Bytes>,
+    /// What this host can forward in all, told to clients so that they share nodes: such as what its provider lets through. Without it, what
+    /// its processors were seen to do
+    #[arg(long, value_name = "RATE")]
+    rate: Option<BitRate>,
     /// What all sessions may reserve together
     #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
     all_buffers: Bytes,
@@ -310,6 +314,7 @@ fn load(args: &Args, node: &Node) -> impl Fn() -> Load + Send + use<> {
         service_time: status.service_time(),
         buffer: status.buffer_free().min(most).0,
         sessions: u32::try_from(status.sessions()).unwrap_or(u32::MAX),
+        capacity: status.capacity(),
         overloaded: status.is_overloaded(),
     }
 }
@@ -351,6 +356,7 @@ fn config(args: &Args, listen: Vec<SocketAddr>, adopted: Vec<Arc<TcpListener>>) 
         congestion: args.congestion.clone(),
         paced: args.paced,
         most_buffer: args.buffer.unwrap_or(defaults.most_buffer),
+        rate: args.rate,
         all_buffers: args.all_buffers,
         most_sessions: args.sessions,
         stores: args.allow_store,

@@ -66,8 +66,13 @@ pub fn run(args: &Args) -> Result<()> {
     if args.measure_private {
         config.may_measure = std::sync::Arc::new(|_| true);
     }
-    let load =
-        Load { service_time: args.service_time, buffer: args.buffer.0, sessions: 0, overloaded: false };
+    let load = Load {
+        service_time: args.service_time,
+        buffer: args.buffer.0,
+        sessions: 0,
+        capacity: None,
+        overloaded: false,
+    };
     let sockets = AnsweringSockets::bind(config)?;
     let directory = args.etcd.open()?;
     // Threads have the privileges of the one that starts them: there is none yet.

@@ -283,7 +283,7 @@ impl Node {
         let (links, tls) = connections(&config, &name, secret)?;
         links.set_policy(settings.destinations(own_addresses(&config)));
         links.set_revoked(revoked(&settings));
-        let status = Arc::new(NodeStatus::new(config.all_buffers));
+        let status = Arc::new(NodeStatus::new(config.all_buffers).of_rate(config.rate, threads));
         let strangers =
             Strangers::new(config.strangers_per_second, config.strangers_at_once, config.all_strangers);
         let spool = Spool::new(config.all_stored, config.room_within);

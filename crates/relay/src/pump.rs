@@ -115,6 +115,7 @@ impl Meter<'_> {
     fn count(&self, bytes: usize) -> Result<Duration, Broken> {
         if let Some(waits) = self.watched().filter(|_| bytes > 0) {
             waits.begin();
+            self.status.on_active(waits.active());
         }
         self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
         self.of_session.fetch_add(bytes as u64, Ordering::Relaxed);

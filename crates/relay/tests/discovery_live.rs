@@ -14,8 +14,13 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const CALM: Load =
-    Load { service_time: Duration::from_micros(100), buffer: 1_000_000, sessions: 0, overloaded: false };
+const CALM: Load = Load {
+    service_time: Duration::from_micros(100),
+    buffer: 1_000_000,
+    sessions: 0,
+    capacity: None,
+    overloaded: false,
+};
 
 fn keys() -> Keyring {
     Keyring::single(Key::new([7; 32]))

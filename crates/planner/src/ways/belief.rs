@@ -84,12 +84,28 @@ impl Belief {
 
     /// A session has taken so many seconds, which would be `times` with each rate, give or take `errors` (as logarithms).
     pub fn on_measured(&mut self, luck: &Luck, took: f64, times: &Rates, errors: &Rates) {
-        let likely: Rates =
-            std::array::from_fn(|at| density((took / times[at]).ln(), errors[at]) + UNEXPLAINED);
+        let likely = |at: usize| density((took / times[at]).ln(), errors[at]);
+        self.weigh(luck, &std::array::from_fn(likely));
+    }
+
+    /// The same of a session that something else than the way may have held up: it says no more than that the way is not slower than that.
+    pub fn on_held_up(&mut self, luck: &Luck, took: f64, times: &Rates, errors: &Rates) {
+        let likely = |at: usize| at_least((times[at] / took).ln(), errors[at]);
+        self.weigh(luck, &std::array::from_fn(likely));
+    }
+
+    fn weigh(&mut self, luck: &Luck, likely: &Rates) {
+        let likely = likely.map(|likely| likely + UNEXPLAINED);
         let likely = luck.gather(&likely);
         self.weights = normalized(std::array::from_fn(|at| self.weights[at] * likely[at]));
         self.measured = self.measured.saturating_add(1);
     }
+}
+
+/// Of a normal distribution: how likely something is no less than so far off.
+pub(super) fn at_least(off: f64, deviation: f64) -> f64 {
+    // Within 1 % of the integral (Bowling and others 2009, "A logistic approximation to the cumulative normal distribution").
+    1.0 / (1.0 + (1.702 * off / deviation).exp())
 }
 
 /// Of a normal distribution, without what all have in common.

@@ -1,6 +1,6 @@
 //! How long a session takes if its rate is known: set-up, slow start of the slowest leg, then that rate.
 use super::belief::{RATES, Rates, rates};
-use shorthaul_types::Bytes;
+use shorthaul_types::{BitRate, Bytes};
 use std::time::Duration;
 
 /// Payload bytes of a segment, and how many of them are sent at first (RFC 6928).
@@ -11,14 +11,28 @@ const SET_UP: f64 = 1.5;
 
 /// Seconds with each rate of the grid.
 pub(super) fn times(legs: &[Duration], size: Bytes) -> Rates {
+    rates().map(|rate| time(legs, size, rate))
+}
+
+/// The same by a node that leaves a session no more than its share.
+pub(super) fn shared_times(legs: &[Duration], size: Bytes, share: Option<BitRate>) -> Rates {
+    let Some(share) = share else { return times(legs, size) };
+    let least = time(legs, size, bits_per_sec(share));
+    times(legs, size).map(|time| time.max(least))
+}
+
+/// Of a share that is nothing, a session takes very long.
+pub(super) fn bits_per_sec(share: BitRate) -> f64 {
+    (share.bits_per_sec() as f64).max(1.0)
+}
+
+/// Seconds with this rate, in bit/s.
+pub(super) fn time(legs: &[Duration], size: Bytes, rate: f64) -> f64 {
     let segments = (size.0 as f64 / SEGMENT).ceil().max(1.0);
     let whole: Duration = legs.iter().sum();
-    let rates = rates();
-    std::array::from_fn(|at| {
-        let per_second = rates[at] / (8.0 * SEGMENT);
-        let slowest = legs.iter().map(|leg| moving(leg.as_secs_f64(), per_second, segments));
-        SET_UP * whole.as_secs_f64() + slowest.fold(0.0, f64::max)
-    })
+    let per_second = rate / (8.0 * SEGMENT);
+    let slowest = legs.iter().map(|leg| moving(leg.as_secs_f64(), per_second, segments));
+    SET_UP * whole.as_secs_f64() + slowest.fold(0.0, f64::max)
 }
 
 /// Seconds from the first arrival to the last: windows that double each round trip, until they are as long as the round trip.

@@ -2,7 +2,7 @@
 //!
 //! What is learnt of a way is one number, its rate: what loss, link and load of all its legs come to. With the round trips of the legs, which are
 //! known from elsewhere, it says how long a session of any size takes (`course`): a short one is set-up and slow start, and tells
-//! little of the rate; a long one tells it. What is believed of the rate is a weight for each of a grid of rates (`belief`), so that
+//! little of the rate; a long one tells it. What a node's load leaves of it is no part of the rate: a node tells it, and it may be another one for the next session. What is believed of the rate is a weight for each of a grid of rates (`belief`), so that
 //! a session that says only "not slower than that" moves no more than it should.
 mod belief;
 mod course;
@@ -89,6 +89,9 @@ pub struct Expected {
     pub deviation: f64,
 }
 
+/// So many times as long as a node's share says, its load may have made a session: others came meanwhile. What took longer, the way is to blame for.
+const LOAD_EXPLAINS: f64 = 3.0;
+
 /// The purse holds what this many seconds of sessions earn, at most: an idle hour buys no long detour.
 const PURSE_OF: f64 = 300.0;
 
@@ -140,8 +143,20 @@ impl Ways {
 
     /// What is expected of a session of this size by a way with these round trips.
     pub fn expected(&self, way: usize, legs: &[Duration], size: Bytes) -> Expected {
+        self.expected_sharing(way, legs, size, None)
+    }
+
+    /// The same where a node on the way leaves a session `share` of what it can forward: the slower of way and node counts.
+    pub fn expected_sharing(
+        &self,
+        way: usize,
+        legs: &[Duration],
+        size: Bytes,
+        share: Option<BitRate>,
+    ) -> Expected {
         let unknown = Belief::new(&self.learning);
-        self.expects(self.of.get(way).unwrap_or(&unknown), legs, &course::times(legs, size))
+        let times = course::shared_times(legs, size, share);
+        self.expects(self.of.get(way).unwrap_or(&unknown), legs, &times)
     }
 
     fn expects(&self, belief: &Belief, legs: &[Duration], times: &Rates) -> Expected {
@@ -151,6 +166,11 @@ impl Ways {
         let log = mean(&|at| times[at].ln());
         let variance = mean(&|at| (times[at].ln() - log).powi(2) + errors[at].powi(2));
         Expected { seconds: mean(&|at| times[at]), deviation: variance.sqrt() }
+    }
+
+    /// Seconds of a session by a way that is as fast as this, and no slower.
+    pub fn seconds_at(legs: &[Duration], size: Bytes, rate: BitRate) -> f64 {
+        course::time(legs, size, course::bits_per_sec(rate))
     }
 
     fn errors(&self, legs: &[Duration], times: &Rates) -> Rates {
@@ -173,13 +193,27 @@ impl Ways {
         size: Bytes,
         later: &[Bytes],
     ) -> Option<Choice> {
+        self.choose_sharing(now, ways, &[], size, later)
+    }
+
+    /// The same where nodes leave a session no more than a share of what they can forward, by the numbers of the ways; nothing is known of the others'.
+    pub fn choose_sharing(
+        &mut self,
+        now: Time,
+        ways: &[Option<Vec<Duration>>],
+        shares: &[Option<BitRate>],
+        size: Bytes,
+        later: &[Bytes],
+    ) -> Option<Choice> {
+        let shares: Vec<Option<BitRate>> =
+            (0..ways.len()).map(|way| shares.get(way).copied().flatten()).collect();
         self.grow(ways.len());
         let learning = self.learning;
         self.of.iter_mut().for_each(|belief| belief.pass(now, &learning));
         let mut prospects: Vec<Option<Prospect>> = ways
             .iter()
             .enumerate()
-            .map(|(way, legs)| legs.as_ref().map(|legs| self.prospect(way, legs, size, later)))
+            .map(|(way, legs)| legs.as_ref().map(|legs| self.prospect(way, legs, shares[way], size, later)))
             .collect();
         let seconds = |way: usize| prospects[way].as_ref().map(|prospect| prospect.expected.seconds);
         let there = (0..ways.len()).filter_map(|way| Some((way, seconds(way)?)));
@@ -193,7 +227,7 @@ impl Ways {
             _ => Why::Fastest,
         };
         self.purse = (self.purse + learning.purse * time).min(learning.purse * PURSE_OF);
-        self.worth(ways, size, later, &mut prospects);
+        self.worth(ways, &shares, size, later, &mut prospects);
         let score = |prospect: &Prospect| prospect.expected.seconds - learning.horizon * prospect.worth;
         let scores = prospects.iter().enumerate();
         let scores = scores.filter_map(|(way, prospect)| Some((way, score(prospect.as_ref()?))));
@@ -210,11 +244,18 @@ impl Ways {
         Some(Choice { way, expected: seconds, deviation, why: if explores { Why::Explores } else { why } })
     }
 
-    fn prospect(&self, way: usize, legs: &[Duration], size: Bytes, later: &[Bytes]) -> Prospect {
+    fn prospect(
+        &self,
+        way: usize,
+        legs: &[Duration],
+        share: Option<BitRate>,
+        size: Bytes,
+        later: &[Bytes],
+    ) -> Prospect {
         let belief = &self.of[way];
-        let expected = self.expects(belief, legs, &course::times(legs, size));
+        let expected = self.expects(belief, legs, &course::shared_times(legs, size, share));
         let likely = belief.of_sessions(&self.luck, &[1.0; RATES]);
-        let mean = mean_times(legs, later);
+        let mean = mean_times(legs, share, later);
         let later = likely.iter().zip(&mean).map(|(likely, time)| likely * time).sum();
         Prospect { expected, later, worth: 0.0 }
     }
@@ -223,6 +264,7 @@ impl Ways {
     fn worth(
         &self,
         ways: &[Option<Vec<Duration>>],
+        shares: &[Option<BitRate>],
         size: Bytes,
         later: &[Bytes],
         prospects: &mut [Option<Prospect>],
@@ -236,11 +278,12 @@ impl Ways {
             if others.is_infinite() {
                 continue;
             }
-            let (times, belief) = (course::times(legs, size), &self.of[way]);
+            let (times, belief) = (course::shared_times(legs, size, shares[way]), &self.of[way]);
             let errors = self.errors(legs, &times);
             // Of each rate that a session may show: how likely it is, and what the later ones then cost by this way.
             let likely = belief.of_sessions(&self.luck, &[1.0; RATES]);
-            let costing = belief.of_sessions(&self.luck, &self.luck.gather(&mean_times(legs, later)));
+            let costing =
+                belief.of_sessions(&self.luck, &self.luck.gather(&mean_times(legs, shares[way], later)));
             let (mut shown, mut then) = ([0.0; RATES], [0.0; RATES]);
             for at in 0..RATES {
                 let seen: Rates =
@@ -258,6 +301,20 @@ impl Ways {
 
     /// A session of this size by a way with these round trips has taken so many seconds.
     pub fn on_measured(&mut self, now: Time, way: usize, legs: &[Duration], size: Bytes, took: f64) {
+        self.on_measured_sharing(now, way, legs, size, took, None);
+    }
+
+    /// The same by a node that left it `share` of what it can forward, as far as it told: where that explains what it took, the way was not slower, and
+    /// nothing else is learnt of it.
+    pub fn on_measured_sharing(
+        &mut self,
+        now: Time,
+        way: usize,
+        legs: &[Duration],
+        size: Bytes,
+        took: f64,
+        share: Option<BitRate>,
+    ) {
         if took.is_nan() || took <= 0.0 {
             return;
         }
@@ -266,15 +323,20 @@ impl Ways {
         let errors = self.errors(legs, &times);
         let belief = &mut self.of[way];
         belief.pass(now, &self.learning);
-        belief.on_measured(&self.luck, took, &times, &errors);
+        let by_share = share.map(|share| course::time(legs, size, course::bits_per_sec(share)));
+        if by_share.is_some_and(|seconds| took <= LOAD_EXPLAINS * seconds) {
+            belief.on_held_up(&self.luck, took, &times, &errors);
+        } else {
+            belief.on_measured(&self.luck, took, &times, &errors);
+        }
     }
 }
 
-/// Seconds of sessions of these sizes with each rate, on average.
-fn mean_times(legs: &[Duration], sizes: &[Bytes]) -> Rates {
+/// Seconds of sessions of these sizes with each rate of the way, on average.
+fn mean_times(legs: &[Duration], share: Option<BitRate>, sizes: &[Bytes]) -> Rates {
     let mut mean = [0.0; RATES];
     for size in sizes {
-        let times = course::times(legs, *size);
+        let times = course::shared_times(legs, *size, share);
         mean.iter_mut().zip(times).for_each(|(mean, time)| *mean += time / sizes.len() as f64);
     }
     mean
@@ -392,6 +454,35 @@ mod tests {
             all += direct;
         }
         assert!(explored > 10 && lost <= 1.01 * learning.purse * all, "{explored}: {lost} of {all}");
+    }
+
+    #[test]
+    fn what_a_nodes_load_explains_is_not_learnt_of_its_way() {
+        let way = legs(&[10, 10]);
+        let mbit = |rate: u64| Some(BitRate::from_bits_per_sec(rate * 1_000_000));
+        let learnt = |share: Option<BitRate>, took: f64| {
+            let mut ways = Ways::new(Learning::default(), 2);
+            (0..10).for_each(|second| ways.on_measured_sharing(at(second), 1, &way, MEGABYTE, took, share));
+            ways
+        };
+        let unknown = Ways::new(Learning::default(), 2).expected(1, &way, MEGABYTE).seconds;
+        // Two seconds for a megabyte, where the node had 4 Mbit/s for it: of the way that says no more than that it is not slower.
+        let loaded = learnt(mbit(4), 2.0);
+        assert!(loaded.expected(1, &way, MEGABYTE).seconds <= unknown, "{loaded:?}");
+        let busy = loaded.expected_sharing(1, &way, MEGABYTE, mbit(4)).seconds;
+        assert!((1.9..2.4).contains(&busy), "{busy}");
+        assert!(loaded.expected_sharing(1, &way, MEGABYTE, mbit(400)).seconds < 0.5);
+        // Nobody told of a load, or it was none: then the way is as slow as that.
+        for slow in [learnt(None, 2.0), learnt(mbit(400), 2.0)] {
+            let seconds = slow.expected_sharing(1, &way, MEGABYTE, mbit(400)).seconds;
+            assert!((1.6..2.6).contains(&seconds), "{seconds}");
+        }
+        // A session is sent to where the slower of way and node is the faster.
+        let both = [None, Some(way.clone()), Some(legs(&[12, 10]))];
+        let mut ways = Ways::new(Learning { purse: 0.0, ..Learning::default() }, 3);
+        let shares = [None, mbit(1), mbit(20)];
+        assert_eq!(ways.choose_sharing(at(1), &both, &shares, MEGABYTE, &[MEGABYTE]).unwrap().way, 2);
+        assert_eq!(ways.choose(at(1), &both, MEGABYTE, &[MEGABYTE]).unwrap().way, 1);
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn run(seed: Seed, rule: Rule<'_>, (seconds, pause): (f64, f64), overload: std::
         let real = |sessions: &[Vec<(usize, f64)>]| -> Vec<Load> {
             let of = |(strength, sessions): (&f64, &Vec<_>)| Load {
                 strength: *strength,
+                rate: None,
                 sessions: sessions.len() as f64,
                 age: Duration::ZERO,
             };

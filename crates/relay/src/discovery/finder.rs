@@ -12,7 +12,7 @@ use shorthaul_types::{Bytes, Seed, Time};
 
 use super::directory::{Directory, DirectoryError};
 use super::key::{Keyring, MAC_LEN};
-use super::message::PORT;
+use super::message::{Capacity, Offer, PORT};
 use super::prober::{Found, Question, Retry};
 use super::probing::{probe, probe_and_tell, way_to};
 use super::ranking::{Facts, Ranking, Selection, is_worth_probing};
@@ -29,6 +29,8 @@ const DIRECTORY_REST: Duration = Duration::from_secs(10);
 const ROUNDS_MAX: u32 = 5;
 /// The rounds may take one part in this many of the time that the transfer is expected to take.
 const SHARE_OF_TIME: u32 = 16;
+/// Who is asked how it is before a session may take so much longer than its round trips: a machine is busy.
+const ASKED_WITHIN: Duration = Duration::from_millis(20);
 /// What a transfer of unknown size is taken for, once the way is known: enough for a relay to matter.
 const UNKNOWN_SIZE: Bytes = Bytes(10_000_000);
 
@@ -373,7 +375,44 @@ impl Drop for Refreshing {
     }
 }
 
+/// What a node told of its load so long ago. One that does not tell what it can forward is as strong as its service time is short.
+fn load_of(offer: &Offer, age: Duration) -> Load {
+    match offer.capacity {
+        Some(Capacity { rate, active }) => Load::of_rate(rate, f64::from(active), age),
+        None => Load {
+            strength: 1.0 / offer.service_time.max(Duration::from_nanos(100)).as_secs_f64(),
+            rate: None,
+            sessions: f64::from(offer.sessions),
+            age,
+        },
+    }
+}
+
 impl Finder {
+    /// How nodes are now, by where they accept sessions: each is asked once. `None` for one that does not answer within twice the round trip
+    /// that is given for it, and [`ASKED_WITHIN`].
+    pub(crate) fn loads(&self, nodes: &[(SocketAddr, Duration)]) -> Vec<Option<Load>> {
+        let (listed, _) = self.listed();
+        let responder = |session: SocketAddr| {
+            let beside = listed.iter().copied().find(|listed| listed.ip() == session.ip());
+            beside.unwrap_or(SocketAddr::new(session.ip(), self.config.port))
+        };
+        let relays = nodes.iter().map(|(session, _)| responder(*session)).collect();
+        let farthest = nodes.iter().map(|(_, round_trip)| *round_trip).max().unwrap_or_default();
+        let cookie = self.state().cookie;
+        let question = Question { destination: None, relays, target: None, cookie };
+        let retry = Retry { timeout: 2 * farthest + ASKED_WITHIN, tries: 1 };
+        let Ok(findings) = probe(&self.keys(), question, retry) else { return vec![None; nodes.len()] };
+        if findings.cookie.is_some() {
+            self.state().cookie = findings.cookie;
+        }
+        let told = |session: &SocketAddr| {
+            let found = findings.relays.iter().find(|found| found.offer.session == *session)?;
+            Some(load_of(&found.offer, Duration::ZERO))
+        };
+        nodes.iter().map(|(session, _)| told(session)).collect()
+    }
+
     /// The ways to `host:port` that may be taken by a session that is expected to carry so much, from what is known already; where that
     /// can pay, relays are looked for first.
     pub(crate) fn candidates(&self, destination: &str, size: Option<Bytes>) -> Vec<Candidate> {
@@ -386,16 +425,56 @@ impl Finder {
         let mut ways = vec![Candidate { legs: vec![ranking.rtt], ..direct }];
         ways.extend(ranking.relays.iter().map(|relay| {
             let offer = &relay.found.offer;
-            let strength = 1.0 / offer.service_time.max(Duration::from_nanos(100)).as_secs_f64();
             Candidate {
                 hops: vec![offer.session.into()],
                 legs: vec![relay.near, relay.far],
-                load: Some(Load { strength, sessions: f64::from(offer.sessions), age }),
+                load: Some(load_of(offer, age)),
             }
         }));
         if choice.hops.len() > 1 {
             ways.push(Candidate::by(choice.hops.iter().copied().map(Endpoint::from).collect()));
         }
         ways
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::{AnsweringConfig, AnsweringSockets, Identity, Key, Load as Told, ResponderConfig};
+    use shorthaul_types::BitRate;
+
+    #[test]
+    fn nodes_tell_how_they_are_when_they_are_asked_and_who_is_gone_does_not() {
+        let keys = Keyring::single(Key::new([7; 32]));
+        let answering = |address: &str, active: u32| {
+            let address: SocketAddr = address.parse().unwrap();
+            let relay = Identity::relay(SocketAddr::new(address.ip(), 7001), "n");
+            let responder = ResponderConfig::new(keys.clone(), Some(relay));
+            let config = AnsweringConfig { listen: address, ..AnsweringConfig::new(responder, false) };
+            let capacity = Some(Capacity { rate: BitRate::from_bits_per_sec(90_000_000), active });
+            let load =
+                Told { service_time: Duration::ZERO, buffer: 1, sessions: 9, capacity, overloaded: false };
+            AnsweringSockets::bind(config).unwrap().answer(move || load).unwrap()
+        };
+        let first = answering("127.0.0.1:0", 2);
+        let port = first.address().port();
+        let second = answering(&format!("127.0.0.2:{port}"), 5);
+        let finder = Finder::new(FinderConfig { port, ..FinderConfig::new(keys.clone()) }).unwrap();
+        let ask = |hosts: &[&str]| {
+            // As long as a machine that is busy may take.
+            let node = |host: &&str| (format!("{host}:7001").parse().unwrap(), Duration::from_secs(5));
+            let loads = finder.loads(&hosts.iter().map(node).collect::<Vec<_>>());
+            loads.iter().map(|load| load.map(|load| (load.strength, load.sessions))).collect::<Vec<_>>()
+        };
+        assert_eq!(ask(&["127.0.0.1", "127.0.0.2"]), [Some((9e7, 2.0)), Some((9e7, 5.0))]);
+        drop(second);
+        let finder = Finder::new(FinderConfig { port, ..FinderConfig::new(keys.clone()) }).unwrap();
+        let short = Duration::from_millis(200);
+        let loads = finder.loads(
+            &[([127, 0, 0, 1], 7001).into(), ([127, 0, 0, 2], 7001).into()]
+                .map(|node: SocketAddr| (node, short)),
+        );
+        assert!(loads[0].is_some() && loads[1].is_none(), "{loads:?}");
     }
 }

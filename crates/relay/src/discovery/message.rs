@@ -1,6 +1,8 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use shorthaul_types::BitRate;
+
 use super::key::{KEY_NUMBER_AT, Keyring, MAC_LEN, sixteen};
 
 /// The UDP port that probes go to.
@@ -74,12 +76,23 @@ pub struct Offer {
     pub buffer: u64,
     /// Sessions that it carries now.
     pub sessions: u32,
+    /// What it can forward in all, and how many share that; `None` from nodes that do not tell.
+    pub capacity: Option<Capacity>,
     /// What is known of the way from the node to the target that was asked for.
     pub onward: Onward,
     /// What people call it.
     pub name: Name,
     /// How it is used.
     pub service: Service,
+}
+
+/// What a node can forward in all, and how many sessions share that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// All sessions together. It is told in kbit/s, up to 4.29 Tbit/s; nothing is as good as not told.
+    pub rate: BitRate,
+    /// Sessions on which something moves.
+    pub active: u32,
 }
 
 /// How a node on the way is used.
@@ -196,6 +209,12 @@ impl Message {
                 put(&mut bytes, 74, offer.onward.to_micros().to_be_bytes());
                 put(&mut bytes, 78, offer.name.0);
                 put(&mut bytes, 102, [offer.service as u8]);
+                if let Some(Capacity { rate, active }) = offer.capacity {
+                    // Nodes of before leave zeros here, and clients of before do not look.
+                    let kbits = u32::try_from(rate.bits_per_sec() / 1000).unwrap_or(u32::MAX);
+                    put(&mut bytes, 103, kbits.to_be_bytes());
+                    put(&mut bytes, 107, active.to_be_bytes());
+                }
             }
             Body::Ask { target: None } | Body::Path | Body::Acknowledge | Body::Challenge => {}
         }
@@ -252,6 +271,8 @@ fn read_offer(bytes: &[u8]) -> Option<Offer> {
     if !text.iter().all(u8::is_ascii_graphic) || rest.iter().any(|byte| *byte != 0) {
         return None;
     }
+    let (kbits, active) = (u32::from_be_bytes(field(bytes, 103)), u32::from_be_bytes(field(bytes, 107)));
+    let capacity = || Capacity { rate: BitRate::from_bits_per_sec(u64::from(kbits) * 1000), active };
     let session = address(bytes, 40);
     if session.port() == 0 || session.ip().is_unspecified() || session.ip().is_multicast() {
         return None;
@@ -261,6 +282,7 @@ fn read_offer(bytes: &[u8]) -> Option<Offer> {
         service_time: Duration::from_nanos(u32::from_be_bytes(field(bytes, 58)).into()),
         buffer: u64::from_be_bytes(field(bytes, 62)),
         sessions: u32::from_be_bytes(field(bytes, 70)),
+        capacity: (kbits > 0).then(capacity),
         onward: Onward::from_micros(u32::from_be_bytes(field(bytes, 74))),
         name: Name(name),
         service: match bytes[102] {
@@ -308,7 +330,7 @@ fn put_address(bytes: &mut [u8; PROBE_LEN], at: usize, address: SocketAddr) {
     put(bytes, at + 16, address.port().to_be_bytes());
 }
 
-/// A field of a message whose length was checked: the last ends at 103, and an answer has 128.
+/// A field of a message whose length was checked: the last ends at 111, before the code of an answer.
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
@@ -334,12 +356,17 @@ mod tests {
             service_time: Duration::from_micros(100),
             buffer: 1_024_000,
             sessions: 3,
+            capacity: Some(Capacity { rate: BitRate::from_bits_per_sec(90_000_000), active: 2 }),
             onward: Onward::RoundTrip(Duration::from_millis(40)),
             name: Name::new("frankfurt-1"),
             service: Service::Transparent,
         };
-        let six =
-            Offer { session: "[2001:db8::1]:7001".parse().unwrap(), onward: Onward::Unreachable, ..offer };
+        let six = Offer {
+            session: "[2001:db8::1]:7001".parse().unwrap(),
+            onward: Onward::Unreachable,
+            capacity: None,
+            ..offer
+        };
         let bodies = [
             Body::Path,
             Body::Ask { target: None },

@@ -30,8 +30,8 @@ pub use finder::{Choice, Finder, FinderConfig, Refreshing};
 pub use key::{Cookies, KEY_LEN, Key, KeyError, Keyring, MAC_LEN};
 pub use limiter::Allowance;
 pub use message::{
-    ANSWER_LEN, Body, Datagram, HOP_LIMIT, Message, NAME_MAX, Name, Offer, Onward, PORT, PROBE_LEN, Service,
-    Unreadable,
+    ANSWER_LEN, Body, Capacity, Datagram, HOP_LIMIT, Message, NAME_MAX, Name, Offer, Onward, PORT, PROBE_LEN,
+    Service, Unreadable,
 };
 pub use prober::{ASKED_MAX, Findings, Found, Ignored, Prober, Question, Retry};
 pub use probing::{By, Distance, probe, probe_and_tell, way_to};

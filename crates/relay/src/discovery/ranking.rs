@@ -303,6 +303,7 @@ mod tests {
             service_time: Duration::from_micros(100),
             buffer: 1_024_000,
             sessions: 0,
+            capacity: None,
             onward: Onward::Unknown,
             name: Name::new(&format!("n{n}")),
             service: Service::Sessions,

@@ -6,7 +6,7 @@ use shorthaul_types::Time;
 
 use super::key::{Cookies, Key, Keyring, MAC_LEN};
 use super::limiter::{Allowance, Bucket, Limiter};
-use super::message::{Body, Datagram, Message, Name, Offer, Onward, PORT, Service, Unreadable};
+use super::message::{Body, Capacity, Datagram, Message, Name, Offer, Onward, PORT, Service, Unreadable};
 use crate::status::NodeStatus;
 
 /// How long a measured way from here to a target is told to those who ask.
@@ -79,6 +79,8 @@ pub struct Load {
     pub buffer: u64,
     /// Sessions that are carried.
     pub sessions: u32,
+    /// What it can forward in all, and how many share that, if that is known.
+    pub capacity: Option<Capacity>,
     /// Whether it wants no more: then it keeps silent.
     pub overloaded: bool,
 }
@@ -89,6 +91,7 @@ impl From<&NodeStatus> for Load {
             service_time: status.service_time(),
             buffer: status.buffer_free().0,
             sessions: u32::try_from(status.sessions()).unwrap_or(u32::MAX),
+            capacity: status.capacity(),
             overloaded: status.is_overloaded(),
         }
     }
@@ -282,6 +285,7 @@ impl Responder {
             service_time: load.service_time,
             buffer: load.buffer,
             sessions: load.sessions,
+            capacity: load.capacity,
             onward: Onward::Unknown,
             name: identity.name,
             service: identity.service,
@@ -330,8 +334,13 @@ mod tests {
     use crate::discovery::message::{HOP_LIMIT, PROBE_LEN};
 
     const TODAY: Duration = Duration::from_secs(1_800_000_000);
-    const CALM: Load =
-        Load { service_time: Duration::from_micros(100), buffer: 1_000_000, sessions: 2, overloaded: false };
+    const CALM: Load = Load {
+        service_time: Duration::from_micros(100),
+        buffer: 1_000_000,
+        sessions: 2,
+        capacity: None,
+        overloaded: false,
+    };
 
     fn keys() -> Keyring {
         Keyring::single(Key::new([7; 32]))

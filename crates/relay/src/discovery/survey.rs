@@ -81,6 +81,7 @@ mod tests {
                 service_time: Duration::ZERO,
                 buffer: 1,
                 sessions: 0,
+                capacity: None,
                 onward,
                 name: Name::default(),
                 service: Service::Sessions,

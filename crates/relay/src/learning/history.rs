@@ -42,6 +42,9 @@ pub struct Past {
     /// Seconds that were expected when the way was chosen, for so many bytes as it turned out to be: by round trips alone, and with what was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<[f64; 2]>,
+    /// What its node had left for it of what it can forward, in bit/s, as far as it told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
     /// Whether it went on by another way before it ended.
     #[serde(default)]
     pub moved: bool,
@@ -63,6 +66,7 @@ impl Past {
             far: outcome.far.iter().map(Duration::as_secs_f64).collect(),
             loss: outcome.loss,
             forecast,
+            share: None,
             moved: outcome.has_moved,
         }
     }
@@ -92,6 +96,7 @@ impl Past {
             && self.near.is_none_or(is_time)
             && self.far.iter().all(|&seconds| is_time(seconds))
             && self.loss.is_none_or(|loss| (0.0..=1.0).contains(&loss))
+            && self.share.is_none_or(|share| (0.0..1e15).contains(&share))
     }
 }
 
@@ -210,6 +215,7 @@ mod tests {
             far: vec![0.03],
             loss: None,
             forecast: Some([1.0, 1.6]),
+            share: Some(2e7),
             moved: false,
         }
     }

@@ -4,7 +4,7 @@ use super::history::Past;
 use crate::route::Endpoint;
 use shorthaul_planner::sharing::{self, Load};
 use shorthaul_planner::ways::{Choice, Learning, Ways, Why};
-use shorthaul_types::{Bytes, Time};
+use shorthaul_types::{BitRate, Bytes, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -24,6 +24,12 @@ const PLACES: usize = 4096;
 const WAYS: usize = 64;
 /// Ways that are expected to be about as good: of these, the load of their nodes decides.
 const ABOUT_AS_GOOD: f64 = 1.1;
+/// What a node told of its load longer ago than this is no news: it is asked anew before a session is sent there.
+const NEWS: Duration = Duration::from_millis(100);
+/// Words of a node that are this near each other are one: round trips differ.
+const A_WORD: Duration = Duration::from_millis(5);
+/// Asking may take one part in this many of the time that the session is expected to take.
+const ASKING: f64 = 10.0;
 
 /// A way that may be taken.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +75,17 @@ pub struct Decision {
     pub expected: Vec<Option<f64>>,
     /// The choice.
     pub choice: Choice,
+    /// Candidates whose nodes should be asked how they are before it is settled ([`Knowledge::settle`]); none where what they told is new, or asking takes too
+    /// long. The first two share the session; a third is one that is to be explored.
+    pub ask: Vec<usize>,
+}
+
+/// What a node told of its load, and how many sessions went there from here since then, and are not over.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    load: Load,
+    at: Time,
+    sent: u32,
 }
 
 /// A number of which the least counts, and which is believed to have risen after a while.
@@ -154,6 +171,8 @@ pub struct Knowledge {
     near: HashMap<Endpoint, Least>,
     /// What ways by the same nodes have shown, wherever they led: the legs up to the last node are the same ones.
     by_nodes: HashMap<Vec<Endpoint>, Ways>,
+    /// What nodes told last.
+    told: HashMap<Endpoint, Told>,
     sizes: HashMap<Endpoint, Sizes>,
     of_ports: HashMap<u16, Sizes>,
 }
@@ -181,6 +200,7 @@ impl Knowledge {
             places: HashMap::new(),
             near: HashMap::new(),
             by_nodes: HashMap::new(),
+            told: HashMap::new(),
             sizes: HashMap::new(),
             of_ports: HashMap::new(),
         }
@@ -203,6 +223,11 @@ impl Knowledge {
         }
         self.sizes.entry(destination.clone()).or_default().add(past.size());
         self.of_ports.entry(destination.port()).or_default().add(past.size());
+        if let [node] = &hops[..]
+            && let Some(told) = self.told.get_mut(node)
+        {
+            told.sent = told.sent.saturating_sub(1);
+        }
         if past.moved {
             return;
         }
@@ -234,13 +259,14 @@ impl Knowledge {
             && let Some(legs) = self.legs(&destination, &seen)
             && let Some(place) = self.places.get_mut(&place_of(&destination))
         {
-            place.known.on_measured(now, way, &legs, past.size(), past.took());
+            let share = past.share.map(|share| BitRate::from_bits_per_sec(share as u64));
+            place.known.on_measured_sharing(now, way, &legs, past.size(), past.took(), share);
             if !seen.hops.is_empty() {
                 if self.by_nodes.len() >= PLACES {
                     self.by_nodes.clear();
                 }
                 let by_nodes = self.by_nodes.entry(seen.hops).or_insert_with(|| Ways::new(learning, 1));
-                by_nodes.on_measured(now, 0, &legs, past.size(), past.took());
+                by_nodes.on_measured_sharing(now, 0, &legs, past.size(), past.took(), share);
             }
         }
     }
@@ -298,12 +324,52 @@ impl Knowledge {
             let number = place.and_then(|place| place.ways.iter().position(|way| *way == candidate.hops));
             let known = place.map_or(&unknown, |place| &place.known);
             let forecast = unknown.expected(0, &legs, size).seconds;
-            let expected = known.expected(number.unwrap_or(WAYS), &legs, size);
+            let share = self.share(&candidate.hops);
+            let expected = known.expected_sharing(number.unwrap_or(WAYS), &legs, size, share);
             let measured = number.map_or(0, |number| known.measured(number));
             let (expected, deviation) = (expected.seconds, expected.deviation);
             Some(WayKnown { hops: candidate.hops, measured, forecast, expected, deviation })
         });
         known.collect()
+    }
+
+    /// What the node of a way leaves of what it can forward for one more session from here, as far as it told.
+    pub fn share(&self, hops: &[Endpoint]) -> Option<BitRate> {
+        let [node] = hops else { return None };
+        self.told.get(node).and_then(|told| told.load.share(told.sent))
+    }
+
+    /// The same for one that went there from here already.
+    pub fn share_had(&self, hops: &[Endpoint]) -> Option<BitRate> {
+        let [node] = hops else { return None };
+        let told = self.told.get(node)?;
+        // Either it is one of those that were sent since the node told, or the node counted it.
+        let sessions = (told.load.sessions + f64::from(told.sent) - 1.0).max(0.0);
+        Load { sessions, ..told.load }.share(0)
+    }
+
+    /// What nodes tell of their load, unless what is known is as new.
+    fn hear(&mut self, now: Time, candidates: &[Candidate]) {
+        for candidate in candidates {
+            let ([node], Some(load)) = (&candidate.hops[..], candidate.load) else { continue };
+            let at = Time::from_nanos(now.as_nanos().saturating_sub(load.age.as_nanos() as u64));
+            // The same word comes with each session until there is another one.
+            if self.told.get(node).is_none_or(|told| at.saturating_since(told.at) > A_WORD) {
+                if self.told.len() >= PLACES {
+                    self.told.clear();
+                }
+                self.told.insert(node.clone(), Told { load, at, sent: 0 });
+            }
+        }
+    }
+
+    /// A session goes by way of this candidate: until its node tells how it is, it counts beside what it told.
+    fn send(&mut self, candidate: &Candidate) {
+        if let [node] = &candidate.hops[..]
+            && let Some(told) = self.told.get_mut(node)
+        {
+            told.sent = told.sent.saturating_add(1);
+        }
     }
 
     /// Which of the candidates a session takes. `uniform` draws from 0 to below 1.
@@ -316,6 +382,9 @@ impl Knowledge {
         candidates: &[Candidate],
         uniform: impl FnMut() -> f64,
     ) -> Option<Decision> {
+        self.hear(now, candidates);
+        let shares: Vec<Option<BitRate>> =
+            candidates.iter().map(|candidate| self.share(&candidate.hops)).collect();
         let size = self.predicted(destination).unwrap_or(UNKNOWN_SIZE);
         let legs: Vec<Option<Vec<Duration>>> =
             candidates.iter().map(|candidate| self.legs(destination, candidate)).collect();
@@ -327,46 +396,123 @@ impl Knowledge {
         let numbers: Vec<Option<usize>> =
             candidates.iter().map(|candidate| place.number(&candidate.hops)).collect();
         let mut by_number = vec![None; place.ways.len()];
-        for ((number, legs), candidate) in numbers.iter().zip(&legs).zip(candidates) {
+        let mut shares_by_number = vec![None; place.ways.len()];
+        for (((number, legs), candidate), share) in numbers.iter().zip(&legs).zip(candidates).zip(&shares) {
             let Some(number) = *number else { continue };
             by_number[number].clone_from(legs);
+            shares_by_number[number] = *share;
             if let Some(others) = self.by_nodes.get(&candidate.hops) {
                 place.known.begins_like(number, others, 0);
             }
         }
         let later: Vec<Bytes> = place.sizes.0.iter().map(|size| Bytes(*size)).chain([size]).collect();
-        let choice = place.known.choose(now, &by_number, size, &later)?;
-        let expected: Vec<Option<f64>> = numbers
-            .iter()
-            .zip(&legs)
-            .map(|(number, legs)| Some(place.known.expected((*number)?, legs.as_ref()?, size).seconds))
-            .collect();
-        let mut taken = numbers.iter().position(|number| *number == Some(choice.way))?;
-        if choice.why == Why::Fastest {
-            taken = share(candidates, &expected, taken, uniform);
+        let choice = place.known.choose_sharing(now, &by_number, &shares_by_number, size, &later)?;
+        let seconds = |at: usize, share| {
+            let (number, legs) = (numbers[at]?, legs[at].as_ref()?);
+            Some(place.known.expected_sharing(number, legs, size, share).seconds)
+        };
+        let all = 0..candidates.len();
+        let expected: Vec<Option<f64>> = all.clone().map(|at| seconds(at, shares[at])).collect();
+        let chosen = numbers.iter().position(|number| *number == Some(choice.way))?;
+        let (mut taken, mut ask) = (chosen, Vec::new());
+        let is_by_node = matches!(choice.why, Why::Fastest | Why::Explores);
+        if let (true, Some(time), Some(load)) = (is_by_node, expected[chosen], candidates[chosen].load) {
+            // Nodes that would do: their ways are no slower than what is expected, or than they are themselves with nothing else to do.
+            let is_alike = |at: &usize| {
+                let alike = |seconds: f64, than: f64| seconds <= than * ABOUT_AS_GOOD;
+                let alone = || {
+                    let rate = candidates[*at].load?.rate?;
+                    Some(Ways::seconds_at(legs[*at].as_ref()?, size, rate))
+                };
+                match load.rate {
+                    Some(_) => alone()
+                        .zip(seconds(*at, None))
+                        .is_some_and(|(alone, way)| alike(way, time.max(alone))),
+                    None => {
+                        candidates[*at].load.is_some_and(|load| load.rate.is_none())
+                            && expected[*at].is_some_and(|seconds| alike(seconds, time))
+                    }
+                }
+            };
+            let alike: Vec<usize> = all.clone().filter(is_alike).collect();
+            let loads: Vec<Load> = alike.iter().filter_map(|at| candidates[*at].load).collect();
+            if load.rate.is_some() {
+                let drawn: Vec<usize> = sharing::two(&loads, uniform).iter().map(|at| alike[*at]).collect();
+                if choice.why == Why::Fastest {
+                    let least =
+                        |a: &&usize, b: &&usize| time_of(&expected, **a).total_cmp(&time_of(&expected, **b));
+                    taken = drawn.iter().min_by(least).copied().unwrap_or(chosen);
+                }
+                ask = drawn;
+                if !ask.contains(&chosen) && choice.why == Why::Explores {
+                    ask.push(chosen);
+                }
+                let is_old = |at: &usize| candidates[*at].load.is_some_and(|load| load.age > NEWS);
+                let asking = |at: &usize| legs[*at].as_ref().and_then(|legs| legs.first()).copied();
+                let asking = ask.iter().filter_map(asking).max().unwrap_or_default().as_secs_f64();
+                if ask.len() < 2 || asking * ASKING > time || !ask.iter().any(is_old) {
+                    ask.clear();
+                }
+            } else if choice.why == Why::Fastest {
+                taken = sharing::choose(&loads, uniform).map_or(chosen, |at| alike[at]);
+            }
         }
-        let mut order: Vec<usize> = (0..candidates.len()).collect();
-        let time = |way: usize| expected[way].unwrap_or(f64::MAX);
-        order.sort_by(|&a, &b| (b == taken).cmp(&(a == taken)).then(time(a).total_cmp(&time(b))));
-        Some(Decision { size, order, expected, choice })
+        let mut order: Vec<usize> = all.collect();
+        put_in_order(&mut order, &expected, taken);
+        if ask.is_empty() {
+            self.send(&candidates[taken]);
+        }
+        Some(Decision { size, order, expected, choice, ask })
+    }
+
+    /// The decision, after the nodes that it wants asked have told how they are: `candidates` have their loads, or none where a node did not answer. Such a
+    /// node is the last to be tried.
+    pub fn settle(
+        &mut self,
+        now: Time,
+        destination: &Endpoint,
+        candidates: &[Candidate],
+        mut decision: Decision,
+    ) -> Decision {
+        self.hear(now, candidates);
+        let place = self.places.get(&place_of(destination));
+        for &at in &decision.ask {
+            let candidate = &candidates[at];
+            let number = place.and_then(|place| place.ways.iter().position(|way| *way == candidate.hops));
+            let legs = self.legs(destination, candidate);
+            decision.expected[at] = match (place, number, legs, candidate.load) {
+                (Some(place), Some(number), Some(legs), Some(_)) => {
+                    let share = self.share(&candidate.hops);
+                    Some(place.known.expected_sharing(number, &legs, decision.size, share).seconds)
+                }
+                _ => None,
+            };
+        }
+        let time = |at: usize| time_of(&decision.expected, at);
+        let explored = decision.order.first().copied().filter(|at| {
+            // What was to be explored still costs no more than it was thought to.
+            decision.choice.why == Why::Explores && time(*at) <= decision.choice.expected * ABOUT_AS_GOOD
+        });
+        let sharing = decision.ask.iter().take(2).copied().min_by(|&a, &b| time(a).total_cmp(&time(b)));
+        // Where none of them answered, the next best is as good as any.
+        let answered = sharing.filter(|at| decision.expected[*at].is_some());
+        let best = (0..candidates.len()).min_by(|&a, &b| time(a).total_cmp(&time(b)));
+        if let Some(taken) = explored.or(answered).or(best) {
+            put_in_order(&mut decision.order, &decision.expected, taken);
+            self.send(&candidates[taken]);
+        }
+        decision
     }
 }
 
-/// Of the ways by a node that are expected to be about as good as the one that was chosen, the one to take, by what their nodes say of
-/// their load: so clients that know the same do not all go to the same.
-fn share(
-    candidates: &[Candidate],
-    expected: &[Option<f64>],
-    chosen: usize,
-    uniform: impl FnMut() -> f64,
-) -> usize {
-    let (Some(time), Some(_)) = (expected[chosen], candidates[chosen].load) else { return chosen };
-    let alike = candidates.iter().zip(expected).enumerate().filter_map(|(at, (candidate, expected))| {
-        let load = candidate.load?;
-        expected.filter(|expected| *expected <= time * ABOUT_AS_GOOD).map(|_| (at, load))
-    });
-    let (ways, loads): (Vec<usize>, Vec<Load>) = alike.unzip();
-    sharing::choose(&loads, uniform).map_or(chosen, |at| ways[at])
+fn time_of(expected: &[Option<f64>], at: usize) -> f64 {
+    expected[at].unwrap_or(f64::MAX)
+}
+
+/// What is taken first, then the others by what is expected of them.
+fn put_in_order(order: &mut [usize], expected: &[Option<f64>], taken: usize) {
+    let time = |at| time_of(expected, at);
+    order.sort_by(|&a, &b| (b == taken).cmp(&(a == taken)).then(time(a).total_cmp(&time(b))));
 }
 
 #[cfg(test)]
@@ -394,6 +540,7 @@ mod tests {
             far: by.iter().map(|_| 0.06).collect(),
             loss: None,
             forecast: None,
+            share: None,
             moved: false,
         }
     }
@@ -506,7 +653,7 @@ mod tests {
 
     #[test]
     fn alike_nodes_share_clients_by_what_they_say_of_their_load() {
-        let load = |sessions| Some(Load { strength: 1.0, sessions, age: Duration::ZERO });
+        let load = |sessions| Some(Load { strength: 1.0, rate: None, sessions, age: Duration::ZERO });
         let mut ways = candidates();
         ways[0].legs = vec![100 * MS];
         for (node, sessions) in [("a:7080", 100.0), ("b:7080", 0.0)] {
@@ -529,6 +676,82 @@ mod tests {
         }
         // Two draws of two: the busy one only where it is drawn twice.
         assert!((110..190).contains(&to_b), "{to_b} of 200");
+    }
+
+    /// A client of nodes of these rates, in Mbit/s, with so many sessions each, told long ago, all on ways of 20 ms.
+    fn nodes(rates: &[(u64, f64)], age: Duration) -> Vec<Candidate> {
+        let load = |(rate, sessions): (u64, f64)| {
+            Load::of_rate(BitRate::from_bits_per_sec(rate * 1_000_000), sessions, age)
+        };
+        let by = |(at, node): (usize, &(u64, f64))| Candidate {
+            hops: vec![endpoint(&format!("198.51.100.{at}:7080"))],
+            legs: vec![10 * MS, 10 * MS],
+            load: Some(load(*node)),
+        };
+        rates.iter().enumerate().map(by).collect()
+    }
+
+    #[test]
+    fn nodes_that_told_long_ago_are_asked_and_the_freer_of_two_is_taken() {
+        let (mut known, server) = (knowledge(), endpoint("far:80"));
+        let told = nodes(&[(10, 0.0), (10, 0.0)], Duration::from_secs(30));
+        let at = |seconds: u64| Time::ZERO + Duration::from_secs(100 + seconds);
+        let decision = known.decide(at(0), &server, &told, || 0.25).unwrap();
+        let mut asked = decision.ask.clone();
+        asked.sort_unstable();
+        assert_eq!(asked, [0, 1]);
+        for (busy, free) in [(0, 1), (1, 0)] {
+            let now_at = at(1 + busy as u64);
+            let mut now = nodes(&[(10, 0.0), (10, 0.0)], Duration::ZERO);
+            now[busy].load = nodes(&[(10, 8.0)], Duration::ZERO)[0].load;
+            let settled = known.settle(now_at, &server, &now, decision.clone());
+            assert_eq!(settled.order, [free, busy], "{settled:?}");
+            // Who does not answer is tried last.
+            now[free].load = None;
+            let settled = known.settle(now_at, &server, &now, decision.clone());
+            assert_eq!((&settled.order[..], settled.expected[free]), (&[busy, free][..], None));
+        }
+        // What is new needs no question, and what takes no longer than a question is worth none.
+        let new = nodes(&[(10, 0.0), (10, 0.0)], Duration::ZERO);
+        assert_eq!(known.decide(at(9), &server, &new, || 0.25).unwrap().ask.len(), 0);
+        let mut far = told;
+        far.iter_mut().for_each(|far| far.legs = vec![1000 * MS, 10 * MS]);
+        assert_eq!(known.decide(at(9), &server, &far, || 0.25).unwrap().ask.len(), 0);
+    }
+
+    #[test]
+    fn what_was_sent_to_a_node_counts_until_it_tells_again() {
+        let (mut known, server) = (knowledge(), endpoint("10.0.0.1:80"));
+        let hops = vec![endpoint("198.51.100.0:7080")];
+        let mbit = |known: &Knowledge| known.share(&hops).map(|share| share.bits_per_sec() / 1_000_000);
+        let at = |seconds: u64| Time::ZERO + Duration::from_secs(100 + seconds);
+        let told = |age: u64| nodes(&[(60, 1.0)], Duration::from_secs(age));
+        for (age, left) in [(0, 20), (1, 15), (2, 12)] {
+            known.decide(at(age), &server, &told(age), || 0.25).unwrap();
+            assert_eq!(mbit(&known), Some(left));
+        }
+        // One is over; then there is another word.
+        known.learn(&past(103.0, "10.0.0.1:80", &["198.51.100.0:7080"], 1_000_000, 1.0));
+        assert_eq!(mbit(&known), Some(15));
+        known.hear(at(4), &told(0));
+        assert_eq!(mbit(&known), Some(30));
+    }
+
+    #[test]
+    fn a_node_that_was_busy_is_used_again_when_it_is_not() {
+        let (mut known, server) = (knowledge(), endpoint("10.0.0.1:80"));
+        let decide = |known: &mut Knowledge, at: u64, sessions: f64| {
+            let told = nodes(&[(90, sessions), (5, 0.0)], Duration::ZERO);
+            known.decide(Time::ZERO + Duration::from_secs(at), &server, &told, || 0.25).unwrap().order[0]
+        };
+        assert_eq!(decide(&mut known, 1, 0.0), 0);
+        // A megabyte took what its share says, and the same again.
+        for second in 0..20 {
+            let slow = past(f64::from(second), "10.0.0.1:80", &["198.51.100.0:7080"], 1_000_000, 4.0);
+            known.learn(&Past { share: Some(2e6), ..slow });
+        }
+        assert_eq!(decide(&mut known, 20, 44.0), 1);
+        assert_eq!(decide(&mut known, 21, 0.0), 0, "its way was never slow");
     }
 
     #[test]

@@ -91,6 +91,29 @@ impl LearntRoutes {
         }
     }
 
+    /// Asks the nodes between which it is undecided how they are.
+    async fn settle(&self, destination: &Endpoint, candidates: &[Candidate], decision: Decision) -> Decision {
+        let Source::Found(finder) = &self.source else { return decision };
+        if decision.ask.is_empty() {
+            return decision;
+        }
+        let node = |at: &usize| {
+            let candidate = &candidates[*at];
+            let session = candidate.hops.first().and_then(Endpoint::address)?;
+            Some((session, candidate.legs.first().copied().unwrap_or_default()))
+        };
+        let Some(nodes) = decision.ask.iter().map(node).collect::<Option<Vec<_>>>() else { return decision };
+        let finder = Arc::clone(finder);
+        let loads = tokio::task::spawn_blocking(move || finder.loads(&nodes)).await;
+        let loads = loads.unwrap_or_else(|_| vec![None; decision.ask.len()]);
+        let mut candidates = candidates.to_vec();
+        candidates.iter_mut().for_each(|candidate| candidate.load = None);
+        for (at, load) in decision.ask.iter().zip(loads) {
+            candidates[*at].load = load;
+        }
+        self.state().knowledge.settle(now(), destination, &candidates, decision)
+    }
+
     fn decide(&self, destination: &Endpoint, candidates: &[Candidate]) -> Option<Decision> {
         let mut state = self.state();
         let uniform = state.uniform();
@@ -106,6 +129,7 @@ impl RouteProvider for LearntRoutes {
         Box::pin(async move {
             let candidates = self.candidates(destination).await;
             let Some(decision) = self.decide(destination, &candidates) else { return vec![Route::direct()] };
+            let decision = self.settle(destination, &candidates, decision).await;
             let routes: Vec<Route> =
                 decision.order.iter().map(|&way| Route::via(candidates[way].hops.clone())).collect();
             let explores = decision.choice.why == Why::Explores;
@@ -145,7 +169,8 @@ impl RouteProvider for LearntRoutes {
         let known =
             state.knowledge.ways(&outcome.destination, &[Candidate::by(outcome.route.hops.clone())], size);
         let forecast = known.first().map(|way| [way.forecast, way.expected]);
-        let past = Past::of(&outcome, forecast);
+        let share = state.knowledge.share_had(&outcome.route.hops).map(|share| share.bits_per_sec() as f64);
+        let past = Past { share, ..Past::of(&outcome, forecast) };
         state.knowledge.learn(&past);
         drop(state);
         tracing::info!(

@@ -7,7 +7,7 @@ use crate::route::Endpoint;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 use shorthaul_os::confine::Confinement;
-use shorthaul_types::Bytes;
+use shorthaul_types::{BitRate, Bytes};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -47,6 +47,8 @@ pub struct NodeConfig {
     pub paced: bool,
     /// The most that a session may hold of a direction here.
     pub most_buffer: Bytes,
+    /// What it can forward in all, as it tells clients; without it, what its processors were seen to do.
+    pub rate: Option<BitRate>,
     /// What all sessions may reserve together; those of one account a quarter of it.
     pub all_buffers: Bytes,
     /// Whether sessions may ask that everything is taken before anything goes on. Fixed targets may have it anyway.
@@ -110,6 +112,7 @@ impl Default for NodeConfig {
             congestion: None,
             paced: false,
             most_buffer: Bytes(16 << 20),
+            rate: None,
             all_buffers: Bytes(1 << 30),
             stores: false,
             all_stored: Bytes(1 << 30),

@@ -344,6 +344,9 @@ impl Watch for Metered<'_> {
             Moved::Given => (&self.shared.counters.down, 1),
         };
         all.fetch_add(len as u64, Ordering::Relaxed);
+        if let Some(waits) = self.waits(way) {
+            self.shared.status.on_active(waits.active());
+        }
         self.bytes[at].fetch_add(len as u64, Ordering::Relaxed);
         self.account.on_moved(len as u64).ok_or(Broken::Volume)
     }

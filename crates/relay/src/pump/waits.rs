@@ -8,7 +8,7 @@
 use crate::socket::Socket;
 use shorthaul_os::TcpInfo;
 use shorthaul_types::{BufferTimes, Bytes};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,9 @@ pub struct Waits {
 /// Of one direction, so far.
 #[derive(Debug, Default)]
 struct Direction {
+    /// When something moved last on the session, as [`NodeStatus::on_active`](crate::status::NodeStatus::on_active) counts. That of the first direction
+    /// is for both.
+    active: AtomicU32,
     began: OnceLock<Instant>,
     now: Mutex<Now>,
     // Microseconds; the first since the beginning.
@@ -153,6 +156,11 @@ impl Watched<'_> {
     pub fn begin(&self) {
         let directions = self.waits.directions.get_or_init(Box::default);
         directions[self.way as usize].began.get_or_init(Instant::now);
+    }
+
+    /// When something moved last on the session, either way.
+    pub fn active(&self) -> &AtomicU32 {
+        &self.waits.directions.get_or_init(Box::default)[0].active
     }
 
     /// A wait begins, if none has begun; before the first byte it is nobody's.

@@ -85,7 +85,13 @@ fn registration(name: &str) -> Registration {
 }
 
 fn load(sessions: u32, overloaded: bool) -> Load {
-    Load { service_time: Duration::from_micros(u64::from(sessions)), buffer: 1 << 20, sessions, overloaded }
+    Load {
+        service_time: Duration::from_micros(u64::from(sessions)),
+        buffer: 1 << 20,
+        sessions,
+        capacity: None,
+        overloaded,
+    }
 }
 
 fn names(relays: &[Listed]) -> Vec<&str> {

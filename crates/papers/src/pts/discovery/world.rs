@@ -78,7 +78,8 @@ impl World {
         }
         let keys = Keyring::single(Key::new([7; 32]));
         let respond = |relay| Responder::new(Time::ZERO, ResponderConfig::new(keys.clone(), relay));
-        let calm = Load { service_time: Duration::ZERO, buffer: 0, sessions: 0, overloaded: false };
+        let calm =
+            Load { service_time: Duration::ZERO, buffer: 0, sessions: 0, capacity: None, overloaded: false };
         let responder = |(place, node): (usize, &NodeIndex)| {
             if *node == flow.to {
                 return Some((respond(None), calm));

@@ -9,10 +9,12 @@ use std::time::Duration;
 use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use shorthaul_types::BitRate;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::{Directory, DirectoryError, Listed, freest_first};
+use crate::discovery::message::Capacity;
 use crate::discovery::responder::Load;
 
 /// The longest that one request may take.
@@ -67,6 +69,11 @@ struct Entry {
     service_time: u64,
     buffer: u64,
     sessions: u32,
+    /// In bit/s, and how many share it; nodes of before do not write them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    active: Option<u32>,
     overloaded: bool,
 }
 
@@ -76,6 +83,11 @@ impl From<Entry> for Listed {
             service_time: Duration::from_nanos(entry.service_time),
             buffer: entry.buffer,
             sessions: entry.sessions,
+            capacity: entry
+                .rate
+                .filter(|rate| *rate > 0)
+                .zip(entry.active)
+                .map(|(rate, active)| Capacity { rate: BitRate::from_bits_per_sec(rate), active }),
             overloaded: entry.overloaded,
         };
         Listed { name: entry.name, session: entry.session, probe: entry.probe, load: Some(load) }
@@ -314,6 +326,8 @@ fn write(
         service_time: u64::try_from(load.service_time.as_nanos()).unwrap_or(u64::MAX),
         buffer: load.buffer,
         sessions: load.sessions,
+        rate: load.capacity.map(|capacity| capacity.rate.bits_per_sec()),
+        active: load.capacity.map(|capacity| capacity.active),
         overloaded: load.overloaded,
     };
     let value = serde_json::to_vec(&entry).map_err(|error| etcd.error(error))?;
@@ -332,6 +346,17 @@ mod tests {
         assert_eq!(end_of_prefix(b"/a/"), b"/a0");
         assert_eq!(end_of_prefix(&[1, 255]), [2]);
         assert_eq!(end_of_prefix(&[255]), [0]);
+    }
+
+    #[test]
+    fn relays_of_before_and_of_now_are_read() {
+        let before = r#"{"name":"n","session":"192.0.2.1:7080","probe":"192.0.2.1:7007","service_time":5,"buffer":1,"sessions":2,"overloaded":false}"#;
+        let read =
+            |text: &str| Listed::from(serde_json::from_str::<Entry>(text).unwrap()).load.unwrap().capacity;
+        assert_eq!(read(before), None);
+        let now = before.replace("\"overloaded\"", "\"rate\":90000000,\"active\":1,\"overloaded\"");
+        let rate = BitRate::from_bits_per_sec(90_000_000);
+        assert_eq!(read(&now), Some(Capacity { rate, active: 1 }));
     }
 
     #[test]

@@ -218,7 +218,7 @@ impl Line {
 }
 
 fn load() -> Load {
-    Load { service_time: SERVICE_TIME, buffer: BUFFER.0, sessions: 0, overloaded: false }
+    Load { service_time: SERVICE_TIME, buffer: BUFFER.0, sessions: 0, capacity: None, overloaded: false }
 }
 
 /// A socket as the ends and relays have it. Without `TCP_NODELAY`, so that all of them send whole segments: with it, relays'

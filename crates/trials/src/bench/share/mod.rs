@@ -196,6 +196,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn clients_that_learn_ways_share_nodes_as_well_as_who_knows_all() {
+        let setting =
+            |pause, overload| Setting { clients: 200, seconds: SECONDS, pause, tells: 1.0, overload };
+        for pause in PAUSES {
+            let slowest = |rule| slowest_tenth(&run(Seed(3), rule, &setting(pause, 0.0..0.0)).unwrap());
+            let (ours, optimum) = (slowest(Rule::Client), slowest(Rule::Optimum));
+            assert!(ours <= BESIDE_OPTIMUM * optimum, "pause {pause}: {ours} {optimum}");
+        }
+        let sessions = run(Seed(3), Rule::Client, &setting(PAUSES[1], OVERLOAD)).unwrap();
+        let share = |from, to| share(&sessions, from, to);
+        let (before, during, after) = (share(40.0, 60.0), share(60.0 + LEAVES, 100.0), share(110.0, SECONDS));
+        assert!(before > 0.35 && during < 0.15 && after > 0.35, "{before} {during} {after}");
+    }
+
+    #[test]
     fn two_choices_share_nodes_where_the_best_of_what_was_told_is_where_all_go() {
         let setting =
             |overload| Setting { clients: 200, seconds: SECONDS, pause: PAUSES[0], tells: 1.0, overload };

@@ -5,7 +5,7 @@ use shorthaul_planner::sharing::{self, Load};
 use shorthaul_planner::ways::Learning;
 use shorthaul_relay::Endpoint;
 use shorthaul_relay::learning::{Candidate, Knowledge, Past};
-use shorthaul_types::{Seed, Time};
+use shorthaul_types::{BitRate, Seed, Time};
 use std::ops::Range as Span;
 use std::time::Duration;
 
@@ -70,6 +70,8 @@ struct Going {
     session: usize,
     size: f64,
     left: f64,
+    /// Seconds that were spent on asking nodes before it began.
+    asking: f64,
 }
 
 fn endpoint(text: &str) -> Result<Endpoint> {
@@ -102,10 +104,9 @@ pub fn run(seed: Seed, rule: Rule, setting: &Setting) -> Result<Vec<Session>> {
             strengths[OVERLOADED] /= 10.0;
         }
         let real = |going: &[Vec<Going>], age: f64| -> Vec<Load> {
-            let of = |(strength, going): (&f64, &Vec<Going>)| Load {
-                strength: *strength,
-                sessions: going.len() as f64,
-                age: Duration::from_secs_f64(age),
+            let of = |(strength, going): (&f64, &Vec<Going>)| {
+                let rate = BitRate::from_bits_per_sec((8.0 * UNIT * strength) as u64);
+                Load::of_rate(rate, going.len() as f64, Duration::from_secs_f64(age))
             };
             strengths.iter().zip(going).map(of).collect()
         };
@@ -121,11 +122,14 @@ pub fn run(seed: Seed, rule: Rule, setting: &Setting) -> Result<Vec<Session>> {
                     return true;
                 }
                 let session = &mut sessions[one.session];
-                session.took = now + STEP - session.asked + SET_UP;
+                session.took = now + STEP - session.asked + SET_UP + one.asking;
                 let client = &mut clients[one.client];
                 client.wakes = Some(now - setting.pause * (1.0 - uniform()).ln());
                 if rule == Rule::Client {
-                    client.knowledge.learn(&past(now, &nodes[node], one.size, session.took));
+                    let share = client.knowledge.share_had(std::slice::from_ref(&nodes[node]));
+                    let share = share.map(|share| share.bits_per_sec() as f64);
+                    let took = session.took - one.asking;
+                    client.knowledge.learn(&Past { share, ..past(now, &nodes[node], one.size, took) });
                 }
                 false
             });
@@ -134,6 +138,7 @@ pub fn run(seed: Seed, rule: Rule, setting: &Setting) -> Result<Vec<Session>> {
             if client.wakes.is_none_or(|at| at > now) {
                 continue;
             }
+            let mut asking = 0.0;
             let node = match rule {
                 Rule::Client => {
                     let by = nodes.iter().zip(&told).map(|(node, load)| Candidate {
@@ -141,9 +146,21 @@ pub fn run(seed: Seed, rule: Rule, setting: &Setting) -> Result<Vec<Session>> {
                         legs: vec![leg, leg],
                         load: Some(*load),
                     });
-                    let candidates: Vec<Candidate> = by.collect();
+                    let mut candidates: Vec<Candidate> = by.collect();
                     let time = Time::ZERO + Duration::from_secs_f64(now);
                     let decision = client.knowledge.decide(time, &destination, &candidates, &mut uniform);
+                    let decision = match decision {
+                        // It asks some nodes how they are, which takes a round trip to them.
+                        Some(decision) if !decision.ask.is_empty() => {
+                            asking = LEG;
+                            let loads = real(&going, 0.0);
+                            for at in 0..candidates.len() {
+                                candidates[at].load = decision.ask.contains(&at).then_some(loads[at]);
+                            }
+                            Some(client.knowledge.settle(time, &destination, &candidates, decision))
+                        }
+                        decision => decision,
+                    };
                     decision.map(|decision| decision.order[0])
                 }
                 Rule::TwoChoices => sharing::choose(&told, &mut uniform),
@@ -153,7 +170,7 @@ pub fn run(seed: Seed, rule: Rule, setting: &Setting) -> Result<Vec<Session>> {
             };
             let size = Draw(seed).nth(sessions.len() as u64).uniform("size", Range { from: 5e5, to: 1.5e6 });
             let node = node.ok_or_else(|| TrialError::asked("no node was chosen"))?;
-            going[node].push(Going { client: number, session: sessions.len(), size, left: size });
+            going[node].push(Going { client: number, session: sessions.len(), size, left: size, asking });
             sessions.push(Session { asked: now, took: f64::INFINITY, node });
             client.wakes = None;
         }
@@ -190,6 +207,7 @@ fn past(now: f64, node: &Endpoint, size: f64, took: f64) -> Past {
         far: vec![LEG],
         loss: None,
         forecast: None,
+        share: None,
         moved: false,
     }
 }

@@ -10,12 +10,13 @@ use network::{Minute, NODES, SIZES, minutes, normal, scenario};
 use regret::{CAUSES, Choosers, MINUTES, cause, when};
 use serde_json::json;
 use shorthaul_observe::{Ledger, Summary};
+use shorthaul_planner::sharing::Load;
 use shorthaul_planner::ways::{Learning, Why};
 use shorthaul_relay::Endpoint;
 use shorthaul_relay::learning::{Candidate, Knowledge, Past};
 use shorthaul_report::{Column, Console, Table, Unit};
 use shorthaul_sim::{ENGINE, slowest_transfer};
-use shorthaul_types::{Seed, Time};
+use shorthaul_types::{BitRate, Seed, Time};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,6 +43,9 @@ pub struct Ways {
     /// What the networks are drawn from
     #[arg(long, default_value_t = 23)]
     seed: u64,
+    /// Nodes tell that they can forward 1 Gbit/s and have a few sessions, which matters to none; without it, they tell nothing
+    #[arg(long)]
+    nodes_tell: bool,
     /// Where results are kept
     #[arg(long, default_value = "out/bench-ways")]
     out: PathBuf,
@@ -113,6 +117,13 @@ impl Trial for Ways {
     }
 }
 
+/// Nodes that are asked tell what they told before.
+fn asked(candidates: &[Candidate]) -> Vec<Candidate> {
+    let mut asked = candidates.to_vec();
+    asked.iter_mut().filter_map(|one| one.load.as_mut()).for_each(|load| load.age = Duration::ZERO);
+    asked
+}
+
 impl Ways {
     /// The sessions of a network, one after the other.
     fn sessions(&self, seed: Seed, minutes: &[Minute], times: &Times) -> Result<Outcome> {
@@ -149,7 +160,14 @@ impl Ways {
                             Duration::from_secs_f64(link.rtt * off.exp())
                         })
                         .collect(),
-                    load: None,
+                    load: (self.nodes_tell && way > 0).then(|| {
+                        let sessions = probed.nth(100 + way as u64).choice("sessions", 6) as f64;
+                        Load::of_rate(
+                            BitRate::from_bits_per_sec(1_000_000_000),
+                            sessions,
+                            Duration::from_secs(30),
+                        )
+                    }),
                 })
                 .collect();
             for number in 0..self.sessions {
@@ -167,6 +185,10 @@ impl Ways {
                 let decision = knowledge
                     .decide(time, &destinations[size], &candidates, uniform)
                     .ok_or_else(|| TrialError::asked("nothing can be forecast of a network"))?;
+                let decision = match decision.ask.is_empty() {
+                    true => decision,
+                    false => knowledge.settle(time, &destinations[size], &asked(&candidates), decision),
+                };
                 let way = decision.order[0];
                 let known = knowledge.ways(&destinations[size], &candidates, SIZES[size]);
                 let known = known.iter().find(|known| known.hops == hops[way]);
@@ -230,6 +252,7 @@ impl Ways {
             far: links[1..].iter().map(|link| link.rtt).collect(),
             loss: (segments >= 100.0).then_some((lost / segments).min(1.0)),
             forecast: None,
+            share: None,
             moved: false,
         }
     }
@@ -307,7 +330,7 @@ impl Ways {
         }
         let json = json!({
             "networks": self.networks, "minutes": self.minutes, "sessions_a_minute": self.sessions, "samples": self.samples,
-            "seed": self.seed, "beside_oracle": beside_oracle, "beside_direct": mean(&|o| o.closed / o.direct),
+            "seed": self.seed, "nodes_tell": self.nodes_tell, "beside_oracle": beside_oracle, "beside_direct": mean(&|o| o.closed / o.direct),
             "beside_direct_most": worst, "oracle_beside_direct": mean(&|o| o.oracle / o.direct),
             "explored_share": mean(&|o| o.explored / o.sessions), "explored_time_share": explored_time,
             "beside_other_samples": mean(&|o| o.closed / o.other_samples), "beside_minute_ago": mean(&|o| o.closed / o.minute_ago),
