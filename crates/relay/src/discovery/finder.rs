@@ -10,12 +10,13 @@ use shorthaul_planner::sharing::Load;
 use shorthaul_planner::{Policy, Transfer};
 use shorthaul_types::{Bytes, Seed, Time};
 
+use super::asking::whom_to_ask;
 use super::directory::{Directory, DirectoryError};
 use super::key::{Keyring, MAC_LEN};
 use super::message::{Capacity, Offer, PORT};
 use super::prober::{Found, Question, Retry};
 use super::probing::{probe, probe_and_tell, way_to};
-use super::ranking::{Facts, Ranking, Selection, is_worth_probing};
+use super::ranking::{Facts, Ranking, Selection, View, is_worth_probing};
 use super::survey::Survey;
 use super::table::{Table, TableConfig};
 use crate::learning::Candidate;
@@ -112,6 +113,8 @@ struct State {
     cookie: Option<[u8; MAC_LEN]>,
     /// Responders of the relays that the directories named, and when to ask again.
     listed: Option<(Vec<SocketAddr>, Instant)>,
+    /// What chance is drawn from, and how often it was.
+    draws: (Seed, u64),
 }
 
 impl Finder {
@@ -123,7 +126,8 @@ impl Finder {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let table = Table::new(Time::ZERO, config.table, Seed(u64::from_ne_bytes(seed)));
-        let state = State { keys: config.keys.clone(), table, cookie: None, listed: None };
+        let draws = (Seed(u64::from_ne_bytes(seed)).derive("whom to ask"), 0);
+        let state = State { keys: config.keys.clone(), table, cookie: None, listed: None, draws };
         Ok(Finder { config, epoch: Instant::now(), state: Mutex::new(state), changed: Condvar::new() })
     }
 
@@ -175,6 +179,22 @@ impl Finder {
         (listed, errors)
     }
 
+    /// Those of the listed responders that are asked about a target in one round.
+    fn to_ask(&self, target: SocketAddr) -> Vec<SocketAddr> {
+        let (listed, _) = self.listed();
+        let mut state = self.state();
+        let beside = |view: &View| {
+            let beside = view.relays.iter().filter(|found| !found.on_path);
+            beside.map(|found| found.offer.session.ip()).collect::<Vec<_>>()
+        };
+        let known = state.table.seen(target).map(beside).unwrap_or_default();
+        let (seed, drawn) = &mut state.draws;
+        whom_to_ask(listed, &known, || {
+            *drawn += 1;
+            (seed.nth(*drawn).0 >> 11) as f64 / (1u64 << 53) as f64
+        })
+    }
+
     /// One round of probing toward a target, added to `survey`.
     ///
     /// # Errors
@@ -189,7 +209,7 @@ impl Finder {
         survey: &mut Survey,
         early: &mut dyn FnMut(&Found),
     ) -> io::Result<()> {
-        let (relays, _) = self.listed();
+        let relays = self.to_ask(target);
         let cookie = self.state().cookie;
         let question = Question {
             destination: Some(SocketAddr::new(target.ip(), self.config.port)),
@@ -211,7 +231,7 @@ impl Finder {
     /// # Errors
     /// There is no socket to be had.
     pub fn round_without_responder(&self, target: SocketAddr, survey: &mut Survey) -> io::Result<()> {
-        let (relays, _) = self.listed();
+        let relays = self.to_ask(target);
         let Some(way) = way_to(&self.keys(), target) else { return Ok(()) };
         let cookie = self.state().cookie;
         let question = Question { destination: None, relays, target: Some(target), cookie };

@@ -8,6 +8,7 @@
 //! knows relays beside the way), [`Table`] (what is known of destinations), [`Finder`] (all of it: the best way to a
 //! target).
 mod answering;
+mod asking;
 mod chain;
 pub mod directory;
 mod finder;

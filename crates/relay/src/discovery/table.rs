@@ -90,6 +90,11 @@ impl Table {
         (age <= max_age).then(|| Cached { view: view.clone(), age })
     }
 
+    /// What was seen of a target last, however old; nobody uses it by that.
+    pub fn seen(&self, target: SocketAddr) -> Option<&View> {
+        self.entries.get(&target)?.seen.as_ref().map(|(view, _)| view)
+    }
+
     /// Keeps what was seen of a target.
     pub fn store(&mut self, now: Time, target: SocketAddr, view: View) {
         let wait = self.jittered();
