@@ -10,6 +10,20 @@
 //! ```
 //! The offset is another one for each connection, as Linux draws them, and the tick is the host's. TSval is rounded down to
 //! a tick, so a transit is too long by up to one.
+//!
+//! The smallest transit of a connection that began while the queue stood is none of an empty path. What is sent to the host is there
+//! `round trip − transit` later, by the host's clock; the smallest of that and the path's shortest round trip say how short a transit
+//! can be. And a queue from which packets leave in the order in which they came grows no more quickly than time passes:
+//!
+//! ```text
+//! there    = round trip − transit          and the shortest round trip = an empty transit + an empty way there
+//! empty transit ≥ shortest round trip − the smallest there       equal once the way there was seen empty
+//! empty transit ≥ transit − what an earlier arrival of the host had waited at most − the time since then
+//! at most  = transit − the greatest of those bounds
+//! ```
+//! With that a round trip less what it waited is the shortest one and what `there` is longer than its smallest: the queue on the way there,
+//! which is the sender's own, as far as its connection has seen it shorter. Who takes its own queue for the other direction's sees it
+//! as soon as the window is drained. The other error does not end: the window is cut, and the other direction's queue stands.
 use crate::min_filter::MinFilter;
 use crate::volume;
 use core::time::Duration;
@@ -50,8 +64,12 @@ pub struct HostClock {
     tick: Option<Duration>,
     /// How long it was watched.
     watched: Duration,
-    /// How long what arrives has waited, on average over a round trip.
+    /// How long what arrives has waited at most, by all that arrived before, on average over a round trip.
     mean: Duration,
+    counted_at: Time,
+    /// How long what arrived then had waited at most: as time passes it can be so much more.
+    at_most: Duration,
+    bounded_at: Time,
     /// How long what arrived last has waited, at least.
     latest: Duration,
     arrived_at: Time,
@@ -66,10 +84,25 @@ pub struct ArrivalDelay {
     tick: Duration,
     /// The smallest transit of late.
     least: MinFilter,
+    /// That of what arrived last.
+    transit: Duration,
+    /// The smallest of late of what round trips took beyond transits.
+    there: MinFilter,
+    /// The greatest lower bound of late of an empty transit, from [`ORIGIN`] down.
+    bound: MinFilter,
+}
+
+/// A round trip that ended with what has just arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Trip {
+    /// How long it took.
+    pub took: Duration,
+    /// The shortest of the path, without any queue, as far as that is known.
+    pub shortest: Option<Duration>,
 }
 
 impl HostClock {
-    /// How long what arrives from the host has waited on its way, on average over a round trip.
+    /// How long what arrives from the host has waited on its way at most, on average over a round trip.
     pub fn mean(&self) -> Duration {
         self.mean
     }
@@ -83,13 +116,12 @@ impl HostClock {
         rtt: Duration,
         connection: &mut ArrivalDelay,
     ) -> Option<Waited> {
-        let memory = MEMORY.max(rtt.min(MEMORY) * MEMORY_ROUND_TRIPS);
+        let memory = memory(rtt);
         let assumed = self.tick.unwrap_or(TICKS[0]);
         if connection.tick != assumed {
             // Counted from here on. What another connection has just waited, this one has, too, but for the time since then: no
             // queue becomes shorter more quickly.
-            *connection =
-                ArrivalDelay { first: Some((now, val)), tick: assumed, least: MinFilter::default() };
+            *connection = ArrivalDelay { first: Some((now, val)), tick: assumed, ..ArrivalDelay::default() };
             let known = self.latest.saturating_sub(now.saturating_since(self.arrived_at));
             connection.least.update(now, Duration::from_nanos(ORIGIN) - known, memory);
         }
@@ -110,6 +142,7 @@ impl HostClock {
             return None;
         }
         let transit = Duration::from_nanos(transit);
+        connection.transit = transit;
         connection.least.update(now, transit, memory);
         let longest = transit.saturating_sub(connection.least.get().unwrap_or(transit));
         if self.tick != Some(tick) {
@@ -117,15 +150,54 @@ impl HostClock {
         }
         let waited =
             Waited { at_least: longest.saturating_sub(tick), about: longest.saturating_sub(tick / 2) };
-        Some(self.count(now, rtt, waited))
+        (self.latest, self.arrived_at) = (waited.at_least, now);
+        Some(waited)
     }
 
-    fn count(&mut self, now: Time, rtt: Duration, waited: Waited) -> Waited {
-        let passed = now.saturating_since(core::mem::replace(&mut self.arrived_at, now)).min(rtt * 8);
-        self.mean = mean_toward(self.mean, waited.about, passed, rtt);
-        self.latest = waited.at_least;
-        waited
+    /// How long what has just arrived, of which [`on_arrival`](Self::on_arrival) was told, has waited at most, where round trips take about `rtt`: at least a
+    /// tick less. `trip` is the round trip that ended with it, if it ended one. Nothing where the clock is unknown, or the connection has
+    /// measured no round trip yet.
+    pub fn at_most(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        trip: Option<Trip>,
+        connection: &mut ArrivalDelay,
+    ) -> Option<Duration> {
+        let tick = connection.tick;
+        if self.tick != Some(tick) {
+            return None;
+        }
+        let memory = memory(rtt);
+        let (transit, least) = (nanos(connection.transit), nanos(connection.least.get()?));
+        let known = self.at_most.saturating_add(now.saturating_since(self.bounded_at));
+        if let Some(Trip { took, shortest }) = trip {
+            // By the other end's clock, as transits are: from the same origin.
+            let there = (ORIGIN + nanos(took).min(RANGE) + ORIGIN).saturating_sub(transit);
+            connection.there.update(now, Duration::from_nanos(there), memory);
+            let there = nanos(connection.there.get()?);
+            let shortest = shortest.map_or(took, |shortest| shortest.min(took));
+            let by_trips = (ORIGIN + nanos(shortest).min(RANGE) + ORIGIN).saturating_sub(there);
+            let bound = by_trips.max(transit.saturating_sub(nanos(known))).min(least);
+            connection.bound.update(now, Duration::from_nanos((2 * ORIGIN).saturating_sub(bound)), memory);
+        }
+        let empty = (2 * ORIGIN).saturating_sub(nanos(connection.bound.get()?)).min(least);
+        let at_most = Duration::from_nanos(transit.saturating_sub(empty)).saturating_sub(tick);
+        (self.at_most, self.bounded_at) = (at_most.min(known), now);
+        self.count(now, rtt, self.at_most + tick / 2);
+        Some(at_most)
     }
+
+    /// What has just arrived has `waited` so long, for the [`mean`](Self::mean).
+    pub fn count(&mut self, now: Time, rtt: Duration, waited: Duration) {
+        let passed = now.saturating_since(core::mem::replace(&mut self.counted_at, now)).min(rtt * 8);
+        self.mean = mean_toward(self.mean, waited, passed, rtt);
+    }
+}
+
+/// For how long extremes are remembered where round trips take `rtt`.
+fn memory(rtt: Duration) -> Duration {
+    MEMORY.max(rtt.min(MEMORY) * MEMORY_ROUND_TRIPS)
 }
 
 /// The mean over about `over`, of which `passed` is over since the last sample.
@@ -170,6 +242,18 @@ mod tests {
         clock.on_arrival(Time::from_millis(sent + wait + 20), val, RTT, connection)
     }
 
+    /// The same, of what answers at once what was sent to the host, which waited there for `there` ms beside the 20 ms of that way.
+    fn answer(
+        clock: &mut HostClock,
+        connection: &mut ArrivalDelay,
+        (sent, wait): (u64, u64),
+        there: u64,
+    ) -> Option<Duration> {
+        send(clock, connection, (sent, wait), 1);
+        let trip = Trip { took: ms(40 + there + wait), shortest: Some(ms(40)) };
+        clock.at_most(Time::from_millis(sent + wait + 20), RTT, Some(trip), connection)
+    }
+
     /// A segment each `step` ms until `until`, none of which waits.
     fn idle(clock: &mut HostClock, connection: &mut ArrivalDelay, until: u64, tick: u64) -> Option<Waited> {
         (0..until).step_by(7).fold(None, |_, sent| send(clock, connection, (sent, 0), tick))
@@ -185,11 +269,45 @@ mod tests {
             let waited = send(&mut clock, &mut connection, (sent, 30), 1).unwrap();
             assert_eq!((waited.at_least, waited.about), (ms(29), ms(30) - ms(1) / 2), "sent at {sent} ms");
         }
-        assert!((ms(28)..ms(31)).contains(&clock.mean()), "{:?}", clock.mean());
-        for sent in 630..1000 {
-            send(&mut clock, &mut connection, (sent, 0), 1);
+    }
+
+    /// A connection that begins after a silence, in which the queue may have become shorter, does not know how long it waits until its round trips
+    /// show it: then it waits for all of it, and for nothing of what waits on the way there.
+    #[test]
+    fn who_comes_into_a_queue_after_a_silence_learns_of_it_by_its_round_trips() {
+        let (mut clock, mut first) = Default::default();
+        idle(&mut clock, &mut first, 1000, 1);
+        let mut second = ArrivalDelay::default();
+        for sent in (1500..2500).step_by(7) {
+            let at_most = answer(&mut clock, &mut second, (sent, 300), 0).unwrap();
+            assert!((ms(298)..=ms(300)).contains(&at_most), "sent at {sent} ms: {at_most:?}");
+        }
+        assert!((ms(297)..=ms(301)).contains(&clock.mean()), "{:?}", clock.mean());
+        // A queue of its own, on the way there, is none that what arrives waits in.
+        for sent in (2500..3000).step_by(7) {
+            let at_most = answer(&mut clock, &mut second, (sent, 300), 50).unwrap();
+            assert!((ms(298)..=ms(300)).contains(&at_most), "sent at {sent} ms: {at_most:?}");
+        }
+        for sent in (3310..4000).step_by(7) {
+            assert_eq!(answer(&mut clock, &mut second, (sent, 0), 0), Some(ms(0)), "sent at {sent} ms");
         }
         assert!(clock.mean() < ms(2), "{:?}", clock.mean());
+    }
+
+    /// Its own queue stands when it begins: it cannot be told from the other direction's, but a connection that has waited for little just now says
+    /// that there is none.
+    #[test]
+    fn what_others_have_just_waited_bounds_what_a_new_connection_has() {
+        let (mut clock, mut first) = Default::default();
+        idle(&mut clock, &mut first, 1000, 1);
+        answer(&mut clock, &mut first, (1000, 0), 0);
+        let mut second = ArrivalDelay::default();
+        let at_most = answer(&mut clock, &mut second, (1003, 0), 80).unwrap();
+        assert!(at_most <= ms(3), "{at_most:?} of 80 ms that it waited on the way there");
+        let mut alone = HostClock { tick: Some(ms(1)), ..HostClock::default() };
+        let mut third = ArrivalDelay::default();
+        let at_most = answer(&mut alone, &mut third, (1003, 0), 80).unwrap();
+        assert_eq!(at_most, ms(79), "and where nobody says so it may be all beyond the shortest round trip");
     }
 
     #[test]

@@ -204,6 +204,10 @@ pub struct AutoClamp {
     overflown: u32,
     /// The path is to be seen without a queue.
     asks_drain: bool,
+    /// Round trips were no longer than the shortest in the last round, on average: there is no queue of this window's.
+    is_empty: bool,
+    /// While there is none, it grows by a part of what waits beside, too.
+    grows_beside: bool,
 }
 
 /// What the window does.
@@ -274,6 +278,8 @@ impl AutoClamp {
             others: None,
             overflown: 0,
             asks_drain: false,
+            is_empty: false,
+            grows_beside: false,
         }
     }
 
@@ -283,7 +289,14 @@ impl AutoClamp {
         self.beside = beside;
     }
 
-    /// The same, as it was told.
+    /// While it has no queue of its own, the window grows by the surplus of that room, too: a round trip lasts as long as all that waits.
+    #[must_use]
+    pub fn growing_beside(mut self) -> Self {
+        self.grows_beside = true;
+        self
+    }
+
+    /// How long round trips wait in other queues, as it was told.
     pub fn beside(&self) -> Duration {
         self.beside
     }
@@ -447,6 +460,7 @@ impl AutoClamp {
         }
         self.variation.on_round(limited && self.phase == Phase::Follow && self.settling == 0);
         let Some((least, mean)) = round.least.zip(round.mean()) else { return };
+        self.is_empty = mean <= scaled(min_rtt, SAME);
         if limited && round.count > 1 {
             self.base.update(now, mean, MEMORY);
         }
@@ -618,7 +632,13 @@ impl AutoClamp {
             self.at_least = target < least;
             // Acknowledgments that have waited come together: half of what both say is the same.
             let beside = volume::in_time(self.recent.get(), self.beside);
-            let beside = beside - beside.min(aggregated) / 2;
+            // A round trip is as long as all that is under way: by a fifth of the product alone the window would grow by little of that in one.
+            let probe = if self.is_empty && self.grows_beside && self.others.is_none() {
+                surplus.of(beside)
+            } else {
+                0
+            };
+            let beside = (beside - beside.min(aggregated) / 2).saturating_add(probe);
             self.window = target.saturating_add(beside).max(least).min(MAX_WINDOW);
         }
     }

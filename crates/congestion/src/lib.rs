@@ -71,7 +71,7 @@ mod window;
 pub use algorithm::{
     Algorithm, Bbr, Bbr3, Cubic, Fixed, Hybla, ParseAlgorithmError, Reno, Vegas, WestwoodPlus,
 };
-pub use arrival_delay::{ArrivalDelay, HostClock, Waited, mean_toward};
+pub use arrival_delay::{ArrivalDelay, HostClock, Trip, Waited, mean_toward};
 pub use auto_clamp::{AutoClamp, AutoClampConfig, Others};
 pub use control::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams, KnownPath, LossSample};
 pub use delivery_rate::{DeliveryRate, RateSample, SendState};

@@ -240,3 +240,34 @@ fn a_queue_of_the_other_direction_takes_nothing_of_the_rate_where_it_is_told() {
     assert!(told > 0.97, "{told}");
     assert!(taken < 0.9, "{taken}: the test would show nothing");
 }
+
+/// Round trips that wait for long beside a short path: a window that grows by a fifth of the path's product alone hardly grows in one.
+#[test]
+fn while_there_is_no_queue_of_its_own_the_window_grows_by_a_fifth_of_what_is_under_way() {
+    let grown = |growing: bool| {
+        let (path, beside) = (40 * MS, std::time::Duration::from_millis(400));
+        let config = AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 0 };
+        let clamp = AutoClamp::new(Time::ZERO, config);
+        let mut clamp = if growing { clamp.growing_beside() } else { clamp };
+        let (mut now, mut free, mut flight) = (0, 0, VecDeque::new());
+        while now < 6000 * MS {
+            while (flight.len() as u64 + 1) * MSS <= clamp.window() {
+                clamp.on_send(Time::from_nanos(now), flight.len() as u64 * MSS);
+                // As the pacer spaces them.
+                free = now.max(free) + 440 * MS * MSS / clamp.window();
+                flight.push_back(free);
+            }
+            clamp.on_full();
+            let sent = flight.pop_front().unwrap();
+            now = sent + 440 * MS;
+            clamp.set_beside(beside);
+            let rtt = Some(std::time::Duration::from_nanos(path));
+            let (at, sent_at) = (Time::from_nanos(now), Time::from_nanos(sent));
+            clamp.on_delivery(Delivery { now: at, bytes: MSS, sent_at, rtt });
+            clamp.on_queue(at); // the start is over
+        }
+        clamp.window() / MSS
+    };
+    let (all, product) = (grown(true), grown(false));
+    assert!(all >= 3 * product && all >= 50, "{all} segments, {product} by the product");
+}

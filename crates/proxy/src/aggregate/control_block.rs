@@ -14,7 +14,7 @@ use crate::unsplit::UnderWay;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::time::Duration;
-use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator, Waited};
+use shorthaul_congestion::{Delivery, Pacer, RttConfig, RttEstimator};
 use shorthaul_tcp::{Feedback, Sender};
 use shorthaul_types::{BitRate, Time};
 
@@ -321,13 +321,13 @@ impl Aggregate {
     }
 
     /// Acknowledgments have come from the host with this part. Returns the round trip that they measured, and whether the link has come back from a stall.
-    /// They have waited this long on their way, if that is known: that is no queue of ours. The round trip is without it.
+    /// They have waited this long on their way at most, if that is known: that is no queue of ours. The round trip is without it.
     pub fn on_feedback(
         &mut self,
         now: Time,
         part: u32,
         feedback: &Feedback,
-        waited: Option<Waited>,
+        waited: Option<Duration>,
     ) -> (Option<Duration>, bool) {
         let back = self.stall.take().is_some();
         if back {
@@ -340,7 +340,7 @@ impl Aggregate {
         if let Some(rtt) = rtt {
             self.rtt.on_sample(now, rtt);
         }
-        let rtt = rtt.map(|rtt| rtt.saturating_sub(waited.unwrap_or_default().at_least));
+        let rtt = rtt.map(|rtt| rtt.saturating_sub(waited.unwrap_or_default()));
         if let Some(sent_at) = feedback.newest {
             self.on_unsplit_through(now, sent_at);
         }
@@ -415,6 +415,11 @@ impl Aggregate {
     fn rto(&self) -> Duration {
         let rto = self.rtt.rto();
         rto + if self.window.is_found() { rto.min(SPARED) } else { rto }
+    }
+
+    /// Whether it serves one host, and no others are busy who may share its link.
+    pub fn is_of_one(&self) -> bool {
+        self.parts.len() == 1 && !self.window.has_others()
     }
 
     /// The shared window, in bytes.

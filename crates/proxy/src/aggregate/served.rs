@@ -9,7 +9,7 @@ use crate::SplitFlow;
 use crate::access_side::Host;
 use core::net::IpAddr;
 use core::time::Duration;
-use shorthaul_congestion::ArrivalDelay;
+use shorthaul_congestion::{ArrivalDelay, Trip};
 use shorthaul_tcp::Sender;
 use shorthaul_types::Time;
 
@@ -115,17 +115,29 @@ impl Served<'_> {
         member.held = held;
         let received = flow.managed_received();
         let class = aggregate.config.class_of(flow.ports(), flow.managed_dscp());
-        host.waited = flow.take_stamp().and_then(|stamp| {
+        let stamp = flow.take_stamp();
+        let Some(sender) = flow.managed_sender_mut() else { return false };
+        let feedback =
+            sender.grant_mut().map(|grant| core::mem::take(&mut grant.feedback)).unwrap_or_default();
+        host.waited = None;
+        let mut waited = None;
+        if let Some(stamp) = stamp {
             let rtt = aggregate.srtt().unwrap_or_default();
-            host.clock.on_arrival(now, stamp, rtt, &mut member.arrivals)
-        });
+            host.waited = host.clock.on_arrival(now, stamp, rtt, &mut member.arrivals);
+            waited = host.waited.map(|waited| waited.at_least);
+            if aggregate.is_of_one() {
+                let shortest = aggregate.window.shortest();
+                let trip = feedback.rtt.map(|took| Trip { took, shortest });
+                waited = host.clock.at_most(now, rtt, trip, &mut member.arrivals);
+            } else if let Some(waited) = host.waited {
+                // What stands on the way there is others' queue as well, and no drain of one window ends it.
+                host.clock.count(now, rtt, waited.about);
+            }
+        }
         // Where nothing is uploaded, an acknowledgment waits for the link and not behind others: that is part of the round trip.
         let uploads = host.uplink.as_ref().is_some_and(|uplink| uplink.is_used(now));
         let beside = if uploads { host.clock.mean() } else { Duration::ZERO };
         aggregate.window.set_beside(beside + aggregate.parts.beyond());
-        let Some(sender) = flow.managed_sender_mut() else { return false };
-        let feedback =
-            sender.grant_mut().map(|grant| core::mem::take(&mut grant.feedback)).unwrap_or_default();
         if feedback.lost {
             aggregate.on_loss_found(now);
         }
@@ -149,7 +161,7 @@ impl Served<'_> {
         let (mss, peer_is_full) = (sender.mss(), sender.unsent() > sender.sendable());
         aggregate.set_active(now, member, backlog || member.in_flight > 0);
         let (rtt, back) = if feedback.acknowledgments > 0 {
-            aggregate.on_feedback(now, member.part, &feedback, host.waited.filter(|_| uploads))
+            aggregate.on_feedback(now, member.part, &feedback, waited.filter(|_| uploads))
         } else {
             (None, false)
         };

@@ -95,10 +95,11 @@ impl SharedWindow {
         let headroom = (config.headroom * 1000.0) as u32;
         let clamp = match config.clamp {
             Clamp::Fixed(bytes) => Size::Fixed(bytes.0),
-            Clamp::Auto => Size::Auto(Box::new(AutoClamp::new(
-                now,
-                AutoClampConfig { mss, initial: INITIAL_SEGMENTS * u64::from(mss), headroom },
-            ))),
+            Clamp::Auto => {
+                let initial = INITIAL_SEGMENTS * u64::from(mss);
+                let config = AutoClampConfig { mss, initial, headroom };
+                Size::Auto(Box::new(AutoClamp::new(now, config).growing_beside()))
+            }
         };
         SharedWindow {
             clamp,
@@ -382,6 +383,14 @@ impl SharedWindow {
                 let (rtt, rate) = (auto.path().min_rtt()?, auto.path().latest_rate()?);
                 Some((rtt, rate.bits_per_sec()))
             }
+        }
+    }
+
+    /// The shortest round trip of the path, as far as it is known.
+    pub fn shortest(&self) -> Option<Duration> {
+        match &self.clamp {
+            Size::Fixed(_) => None,
+            Size::Auto(auto) => auto.path().min_rtt(),
         }
     }
 

@@ -8,6 +8,7 @@ mod buffers;
 mod interceptors;
 mod late;
 mod link_tree;
+mod other_direction;
 mod outcomes;
 mod probing;
 mod profiles;
