@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_types::{FlowKey, PortId, SeqNum};
-use shorthaul_wire::Payload;
+use shorthaul_wire::{Payload, have_same_bytes};
 
 /// The largest piece that bytes are read into.
 const PIECE: usize = 65_536;
@@ -149,14 +149,16 @@ impl Held {
 
     /// All of the bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        self.pieces.iter().flat_map(|piece| piece.as_slice()).copied().collect()
+        let mut bytes = Vec::with_capacity(self.len());
+        self.pieces.iter().for_each(|piece| bytes.extend_from_slice(piece.as_slice()));
+        bytes
     }
 }
 
 impl PartialEq for Held {
     /// The same bytes, in whatever pieces.
     fn eq(&self, other: &Self) -> bool {
-        self.start == other.start && self.bytes() == other.bytes()
+        self.start == other.start && have_same_bytes(&self.pieces, &other.pieces)
     }
 }
 
@@ -293,6 +295,21 @@ mod tests {
 
     fn vec_of(pieces: &[(u64, &Vec<u8>)]) -> Vec<(u64, Payload)> {
         pieces.iter().map(|(at, bytes)| (*at, Payload::copy_of(bytes))).collect()
+    }
+
+    #[test]
+    fn bytes_are_the_same_in_whatever_pieces() {
+        let held = |start, pieces: &[core::ops::Range<u64>]| Held {
+            start,
+            pieces: pieces.iter().map(|piece| Payload::copy_of(&stream(piece.clone()))).collect(),
+        };
+        let whole = held(7, &[0..100]);
+        assert_eq!(whole, held(7, &[0..1, 1..1, 1..60, 60..100]));
+        assert_eq!(held(7, &[0..30, 30..100]), held(7, &[0..60, 60..100]));
+        assert_eq!(held(7, &[]), held(7, &[5..5]));
+        assert_ne!(whole, held(8, &[0..100]));
+        assert_ne!(whole, held(7, &[0..99]));
+        assert_ne!(whole, held(7, &[0..60, 61..101]));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub use packet::{
     UdpHeader,
 };
 pub use parse::{RejectReason, Rejected, parse};
-pub use payload::{Chunk, Payload, PayloadList};
+pub use payload::{Chunk, Payload, PayloadList, have_same_bytes};
 pub use probe_option::ProbeOption;
 pub use segment::{Cut, Cuts, cut};
 pub use tcp_header::{SackBlock, SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps, UnknownOptions};

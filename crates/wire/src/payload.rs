@@ -351,15 +351,31 @@ impl fmt::Debug for PayloadList {
 impl PartialEq for PayloadList {
     /// Equal bytes, however they are sliced.
     fn eq(&self, other: &Self) -> bool {
-        let bytes = |list: &Self| list.slices.clone().into_iter().collect::<alloc::vec::Vec<_>>();
-        let flat = |list: &Self| -> alloc::vec::Vec<u8> {
-            bytes(list).iter().flat_map(|slice| slice.as_slice().to_vec()).collect()
-        };
-        self.len == other.len && flat(self) == flat(other)
+        self.len == other.len && have_same_bytes(self.slices(), other.slices())
     }
 }
 
 impl Eq for PayloadList {}
+
+/// Whether two streams of bytes are the same, in whatever slices.
+pub fn have_same_bytes(ours: &[Payload], theirs: &[Payload]) -> bool {
+    let mut theirs = theirs.iter().map(Payload::as_slice).filter(|slice| !slice.is_empty());
+    let mut rest: &[u8] = &[];
+    for mut slice in ours.iter().map(Payload::as_slice) {
+        while !slice.is_empty() {
+            if rest.is_empty() {
+                let Some(next) = theirs.next() else { return false };
+                rest = next;
+            }
+            let (now, other) = (slice.len().min(rest.len()), rest);
+            if slice[..now] != other[..now] {
+                return false;
+            }
+            (slice, rest) = (&slice[now..], &other[now..]);
+        }
+    }
+    rest.is_empty() && theirs.next().is_none()
+}
 
 #[cfg(test)]
 mod tests {
