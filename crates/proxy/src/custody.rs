@@ -298,6 +298,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::single_range_in_vec_init)] // a list of what is held, of one item
     fn bytes_are_the_same_in_whatever_pieces() {
         let held = |start, pieces: &[core::ops::Range<u64>]| Held {
             start,
