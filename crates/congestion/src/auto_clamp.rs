@@ -28,7 +28,13 @@
 //! trips: what is measured then is the path's own. If that is longer than before, it may still be that the link has just
 //! then stood still, so a few more are waited for; and what was taken for a longer path is soon put to the test again, with
 //! the window of the shorter one, for a window that follows a delay of its own making never ends it.
+//!
+//! And whether round trips are long since there is a queue, or since packets wait for each other under load, is looked at in the same
+//! way: see `under_load`.
 mod handover;
+mod others;
+mod round_trips;
+mod under_load;
 
 use core::time::Duration;
 
@@ -41,7 +47,12 @@ use crate::recent_max::RecentMax;
 use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
 use crate::{Delivery, PathEstimate};
+pub use others::Others;
+use round_trips::RoundTrips;
+use under_load::{Doubled, UnderLoad};
 
+/// Round trips under load are taken to be no longer than twice the shortest, and this.
+const MOST_UNDER_LOAD: Duration = Duration::from_millis(100);
 /// What the window has beyond the product on a steady link: "around 20 % larger than the effective link BDP" (AGG
 /// §IV-C).
 const SURPLUS: Gain = Gain(200);
@@ -106,7 +117,9 @@ const SHORTER: Gain = Gain(875);
 const SAME: Gain = Gain(1125);
 /// Round-trip times above this many times what the window itself makes on a full link are another path's, if they stay so.
 const LONGER: Gain = Gain(1250);
-/// For how many rounds they have to.
+/// Round trips that are shorter than this part of what they were have followed the window.
+const FOLLOWS: Gain = Gain(900);
+/// For how many rounds they have to be [`LONGER`].
 const LONGER_ROUNDS: u32 = 16;
 /// The rate is the highest of this many rounds.
 const RECENT: usize = 4;
@@ -136,15 +149,6 @@ pub struct AutoClampConfig {
     /// What the window has in reserve for a link whose rate varies, as a part of the product, in thousandths of the square of the
     /// variation. Zero keeps the queue shortest, and loses the more of the link the more it varies.
     pub headroom: u32,
-}
-
-/// What is known of those who may share a link with a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Others {
-    /// The mean rate of all of them, the window's own counted, in bit/s.
-    pub mean_rate: u64,
-    /// The window's own shortest round trip was measured without a queue of theirs.
-    pub path_is_known: bool,
 }
 
 /// A window that follows the product of bandwidth and delay.
@@ -208,6 +212,15 @@ pub struct AutoClamp {
     is_empty: bool,
     /// While there is none, it grows by a part of what waits beside, too.
     grows_beside: bool,
+    /// Long round trips may be the path's own.
+    looks: bool,
+    /// The window is drained to find that out.
+    is_look: bool,
+    under_load: UnderLoad,
+    /// The round trips of the start, while the window doubles.
+    doubled: Doubled,
+    /// What the surplus makes of a round trip.
+    surplus_rtt: Duration,
 }
 
 /// What the window does.
@@ -216,29 +229,9 @@ enum Phase {
     /// It follows the product.
     Follow,
     /// It is small, until the queue must have drained: then round-trip times are the path's own.
-    Drain { rounds: u32, before: u64, known: Duration, least: Option<Duration> },
+    Drain { rounds: u32, before: u64, known: Duration, least: Option<Duration>, mean: Option<Duration> },
     /// It is what it was before it was drained, until the rates are those of this window again.
     Refill { rounds: u32 },
-}
-
-/// The round-trip times of one round.
-#[derive(Clone, Copy, Debug, Default)]
-struct RoundTrips {
-    least: Option<Duration>,
-    sum: Duration,
-    count: u32,
-}
-
-impl RoundTrips {
-    fn add(&mut self, rtt: Duration) {
-        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
-        self.sum += rtt;
-        self.count += 1;
-    }
-
-    fn mean(&self) -> Option<Duration> {
-        self.sum.checked_div(self.count)
-    }
 }
 
 impl AutoClamp {
@@ -280,6 +273,11 @@ impl AutoClamp {
             asks_drain: false,
             is_empty: false,
             grows_beside: false,
+            looks: false,
+            is_look: false,
+            under_load: UnderLoad::default(),
+            doubled: Doubled::default(),
+            surplus_rtt: Duration::ZERO,
         }
     }
 
@@ -296,15 +294,16 @@ impl AutoClamp {
         self
     }
 
+    /// It finds out, with a smaller window now and then, whether long round trips are the path's own.
+    #[must_use]
+    pub fn looking(mut self) -> Self {
+        self.looks = true;
+        self
+    }
+
     /// How long round trips wait in other queues, as it was told.
     pub fn beside(&self) -> Duration {
         self.beside
-    }
-
-    /// Tells who may share the link, where there are others. A surplus that is a part of the product keeps rates as they
-    /// are to each other; who has less than the mean has a larger one, and who has more a smaller one, until all have the same.
-    pub fn set_others(&mut self, others: Option<Others>) {
-        self.others = others;
     }
 
     /// The surplus on a steady link.
@@ -388,25 +387,6 @@ impl AutoClamp {
         }
     }
 
-    /// All who may share the path's queue hold back now. The path may be as short as `nearest`, another's of them: whoever came when the
-    /// queue stood has never seen it without.
-    pub fn drain(&mut self, nearest: Duration) {
-        self.asks_drain = false;
-        if let (Some(min_rtt), false) = (self.path.min_rtt(), matches!(self.phase, Phase::Drain { .. })) {
-            self.begin_drain(min_rtt, min_rtt.min(nearest), DRAINED);
-        }
-    }
-
-    /// Whether the path is to be seen without a queue, and others may share that: see [`drain`](Self::drain).
-    pub fn asks_drain(&self) -> bool {
-        self.asks_drain
-    }
-
-    /// Something was delivered while another window than this was in use.
-    pub fn on_delivery_beside(&mut self, delivery: Delivery) {
-        self.path.on_delivery(delivery);
-    }
-
     /// The round trip that the window makes on a full path; zero before one was full.
     pub fn full_rtt(&self) -> Duration {
         self.full_rtt
@@ -421,7 +401,7 @@ impl AutoClamp {
         if let Some(rtt) = rtt {
             self.round.add(rtt);
             self.shortest.update(now, rtt, DOUBT);
-            let waited = known.is_some_and(|known| rtt > scaled(known, FULL));
+            let waited = known.is_some_and(|known| rtt > self.full_at_start(known));
             self.waiting = if waited { self.waiting.saturating_add(1) } else { 0 };
             if self.starting && self.round_limited && self.waiting >= WAITING {
                 self.end_start(now);
@@ -460,37 +440,54 @@ impl AutoClamp {
         }
         self.variation.on_round(limited && self.phase == Phase::Follow && self.settling == 0);
         let Some((least, mean)) = round.least.zip(round.mean()) else { return };
-        self.is_empty = mean <= scaled(min_rtt, SAME);
+        let unqueued = self.unqueued(min_rtt);
+        self.is_empty = mean <= scaled(unqueued, SAME);
         if limited && round.count > 1 {
             self.base.update(now, mean, MEMORY);
         }
-        if least > scaled(min_rtt, FALLEN) {
+        if least > scaled(unqueued, FALLEN) {
             self.recent = RecentMax::new();
         }
         let own_rtt = self.own_rtt(min_rtt, self.best_rate());
         match &mut self.phase {
             Phase::Follow => {}
             // Once there is a queue, the rates are the link's own, whatever the window.
-            Phase::Refill { rounds } if *rounds > 1 && mean < scaled(min_rtt, FALLEN) => {
+            Phase::Refill { rounds } if *rounds > 1 && mean < scaled(unqueued, FALLEN) => {
                 *rounds -= 1;
                 return;
             }
             Phase::Refill { .. } => self.phase = Phase::Follow,
-            Phase::Drain { rounds, before, known, least: found } => {
+            Phase::Drain { rounds, before, known, least: found, mean: shown } => {
                 *rounds += 1;
                 if *rounds < DRAIN_ROUNDS {
                     return;
                 }
                 let least = found.map_or(least, |found| found.min(least));
                 *found = Some(least);
-                let same = least <= scaled(own_rtt, SAME);
-                if !same && *rounds < DRAIN_ROUNDS + MORE_ROUNDS {
-                    return;
+                let shown = *shown.insert(shown.map_or(mean, |shown| shown.min(mean)));
+                // Whether the path is longer now is another question than what it is like under load.
+                let same = self.is_look || least <= scaled(unqueued.max(own_rtt), SAME);
+                if *rounds < DRAIN_ROUNDS + MORE_ROUNDS {
+                    if !same {
+                        return;
+                    }
+                    // They follow the window: what was taken for the path was a queue.
+                    if mean < scaled(unqueued, FOLLOWS) && mean > scaled(own_rtt, SAME) {
+                        let rate = self.path.bandwidth().map_or(0, BitRate::bits_per_sec);
+                        let smaller = volume::in_time(rate, mean) * 3 / 4;
+                        self.window = smaller.min(self.window).max(FLOOR * self.mss);
+                        self.under_load.on_shorter(mean);
+                        return;
+                    }
                 }
                 let (before, stood) = (*before, self.others.is_some() && least < scaled(*known, SHORTER));
                 self.window = before;
                 self.phase = Phase::Refill { rounds: 2 };
                 self.confirmed_at = now;
+                if self.can_look() {
+                    let longer = shown > scaled(own_rtt, SAME);
+                    self.under_load.on_look(longer.then_some(shown.min(2 * min_rtt + MOST_UNDER_LOAD)));
+                }
                 if self.others.is_some() {
                     // Nobody's queue is in it now; in other rounds there may be the others'.
                     self.base = MinFilter::default();
@@ -532,9 +529,9 @@ impl AutoClamp {
             self.best = self.best.max(rate);
             // A sender that cannot use all of the window may have filled the link all the same: if it goes on so, for a
             // short answer says nothing of the link.
-            let waits = mean > scaled(min_rtt, FULL);
+            let waits = mean > self.full_at_start(min_rtt);
             self.filled = match waits && delivered.saturating_mul(2) > self.window {
-                true if mean > scaled(min_rtt, OVERFULL) => FULL_ROUNDS,
+                true if mean > scaled(unqueued, OVERFULL) => FULL_ROUNDS,
                 true => self.filled + 1,
                 false => 0,
             };
@@ -545,6 +542,7 @@ impl AutoClamp {
                 if self.full >= FULL_ROUNDS {
                     self.end_start(now);
                 } else {
+                    self.doubled.on_round(mean);
                     self.window = (2 * self.window).min(MAX_WINDOW);
                 }
             }
@@ -556,6 +554,8 @@ impl AutoClamp {
         } else {
             0
         };
+        let looks =
+            limited && self.can_look() && self.under_load.on_round(mean > scaled(self.surplus_rtt, LONGER));
         let shortest = self.shortest.get().unwrap_or(min_rtt);
         let interval = if min_rtt > scaled(shortest, SAME) {
             CONFIRM_DOUBTED.max(min_rtt * DOUBTED_ROUND_TRIPS)
@@ -567,16 +567,19 @@ impl AutoClamp {
                 // Alone, it would see what the others leave in the queue, and take that for the path.
                 (self.longer, self.asks_drain) = (0, true);
             } else {
-                self.begin_drain(min_rtt, min_rtt.min(shortest), FLOOR);
+                self.begin_drain(min_rtt, self.unqueued(min_rtt.min(shortest)), FLOOR);
             }
+        } else if looks {
+            self.begin_drain(min_rtt, unqueued, FLOOR);
+            self.is_look = true;
         }
     }
 
     /// The window becomes small enough for a path of this round trip, where the shortest known one is `known`; `least` segments.
     fn begin_drain(&mut self, known: Duration, min_rtt: Duration, least: u64) {
-        self.longer = 0;
+        (self.longer, self.is_look) = (0, false);
         let rate = self.best_rate();
-        self.phase = Phase::Drain { rounds: 0, before: self.window, known, least: None };
+        self.phase = Phase::Drain { rounds: 0, before: self.window, known, least: None, mean: None };
         let product = volume::in_time(rate, min_rtt) * 3 / 4;
         let beside = volume::in_time(rate, self.beside);
         self.window = (product + beside).min(self.window).max(least * self.mss);
@@ -586,6 +589,12 @@ impl AutoClamp {
     fn end_start(&mut self, now: Time) {
         self.starting = false;
         self.aggregation = AckAggregation::new(now);
+        if let (Some(mean), Some(min_rtt)) = (self.doubled.without_queue(), self.path.min_rtt())
+            && self.can_look()
+            && mean > scaled(min_rtt, LONGER)
+        {
+            self.under_load.on_start(mean.min(2 * min_rtt + MOST_UNDER_LOAD));
+        }
     }
 
     /// The round-trip time of the path itself where the link has this rate: a segment takes longer than when the shortest was
@@ -606,7 +615,7 @@ impl AutoClamp {
         let (Some(rate), Some(min_rtt)) = (self.path.latest_rate(), self.path.min_rtt()) else { return };
         self.recent.update(self.path.rounds(), rate.bits_per_sec());
         self.variation.on_rate(rate.bits_per_sec());
-        let own_rtt = self.own_rtt(min_rtt, self.recent.get());
+        let own_rtt = self.unqueued(self.own_rtt(min_rtt, self.recent.get()));
         let product = volume::in_time(self.recent.get(), own_rtt);
         if self.phase == Phase::Follow && !self.starting {
             let variation = self.variation.get();
@@ -618,9 +627,10 @@ impl AutoClamp {
             let most = if self.others.is_some() { LARGEST_SURPLUS } else { u64::from(MOST_SURPLUS) };
             let surplus = (u64::from(self.surplus().0) + reserve).min(most);
             let surplus = Gain(surplus as u32);
+            self.surplus_rtt = own_rtt + scaled(own_rtt, surplus).max(UNNOTICED);
             let unnoticed = volume::in_time(self.recent.get(), UNNOTICED);
             let aggregated = match self.overflown {
-                0 => of_aggregated(variation).of(self.aggregated(min_rtt)),
+                0 => of_aggregated(variation).of(self.aggregated(self.unqueued(min_rtt))),
                 _ => 0,
             };
             let target = product + surplus.of(product).max(unnoticed) + aggregated;
@@ -657,28 +667,13 @@ impl AutoClamp {
         }
     }
 
-    /// Nobody competes any more, and round trips of late were as short as `rtt`. The window goes on from `window` bytes.
-    pub fn on_uncontested(&mut self, now: Time, rtt: Duration, window: u64) {
-        self.path.on_gap(now);
-        self.path.relearn(now, rtt.min(self.path.min_rtt().unwrap_or(rtt)));
-        self.min_rtt_rate = self.best_rate();
-        self.base = MinFilter::default();
-        self.aggregation.restart(now);
-        self.round = RoundTrips::default();
-        self.recent = RecentMax::new();
-        self.longer = 0;
-        self.confirmed_at = now;
-        self.starting = false;
-        self.window = window.clamp(FLOOR * self.mss, MAX_WINDOW);
-        self.phase = Phase::Refill { rounds: 2 };
-    }
-
     /// The link is back after it carried nothing for a while: it may be another cell.
     pub fn on_link_back(&mut self, now: Time) {
         self.path.on_gap(now);
         self.aggregation.restart(now);
         self.round = RoundTrips::default();
         self.longer = 0;
+        self.under_load = UnderLoad::default();
         self.recent = RecentMax::new();
         // The window is what it was, before it was drained if it was, until it shows what the link carries now.
         if let Phase::Drain { before, .. } = self.phase {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use shorthaul_types::Time;
 
 /// Of [`AutoClamp::snapshot`]: another one with each change of what is handed over.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 keeps!(AutoClamp {
     path,
@@ -30,6 +30,8 @@ keeps!(AutoClamp {
     at_least,
     beside,
     overflown,
+    under_load,
+    surplus_rtt,
 });
 
 impl AutoClamp {

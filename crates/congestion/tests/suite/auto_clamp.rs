@@ -35,9 +35,19 @@ fn run_from(
     delay: impl Fn(u64) -> u64,
     most: u64,
 ) -> Outcome {
+    let config = AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 15_000 };
+    run_of(AutoClamp::new(Time::ZERO, config), (from, seconds), rate, delay, most)
+}
+
+/// The same of this window, where queues count from `from` seconds on.
+fn run_of(
+    mut clamp: AutoClamp,
+    (from, seconds): (u64, u64),
+    rate: impl Fn(u64) -> f64,
+    delay: impl Fn(u64) -> u64,
+    most: u64,
+) -> Outcome {
     let end = seconds * 1000 * MS;
-    let mut clamp =
-        AutoClamp::new(Time::ZERO, AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 15_000 });
     let (mut now, mut free, mut last, mut in_flight, mut delivered) = (0, 0u64, 0, 0, 0);
     let mut flight: VecDeque<(u64, u64)> = VecDeque::new();
     let mut queues = Vec::new();
@@ -270,4 +280,37 @@ fn while_there_is_no_queue_of_its_own_the_window_grows_by_a_fifth_of_what_is_und
     };
     let (all, product) = (grown(true), grown(false));
     assert!(all >= 3 * product && all >= 50, "{all} segments, {product} by the product");
+}
+
+/// A radio keeps the order of packets of which each is late by up to 40 ms: under load all are as late as the latest. A window that takes that
+/// for its queue becomes smaller, and the rate with it; one that looks, with less under way, sees that it is none.
+#[test]
+fn a_path_that_is_longer_under_load_is_filled_and_a_queue_is_not_taken_for_one() {
+    let used = |rate: f64, looks: bool, late_ms: u64| {
+        let config = AutoClampConfig { mss: MSS as u32, initial: 10 * MSS, headroom: 15_000 };
+        let clamp = AutoClamp::new(Time::ZERO, config);
+        let clamp = if looks { clamp.looking() } else { clamp };
+        // Half of it each way, drawn anew for each time of sending (SplitMix64).
+        let late = |now: u64| {
+            let mut drawn = now.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (drawn ^ (drawn >> 31)) % (late_ms * MS / 2).max(1)
+        };
+        run_of(clamp, (10, 60), |_| rate, |now| 2 * MS + late(now), u64::MAX)
+    };
+    for rate in [10e6, 25e6, 100e6] {
+        let (blind, looking) = (used(rate, false, 40), used(rate, true, 40));
+        println!("{rate}: {:.3} and {:.3}, {:.3} s", blind.utilization, looking.utilization, looking.settled);
+        assert!(blind.utilization < 0.7, "{rate} bit/s: {}: the test would show nothing", blind.utilization);
+        assert!(looking.utilization > 0.93, "{rate} bit/s: {}", looking.utilization);
+        assert!(looking.settled < 0.07, "{rate} bit/s: a queue of {} s", looking.settled);
+        // Without jitter looks change nothing.
+        let (blind, looking) = (used(rate, false, 0), used(rate, true, 0));
+        assert!(
+            (looking.utilization - blind.utilization).abs() < 0.01,
+            "{rate} bit/s: {}",
+            looking.utilization
+        );
+        assert!(looking.settled < 1.25 * blind.settled, "{rate} bit/s: {} s", looking.settled);
+    }
 }

@@ -97,8 +97,10 @@ impl SharedWindow {
             Clamp::Fixed(bytes) => Size::Fixed(bytes.0),
             Clamp::Auto => {
                 let initial = INITIAL_SEGMENTS * u64::from(mss);
-                let config = AutoClampConfig { mss, initial, headroom };
-                Size::Auto(Box::new(AutoClamp::new(now, config).growing_beside()))
+                let clamp = AutoClampConfig { mss, initial, headroom };
+                let auto = AutoClamp::new(now, clamp).growing_beside();
+                // Where hosts are held back to see whose queue becomes shorter, no window may become smaller by itself.
+                Size::Auto(Box::new(if config.find_bottlenecks { auto } else { auto.looking() }))
             }
         };
         SharedWindow {
