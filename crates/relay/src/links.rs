@@ -37,6 +37,9 @@ pub use tuning::{keep_alive, set_buffer, size_buffer};
 
 /// The longest that a connection to a node may take: two retransmissions of a SYN. One that does not answer is remembered.
 const NODE_ANSWERS: Duration = Duration::from_secs(5);
+/// How often a node is tried again that ends a connection in the TLS handshake, before anything was said: one that has too many connections of
+/// this host for the moment does so. And how long after the first time; twice as long each time.
+const TURNED_AWAY: (u32, Duration) = (5, Duration::from_millis(50));
 /// How long a name's second address waits for the first.
 const NEXT_ADDRESS: Duration = Duration::from_secs(3);
 /// How what goes between nodes is kept from others.
@@ -335,7 +338,17 @@ impl Links {
         if let Some(refusal) = self.dead.refusal(to) {
             return Err(refusal);
         }
-        let leg = match self.connect_node(to, asker).await {
+        let (mut left, mut wait) = TURNED_AWAY;
+        let connected = loop {
+            match self.connect_node(to, asker).await {
+                Err(refusal) if refusal.failure == Failure::ConnectionTerminated && left > 0 => {
+                    tokio::time::sleep(wait).await;
+                    (left, wait) = (left - 1, wait * 2);
+                }
+                connected => break connected,
+            }
+        };
+        let leg = match connected {
             Ok(leg) => leg,
             Err(refusal) => {
                 if self.dead.on_failure(to, &refusal) {

@@ -26,6 +26,8 @@ pub(super) struct ReadyLegs(Mutex<HashMap<Endpoint, OfNode>>);
 struct OfNode {
     asked: Instant,
     legs: Vec<(Instant, Leg)>,
+    /// Those that are being made: whoever takes one has another made, and no more than there is room for.
+    coming: usize,
 }
 
 impl ReadyLegs {
@@ -75,7 +77,7 @@ impl Links {
                     let longest_ago = longest_ago.map(|(node, _)| node.clone());
                     longest_ago.and_then(|node| ready.remove(&node));
                 }
-                ready.insert(to.clone(), OfNode { asked: Instant::now(), legs: Vec::new() });
+                ready.insert(to.clone(), OfNode { asked: Instant::now(), legs: Vec::new(), coming: 0 });
             }
         }
         self.fill(to).await;
@@ -83,18 +85,17 @@ impl Links {
 
     async fn fill(self: &Arc<Self>, to: &Endpoint) {
         loop {
-            {
-                let ready = self.ready.all();
-                if ready.get(to).is_none_or(|entry| entry.legs.len() >= self.options.ready) {
-                    return;
-                }
+            match self.ready.all().get_mut(to) {
+                Some(entry) if entry.legs.len() + entry.coming < self.options.ready => entry.coming += 1,
+                _ => return,
             }
-            let Ok(leg) = self.connect_node(to, None).await else { return };
+            let made = self.connect_node(to, None).await;
             let mut ready = self.ready.all();
-            match ready.get_mut(to) {
-                Some(entry) if entry.legs.len() < self.options.ready => {
-                    entry.legs.push((Instant::now(), leg))
-                }
+            // It may have been forgotten, and asked for again.
+            let Some(entry) = ready.get_mut(to) else { return };
+            entry.coming = entry.coming.saturating_sub(1);
+            match made {
+                Ok(leg) if entry.legs.len() < self.options.ready => entry.legs.push((Instant::now(), leg)),
                 _ => return,
             }
         }

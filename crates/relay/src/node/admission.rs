@@ -170,7 +170,8 @@ impl Admission {
         Arc::clone(named.entry(name.to_owned()).or_insert_with(new))
     }
 
-    fn is_revoked(&self, holder: &Holder) -> bool {
+    /// Whether a certificate is not believed any more.
+    pub fn is_revoked(&self, holder: &Holder) -> bool {
         let name = holder.name.to_ascii_lowercase();
         self.revoked.contains(&holder.serial) || self.revoked.contains(&name)
     }

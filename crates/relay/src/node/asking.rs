@@ -91,9 +91,9 @@ pub(super) async fn ask(
     let patience = if knows(client.ip()) { Patience::Long } else { Patience::Until(until) };
     let leg = unless_sent_away(waiting, shake_hands(shared, socket, patience)).await?;
     let Some(leg) = leg else { return Ok(None) };
-    if leg.has_certificate() {
+    if leg.has_certificate() && !leg.holder().is_some_and(|one| shared.admission().is_revoked(&one)) {
         // Who has one may keep connections ready.
-        *waiting = None;
+        waiting.iter_mut().for_each(Waiting::stay);
         return ask_within(shared, leg, client, Patience::Long).await;
     }
     unless_sent_away(waiting, ask_within(shared, leg, client, patience)).await

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 const MAX_SOURCES: usize = 65_536;
 /// How long a source is known of which somebody was let in.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
-/// How many times as many connections at once a known source may have.
+/// How many times as many connections a known source may have at once, and make in a second.
 const OF_KNOWN: u32 = 16;
 
 /// A network: its first address, and how many bits are its own.
@@ -48,13 +48,23 @@ pub struct Waiting {
     strangers: Arc<Strangers>,
     id: u64,
     source: IpAddr,
+    /// How many of the source's networks it counts for.
+    counts_for: usize,
     sent_away: oneshot::Receiver<()>,
 }
 
 impl Waiting {
     /// Until others need the room.
     pub async fn sent_away(&mut self) {
-        let _ = (&mut self.sent_away).await;
+        if (&mut self.sent_away).await.is_err() {
+            // Nobody will be told that.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// It is known whose it is: others who need room do not take its place any more, but it counts for its source.
+    pub fn stay(&mut self) {
+        self.strangers.state().waiting.remove(&self.id);
     }
 }
 
@@ -62,8 +72,8 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         let mut state = self.strangers.state();
         state.waiting.remove(&self.id);
-        for (network, _) in networks_of(self.source) {
-            if let Some(source) = state.sources.get_mut(&network) {
+        for (network, _) in networks_of(self.source).iter().take(self.counts_for) {
+            if let Some(source) = state.sources.get_mut(network) {
                 source.open = source.open.saturating_sub(1);
             }
         }
@@ -94,10 +104,15 @@ impl Strangers {
                 !full || source.open > 0 || source.is_known(now)
             });
         }
-        let networks = networks_of(source);
+        let mut networks = networks_of(source);
+        // Who is known counts for itself alone.
+        if sources.get(&networks[0].0).is_some_and(|source| source.is_known(now)) {
+            networks.truncate(1);
+        }
         // The large ones first: whoever has a whole network cannot fill the table with its parts.
         for (network, times) in networks.iter().rev() {
-            let rate = self.per_second * f64::from(*times);
+            let times = times * sources.get(network).map_or(1, |source| source.times(now));
+            let rate = self.per_second * f64::from(times);
             if !sources.contains_key(network) && sources.len() >= MAX_SOURCES {
                 return None;
             }
@@ -105,8 +120,7 @@ impl Strangers {
             let source = sources.entry(*network).or_insert_with(fresh);
             source.left = (source.left + (now - source.since).as_secs_f64() * rate).min(rate);
             source.since = now;
-            let at_once = self.at_once * times * if source.is_known(now) { OF_KNOWN } else { 1 };
-            if source.left < 1.0 || source.open >= at_once {
+            if source.left < 1.0 || source.open >= self.at_once * times {
                 return None;
             }
         }
@@ -124,19 +138,23 @@ impl Strangers {
         *next += 1;
         let (tell, sent_away) = oneshot::channel();
         waiting.insert(*next, tell);
-        Some(Waiting { strangers: Arc::clone(self), id: *next, source, sent_away })
+        let counts_for = networks.len();
+        Some(Waiting { strangers: Arc::clone(self), id: *next, source, counts_for, sent_away })
     }
 
     /// It turned out to be somebody: it does not count, and its source is known.
     pub fn on_known(&self, source: IpAddr, now: Instant) {
         let mut state = self.state();
         for (at, (network, times)) in networks_of(source).into_iter().enumerate() {
-            if let Some(source) = state.sources.get_mut(&network) {
-                source.left = (source.left + 1.0).min(self.per_second * f64::from(times));
-                // Of a network that many share, one of them says nothing of the others.
-                if at == 0 {
-                    source.known = Some(now);
-                }
+            let Some(source) = state.sources.get_mut(&network) else { continue };
+            let was_known = source.is_known(now);
+            // Of a network that many share, one of them says nothing of the others.
+            if at == 0 {
+                source.known = Some(now);
+            }
+            source.left = (source.left + 1.0).min(self.per_second * f64::from(times * source.times(now)));
+            if was_known {
+                break;
             }
         }
     }
@@ -150,6 +168,11 @@ impl Strangers {
 }
 
 impl Source {
+    /// How many times as much as others of its kind it may.
+    fn times(&self, now: Instant) -> u32 {
+        if self.is_known(now) { OF_KNOWN } else { 1 }
+    }
+
     fn is_known(&self, now: Instant) -> bool {
         self.known.is_some_and(|since| now.saturating_duration_since(since) < KNOWN_FOR)
     }
@@ -187,7 +210,44 @@ mod tests {
         assert!(connects(at("192.0.2.2"), now));
         strangers.on_known(source, now);
         assert!(connects(source, now) && !connects(source, now));
-        assert!(connects(source, now + Duration::from_millis(101)));
+        // Who was let in comes with more at once: a proxy with many clients, whose sessions begin together.
+        let later = now + Duration::from_secs(2);
+        assert_eq!((0..1000).filter(|_| connects(source, later)).count(), 10 * OF_KNOWN as usize);
+        assert_eq!((0..1000).filter(|_| connects(at("192.0.2.2"), later)).count(), 10);
+    }
+
+    #[test]
+    fn who_is_known_does_not_pay_for_the_network_around_it() {
+        let strangers = Strangers::new(4, 4, 1000);
+        let (now, source) = (Instant::now(), at("2001:db8::1"));
+        drop(strangers.on_connection(source, now));
+        strangers.on_known(source, now);
+        let later = now + Duration::from_secs(2);
+        let mut of_known: Vec<Waiting> =
+            (0..1000).map_while(|_| strangers.on_connection(source, later)).collect();
+        assert_eq!(of_known.len(), 4 * OF_KNOWN as usize);
+        let neighbours = |strangers: &Arc<Strangers>| {
+            let of = |number: u32| strangers.on_connection(at(&format!("2001:db8:0:{number:x}::1")), later);
+            (1..100).filter_map(of).collect::<Vec<Waiting>>()
+        };
+        let theirs = neighbours(&strangers);
+        assert_eq!(theirs.len(), 8, "those around it have what they would have without it");
+        drop(of_known.split_off(1));
+        drop(theirs);
+        assert!(strangers.state().sources.values().all(|source| source.open <= 1));
+    }
+
+    #[test]
+    fn who_has_proven_who_it_is_keeps_its_place_and_counts() {
+        let strangers = Strangers::new(1000, 2, 2);
+        let now = Instant::now();
+        let member = |host| strangers.on_connection(at(host), now).unwrap();
+        let mut ready = [member("192.0.2.1"), member("192.0.2.1")];
+        ready.iter_mut().for_each(Waiting::stay);
+        let others = [member("192.0.2.2"), member("192.0.2.3"), member("192.0.2.4")];
+        assert!(ready.iter_mut().all(|one| one.sent_away.try_recv().is_err()));
+        assert!(strangers.on_connection(at("192.0.2.1"), now).is_none(), "two are there");
+        drop(others);
     }
 
     #[test]

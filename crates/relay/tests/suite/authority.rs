@@ -97,6 +97,35 @@ fn each_has_an_account_and_ends_when_it_is_revoked() {
 }
 
 #[test]
+fn who_is_revoked_keeps_no_connections_ready() {
+    let folder = Folder::new("ready");
+    folder.issue(Role::Node, "paris", "node");
+    folder.issue(Role::Client, "alice", "alice");
+    folder.issue(Role::Client, "bob", "bob");
+    std::fs::write(folder.0.join("settings"), "revoked = [\"alice\"]\n").unwrap();
+    let place = Place::with(1, Protection::Tls, |config| {
+        config.secret = None;
+        config.credential = Some(folder.0.join("node"));
+        config.settings = Some(folder.0.join("settings"));
+        config.more.allow.clear();
+        (config.request_deadline, config.silence) = (Duration::from_millis(300), Duration::from_secs(600));
+    });
+    let node = place.hops().remove(0);
+    let keep = |file: &str| {
+        let timeout = Duration::from_secs(60);
+        let links = place.links_keeping(1, Credentials::None, folder.identity(file), timeout);
+        place.run(links.keep_ready(&node));
+        links
+    };
+    let _of_bob = keep("bob");
+    let _of_alice = keep("alice");
+    place.until("alice's is ended", |snapshot| snapshot.connections_abandoned == 1);
+    // Bob's was there before, and is still.
+    assert_eq!(place.nodes[0].snapshot().connections_accepted, 2);
+    assert_eq!(place.nodes[0].snapshot().connections_abandoned, 1);
+}
+
+#[test]
 fn a_client_is_no_node_and_a_stranger_nobody() {
     let folder = Folder::new("roles");
     folder.issue(Role::Client, "mallory", "node");

@@ -1,6 +1,8 @@
 //! What clients make of nodes that fail: an error in words, or the next way; and never a silent one.
 use crate::place::{Place, secret};
-use shorthaul_relay::{Credentials, Endpoint, Failure, NetworkSecret, Protection, Route, RouteProvider};
+use shorthaul_relay::{
+    Client, Credentials, Endpoint, Failure, NetworkSecret, Protection, Route, RouteProvider, Session,
+};
 use socket2::{Domain, Socket, Type};
 use std::future::{Future, ready};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -120,4 +122,50 @@ fn a_session_over_both_versions_of_ip_is_signed_for_one() {
     let node = SocketAddr::from(([127, 0, 0, 1], place.addresses[0].port()));
     let session = place.open_by(Route::via(vec![node.into()]), server.local_addr().unwrap());
     session.unwrap();
+}
+
+/// So many sessions of a client at once, to a server that takes them.
+fn open_together(place: &Place, client: &Client, count: usize) -> Vec<Session> {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = Endpoint::from(server.local_addr().unwrap());
+    thread::spawn(move || server.incoming().flatten().take(count).collect::<Vec<TcpStream>>());
+    place.run(async {
+        let opening: Vec<_> = (0..count)
+            .map(|_| {
+                let (client, target) = (client.clone(), target.clone());
+                tokio::spawn(async move { client.open(&target).await })
+            })
+            .collect();
+        let mut open = Vec::new();
+        for one in opening {
+            open.push(one.await.unwrap().unwrap_or_else(|error| panic!("after {}: {error}", open.len())));
+        }
+        open
+    })
+}
+
+#[test]
+fn sessions_that_begin_together_are_all_let_in_and_cost_a_connection_each() {
+    const TOGETHER: usize = 150;
+    let place = Place::with(2, Protection::Tls, |config| config.more.allow.clear());
+    let client = place.ready_client();
+    drop(open_together(&place, &client, 1));
+    let before: Vec<_> = place.nodes.iter().map(|node| node.snapshot()).collect();
+    let _open = open_together(&place, &client, TOGETHER);
+    for (node, before) in place.nodes.iter().zip(before) {
+        let now = node.snapshot();
+        assert_eq!(now.connections_of_strangers, 0, "nobody is turned away");
+        let made = now.connections_accepted - before.connections_accepted;
+        assert!(made <= TOGETHER as u64 + 10, "{made} connections for {TOGETHER} sessions");
+    }
+}
+
+#[test]
+fn who_is_turned_away_in_the_handshake_comes_again() {
+    let place = Place::with(1, Protection::Tls, |config| {
+        config.more.allow.clear();
+        config.strangers_at_once = 2;
+    });
+    let _open = open_together(&place, &place.ready_client(), 12);
+    assert!(place.nodes[0].snapshot().connections_of_strangers > 0, "none was turned away");
 }

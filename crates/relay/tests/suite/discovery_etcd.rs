@@ -1,4 +1,5 @@
 //! The directory against Debian's etcd (package `etcd-server`), on the loopback with a directory of its own.
+use data_encoding::BASE64;
 use shorthaul_relay::discovery::Load;
 use shorthaul_relay::discovery::directory::{Directory, Etcd, EtcdConfig, Listed, Registered, Registration};
 use std::io::{Read as _, Write as _};
@@ -45,10 +46,13 @@ impl Server {
 
     /// Stores a value under a key, both in base64.
     fn put(&self, key: &str, value: &str) {
+        self.post("kv/put", &put(key, value));
+    }
+
+    fn post(&self, what: &str, body: &str) {
         let mut socket = TcpStream::connect(self.endpoint.trim_start_matches("http://")).expect("connecting");
-        let body = format!("{{\"key\":\"{key}\",\"value\":\"{value}\"}}");
         let len = body.len();
-        write!(socket, "POST /v3/kv/put HTTP/1.0\r\nContent-Length: {len}\r\n\r\n{body}").expect("asking");
+        write!(socket, "POST /v3/{what} HTTP/1.0\r\nContent-Length: {len}\r\n\r\n{body}").expect("asking");
         let mut answer = String::new();
         socket.read_to_string(&mut answer).expect("an answer");
         assert!(answer.contains(" 200 "), "{answer}");
@@ -65,6 +69,11 @@ impl Drop for Server {
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// What stores a value under a key, both in base64.
+fn put(key: &str, value: &str) -> String {
+    format!("{{\"key\":\"{key}\",\"value\":\"{value}\"}}")
 }
 
 fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
@@ -142,4 +151,31 @@ fn a_relay_that_dies_vanishes_with_its_lease_and_what_is_no_relay_is_skipped() {
     server.put("L3Nob3J0aGF1bC9yZWxheXMveA==", "bm8gcmVsYXk="); // "/shorthaul/relays/x", "no relay"
     assert_eq!(names(&etcd.relays().unwrap()), ["killed"]);
     wait_for("it to be gone", || etcd.relays().unwrap().is_empty());
+}
+
+#[test]
+fn all_relays_are_read_however_many_there_are() {
+    // More than fit into two answers, and the last answer is full.
+    const RELAYS: usize = 3 * 1024;
+    let server = Server::start();
+    let ops: Vec<String> = (0..RELAYS)
+        .map(|number| {
+            let entry = format!(
+                "{{\"name\":\"n{number}\",\"session\":\"192.0.2.1:7080\",\"probe\":\"192.0.2.1:7007\",\
+                 \"service_time\":{number},\"buffer\":1,\"sessions\":2,\"overloaded\":false}}"
+            );
+            let key = format!("/shorthaul/relays/n{number}");
+            format!(
+                "{{\"requestPut\":{}}}",
+                put(&BASE64.encode(key.as_bytes()), &BASE64.encode(entry.as_bytes()))
+            )
+        })
+        .collect();
+    // etcd takes 128 operations at once.
+    for some in ops.chunks(128) {
+        server.post("kv/txn", &format!("{{\"success\":[{}]}}", some.join(",")));
+    }
+    let relays = server.etcd().relays().unwrap();
+    let expected: Vec<String> = (0..RELAYS).map(|number| format!("n{number}")).collect();
+    assert_eq!(names(&relays), expected, "each once, in the order of their service times");
 }

@@ -100,6 +100,17 @@ impl Place {
     }
 
     fn links(&self, credentials: Credentials, identity: Identity, timeout: Duration) -> Arc<Links> {
+        self.links_keeping(0, credentials, identity, timeout)
+    }
+
+    /// Which keep so many connections ready to each node.
+    pub fn links_keeping(
+        &self,
+        ready: usize,
+        credentials: Credentials,
+        identity: Identity,
+        timeout: Duration,
+    ) -> Arc<Links> {
         let options = LinkOptions {
             name: "client".into(),
             protection: self.protection,
@@ -108,7 +119,7 @@ impl Place {
             congestion: None,
             paced: false,
             timeout,
-            ready: 0,
+            ready,
             names: NameService::System,
             gone_after: Duration::from_secs(600),
         };
@@ -248,6 +259,21 @@ impl Place {
             forwarding: Forwarding::Pipelined { wait_windows: 0 },
             buffer: None,
             moves: Some(MoveOptions::default()),
+            patience: Duration::ZERO,
+        })
+    }
+
+    /// A member that opens sessions by way of all nodes, and keeps connections to them ready as `shorthaul proxy` does.
+    pub fn ready_client(&self) -> Client {
+        let secret = NetworkSecret::read(&secret(1)).unwrap();
+        let identity = secret.identity(&[]).unwrap();
+        Client::new(ClientOptions {
+            routes: Arc::new(FixedRoute::only(Route::via(self.hops()))),
+            links: self.links_keeping(2, Credentials::Secret(secret), identity, TIMEOUT),
+            set_up: SetUp::Sequential,
+            forwarding: Forwarding::Pipelined { wait_windows: 0 },
+            buffer: None,
+            moves: None,
             patience: Duration::ZERO,
         })
     }

@@ -19,8 +19,10 @@ use crate::discovery::responder::Load;
 
 /// The longest that one request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Relays that are read at once.
-const MOST: u32 = 256;
+/// Relays that are read with one request: what the agent reads of an answer, 10 MB, holds many more.
+const PAGE: usize = 1024;
+/// Requests for one reading, at most: a cluster that always has more to say is not heard for ever.
+const PAGES: usize = 64;
 
 /// How to reach an etcd cluster, by its JSON gateway (etcd 3.4 and later).
 #[derive(Clone, Debug)]
@@ -201,23 +203,38 @@ impl Directory for Etcd {
 
     fn relays(&self) -> Result<Vec<Listed>, DirectoryError> {
         let prefix = self.config.prefix.as_bytes();
-        let request = json!({
-            "key": BASE64.encode(prefix),
-            "range_end": BASE64.encode(&end_of_prefix(prefix)),
-            "limit": MOST,
-        });
-        let answer = self.call("/v3/kv/range", &request)?;
-        let entries = answer["kvs"].as_array().map_or(&[][..], Vec::as_slice);
-        // What somebody else wrote under the prefix is no relay.
-        let mut relays: Vec<Listed> = entries
-            .iter()
-            .filter_map(|entry| BASE64.decode(entry["value"].as_str()?.as_bytes()).ok())
-            .filter_map(|value| serde_json::from_slice::<Entry>(&value).ok())
-            .map(Listed::from)
-            .collect();
+        let end = BASE64.encode(&end_of_prefix(prefix));
+        let (mut relays, mut from) = (Vec::new(), prefix.to_vec());
+        // Keys come in their order, so that what is written meanwhile moves none from one page to another.
+        for _ in 0..PAGES {
+            let request = json!({ "key": BASE64.encode(&from), "range_end": end, "limit": PAGE });
+            let answer = self.call("/v3/kv/range", &request)?;
+            let entries = answer["kvs"].as_array().map_or(&[][..], Vec::as_slice);
+            relays.extend(entries.iter().filter_map(listed));
+            match key_after(&answer).filter(|next| *next > from) {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
         freest_first(&mut relays);
         Ok(relays)
     }
+}
+
+/// The relay that an entry is, unless somebody wrote something else under the prefix.
+fn listed(entry: &Value) -> Option<Listed> {
+    let value = BASE64.decode(entry["value"].as_str()?.as_bytes()).ok()?;
+    serde_json::from_slice::<Entry>(&value).ok().map(Listed::from)
+}
+
+/// Where the rest of an answer begins, if that was not all.
+fn key_after(answer: &Value) -> Option<Vec<u8>> {
+    // What is false is left out.
+    answer["more"].as_bool().filter(|more| *more)?;
+    let last = answer["kvs"].as_array()?.last()?["key"].as_str()?;
+    let mut key = BASE64.decode(last.as_bytes()).ok()?;
+    key.push(0);
+    Some(key)
 }
 
 /// The first key that no longer begins with the prefix.
