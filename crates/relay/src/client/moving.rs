@@ -220,6 +220,23 @@ impl Moving {
         }
     }
 
+    /// The same, after a wait where ways were in vain; and not for longer than they may be.
+    async fn move_on_after(
+        &mut self,
+        vain: &mut Option<(Waits, Instant)>,
+        best: Option<Route>,
+        within: Duration,
+    ) -> Result<Way, Refusal> {
+        if let Some((waits, until)) = vain
+            && !waits.next(*until).await
+        {
+            let name = self.client.options.links.name();
+            let words = "every way breaks as soon as it is there";
+            return Err(Refusal::at(name, Failure::ConnectionTerminated, words));
+        }
+        self.move_on(best, within).await
+    }
+
     /// Waits for a way that is better than the one that is used.
     async fn better(client: &Client, target: &Endpoint, route: &Route) -> Route {
         loop {
@@ -253,7 +270,9 @@ impl Moving {
         let patience = Patience { quiet: self.options.quiet };
         let (mut leg, mut first) = way;
         let mut is_last = false;
+        let mut vain: Option<(Waits, Instant)> = None;
         loop {
+            let (came, progress) = (Instant::now(), self.ends.progress());
             let (client, target, route) = (self.client.clone(), self.target.clone(), self.route.clone());
             let carrying = carry(
                 (Role::Client, &mut self.ends),
@@ -270,6 +289,7 @@ impl Moving {
                     None
                 }
             };
+            let left_by_itself = carried.is_none();
             match carried {
                 Some(Carried::Finished(true)) => return Ok(()),
                 Some(Carried::Finished(false)) if is_last => return Ok(()),
@@ -289,8 +309,15 @@ impl Moving {
                         tracing::info!(target = %self.target, route = %self.route, %error, "a way broke");
                     }
                     let within = self.options.within;
+                    // A way that breaks at once, and was of no use, is as none: the next one has to wait.
+                    let was_of_use = came.elapsed() >= LONGEST_WAIT || self.ends.progress() != progress;
+                    vain = match vain {
+                        _ if was_of_use || left_by_itself => None,
+                        Some(vain) => Some(vain),
+                        None => Some((Waits::new(), Instant::now() + within)),
+                    };
                     let moved = tokio::select! {
-                        moved = self.move_on(best, within) => moved,
+                        moved = self.move_on_after(&mut vain, best, within) => moved,
                         error = breaks() => {
                             return Err(self.tell_broken(app, error).await);
                         }

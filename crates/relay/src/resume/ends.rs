@@ -207,6 +207,12 @@ impl<M: Memory> Ends<M> {
         self.inc.received
     }
 
+    /// How far both directions have come: another value, if anything was of use that came.
+    pub fn progress(&self) -> (u64, u64, bool, bool) {
+        let Ends { out, inc, .. } = self;
+        (inc.received, out.acknowledged, inc.end.is_some(), out.is_done)
+    }
+
     /// Both directions have been delivered, and the other end knows of ours.
     pub fn is_complete(&self) -> bool {
         self.is_over() && self.inc.has_said_done

@@ -11,7 +11,7 @@ use socket2::SockRef;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -348,6 +348,36 @@ fn a_way_that_falls_silent_is_left() {
     let there = [&5u64.to_be_bytes()[..], &pattern(!5, LEN)].concat();
     assert!(exchange(&near, &there).unwrap() == pattern(5, LEN));
     assert!(chain.last().sessions_moved >= 1);
+}
+
+#[test]
+fn ways_that_break_as_soon_as_they_are_there_are_not_asked_for_without_end() {
+    // It knows every session, and ends every connection.
+    let liar = TcpListener::bind("127.0.0.1:0").unwrap();
+    let node = liar.local_addr().unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    thread::spawn(move || {
+        for mut near in liar.incoming().flatten() {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let mut head = [0; 1024];
+            while !head.windows(4).any(|four| four == b"\r\n\r\n") {
+                let _ = near.read(&mut head).unwrap();
+            }
+            let _ = near.write_all(b"HTTP/1.1 200 OK\r\nProxy-Status: liar;received=0\r\n\r\n");
+            let _ = near.shutdown(Shutdown::Write);
+        }
+    });
+    let chain = Chain::new(0, Protection::Plain, |_, _| {});
+    let within = Duration::from_secs(2);
+    let moves = MoveOptions { within, ..MoveOptions::default() };
+    let near = connect(chain.port(&[node], "127.0.0.1:9".parse().unwrap(), Some(moves)));
+    let since = Instant::now();
+    assert_eq!(read_all(&near).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    assert!(since.elapsed() < within * 3, "{:?}", since.elapsed());
+    // 50 ms, 100, 200, 400, 800.
+    let asked = asked.load(Ordering::Relaxed);
+    assert!((2..=7).contains(&asked), "asked {asked} times");
 }
 
 fn frame(kind: u8, numbers: &[u64], bytes: &[u8]) -> Vec<u8> {
