@@ -10,6 +10,7 @@ mod reno;
 mod vegas;
 mod westwood;
 mod westwood_2001;
+mod wtcp;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -89,6 +90,8 @@ algorithms! {
     Hybla = "hybla" => Hybla,
     /// Growth and shrinking by the delay, when to shrink by loss.
     Illinois = "illinois" => illinois::Illinois,
+    /// The rate that the receiver reports; Reno where it reports none.
+    Wtcp = "wtcp" => wtcp::Wtcp,
 }
 
 /// Why a written algorithm was not understood.

@@ -26,6 +26,8 @@ pub struct AckSample {
     /// The least part of it that the acknowledgment waited on its way here, in a queue that is not this sender's.
     /// `None` where that is unknown.
     pub waited: Option<Duration>,
+    /// The rate at which the receiver wants it to be sent, where it says so.
+    pub reported: Option<BitRate>,
     /// The delivery rate that ends with this ACK.
     pub rate: Option<RateSample>,
     /// The window, not the application or the peer, held the sender back in the last round.

@@ -34,6 +34,7 @@
 //!     in_flight: 13_140,
 //!     rtt: Some(Duration::from_millis(50)),
 //!     waited: None,
+//!     reported: None,
 //!     rate: None,
 //!     cwnd_limited: true,
 //!     in_recovery: false,

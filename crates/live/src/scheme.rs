@@ -39,9 +39,11 @@ impl KernelScheme {
             loss_detection,
             discriminator,
             f_rto,
+            undo,
             black_hole_probing,
             pacing,
             ack,
+            rate_report,
             rto,
             sack,
             timestamps,
@@ -105,6 +107,13 @@ impl KernelScheme {
         }
         if !window_validation {
             lacking.push("Linux enlarges no window that is not filled: leave `window_validation` out".into());
+        }
+        if !undo {
+            lacking
+                .push("Linux takes back what turns out to be no answer to a loss: leave `undo` out".into());
+        }
+        if rate_report != linux.rate_report {
+            lacking.push(format!("Linux reports no rates: leave `rate_report = \"{rate_report}\"` out, or have `stack = \"own\"` at both hosts"));
         }
         if scheme.mss.is_some() {
             lacking.push("segments are as long as the links' `mtu` allows: leave `mss` out".into());

@@ -20,8 +20,8 @@ pub struct All {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
     /// Also between this machine's kernels, in real time: which of the papers, by the names of their commands, separated by commas.
-    /// All that can are `aggregation,cascade,pte`: an hour more, which hardly needs a processor
-    #[arg(long, value_name = "PAPERS", value_delimiter = ',', value_parser = ["aggregation", "cascade", "pte"])]
+    /// All that can are `aggregation,cascade,pte,table2`: an hour more, which hardly needs a processor
+    #[arg(long, value_name = "PAPERS", value_delimiter = ',', value_parser = ["aggregation", "cascade", "pte", "table2"])]
     live: Vec<String>,
     /// Where the page goes [default: fidelity.md among the results]
     #[arg(long, value_name = "FILE")]

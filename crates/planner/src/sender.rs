@@ -24,9 +24,11 @@ pub(crate) fn unmodelled(sender: &SenderProfile, sack: bool) -> Vec<Unmodelled> 
         loss_detection,
         discriminator,
         f_rto: _,              // the models have no timeout without a loss
+        undo: _,               // nor an answer to a loss that was none
         black_hole_probing: _, // packets are as long as the way takes
         pacing,
-        ack: _, // our senders count bytes (RFC 3465), so windows grow alike however ACKs are cut
+        ack: _,         // our senders count bytes (RFC 3465), so windows grow alike however ACKs are cut
+        rate_report: _, // only a congestion control without a model hears of it
         rto,
         sack: _,           // both ends agree on it: see `Agreed`
         timestamps: _,     // the same

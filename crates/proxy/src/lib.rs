@@ -53,7 +53,8 @@ pub use flow_info::{FlowInfo, LegInfo};
 pub use gain::{GainFigure, GainInfo, GainVerdict};
 pub use gateway::Gateway;
 pub use interceptor::{
-    DelayedDuplicates, ExplicitWindow, Fade, FreezeTcp, INTERCEPTORS, Interceptor, InterceptorKind, Snoop,
+    DelayedDuplicates, ExplicitWindow, Fade, Fda, FreezeTcp, INTERCEPTORS, Interceptor, InterceptorKind,
+    Snoop,
 };
 pub use leg::{LegConfig, LegSpec};
 pub use path_tail::{PathTailCell, PathTailConfig, TailScope};
@@ -66,6 +67,6 @@ pub use split_flow::SplitFlow;
 pub use unsplit::{FlowId, Traffic, codel_spacing};
 pub use whole_flow::{Observed, ObservedDirection};
 pub use window_limit::{
-    ClampedWindow, ConstantQueue, Freeze, Occupancy, WINDOW_LIMITS, WindowLimit, WindowLimitKind,
+    ClampedWindow, ConstantQueue, Freeze, Occupancy, QueuePrice, WINDOW_LIMITS, WindowLimit, WindowLimitKind,
     WindowUpdate,
 };

@@ -138,6 +138,7 @@ impl Path {
                 echo: None,
                 sent_before: None,
                 waited: None,
+                reported: None,
             };
             self.sender.on_timeout(self.now);
             self.sender.on_ack(self.now, &ack);

@@ -6,7 +6,7 @@
 //! Reading order: [`ByteQueue`] (bytes held), [`Reassembly`] (bytes that came too early),
 //! [`Receiver`] (what to acknowledge and what window to advertise), [`Scoreboard`] (what became of each
 //! transmission), [`LossDetector`] (which transmissions are lost), [`Discriminator`] (what that means),
-//! [`Sender`] (what to send next, and when to give up waiting), [`SenderProfile`] (which parts an endpoint
+//! [`Sender`] (what to send next, and when to give up waiting), [`RateMeter`] (at which rate the peer should send), [`SenderProfile`] (which parts an endpoint
 //! is made of), [`Connection`], [`Host`].
 //!
 //! Everything is counted in `u64` stream offsets (see [`shorthaul_types::SeqSpace`]): 0 is the
@@ -28,6 +28,7 @@ mod loss_discriminator;
 mod notation;
 mod profile;
 mod prr;
+mod rate_report;
 mod reassembly;
 mod receiver;
 mod scoreboard;
@@ -56,6 +57,7 @@ pub use loss_discriminator::{
 };
 pub use notation::UnknownAckPolicy;
 pub use profile::{ProfilePatch, SenderProfile, SenderStart, UnknownProfile};
+pub use rate_report::{Arrival, RateMeter, RateReporting, UnknownRateReporting};
 pub use reassembly::Reassembly;
 pub use receiver::{AckPolicy, Receiver, Segment};
 pub use scoreboard::{Record, Scoreboard, Transmitted};

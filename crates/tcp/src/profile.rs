@@ -1,7 +1,7 @@
 //! Senders by name: each is a row of data that picks its parts.
 mod patch;
 
-use crate::{AckPolicy, Discrimination, LossDetection, ProbedPeer, SenderConfig};
+use crate::{AckPolicy, Discrimination, LossDetection, ProbedPeer, RateReporting, SenderConfig};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -27,12 +27,16 @@ pub struct SenderProfile {
     pub discriminator: Discrimination,
     /// After an RTO, first looks whether it was spurious (F-RTO, RFC 5682).
     pub f_rto: bool,
+    /// Takes the answer to a loss back once it turns out that nothing was lost (RFC 3522, RFC 3708).
+    pub undo: bool,
     /// After several RTOs in a row, tries smaller segments (RFC 4821).
     pub black_hole_probing: bool,
     /// Spreads bursts over the round trip.
     pub pacing: bool,
     /// When received data is acknowledged.
     pub ack: AckPolicy,
+    /// Measures at which rate the peer should send, and reports it; offers that, and hears of the same.
+    pub rate_report: RateReporting,
     /// Parameters of the retransmission timer.
     pub rto: RttConfig,
     /// Offers selective acknowledgments (RFC 2018, with D-SACK, RFC 2883).
@@ -65,9 +69,11 @@ const MODERN: SenderProfile = SenderProfile {
     loss_detection: LossDetection::RACK_TLP,
     discriminator: Discrimination::EVERY_LOSS,
     f_rto: true,
+    undo: true,
     black_hole_probing: true,
     pacing: true,
     ack: AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 16 },
+    rate_report: RateReporting::NONE,
     rto: RttConfig::LINUX,
     sack: true,
     timestamps: true,
@@ -131,6 +137,7 @@ const PROFILES: &[SenderProfile] = &[
     SenderProfile { name: "sack-reno", congestion: Algorithm::Reno, ..MODERN },
     MODERN,
     SenderProfile { name: "cubic-ecn", ecn: true, ..MODERN },
+    SenderProfile { name: "wtcp", congestion: Algorithm::Wtcp, rate_report: RateReporting::WTCP, ..MODERN },
 ];
 
 /// The registry, and a host of today for every congestion control that has no row there.
@@ -184,6 +191,7 @@ impl SenderProfile {
             discriminator: self.discriminator.build(start.now, start.peer),
             sack: start.sack,
             f_rto: self.f_rto,
+            undo: self.undo,
             black_hole_probing: self.black_hole_probing,
             pacing: self.pacing,
             nagle: self.nagle,

@@ -26,6 +26,7 @@ mod parse;
 mod payload;
 pub mod pcapng;
 mod probe_option;
+mod rate_option;
 mod segment;
 mod tcp_header;
 mod tcp_options;
@@ -42,5 +43,6 @@ pub use packet::{
 pub use parse::{RejectReason, Rejected, parse};
 pub use payload::{Chunk, Payload, PayloadList, have_same_bytes};
 pub use probe_option::ProbeOption;
+pub use rate_option::RateOption;
 pub use segment::{Cut, Cuts, cut};
 pub use tcp_header::{SackBlock, SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps, UnknownOptions};

@@ -174,6 +174,7 @@ impl World {
             let packet = Packet::tcp(near.ip, TcpSegment { header, ..TcpSegment::default() });
             let clock = near.clock;
             flow.ends[side].stamps.insert(clock);
+            self.seen.push(packet.clone());
             self.gateway.handle_packet(self.now, PortId(side as u8), packet);
             self.now += Duration::from_millis(20);
             let mut out = TxBatch::new();

@@ -104,6 +104,7 @@ mod tests {
             in_flight: 0,
             rtt: None,
             waited: None,
+            reported: None,
             rate: None,
             cwnd_limited: true,
             in_recovery: false,

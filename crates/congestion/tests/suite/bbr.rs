@@ -41,6 +41,7 @@ impl Rounds {
             in_flight,
             rtt: Some(RTT),
             waited: None,
+            reported: None,
             rate: Some(RateSample {
                 rate,
                 delivered: self.delivered,
@@ -121,6 +122,7 @@ fn version_1_conserves_packets_for_the_first_round_of_recovery() {
         in_flight: 40 * MSS,
         rtt: None,
         waited: None,
+        reported: None,
         rate: None,
         cwnd_limited: true,
         in_recovery: true,

@@ -209,6 +209,7 @@ impl Flow {
             in_flight,
             rtt: Some(rtt),
             waited: None,
+            reported: None,
             rate,
             cwnd_limited: una_before <= self.window_limited_until,
             in_recovery: matches!(self.state, State::Recovery { .. }),

@@ -164,6 +164,7 @@ fn first_ack(rtt: Duration, window: u64) -> shorthaul_congestion::AckSample {
         in_flight: window,
         rtt: Some(rtt),
         waited: None,
+        reported: None,
         rate: None,
         cwnd_limited: true,
         in_recovery: false,

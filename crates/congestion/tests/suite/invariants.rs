@@ -26,6 +26,7 @@ enum Event {
         limited: bool,
         recovery: bool,
         rate: Option<[u64; 4]>,
+        reported: Option<u64>,
     },
     Loss {
         offset: u64,
@@ -62,8 +63,9 @@ fn any_event() -> impl Strategy<Value = Event> {
         8 => (
             (any_size(), any_size(), any_size(), any_size(), any::<bool>(), any::<bool>()),
             prop::option::of([any_size(), any_size(), any_size(), any_size()]),
-        ).prop_map(|((wait, acked, in_flight, rtt, limited, recovery), rate)| {
-            Event::Ack { wait, acked, in_flight, rtt, limited, recovery, rate }
+            prop::option::weighted(0.2, any_size()),
+        ).prop_map(|((wait, acked, in_flight, rtt, limited, recovery), rate, reported)| {
+            Event::Ack { wait, acked, in_flight, rtt, limited, recovery, rate, reported }
         }),
         2 => (any_size(), any_size(), any_size(), any_size(), any::<bool>()).prop_map(
             |(offset, bytes, lost, in_flight, app_limited)| Event::Loss { offset, bytes, lost, in_flight, app_limited }
@@ -81,7 +83,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 /// Tells `control` of `event` and gives the time after it.
 fn apply(control: &mut dyn Control, now: Time, event: &Event) -> Time {
     match *event {
-        Event::Ack { wait, acked, in_flight, rtt, limited, recovery, rate } => {
+        Event::Ack { wait, acked, in_flight, rtt, limited, recovery, rate, reported } => {
             let now = now + Duration::from_nanos(wait);
             control.on_ack(&AckSample {
                 now,
@@ -91,6 +93,7 @@ fn apply(control: &mut dyn Control, now: Time, event: &Event) -> Time {
                 in_flight: in_flight.saturating_sub(acked),
                 rtt: Some(Duration::from_nanos(rtt)),
                 waited: None,
+                reported: reported.map(BitRate::from_bits_per_sec),
                 rate: rate.map(|[rate, delivered, prior_delivered, lost]| RateSample {
                     rate: BitRate::from_bits_per_sec(rate),
                     delivered,

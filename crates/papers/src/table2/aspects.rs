@@ -8,7 +8,7 @@ use shorthaul_observe::Finding;
 use shorthaul_report::{Column, Table, TableCell, Tone, Unit};
 
 /// The start is fast if 18 kB take no more than this share of what they take with nothing between the ends.
-const START: f64 = 0.8;
+pub(super) const START: f64 = 0.8;
 /// Flows are treated fairly if Jain's index of two downloads that share the link is this at least.
 pub(super) const FAIR: f64 = 0.95;
 /// Stalls are handled if they cost at most this many times their own length, and if [`SPURIOUS`] holds.

@@ -1,9 +1,9 @@
 //! Why what came out differs from what the paper claims: for each difference an experiment that takes away what is suspected, and a
 //! judgement that can fail. A cause counts only where its experiment shows it.
-use super::aspects::{self, FAIR, RESUMED, SPURIOUS};
+use super::aspects::{self, FAIR, RESUMED, SPURIOUS, START};
 use super::links::{self, GPRS, LINKS, Link};
 use super::measures::{Board, Fared};
-use super::rows::{ASPECTS, Row, UNTOLD, freeze_tcp, row, split};
+use super::rows::{ASPECTS, Row, UNTOLD, fda, freeze_tcp, intercepted, row, split};
 use super::verdict::{self, HARMLESS};
 use super::world::{Ends, Place, Work};
 use crate::error::Result;
@@ -47,6 +47,14 @@ static QUICK: Link = Link {
     name: "quick",
     link: "{ rate = \"2 Mbit/s\", delay = \"20 ms\", queue = \"100 packets\" }",
     download: 25_000_000,
+    ..LINKS[1]
+};
+
+/// A link with a product of many segments.
+static LONG: Link = Link {
+    name: "long",
+    link: "{ rate = \"2 Mbit/s\", delay = \"150 ms\", queue = \"100 packets\" }",
+    round_trip: 0.3,
     ..LINKS[1]
 };
 
@@ -102,6 +110,15 @@ fn without_f_rto(mut gateway: Vec<(&'static str, String)>) -> Vec<(&'static str,
     gateway
 }
 
+/// FDA before senders that do not take their answers back, and without Snoop's copies in the queue.
+static FDA_HEEDED: Row = Row {
+    name: "fda-heeded",
+    title: "FDA without Snoop, to a sender that takes no answer back",
+    sender: &[("undo", "false")],
+    gateway: |link| vec![("policy", intercepted(&fda(2 * link.path_product())))],
+    ..UNTOLD
+};
+
 /// Aggregation in which a young connection has no precedence.
 static LEVEL: Row = Row {
     name: "auto-level",
@@ -117,7 +134,7 @@ fn experiments() -> Vec<Experiment> {
     let mut all = Vec::new();
     let mut add = |system: &str, aspect: usize, places, rows: &[&str], judge: Judge| {
         let of = |name: &&str| {
-            [&EARLY, &WARNED, &M_TCP_UNASKED, &W_TCP_UNASKED, &LEVEL]
+            [&EARLY, &WARNED, &M_TCP_UNASKED, &W_TCP_UNASKED, &FDA_HEEDED, &LEVEL]
                 .into_iter()
                 .find(|row| row.name == *name)
                 .or(row(name))
@@ -139,7 +156,11 @@ fn experiments() -> Vec<Experiment> {
         add(system, 5, gprs(Work::Disconnection, then), &[unasked], waits_and_asks);
     }
     add("freeze-tcp", 5, gprs(Work::Disconnection, then), &["freeze-tcp-warned"], warned_in_time);
-    for system in ["freeze-tcp", "snoop"] {
+    add("fda", 1, gprs(Work::Download, then), &["fda-heeded"], heeds_the_signal);
+    let long = vec![Place { link: &LONG, work: Work::Start, ends: then }];
+    add("wtcp", 2, long, &["whole", "wtcp"], measures_first);
+    add("wtcp", 3, gprs(Work::Joining, then), &["whole", "wtcp"], shares_by_its_rates);
+    for system in ["freeze-tcp", "snoop", "fda"] {
         // Who is not told of stalls stands there as nothing does.
         let as_run = if system == "freeze-tcp" { "whole" } else { system };
         let places = [Work::Download, Work::Stalls].map(|work| Place { link: &QUICK, work, ends: then });
@@ -221,6 +242,42 @@ fn warned_in_time(own: &Experiment, _: &Board, tried: &Board) -> Option<Shown> {
         cause: format!(
             "a warning of one unloaded round trip comes after what stands in the queue was sent, and that is lost: warned 12 s before it resumes in {}",
             Unit::Seconds.format(resumed),
+        ),
+    })
+}
+
+/// Who sees that nothing was lost goes on as before.
+fn heeds_the_signal(own: &Experiment, _: &Board, tried: &Board) -> Option<Shown> {
+    let queue = own.fared(tried, 0, own.system()).queue?;
+    Some(Shown {
+        holds: queue <= links::link(GPRS).path_round_trip(),
+        cause: format!(
+            "senders of today see that nothing was lost, and take back what they answered the duplicates by; and Snoop, on which it stands, sends again what only waits, as its timers know no round trips of seconds: without both its queue is {}",
+            Unit::Seconds.format(queue),
+        ),
+    })
+}
+
+/// A packet pair costs a round trip, which a slow start does as well where it has little to find.
+fn measures_first(own: &Experiment, board: &Board, tried: &Board) -> Option<Shown> {
+    let share = tried.share(LONG.name, Work::Start, Ends::Then, own.system())?;
+    let ours = board.share(GPRS, Work::Start, Ends::Then, own.system())?;
+    Some(Shown {
+        holds: share <= START && share < ours,
+        cause: format!(
+            "a packet pair tells of the rate a round trip later, and five segments fill the paper's link, which a slow start of two has under way by then: over 2 Mbit/s and 300 ms 18 kB take {share:.2} of the time"
+        ),
+    })
+}
+
+/// The paper has no tick, the system's authors claim it.
+fn shares_by_its_rates(own: &Experiment, _: &Board, tried: &Board) -> Option<Shown> {
+    let index = |name| own.fared(tried, 0, name).fairness;
+    let (whole, ours) = (index("whole")?, index(own.system())?);
+    Some(Shown {
+        holds: ours >= FAIR && whole < FAIR,
+        cause: format!(
+            "its own authors claim fairness: flows through one queue see the same ratio. With the same ends and windows instead of rates the index is {whole:.3}"
         ),
     })
 }

@@ -152,7 +152,12 @@ impl Link {
         (self.rate * self.round_trip * SURPLUS) as u64
     }
 
-    /// The same of the whole path.
+    /// The product of the whole path, in bytes.
+    pub(super) fn path_product(&self) -> u64 {
+        (self.rate * self.path_round_trip()) as u64
+    }
+
+    /// The window that keeps the whole path busy, with what is allowed above it.
     pub(super) fn path_window(&self) -> u64 {
         (self.rate * (self.round_trip + WIRED) * SURPLUS) as u64
     }

@@ -3,10 +3,11 @@
 //!
 //! Reading order: `rows` (the systems, and what the paper claims of them), `links`, `world` (the scenario of a link, a work and a
 //! kind of ends, with a case for every system), `measures` (numbers out of runs), `aspects` (the paper's seven rows as numbers with
-//! thresholds), `verdict` (where each idea pays), `causes` (why what differs does).
+//! thresholds), `verdict` (where each idea pays), `causes` (why what differs does), `live` (a part of it between kernels).
 mod aspects;
 mod causes;
 mod links;
+mod live;
 mod measures;
 mod rows;
 mod verdict;
@@ -19,6 +20,8 @@ use links::{GPRS, LINKS};
 use measures::Board;
 use rows::{ASPECTS, ROWS, Row};
 use serde_json::json;
+use shorthaul_lab::Privilege;
+use shorthaul_live::Bounds;
 use shorthaul_observe::{EngineName, Finding, Store};
 use shorthaul_report::{Column, Console, Manifest, Page, Table, make_directory, write_file};
 use shorthaul_sim::Simulator;
@@ -40,6 +43,15 @@ pub struct Table2 {
     /// Only these places, such as gprs-download-then, or parts of their names
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Also between this machine's kernels, in real time, with one seed: a part of it, or the places that are named by `--only`. Each
+    /// run is kept in DIRECTORY/live when it is done; runs that are there are not done again
+    #[arg(long)]
+    live: bool,
+    /// How many live runs at once
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64), requires = "live")]
+    jobs: u16,
+    #[command(flatten)]
+    bounds: Bounds,
 }
 
 impl Paper for Table2 {
@@ -51,10 +63,17 @@ impl Paper for Table2 {
             repeats: options.repeats(),
             quick: false,
             only: Vec::new(),
+            live: options.is_live("table2"),
+            jobs: 4,
+            bounds: Bounds::default(),
         }
     }
 
     fn reproduce(&self, console: &dyn Console) -> Result<Vec<Found>, PaperError> {
+        if self.live {
+            // First of all, while the process has a single thread: the kernel asks for that.
+            Privilege::obtain()?;
+        }
         let places: Vec<Place> = places().into_iter().filter(|place| self.wants(place)).collect();
         if places.is_empty() {
             let names: Vec<&str> = LINKS.iter().map(|link| link.name).collect();
@@ -70,13 +89,14 @@ impl Paper for Table2 {
             scored.doing(format!("{name} cannot be run"))
         };
         let mut board = Board::default();
-        for place in places {
-            board.0.extend(run(&place.name(), &place, &rows)?.0);
+        for place in &places {
+            board.0.extend(run(&place.name(), place, &rows)?.0);
         }
+        let between_kernels = if self.live { Some(self.between_kernels(&places, console)?) } else { None };
         let mut findings = aspects::findings(&board);
         findings.extend(verdict::findings(&board));
         let (findings, causes) = causes::explain(findings, &board, run)?;
-        self.report(&board, findings, causes.as_ref(), console)
+        self.report(&board, findings, causes.as_ref(), between_kernels.as_ref(), console)
     }
 }
 
@@ -124,12 +144,22 @@ impl Table2 {
         Ok(Board(measures::scores(place, rows, &records)))
     }
 
+    /// A part of it between kernels.
+    fn between_kernels(&self, places: &[Place], console: &dyn Console) -> Result<live::Measured> {
+        let store = Store::open(&self.out.join("live"))?;
+        let engine = shorthaul_live::Live { bounds: self.bounds.clone(), jobs: self.jobs.into() };
+        let chosen: Vec<Place> =
+            places.iter().filter(|place| !self.only.is_empty() || live::is_part(place)).copied().collect();
+        live::measure(&engine, &chosen, &store, console)
+    }
+
     /// Says what came of it, and writes it down.
     fn report(
         &self,
         board: &Board,
         findings: Vec<Finding>,
         causes: Option<&Table>,
+        between_kernels: Option<&live::Measured>,
         console: &dyn Console,
     ) -> Result<Vec<Found>> {
         let manifest = Manifest::of_this_command().seed(1);
@@ -162,8 +192,18 @@ impl Table2 {
         }
         console.say("\nWhat the paper claims, and what is asked, beside ours:");
         console.table(&Finding::table(&findings));
-        let found = Found::by(EngineName::Sim, findings);
-        let results = json!({ "manifest": manifest, "findings": found, "scores": board });
+        let mut found = Found::by(EngineName::Sim, findings);
+        if let Some(live) = between_kernels {
+            let table = live.table(board);
+            console.say("\nBetween kernels, beside the simulator: times of transfers, and their shares of those with nothing between the ends:");
+            console.table(&table);
+            page.table("Between kernels, beside the simulator", &table);
+            page.remarks(&live.doubts);
+            live.doubts.iter().for_each(|doubt| console.say(doubt));
+            found.extend(live.found());
+        }
+        let live = between_kernels.map(|live| &live.board);
+        let results = json!({ "manifest": manifest, "findings": found, "scores": board, "live": live });
         write_file(&self.out.join("results.json"), serde_json::to_string_pretty(&results)?)?;
         page.save(&self.out.join("report.html"))?;
         console.say(&format!("Results, figures and every scenario are in {}.", self.out.display()));
@@ -240,8 +280,12 @@ mod tests {
     #[test]
     fn every_place_is_a_scenario_with_a_case_for_every_system() {
         let rows: Vec<&Row> = ROWS.iter().collect();
-        for place in places() {
-            let study = place.study(&rows, 1).unwrap_or_else(|error| panic!("{}: {error}", place.name()));
+        for (place, engine) in places()
+            .into_iter()
+            .flat_map(|place| [EngineName::Sim, EngineName::Live].map(|engine| (place, engine)))
+        {
+            let study =
+                place.study_for(engine, &rows, 1).unwrap_or_else(|error| panic!("{}: {error}", place.name()));
             assert_eq!(study.points().len(), ROWS.len(), "{}", place.name());
             for point in study.points() {
                 study.scenario(point).unwrap_or_else(|error| panic!("{}: {error}", place.name()));
@@ -253,9 +297,17 @@ mod tests {
     fn only_what_splits_and_answers_early_puts_bytes_at_risk() {
         let board = board(&[Work::Download], Ends::Then);
         let lost = |row| board.fared(GPRS, Work::Download, Ends::Then, row).at_risk.unwrap();
-        for row in
-            ["whole", "snoop", "delayed-duplicates", "ack-regulator", "westwood-plus", "m-tcp", "w-tcp"]
-        {
+        for row in [
+            "whole",
+            "snoop",
+            "fda",
+            "delayed-duplicates",
+            "ack-regulator",
+            "westwood-plus",
+            "m-tcp",
+            "w-tcp",
+            "wtcp",
+        ] {
             assert!(lost(row) < 1.0, "{row}: {}", lost(row));
         }
         assert!(lost("i-tcp") > 10_000.0, "{}", lost("i-tcp"));
@@ -277,8 +329,11 @@ mod tests {
     #[test]
     fn ends_that_a_row_changes_are_counted_by_what_it_writes() {
         let changed = |name| rows::row(name).unwrap().ends_changed();
-        assert_eq!(["snoop", "auto", "westwood-plus", "freeze-tcp"].map(changed), [0, 0, 1, 1]);
+        assert_eq!(
+            ["snoop", "fda", "auto", "westwood-plus", "freeze-tcp", "wtcp"].map(changed),
+            [0, 0, 0, 1, 1, 2]
+        );
         let encrypted = |name| rows::row(name).unwrap().works_encrypted(links::link(GPRS));
-        assert_eq!(["whole", "westwood-plus", "snoop", "i-tcp"].map(encrypted), [true, true, false, false]);
+        assert_eq!(["whole", "wtcp", "snoop", "i-tcp"].map(encrypted), [true, true, false, false]);
     }
 }

@@ -34,10 +34,10 @@ pub(super) struct Row {
     pub title: &'static str,
     /// The column of the paper's table that it belongs to, with its claims.
     pub claims: Option<[Claim; 7]>,
-    /// What is different in whoever sends the data.
-    pub sender: &'static str,
+    /// What is different in whoever sends the data: keys, with their values.
+    pub sender: &'static [(&'static str, &'static str)],
     /// What is different in whoever receives it.
-    pub receiver: &'static str,
+    pub receiver: &'static [(&'static str, &'static str)],
     /// What stands directly before a mobile host, on its side of the link, and so counts as a part of it: an interceptor.
     pub mobile: Option<fn(&Link, Work) -> String>,
     /// What is different in the gateway: its keys, with their values.
@@ -66,7 +66,7 @@ pub(super) fn split(how: &str) -> Vec<(&'static str, String)> {
 
 /// A system of which nothing is told: nothing between the ends.
 pub(super) const UNTOLD: Row =
-    Row { name: "", title: "", claims: None, sender: "", receiver: "", mobile: None, gateway: none };
+    Row { name: "", title: "", claims: None, sender: &[], receiver: &[], mobile: None, gateway: none };
 
 /// When fades are, and how long they are known before, in seconds.
 pub(super) fn freeze_tcp(fades: &[(f64, f64)], warning: f64) -> String {
@@ -74,6 +74,11 @@ pub(super) fn freeze_tcp(fades: &[(f64, f64)], warning: f64) -> String {
     let fades: Vec<String> = fades.iter().map(fade).collect();
     let warning = (warning * 1e3) as u64;
     format!("{{ kind = \"freeze-tcp\", warning = \"{warning} ms\", fades = [{}] }}", fades.join(", "))
+}
+
+/// From how much on a sender is told, in bytes.
+pub(super) fn fda(queue: u64) -> String {
+    format!("{{ kind = \"fda\", queue = \"{queue} B\" }}")
 }
 
 /// The column "M-TCP, I-TCP".
@@ -115,6 +120,14 @@ pub(super) const ROWS: &[Row] = &[
         ..UNTOLD
     },
     Row {
+        name: "fda",
+        title: "FDA",
+        claims: Some([No, Yes, No, No, No, No, Yes]),
+        // Half of what is signalled at keeps the path busy.
+        gateway: |link| policy(intercepted(&format!("\"snoop\", {}", fda(2 * link.path_product())))),
+        ..UNTOLD
+    },
+    Row {
         name: "delayed-duplicates",
         title: "delayed duplicates",
         gateway: |link| {
@@ -141,6 +154,15 @@ pub(super) const ROWS: &[Row] = &[
         ..UNTOLD
     },
     Row {
+        name: "queue-price",
+        title: "CLAMP, its own equations",
+        gateway: |link| {
+            let (queue, step) = (link.window(), u64::from(link.mtu));
+            split(&format!("window = [{{ kind = \"queue-price\", a = \"{queue} B\", tau = \"{step} B\" }}]"))
+        },
+        ..UNTOLD
+    },
+    Row {
         name: "ack-regulator",
         title: "ACK regulator",
         gateway: |link| {
@@ -158,6 +180,14 @@ pub(super) const ROWS: &[Row] = &[
         ..UNTOLD
     },
     Row {
+        name: "wtcp",
+        title: "WTCP",
+        claims: Some([Yes, Yes, Yes, No, Yes, No, Yes]),
+        sender: &[("congestion", "\"wtcp\""), ("rate_report", "\"wtcp\""), ("pacing", "true")],
+        receiver: &[("rate_report", "\"wtcp\"")],
+        ..UNTOLD
+    },
+    Row {
         name: "w-tcp",
         title: "W-TCP",
         claims: Some([No, No, No, No, Yes, Yes, Yes]),
@@ -168,14 +198,14 @@ pub(super) const ROWS: &[Row] = &[
         name: "westwood",
         title: "Westwood (2001)",
         claims: WESTWOOD,
-        sender: "congestion = \"westwood-2001\"",
+        sender: &[("congestion", "\"westwood-2001\"")],
         ..UNTOLD
     },
     Row {
         name: "westwood-plus",
         title: "Westwood+",
         claims: WESTWOOD,
-        sender: "congestion = \"westwood\"",
+        sender: &[("congestion", "\"westwood\"")],
         ..UNTOLD
     },
     Row {
@@ -191,6 +221,12 @@ impl Row {
     /// What it changes at ends: none, one of them, or both.
     pub(super) fn ends_changed(&self) -> usize {
         usize::from(!self.sender.is_empty()) + usize::from(!self.receiver.is_empty() || self.mobile.is_some())
+    }
+
+    /// Whether it can be tried between kernels. A fade that is known before is known by the gateway's clock, which began with its
+    /// process.
+    pub(super) fn runs_live(&self) -> bool {
+        self.mobile.is_none()
     }
 
     /// Whether it works where the headers of TCP are encrypted: nothing on the way looks into them.

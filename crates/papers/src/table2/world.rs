@@ -2,8 +2,12 @@
 use super::links::Link;
 use super::rows::{self, Row};
 use crate::error::Result;
+use shorthaul_observe::EngineName;
 use shorthaul_scenario::Study;
 use std::fmt::Write;
+
+/// Live, a host that no kernel can be.
+const OWN_STACK: (&str, &str) = ("stack", "\"own\"");
 
 /// Who the ends are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,15 +29,28 @@ impl Ends {
     }
 
     /// How a host speaks TCP, with what a system changes.
-    fn scheme(self, changes: &str) -> String {
-        let usual = match self {
-            Ends::Then => {
-                "profile = \"sack-reno\", pacing = false, initial_window = 2, f_rto = false, ack = \"delayed 200 ms\", window_scaling = false, receive_buffer = \"64 kB\""
-            }
-            Ends::Today => "profile = \"cubic\"",
+    fn scheme(self, changes: &[(&str, &str)], engine: EngineName) -> String {
+        let usual: &[(&str, &str)] = match self {
+            Ends::Then => &[
+                ("profile", "\"sack-reno\""),
+                ("pacing", "false"),
+                ("initial_window", "2"),
+                ("f_rto", "false"),
+                ("ack", "\"delayed 200 ms\""),
+                ("window_scaling", "false"),
+                ("receive_buffer", "\"64 kB\""),
+            ],
+            Ends::Today => &[("profile", "\"cubic\"")],
         };
-        let separator = if changes.is_empty() { "" } else { ", " };
-        format!("{{ {usual}{separator}{changes} }}")
+        let is_own = changes.contains(&OWN_STACK);
+        let stays = |(key, _): &&(&str, &str)| {
+            let is_changed = changes.iter().any(|(changed, _)| changed == key);
+            // A kernel decides by itself when to acknowledge.
+            !is_changed && (*key != "ack" || engine == EngineName::Sim || is_own)
+        };
+        let keys = usual.iter().filter(stays).chain(changes);
+        let keys: Vec<String> = keys.map(|(key, value)| format!("{key} = {value}")).collect();
+        format!("{{ {} }}", keys.join(", "))
     }
 }
 
@@ -190,12 +207,17 @@ impl Place {
 
     /// The scenario, with this many seeds and a case for each of these systems.
     pub(super) fn study(&self, rows: &[&Row], repeats: u32) -> Result<Study> {
-        Ok(Study::from_toml(&format!("{}.toml", self.name()), &self.text(rows, repeats))?)
+        self.study_for(EngineName::Sim, rows, repeats)
     }
 
-    fn text(&self, rows: &[&Row], repeats: u32) -> String {
+    /// The same for an engine. Live, ends that a system changes are our own TCP, and the others the kernel's.
+    pub(super) fn study_for(&self, engine: EngineName, rows: &[&Row], repeats: u32) -> Result<Study> {
+        Ok(Study::from_toml(&format!("{}.toml", self.name()), &self.text(engine, rows, repeats))?)
+    }
+
+    fn text(&self, engine: EngineName, rows: &[&Row], repeats: u32) -> String {
         let Place { link, work, ends } = self;
-        let usual = ends.scheme("");
+        let usual = ends.scheme(&[], engine);
         let every = if link.rate < 10_000.0 { "250 ms" } else { "100 ms" };
         let mut text = format!(
             "about = \"{}\"\nseed = 1\nrepeats = {repeats}\nduration = \"{} s\"\n{}\n\
@@ -225,7 +247,7 @@ impl Place {
             radio = work.link(link),
             flows = work.flows(link),
         );
-        text + &rows.iter().map(|row| self.case(row)).collect::<String>()
+        text + &rows.iter().map(|row| self.case(row, engine)).collect::<String>()
     }
 
     /// Whether what belongs to a mobile host can stand before it: where there is one, and not many.
@@ -233,11 +255,14 @@ impl Place {
         self.work != Work::Users
     }
 
-    fn case(&self, row: &Row) -> String {
+    fn case(&self, row: &Row, engine: EngineName) -> String {
         let mut text = format!("[cases.{}]\n", row.name);
-        let mut hosts = |host: String, changes: &str| {
+        // Both ends of a flow have one kind of TCP.
+        let own_stack = (engine == EngineName::Live && !row.sender.is_empty()).then_some(OWN_STACK);
+        let mut hosts = |host: String, changes: &[(&str, &str)]| {
+            let changes: Vec<(&str, &str)> = changes.iter().copied().chain(own_stack).collect();
             if !changes.is_empty() {
-                text += &format!("\"hosts.{host}.scheme\" = {}\n", self.ends.scheme(changes));
+                text += &format!("\"hosts.{host}.scheme\" = {}\n", self.ends.scheme(&changes, engine));
             }
         };
         let (at_server, at_users) = match self.work {

@@ -73,9 +73,10 @@ impl HostQueue {
             self.busy[0] += 1;
         }
         let sharing = self.busy[0].max(self.busy[1]).max(1);
-        let fair = (self.delivered - place.seen) / u64::from(sharing);
+        let all = self.delivered - place.seen;
+        let fair = all / u64::from(sharing);
         place.seen = self.delivered;
-        Some(QueueShare { delivered: newly_delivered, fair, queue: self.held })
+        Some(QueueShare { delivered: newly_delivered, fair, all, queue: self.held })
     }
 }
 
@@ -90,14 +91,14 @@ mod tests {
         let [mut a, mut b] = [0; 2].map(|_| queue.join(1));
         assert_eq!(queue.book(at(1), &mut a, 5000, 1), None, "nothing was delivered");
         let first = queue.book(at(2), &mut b, 3000, 3001);
-        assert_eq!(first, Some(QueueShare { delivered: 3000, fair: 3000, queue: 8000 }));
+        assert_eq!(first, Some(QueueShare { delivered: 3000, fair: 3000, all: 3000, queue: 8000 }));
         let second = queue.book(at(3), &mut a, 4000, 1001);
-        assert_eq!(second, Some(QueueShare { delivered: 1000, fair: 2000, queue: 7000 }));
+        assert_eq!(second, Some(QueueShare { delivered: 1000, fair: 2000, all: 4000, queue: 7000 }));
         // who was silent for two periods shares no more
         let later = queue.book(at(5000), &mut a, 0, 5001);
-        assert_eq!(later, Some(QueueShare { delivered: 4000, fair: 4000, queue: 3000 }));
+        assert_eq!(later, Some(QueueShare { delivered: 4000, fair: 4000, all: 4000, queue: 3000 }));
         queue.leave(&b);
         let alone = queue.book(at(5001), &mut a, 100, 5501);
-        assert_eq!(alone, Some(QueueShare { delivered: 500, fair: 500, queue: 100 }));
+        assert_eq!(alone, Some(QueueShare { delivered: 500, fair: 500, all: 500, queue: 100 }));
     }
 }

@@ -94,6 +94,8 @@ pub struct QueueShare {
     pub delivered: u64,
     /// What each flow would have delivered in that time if all had the same rate.
     pub fair: u64,
+    /// What all flows delivered in that time.
+    pub all: u64,
     /// What waits at the gateway, or is under way to the host, of all flows.
     pub queue: u64,
 }

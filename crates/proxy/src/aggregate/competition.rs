@@ -225,6 +225,7 @@ impl Competition {
                 in_flight: in_flight.saturating_sub(delivered),
                 rtt,
                 waited: None,
+                reported: None,
                 rate: None,
                 cwnd_limited: self.limited,
                 in_recovery: false,

@@ -4,12 +4,14 @@
 //! A new kind is a file here and a row in [`INTERCEPTORS`].
 mod delayed_duplicates;
 mod explicit_window;
+mod fda;
 mod freeze_tcp;
 mod regulated_acks;
 mod snoop;
 
 pub use delayed_duplicates::DelayedDuplicates;
 pub use explicit_window::ExplicitWindow;
+pub use fda::Fda;
 pub use freeze_tcp::{Fade, FreezeTcp};
 pub use snoop::Snoop;
 
@@ -74,6 +76,13 @@ pub const INTERCEPTORS: &[Row<dyn InterceptorKind>] = &[
         "sends again from here what is lost behind the gateway, and hides the loss from the sender",
         [],
         Snoop::default()
+    ),
+    row!(
+        Fda as InterceptorKind,
+        "fda",
+        "tells a sender by duplicate acknowledgments that too much waits for the access side",
+        [("queue", "from how much on, such as \"20 kB\"")],
+        Fda { queue: Bytes(8_000) }
     ),
     row!(
         DelayedDuplicates as InterceptorKind,

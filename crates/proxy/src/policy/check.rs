@@ -207,10 +207,12 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
         loss_detection,
         discriminator,
         f_rto: _,
+        undo: _,
         black_hole_probing: _,
         pacing,
         ack: _,
-        rto: _, // each connection still looks for the end of a closed window by it
+        rate_report: _, // it is between the ends
+        rto: _,         // each connection still looks for the end of a closed window by it
         sack: _,
         timestamps: _,
         window_scaling: _,

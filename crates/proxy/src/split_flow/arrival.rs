@@ -212,6 +212,7 @@ impl SplitFlow {
                     header.options.timestamps.map(|ts| ts.ecr),
                 ),
                 waited: waited.map(|waited| waited.at_least),
+                reported: None, // it is for the ends
             },
         );
         if sender.una() > una {

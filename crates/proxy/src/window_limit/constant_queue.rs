@@ -22,9 +22,9 @@ const MOST_SHARE: u64 = 4;
 ///
 /// (Andrew, Hanly and Mukhtar, "CLAMP: A System to Enhance the Performance of Wireless Access Networks",
 /// GLOBECOM 2003, and technical report CUBIN 2004-02-01.) Verified in their abstracts are the idea, its one
-/// signal (the aggregate queue, and no propagation delays) and its aim (a chosen queue and chosen shares). The
-/// equations were not at hand; the form is that of AGG's equations 1 and 2, which follow the same authors. The
-/// constants are ours: p(q) is q over the queue aimed at, and τ the rate that all flows would have if they had
+/// signal (the aggregate queue, and no propagation delays) and its aim (a chosen queue and chosen shares). Here
+/// the form is that of AGG's equations 1 and 2, which follow the same authors; [`QueuePrice`](super::QueuePrice) has the equations of
+/// CLAMP's own papers, as far as they are known. The constants are ours: p(q) is q over the queue aimed at, and τ the rate that all flows would have if they had
 /// the same, so that the queue does not grow with the number of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, schemars::JsonSchema), serde(deny_unknown_fields))]
@@ -74,7 +74,7 @@ impl WindowLimit for Window {
     }
 
     fn on_event(&mut self, _now: Time, event: Event) -> Option<WindowUpdate> {
-        if let Event::Shared(QueueShare { delivered, fair, queue }) = event {
+        if let Event::Shared(QueueShare { delivered, fair, queue, .. }) = event {
             let price = (queue as f64 / self.queue.max(1) as f64).min(HIGHEST_PRICE);
             let share = fair.min(MOST_SHARE * delivered) as f64;
             self.size = (self.size + GAIN * (share - price * delivered as f64)).max(self.least);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn tell(window: &mut Window, delivered: u64, fair: u64, queue: u64) {
-        window.on_event(Time::ZERO, Event::Shared(QueueShare { delivered, fair, queue }));
+        window.on_event(Time::ZERO, Event::Shared(QueueShare { delivered, fair, all: fair, queue }));
     }
 
     #[test]

@@ -5,10 +5,12 @@
 mod clamp;
 mod constant_queue;
 mod freeze;
+mod queue_price;
 
 pub use clamp::ClampedWindow;
 pub use constant_queue::ConstantQueue;
 pub use freeze::Freeze;
+pub use queue_price::QueuePrice;
 
 use crate::ack_release::{Event, Opening};
 use crate::policy::{Row, Setting, Subscription, row};
@@ -101,6 +103,16 @@ pub const WINDOW_LIMITS: &[Row<dyn WindowLimitKind>] = &[
         "more while the host's queue is shorter, less while it is longer (CLAMP)",
         [("queue", "the queue to keep, such as \"30 kB\"")],
         ConstantQueue { queue: Bytes(10_000) }
+    ),
+    row!(
+        QueuePrice as WindowLimitKind,
+        "queue-price",
+        "its share more in a round trip, and less by the price of the host's queue (CLAMP's own equations)",
+        [
+            ("a", "the queue that costs nothing, such as \"30 kB\""),
+            ("tau", "by how much a window grows in a round trip, such as \"1500 B\"")
+        ],
+        QueuePrice { a: Bytes(10_000), b: 1, tau: Bytes(1_000) }
     ),
     row!(
         Freeze as WindowLimitKind,

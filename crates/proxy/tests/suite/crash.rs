@@ -144,7 +144,10 @@ fn whoever_takes_over_goes_on_in_the_midst_of_it() {
 /// Two gateways ago more was sent than the last one sent again: what is acknowledged of it is no lie, and the connection goes on.
 #[test]
 fn what_the_gateway_before_the_last_had_sent_is_acknowledged() {
-    [1_651, 2_779, 3_701].into_iter().for_each(|seed| assert!(goes_on_in_the_midst_of_it(seed) > 1));
+    // The seeds that found it drew other configurations, before there were more rows to draw from.
+    let mut twice = 0;
+    each_seed(1_600..1_800, |seed| twice += u32::from(goes_on_in_the_midst_of_it(seed) > 1));
+    assert!(twice >= 20, "in {twice} runs a flow was handed over more than once");
 }
 
 /// The receiver reads nothing at first: what its sender believes delivered is in the gateway alone when it crashes.

@@ -1,6 +1,6 @@
 //! What interceptors do to packets, by the examples of their sources.
 use shorthaul_proxy::{
-    DelayedDuplicates, Fade, FreezeTcp, Interceptor, InterceptorKind, Regulated, Side, Snoop,
+    DelayedDuplicates, Fade, Fda, FreezeTcp, Interceptor, InterceptorKind, Regulated, Side, Snoop,
 };
 use shorthaul_testkit::packets;
 use shorthaul_types::{Bytes, SeqNum, Time};
@@ -359,4 +359,73 @@ fn freeze_tcp_opens_the_window_when_the_gateway_steps_out() {
     flow.part.step_out();
     assert_eq!(to_server(&mut flow).iter().map(|header| header.window).collect::<Vec<_>>(), [500; 3]);
     assert_eq!(flow.part.poll_timeout(), None);
+}
+
+/// Six segments pass before the first is acknowledged, and one after it: more waits than four.
+fn signalled() -> Flow {
+    let mut flow = Flow::new(&Fda { queue: Bytes(4_000) });
+    assert!((0..6).all(|segment| flow.sends(segment, 1)));
+    assert!(to_server(&mut flow).is_empty(), "nothing was acknowledged that could be said again");
+    assert!(flow.acknowledges(1, &[]).is_some());
+    assert!(flow.sends(6, 1));
+    assert_eq!(passed(&mut flow), [1, 1, 1], "three duplicates");
+    flow
+}
+
+#[test]
+fn fda_tells_by_three_duplicates_of_a_queue_that_is_too_long_once_for_what_was_under_way() {
+    let mut flow = signalled();
+    assert!(flow.sends(7, 1));
+    assert!(flow.acknowledges(2, &[]).is_some());
+    assert!(flow.sends(8, 1));
+    assert!(passed(&mut flow).is_empty(), "what was under way then is not acknowledged");
+    assert!(flow.acknowledges(7, &[]).is_some());
+    assert!(flow.sends(9, 2));
+    assert!(passed(&mut flow).is_empty(), "four wait");
+    assert!(flow.sends(11, 1));
+    assert_eq!(passed(&mut flow), [7, 7, 7]);
+}
+
+#[test]
+fn fda_keeps_what_the_sender_repeats_for_it_but_not_twice() {
+    let mut flow = signalled();
+    assert!(!flow.sends(1, 1), "it has passed here");
+    assert!(flow.acknowledges(2, &[]).is_some());
+    assert!(!flow.sends(2, 1), "NewReno repeats the next with each acknowledgment");
+    assert!(flow.sends(2, 1), "it is lost indeed");
+    assert!(flow.sends(1, 1), "what is acknowledged is the receiver's to answer");
+    assert!(flow.sends(7, 1), "that is new");
+}
+
+#[test]
+fn fda_lets_pass_what_was_lost_before_it() {
+    let mut flow = Flow::new(&Fda { queue: Bytes(4_000) });
+    assert!(flow.sends(0, 1) && flow.acknowledges(1, &[]).is_some());
+    assert!([1, 3, 4, 5, 6].into_iter().all(|segment| flow.sends(segment, 1)));
+    assert_eq!(passed(&mut flow), [1, 1, 1]);
+    assert!(!flow.sends(1, 1));
+    assert!(flow.sends(2, 1), "it has not been here");
+    assert!(flow.sends(3, 1), "behind a hole nobody knows what came");
+}
+
+#[test]
+fn fda_takes_selective_acknowledgments_out_of_the_handshake() {
+    let mut part = Fda { queue: Bytes(4_000) }.open(Side::Client);
+    for (side, flags) in [(Side::Client, TcpFlags::SYN), (Side::Server, TcpFlags::SYN | TcpFlags::ACK)] {
+        let options = TcpOptions { sack_permitted: true, mss: Some(1000), ..TcpOptions::default() };
+        let header = TcpHeader { flags, options, ..TcpHeader::default() };
+        let syn = Flow::packet(side, TcpSegment { header, ..TcpSegment::default() });
+        let passed = part.on_packet(Time::ZERO, side, syn).unwrap();
+        let options = &passed.as_tcp().unwrap().header.options;
+        assert_eq!((options.sack_permitted, options.mss), (false, Some(1000)));
+    }
+}
+
+#[test]
+fn fda_says_nothing_any_more_when_the_gateway_steps_out() {
+    let mut flow = signalled();
+    flow.part.step_out();
+    assert!(flow.acknowledges(7, &[]).is_some());
+    assert!((7..20).all(|segment| flow.sends(segment, 1)));
+    assert!(flow.sends(7, 1) && passed(&mut flow).is_empty());
 }

@@ -1,9 +1,9 @@
 use super::{Connection, Event, Failure, State};
-use crate::{Ack, Segment};
+use crate::{Ack, Arrival, Segment};
 use arrayvec::ArrayVec;
 use core::time::Duration;
 use shorthaul_types::Time;
-use shorthaul_wire::{IpHeader, ProbeOption, TcpFlags, TcpHeader, TcpSegment};
+use shorthaul_wire::{IpHeader, ProbeOption, RateOption, TcpFlags, TcpHeader, TcpSegment};
 
 /// After this time without a segment a timestamp says nothing any more: the peer's clock may have
 /// gone half around (RFC 7323 §5.5).
@@ -173,6 +173,9 @@ impl Connection {
                 echo,
                 sent_before: None,
                 waited: None,
+                reported: RateOption::find(&header.options.unknown)
+                    .filter(|_| self.agreed.rate_report)
+                    .and_then(RateOption::rate),
             },
         );
         match probe {
@@ -233,6 +236,7 @@ impl Connection {
         }
         let size = segment.gso_size.map_or(segment.payload.len(), |size| usize::from(size.get()));
         self.receiver.expect_segments_of((size as u32).min(self.config.mss));
+        self.measure(now, offset, size as u32, segment);
         let new = self.receiver.on_segment(
             now,
             Segment {
@@ -263,6 +267,26 @@ impl Connection {
         } else {
             self.offer_window();
         }
+    }
+
+    /// Looks at when a segment came, and when it was sent.
+    fn measure(&mut self, now: Time, start: u64, mss: u32, segment: &TcpSegment) {
+        let elapsed = self.echoed_after(now, &segment.header);
+        let (Some(meter), Some(timestamps)) = (&mut self.meter, segment.header.options.timestamps) else {
+            return;
+        };
+        if segment.payload.is_empty() {
+            return;
+        }
+        meter.on_segment(&Arrival {
+            now,
+            start,
+            end: start + segment.payload.len() as u64,
+            mss,
+            sent: timestamps.val,
+            heard: elapsed
+                .map(|elapsed| Time::from_nanos(now.as_nanos().saturating_sub(elapsed.as_nanos() as u64))),
+        });
     }
 
     /// Everything up to the peer's FIN has arrived.

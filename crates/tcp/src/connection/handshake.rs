@@ -8,7 +8,8 @@ use alloc::sync::Arc;
 use core::time::Duration;
 use shorthaul_types::{SeqNum, SeqSpace, Time};
 use shorthaul_wire::{
-    IpHeader, ProbeOption, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps, UnknownOptions,
+    IpHeader, ProbeOption, RateOption, TcpFlags, TcpHeader, TcpOptions, TcpSegment, Timestamps,
+    UnknownOptions,
 };
 
 /// What the peer's SYN said.
@@ -34,6 +35,8 @@ pub struct Agreed {
     pub ecn: bool,
     /// The probing option (PRB §2.1).
     pub probes: bool,
+    /// Reports of the rate at which to send.
+    pub rate_report: bool,
 }
 
 /// The shifts of window fields, 0…14 (RFC 7323 §2.3).
@@ -82,6 +85,7 @@ impl Connection {
             inbox: ByteQueue::new(1),
             window,
             advertised: 1,
+            meter: None,
             timestamp_offset: 0,
             timers: Timers::new(now),
             challenges: ChallengeLimit::default(),
@@ -139,7 +143,12 @@ impl Connection {
             // Whoever offers it is answered: that costs nothing, whatever we do ourselves.
             probes: ProbeOption::find(&options.unknown) == Some(ProbeOption::Offered)
                 && (self.passive || profile.discriminator.offers_option()),
+            rate_report: profile.rate_report.offers_option()
+                && RateOption::find(&options.unknown) == Some(RateOption::Offered)
+                && profile.timestamps
+                && options.timestamps.is_some(),
         };
+        self.meter = profile.rate_report.build().filter(|_| self.agreed.rate_report);
         if !self.agreed.window_scaling {
             self.own_shift = 0;
             self.peer.shift = 0;
@@ -195,7 +204,11 @@ impl Connection {
             _ => {}
         }
         let probes = offer(profile.discriminator.offers_option(), agreed.probes);
-        let unknown = if probes { ProbeOption::Offered.to_options() } else { UnknownOptions::new() };
+        let reports = offer(profile.rate_report.offers_option() && profile.timestamps, agreed.rate_report);
+        let mut unknown = if probes { ProbeOption::Offered.to_options() } else { UnknownOptions::new() };
+        if reports {
+            unknown.extend(RateOption::Offered.to_options());
+        }
         TcpHeader {
             src_port: self.path.local.port(),
             dst_port: self.path.remote.port(),

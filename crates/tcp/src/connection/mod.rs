@@ -17,7 +17,7 @@ pub use config::{Addresses, ConnectionConfig, KeepAlive};
 pub use handshake::{Agreed, WindowShifts};
 pub use state::{Event, Failure, State};
 
-use crate::{ByteQueue, Receiver, Sender};
+use crate::{ByteQueue, RateMeter, Receiver, Sender};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 pub use challenge::ChallengeLimit;
@@ -55,6 +55,8 @@ pub struct Connection {
     window: ReceiveWindow,
     /// The right edge of the window, as the peer last heard of it.
     advertised: u64,
+    /// Measures at which rate the peer should send, where both ends want that.
+    meter: Option<Box<dyn RateMeter>>,
     timestamp_offset: u32,
     timers: Timers,
     challenges: ChallengeLimit,

@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 use core::num::NonZeroU16;
 use shorthaul_types::{PortId, SeqNum, Time};
 use shorthaul_wire::{
-    Packet, PayloadList, ProbeOption, SackBlock, SackBlocks, TcpFlags, TcpHeader, TcpOptions, TcpSegment,
-    Timestamps, TxBatch,
+    Packet, PayloadList, ProbeOption, RateOption, SackBlock, SackBlocks, TcpFlags, TcpHeader, TcpOptions,
+    TcpSegment, Timestamps, TxBatch,
 };
 
 /// Segments that one connection sends before another has its turn.
@@ -71,6 +71,9 @@ impl Connection {
     fn acknowledge(&mut self, now: Time, out: &mut TxBatch) {
         let mut header = self.header(now, self.sender.nxt(), TcpFlags::ACK);
         header.options.sack = self.sack_blocks();
+        if let Some(rate) = self.meter.as_ref().and_then(|meter| meter.rate()) {
+            header.options.unknown = RateOption::report(rate).to_options();
+        }
         self.on_ack_sent();
         self.put(out, TcpSegment { header, ..TcpSegment::default() }, 0);
     }
@@ -80,7 +83,12 @@ impl Connection {
         if !self.agreed.sack {
             return SackBlocks::new();
         }
-        let room = if self.agreed.timestamps { 3 } else { 4 };
+        let room = match (self.agreed.timestamps, self.meter.is_some()) {
+            (false, _) => 4,
+            (true, false) => 3,
+            // Each takes eight bytes, as the report of a rate does.
+            (true, true) => 2,
+        };
         let block =
             |(left, right)| SackBlock { left: self.peer.space.seq(left), right: self.peer.space.seq(right) };
         self.receiver.sack_ranges().into_iter().take(room).map(block).collect()

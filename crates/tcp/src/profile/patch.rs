@@ -1,5 +1,5 @@
 use super::SenderProfile;
-use crate::{AckPolicy, Discrimination, LossDetection};
+use crate::{AckPolicy, Discrimination, LossDetection, RateReporting};
 use shorthaul_congestion::{Algorithm, RttConfig};
 
 /// What is different from a [`SenderProfile`]; what is left out stays as it is there.
@@ -22,6 +22,9 @@ pub struct ProfilePatch {
     /// After an RTO, first look whether it was spurious (F-RTO, RFC 5682).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub f_rto: Option<bool>,
+    /// Take the answer to a loss back once it turns out that nothing was lost (RFC 3522, RFC 3708).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub undo: Option<bool>,
     /// After several RTOs in a row, try smaller segments (RFC 4821).
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub black_hole_probing: Option<bool>,
@@ -31,6 +34,9 @@ pub struct ProfilePatch {
     /// When received data is acknowledged.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub ack: Option<AckPolicy>,
+    /// What is measured of what comes, to report to the peer at which rate it should send. Both ends have to have it.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub rate_report: Option<RateReporting>,
     /// Retransmission timer.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub rto: Option<RttConfig>,
@@ -81,9 +87,11 @@ impl SenderProfile {
             loss_detection,
             discriminator,
             f_rto,
+            undo,
             black_hole_probing,
             pacing,
             ack,
+            rate_report,
             rto,
             sack,
             timestamps,
@@ -101,9 +109,11 @@ impl SenderProfile {
             loss_detection: loss_detection.unwrap_or(self.loss_detection),
             discriminator: discriminator.unwrap_or(self.discriminator),
             f_rto: f_rto.unwrap_or(self.f_rto),
+            undo: undo.unwrap_or(self.undo),
             black_hole_probing: black_hole_probing.unwrap_or(self.black_hole_probing),
             pacing: pacing.unwrap_or(self.pacing),
             ack: ack.unwrap_or(self.ack),
+            rate_report: rate_report.unwrap_or(self.rate_report),
             rto: rto.unwrap_or(self.rto),
             sack: sack.unwrap_or(self.sack),
             timestamps: timestamps.unwrap_or(self.timestamps),

@@ -101,6 +101,7 @@ impl Sender {
                 in_flight: self.in_flight(),
                 rtt,
                 waited: ack.waited,
+                reported: ack.reported,
                 rate,
                 cwnd_limited: !self.options.window_validation || una_before <= self.snd.window_limited_until,
                 in_recovery: matches!(self.state, State::Recovery { .. } | State::Waiting { .. }),

@@ -5,7 +5,7 @@ use crate::loss_discriminator::{Discriminator, Probe};
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_congestion::{Control, RttConfig};
-use shorthaul_types::Time;
+use shorthaul_types::{BitRate, Time};
 use shorthaul_wire::PayloadList;
 
 /// How a sender is to work.
@@ -36,6 +36,8 @@ pub struct SenderConfig {
     pub idle_restart: bool,
     /// A window that is not filled does not grow (RFC 7661).
     pub window_validation: bool,
+    /// The answer to a loss is taken back once it turns out that nothing was lost (RFC 3522, RFC 3708).
+    pub undo: bool,
     /// Parameters of the retransmission timer.
     pub rto: RttConfig,
 }
@@ -56,6 +58,7 @@ impl SenderConfig {
             nagle: false,
             idle_restart: true,
             window_validation: true,
+            undo: true,
             rto: RttConfig::LINUX,
         }
     }
@@ -88,6 +91,8 @@ pub struct Ack<'a> {
     pub sent_before: Option<Time>,
     /// How long it has waited on its way here, at least; `None` where that is unknown.
     pub waited: Option<Duration>,
+    /// The rate at which the receiver wants the sender to send, as it reports in an option.
+    pub reported: Option<BitRate>,
 }
 
 impl Ack<'_> {

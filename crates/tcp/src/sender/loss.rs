@@ -175,7 +175,9 @@ impl Sender {
     /// Repairs what is marked, until all that is outstanding now has arrived.
     fn begin_repair(&mut self, now: Time, prr: Option<Prr>) {
         self.state = State::Recovery { end: self.snd.nxt, prr };
-        self.undo.begin();
+        if self.options.undo {
+            self.undo.begin();
+        }
         self.stats.recoveries += 1;
         self.tell_detector(now, Event::RecoveryBegun);
         let deadline = self.rto_deadline(now);
@@ -197,7 +199,7 @@ impl Sender {
         let f_rto = f_rto.then(|| FRto::new(now, mss, before, probing));
         let end = if f_rto.is_some() { una + mss } else { nxt };
         self.mark_lost(now, una, end);
-        if first {
+        if first && self.options.undo {
             self.undo.begin();
         }
         self.state = State::Loss { end: nxt, f_rto };

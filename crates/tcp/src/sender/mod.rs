@@ -98,6 +98,7 @@ struct Options {
     nagle: bool,
     idle_restart: bool,
     window_validation: bool,
+    undo: bool,
 }
 
 /// The sending half: holds the bytes, sends them as window and credit allow, has losses found by a [`LossDetector`] and judged
@@ -151,6 +152,7 @@ impl Sender {
                 nagle: config.nagle,
                 idle_restart: config.idle_restart,
                 window_validation: config.window_validation,
+                undo: config.undo,
             },
             board: Scoreboard::default(),
             state: State::Open,

@@ -172,6 +172,7 @@ impl Half {
                         echo: None,
                         sent_before: None,
                         waited: None,
+                        reported: None,
                     };
                     self.sender.on_ack(self.now, &ack);
                     self.flush();

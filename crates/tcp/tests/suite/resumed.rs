@@ -19,6 +19,7 @@ fn acknowledge(sender: &mut Sender, millis: u64, ack: u64) -> Feedback {
         echo: None,
         sent_before: None,
         waited: None,
+        reported: None,
     };
     sender.on_ack(Time::from_millis(millis), &ack);
     std::mem::take(&mut sender.grant_mut().expect("it is managed").feedback)

@@ -76,6 +76,7 @@ fn single_bytes_bring_no_packets_of_their_own() {
                 echo: None,
                 sent_before: None,
                 waited: None,
+                reported: None,
             },
         );
     };

@@ -223,6 +223,7 @@ fn an_older_segment_does_not_take_the_window_back() {
         echo: None,
         sent_before: None,
         waited: None,
+        reported: None,
     };
     t.sender.on_ack(shorthaul_types::Time::from_millis(101), &old);
     assert_eq!(t.sender.peer_window(), edge);

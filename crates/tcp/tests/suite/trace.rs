@@ -139,6 +139,7 @@ impl Trace {
             echo: self.echo,
             sent_before: self.sent_before.map(Time::from_millis),
             waited: None,
+            reported: None,
         };
         self.sender.on_ack(self.now, &ack);
         assert!(self.sender.scoreboard().audit());

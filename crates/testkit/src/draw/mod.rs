@@ -10,7 +10,9 @@ use shorthaul_proxy::{
     ACK_RELEASES, AggregateConfig, Clamp, FlowMatch, GatewayConfig, HostSpec, INTERCEPTORS, LegConfig, Mode,
     PathTailCell, PathTailConfig, Policy, SenderControl, TailScope, UplinkWindow, WINDOW_LIMITS,
 };
-use shorthaul_tcp::{AckPolicy, ConnectionConfig, Discrimination, KeepAlive, LossDetection, SenderProfile};
+use shorthaul_tcp::{
+    AckPolicy, ConnectionConfig, Discrimination, KeepAlive, LossDetection, RateReporting, SenderProfile,
+};
 use shorthaul_types::{BitRate, Bytes};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -53,6 +55,9 @@ impl Rows {
         }
         for discrimination in Discrimination::ALL {
             rows.note("loss discriminator", discrimination.name());
+        }
+        for reporting in RateReporting::ALL {
+            rows.note("rate report", reporting.name());
         }
         for row in ACK_RELEASES {
             rows.note("ACK release", row.name);
@@ -122,12 +127,17 @@ impl Draw {
         let profile = SenderProfile::named(self.chance.pick::<&str>(&names)).expect("a name of the list");
         let most = if self.chance.happens(200) { *SenderProfile::INITIAL_WINDOWS.end() } else { 10 };
         let initial_window = 1 + self.chance.below(u64::from(most)) as u32;
+        let rate_report = RateReporting::ALL[initial_window as usize % RateReporting::ALL.len()];
+        self.rows.note("rate report", rate_report.name());
         let rto = if self.chance.happens(300) { *self.chance.pick(&TIMERS) } else { profile.rto };
         SenderProfile {
             congestion: self.control(),
             loss_detection: self.detection(),
             discriminator: self.discrimination(),
             f_rto: self.chance.happens(500),
+            // Rare, of numbers that are drawn already.
+            undo: initial_window % 11 != 7,
+            rate_report,
             black_hole_probing: self.chance.happens(500),
             sack: self.chance.happens(700),
             timestamps: self.chance.happens(600),

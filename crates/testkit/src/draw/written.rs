@@ -1,6 +1,8 @@
 //! The same as people write it, in TOML.
 use super::Draw;
+use shorthaul_congestion::Algorithm;
 use shorthaul_proxy::{ACK_RELEASES, INTERCEPTORS, Mode, Row, WINDOW_LIMITS};
+use shorthaul_tcp::RateReporting;
 use std::fmt::Write as _;
 
 impl Draw {
@@ -8,8 +10,12 @@ impl Draw {
     pub fn written_patch(&mut self) -> String {
         let (congestion, detection) = (self.control(), self.detection());
         let (discriminator, pacing) = (self.discrimination(), self.chance.happens(500));
+        // Of what is drawn already.
+        let place = Algorithm::NAMED.iter().position(|control| *control == congestion).unwrap_or(0);
+        let reporting = RateReporting::ALL[place % RateReporting::ALL.len()];
+        self.rows.note("rate report", reporting.name());
         format!(
-            "congestion = \"{congestion}\", loss_detection = \"{detection}\", discriminator = \"{discriminator}\", pacing = {pacing}"
+            "rate_report = \"{reporting}\", congestion = \"{congestion}\", loss_detection = \"{detection}\", discriminator = \"{discriminator}\", pacing = {pacing}"
         )
     }
 

@@ -8,6 +8,7 @@ mod idle;
 mod loss;
 mod path_mtu;
 mod probing;
+mod rate_report;
 mod reset;
 mod sack;
 mod script;
@@ -17,7 +18,9 @@ mod window;
 
 use script::Script;
 use shorthaul_congestion::{Algorithm, RttConfig};
-use shorthaul_tcp::{AckPolicy, ConnectionConfig, Discrimination, LossDetection, SenderProfile};
+use shorthaul_tcp::{
+    AckPolicy, ConnectionConfig, Discrimination, LossDetection, RateReporting, SenderProfile,
+};
 use std::time::Duration;
 
 /// A host that offers no option but its segment size, acknowledges every second segment or after
@@ -31,6 +34,8 @@ fn plain() -> ConnectionConfig {
             loss_detection: LossDetection::RACK_TLP,
             discriminator: Discrimination::EVERY_LOSS,
             f_rto: false,
+            undo: true,
+            rate_report: RateReporting::NONE,
             black_hole_probing: false,
             pacing: false,
             ack: AckPolicy::Delayed { wait: Duration::from_millis(40), quick: 0 },

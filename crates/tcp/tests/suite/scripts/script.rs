@@ -6,7 +6,7 @@
 //! P. 1:1001(1000) ack 1 win 5000 <mss 1460,sackOK,TS val 5 ecr 7,wscale 3,probes,sack 9:12> [ect0]
 //! ```
 //!
-//! (and `probe1 7`, `probe1ack 7`, `probe2 8`, `probe2ack 8`)
+//! (and `probe1 7`, `probe1ack 7`, `probe2 8`, `probe2ack 8`, `rates`, `rate 2500`)
 //! with the flags `S F R P . E W`, sequence numbers counted from each end's SYN, and the ECN field
 //! of the IP header in brackets. What an expected segment does not mention may be anything, except
 //! flags, sequence numbers and acknowledgment. Times are milliseconds since the script began; our
@@ -16,8 +16,8 @@ use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, ConnectionId, Event
 use shorthaul_testkit::packets::ip;
 use shorthaul_types::{FlowKey, PortId, Seed, SeqNum, SeqSpace, Time};
 use shorthaul_wire::{
-    IcmpError, IcmpErrorKind, Machine, Packet, Payload, ProbeOption, SackBlock, TcpFlags, TcpHeader,
-    TcpSegment, Timestamps, Transport, TxBatch,
+    IcmpError, IcmpErrorKind, Machine, Packet, Payload, ProbeOption, RateOption, SackBlock, TcpFlags,
+    TcpHeader, TcpSegment, Timestamps, Transport, TxBatch,
 };
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -56,6 +56,7 @@ struct Line {
     sack: Option<Vec<(i64, i64)>>,
     ecn: Option<u8>,
     probe: Option<ProbeOption>,
+    rate: Option<RateOption>,
 }
 
 fn number<T: std::str::FromStr>(text: &str, line: &str) -> T {
@@ -109,6 +110,8 @@ impl Line {
                 ["wscale", n] => self.wscale = Some(number(n, text)),
                 ["sackOK"] => self.sack_ok = Some(true),
                 ["probes"] => self.probe = Some(ProbeOption::Offered),
+                ["rates"] => self.rate = Some(RateOption::Offered),
+                ["rate", n] => self.rate = Some(RateOption::BytesPerSecond(number(n, text))),
                 ["probe1", n] => self.probe = Some(ProbeOption::Probe1(number(n, text))),
                 ["probe1ack", n] => self.probe = Some(ProbeOption::Probe1Ack(number(n, text))),
                 ["probe2", n] => self.probe = Some(ProbeOption::Probe2(number(n, text))),
@@ -143,6 +146,7 @@ impl Line {
                     && self.timestamps == actual.timestamps
                     && self.wscale == actual.wscale
                     && self.probe == actual.probe
+                    && self.rate == actual.rate
                     && self.sack.as_deref().unwrap_or(&[]) == actual.sack.as_deref().unwrap_or(&[])))
     }
 
@@ -166,6 +170,7 @@ impl Line {
         options.extend(self.timestamps.map(|(val, ecr)| format!("TS val {val} ecr {ecr}")));
         options.extend(self.wscale.map(|shift| format!("wscale {shift}")));
         options.extend(self.probe.map(|probe| format!("{probe:?}")));
+        options.extend(self.rate.map(|rate| format!("{rate:?}")));
         if let Some(blocks) = self.sack.as_ref().filter(|blocks| !blocks.is_empty()) {
             let blocks: Vec<String> = blocks.iter().map(|(l, r)| format!("{l}:{r}")).collect();
             options.push(format!("sack {}", blocks.join(" ")));
@@ -321,6 +326,7 @@ impl Script {
             ),
             ecn: Some(packet.ip.ecn()),
             probe: ProbeOption::find(&options.unknown),
+            rate: RateOption::find(&options.unknown),
         }
     }
 
@@ -342,6 +348,7 @@ impl Script {
         };
         header.options.mss = line.mss;
         header.options.unknown = line.probe.map(ProbeOption::to_options).unwrap_or_default();
+        header.options.unknown.extend(line.rate.map(RateOption::to_options).unwrap_or_default());
         header.options.window_scale = line.wscale;
         header.options.sack_permitted = line.sack_ok == Some(true);
         header.options.timestamps = line.timestamps.map(|(val, ecr)| Timestamps {
