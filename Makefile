@@ -1,4 +1,4 @@
-.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise bench-scale bench-page attack siege soak outlive miri deb test-deb dist docs python reference
+.PHONY: all test adversity demo agreement conformance interop parity bench-gateway bench-workers bench-relay bench-sim check no-std fuzz-build fuzz deny bench-tcp bench-plan harmless harmless-live bench-noise bench-scale bench-page attack siege soak outlive miri deb test-deb dist docs python reference
 # One step after the other: each is cargo's, which uses all processors itself.
 .NOTPARALLEL:
 
@@ -120,6 +120,11 @@ interop:
 # Our sender against the kernel's own over the same paths: half an hour, on a machine with nothing else to do.
 parity:
 	cargo run --release --quiet --bin shorthaul -- endpoint parity
+
+# Two workers of a gateway against one: what passes, and what a megabyte costs their threads.
+bench-workers:
+	cargo build --release --quiet --bin shorthaul
+	bench/workers.py target/release/shorthaul 20
 
 # Forwarding, a raw TUN forwarder, HAProxy and the gateway, in one run; then what crash custody and `traffic = "all"` cost, in pairs.
 bench-gateway:

@@ -24,6 +24,7 @@ ssh     | test                 | openssh-client | openssh-clients | openssh    |
 sshd    | test                 | openssh-server | openssh-server  | openssh    | the other end of ssh
 promtool | test                | prometheus     | golang-github-prometheus | prometheus | metrics as Prometheus reads them
 tmux    | test                 | tmux           | tmux            | tmux       | `shorthaul top` in a terminal
+setpriv | test                 | util-linux     | util-linux      | util-linux | gateways without a capability
 iperf3  | test                 | iperf3         | iperf3          | iperf3     | streams through relays
 '
 

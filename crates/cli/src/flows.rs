@@ -14,6 +14,9 @@ pub struct Args {
     /// The gateway's counters instead
     #[arg(long)]
     counters: bool,
+    /// The counters of each of several workers
+    #[arg(long, conflicts_with = "counters")]
+    workers: bool,
     #[command(flatten)]
     gateway: Running,
 }
@@ -55,10 +58,12 @@ impl Running {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    args.gateway.print_answer(match (args.json, args.counters) {
-        (true, true) => "counters-json",
-        (true, false) => "flows-json",
-        (false, true) => "counters",
-        (false, false) => "flows",
+    args.gateway.print_answer(match (args.json, args.counters, args.workers) {
+        (true, _, true) => "workers-json",
+        (false, _, true) => "workers",
+        (true, true, false) => "counters-json",
+        (true, false, false) => "flows-json",
+        (false, true, false) => "counters",
+        (false, false, false) => "flows",
     })
 }

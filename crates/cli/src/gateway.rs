@@ -4,8 +4,8 @@ use crate::service::ServiceManager;
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
 use shorthaul_dataplane::{
-    Config, ConfigError, Giving, Name, Notice, Priority, check_gateway, keep, remove_remains, routing_table,
-    run_forwarder, run_gateway,
+    Config, ConfigError, Giving, Name, Notice, Priority, check_gateway, keep, number_of_workers,
+    remove_remains, routing_table, run_forwarder, run_gateway,
 };
 use shorthaul_os::confine::Confined;
 use shorthaul_proxy::{AggregateConfig, Clamp, GatewayMode};
@@ -74,6 +74,9 @@ pub struct Args {
     /// How promptly it is run while others keep the processors busy: real-time, high or normal
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<Priority>,
+    /// Event loops, each with a thread of its own and its part of the hosts on the access side: 1 unless given, at most 64
+    #[arg(long, value_name = "NUMBER", value_parser = workers)]
+    workers: Option<usize>,
     /// Where the control socket and the crash journal are
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
@@ -219,6 +222,13 @@ fn table(text: &str) -> Result<u32, String> {
     routing_table(number)
 }
 
+/// How many workers there can be.
+fn workers(text: &str) -> Result<usize, String> {
+    let number =
+        text.parse().map_err(|_| "write a number from 1 to 64, at most that of processors".to_owned())?;
+    number_of_workers(number)
+}
+
 impl Args {
     /// What is given up once all is set up.
     fn giving(&self, config: &Config) -> Giving {
@@ -268,6 +278,7 @@ impl Args {
         config.metrics = self.metrics.or(config.metrics);
         config.name = self.name.clone().unwrap_or(config.name);
         config.priority = self.priority.unwrap_or(config.priority);
+        config.workers = self.workers.unwrap_or(config.workers);
         config.run_dir = self.run_dir.clone().unwrap_or(config.run_dir);
         config.drain_timeout = self.drain_timeout.unwrap_or(config.drain_timeout);
         config.table = self.table.unwrap_or(config.table);

@@ -1,9 +1,10 @@
 use crate::Priority;
+use ipnet::IpNet;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use shorthaul_proxy::{
-    AggregateConfig, Bottleneck, GatewayConfig, GatewayMode, HostSpec, LegSpec, PolicyError, PolicySpec,
-    SenderSpec, Traffic, WrittenPolicies,
+    AggregateConfig, Bottleneck, GatewayConfig, GatewayMode, HostSpec, LegSpec, Policy, PolicyError,
+    PolicySpec, SenderSpec, TailScope, Traffic, WrittenPolicies,
 };
 use shorthaul_types::{Bytes, schema, written_as};
 use std::fmt;
@@ -11,6 +12,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
+
+/// Two queues of each are handed over at once when another process takes over, and a lock.
+const MOST_WORKERS: usize = 64;
+const _: () = assert!(2 * MOST_WORKERS < shorthaul_os::handover::MOST);
 
 /// A gateway's configuration file, all of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +72,11 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// How promptly the loop is run while others keep the processors busy.
     pub priority: Priority,
+    /// Event loops, each with a thread of its own: 1 to 64. All packets of a host on the access side are one's, and so are those of a
+    /// bottleneck's hosts. Each has an equal part of the memory and of the flows.
+    #[serde(deserialize_with = "workers", skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1, max = 64), extend("default" = 1))]
+    pub workers: usize,
     /// Where the control socket and the crash journal are.
     pub run_dir: PathBuf,
     /// Whether what is held survives a crash, and the gateway can be taken over, by what is written to `run_dir` all the while. Without
@@ -123,6 +133,7 @@ impl Default for Config {
             idle_timeout: GatewayConfig::default().idle_timeout,
             drain_timeout: Duration::from_secs(30),
             priority: Priority::default(),
+            workers: 1,
             run_dir: "/run/shorthaul".into(),
             custody: true,
             table: 7001,
@@ -176,6 +187,27 @@ fn per_flow<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
             "less than 16 KiB for each direction of a flow holds no window: write a size such as \"4 MiB\"",
         )),
         size => Ok(size),
+    }
+}
+
+fn is_one(workers: &usize) -> bool {
+    *workers == 1
+}
+
+fn workers<'de, D: Deserializer<'de>>(d: D) -> Result<usize, D::Error> {
+    number_of_workers(usize::deserialize(d)?).map_err(serde::de::Error::custom)
+}
+
+/// How many workers there are, if there can be so many.
+///
+/// # Errors
+/// What to write instead.
+pub fn number_of_workers(number: usize) -> Result<usize, String> {
+    match number {
+        1..=MOST_WORKERS => Ok(number),
+        other => Err(format!(
+            "there cannot be {other} workers: write a number from 1 to {MOST_WORKERS}, at most that of processors"
+        )),
     }
 }
 
@@ -260,7 +292,73 @@ impl Config {
         }
     }
 
-    /// What the machine needs of it, checked.
+    /// What each worker may hold: an equal part.
+    pub(crate) fn share(&self) -> Memory {
+        let workers = self.workers.max(1);
+        let Memory { per_flow, total, max_flows } = self.memory;
+        Memory { per_flow, total: Bytes(total.0 / workers as u64), max_flows: max_flows / workers }
+    }
+
+    /// What hosts share cannot be with several workers, each of which has some hosts.
+    fn check_workers(&self, machine: &GatewayConfig) -> Result<(), ConfigError> {
+        let workers = self.workers;
+        let value = |key, why: String| Err(ConfigError::Value { key, why });
+        if workers == 1 {
+            return Ok(());
+        }
+        if machine.flow_buffer > machine.memory {
+            let why = format!(
+                "each of {workers} has {} of `total`, which is less than `per_flow`, {}: write fewer, or more for `total`",
+                machine.memory, machine.flow_buffer
+            );
+            return value("workers", why);
+        }
+        if machine.max_flows == 0 {
+            let why = format!(
+                "`max_flows` is less than one for each of {workers}: write fewer, or a larger number"
+            );
+            return value("workers", why);
+        }
+        if machine
+            .policies
+            .iter()
+            .any(|policy| policy.aggregate.as_ref().is_some_and(|own| own.find_bottlenecks))
+        {
+            let why = "who shares a bottleneck is found where all hosts are in one place: leave it out, name the hosts in a \
+                       [[bottleneck]], or write workers = 1";
+            return value("find_bottlenecks", why.into());
+        }
+        let emulates_cells = |policy: &Policy| {
+            policy.senders.emulated_link().is_some_and(|link| matches!(link.scope, TailScope::Cell(_)))
+        };
+        if machine.policies.iter().any(emulates_cells) {
+            let why = "the hosts of an emulated cell share a link, and may be different workers': leave `cells` and `per` out, so that each \
+                       host has its own, or write workers = 1";
+            return value("cells", why.into());
+        }
+        for (bottleneck, number) in machine.bottlenecks.iter().zip(0..) {
+            let name = &bottleneck.name;
+            if bottleneck.hosts.is_empty() && number == 0 {
+                let why = format!(
+                    "`{name}` is shared by all hosts, so that one worker would have all packets: name its hosts, or write workers = 1"
+                );
+                return value("bottleneck", why);
+            }
+            let longest =
+                |net: &IpNet| if net.addr().is_ipv4() { machine.hosts.v4 } else { machine.hosts.v6 };
+            if let Some(net) = bottleneck.hosts.iter().find(|net| net.prefix_len() > longest(net)) {
+                let why = format!(
+                    "`{name}` has a part of a host, {net}: with several workers a host is whole in it or not at all; write a prefix of {} \
+                     bits or less, or `hosts` with longer ones",
+                    longest(net)
+                );
+                return value("bottleneck", why);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the machine of a worker needs of it, checked.
     ///
     /// # Errors
     /// Names the key and the remedy.
@@ -283,10 +381,11 @@ impl Config {
             Err(PolicyError { policy: None, key, why }) => return value(key, why),
             Err(error) => return Err(error.into()),
         };
+        let share = self.share();
         let config = GatewayConfig {
-            flow_buffer: self.memory.per_flow,
-            memory: self.memory.total,
-            max_flows: self.memory.max_flows,
+            flow_buffer: share.per_flow,
+            memory: share.total,
+            max_flows: share.max_flows,
             idle_timeout: self.idle_timeout,
             hosts: self.hosts.resolve(&policies),
             bottlenecks: self.bottleneck.clone(),
@@ -295,6 +394,7 @@ impl Config {
             hash_seed,
             watches_buffers: false,
         };
+        self.check_workers(&config)?;
         match config.check() {
             Ok(()) => Ok(config),
             // What is outside of the list is known by its key alone.
@@ -349,6 +449,8 @@ mod tests {
             ),
             ("[[policy]]\nto_access = { initial_window = 0 }\n", 2, ["initial_window", "1 to 1000"]),
             ("table = 254\n", 1, ["table", "7001"]),
+            ("workers = 0\n", 1, ["workers", "1 to 64"]),
+            ("workers = 65\n", 1, ["65 workers", "1 to 64"]),
             ("drain_timeout = \"soon\"\n", 1, ["drain_timeout", "1.5 s"]),
             ("drain_timeout = 30\n", 1, ["`30`", "1.5 s"]),
             ("[memory]\ntotal = 30\n", 2, ["`30`", "4 MiB"]),
@@ -358,6 +460,51 @@ mod tests {
             assert!(said.contains(&format!("line {line}")), "{said}");
             assert!(words.iter().all(|word| said.contains(word)), "{said}");
         }
+    }
+
+    #[test]
+    fn what_several_workers_cannot_share_is_refused_by_name() {
+        let ours = "access = [\"a\"]\nwan = [\"b\"]\n";
+        let said = |workers: usize, text: &str| {
+            let config: Config = toml::from_str(&format!("{ours}workers = {workers}\n{text}")).unwrap();
+            config.gateway(0).map(|_| ()).map_err(|error| error.to_string())
+        };
+        for (text, key, words) in [
+            ("[aggregate]\nfind_bottlenecks = true\n", "find_bottlenecks", ["[[bottleneck]]", "workers = 1"]),
+            ("[memory]\ntotal = \"6 MiB\"\n", "workers", ["per_flow", "`total`"]),
+            ("[memory]\nmax_flows = 1\n", "workers", ["max_flows", "fewer"]),
+            ("[[bottleneck]]\nname = \"ship\"\n", "bottleneck", ["`ship`", "name its hosts"]),
+            (
+                "[[bottleneck]]\nname = \"ship\"\nhosts = [\"2001:db8::/96\"]\n",
+                "bottleneck",
+                ["2001:db8::/96", "64 bits or less"],
+            ),
+            (
+                "[senders]\npolicy = \"path-tail\"\nbandwidth = \"1 Mbit/s\"\ncells = [{ name = \"n\", prefixes = [\"10.1.0.0/16\"] }]\n",
+                "cells",
+                ["emulated cell", "workers = 1"],
+            ),
+        ] {
+            let error = said(2, text).expect_err(text);
+            assert!(error.starts_with(key) && words.iter().all(|word| error.contains(word)), "{error}");
+            assert_eq!(said(1, text), Ok(()));
+        }
+        let of_its_own =
+            "[[bottleneck]]\nname = \"ship\"\nhosts = [\"10.1.0.0/16\"]\n[[bottleneck]]\nname = \"rest\"\n";
+        assert_eq!(said(2, of_its_own), Ok(()));
+    }
+
+    #[test]
+    fn workers_share_memory_and_flows() {
+        let text =
+            "access = [\"a\"]\nwan = [\"b\"]\nworkers = 3\n[memory]\ntotal = \"90 MB\"\nmax_flows = 1000\n";
+        let config: Config = toml::from_str(text).unwrap();
+        let machine = config.gateway(0).unwrap();
+        assert_eq!((machine.memory, machine.max_flows), (Bytes(30_000_000), 333));
+        assert!(toml::to_string(&config).unwrap().contains("workers = 3\n"));
+        assert!(!toml::to_string(&Config::default()).unwrap().contains("workers"), "as it was without them");
+        let schema = serde_json::to_value(Config::schema()).unwrap();
+        assert_eq!(schema.pointer("/properties/workers/default"), Some(&1.into()));
     }
 
     #[test]

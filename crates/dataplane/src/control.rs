@@ -1,16 +1,15 @@
-use crate::{BandwidthReport, Driven, Forwarder, LoopStats, ParseBandwidthError};
+use crate::desk::{Bell, Desk, Part, Told, Topic, desk};
+use crate::{BandwidthReport, ParseBandwidthError};
 use serde_json::{Value, json};
-use shorthaul_monitor::{About as AboutGateway, Monitor, Source, State};
-use shorthaul_os::poll::Waker;
+use shorthaul_monitor::{About as AboutGateway, Monitor, Source, State, WorkerRow};
 use shorthaul_os::schedule::run_first_by_turns;
-use shorthaul_proxy::{FlowInfo, GainFigure, GainInfo, Gateway, LegInfo, Observed, ObservedDirection};
+use shorthaul_proxy::{FlowInfo, GainFigure, GainInfo, KnownGains, LegInfo, Observed, ObservedDirection};
+use std::collections::HashMap;
 use std::io::{self, BufWriter, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::time::Duration;
 
 /// The control socket of the gateway `name`.
@@ -18,81 +17,10 @@ pub fn control_path(run_dir: &Path, name: &str) -> PathBuf {
     run_dir.join(format!("{name}.sock"))
 }
 
-/// What the daemon asks of a machine beyond driving it.
-pub trait Controlled: Driven {
-    /// Flows that it would harm if it went away: of which it holds bytes that their sender believes delivered, or whose ends do not hear each
-    /// other yet.
-    fn held_flows(&self) -> usize {
-        0
-    }
-
-    /// Flows that a predecessor left, of which it is not yet known what became.
-    fn inherited_flows(&self) -> usize {
-        0
-    }
-
-    /// Flows that it knows, among `most` places from `from` on, and where to go on, if there are more.
-    fn flows(&self, from: usize, most: usize) -> (Vec<FlowInfo>, Option<usize>) {
-        let _ = (from, most);
-        (Vec::new(), None)
-    }
-
-    /// Its counters, by name.
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    /// What it gains, by classes of flows.
-    fn gains(&self) -> Vec<GainInfo> {
-        Vec::new()
-    }
-
-    /// What else is shown of it.
-    fn state(&self) -> State {
-        State::default()
-    }
-}
-
-impl Controlled for Forwarder {}
-
-impl Controlled for Gateway {
-    fn held_flows(&self) -> usize {
-        Gateway::held_flows(self)
-    }
-
-    fn inherited_flows(&self) -> usize {
-        Gateway::inherited_flows(self)
-    }
-
-    fn flows(&self, from: usize, most: usize) -> (Vec<FlowInfo>, Option<usize>) {
-        self.flows_among(from, most)
-    }
-
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        Gateway::counters(self).named().collect()
-    }
-
-    fn gains(&self) -> Vec<GainInfo> {
-        Gateway::gains(self)
-    }
-
-    fn state(&self) -> State {
-        State {
-            held: self.allocated() as u64,
-            memory: self.config().memory.0,
-            lateness: self.lateness(),
-            flows: self.flows_known() as u64,
-            max_flows: self.config().max_flows as u64,
-        }
-    }
-}
-
 /// What a process asks that wants to go on in the place of this one; `take_over.rs` has what follows.
 pub(crate) const TAKE_OVER: &str = "take-over";
 /// What it says when it comes, and begins to prepare itself.
 pub(crate) const ANNOUNCE: &str = "take-over-soon";
-/// Flows that are looked at in one round: a fraction of a millisecond.
-const FLOWS_A_ROUND: usize = 256;
 /// Requests that are answered at once; whoever comes then is sent away.
 const AT_ONCE: usize = 16;
 /// How long one may take to ask, and to read each part of the answer.
@@ -115,6 +43,10 @@ pub enum Request {
     Counters,
     /// The counters, as JSON.
     CountersJson,
+    /// The counters of each worker, as text.
+    Workers,
+    /// The counters of each worker, as JSON.
+    WorkersJson,
     /// What splitting gains, as text.
     Gain,
     /// What splitting gains, as JSON.
@@ -144,6 +76,8 @@ impl Request {
             "flows-json" => Request::FlowsJson,
             "counters" => Request::Counters,
             "counters-json" => Request::CountersJson,
+            "workers" => Request::Workers,
+            "workers-json" => Request::WorkersJson,
             "gain" => Request::Gain,
             "gain-json" => Request::GainJson,
             "snapshot" => Request::Snapshot,
@@ -167,75 +101,33 @@ impl Request {
 }
 
 /// The socket that a running gateway answers questions on: `flows`, `flows-json`, `counters`,
-/// `counters-json`, `gain`, `gain-json`, `snapshot` and `find TEXT`, one a connection. It also takes `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s`
-/// from a radio controller.
+/// `counters-json`, `workers`, `workers-json`, `gain`, `gain-json`, `snapshot` and `find TEXT`, one a connection. It also takes
+/// `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s` from a radio controller.
 ///
-/// Threads of its own listen, write the text and send it. The thread that has the packets is asked for what only it knows, and
-/// lists flows a few at a time, with packets in between.
+/// Threads of its own listen, write the text and send it. The threads that have the packets are asked for what only they know, each at
+/// its [`Desk`].
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
-    waker: Arc<Waker>,
-    questions: Receiver<Question>,
-    /// A listing of flows that is under way, and where it goes on.
-    listing: Option<(Sender<Part>, usize)>,
     path: Option<PathBuf>,
     /// Until it listens.
     listener: Option<(UnixListener, Front)>,
 }
 
-/// What the thread with the packets is asked.
-#[derive(Debug)]
-struct Question {
-    about: About,
-    answer: Sender<Part>,
-}
-
-#[derive(Debug)]
-enum About {
-    Flows,
-    Counters,
-    Gains,
-    State,
-    /// It is told something.
-    Bandwidth(BandwidthReport),
-    /// Another process wants to go on in its place, and is to be handed all that takes over this.
-    TakeOver(UnixStream),
-}
-
-/// What the thread with the packets is told.
-#[derive(Debug)]
-pub(crate) enum Told {
-    /// The access side carries another bandwidth.
-    Bandwidth(BandwidthReport),
-    /// Another process wants to go on in its place.
-    TakeOver(UnixStream),
-}
-
-/// A part of an answer.
-#[derive(Debug)]
-enum Part {
-    Flows(Vec<FlowInfo>),
-    Counters(Vec<(&'static str, u64)>),
-    Gains(Vec<GainInfo>),
-    State(State),
-}
-
 impl ControlSocket {
-    /// Takes `path`, in place of a predecessor's socket that may be there. Only its owner may ask.
-    pub(crate) fn bind(path: PathBuf) -> io::Result<Self> {
+    /// Takes `path`, in place of a predecessor's socket that may be there. Only its owner may ask. Whoever has packets answers at
+    /// one of the desks, of which there are `workers`.
+    pub(crate) fn bind(path: PathBuf, workers: usize) -> io::Result<(Self, Vec<Desk>)> {
         let _ = std::fs::remove_file(&path);
-        let mut socket = Self::adopt(shorthaul_os::files::listen_privately(&path)?)?;
+        let (mut socket, desks) = Self::adopt(shorthaul_os::files::listen_privately(&path)?, workers)?;
         socket.path = Some(path);
-        Ok(socket)
+        Ok((socket, desks))
     }
 
     /// Takes a socket that somebody else has made, and who sees to its file, too.
-    pub(crate) fn adopt(listener: UnixListener) -> io::Result<Self> {
+    pub(crate) fn adopt(listener: UnixListener, workers: usize) -> io::Result<(Self, Vec<Desk>)> {
         listener.set_nonblocking(false)?;
-        let waker = Arc::new(Waker::new()?);
-        let (ask, questions) = mpsc::sync_channel(AT_ONCE);
-        let front = Front { ask, waker: Arc::clone(&waker) };
-        Ok(ControlSocket { waker, questions, listing: None, path: None, listener: Some((listener, front)) })
+        let (bells, desks) = (0..workers).map(|_| desk(AT_ONCE)).collect::<io::Result<(Vec<_>, Vec<_>)>>()?;
+        Ok((ControlSocket { path: None, listener: Some((listener, Front { bells })) }, desks))
     }
 
     /// Begins to take questions, with no more privileges than the calling thread has now; `promptly`, before ordinary threads. Who asked
@@ -252,40 +144,6 @@ impl ControlSocket {
         Ok(Some(monitor))
     }
 
-    /// Says what was asked, a little at a time, and returns what was told instead.
-    pub(crate) fn answer(&mut self, machine: &impl Controlled, stats: LoopStats) -> Option<Told> {
-        self.waker.clear();
-        if let Some((answer, from)) = self.listing.take() {
-            let (flows, next) = machine.flows(from, FLOWS_A_ROUND);
-            // Whoever asked may be gone.
-            if answer.send(Part::Flows(flows)).is_ok()
-                && let Some(next) = next
-            {
-                self.listing = Some((answer, next));
-            }
-            self.waker.wake();
-            return None;
-        }
-        let Question { about, answer } = self.questions.try_recv().ok()?;
-        self.waker.wake(); // there may be another
-        let _ = match about {
-            About::Flows => {
-                self.listing = Some((answer, 0));
-                return None;
-            }
-            About::Counters => {
-                answer.send(Part::Counters(machine.counters().into_iter().chain(stats.named()).collect()))
-            }
-            About::Gains => answer.send(Part::Gains(machine.gains())),
-            About::State => answer.send(Part::State(machine.state())),
-            About::Bandwidth(report) => return Some(Told::Bandwidth(report)),
-            About::TakeOver(stream) => return Some(Told::TakeOver(stream)),
-        };
-        None
-    }
-}
-
-impl ControlSocket {
     /// Takes the place of the socket at `path`.
     pub(crate) fn put_in_place(&mut self, path: PathBuf) -> io::Result<()> {
         if let Some(beside) = &self.path {
@@ -301,12 +159,6 @@ impl ControlSocket {
     }
 }
 
-impl AsFd for ControlSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.waker.as_fd()
-    }
-}
-
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
@@ -315,11 +167,10 @@ impl Drop for ControlSocket {
     }
 }
 
-/// The side of the socket.
+/// The side of the socket: it asks at every desk.
 #[derive(Clone, Debug)]
 struct Front {
-    ask: SyncSender<Question>,
-    waker: Arc<Waker>,
+    bells: Vec<Bell>,
 }
 
 impl Front {
@@ -358,7 +209,7 @@ impl Front {
     fn await_successor(&self, mut stream: UnixStream, promptly: bool) -> io::Result<()> {
         let _ = if promptly { run_first_by_turns() } else { Ok(()) };
         if Request::hear(&mut stream, PREPARING)? == Some(Request::TakeOver) {
-            drop(self.ask(About::TakeOver(stream)));
+            self.tell(Told::TakeOver(stream));
         }
         Ok(())
     }
@@ -379,21 +230,19 @@ impl Front {
     /// Asks, and writes what is said.
     fn write_answer(&self, request: Request, stream: UnixStream, monitor: &Monitor) -> io::Result<()> {
         if request == Request::TakeOver {
-            drop(self.ask(About::TakeOver(stream)));
+            self.tell(Told::TakeOver(stream));
             return Ok(());
         }
         let out = &mut BufWriter::new(stream);
         match request {
             Request::Flows => {
-                for part in self.ask(About::Flows) {
-                    let Part::Flows(flows) = part else { continue };
+                for flows in self.listed() {
                     flows.iter().try_for_each(|flow| writeln!(out, "{flow}"))?;
                 }
             }
             Request::FlowsJson => {
                 let mut between = "[";
-                for part in self.ask(About::Flows) {
-                    let Part::Flows(flows) = part else { continue };
+                for flows in self.listed() {
                     for flow in &flows {
                         write!(out, "{between}{}", flow_json(flow))?;
                         between = ",";
@@ -406,10 +255,18 @@ impl Front {
                     writeln!(out, "{count:>12} {name}")?;
                 }
             }
-            Request::CountersJson => {
-                let counters =
-                    self.counters().into_iter().map(|(name, count)| (name.to_owned(), count.into()));
-                writeln!(out, "{}", Value::Object(counters.collect()))?;
+            Request::CountersJson => writeln!(out, "{}", counters_json(self.counters()))?,
+            Request::Workers => {
+                for (number, counters) in self.counters_by_worker().into_iter().enumerate() {
+                    writeln!(out, "worker {number}")?;
+                    for (name, count) in counters {
+                        writeln!(out, "{count:>12} {name}")?;
+                    }
+                }
+            }
+            Request::WorkersJson => {
+                let workers = self.counters_by_worker().into_iter().map(counters_json);
+                writeln!(out, "{}", Value::Array(workers.collect()))?;
             }
             Request::Gain => match self.gains() {
                 gains if gains.is_empty() => {
@@ -425,51 +282,112 @@ impl Front {
             Request::Find(sought) => writeln!(out, "{}", serde_json::to_string(&monitor.flows(&sought))?)?,
             Request::Bandwidth(Ok(report)) => {
                 writeln!(out, "bandwidth {report}")?;
-                drop(self.ask(About::Bandwidth(report)));
+                self.tell(Told::Bandwidth(report));
             }
             Request::Bandwidth(Err(error)) => writeln!(out, "{error}")?,
             Request::Announce | Request::TakeOver => {} // these have no answer but what is handed over
             Request::Unknown(other) => {
-                let known = "flows, flows-json, counters, counters-json, gain, gain-json, snapshot or find TEXT, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
+                let known = "flows, flows-json, counters, counters-json, workers, workers-json, gain, gain-json, snapshot or find TEXT, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
                 writeln!(out, "unknown request `{other}`: ask for {known}")?;
             }
         }
         out.flush()
     }
 
-    /// The parts of the answer, until there are no more.
-    fn ask(&self, about: About) -> impl Iterator<Item = Part> + use<> {
-        let (answer, parts) = mpsc::channel();
-        let _ = self.ask.send(Question { about, answer });
-        self.waker.wake();
-        parts.into_iter()
+    /// Tells the first worker, who has the others know.
+    fn tell(&self, told: Told) {
+        if let Some(first) = self.bells.first() {
+            first.tell(told);
+        }
     }
+
+    /// All flows, a few at a time, of one worker after the other.
+    fn listed(&self) -> impl Iterator<Item = Vec<FlowInfo>> + '_ {
+        self.bells.iter().flat_map(|bell| bell.ask(Topic::Flows)).filter_map(|part| match part {
+            Part::Flows(flows) => Some(flows),
+            _ => None,
+        })
+    }
+
+    /// What is counted, by name and by worker.
+    fn counters_by_worker(&self) -> Vec<Vec<(&'static str, u64)>> {
+        let parts = self.bells.iter().map(|bell| bell.ask(Topic::Counters));
+        let counted = |part| if let Part::Counters(counters) = part { counters } else { Vec::new() };
+        parts.map(|parts| parts.flat_map(counted).collect()).collect()
+    }
+
+    fn states(&self) -> Vec<State> {
+        let parts = self.bells.iter().flat_map(|bell| bell.ask(Topic::State));
+        parts.filter_map(|part| if let Part::State(state) = part { Some(state) } else { None }).collect()
+    }
+}
+
+/// Each name once, with the sum of its counts, in the order in which the names came up.
+fn summed(counters: Vec<Vec<(&'static str, u64)>>) -> Vec<(&'static str, u64)> {
+    let mut lists = counters.into_iter();
+    let mut sums = lists.next().unwrap_or_default();
+    let mut places: HashMap<&str, usize> = sums.iter().map(|(name, _)| *name).zip(0..).collect();
+    for (name, count) in lists.flatten() {
+        let place = *places.entry(name).or_insert_with(|| {
+            sums.push((name, 0));
+            sums.len() - 1
+        });
+        sums[place].1 += count;
+    }
+    sums
 }
 
 impl Source for Front {
     fn flows(&self, each: &mut dyn FnMut(Vec<FlowInfo>)) {
-        self.ask(About::Flows).for_each(|part| {
-            if let Part::Flows(flows) = part {
-                each(flows)
-            }
-        });
+        self.listed().for_each(each);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let parts = self.ask(About::Counters);
-        parts
-            .flat_map(|part| if let Part::Counters(counters) = part { counters } else { Vec::new() })
-            .collect()
+        summed(self.counters_by_worker())
     }
 
     fn gains(&self) -> Vec<GainInfo> {
-        let parts = self.ask(About::Gains);
-        parts.flat_map(|part| if let Part::Gains(gains) = part { gains } else { Vec::new() }).collect()
+        let parts = self.bells.iter().flat_map(|bell| bell.ask(Topic::Gains));
+        let known = parts.filter_map(|part| if let Part::Gains(known) = part { Some(known) } else { None });
+        let mut all = KnownGains::default();
+        known.for_each(|known| all.join(known));
+        all.info()
     }
 
     fn state(&self) -> Option<State> {
-        self.ask(About::State).find_map(|part| if let Part::State(state) = part { Some(state) } else { None })
+        let states = self.states();
+        let all = states.iter().copied().reduce(|a, b| State {
+            held: a.held + b.held,
+            memory: a.memory + b.memory,
+            lateness: a.lateness.max(b.lateness),
+            flows: a.flows + b.flows,
+            max_flows: a.max_flows + b.max_flows,
+        });
+        all.filter(|_| states.len() == self.bells.len())
     }
+
+    fn workers(&self) -> Vec<WorkerRow> {
+        if self.bells.len() < 2 {
+            return Vec::new();
+        }
+        let rows = self.states().into_iter().zip(self.counters_by_worker());
+        let row = |(state, counters): (State, Vec<(&'static str, u64)>)| {
+            let count =
+                |sought| counters.iter().find(|(name, _)| *name == sought).map_or(0, |(_, count)| *count);
+            WorkerRow {
+                flows: state.flows,
+                held: state.held,
+                packets: count("packets_in"),
+                handed_on: count("packets_handed_on"),
+                lateness_us: state.lateness.as_micros() as u64,
+            }
+        };
+        rows.map(row).collect()
+    }
+}
+
+fn counters_json(counters: Vec<(&'static str, u64)>) -> Value {
+    Value::Object(counters.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect())
 }
 
 fn gain_json(gain: &GainInfo) -> Value {
@@ -526,12 +444,22 @@ fn flow_json(flow: &FlowInfo) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::desk::Controlled;
+    use crate::{Driven, Forwarder, LoopStats};
+    use shorthaul_proxy::Gateway;
     use shorthaul_types::{FlowKey, PortId, Time};
+    use std::os::fd::AsFd;
 
     /// What is written to whoever asks a machine this.
     fn answer(request: &str, machine: &impl Controlled, stats: LoopStats) -> String {
-        let path = std::env::temp_dir().join(format!("shorthaul-control-{}-{request}", std::process::id()));
-        let mut control = ControlSocket::bind(path.clone()).unwrap();
+        answer_of_all(request, &[(machine, stats)])
+    }
+
+    /// The same of several workers.
+    fn answer_of_all(request: &str, workers: &[(&impl Controlled, LoopStats)]) -> String {
+        let name = format!("shorthaul-control-{}-{request}-{}", std::process::id(), workers.len());
+        let path = std::env::temp_dir().join(name);
+        let (mut control, mut desks) = ControlSocket::bind(path.clone(), workers.len()).unwrap();
         let _ = control.listen(AboutGateway::default(), false).unwrap();
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -541,10 +469,32 @@ mod tests {
             text
         });
         while !reader.is_finished() {
-            shorthaul_os::poll::wait_readable([control.as_fd()], Some(Duration::from_millis(10))).unwrap();
-            control.answer(machine, stats);
+            let asked = desks.iter().map(|desk| desk.as_fd());
+            shorthaul_os::poll::wait_any_readable(asked, Duration::from_millis(10)).unwrap();
+            for (desk, (machine, stats)) in desks.iter_mut().zip(workers) {
+                desk.answer(*machine, *stats);
+            }
         }
         reader.join().unwrap()
+    }
+
+    #[test]
+    fn what_several_workers_know_is_told_together_and_by_each() {
+        let stats = |packets_read| LoopStats { packets_read, ..LoopStats::default() };
+        let counted = [(&Many(300), stats(7)), (&Many(20), stats(35))];
+        let json = |request| -> Value { serde_json::from_str(&answer_of_all(request, &counted)).unwrap() };
+        assert_eq!(json("flows-json").as_array().map(Vec::len), Some(320));
+        assert_eq!(json("counters-json")["packets_read"], 42);
+        let each = json("workers-json");
+        assert_eq!((&each[0]["packets_read"], &each[1]["packets_read"]), (&7.into(), &35.into()));
+        let text = answer_of_all("workers", &counted);
+        assert!(text.starts_with("worker 0\n") && text.contains("worker 1\n"), "{text}");
+    }
+
+    #[test]
+    fn a_counter_that_one_worker_alone_has_is_in_the_sum() {
+        let all = summed(vec![vec![("a", 1), ("b", 2)], vec![("a", 10), ("c", 5), ("b", 20)]]);
+        assert_eq!(all, [("a", 11), ("b", 22), ("c", 5)]);
     }
 
     #[test]
@@ -615,14 +565,14 @@ mod tests {
     #[test]
     fn whoever_asks_nothing_keeps_nobody_waiting() {
         let path = std::env::temp_dir().join(format!("shorthaul-control-silent-{}", std::process::id()));
-        let mut control = ControlSocket::bind(path.clone()).unwrap();
+        let (mut control, mut desks) = ControlSocket::bind(path.clone(), 1).unwrap();
         let _ = control.listen(AboutGateway::default(), false).unwrap();
         let silent: Vec<_> = (0..5).map(|_| UnixStream::connect(&path).unwrap()).collect();
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600, "others may not ask");
         let before = std::time::Instant::now();
         for _ in 0..100 {
-            assert!(control.answer(&Forwarder::default(), LoopStats::default()).is_none());
+            assert!(desks[0].answer(&Forwarder::default(), LoopStats::default()).is_none());
         }
         assert!(before.elapsed() < Duration::from_millis(500), "the packets wait for who says nothing");
         drop(silent);

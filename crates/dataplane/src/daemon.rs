@@ -1,32 +1,32 @@
-//! A gateway from its start to its end: what it asks the host for, its rounds, and who goes on in its place.
+//! A gateway from its start to its end: what it asks the host for, its workers, and who goes on in its place.
 use crate::activation::Activated;
-use crate::bandwidth::BandwidthFile;
-use crate::control::{ControlSocket, Controlled, Told, control_path};
+use crate::control::{ControlSocket, control_path};
+use crate::crew::{Crew, Maker, Outfit, Place, last_rounds};
 use crate::daemon_error::{DaemonError, file, system};
+use crate::desk::{Controlled, Desk};
+use crate::exchange::Exchange;
+use crate::journal_files::{self, JournalFiles};
 use crate::keeper::{Estate, Keeper};
 use crate::notice::Notice;
-use crate::preflight::{check_host, journal_path, lock, with_mtus};
+use crate::preflight::{check_host, lock, with_mtus};
 use crate::priority::Standing;
-use crate::reread::Reread;
+use crate::rounds::{Ended, Whole, work};
 use crate::take_over::{self, HandedOver};
 use crate::{
-    Config, ConfigError, EventLoop, Former, Forwarder, Interception, Journal, Recorder, Routes, Session,
+    Config, ConfigError, Former, Forwarder, Interception, Journal, Recorder, Routes, Session, Steering,
 };
 use shorthaul_monitor::{About, Pages};
+use shorthaul_os::bpf::Program;
 use shorthaul_os::clock::sharpen_timers;
 use shorthaul_os::confine::{Confinement, Needs, Sockets};
 use shorthaul_os::limits::handed_over;
-use shorthaul_os::signals::{Asked, Signals};
-use shorthaul_os::{Tun, monotonic};
-use shorthaul_proxy::Gateway;
-use shorthaul_types::Time;
+use shorthaul_os::signals::Signals;
+use shorthaul_os::{Buffers, Tun, monotonic};
+use shorthaul_proxy::{Gateway, Inherited};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What is held is copied again before the running gateway is asked, until it was no more than this since the last time, or that often.
 const LITTLE: usize = 1 << 20;
@@ -59,9 +59,10 @@ pub fn run_gateway(
     notify: impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
     let hash_seed = RandomState::new().hash_one(0);
-    let config = &with_mtus(config)?;
-    let session = Session::gateway(config, hash_seed)?;
-    run(&session, Gateway::new(config.gateway(hash_seed)?), giving, read_again, take_over, notify)
+    let config = with_mtus(config)?;
+    let session = Session::gateway(&config, hash_seed)?;
+    let make: Arc<Maker<Gateway>> = Arc::new(move || Ok(Gateway::new(config.gateway(hash_seed)?)));
+    run(&session, &make, giving, read_again, take_over, notify)
 }
 
 /// Forwards every packet as it is, until it is asked to end: what a gateway is measured against.
@@ -73,28 +74,25 @@ pub fn run_forwarder(
     giving: &Giving,
     notify: impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
-    run(&Session::forwarder(config)?, Forwarder::default(), giving, &mut || None, false, notify)
+    let make: Arc<Maker<Forwarder>> = Arc::new(|| Ok(Forwarder::default()));
+    run(&Session::forwarder(config)?, &make, giving, &mut || None, false, notify)
 }
 
-fn run<M: Controlled>(
+fn run<M: Controlled + 'static>(
     session: &Session,
-    machine: M,
+    make: &Arc<Maker<M>>,
     giving: &Giving,
     read_again: &mut ReadAgain<'_>,
     take_over: bool,
     mut notify: impl FnMut(Notice),
 ) -> Result<(), DaemonError> {
     let config = &session.config;
+    let workers = config.workers;
     check_host(config)?;
     let signals = Signals::take_over().map_err(system("taking over signals"))?;
     sharpen_timers();
     let interception = Interception::of(config);
-    let journal_path = journal_path(config);
-    let slots = config.memory.max_flows;
-    let create_journal = || {
-        let journal = Journal::create(&journal_path, slots, config.memory.total, monotonic());
-        journal.map_err(file(journal_path.clone()))
-    };
+    let steering = Arc::new(Steering::of(&config.gateway(session.hash_seed)?, workers));
     // All that takes time comes before the running gateway is asked to stop: packets wait from then on.
     let running = if take_over {
         let why = "what is taken over is what `custody` keeps: leave `custody = false` out, or end the one that runs";
@@ -116,32 +114,41 @@ fn run<M: Controlled>(
         true => None,
         false => {
             let [access, wan] = &interception.devices;
-            Some(([create_device(access)?, create_device(wan)?], lock(config)?))
+            let queues = create_devices(access, workers)?.into_iter().zip(create_devices(wan, workers)?);
+            Some((queues.map(<[Tun; 2]>::from).collect::<Vec<_>>(), lock(config)?))
         }
     };
+    let programs = match workers {
+        1 => None,
+        _ => Some([Gateway::ACCESS, Gateway::WAN].map(|port| Program::load(&steering.program(port)))),
+    };
     let beside = if take_over { socket.with_extension("sock.new") } else { socket.clone() };
-    let mut control = match activated.control {
-        Some(listener) => ControlSocket::adopt(listener),
-        None => ControlSocket::bind(beside.clone()),
+    let (mut control, desks) = match activated.control {
+        Some(listener) => ControlSocket::adopt(listener, workers),
+        None => ControlSocket::bind(beside.clone(), workers),
     }
     .map_err(|error| DaemonError::File { path: beside, error })?;
     let pages = match (activated.pages, config.metrics) {
         (Some(listener), _) => Some(Pages::adopt(listener)?),
         (None, address) => address.map(|address| Pages::bind(address, take_over)).transpose()?,
     };
-    let mut recorder = match &config.record {
-        Some(path) => Some(Recorder::create(path, session, monotonic()).map_err(file(path.clone()))?),
-        None => None,
-    };
+    let mut recorders =
+        (0..workers).map(|number| recorder(session, number)).collect::<Result<Vec<_>, _>>()?;
     // What a crash left is read when nothing but the kernel's refusal of a route can keep us from
     // seeing to it.
-    let former = match session.forward_only {
-        true => None,
-        false => Some(Former::open(&journal_path).map_err(file(journal_path.clone()))?),
+    let files = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
+    let formers = match session.forward_only {
+        true => Vec::new(),
+        false => files.present().map(|path| former(path)).collect::<Result<_, _>>()?,
     };
     let keeps = config.custody && !session.forward_only;
-    let mut journal = if keeps { Some(create_journal()?) } else { None };
-    journal.iter_mut().for_each(|journal| _ = journal.make_room(0));
+    let paths = files.next(workers);
+    let mut journals = (0..workers).map(|_| None).collect::<Vec<Option<Journal>>>();
+    for (journal, path) in journals.iter_mut().zip(&paths).filter(|_| keeps) {
+        let share = config.share();
+        let created = Journal::create(path, share.max_flows, share.total, monotonic());
+        journal.insert(created.map_err(file(path.clone()))?).make_room(0);
+    }
     let mut routes = match take_over {
         true => Routes::handed_over(interception.clone())?,
         false => Routes::install(interception.clone())?,
@@ -150,7 +157,7 @@ fn run<M: Controlled>(
         own_rules(&mut keeper)?;
     }
     // With the privileges that it takes, and not before: whoever has the packets comes first while another prepares itself.
-    let (mut standing, granted) = Standing::ask(monotonic(), config.priority);
+    let (mut standing, granted) = Standing::ask(monotonic(), config.priority, workers > 1);
     notify(Notice::Priority(granted));
     if take_over {
         standing.prepare();
@@ -162,6 +169,9 @@ fn run<M: Controlled>(
     })?;
     notify(Notice::Confined(confined));
     // Threads have given up what this one has.
+    let (Place { mut desk, exchange, .. }, others) = places(&steering, desks, &standing)?;
+    let mut crew = Crew::start(others, make, &desk.waker())?;
+    standing.has_started();
     let monitor = control.listen(about(config), standing.is_first()).map_err(system("starting a thread"))?;
     if let (Some(pages), Some(monitor)) = (pages, &monitor) {
         let address = pages.address().map_err(system("asking for an address"))?;
@@ -174,45 +184,59 @@ fn run<M: Controlled>(
         }
         notify(notice);
     };
-    recorder.as_mut().map_or(Ok(()), Recorder::begin).map_err(system("starting a thread"))?;
-    let buffers = journal.as_ref().map(Journal::buffers);
-    let (mut handed_over, mut left) = match (running, former) {
-        (Some(running), Some(mut former)) => {
+    for recorder in recorders.iter_mut().flatten() {
+        recorder.begin().map_err(system("starting a thread"))?;
+    }
+    let mut former = Formers::of(formers, &journals);
+    let handed_over = match running {
+        Some(running) => {
             // A keeper leaves the rules alone as long as another has the lock.
             if let Err(error) = own_rules(&mut keeper) {
                 notify(Notice::NoKeeper { why: error.to_string() });
             }
-            let little = |copied: usize| copied < LITTLE;
-            let _ = (0..PASSES).find(|_| little(former.copy_ahead(monotonic(), buffers.as_ref())));
+            let _ = (0..PASSES).find(|_| former.copy_ahead() < LITTLE);
             standing.begin(monotonic());
-            let handed_over = take_over::ask(running, &interception).map_err(|error| {
+            let handed_over = take_over::ask(running, &interception, workers).map_err(|error| {
                 let _ = keeper.leave();
-                journal.as_ref().map(Journal::discard);
+                journals.iter().flatten().for_each(Journal::discard);
                 not_taken(config)(error)
             })?;
-            (Some(handed_over), former.left(monotonic(), buffers.as_ref()))
+            Some(handed_over)
         }
-        (_, former) => {
-            (None, former.map_or_else(Vec::new, |former| former.left(monotonic(), buffers.as_ref())))
-        }
+        None => None,
     };
-    if let Some(handed_over) = &mut handed_over {
-        handed_over.complete(&mut left);
-    }
+    let mut left = former.left();
     let (devices, lock, predecessor) = match (handed_over, own) {
-        (Some(HandedOver { devices, lock, stream, last }), _) => {
-            (devices, lock, Some((stream, last.stopped)))
+        (Some(HandedOver { devices, lock, stream, mut lasts }), _) => {
+            // The running one has one file for each worker, which are the latest that are there.
+            let first = left.len().saturating_sub(lasts.len());
+            left[first..].iter_mut().zip(&mut lasts).for_each(|(left, last)| last.complete(left));
+            let stopped = lasts.iter().map(|last| last.stopped).min().unwrap_or_default();
+            (devices, lock, Some((stream, stopped)))
         }
         (None, Some((devices, lock))) => (devices, lock, None),
         (None, None) => return Err(not_taken(config)(io::Error::other("it handed over nothing"))),
     };
-    let mut event_loop = EventLoop::new(devices, machine, journal, recorder).standing(standing);
-    event_loop.adopt(&left);
-    drop(left);
-    event_loop.begin_journal().map_err(file(journal_path.clone()))?;
-    if !config.custody && !session.forward_only {
-        // What it says is over.
-        let _ = std::fs::remove_file(&journal_path);
+    if let Some(programs) = programs
+        && let Err(error) = steer(devices.first(), programs)
+    {
+        notify(Notice::SortedHere { why: error.to_string() });
+    }
+    let left = distribute(left, &steering);
+    let mut outfits = devices
+        .into_iter()
+        .zip(journals)
+        .zip(recorders)
+        .zip(left)
+        .map(|(((devices, journal), recorder), left)| Outfit { devices, journal, recorder, left });
+    let own = outfits.next().ok_or_else(|| not_taken(config)(io::Error::other("it has no devices")))?;
+    crew.prepare(outfits.collect())?;
+    let event_loop = own.event_loop(make()?, standing, exchange);
+    let mut event_loop = event_loop.map_err(file(paths[0].clone()))?;
+    // What they say is over, or stands in the files of this process.
+    let former_files = files.present().filter(|path| !keeps || !paths.contains(path));
+    if !session.forward_only {
+        journal_files::remove(former_files).map_err(file(config.run_dir.clone()))?;
     }
     if let Some((stream, stopped)) = predecessor {
         control.put_in_place(socket.clone()).map_err(file(socket))?;
@@ -222,11 +246,15 @@ fn run<M: Controlled>(
         event_loop.note_standstill(stopped);
     }
     event_loop.begin();
+    crew.begin();
     notify(Notice::Ready);
     loop {
-        let ended = work(session, &mut event_loop, (&signals, &mut control), read_again, &mut notify)?;
-        let Ended::AskedFor(stream) = ended else { break };
-        match take_over::hand_over(&stream, &interception, event_loop.hand_over(), &lock) {
+        let whole = Whole { session, signals: &signals, desk: &mut desk, crew: &crew };
+        let Ended::AskedFor(stream) = work(whole, &mut event_loop, read_again, &mut notify)? else { break };
+        let (mut lasts, others) = crew.stop()?;
+        lasts.insert(0, event_loop.hand_over());
+        let devices: Vec<&[Tun; 2]> = [event_loop.devices()].into_iter().chain(others).collect();
+        match take_over::hand_over(&stream, &interception, &devices, &lasts, &lock) {
             Ok(()) => {
                 // What is left to do here is nothing that packets wait for.
                 event_loop.end();
@@ -234,26 +262,23 @@ fn run<M: Controlled>(
                 let _ = keeper.leave();
                 routes.leave();
                 control.leave();
+                crew.leave();
                 return Ok(());
             }
-            Err(error) => notify(Notice::NotTakenOver { error }),
+            Err(error) => {
+                crew.go_on();
+                notify(Notice::NotTakenOver { error });
+            }
         }
     }
     // Who is confined may not; who is not can, should the keeper be gone.
     let _ = keeper.remove_rules();
     drop(routes);
-    // What was on its way to us still passes.
-    loop {
-        let before = event_loop.stats().packets_read;
-        let round = event_loop.round([signals.as_fd(), control.as_fd()], Duration::ZERO);
-        if round.is_err() || event_loop.stats().packets_read == before {
-            break;
-        }
-    }
+    let others_owe_nothing = crew.end();
+    last_rounds(&mut event_loop, &desk);
     // Otherwise the next one has to see to it.
-    let machine = event_loop.machine();
-    if !session.forward_only && machine.held_flows() == 0 && machine.inherited_flows() == 0 {
-        let _ = std::fs::remove_file(journal_path);
+    if !session.forward_only && others_owe_nothing && event_loop.machine().owes_nothing() {
+        let _ = journal_files::remove(&paths);
     }
     Ok(())
 }
@@ -263,121 +288,100 @@ fn own_rules(keeper: &mut Keeper) -> Result<(), DaemonError> {
     keeper.own().map_err(system("telling the keeper of the routing rules"))
 }
 
-/// Why there are no more rounds.
-enum Ended {
-    /// It was asked to end.
-    Over,
-    /// Another process wants to take over.
-    AskedFor(UnixStream),
-}
-
-/// Does rounds until it was asked to end and nothing is held any more, or until it was asked twice; or until another wants to take
-/// over.
-fn work<M: Controlled>(
-    session: &Session,
-    event_loop: &mut EventLoop<M>,
-    (signals, control): (&Signals, &mut ControlSocket),
-    read_again: &mut ReadAgain<'_>,
-    notify: &mut impl FnMut(Notice),
-) -> Result<Ended, DaemonError> {
-    const IDLE: Duration = Duration::from_secs(1);
-    const DRAINING: Duration = Duration::from_millis(10);
-    /// How often a file of bandwidths is looked at.
-    const LOOK: Duration = Duration::from_millis(500);
-    let mut config = session.config.clone();
-    let mut bandwidth_file = config.bandwidth_file.clone().map(BandwidthFile::new);
-    let mut look_at = Time::ZERO;
-    let mut end: Option<Time> = None;
-    let mut is_short = false;
-    loop {
-        let longest = if end.is_some() { DRAINING } else { IDLE };
-        let others = [signals.as_fd(), control.as_fd()];
-        let [signalled, asked] =
-            event_loop.round(others, longest).map_err(system("reading from our own devices"))?;
-        if let Some(error) = event_loop.take_recording_error() {
-            notify(Notice::RecordingEnded { error });
+/// The first worker's place, and those of the others.
+fn places(
+    steering: &Arc<Steering>,
+    desks: Vec<Desk>,
+    standing: &Standing,
+) -> Result<(Place, Vec<Place>), DaemonError> {
+    let exchanges: Vec<Option<Exchange>> = match desks.len() {
+        1 => vec![None],
+        _ => {
+            let wakers = desks.iter().map(Desk::waker).collect();
+            Exchange::among(steering, wakers).into_iter().map(Some).collect()
         }
-        let stats = event_loop.stats();
-        if !is_short && stats.custody_bytes_without_room + stats.custody_records_without_room > 0 {
-            is_short = true;
-            notify(Notice::NotKept);
-        }
-        let told = if asked { control.answer(event_loop.machine(), event_loop.stats()) } else { None };
-        let told = match told {
-            Some(Told::TakeOver(stream)) if end.is_some() => {
-                take_over::refuse(&stream, "it is ending: wait for that, and leave out --take-over");
-                None
-            }
-            Some(Told::TakeOver(stream)) if !event_loop.has_journal() => {
-                let why = "it keeps nothing that another could go on with (`custody = false`, or --forward-only): end it first";
-                take_over::refuse(&stream, why);
-                None
-            }
-            Some(Told::TakeOver(stream)) => return Ok(Ended::AskedFor(stream)),
-            Some(Told::Bandwidth(report)) => Some(report),
-            None => None,
-        };
-        let written = match &mut bandwidth_file {
-            Some(file) if monotonic() >= look_at => {
-                look_at = monotonic() + LOOK;
-                file.poll()
-            }
-            _ => Vec::new(),
-        };
-        for said in written.into_iter().chain(told.map(Ok)) {
-            let is_heeded = said.as_ref().is_ok_and(|report| event_loop.set_bandwidth(report));
-            notify(Notice::Bandwidth { said, is_heeded });
-        }
-        while signalled && let Some(asked) = signals.arrived() {
-            match asked {
-                Asked::Reread => {
-                    let former = config.bandwidth_file.clone();
-                    notify(reread(&mut config, session.hash_seed, event_loop, read_again));
-                    if config.bandwidth_file != former {
-                        bandwidth_file = config.bandwidth_file.clone().map(BandwidthFile::new);
-                    }
-                }
-                Asked::End if end.is_some() => return Ok(Ended::Over),
-                Asked::End => {
-                    notify(Notice::Draining { held_flows: event_loop.machine().held_flows() });
-                    event_loop.drain();
-                    end = Some(monotonic() + config.drain_timeout);
-                }
-            }
-        }
-        if let Some(end) = end {
-            if event_loop.machine().held_flows() == 0 {
-                return Ok(Ended::Over);
-            }
-            if monotonic() >= end {
-                notify(Notice::Abandoned { held_flows: event_loop.abandon() });
-            }
-        }
-    }
-}
-
-/// Reads the configuration again and goes on with what can change of it.
-fn reread<M: Controlled>(
-    config: &mut Config,
-    hash_seed: u64,
-    event_loop: &mut EventLoop<M>,
-    read_again: &mut ReadAgain<'_>,
-) -> Notice {
-    let taken = match read_again() {
-        None => return Notice::NotReread { why: "it was started without a configuration file".into() },
-        Some(read) => read.map_err(DaemonError::from).and_then(|read| {
-            let Reread { config, changed, fixed } = Reread::of(config, with_mtus(&read)?)?;
-            event_loop.reconfigure(&config, hash_seed)?;
-            Ok((config, changed, fixed))
-        }),
     };
-    match taken {
-        Err(error) => Notice::NotReread { why: error.to_string() },
-        Ok((taken, changed, fixed)) => {
-            *config = taken;
-            Notice::Reread { changed, fixed }
+    let places = desks.into_iter().zip(exchanges);
+    let mut places = places.map(|(desk, exchange)| Place { desk, exchange, standing: standing.clone() });
+    let nobody = || system("making a worker")(io::Error::other("there is none"));
+    let first = places.next().ok_or_else(nobody)?;
+    Ok((first, places.collect()))
+}
+
+/// Has the kernel lead packets to the queues of their workers.
+fn steer(queues: Option<&[Tun; 2]>, programs: [io::Result<Program>; 2]) -> io::Result<()> {
+    let devices = queues.into_iter().flatten();
+    devices.zip(programs).try_for_each(|(device, program)| device.steer_by(&program?))
+}
+
+/// What predecessors have left: one file a worker of theirs.
+struct Formers {
+    all: Vec<Former>,
+    /// Where what is held is copied to, if the hosts of a file are all one worker's.
+    into: Vec<Option<Buffers>>,
+}
+
+impl Formers {
+    fn of(all: Vec<Former>, journals: &[Option<Journal>]) -> Self {
+        let is_alike = all.len() == journals.len();
+        let buffers = |journal: &Option<Journal>| journal.as_ref().filter(|_| is_alike).map(Journal::buffers);
+        let into = journals.iter().map(buffers).chain(std::iter::repeat(None)).take(all.len()).collect();
+        Formers { all, into }
+    }
+
+    fn copy_ahead(&mut self) -> usize {
+        let now = monotonic();
+        let pairs = self.all.iter_mut().zip(&self.into);
+        pairs.map(|(former, into)| former.copy_ahead(now, into.as_ref())).sum()
+    }
+
+    /// What each has left.
+    fn left(self) -> Vec<Vec<Inherited>> {
+        let now = monotonic();
+        let pairs = self.all.into_iter().zip(self.into);
+        pairs.map(|(former, into)| former.left(now, into.as_ref())).collect()
+    }
+}
+
+/// What was left, by the workers that have its hosts now. What lies in another's journal is taken out of it.
+fn distribute(left: Vec<Vec<Inherited>>, steering: &Steering) -> Vec<Vec<Inherited>> {
+    let mut workers: Vec<Vec<Inherited>> = (0..steering.workers()).map(|_| Vec::new()).collect();
+    for (from, flows) in left.into_iter().enumerate() {
+        for flow in flows {
+            let key = flow.record.flow();
+            let host = if flow.record.client_port() == Gateway::ACCESS { key.src } else { key.dst };
+            let to = steering.of_host(host.ip());
+            let moved = if to == from { None } else { Inherited::decode(&flow.encode()) };
+            workers[to].push(moved.unwrap_or(flow));
         }
     }
+    workers
+}
+
+/// What a worker is to record into: the file that is named, or one of several beside it.
+fn recorder(session: &Session, worker: usize) -> Result<Option<Recorder>, DaemonError> {
+    let Some(path) = &session.config.record else { return Ok(None) };
+    let path = match session.config.workers {
+        1 => path.clone(),
+        _ => numbered(path, worker),
+    };
+    let recorder = Recorder::create(&path, session, monotonic()).map_err(file(path))?;
+    Ok(Some(recorder))
+}
+
+/// `run-1.pcapng` of `run.pcapng`.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{number}"));
+    if let Some(ending) = path.extension() {
+        name.push(".");
+        name.push(ending);
+    }
+    path.with_file_name(name)
+}
+
+fn former(path: &Path) -> Result<Former, DaemonError> {
+    Former::open(path).map_err(file(path.to_owned()))
 }
 
 /// What is shown of a gateway with this configuration.
@@ -394,8 +398,13 @@ fn about(config: &Config) -> About {
     }
 }
 
-fn create_device(name: &str) -> Result<Tun, DaemonError> {
-    Tun::create(name).map_err(|error| DaemonError::Device { name: name.into(), error })
+/// The queues of a device: one for each worker.
+fn create_devices(name: &str, workers: usize) -> Result<Vec<Tun>, DaemonError> {
+    let created = match workers {
+        1 => Tun::create(name).map(|device| vec![device]),
+        _ => Tun::create_queues(name, workers),
+    };
+    created.map_err(|error| DaemonError::Device { name: name.into(), error })
 }
 
 fn not_taken(config: &Config) -> impl FnOnce(io::Error) -> DaemonError {

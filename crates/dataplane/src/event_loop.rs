@@ -1,4 +1,5 @@
 use crate::driver::{Driven, Driver, Outlet};
+use crate::exchange::{Exchange, Lead};
 use crate::priority::Standing;
 use crate::record::{Mark, Recorder};
 use crate::take_over::Last;
@@ -7,7 +8,8 @@ use shorthaul_os::poll::wait_readable;
 use shorthaul_os::{BufferPool, Errno, Tun, monotonic};
 use shorthaul_proxy::Inherited;
 use shorthaul_types::{Deadline, PortId, Time};
-use shorthaul_wire::{Datagram, Offload, Payload};
+use shorthaul_wire::{Chunk, Datagram, Offload, Payload};
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -55,6 +57,10 @@ loop_stats! {
     standstill_began_us,
     /// Packets read from a device.
     packets_read,
+    /// Packets of another worker's hosts, which were handed on to it.
+    packets_handed_on,
+    /// Such packets that were dropped because it had no room for them.
+    dropped_handed_on,
     /// Bytes of packets that hosts at the access side sent.
     bytes_from_access,
     /// Bytes of packets that came from the rest of the world.
@@ -76,6 +82,11 @@ loop_stats! {
 }
 
 impl LoopStats {
+    /// Whether anything was not kept for want of room.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.custody_bytes_without_room + self.custody_records_without_room > 0
+    }
+
     fn count_written(&mut self, result: &io::Result<()>) {
         let counter = match result.as_ref().map_err(Errno::from_io_error) {
             Ok(()) => &mut self.packets_written,
@@ -94,6 +105,8 @@ pub struct EventLoop<M> {
     pool: BufferPool,
     outside: Outside,
     standing: Option<Standing>,
+    /// Where there are others, with other hosts.
+    exchange: Option<Exchange>,
 }
 
 /// What the loop's packets and records go to.
@@ -115,13 +128,19 @@ impl<M: Driven> EventLoop<M> {
         let pool = buffers.map_or_else(BufferPool::new, BufferPool::in_arena);
         let (stats, now) = (LoopStats::default(), monotonic());
         let outside = Outside { devices, journal, room: None, recorder, stats, now };
-        EventLoop { driver: Driver::new(machine), pool, outside, standing: None }
+        EventLoop { driver: Driver::new(machine), pool, outside, standing: None, exchange: None }
     }
 
     /// The same, where the calling thread, which does the rounds, has this standing among others.
     #[must_use]
     pub(crate) fn standing(self, standing: Standing) -> Self {
         EventLoop { standing: Some(standing), ..self }
+    }
+
+    /// The same, as one of several workers.
+    #[must_use]
+    pub(crate) fn among(self, exchange: Option<Exchange>) -> Self {
+        EventLoop { exchange, ..self }
     }
 
     /// The machine.
@@ -156,14 +175,19 @@ impl<M: Driven> EventLoop<M> {
         self.outside.journal.as_ref().map_or(Ok(()), Journal::put_in_place)
     }
 
-    /// The devices, to be handed over, and what the machine's flows do at the moment. All else that it knows stands in the journal
+    /// What the machine's flows do at the moment, for whoever is handed over the [devices](Self::devices). All else that it knows stands in the journal
     /// by then.
-    pub(crate) fn hand_over(&mut self) -> (&[Tun; 2], Last) {
+    pub(crate) fn hand_over(&mut self) -> Last {
         let stopped = monotonic();
         self.outside.save(self.driver.machine_mut());
         let machine = self.driver.machine();
         let (momenta, unkept) = (machine.momenta().into_iter().collect(), machine.unkept());
-        (&self.outside.devices, Last { stopped, momenta, unkept })
+        Last { stopped, momenta, unkept }
+    }
+
+    /// The devices.
+    pub(crate) fn devices(&self) -> &[Tun; 2] {
+        &self.outside.devices
     }
 
     /// Whether there is something that another process could go on with.
@@ -238,7 +262,10 @@ impl<M: Driven> EventLoop<M> {
     pub fn round(&mut self, others: [BorrowedFd<'_>; 2], longest: Duration) -> io::Result<[bool; 2]> {
         let deadline = self.driver.machine().poll_timeout();
         let before = monotonic();
-        let timeout = deadline.map_or(longest, |d| d.at.saturating_since(before).min(longest));
+        let mut timeout = deadline.map_or(longest, |d| d.at.saturating_since(before).min(longest));
+        if self.exchange.as_ref().is_some_and(Exchange::waits) {
+            timeout = Duration::ZERO;
+        }
         let [access, wan] = &self.outside.devices;
         let [access, wan, first, second] =
             wait_readable([access.as_fd(), wan.as_fd(), others[0], others[1]], Some(timeout))?;
@@ -256,6 +283,7 @@ impl<M: Driven> EventLoop<M> {
                 self.take_in(now, port, batch)?;
             }
         }
+        self.take_handed_on(now, batch);
         if let Some(journal) = &mut self.outside.journal {
             journal.note_alive(now);
             let stats = &mut self.outside.stats;
@@ -291,16 +319,52 @@ impl<M: Driven> EventLoop<M> {
                 if port == PortId(0) { &mut stats.bytes_from_access } else { &mut stats.bytes_from_wan };
             *from += bytes.len() as u64;
             let datagram = Datagram { bytes, offload };
-            if let Some(recorder) = &mut self.outside.recorder {
-                recorder.received(now, port, &datagram);
-            }
+            let lead = match &self.exchange {
+                None => Lead::Own(datagram),
+                Some(exchange) => exchange.lead(port, datagram),
+            };
+            let datagram = match lead {
+                Lead::Own(datagram) => datagram,
+                Lead::HandedOn => {
+                    self.outside.stats.packets_handed_on += 1;
+                    continue;
+                }
+                Lead::NoRoom => {
+                    self.outside.stats.dropped_handed_on += 1;
+                    continue;
+                }
+            };
+            self.outside.record(now, port, &datagram);
             self.driver.take_in(now, port, datagram, &mut self.outside);
         }
         Ok(())
     }
+
+    /// Takes in what other workers have handed on, in buffers of this one: what is held lies in its own journal.
+    fn take_handed_on(&mut self, now: Time, most: usize) {
+        let EventLoop { exchange: Some(exchange), pool, outside, driver, .. } = self else { return };
+        if !exchange.waits() {
+            return;
+        }
+        for (port, Datagram { bytes, offload }) in exchange.take(most) {
+            let copy = |chunk: &mut Chunk| {
+                Ok::<_, Infallible>((chunk.append(bytes.as_slice()) == bytes.len()).then_some(()))
+            };
+            let Ok(Some((bytes, ()))) = pool.fill(copy) else { continue };
+            let datagram = Datagram { bytes, offload };
+            outside.record(now, port, &datagram);
+            driver.take_in(now, port, datagram, outside);
+        }
+    }
 }
 
 impl Outside {
+    fn record(&mut self, now: Time, port: PortId, datagram: &Datagram) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.received(now, port, datagram);
+        }
+    }
+
     fn mark(&mut self, now: Time, mark: Mark, bytes: &[u8]) {
         if let Some(recorder) = &mut self.recorder {
             recorder.mark(now, mark, bytes);

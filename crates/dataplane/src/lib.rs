@@ -3,7 +3,7 @@
 //! Reading order: [`Driver`] (bytes into a machine
 //! and out of it), [`EventLoop`] (one `now` a round), [`Routes`] (what is sent into the devices),
 //! [`Journal`] (what survives a crash), [`Recorder`] and [`replay()`] (a live run, again), [`Config`],
-//! [`run_gateway`], [`keep()`]. [`HostLoop`] is for the other kind of machine: an endpoint behind one device.
+//! [`run_gateway`], [`Steering`] (which of several workers has a host) and `crew` (the workers beside the first), [`keep()`]. [`HostLoop`] is for the other kind of machine: an endpoint behind one device.
 
 #![forbid(unsafe_code)]
 
@@ -11,15 +11,19 @@ mod activation;
 mod bandwidth;
 mod config;
 mod control;
+mod crew;
 mod daemon;
 mod daemon_error;
+mod desk;
 mod doctor;
 mod driver;
 mod event_loop;
+mod exchange;
 mod forwarder;
 mod host;
 mod host_loop;
 mod journal;
+mod journal_files;
 mod keeper;
 mod notice;
 mod preflight;
@@ -27,14 +31,17 @@ mod priority;
 mod record;
 mod replay;
 mod reread;
+mod rounds;
 mod routes;
+mod steering;
 mod take_over;
 
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
-pub use config::{Config, ConfigError, Memory, Name, routing_table};
-pub use control::{Controlled, Request, control_path};
+pub use config::{Config, ConfigError, Memory, Name, number_of_workers, routing_table};
+pub use control::{Request, control_path};
 pub use daemon::{Giving, ReadAgain, run_forwarder, run_gateway};
 pub use daemon_error::DaemonError;
+pub use desk::Controlled;
 pub use doctor::{Finding, Health, examine};
 pub use driver::{Driven, Driver, Outlet};
 pub use event_loop::{EventLoop, LoopStats};
@@ -48,4 +55,5 @@ pub use priority::{Granted, Priority, prepare_promptly};
 pub use record::{Mark, Recorder, Session};
 pub use replay::{Difference, Output, Replay, ReplayError, replay};
 pub use routes::{Interception, RouteError, Routes};
+pub use steering::Steering;
 pub use take_over::Last;

@@ -56,6 +56,11 @@ pub enum Notice {
         /// Why.
         error: io::Error,
     },
+    /// The kernel does not lead packets to their workers: they do that among themselves.
+    SortedHere {
+        /// Why.
+        why: String,
+    },
     /// Nobody takes its routing rules back when it is gone.
     NoKeeper {
         /// Why.
@@ -114,6 +119,13 @@ impl fmt::Display for Notice {
             Notice::TakenOver => f.write_str("taken over: another process goes on with everything"),
             Notice::NotTakenOver { error } => {
                 write!(f, "another process wanted to take over and did not, this one goes on: {error}")
+            }
+            Notice::SortedHere { why } => {
+                write!(
+                    f,
+                    "the kernel leads packets to workers by what it learns of flows, not by hosts: those that come wrong are handed on, which \
+                     costs a copy ({why}; it takes the capability CAP_BPF, outside of user namespaces)"
+                )
             }
             Notice::NoKeeper { why } => {
                 write!(f, "its routing rules stay if it is killed, and lead nowhere then: {why}")

@@ -1,6 +1,7 @@
 //! What a gateway needs of a host, before it runs and when it is gone: what is checked, what would be done, and what is undone.
 use crate::control::control_path;
 use crate::daemon_error::{DaemonError, file, system};
+use crate::journal_files::JournalFiles;
 use crate::routes::is_forwarding;
 use crate::{Config, Interception};
 use shorthaul_monitor::Pages;
@@ -39,8 +40,9 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
     check_host(config)?;
     let Interception { devices, tables, priority, .. } = Interception::of(config);
     let mut lines = Vec::new();
+    let queues = if config.workers == 1 { String::new() } else { format!(" with {} queues", config.workers) };
     for (device, table) in devices.iter().zip(tables) {
-        lines.push(format!("device {device}: a TUN device, with rp_filter = 2 and forwarding = 1"));
+        lines.push(format!("device {device}: a TUN device{queues}, with rp_filter = 2 and forwarding = 1"));
         lines.push(format!("table {table}: everything by {device}"));
     }
     for (interfaces, table) in [(&config.access, tables[0]), (&config.wan, tables[1])] {
@@ -51,7 +53,8 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
             ));
         }
     }
-    let kept = config.custody.then(|| journal_path(config));
+    let present = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
+    let kept = if config.custody { present.next(config.workers) } else { Vec::new() };
     let files = [control_path(&config.run_dir, &config.name.to_string()), lock_path(config)];
     for path in files.into_iter().chain(kept) {
         lines.push(format!("file {}", path.display()));
@@ -60,8 +63,10 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
         drop(Pages::bind(address, false)?);
         lines.push(format!("http://{address}/ and /metrics, for this host alone"));
     }
+    let each =
+        if config.workers == 1 { String::new() } else { format!("for each of {} workers ", config.workers) };
     lines.push(format!(
-        "memory: up to {} for {} flows, {} of each direction of one",
+        "memory: {each}up to {} for {} flows, {} of each direction of one",
         machine.memory, machine.max_flows, machine.flow_buffer
     ));
     Ok(lines)
@@ -77,7 +82,8 @@ pub fn remove_remains(config: &Config) -> Result<Vec<String>, DaemonError> {
     let socket = control_path(&config.run_dir, &config.name.to_string());
     let held = if config.run_dir.exists() { Some(lock(config)?) } else { None };
     removed.extend(crate::host::remove_rules(config).map_err(system("removing routing rules"))?);
-    for path in [socket, journal_path(config), lock_path(config)] {
+    let journals = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
+    for path in journals.present().cloned().chain([socket, lock_path(config)]) {
         match std::fs::remove_file(&path) {
             Ok(()) => removed.push(format!("file {}", path.display())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -105,10 +111,6 @@ pub(crate) fn check_host(config: &Config) -> Result<(), DaemonError> {
         Some((interface, name)) => Err(DaemonError::InterfaceTaken { interface, name }),
         None => Ok(()),
     }
-}
-
-pub(crate) fn journal_path(config: &Config) -> PathBuf {
-    config.run_dir.join(format!("{}.custody", config.name))
 }
 
 /// Keeps a second gateway of this name from taking our files. The lock goes with the process.

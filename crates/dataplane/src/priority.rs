@@ -102,7 +102,9 @@ pub(crate) struct Standing {
 impl Standing {
     /// Asks for a priority for the calling thread; where it is refused, for the next lower one. What it was given to prepare itself
     /// [promptly](prepare_promptly) is over.
-    pub fn ask(now: Time, asked: Priority) -> (Standing, Granted) {
+    ///
+    /// With `and_threads`, those that it starts have the same, until it has [started](Standing::has_started) them.
+    pub fn ask(now: Time, asked: Priority, and_threads: bool) -> (Standing, Granted) {
         let (mut refused, mut may_return) = (None, false);
         if asked != Priority::RealTime {
             // It may have been until now.
@@ -113,6 +115,7 @@ impl Standing {
             steps.into_iter().skip(steps.iter().position(|step| *step == asked).unwrap_or(steps.len()));
         let granted = wanted.into_iter().find(|step| {
             let result = match step {
+                Priority::RealTime if and_threads => schedule::run_first_by_turns_with_threads(),
                 Priority::RealTime => schedule::run_first_by_turns(),
                 _ => schedule::be_nice(NICE),
             };
@@ -129,6 +132,14 @@ impl Standing {
             let _ = schedule::be_nice(0);
         }
         (Standing { has, steps_back: false, may_return, waited_at: now }, Granted { asked, has, refused })
+    }
+
+    /// Threads that the calling one starts from now on are as all others.
+    pub fn has_started(&self) {
+        if self.is_first() && !self.steps_back {
+            // It has that already, and so is not refused it.
+            let _ = schedule::run_first_by_turns();
+        }
     }
 
     /// Whether it runs before ordinary threads.
@@ -235,11 +246,31 @@ mod tests {
         .unwrap();
     }
 
+    /// A worker begins when privileges are gone: it must have what it runs by already.
+    #[test]
+    fn threads_are_first_as_the_one_that_starts_them_until_it_has_started_them() {
+        fn policy() -> String {
+            let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            // Behind the name, in parentheses, the 41st field of all.
+            text.rsplit_once(") ").unwrap().1.split(' ').nth(38).unwrap().to_owned()
+        }
+        let of_a_thread = || std::thread::spawn(policy).join().unwrap();
+        std::thread::spawn(move || {
+            let (standing, granted) = Standing::ask(Time::ZERO, Priority::RealTime, true);
+            let first = if granted.has == Priority::RealTime { "2" } else { "0" };
+            assert_eq!(of_a_thread(), first, "{granted}");
+            standing.has_started();
+            assert_eq!((policy().as_str(), of_a_thread().as_str()), (first, "0"));
+        })
+        .join()
+        .unwrap();
+    }
+
     #[test]
     fn what_is_granted_is_what_was_asked_for_or_said_to_be_refused() {
         std::thread::spawn(|| {
             for asked in [Priority::Normal, Priority::High, Priority::RealTime] {
-                let (standing, granted) = Standing::ask(Time::ZERO, asked);
+                let (standing, granted) = Standing::ask(Time::ZERO, asked, false);
                 assert_eq!(standing.has, granted.has);
                 assert_eq!(granted.refused.is_some(), granted.has != asked, "{granted}");
                 assert_eq!(asked.to_string().parse(), Ok(asked));

@@ -36,6 +36,7 @@ impl Reread {
             custody: running.custody,
             table: running.table,
             priority: running.priority,
+            workers: running.workers,
             metrics: running.metrics,
             // What is known of hosts is sorted by it.
             bottleneck: running.bottleneck.clone(),
@@ -76,14 +77,14 @@ mod tests {
     fn what_can_change_changes_and_what_cannot_is_named() {
         let running = config("");
         let read = config(
-            "name = \"x\"\ntable = 9000\ncustody = false\nidle_timeout = \"5 min\"\n[memory]\ntotal = \"64 MiB\"\nmax_flows = 7\n\
+            "name = \"x\"\nworkers = 2\ntable = 9000\ncustody = false\nidle_timeout = \"5 min\"\n[memory]\ntotal = \"64 MiB\"\nmax_flows = 7\n\
              [[policy]]\nmatch = { ports = [443] }\nmode = \"observe\"\n",
         );
         let Reread { config: now, mut changed, mut fixed } = Reread::of(&running, read.clone()).unwrap();
         changed.sort();
         fixed.sort();
         assert_eq!(changed, ["idle_timeout", "memory.total", "policy"]);
-        assert_eq!(fixed, ["custody", "memory.max_flows", "name", "table"]);
+        assert_eq!(fixed, ["custody", "memory.max_flows", "name", "table", "workers"]);
         assert_eq!((&now.policy, now.idle_timeout), (&read.policy, read.idle_timeout));
         assert_eq!((now.table, now.memory.max_flows), (running.table, running.memory.max_flows));
         assert!(Reread::of(&running, running.clone()).unwrap().changed.is_empty());

@@ -1,8 +1,8 @@
 //! One gateway goes on in the place of another, and no packet need be lost.
 //!
 //! The new one prepares all that it can, and copies what is held, while the running one goes on (`Former::copy_ahead`). Then it asks that on
-//! its control socket. The running one ends its round, by which all flows stand in the journal, and hands over its two devices and its
-//! lock, with a line that says what they are for, and then since when nobody reads packets, and what each flow does at the moment
+//! its control socket. The running one ends its round, by which all flows stand in the journal, and hands over its two devices (of each
+//! worker, where there are several, its queues of them) and its lock, with a line that says what they are for, and then since when nobody reads packets, and what each flow does at the moment
 //! ([`FlowMomentum`]): what is under way, what came out of order, windows and round trips. The new one takes the flows over from the
 //! journal with that, for which it copies what came since, and says so; the old one ends and takes nothing with it. What comes meanwhile
 //! waits in the devices. If the new one does not say so, the old one goes on.
@@ -33,13 +33,14 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a running gateway has handed over.
 pub(crate) struct HandedOver {
-    pub devices: [Tun; 2],
+    /// Of each worker.
+    pub devices: Vec<[Tun; 2]>,
     /// The lock on its name. It goes with the descriptor.
     pub lock: File,
     /// Whom to tell that all is taken over.
     pub stream: UnixStream,
-    /// What it was doing.
-    pub last: Last,
+    /// What each worker was doing.
+    pub lasts: Vec<Last>,
 }
 
 /// What a running gateway says of itself last.
@@ -53,24 +54,25 @@ pub struct Last {
     pub unkept: Vec<Inherited>,
 }
 
-impl HandedOver {
+impl Last {
     /// Completes what stood in the journal: with the bytes that had no room there, and what the flows were doing.
     pub fn complete(&mut self, left: &mut [Inherited]) {
         let mut unkept: HashMap<u64, Inherited> =
-            self.last.unkept.drain(..).map(|flow| (flow.record.serial, flow)).collect();
+            self.unkept.drain(..).map(|flow| (flow.record.serial, flow)).collect();
         for inherited in left {
             if let Some(whole) = unkept.remove(&inherited.record.serial) {
                 *inherited = whole;
             }
-            inherited.momentum = self.last.momenta.remove(&inherited.record.serial).map(Box::new);
+            inherited.momentum = self.momenta.remove(&inherited.record.serial).map(Box::new);
         }
     }
 }
 
 /// What the devices are for: whoever takes them over must want the same.
-fn purpose(interception: &Interception) -> String {
+fn purpose(interception: &Interception, workers: usize) -> String {
     let Interception { interfaces: [access, wan], devices, tables, .. } = interception;
-    format!("{} {} {} {}", access.join(","), wan.join(","), devices.join(","), tables[0])
+    let one = format!("{} {} {} {}", access.join(","), wan.join(","), devices.join(","), tables[0]);
+    if workers == 1 { one } else { format!("{one} {workers} workers") }
 }
 
 /// Comes to the gateway of this name, which goes on until it is [asked](ask).
@@ -83,23 +85,31 @@ pub(crate) fn connect(config: &Config) -> io::Result<UnixStream> {
 }
 
 /// Asks the running gateway for all that it has.
-pub(crate) fn ask(mut stream: UnixStream, interception: &Interception) -> io::Result<HandedOver> {
+pub(crate) fn ask(
+    mut stream: UnixStream,
+    interception: &Interception,
+    workers: usize,
+) -> io::Result<HandedOver> {
     stream.write_all(TAKE_OVER.as_bytes())?;
-    let (text, descriptors) = handover::receive(&stream, LONGEST)?;
-    let (theirs, ours) = (String::from_utf8_lossy(&text), purpose(interception));
+    let (text, mut descriptors) = handover::receive(&stream, LONGEST)?;
+    let (theirs, ours) = (String::from_utf8_lossy(&text), purpose(interception, workers));
     if let Some(why) = theirs.strip_prefix(REFUSED) {
         return Err(io::Error::other(why.to_owned()));
     }
     if theirs != ours {
         let why = format!(
-            "it runs between other interfaces or with another table (`{theirs}`, not `{ours}`): end it first"
+            "it runs between other interfaces, with another table, or with another number of workers (`{theirs}`, not `{ours}`): end it first"
         );
         return Err(io::Error::other(why));
     }
-    let [access, wan, lock] = <[_; 3]>::try_from(descriptors)
-        .map_err(|_| io::Error::other("it handed over something else than two devices and a lock"))?;
-    let last = Last::read(&mut stream)?;
-    Ok(HandedOver { devices: [access, wan].map(Tun::handed_over), lock: File::from(lock), stream, last })
+    let lock = descriptors.pop().filter(|_| descriptors.len() == 2 * workers).ok_or_else(|| {
+        io::Error::other("it handed over something else than two devices for each worker, and a lock")
+    })?;
+    let mut queues = descriptors.into_iter().map(Tun::handed_over);
+    let pair = || Some([queues.next()?, queues.next()?]);
+    let devices = std::iter::from_fn(pair).collect();
+    let lasts = (0..workers).map(|_| Last::read(&mut stream)).collect::<io::Result<_>>()?;
+    Ok(HandedOver { devices, lock: File::from(lock), stream, lasts })
 }
 
 /// Tells the old one that all is taken over, and that it may end.
@@ -120,14 +130,16 @@ pub(crate) fn refuse(stream: &UnixStream, why: &str) {
 pub(crate) fn hand_over(
     mut stream: &UnixStream,
     interception: &Interception,
-    (devices, last): (&[Tun; 2], Last),
+    devices: &[&[Tun; 2]],
+    lasts: &[Last],
     lock: &File,
 ) -> io::Result<()> {
     stream.set_read_timeout(Some(HANDOVER_TIMEOUT))?;
     stream.set_write_timeout(Some(HANDOVER_TIMEOUT))?;
-    let descriptors = [devices[0].as_fd(), devices[1].as_fd(), lock.as_fd()];
-    handover::send(stream, purpose(interception).as_bytes(), &descriptors)?;
-    last.write(&mut stream)?;
+    let queues = devices.iter().flat_map(|pair| pair.iter().map(Tun::as_fd));
+    let descriptors: Vec<_> = queues.chain([lock.as_fd()]).collect();
+    handover::send(stream, purpose(interception, devices.len()).as_bytes(), &descriptors)?;
+    lasts.iter().try_for_each(|last| last.write(&mut stream))?;
     let mut said = [0; TAKEN.len()];
     stream.read_exact(&mut said)?;
     if said == *TAKEN { Ok(()) } else { Err(io::Error::other("it said something else")) }

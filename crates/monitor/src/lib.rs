@@ -20,5 +20,6 @@ pub use monitor::{Monitor, Source};
 pub use openmetrics::metrics_of_everything;
 pub use sampler::Sampler;
 pub use snapshot::{
-    About, Event, FlowRow, GainRow, HalfRow, HostRow, Point, Reason, Snapshot, State, gain_rows, why_whole,
+    About, Event, FlowRow, GainRow, HalfRow, HostRow, Point, Reason, Snapshot, State, WorkerRow, gain_rows,
+    why_whole,
 };

@@ -1,7 +1,7 @@
 //! When samples are taken, and who is given them.
 use crate::openmetrics;
 use crate::sampler::{Moment, Sampler};
-use crate::snapshot::{About, FlowRow, Snapshot, State};
+use crate::snapshot::{About, FlowRow, Snapshot, State, WorkerRow};
 use shorthaul_proxy::{FlowInfo, GainInfo};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,6 +33,10 @@ pub trait Source: Send + Sync {
     fn gains(&self) -> Vec<GainInfo>;
     /// The rest; `None` if the gateway is gone.
     fn state(&self) -> Option<State>;
+    /// What each worker has, where there are several.
+    fn workers(&self) -> Vec<WorkerRow> {
+        Vec::new()
+    }
 }
 
 /// Watches a gateway for everybody who asks.
@@ -141,11 +145,12 @@ impl Monitor {
     fn sample(&self) -> bool {
         let Some(state) = self.source.state() else { return false };
         let (counters, gains) = (self.source.counters(), self.source.gains());
+        let workers = self.source.workers();
         let at = self.began.elapsed();
         let mut listing = self.latest().sampler.begin(at);
         self.source.flows(&mut |flows| self.latest().sampler.add(&mut listing, flows));
         let took = self.began.elapsed() - at;
-        let moment = Moment { at, unix_ms: unix_ms(), listing: took, state, counters, gains };
+        let moment = Moment { at, unix_ms: unix_ms(), listing: took, state, counters, gains, workers };
         let mut latest = self.latest();
         let snapshot = latest.sampler.finish(listing, moment);
         let json = serde_json::to_string(&snapshot).unwrap_or_default();

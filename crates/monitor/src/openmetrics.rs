@@ -1,6 +1,6 @@
 //! A sample as Prometheus reads it. Names follow its conventions: base units, `_total` for what only grows.
 use crate::sampler::Sampler;
-use crate::snapshot::{About, GainRow, Snapshot};
+use crate::snapshot::{About, GainRow, Snapshot, WorkerRow};
 use prometheus_client::encoding::text::encode as encode_text;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -61,6 +61,7 @@ const BY_LABEL: &[ByLabel] = &[
             ("no_memory", "dropped_no_memory"),
             ("device_down", "dropped_device_down"),
             ("refused", "dropped_refused"),
+            ("handed_on", "dropped_handed_on"),
             ("path_tail", "path_tail_dropped"),
         ],
     },
@@ -138,6 +139,7 @@ pub(crate) fn encode(snapshot: &Snapshot, sampler: &Sampler) -> Result<String, f
     let help = "Round trips between the gateway and busy hosts, once a sample";
     registry.register_with_unit("access_round_trip", help, Unit::Seconds, sampler.round_trips.clone());
     register_gains(registry, snapshot);
+    register_workers(registry, snapshot);
 
     let mut text = String::new();
     encode_text(&mut text, &all)?;
@@ -158,6 +160,7 @@ pub fn metrics_of_everything() -> String {
             split_s: Some(1.0),
             ..GainRow::default()
         }],
+        workers: vec![WorkerRow::default()],
         ..Snapshot::default()
     };
     // A string takes everything.
@@ -193,6 +196,32 @@ pub(crate) fn as_text(openmetrics: &str) -> String {
 
 fn gauge(value: f64) -> ConstGauge<f64> {
     ConstGauge::new(value)
+}
+
+/// What each of several event loops has.
+fn register_workers(registry: &mut Registry, snapshot: &Snapshot) {
+    if snapshot.workers.is_empty() {
+        return;
+    }
+    let [packets, handed_on] = [(); 2].map(|()| Family::<Labels, Counter>::default());
+    let (flows, lateness) = (Family::<Labels, Gauge>::default(), FloatFamily::default());
+    for (number, row) in snapshot.workers.iter().enumerate() {
+        let labels = vec![("worker", number.to_string())];
+        packets.get_or_create(&labels).inc_by(row.packets);
+        handed_on.get_or_create(&labels).inc_by(row.handed_on);
+        flows.get_or_create(&labels).set(row.flows as i64);
+        lateness.get_or_create(&labels).set(row.lateness_us as f64 / 1e6);
+    }
+    registry.register("worker_packets", "Packets of a worker's hosts", packets);
+    let help = "Packets of other workers' hosts that came to a worker, and that it handed on";
+    registry.register("worker_packets_handed_on", help, handed_on);
+    registry.register("worker_flows", "Flows in a worker's table", flows);
+    registry.register_with_unit(
+        "worker_lateness",
+        "A worker's latest timer of the last seconds",
+        Unit::Seconds,
+        lateness,
+    );
 }
 
 type FloatFamily = Family<Labels, Gauge<f64, AtomicU64>>;
@@ -320,6 +349,7 @@ mod tests {
             "dropped_no_memory",
             "dropped_device_down",
             "dropped_refused",
+            "dropped_handed_on",
         ];
         let labelled = BY_LABEL.iter().flat_map(|family| family.of.iter().map(|(_, counter)| *counter));
         let bytes = BYTES.iter().chain(PAYLOAD).map(|(_, counter)| *counter);

@@ -1,6 +1,6 @@
 //! What is made of two listings of the flows: rates, queueing delays, the busiest hosts and flows.
 use crate::snapshot::{
-    About, Event, FlowRow, HalfRow, HostRow, Point, Reason, Snapshot, State, gain_rows, why_whole,
+    About, Event, FlowRow, HalfRow, HostRow, Point, Reason, Snapshot, State, WorkerRow, gain_rows, why_whole,
 };
 use prometheus_client::metrics::histogram::Histogram;
 use shorthaul_proxy::{FlowInfo, GainInfo, LegInfo};
@@ -105,6 +105,7 @@ pub(crate) struct Moment {
     pub state: State,
     pub counters: Vec<(&'static str, u64)>,
     pub gains: Vec<GainInfo>,
+    pub workers: Vec<WorkerRow>,
 }
 
 fn millis(time: Option<Duration>) -> Option<f64> {
@@ -250,6 +251,7 @@ impl Sampler {
             held: moment.state.held,
             memory: moment.state.memory,
             lateness_us: moment.state.lateness.as_micros() as u64,
+            workers: moment.workers,
             counters,
             gains: gain_rows(&moment.gains, CLASSES),
             history: self.points.iter().copied().collect(),
@@ -325,6 +327,7 @@ impl Sampler {
             ("flows_lost_in_crash", "flows were reset, for a crash had lost bytes of theirs"),
             ("flows_given_up", "flows were reset whose end no longer answered"),
             ("dropped_queue_full", "packets were dropped: a device's queue was full"),
+            ("dropped_handed_on", "packets were dropped: the worker of their host had no room for them"),
             ("dropped_no_memory", "packets were dropped: the kernel had no memory"),
             ("half_open_forgotten", "half-open connections were forgotten: many are opened at once"),
         ] {

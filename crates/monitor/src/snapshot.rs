@@ -63,6 +63,9 @@ pub struct Snapshot {
     pub memory: u64,
     /// The largest lateness of timers in the last seconds, in microseconds.
     pub lateness_us: u64,
+    /// What each worker has, where there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<WorkerRow>,
     /// Everything that is counted, by name.
     pub counters: BTreeMap<String, u64>,
     /// Why flows are not split.
@@ -79,6 +82,21 @@ pub struct Snapshot {
     pub top_flows: Vec<FlowRow>,
     /// What happened lately, the latest first.
     pub events: Vec<Event>,
+}
+
+/// One of several event loops of a gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerRow {
+    /// Flows in its table.
+    pub flows: u64,
+    /// Memory that is held for them, in bytes.
+    pub held: u64,
+    /// Packets of its hosts.
+    pub packets: u64,
+    /// Packets of others' hosts that came to it, and that it handed on.
+    pub handed_on: u64,
+    /// The largest lateness of its timers in the last seconds, in microseconds.
+    pub lateness_us: u64,
 }
 
 /// Why flows are not split, and how many.

@@ -8,8 +8,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// At most this many descriptors are handed over at once.
-const MOST: usize = 4;
+/// At most this many descriptors are handed over at once: as many as the kernel takes (`SCM_MAX_FD`).
+pub const MOST: usize = 253;
 
 /// Sends `text`, which is not empty, and descriptors with it.
 ///

@@ -17,6 +17,12 @@ pub fn run_first_by_turns() -> io::Result<()> {
     set_policy(libc::SCHED_RR, 1)
 }
 
+/// The same, and threads that it starts from now on are first, too: until it asks for [`run_first_by_turns`], which takes no
+/// privilege then.
+pub fn run_first_by_turns_with_threads() -> io::Result<()> {
+    set_inherited_policy(libc::SCHED_RR, 1)
+}
+
 /// Lets the calling thread run as all ordinary ones do (`SCHED_OTHER`); its nice value stays.
 pub fn run_as_others() -> io::Result<()> {
     set_policy(libc::SCHED_OTHER, 0)
@@ -29,16 +35,13 @@ pub fn be_nice(value: i32) -> io::Result<()> {
 }
 
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+    set_inherited_policy(policy | libc::SCHED_RESET_ON_FORK, priority)
+}
+
+fn set_inherited_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     // rustix sets no policies, and musl's function of this name does nothing. The kernel's structure is the priority alone.
     // SAFETY: 0 is the calling thread, and the kernel only reads the integer.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_sched_setscheduler,
-            0,
-            policy | libc::SCHED_RESET_ON_FORK,
-            &raw const priority,
-        )
-    };
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -1,14 +1,16 @@
 //! A TUN device with virtio headers: super-segments and unfinished checksums pass as they are.
+use crate::bpf::Program;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, readv, writev};
-use rustix::ioctl::{IntegerSetter, Opcode, Updater, ioctl};
+use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl};
 use shorthaul_wire::{Chunk, Gso, Offload, PartialChecksum, Payload, PayloadList};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU16;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 const SET_INTERFACE: Opcode = libc::TUNSETIFF as Opcode;
 const SET_OFFLOAD: Opcode = libc::TUNSETOFFLOAD as Opcode;
+const SET_STEERING: Opcode = libc::TUNSETSTEERINGEBPF as Opcode;
 
 /// Length of `struct virtio_net_hdr`, in front of every packet.
 const VNET_HEADER: usize = 10;
@@ -20,7 +22,8 @@ const GSO_TCPV6: u8 = 4;
 /// Set beside the kind where the first segment carries CWR, which does not matter for cutting.
 const GSO_ECN: u8 = 0x80;
 
-/// A TUN device without packet information and with virtio headers. It vanishes with this value.
+/// A TUN device without packet information and with virtio headers, or one of its queues. It vanishes with this value, or with the
+/// last of them.
 #[derive(Debug)]
 pub struct Tun(OwnedFd);
 
@@ -29,6 +32,24 @@ impl Tun {
     ///
     /// The device takes TCP super-segments and unfinished checksums from the host's kernel as they are.
     pub fn create(name: &str) -> io::Result<Self> {
+        let device = Tun::attach(name, 0)?;
+        device.take_offloads()?;
+        Ok(device)
+    }
+
+    /// The same with this many queues, by their numbers. Each packet of the host goes into one of them; by which flow it is of, unless a
+    /// [program](Tun::steer_by) says otherwise.
+    pub fn create_queues(name: &str, count: usize) -> io::Result<Vec<Self>> {
+        // A device of that name that is somebody else's would take another queue.
+        let flags =
+            |first| if first { libc::IFF_MULTI_QUEUE | libc::IFF_TUN_EXCL } else { libc::IFF_MULTI_QUEUE };
+        let queues: Vec<Tun> =
+            (0..count).map(|number| Tun::attach(name, flags(number == 0))).collect::<io::Result<_>>()?;
+        queues.first().map_or(Ok(()), Tun::take_offloads)?;
+        Ok(queues)
+    }
+
+    fn attach(name: &str, flags: libc::c_int) -> io::Result<Self> {
         let fd = open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
         // SAFETY: all zeros is a valid ifreq.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -38,13 +59,31 @@ impl Tun {
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
         }
-        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+        let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | flags;
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
         // SAFETY: TUNSETIFF reads and writes one ifreq.
         unsafe { ioctl(&fd, Updater::<SET_INTERFACE, _>::new(&mut request)) }?;
+        Ok(Tun(fd))
+    }
+
+    fn take_offloads(&self) -> io::Result<()> {
         let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
         // SAFETY: TUNSETOFFLOAD takes its argument by value.
-        unsafe { ioctl(&fd, IntegerSetter::<SET_OFFLOAD>::new_usize(offloads as usize)) }?;
-        Ok(Tun(fd))
+        unsafe { ioctl(&self.0, IntegerSetter::<SET_OFFLOAD>::new_usize(offloads as usize)) }?;
+        Ok(())
+    }
+
+    /// Has a program say which queue of this device a packet goes into. It stays with the device.
+    pub fn steer_by(&self, program: &Program) -> io::Result<()> {
+        let descriptor: libc::c_int = program.as_fd().as_raw_fd();
+        // SAFETY: TUNSETSTEERINGEBPF reads the number of a descriptor.
+        unsafe { ioctl(&self.0, Setter::<SET_STEERING, libc::c_int>::new(descriptor)) }?;
+        Ok(())
+    }
+
+    /// The same queue once more: it stays while one of both is there.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Tun(self.0.try_clone()?))
     }
 
     /// A device that another process has made, and handed over.

@@ -50,7 +50,7 @@ pub use counters::Counters;
 pub use custody::{Custody, FlowMomentum, FlowRecord, Held, Holding, Inherited};
 pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
-pub use gain::{GainFigure, GainInfo, GainVerdict};
+pub use gain::{GainFigure, GainInfo, GainVerdict, KnownGains};
 pub use gateway::Gateway;
 pub use interceptor::{
     DelayedDuplicates, ExplicitWindow, Fade, Fda, FreezeTcp, INTERCEPTORS, Interceptor, InterceptorKind,

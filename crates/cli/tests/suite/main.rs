@@ -26,3 +26,4 @@ mod schemas;
 mod transparent;
 mod tutorial;
 mod whole_link;
+mod workers;

@@ -22,7 +22,7 @@ const PROBATION: u32 = 50;
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// The flows that are compared with each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClassKey {
     /// The number of their policy.
     pub policy: u16,

@@ -31,6 +31,18 @@ impl Sample {
         self.mean += before / f64::from(self.count);
         self.squares += before * (value - self.mean);
     }
+
+    /// The values of another are here, too (Chan, Golub, LeVeque 1979).
+    pub fn join(&mut self, other: Sample) {
+        let (own, others) = (f64::from(self.count), f64::from(other.count));
+        let all = own + others;
+        if others > 0.0 {
+            let between = other.mean - self.mean;
+            self.mean += between * others / all;
+            self.squares += other.squares + between * between * own * others / all;
+            self.count += other.count;
+        }
+    }
 }
 
 /// Two samples.
@@ -52,6 +64,12 @@ struct Pooled {
 }
 
 impl Comparison {
+    /// What another two samples have is here, too.
+    pub fn join(&mut self, other: Comparison) {
+        self.split.join(other.split);
+        self.control.join(other.control);
+    }
+
     fn pooled(&self) -> Option<Pooled> {
         let (a, b) = (f64::from(self.split.count), f64::from(self.control.count));
         if a < 1.0 || b < 1.0 || a + b < 3.0 {
@@ -133,6 +151,25 @@ mod tests {
     fn a_difference_is_found() {
         assert!(crossings(200, 2, 0.6, 0.0) >= 0.95);
         assert!(crossings(200, 20, 1.5, 0.0) >= 0.95);
+    }
+
+    #[test]
+    fn samples_that_are_joined_are_as_if_they_had_been_one() {
+        let mut all = Comparison::default();
+        let mut parts = [Comparison::default(); 3];
+        for flow in 0..200 {
+            let value = normal(Seed(3), flow) + 5.0;
+            let part = &mut parts[(flow * flow % 3) as usize];
+            for comparison in [&mut all, part] {
+                if flow % 7 == 0 { comparison.control.add(value) } else { comparison.split.add(value) }
+            }
+        }
+        let mut joined = Comparison::default();
+        parts.into_iter().for_each(|part| joined.join(part));
+        assert_eq!((joined.split.count, joined.control.count), (all.split.count, all.control.count));
+        for theta in [-0.1, 0.0, 0.3] {
+            assert!((joined.log_evidence(theta) - all.log_evidence(theta)).abs() < 1e-9);
+        }
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! What others see of the gain.
 use super::class::{Class, ClassKey, GainVerdict};
 use super::evidence::{Comparison, Sample};
-use super::milestones::BYTES;
+use super::milestones::{BYTES, METRICS};
+use super::{ACCESS, SERVER};
 use crate::HostPrefix;
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -86,13 +90,60 @@ fn figure(number: usize, comparison: &Comparison) -> Option<GainFigure> {
     })
 }
 
-pub(super) fn info(key: &ClassKey, class: &Class, access: HostPrefix, server: HostPrefix) -> GainInfo {
-    GainInfo {
-        policy: key.policy,
-        access: network(key.access, access),
-        server: key.server.map(|address| network(address, server)),
-        verdict: class.last_verdict(),
-        figures: class.comparisons.iter().enumerate().filter_map(|(n, c)| figure(n, c)).collect(),
+/// What is known of the gain of each class, as sums: what several gateways know of the same classes can be joined.
+#[derive(Clone, Debug, Default)]
+pub struct KnownGains(BTreeMap<ClassKey, Known>);
+
+#[derive(Clone, Debug)]
+struct Known {
+    comparisons: [Comparison; METRICS],
+    verdict: GainVerdict,
+}
+
+impl KnownGains {
+    pub(super) fn of<'a>(classes: impl Iterator<Item = (&'a ClassKey, &'a Class)>) -> Self {
+        let known = |class: &Class| Known { comparisons: class.comparisons, verdict: class.last_verdict() };
+        KnownGains(classes.map(|(key, class)| (*key, known(class))).collect())
+    }
+
+    /// What others know is known here, too. Each acts by what it knows itself: of their verdicts, the gravest is shown.
+    pub fn join(&mut self, others: KnownGains) {
+        let gravity = |verdict| match verdict {
+            GainVerdict::Open => 0,
+            GainVerdict::Gains => 1,
+            GainVerdict::Probation => 2,
+            GainVerdict::Harms => 3,
+        };
+        for (key, other) in others.0 {
+            match self.0.entry(key) {
+                Entry::Vacant(entry) => _ = entry.insert(other),
+                Entry::Occupied(mut entry) => {
+                    let known = entry.get_mut();
+                    known
+                        .comparisons
+                        .iter_mut()
+                        .zip(other.comparisons)
+                        .for_each(|(own, other)| own.join(other));
+                    if gravity(other.verdict) > gravity(known.verdict) {
+                        known.verdict = other.verdict;
+                    }
+                }
+            }
+        }
+    }
+
+    /// For people: what was compared most often first.
+    pub fn info(&self) -> Vec<GainInfo> {
+        let info = |(key, known): (&ClassKey, &Known)| GainInfo {
+            policy: key.policy,
+            access: network(key.access, ACCESS),
+            server: key.server.map(|address| network(address, SERVER)),
+            verdict: known.verdict,
+            figures: known.comparisons.iter().enumerate().filter_map(|(n, c)| figure(n, c)).collect(),
+        };
+        let mut all: Vec<GainInfo> = self.0.iter().map(info).collect();
+        all.sort_by_key(|info| (Reverse((info.flows(), info.server.is_none())), info.access, info.server));
+        all
     }
 }
 

@@ -9,12 +9,11 @@ mod info;
 mod milestones;
 
 pub use class::GainVerdict;
-pub use info::{GainFigure, GainInfo};
+pub use info::{GainFigure, GainInfo, KnownGains};
 pub(crate) use milestones::Milestones;
 
 use crate::HostPrefix;
 use crate::gateway::Keyed;
-use alloc::vec::Vec;
 use class::{Class, ClassKey};
 use core::hash::BuildHasher;
 use core::net::IpAddr;
@@ -198,12 +197,9 @@ impl Gains {
         }
     }
 
-    /// All that is known, what was compared most often first.
-    pub fn info(&self) -> Vec<GainInfo> {
-        let mut all: Vec<GainInfo> =
-            self.classes.iter().map(|(key, class)| info::info(key, class, ACCESS, SERVER)).collect();
-        all.sort_by_key(|info| core::cmp::Reverse((info.flows(), info.server.is_none())));
-        all
+    /// All that is known.
+    pub fn known(&self) -> KnownGains {
+        KnownGains::of(self.classes.iter())
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use alloc::vec::Vec;
 use core::f64::consts::TAU;
 use libm::{cos, log, sqrt};
 use shorthaul_types::Seed;
@@ -104,7 +105,7 @@ fn splitting_is_tried_again_and_given_up_for_longer_if_it_still_does_harm() {
     // Now it does good.
     let third = second + 1201;
     assert_eq!(feed(&mut gains, 3, third, 300, 0.3), None);
-    let info = gains.info();
+    let info = gains.known().info();
     assert!(info.iter().all(|info| info.verdict == GainVerdict::Gains), "{info:?}");
 }
 

@@ -2,7 +2,7 @@
 use super::Gateway;
 use super::table::{Entry, Phase};
 use crate::end::Side;
-use crate::gain::{Ends, GainInfo, Group, Milestones};
+use crate::gain::{Ends, GainInfo, Group, KnownGains, Milestones};
 use crate::split_flow::Turn;
 use alloc::vec::Vec;
 use shorthaul_types::{FlowKey, Time};
@@ -86,6 +86,11 @@ impl Gateway {
 
     /// What is known of the gain of splitting, by classes of flows; those that were compared most often come first.
     pub fn gains(&self) -> Vec<GainInfo> {
-        self.gains.info()
+        self.known_gains().info()
+    }
+
+    /// The same, to be joined with what other gateways know.
+    pub fn known_gains(&self) -> KnownGains {
+        self.gains.known()
     }
 }
