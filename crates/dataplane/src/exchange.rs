@@ -130,6 +130,7 @@ mod tests {
         let is_woken = |waker: &Waker| wait_readable([waker.as_fd()], Some(Duration::ZERO)).unwrap()[0];
         for _ in 0..3 {
             assert!(matches!(places[0].lead(Gateway::ACCESS, packet(other)), Lead::HandedOn));
+            assert!(is_woken(&wakers[1]), "by the first as well");
         }
         assert!(places[1].waits() && !places[0].waits());
         assert!(is_woken(&wakers[1]) && !is_woken(&wakers[0]));
