@@ -27,7 +27,7 @@
 use crate::min_filter::MinFilter;
 use crate::volume;
 use core::time::Duration;
-use shorthaul_types::Time;
+use shorthaul_types::{Blank, Time, keeps};
 
 /// Ticks that hosts have: 1 ms, as nearly all, 4 ms and 10 ms.
 const TICKS: [Duration; 3] = [Duration::from_millis(1), Duration::from_millis(4), Duration::from_millis(10)];
@@ -99,6 +99,16 @@ pub struct Trip {
     pub took: Duration,
     /// The shortest of the path, without any queue, as far as that is known.
     pub shortest: Option<Duration>,
+}
+
+keeps!(Waited { at_least, about });
+keeps!(HostClock { tick, watched, mean, counted_at, at_most, bounded_at, latest, arrived_at });
+keeps!(ArrivalDelay { first, tick, least, transit, there, bound });
+
+impl Blank for Waited {
+    fn blank() -> Self {
+        Waited::default()
+    }
 }
 
 impl HostClock {

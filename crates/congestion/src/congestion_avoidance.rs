@@ -9,6 +9,8 @@ pub(crate) struct CongestionAvoidance {
     unrewarded: u64,
 }
 
+crate::snapshot::keeps!(CongestionAvoidance { unrewarded });
+
 impl CongestionAvoidance {
     /// Counts `acked` bytes, of which the window must have limited the sender to count.
     pub(crate) fn on_ack(&mut self, window: &mut Window, ack: &AckSample, acked: u64) {

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::time::Duration;
 
-use shorthaul_types::{BitRate, Seed, Time};
+use shorthaul_types::{BitRate, Numbers, Seed, Time};
 
 use crate::RateSample;
 
@@ -139,6 +139,19 @@ pub trait Control: Debug + Send {
     fn restore(&mut self, numbers: &[u64]) -> bool {
         let _ = numbers;
         false
+    }
+
+    /// Appends all that the algorithm knows beyond what it was built with, for [`bring_back`](Control::bring_back): the connection is put away
+    /// as numbers, and goes on later as if it never had been. Says whether it can; if not, the connection stays as it is.
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        let _ = to;
+        false
+    }
+
+    /// Knows again what it [put away](Control::put_away). It was built as the one that did, with the segment size of then.
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        let _ = from;
+        None
     }
 
     /// The connection goes on at `now` where another process had it, of which no more is known than this. An algorithm that cannot make

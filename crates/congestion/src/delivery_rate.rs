@@ -18,7 +18,7 @@ use core::time::Duration;
 use shorthaul_types::{BitRate, Time};
 
 use crate::LossSample;
-use crate::snapshot::{Keep as _, Numbers, keeps, restored, snapshot};
+use crate::snapshot::{Blank, Keep, Numbers, keeps, restored, snapshot};
 
 /// A delivery rate, measured over about one round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl SendState {
 
     /// What [`SendState::numbers`] said; `None` for numbers that it does not say.
     pub fn from_numbers(numbers: [u64; Self::NUMBERS]) -> Option<Self> {
-        let mut state = DeliveryRate::new(Time::ZERO).on_send(Time::ZERO, 0);
+        let mut state = SendState::blank();
         state.take(&mut Numbers(&numbers))?;
         Some(state)
     }
@@ -83,6 +83,12 @@ impl SendState {
     /// Whether this one was sent after `other`.
     fn is_newer_than(&self, other: &SendState) -> bool {
         (self.delivered, self.sent_at) > (other.delivered, other.sent_at)
+    }
+}
+
+impl Blank for SendState {
+    fn blank() -> Self {
+        DeliveryRate::new(Time::ZERO).on_send(Time::ZERO, 0)
     }
 }
 
@@ -113,6 +119,18 @@ impl DeliveryRate {
     pub fn restored<'a>(numbers: &[u64], mut sent: impl Iterator<Item = &'a SendState>) -> Option<Self> {
         let rate = restored(VERSION, &DeliveryRate::new(Time::ZERO), numbers)?;
         sent.all(|sent| sent.delivered <= rate.delivered && sent.lost <= rate.lost).then_some(rate)
+    }
+
+    /// Appends all that it knows, for [`bring_back`](DeliveryRate::bring_back).
+    pub fn put_away(&self, to: &mut Vec<u64>) {
+        self.put(to);
+        self.newest.put(to);
+    }
+
+    /// Knows what was [put away](DeliveryRate::put_away).
+    pub fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        self.take(from)?;
+        Keep::take(&mut self.newest, from)
     }
 
     /// A connection that has sent nothing.

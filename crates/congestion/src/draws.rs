@@ -1,10 +1,22 @@
 //! Random choices from a seed.
+use crate::snapshot::{Keep, Numbers};
+use alloc::vec::Vec;
 use shorthaul_types::Seed;
 
 /// Numbers drawn from a seed, one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Draws {
     seed: Seed,
+}
+
+impl Keep for Draws {
+    fn put(&self, to: &mut Vec<u64>) {
+        self.seed.0.put(to);
+    }
+
+    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        Keep::take(&mut self.seed.0, from)
+    }
 }
 
 impl Draws {

@@ -13,6 +13,7 @@
 use core::time::Duration;
 
 use crate::AckSample;
+use crate::snapshot::{Blank, keeps};
 
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
@@ -49,6 +50,15 @@ pub(crate) struct HyStart {
     round_min: Option<Duration>,
     samples: u32,
     conservative: Option<Conservative>,
+}
+
+keeps!(HyStart { round_left, last_round_min, round_min, samples, conservative });
+keeps!(Conservative { baseline, rounds });
+
+impl Blank for Conservative {
+    fn blank() -> Self {
+        Conservative { baseline: Duration::ZERO, rounds: 0 }
+    }
 }
 
 impl HyStart {

@@ -1,6 +1,5 @@
 //! The smallest of recent samples, in constant space.
-use crate::snapshot::{Keep, Numbers, keeps};
-use alloc::vec::Vec;
+use crate::snapshot::{Blank, keeps};
 use core::time::Duration;
 use shorthaul_types::Time;
 
@@ -24,19 +23,9 @@ struct Sample {
 keeps!(MinFilter { best });
 keeps!(Sample { at, value });
 
-impl Keep for Option<[Sample; 3]> {
-    fn put(&self, to: &mut Vec<u64>) {
-        self.is_some().put(to);
-        if let Some(best) = self {
-            best.put(to);
-        }
-    }
-
-    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
-        let mut is_some = false;
-        is_some.take(from)?;
-        *self = is_some.then_some([Sample { at: Time::ZERO, value: 0 }; 3]);
-        self.as_mut().map_or(Some(()), |best| best.take(from))
+impl Blank for Sample {
+    fn blank() -> Self {
+        Sample { at: Time::ZERO, value: 0 }
     }
 }
 

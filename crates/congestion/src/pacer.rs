@@ -1,6 +1,6 @@
 //! Spreading a window over its round trip.
 use core::time::Duration;
-use shorthaul_types::{BitRate, Time};
+use shorthaul_types::{BitRate, Time, keeps};
 
 /// The time whose credit the bucket holds of a machine that serves its timers in time.
 const PUNCTUAL: Duration = Duration::from_millis(1);
@@ -28,6 +28,8 @@ pub struct Pacer {
     /// The time whose credit the bucket holds.
     depth: Duration,
 }
+
+keeps!(Pacer { rate, mss, credit, updated, depth });
 
 impl Pacer {
     /// An unlimited pacer for segments of `mss` bytes.

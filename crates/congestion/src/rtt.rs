@@ -8,7 +8,8 @@
 //! ```
 use core::time::Duration;
 
-use shorthaul_types::Time;
+use alloc::vec::Vec;
+use shorthaul_types::{Blank, Keep, Numbers, Time, keeps};
 
 use crate::min_filter::MinFilter;
 
@@ -131,6 +132,31 @@ pub struct KnownRtt {
 
 const fn nanos(nanos: u64) -> Duration {
     Duration::from_nanos(nanos)
+}
+
+keeps!(Smoothed { latest, srtt, rttvar, held_rttvar, round_peak, round_end });
+
+impl Blank for Smoothed {
+    fn blank() -> Self {
+        Smoothed { latest: 0, srtt: 0, rttvar: 0, held_rttvar: 0, round_peak: 0, round_end: Time::ZERO }
+    }
+}
+
+/// But for its configuration, of which the handshake may have changed the first RTO.
+impl Keep for RttEstimator {
+    fn put(&self, to: &mut Vec<u64>) {
+        self.config.initial_rto.put(to);
+        self.smoothed.put(to);
+        self.min.put(to);
+        self.backoff.put(to);
+    }
+
+    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        Keep::take(&mut self.config.initial_rto, from)?;
+        Keep::take(&mut self.smoothed, from)?;
+        Keep::take(&mut self.min, from)?;
+        Keep::take(&mut self.backoff, from)
+    }
 }
 
 impl RttEstimator {

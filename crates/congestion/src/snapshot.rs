@@ -1,31 +1,18 @@
-//! What a part knows, as numbers: one process hands them to another that goes on in its place. Times are those of one clock.
-//!
-//! A struct says with [`keeps!`] which of its fields are handed over, in which order; the others stay what they are in the
-//! process that goes on. What does not fit, for another version wrote it, is refused as a whole.
+//! What a part knows, as numbers ([`Keep`]): one process hands them to another that goes on in its place. What does not fit, for another version
+//! wrote it, is refused as a whole.
 use crate::volume::Gain;
 use alloc::vec::Vec;
-use core::num::NonZeroU64;
-use core::time::Duration;
-use shorthaul_types::{BitRate, Time};
+pub(crate) use shorthaul_types::{Blank, Keep, Numbers, keeps, number_of};
 
-/// The numbers that are left of a snapshot.
-pub(crate) struct Numbers<'a>(pub &'a [u64]);
-
-impl Numbers<'_> {
-    pub fn next(&mut self) -> Option<u64> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
+impl Keep for Gain {
+    fn put(&self, to: &mut Vec<u64>) {
+        u32::from(self.0).put(to);
     }
-}
 
-/// What can be handed over.
-pub(crate) trait Keep {
-    /// Appends what it knows.
-    fn put(&self, to: &mut Vec<u64>);
-
-    /// Knows what the next numbers say. `None` where they say nothing that can be: it may be changed in part then.
-    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()>;
+    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        *self = Gain(u32::try_from(from.next()?).ok()?);
+        Some(())
+    }
 }
 
 /// All that `part` knows, behind a number that changes with each change of what follows.
@@ -46,107 +33,10 @@ pub(crate) fn restored<T: Keep + Clone>(version: u64, part: &T, numbers: &[u64])
     from.0.is_empty().then_some(next)
 }
 
-/// Says which fields of a struct are handed over.
-macro_rules! keeps {
-    ($of:ty { $($field:ident),* $(,)? }) => {
-        impl crate::snapshot::Keep for $of {
-            fn put(&self, to: &mut alloc::vec::Vec<u64>) {
-                $(crate::snapshot::Keep::put(&self.$field, to);)*
-            }
-
-            fn take(&mut self, from: &mut crate::snapshot::Numbers<'_>) -> Option<()> {
-                $(crate::snapshot::Keep::take(&mut self.$field, from)?;)*
-                Some(())
-            }
-        }
-    };
-}
-pub(crate) use keeps;
-
-/// The same for an enum without fields: the place of a variant in this list.
-macro_rules! number_of {
-    ($of:ident { $($variant:ident),* $(,)? }) => {
-        impl crate::snapshot::Keep for $of {
-            fn put(&self, to: &mut alloc::vec::Vec<u64>) {
-                let all = [$($of::$variant),*];
-                to.push(all.iter().position(|variant| variant == self).unwrap_or(all.len()) as u64);
-            }
-
-            fn take(&mut self, from: &mut crate::snapshot::Numbers<'_>) -> Option<()> {
-                *self = *[$($of::$variant),*].get(usize::try_from(from.next()?).ok()?)?;
-                Some(())
-            }
-        }
-    };
-}
-pub(crate) use number_of;
-
-/// The same for what is a number, and for one that may be missing.
-macro_rules! number {
-    ($($of:ty: |$value:ident| $put:expr, |$number:ident| $take:expr;)*) => {
-        $(impl Keep for $of {
-            fn put(&self, to: &mut Vec<u64>) {
-                let $value = *self;
-                to.push($put);
-            }
-
-            fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
-                let $number = from.next()?;
-                *self = $take;
-                Some(())
-            }
-        }
-
-        impl Keep for Option<$of> {
-            fn put(&self, to: &mut Vec<u64>) {
-                to.push(self.is_some().into());
-                if let Some(value) = self {
-                    value.put(to);
-                }
-            }
-
-            fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
-                *self = match from.next()? {
-                    0 => None,
-                    1 => {
-                        let $number = from.next()?;
-                        Some($take)
-                    }
-                    _ => return None,
-                };
-                Some(())
-            }
-        })*
-    };
-}
-
-number! {
-    u64: |value| value, |number| number;
-    u32: |value| value.into(), |number| u32::try_from(number).ok()?;
-    u8: |value| value.into(), |number| u8::try_from(number).ok()?;
-    usize: |value| value as u64, |number| usize::try_from(number).ok()?;
-    bool: |value| value.into(), |number| match number { 0 => false, 1 => true, _ => return None };
-    Time: |value| value.as_nanos(), |number| Time::from_nanos(number);
-    Duration: |value| u64::try_from(value.as_nanos()).unwrap_or(u64::MAX), |number| Duration::from_nanos(number);
-    NonZeroU64: |value| value.get(), |number| NonZeroU64::new(number)?;
-    BitRate: |value| value.bits_per_sec(), |number| BitRate::from_bits_per_sec(number);
-    Gain: |value| value.0.into(), |number| Gain(u32::try_from(number).ok()?);
-    f64: |value| value.to_bits(), |number| Some(f64::from_bits(number)).filter(|value| value.is_finite())?;
-}
-
-impl<T: Keep, const N: usize> Keep for [T; N] {
-    fn put(&self, to: &mut Vec<u64>) {
-        self.iter().for_each(|value| value.put(to));
-    }
-
-    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
-        self.iter_mut().try_for_each(|value| value.take(from))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::time::Duration;
 
     #[derive(Clone, Debug, Default, PartialEq)]
     struct Known {

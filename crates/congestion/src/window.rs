@@ -1,6 +1,6 @@
 //! The window itself: what slow start, an RTO, idleness and an undo do to it, which is the
 //! same for Reno, CUBIC, Westwood+, Vegas, Hybla and Illinois.
-use crate::snapshot::keeps;
+use crate::snapshot::{Blank, keeps};
 use crate::{AckSample, ControlParams};
 
 /// What a control answers by its [`Window`] alone, which is its field `window`.
@@ -60,6 +60,14 @@ keeps!(Window { bytes, ssthresh, repairing_timeout, timed_out });
 pub(crate) struct SavedWindow {
     bytes: u64,
     ssthresh: u64,
+}
+
+keeps!(SavedWindow { bytes, ssthresh });
+
+impl Blank for SavedWindow {
+    fn blank() -> Self {
+        SavedWindow { bytes: 0, ssthresh: 0 }
+    }
 }
 
 impl Window {

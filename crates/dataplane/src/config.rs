@@ -110,6 +110,10 @@ pub struct Memory {
     /// Flows at once.
     #[schemars(range(min = 1))]
     pub max_flows: usize,
+    /// A connection that is split and says nothing for this long takes a fraction of its memory until it goes on.
+    #[serde(with = "shorthaul_types::serde_duration")]
+    #[schemars(with = "schema::Duration")]
+    pub put_away: Duration,
 }
 
 impl Default for Config {
@@ -145,8 +149,8 @@ impl Default for Config {
 
 impl Default for Memory {
     fn default() -> Self {
-        let GatewayConfig { flow_buffer, memory, max_flows, .. } = GatewayConfig::default();
-        Memory { per_flow: flow_buffer, total: memory, max_flows }
+        let GatewayConfig { flow_buffer, memory, max_flows, put_away, .. } = GatewayConfig::default();
+        Memory { per_flow: flow_buffer, total: memory, max_flows, put_away: put_away.unwrap_or_default() }
     }
 }
 
@@ -387,6 +391,7 @@ impl Config {
             memory: share.total,
             max_flows: share.max_flows,
             idle_timeout: self.idle_timeout,
+            put_away: Some(self.memory.put_away),
             hosts: self.hosts.resolve(&policies),
             bottlenecks: self.bottleneck.clone(),
             traffic: self.traffic,

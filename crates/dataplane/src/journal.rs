@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// In front of a journal.
-const MAGIC: &[u8; 16] = b"shorthaul 4 \n\0\0\0";
+const MAGIC: &[u8; 16] = b"shorthaul 5 \n\0\0\0";
 /// Where the records begin, behind the header.
 const HEADER: usize = 64;
 /// Where the header says how many slots were ever used: all of those are among the first.

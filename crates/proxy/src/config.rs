@@ -21,6 +21,9 @@ pub struct GatewayConfig {
     /// After this time without a segment a flow of which nothing is held is stepped out of: its ends
     /// may be gone, and if they are not, it goes on unsplit.
     pub idle_timeout: Duration,
+    /// After this time without a segment a split flow of which nothing is held or under way is put away: it takes a fraction of its memory
+    /// until its next packet comes, and goes on as if it never had been. `None` puts none away.
+    pub put_away: Option<Duration>,
     /// What is one host at the access side.
     pub hosts: HostPrefix,
     /// Links that hosts at the access side share: each is a group with one window. A host belongs to the first that has it; one that
@@ -45,6 +48,7 @@ impl Default for GatewayConfig {
             max_flows: 65_536,
             // What a translator of addresses must wait at least (RFC 5382 REQ-5).
             idle_timeout: Duration::from_secs(124 * 60),
+            put_away: Some(Duration::from_secs(3)),
             hosts: HostPrefix::default(),
             bottlenecks: Vec::new(),
             traffic: Traffic::default(),

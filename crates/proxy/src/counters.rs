@@ -43,6 +43,10 @@ counters! {
     bottlenecks_parted,
     /// Flows that were split.
     flows_split,
+    /// How often a split flow that said nothing was put away, to take less memory.
+    flows_put_away,
+    /// How often one was brought back, for something of it came.
+    flows_brought_back,
     /// Payload that hosts at the access side sent in split flows, in bytes, with what came twice.
     split_bytes_up,
     /// Payload that was sent to them.

@@ -4,7 +4,7 @@ use core::time::Duration;
 use shorthaul_types::{BufferTimes, Bytes, FlowKey, format_duration};
 
 /// What there is to know of one direction, from an end to the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LegInfo {
     /// Congestion control of what we send.
     pub control: &'static str,
@@ -35,7 +35,7 @@ pub struct LegInfo {
 }
 
 /// What there is to know of a flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FlowInfo {
     /// From the client to the server.
     pub key: FlowKey,

@@ -3,10 +3,12 @@ mod arrival;
 mod gain;
 mod given_up;
 mod half_open;
+mod index;
 mod inherit;
 mod links;
 mod opaque;
 mod places;
+mod put_away;
 mod reconfigure;
 mod regroup;
 mod table;
@@ -28,6 +30,7 @@ use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use core::time::Duration;
 use given_up::GivenUp;
+pub use put_away::Brief;
 use shorthaul_congestion::Lateness;
 use shorthaul_types::{Deadline, PortId, Time};
 use shorthaul_wire::{Machine, Packet, Transport, TxBatch};
@@ -55,6 +58,8 @@ pub struct Gateway {
     sweep_at: Option<Time>,
     /// Where the search for them goes on.
     sweep_next: usize,
+    /// Flows that may have fallen silent, and how many are away.
+    silent: put_away::Silent,
     custody_due: Vec<u32>,
     /// How many slots, from the first on, have room for what must survive a crash.
     record_room: u32,
@@ -107,6 +112,7 @@ impl Gateway {
             config,
             sweep_at: None,
             sweep_next: 0,
+            silent: put_away::Silent::default(),
             custody_due: Vec::new(),
             record_room: u32::MAX,
             serial: 0,
@@ -124,10 +130,18 @@ impl Gateway {
     /// Time has come to `now`: how late that is, is seen from the deadline that was asked for.
     fn wake(&mut self, now: Time) {
         if now > self.now {
-            let deadline = self.poll_timeout();
+            let deadline = self.next_deadline();
             self.lateness.on_wakeup(now, deadline);
             self.now = now;
         }
+    }
+
+    /// When something is to be done next that must not wait.
+    fn next_deadline(&self) -> Option<Deadline> {
+        let sweep = self.sweep_at.map(|at| Deadline { at, timer: "idle-sweep" });
+        let groups = self.access.timers.next();
+        let flows = Deadline::earliest(self.table.timers.next(), self.fragments.poll_timeout());
+        Deadline::earliest(Deadline::earliest(flows, groups), Deadline::earliest(sweep, self.next_token()))
     }
 
     /// How late timers are served: the largest lateness of the last one to two seconds.
@@ -186,7 +200,7 @@ impl Gateway {
 
     fn flow_info(&self, entry: &Entry) -> FlowInfo {
         let age = self.now.saturating_since(entry.since);
-        let Entry { key, policy, .. } = *entry;
+        let (key, policy) = (entry.key(), entry.policy);
         let known = |state, client_at_access| FlowInfo {
             key,
             state,
@@ -197,7 +211,10 @@ impl Gateway {
             observed: None,
         };
         match &entry.phase {
-            Phase::Split(flow) => FlowInfo { policy, ..self.with_group(flow.info(self.now), flow, entry) },
+            Phase::Split(flow) => {
+                FlowInfo { policy, ..self.with_group(flow.info(self.now), flow, entry.member_of()) }
+            }
+            Phase::Away(_) => self.info_of_put_away(entry).unwrap_or_else(|| known("split", true)),
             Phase::Whole(flow) => {
                 let state = match entry.compared.map(|compared| compared.group) {
                     Some(Group::Control) => "control",
@@ -237,7 +254,7 @@ impl Gateway {
                     let turn = Turn { windows: [0; 2], late: self.lateness.recent() };
                     flow.poll_transmit(now, turn, &mut self.passing).1
                 }
-                Some(Phase::Opening(_)) => Fate::SteppedOut,
+                Some(Phase::Opening(_) | Phase::Away(_)) => Fate::SteppedOut,
                 Some(Phase::Whole(_)) => {
                     self.step_out_of_whole(now, index);
                     continue;
@@ -254,10 +271,11 @@ impl Gateway {
         self.now = now;
         let mut reset = 0;
         for index in 0..self.table.entries.len() as u32 {
-            let Some(Entry { phase: Phase::Split(flow), .. }) = self.table.get_mut(index) else {
-                continue;
+            let fate = match self.table.get_mut(index).map(|entry| &mut entry.phase) {
+                Some(Phase::Split(flow)) if flow.owes_bytes() => flow.reset_both(&mut self.passing),
+                Some(Phase::Split(_) | Phase::Away(_)) => Fate::SteppedOut,
+                _ => continue,
             };
-            let fate = if flow.owes_bytes() { flow.reset_both(&mut self.passing) } else { Fate::SteppedOut };
             reset += usize::from(fate == Fate::GivenUp);
             self.settle(index, fate);
         }
@@ -284,6 +302,7 @@ impl Machine for Gateway {
         self.wake(now);
         self.expire_fragments(now);
         self.sweep(now);
+        self.put_silent_away(now);
         self.release_tokens(now);
         self.on_group_timeouts(now);
         while let Some((at, index)) = self.table.timers.pop_due(now) {
@@ -293,11 +312,17 @@ impl Machine for Gateway {
             }
             entry.armed = None;
             match &mut entry.phase {
-                Phase::Split(flow) => {
-                    let fate = flow.on_timeout(now, &mut self.passing);
-                    self.settle(index, fate);
-                }
+                // One of before says nothing: who has no timer any more is as if it never had one.
+                Phase::Split(flow) => match flow.poll_timeout() {
+                    Some(Deadline { at, .. }) if at > now => self.table.arm(index, at),
+                    Some(_) => {
+                        let fate = flow.on_timeout(now, &mut self.passing);
+                        self.settle(index, fate);
+                    }
+                    None => {}
+                },
                 Phase::Whole(_) => self.poll_whole(now, index),
+                Phase::Away(_) => {} // it has no timer: that was one of before
                 Phase::Opening(handshake) if handshake.expires_at() > now => {
                     let at = handshake.expires_at();
                     self.table.arm(index, at);
@@ -338,9 +363,6 @@ impl Machine for Gateway {
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
-        let sweep = self.sweep_at.map(|at| Deadline { at, timer: "idle-sweep" });
-        let groups = self.access.timers.next();
-        let flows = Deadline::earliest(self.table.timers.next(), self.fragments.poll_timeout());
-        Deadline::earliest(Deadline::earliest(flows, groups), Deadline::earliest(sweep, self.next_token()))
+        Deadline::earliest(self.next_deadline(), self.next_look_for_silence())
     }
 }

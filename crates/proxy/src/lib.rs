@@ -8,7 +8,7 @@
 //! end, to speak in its name); `Handshake` (what was agreed); [`SplitFlow`] (two directions, each a receiver and a sender
 //! around one buffer); [`AckRelease`] and [`WindowLimit`] (when senders are acknowledged, and how much they are offered);
 //! `WholeFlow` and [`Interceptor`] (flows that we do not stand in); [`Traffic`] (what of the rest waits for its turn); `shared_bottleneck` (which hosts share a queue); `access_side` (bottleneck groups, hosts, and the places of flows there); [`Gateway`] (all flows, as one
-//! [`shorthaul_wire::Machine`]); [`Custody`] (what must survive a crash); [`AggregateConfig`] (mobile hosts whose
+//! [`shorthaul_wire::Machine`]); [`Custody`] (what must survive a crash); `put_away` (what is kept of a flow that says nothing); [`AggregateConfig`] (mobile hosts whose
 //! connections are served together).
 #![no_std]
 #![forbid(unsafe_code)]
@@ -32,6 +32,7 @@ mod interceptor;
 mod leg;
 mod path_tail;
 mod policy;
+mod put_away;
 mod shared_bottleneck;
 mod shares;
 mod split_flow;
@@ -51,7 +52,7 @@ pub use custody::{Custody, FlowMomentum, FlowRecord, Held, Holding, Inherited};
 pub use end::Side;
 pub use flow_info::{FlowInfo, LegInfo};
 pub use gain::{GainFigure, GainInfo, GainVerdict, KnownGains};
-pub use gateway::Gateway;
+pub use gateway::{Brief, Gateway};
 pub use interceptor::{
     DelayedDuplicates, ExplicitWindow, Fade, Fda, FreezeTcp, INTERCEPTORS, Interceptor, InterceptorKind,
     Snoop,

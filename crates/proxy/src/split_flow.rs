@@ -7,6 +7,7 @@ mod managed;
 mod memory;
 mod output;
 mod place;
+mod put_away;
 mod resumed;
 mod stepping_out;
 mod uploading;
@@ -116,7 +117,7 @@ pub struct SplitFlow {
 }
 
 /// Segments that were not taken, since they were last asked for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rejected {
     /// Outside of what the connection can hold, or old duplicates.
     pub unacceptable: u64,

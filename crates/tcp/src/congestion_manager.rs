@@ -1,7 +1,8 @@
 //! Who manages congestion (RFC 3124): how much may leave, beyond what a connection's own window says.
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
-use shorthaul_types::Time;
+use shorthaul_types::{Keep as _, Numbers, Time, keeps};
 
 /// Manages the congestion of a sender's path.
 ///
@@ -60,7 +61,22 @@ pub struct Feedback {
     pub lost: bool,
 }
 
+keeps!(Grant { bytes, lost_before, min_rtt, feedback });
+keeps!(Feedback { acknowledgments, delivered, newest, rtt, marked, lost });
+
 impl CongestionManager {
+    /// Appends what it and the connection were telling each other.
+    pub(crate) fn put_away(&self, to: &mut Vec<u64>) {
+        if let CongestionManager::Shared(grant) = self {
+            grant.put(to);
+        }
+    }
+
+    /// Goes on with what was put away.
+    pub(crate) fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        self.grant_mut().map_or(Some(()), |grant| grant.take(from))
+    }
+
     /// A manager outside with such a timer, that has granted nothing yet.
     pub fn shared(timer: RetransmissionTimer) -> Self {
         CongestionManager::Shared(Box::new(Grant { timer, ..Grant::default() }))

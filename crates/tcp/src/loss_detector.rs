@@ -1,10 +1,11 @@
 //! Finding losses. A detector finds them, a discriminator says what they mean, congestion control answers.
 use crate::{Record, Scoreboard};
+use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::ops::Range;
 use core::time::Duration;
 use shorthaul_congestion::{CongestionEvent, Control, DeliveryRate};
-use shorthaul_types::{Deadline, Time};
+use shorthaul_types::{Deadline, Numbers, Time};
 
 /// Finds losses: it is told of acknowledgments, transmissions and the sender's phases, and marks in the
 /// [`Scoreboard`] what it takes for lost.
@@ -50,6 +51,19 @@ pub trait LossDetector: Debug + Send {
 
     /// How losses are repaired that call for a smaller window.
     fn repair(&self) -> Repair;
+
+    /// Appends all that it knows, for [`bring_back`](LossDetector::bring_back): its sender, of which nothing is under way, is put away as
+    /// numbers. Says whether it can; if not, the sender stays as it is.
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        let _ = to;
+        false
+    }
+
+    /// Knows again what it [put away](LossDetector::put_away).
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        let _ = from;
+        None
+    }
 
     /// When to call [`on_timeout`](LossDetector::on_timeout).
     fn poll_timeout(&self) -> Option<Deadline> {

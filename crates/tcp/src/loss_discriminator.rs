@@ -153,6 +153,11 @@ pub trait Discriminator: Debug + Send {
         LossResponse::Waiting
     }
 
+    /// Whether it has no state of its own, so that its sender can be put away as numbers and built anew.
+    fn knows_nothing(&self) -> bool {
+        false
+    }
+
     /// When to call [`Discriminator::on_timeout`] next, or to ask for a probe.
     fn poll_timeout(&self) -> Option<Deadline> {
         None

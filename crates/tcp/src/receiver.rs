@@ -1,7 +1,8 @@
 use crate::{ByteQueue, Reassembly};
+use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use core::time::Duration;
-use shorthaul_types::{Deadline, Time};
+use shorthaul_types::{Deadline, Keep, Numbers, Time};
 use shorthaul_wire::{Payload, PayloadList, Timestamps};
 
 /// When received data is acknowledged (RFC 5681 §4.2). Data out of order, data that fills a gap,
@@ -72,6 +73,54 @@ pub struct Receiver {
 }
 
 impl Receiver {
+    /// Appends all that it knows beyond what it was configured with, for [`Receiver::bring_back`]. Says whether it can: nothing is kept
+    /// that came out of order, and no acknowledgment is due.
+    pub fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        let Receiver {
+            next,
+            edge,
+            fin,
+            fin_confirmed,
+            mss,
+            quick_left,
+            unacknowledged,
+            last_ack,
+            ts_recent,
+            ..
+        } = self;
+        if !self.reassembly.is_empty() || self.ack_now || self.ack_at.is_some() || self.duplicate.is_some() {
+            return false;
+        }
+        [next, edge, unacknowledged, last_ack].into_iter().for_each(|number| number.put(to));
+        fin.put(to);
+        fin_confirmed.put(to);
+        [*mss, *quick_left].put(to);
+        ts_recent.put(to);
+        true
+    }
+
+    /// Knows what a receiver of the same configuration [put away](Receiver::put_away).
+    pub fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        let Receiver {
+            next,
+            edge,
+            fin,
+            fin_confirmed,
+            mss,
+            quick_left,
+            unacknowledged,
+            last_ack,
+            ts_recent,
+            ..
+        } = self;
+        [next, edge, unacknowledged, last_ack].into_iter().try_for_each(|number| number.take(from))?;
+        Keep::take(fin, from)?;
+        fin_confirmed.take(from)?;
+        mss.take(from)?;
+        quick_left.take(from)?;
+        Keep::take(ts_recent, from)
+    }
+
     /// A receiver that expects `next` first, from a peer that sends segments of up to `mss` bytes
     /// and was offered a window up to `edge`.
     pub fn new(next: u64, edge: u64, mss: u32, policy: AckPolicy) -> Self {

@@ -1,7 +1,8 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_congestion::SendState;
-use shorthaul_types::Time;
+use shorthaul_types::{Keep as _, Numbers, Time};
 
 /// Ranges that are told apart, at most: the segments of a full window of any but the smallest size. Beyond, a SACK block counts
 /// for whole ranges only.
@@ -112,6 +113,22 @@ pub struct Scoreboard {
 }
 
 impl Scoreboard {
+    /// Appends what it knows while nothing is outstanding.
+    pub(crate) fn put_away(&self, to: &mut Vec<u64>) {
+        let Scoreboard { next_transmission, lost_from, ever_lost, sacked_to, judged_to, sent_before, .. } =
+            self;
+        to.extend([next_transmission, lost_from, ever_lost, sacked_to, judged_to, sent_before]);
+    }
+
+    /// Knows what was put away.
+    pub(crate) fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        let Scoreboard { next_transmission, lost_from, ever_lost, sacked_to, judged_to, sent_before, .. } =
+            self;
+        [next_transmission, lost_from, ever_lost, sacked_to, judged_to, sent_before]
+            .into_iter()
+            .try_for_each(|number| number.take(from))
+    }
+
     /// Bytes in flight: sent, neither acknowledged, SACKed nor believed lost ("pipe").
     pub fn in_flight(&self) -> u64 {
         self.outstanding - self.sacked - self.lost

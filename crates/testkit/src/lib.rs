@@ -16,4 +16,4 @@ mod world;
 pub use app::{App, pattern};
 pub use chance::{Chance, each_seed, seeds};
 pub use vault::Vault;
-pub use world::{DELAY, Faults, Flow, Opening, Station, World};
+pub use world::{DELAY, Faults, Flow, Opening, Station, Twin, World};

@@ -2,7 +2,7 @@
 //! flow keys, deadlines and seeds.
 //!
 //! Reading order: [`Time`], the units [`Bytes`] and [`BitRate`], [`SeqNum`] and [`SeqSpace`],
-//! [`FlowKey`], [`Deadline`], [`Seed`], [`BufferTimes`].
+//! [`FlowKey`], [`Deadline`], [`Seed`], [`BufferTimes`]; [`Keep`] (what a part knows, as numbers).
 //!
 //! The crate is `no_std` and owns no clock and no random source: time comes in as an argument
 //! and randomness comes from a named [`Seed`].
@@ -14,6 +14,7 @@ extern crate alloc;
 mod buffer_times;
 mod deadline;
 mod flow;
+mod keep;
 mod seed;
 mod seq;
 mod time;
@@ -22,6 +23,7 @@ mod units;
 pub use buffer_times::{BufferTimes, BufferWatch, Level, binding_leg, lost_by_legs};
 pub use deadline::Deadline;
 pub use flow::{FlowKey, PortId};
+pub use keep::{Blank, Keep, Numbers};
 pub use seed::Seed;
 pub use seq::{SeqNum, SeqSpace};
 pub use time::Time;

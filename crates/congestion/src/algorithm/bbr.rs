@@ -579,6 +579,17 @@ impl Control for Bbr {
         false
     }
 
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        self.put(to);
+        self.draws.put(to);
+        true
+    }
+
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        self.take(from)?;
+        Keep::take(&mut self.draws, from)
+    }
+
     fn name(&self) -> &'static str {
         "bbr"
     }

@@ -44,7 +44,7 @@ use crate::ack_aggregation::{AckAggregation, Expectation};
 use crate::draws::Draws;
 use crate::full_pipe::FullPipe;
 use crate::rounds::Rounds;
-use crate::snapshot::{Keep, Numbers, keeps, number_of, restored, snapshot};
+use crate::snapshot::{Blank, Keep, Numbers, keeps, number_of, restored, snapshot};
 use crate::volume::{self, Gain};
 use crate::window::MAX_WINDOW;
 use crate::{AckSample, CongestionEvent, Control, ControlParams, LossSample};
@@ -180,6 +180,14 @@ enum Probing {
     Up,
 }
 
+number_of!(Probing { Startup, Up });
+
+impl Blank for Probing {
+    fn blank() -> Self {
+        Probing::Startup
+    }
+}
+
 /// What a spurious recovery is undone to (§5.5.11.1).
 #[derive(Clone, Copy, Debug)]
 struct Undo {
@@ -188,6 +196,14 @@ struct Undo {
     bandwidth_shortterm: u64,
     inflight_shortterm: u64,
     inflight_longterm: u64,
+}
+
+keeps!(Undo { probing, bandwidth_shortterm, inflight_shortterm, inflight_longterm });
+
+impl Blank for Undo {
+    fn blank() -> Self {
+        Undo { probing: None, bandwidth_shortterm: 0, inflight_shortterm: 0, inflight_longterm: 0 }
+    }
 }
 
 impl Bbr3 {
@@ -565,6 +581,19 @@ impl Control for Bbr3 {
 
     fn uses_prr(&self) -> bool {
         false
+    }
+
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        self.put(to);
+        self.undo.put(to);
+        self.draws.put(to);
+        true
+    }
+
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        self.take(from)?;
+        Keep::take(&mut self.undo, from)?;
+        Keep::take(&mut self.draws, from)
     }
 
     fn name(&self) -> &'static str {

@@ -23,7 +23,7 @@ use core::time::Duration;
 use shorthaul_types::Time;
 
 use crate::hystart::{self, HyStart, Phase};
-use crate::snapshot::{Keep, Numbers, keeps, restored, snapshot};
+use crate::snapshot::{Blank, Keep, Numbers, keeps, restored, snapshot};
 use crate::window::{SavedWindow, Window, delegate_to_window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
@@ -80,19 +80,15 @@ struct Epoch {
 keeps!(Curve { w_max, cwnd_prior, epoch });
 keeps!(Epoch { t, k, plateau, w_est });
 
-impl Keep for Option<Epoch> {
-    fn put(&self, to: &mut Vec<u64>) {
-        self.is_some().put(to);
-        if let Some(epoch) = self {
-            epoch.put(to);
-        }
+impl Blank for Curve {
+    fn blank() -> Self {
+        Curve { w_max: None, cwnd_prior: 0.0, epoch: None }
     }
+}
 
-    fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
-        let mut is_some = false;
-        is_some.take(from)?;
-        *self = is_some.then_some(Epoch { t: 0.0, k: 0.0, plateau: 0.0, w_est: 0.0 });
-        self.as_mut().map_or(Some(()), |epoch| epoch.take(from))
+impl Blank for Epoch {
+    fn blank() -> Self {
+        Epoch { t: 0.0, k: 0.0, plateau: 0.0, w_est: 0.0 }
     }
 }
 
@@ -254,6 +250,19 @@ impl Control for Cubic {
         next.window.set_bytes(next.window.bytes());
         *self = next;
         true
+    }
+
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        self.put(to);
+        self.hystart.put(to);
+        self.undo.put(to);
+        true
+    }
+
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        self.take(from)?;
+        Keep::take(&mut self.hystart, from)?;
+        Keep::take(&mut self.undo, from)
     }
 
     fn name(&self) -> &'static str {

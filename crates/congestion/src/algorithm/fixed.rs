@@ -1,7 +1,9 @@
 //! A window that congestion does not move, as for clamping a path whose bandwidth-delay product
 //! is known, or for comparison.
+use alloc::vec::Vec;
 use shorthaul_types::{Bytes, Time};
 
+use crate::snapshot::{Keep, Numbers};
 use crate::window::MAX_WINDOW;
 use crate::{AckSample, CongestionEvent, Control, ControlParams};
 
@@ -62,6 +64,15 @@ impl Control for Fixed {
 
     fn uses_prr(&self) -> bool {
         false
+    }
+
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        self.probing.put(to);
+        true
+    }
+
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        Keep::take(&mut self.probing, from)
     }
 
     fn name(&self) -> &'static str {

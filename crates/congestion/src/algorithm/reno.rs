@@ -14,9 +14,11 @@
 //!
 //! An ECN-Echo is answered like a loss (RFC 3168 §6.1.2), at most once a round trip by the
 //! contract of [`Control`].
+use alloc::vec::Vec;
 use shorthaul_types::Time;
 
 use crate::congestion_avoidance::CongestionAvoidance;
+use crate::snapshot::{Keep, Numbers};
 use crate::window::{SavedWindow, Window, delegate_to_window};
 use crate::{AckSample, ByteCounting, CongestionEvent, Control, ControlParams};
 
@@ -83,6 +85,19 @@ impl Control for Reno {
     }
 
     delegate_to_window!();
+
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        self.window.put(to);
+        self.avoidance.put(to);
+        self.undo.put(to);
+        true
+    }
+
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        Keep::take(&mut self.window, from)?;
+        Keep::take(&mut self.avoidance, from)?;
+        Keep::take(&mut self.undo, from)
+    }
 
     fn name(&self) -> &'static str {
         "reno"

@@ -139,6 +139,11 @@ impl Sources {
     }
 
     /// A source by its number.
+    pub fn get(&self, number: u32) -> Option<&Source> {
+        self.sources.get(number as usize)
+    }
+
+    /// The same, to change.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Source> {
         self.sources.get_mut(number as usize)
     }

@@ -6,7 +6,7 @@ use crate::SplitFlow;
 use core::time::Duration;
 use shorthaul_congestion::ArrivalDelay;
 use shorthaul_tcp::Sender;
-use shorthaul_types::Time;
+use shorthaul_types::{Blank, Time, keeps};
 
 /// The serial number of a turn that is a probe.
 pub(super) const PROBE: u64 = u64::MAX;
@@ -39,6 +39,8 @@ pub(crate) struct Member {
     pub(super) first_edge: u64,
     /// Its sender has been offered more than that.
     pub(super) offered_more: bool,
+    /// It was offered nothing more last, for the link carries nothing.
+    pub(super) halted: bool,
     pub(super) received: u64,
     pub(super) waiting: bool,
     pub(super) active: bool,
@@ -65,7 +67,73 @@ pub(crate) struct Member {
     pub(super) arrivals: ArrivalDelay,
 }
 
+// But for where it stands, which others decide.
+keeps!(Member {
+    serial,
+    in_flight,
+    queued,
+    held,
+    promise,
+    first_edge,
+    offered_more,
+    received,
+    active_at,
+    pass,
+    tickets,
+    interactive,
+    lost,
+    rate,
+    share,
+    probed_at,
+    source,
+    arrivals
+});
+
+impl Blank for Member {
+    fn blank() -> Self {
+        Member {
+            host: 0,
+            part: 0,
+            place: 0,
+            serial: 0,
+            in_flight: 0,
+            queued: 0,
+            held: 0,
+            promise: Promise::default(),
+            first_edge: 0,
+            offered_more: false,
+            halted: false,
+            received: 0,
+            waiting: false,
+            active: false,
+            talking: false,
+            active_at: Time::ZERO,
+            pass: 0,
+            tickets: 0,
+            interactive: 0,
+            lost: 0,
+            rate: SlidingRate::new(Time::ZERO),
+            share: WindowShare::blank(),
+            unanswered: None,
+            probed_at: Time::ZERO,
+            silence: None,
+            source: None,
+            arrivals: ArrivalDelay::default(),
+        }
+    }
+}
+
 impl Member {
+    /// Whether it has nothing to send, waits for no turn, and is not asked for an answer.
+    pub fn is_still(&self) -> bool {
+        !self.minds_link() && !self.waiting && self.in_flight == 0 && self.queued == 0 && self.held == 0
+    }
+
+    /// Whether a link that carries nothing, or is back, means something to it: it is active, or was told of that.
+    pub fn minds_link(&self) -> bool {
+        self.active || self.halted || self.unanswered.is_some() || self.silence.is_some()
+    }
+
     /// Whether it has something to send or in flight.
     pub fn is_active(&self) -> bool {
         self.active

@@ -12,6 +12,8 @@ pub(crate) struct Members {
     all: Vec<u32>,
     /// That something has come of lately, from one end or the other.
     talking: Vec<u32>,
+    /// How many others there are that say nothing and are away.
+    away: usize,
 }
 
 impl Members {
@@ -30,17 +32,34 @@ impl Members {
         self.all.get(member.place).copied()
     }
 
-    /// How many there are.
+    /// A connection is put away. Returns who has its place now.
+    pub fn put_away(&mut self, member: &mut Member) -> Option<u32> {
+        self.away += 1;
+        self.leave(member)
+    }
+
+    /// A connection is brought back. Returns its place.
+    pub fn bring_back(&mut self, slot: u32) -> usize {
+        self.away -= 1;
+        self.join(slot)
+    }
+
+    /// A connection that is away is gone.
+    pub fn forget_put_away(&mut self) {
+        self.away -= 1;
+    }
+
+    /// How many there are, those that are away as well.
     pub fn len(&self) -> usize {
-        self.all.len()
+        self.all.len() + self.away
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.len() == 0
     }
 
-    /// All of them.
+    /// All of them that are not away.
     pub fn all(&self) -> &[u32] {
         &self.all
     }

@@ -24,6 +24,8 @@ pub(super) struct Promise {
     idle: bool,
 }
 
+shorthaul_types::keeps!(Promise { bytes, idle });
+
 impl Promise {
     /// How much.
     pub fn bytes(self) -> u64 {

@@ -38,6 +38,6 @@ pub(crate) use link_lost::LinkLost;
 pub(crate) use member::Member;
 pub(crate) use members::Members;
 pub(crate) use memory::HostMemory;
-pub(crate) use served::{Joining, Served};
+pub(crate) use served::{Joining, Served, Shared};
 pub(crate) use stride::{Turn, advance};
 pub(crate) use uplink::{Due, Landing, Uplink, Upload};

@@ -4,6 +4,7 @@ use super::control_block::Aggregate;
 use super::member::{Member, PROBE};
 use super::memory::Promise;
 use super::stride::{Turn, advance};
+use super::uplink::{Counted, Uplink};
 use super::window_share::{Progress, SlidingRate, WindowShare};
 use crate::SplitFlow;
 use crate::access_side::Host;
@@ -11,7 +12,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use shorthaul_congestion::{ArrivalDelay, Trip};
 use shorthaul_tcp::Sender;
-use shorthaul_types::Time;
+use shorthaul_types::{Time, keeps};
 
 /// Of what a connection is offered without using it, at most this counts as promised: what servers are offered at first,
 /// mostly.
@@ -22,6 +23,26 @@ const FIRST_WINDOW: u64 = 64 << 10;
 pub(crate) struct Served<'a> {
     pub aggregate: &'a mut Aggregate,
     pub host: &'a mut Host,
+}
+
+/// How far those were with their shares that a connection has a part of: its host's uplink, and the window of who sends to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shared {
+    uplink: Counted,
+    source: Counted,
+}
+
+keeps!(Shared { uplink, source });
+
+impl Host {
+    /// How far the shares are that this connection of it has a part of.
+    pub fn shared_with(&self, member: &Member) -> Shared {
+        let source = member.source.and_then(|number| self.sources.get(number));
+        Shared {
+            uplink: self.uplink.as_ref().map(Uplink::counted).unwrap_or_default(),
+            source: source.map(|source| source.window.counted()).unwrap_or_default(),
+        }
+    }
 }
 
 /// Which connection joins, and what it is served as.
@@ -65,6 +86,7 @@ impl Served<'_> {
             promise: Promise::default(),
             first_edge: flow.managed_edge(),
             offered_more: false,
+            halted: false,
             received: flow.managed_received(),
             waiting: false,
             active: false,
@@ -93,6 +115,26 @@ impl Served<'_> {
         if let Some(source) = self.host.sources.get_mut(number) {
             source.window.join(download);
             source.allot(now, download);
+        }
+    }
+
+    /// A connection that was away is served again: it stands among the others of its host, and is told what was shared meanwhile.
+    pub fn bring_back(
+        &mut self,
+        now: Time,
+        slot: u32,
+        member: &mut Member,
+        (flow, since): (&mut SplitFlow, Shared),
+    ) {
+        member.place = self.host.members.bring_back(slot);
+        member.part = self.host.part_in(now, self.aggregate);
+        let Host { uplink, sources, .. } = &mut *self.host;
+        if let (Some(uplink), Some(upload)) = (uplink, flow.upload_mut()) {
+            uplink.catch_up(since.uplink, upload, |upload| uplink.allot(now, upload));
+        }
+        let source = member.source.and_then(|number| sources.get_mut(number));
+        if let (Some(source), Some(download)) = (source, flow.download_mut()) {
+            source.window.catch_up(since.source, download, |download| source.allot(now, download));
         }
     }
 
@@ -196,6 +238,7 @@ impl Served<'_> {
         let mss = flow.managed_sender().map_or(self.aggregate.mss, Sender::mss);
         let most = self.most_for(member, mss);
         let halted = self.aggregate.is_stalled() || member.silence.is_some();
+        member.halted = halted;
         flow.allot(match self.aggregate.config.window_share {
             _ if halted => 0,
             Some(_) => member.share.window().min(most),

@@ -5,7 +5,7 @@
 //! swing around each other for ever.
 use super::config::WindowShareConfig;
 use core::time::Duration;
-use shorthaul_types::Time;
+use shorthaul_types::{Blank, Time, keeps};
 
 /// Samples that a rate is taken over at most.
 const SAMPLES: usize = 16;
@@ -23,6 +23,8 @@ pub(crate) struct SlidingRate {
     count: usize,
     total: u64,
 }
+
+keeps!(SlidingRate { samples, next, count, total });
 
 impl SlidingRate {
     pub fn new(now: Time) -> Self {
@@ -119,6 +121,14 @@ pub(crate) struct WindowShare {
     queued_time: f64,
     /// [`Progress::received`] then.
     received: u64,
+}
+
+keeps!(WindowShare { window, starting, updated, queued_time, received });
+
+impl Blank for WindowShare {
+    fn blank() -> Self {
+        WindowShare { window: 0.0, starting: false, updated: Time::ZERO, queued_time: 0.0, received: 0 }
+    }
 }
 
 impl WindowShare {

@@ -2,17 +2,18 @@
 use super::{DirectionRecord, FlowRecord};
 use crate::end::End;
 use crate::handshake::Agreed;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
-use shorthaul_types::{PortId, SeqNum, SeqSpace};
+use shorthaul_types::{Keep, Numbers, PortId, SeqNum, SeqSpace, keeps};
 use shorthaul_wire::{IpHeader, Ipv4Header, Ipv6Header};
 
 /// The first byte of a record: another one with each change of what follows.
-const VERSION: u8 = 0x53;
+const VERSION: u8 = 0x54;
 /// Where the checksum lies, over all that is before it.
 const CHECKSUM: usize = FlowRecord::SIZE - 8;
-/// No stream is longer. What is larger was not written by us.
-const LONGEST: u64 = 1 << 56;
+/// No stream is longer, and seven bytes hold it. What is larger was not written by us.
+const LONGEST: u64 = (1 << 56) - 1;
 /// No window is larger (RFC 7323 §2.3).
 const LARGEST_WINDOW: u64 = 1 << 30;
 
@@ -98,11 +99,13 @@ struct RawEnd {
     urgent: u64,
 }
 
+/// All but `delivered` are told by how much they are beyond that; what was received and may be sent, by one more, as a FIN that was delivered is not
+/// among what was received.
 #[derive(Clone, Copy, Default)]
 struct RawDirection {
     flags: u64,
-    received: u64,
     delivered: u64,
+    received: u64,
     sent: u64,
     edge: u64,
     peer_edge: u64,
@@ -124,29 +127,34 @@ impl Raw {
             fields.field::<8>(&mut end.address[1]);
             fields.field::<1>(&mut end.traffic_class);
             fields.field::<1>(&mut end.hops);
-            fields.field::<4>(&mut end.label);
+            fields.field::<3>(&mut end.label);
             fields.field::<4>(&mut end.isn);
             fields.field::<2>(&mut end.mss);
             fields.field::<1>(&mut end.shift);
             fields.field::<2>(&mut end.window);
             fields.field::<4>(&mut end.ts_val);
             fields.field::<4>(&mut end.ts_ecr);
-            fields.field::<8>(&mut end.acknowledges);
-            fields.field::<8>(&mut end.passed);
-            fields.field::<8>(&mut end.advertised);
-            fields.field::<8>(&mut end.urgent);
+            fields.field::<7>(&mut end.acknowledges);
+            fields.field::<7>(&mut end.passed);
+            fields.field::<7>(&mut end.advertised);
+            fields.field::<7>(&mut end.urgent);
         }
         for direction in &mut self.directions {
             fields.field::<1>(&mut direction.flags);
-            fields.field::<8>(&mut direction.received);
-            fields.field::<8>(&mut direction.delivered);
-            fields.field::<8>(&mut direction.sent);
-            fields.field::<8>(&mut direction.edge);
-            fields.field::<8>(&mut direction.peer_edge);
+            fields.field::<7>(&mut direction.delivered);
+            fields.field::<5>(&mut direction.received);
+            fields.field::<4>(&mut direction.sent);
+            fields.field::<5>(&mut direction.edge);
+            fields.field::<4>(&mut direction.peer_edge);
             fields.field::<4>(&mut direction.ts_recent);
-            fields.field::<8>(&mut direction.srtt);
+            fields.field::<6>(&mut direction.srtt);
         }
     }
+}
+
+/// The largest number of so many bytes.
+const fn most(bytes: u32) -> u64 {
+    (1 << (8 * bytes)) - 1
 }
 
 /// Numbered truths as one number.
@@ -156,6 +164,40 @@ fn flags<const N: usize>(truths: [bool; N]) -> u64 {
 
 fn has(flags: u64, bit: u32) -> bool {
     flags >> bit & 1 == 1
+}
+
+keeps!(RawEnd {
+    flags,
+    attachment,
+    port,
+    address,
+    traffic_class,
+    hops,
+    label,
+    isn,
+    mss,
+    shift,
+    window,
+    ts_val,
+    ts_ecr,
+    acknowledges,
+    passed,
+    advertised,
+    urgent
+});
+
+impl End {
+    /// Appends what is known of the client and the server.
+    pub(crate) fn put_both(ends: &[End; 2], to: &mut Vec<u64>) {
+        ends.iter().for_each(|end| RawEnd::of(end).put(to));
+    }
+
+    /// What was known of both.
+    pub(crate) fn take_both(from: &mut Numbers<'_>) -> Option<[End; 2]> {
+        let mut raw = [RawEnd::default(); 2];
+        raw.take(from)?;
+        Some([raw[0].read(&raw[1])?, raw[1].read(&raw[0])?])
+    }
 }
 
 impl RawEnd {
@@ -183,10 +225,10 @@ impl RawEnd {
             window: u64::from(end.window),
             ts_val: u64::from(end.ts_val.unwrap_or(0)),
             ts_ecr: u64::from(end.ts_ecr.unwrap_or(0)),
-            acknowledges: end.acknowledges,
-            passed: end.passed,
-            advertised: end.advertised,
-            urgent: end.urgent.unwrap_or(0),
+            acknowledges: end.acknowledges.min(LONGEST),
+            passed: end.passed.min(LONGEST),
+            advertised: end.advertised.min(LONGEST),
+            urgent: end.urgent.unwrap_or(0).min(LONGEST),
         }
     }
 
@@ -245,21 +287,27 @@ impl RawEnd {
 impl RawDirection {
     fn of(direction: &DirectionRecord) -> RawDirection {
         let DirectionRecord { finished, fin_confirmed, echo_congestion, ts_recent, srtt, .. } = *direction;
+        let delivered = direction.delivered;
+        // What cannot be is told as more than can be.
+        let beyond = |at: u64, bytes: u32| at.wrapping_sub(delivered).min(most(bytes));
         RawDirection {
             flags: flags([finished, fin_confirmed, echo_congestion, ts_recent.is_some(), srtt.is_some()]),
-            received: direction.received,
-            delivered: direction.delivered,
-            sent: direction.sent,
-            edge: direction.edge,
-            peer_edge: direction.peer_edge,
+            delivered: delivered.min(LONGEST),
+            received: beyond(direction.received.wrapping_add(1), 5),
+            sent: beyond(direction.sent, 4),
+            edge: beyond(direction.edge.wrapping_add(1), 5),
+            peer_edge: beyond(direction.peer_edge, 4),
             ts_recent: u64::from(ts_recent.unwrap_or(0)),
-            srtt: srtt.map_or(0, |srtt| srtt.as_nanos() as u64),
+            srtt: srtt.map_or(0, |srtt| (srtt.as_nanos() as u64).min(most(6))),
         }
     }
 
     /// The direction, if one can be like this.
     fn read(&self) -> Option<DirectionRecord> {
-        let RawDirection { received, delivered, sent, edge, peer_edge, .. } = *self;
+        let delivered = self.delivered;
+        let [received, edge] =
+            [self.received, self.edge].map(|beyond| (delivered + beyond).saturating_sub(1));
+        let [sent, peer_edge] = [self.sent, self.peer_edge].map(|beyond| delivered + beyond);
         let (finished, fin_confirmed) = (has(self.flags, 0), has(self.flags, 1));
         let fin = u64::from(finished);
         let ordered = delivered <= sent && delivered <= received.saturating_add(fin) && received <= edge;
@@ -286,7 +334,7 @@ impl RawDirection {
 
 impl FlowRecord {
     /// Bytes of an encoded record.
-    pub const SIZE: usize = 280;
+    pub const SIZE: usize = 232;
 
     /// The same bytes with the checksum that is theirs: for tests that change what a record says.
     pub fn sealed(mut bytes: [u8; Self::SIZE]) -> [u8; Self::SIZE] {

@@ -19,13 +19,11 @@ impl Gateway {
         self.access.aggregated().map(|(host, aggregate)| HostInfo::of(host, aggregate))
     }
 
-    /// What the connections of a flow's mobile host share: toward it and from it.
-    pub(super) fn shared(&self, entry: &Entry) -> [SharedMomentum; 2] {
-        let Some(member) = entry.place.as_ref().and_then(|place| place.member.as_ref()) else {
-            return Default::default();
-        };
-        let host = self.access.host(member.host);
-        let down = self.aggregate_of(entry).map(Aggregate::momentum);
+    /// What the connections of a mobile host share: toward it and from it.
+    pub(super) fn shared(&self, host: Option<u32>) -> [SharedMomentum; 2] {
+        let Some(number) = host else { return Default::default() };
+        let host = self.access.host(number);
+        let down = self.aggregate_of(number).map(Aggregate::momentum);
         let up = host.and_then(|host| host.uplink.as_ref()).map(Uplink::momentum);
         [down, up].map(Option::unwrap_or_default)
     }
@@ -42,15 +40,14 @@ impl Gateway {
         }
     }
 
-    /// What serves a flow together with others.
-    fn aggregate_of(&self, entry: &Entry) -> Option<&Aggregate> {
-        let member = entry.place.as_ref()?.member.as_ref()?;
-        self.access.aggregate(self.access.group_of(member.host)?)
+    /// What serves the connections of a host.
+    fn aggregate_of(&self, host: u32) -> Option<&Aggregate> {
+        self.access.aggregate(self.access.group_of(host)?)
     }
 
     /// What there is to know of a flow, with what it shares with the others of its group.
-    pub(super) fn with_group(&self, mut info: FlowInfo, flow: &SplitFlow, entry: &Entry) -> FlowInfo {
-        let aggregate = self.aggregate_of(entry);
+    pub(super) fn with_group(&self, mut info: FlowInfo, flow: &SplitFlow, host: Option<u32>) -> FlowInfo {
+        let aggregate = host.and_then(|host| self.aggregate_of(host));
         if let (Some(aggregate), Some(legs), Some(side)) = (aggregate, &mut info.legs, flow.mobile_side()) {
             let leg = &mut legs[side.other().index()];
             leg.control = "aggregate";
@@ -84,7 +81,9 @@ impl Gateway {
     fn thaw(&mut self, now: Time, group: u32) {
         for index in self.access.members_of(group) {
             let Gateway { access, table, .. } = self;
+            // Who says nothing has what it was offered before.
             if let Some((flow, member)) = table.aggregated(index)
+                && member.minds_link()
                 && let Some(mut served) = access.served(member.host)
             {
                 served.aggregate.on_link_back(now, member, flow);
@@ -194,7 +193,11 @@ impl Gateway {
                 Expired::Probe => self.probe(now, group),
                 Expired::Ask => self.ask_silent(now, group),
                 // Nobody has answered for a quarter of an hour.
-                Expired::Gone => self.reset(self.access.members_of(group)),
+                Expired::Gone => {
+                    let away = self.away_of(group);
+                    away.iter().for_each(|index| self.bring_back(now, *index));
+                    self.reset(self.access.members_of(group));
+                }
             }
             self.access.wake(group);
             self.access.arm(group);
@@ -221,7 +224,9 @@ impl Gateway {
                 served.aggregate.ask_with(now, index, member, flow);
                 served.sync(now, index, member, flow);
             }
-            served.offer(member, flow);
+            if member.minds_link() {
+                served.offer(member, flow);
+            }
         }
     }
 

@@ -44,10 +44,11 @@ impl Gateway {
             }
             return if opens { self.begin(now, port, key, packet) } else { self.forward(port, packet) };
         };
+        self.bring_back(now, index);
         let Some(entry) = self.table.get_mut(index) else {
             return self.forward(port, packet);
         };
-        let side = if key.src == entry.key.src { Side::Client } else { Side::Server };
+        let side = if key.src == entry.key().src { Side::Client } else { Side::Server };
         match &mut entry.phase {
             Phase::Opening(_) if flags.contains(TcpFlags::SYN) && packet.has_ip_options() => {
                 self.counters.unsplit_options += 1;
@@ -81,7 +82,7 @@ impl Gateway {
                 self.begin(now, port, key, packet);
             }
             Phase::Whole(_) => self.handle_whole(now, index, (side, opposite(port)), packet),
-            Phase::Closed => self.forward(port, packet),
+            Phase::Away(_) | Phase::Closed => self.forward(port, packet),
         }
     }
 
@@ -244,7 +245,7 @@ impl Gateway {
         let IcmpErrorKind::PacketTooBig { mtu } = error.kind else { return };
         let Some(index) = self.table.find(error.flow) else { return };
         let Some(entry) = self.table.get_mut(index) else { return };
-        let side = if error.flow.src == entry.key.src { Side::Client } else { Side::Server };
+        let side = if error.flow.src == entry.key().src { Side::Client } else { Side::Server };
         if let Phase::Split(flow) = &mut entry.phase {
             flow.on_packet_too_big(now, side, error.seq, mtu);
             self.settle(index, crate::split_flow::Fate::Alive);

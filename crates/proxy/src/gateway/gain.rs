@@ -1,6 +1,6 @@
 //! Which flows are observed instead of split, and what comes of the comparison.
-use super::Gateway;
 use super::table::{Entry, Phase};
+use super::{Fate, Gateway};
 use crate::end::Side;
 use crate::gain::{Ends, GainInfo, Group, KnownGains, Milestones};
 use crate::split_flow::Turn;
@@ -37,7 +37,7 @@ impl Gateway {
 
     /// A packet came from `side`: what it acknowledged may have passed a milestone.
     pub(super) fn note_progress(&mut self, now: Time, index: u32, side: Side) {
-        let Some(Entry { phase, key, policy, since, compared: Some(compared), .. }) =
+        let Some(Entry { phase, ends: known, policy, since, compared: Some(compared), .. }) =
             self.table.get_mut(index)
         else {
             return;
@@ -51,7 +51,7 @@ impl Gateway {
         if passed.is_empty() {
             return;
         }
-        let (group, ends) = (compared.group, ends(*policy, *key, compared.host));
+        let (group, ends) = (compared.group, ends(*policy, known.key(), compared.host));
         let elapsed = now.saturating_since(*since);
         if self.gains.record(now, ends, group, passed, elapsed) {
             self.counters.gain_harms += 1;
@@ -62,24 +62,29 @@ impl Gateway {
     /// Steps out of the flows to which splitting does harm, of each when nothing of it is held.
     fn withdraw(&mut self, now: Time) {
         for index in 0..self.table.entries.len() as u32 {
-            let Some(Entry { phase: Phase::Split(flow), key, policy, compared: Some(compared), .. }) =
+            let Some(Entry { phase, ends: known, policy, compared: Some(compared), .. }) =
                 self.table.get_mut(index)
             else {
                 continue;
             };
             let host = compared.host;
-            if compared.group != Group::Split {
+            if compared.group != Group::Split || !matches!(phase, Phase::Split(_) | Phase::Away(_)) {
                 continue;
             }
-            let ends = ends(*policy, *key, host);
+            let ends = ends(*policy, known.key(), host);
             if !self.gains.is_harmed(now, ends) {
                 continue;
             }
             compared.group = Group::Withdrawn;
-            flow.drain();
-            // What was to be acknowledged still is.
-            let turn = Turn { windows: [0; 2], late: self.lateness.recent() };
-            let fate = flow.poll_transmit(now, turn, &mut self.passing).1;
+            let fate = match phase {
+                Phase::Split(flow) => {
+                    flow.drain();
+                    // What was to be acknowledged still is.
+                    let turn = Turn { windows: [0; 2], late: self.lateness.recent() };
+                    flow.poll_transmit(now, turn, &mut self.passing).1
+                }
+                _ => Fate::SteppedOut,
+            };
             self.settle(index, fate);
         }
     }

@@ -45,7 +45,11 @@ impl Gateway {
     /// What each flow does at the moment, by the number of its record: for a successor that goes on at once.
     pub fn momenta(&self) -> impl Iterator<Item = (u64, FlowMomentum)> + '_ {
         self.table.entries.iter().flatten().filter_map(|entry| match &entry.phase {
-            Phase::Split(flow) => Some((entry.serial, flow.momentum(self.shared(entry))?)),
+            Phase::Split(flow) => Some((entry.serial, flow.momentum(self.shared(entry.member_of()))?)),
+            Phase::Away(_) => {
+                let momentum = self.as_brought_back(entry, |flow, host| flow.momentum(self.shared(host)));
+                Some((entry.serial, momentum??))
+            }
             _ => None,
         })
     }

@@ -1,11 +1,13 @@
 //! The table of flows: who is in it, when each is called again, and what it may take.
+use super::Gateway;
 use super::gain::Compared;
 use super::half_open::HalfOpen;
-use super::{Gateway, Keyed};
+use super::index::{Ends, Index};
 use crate::access_side::Place;
 use crate::aggregate::Member;
 use crate::end::Side;
 use crate::handshake::Handshake;
+use crate::put_away::Packed;
 use crate::shares::{Holder, NO_SHARE};
 use crate::split_flow::{Budget, Fate, SplitFlow};
 use crate::whole_flow::WholeFlow;
@@ -13,14 +15,15 @@ use crate::{Custody, HostPrefix};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use core::time::Duration;
-use hashbrown::HashMap;
 use shorthaul_tcp::Timers;
 use shorthaul_types::{FlowKey, PortId, Time};
 
-/// In how many steps the whole table is looked through for idle flows in one idle timeout.
+/// In how many steps the whole table is looked through for idle flows in one idle timeout, at least,
 pub(super) const SWEEPS: u32 = 64;
+/// and how many places are looked at in one, at most.
+const A_SWEEP: usize = 512;
 /// What a new flow finds at least, or it stays whole.
 const LEAST_ROOM: u64 = 64 * 1024;
 /// Of the last one of so many parts of the table, hosts get something that have few flows.
@@ -35,6 +38,8 @@ pub(super) enum Phase {
     Split(Box<SplitFlow>),
     /// It stays whole.
     Whole(Box<WholeFlow>),
+    /// It is split and says nothing: what is known of it.
+    Away(Packed),
     /// Between two phases.
     Closed,
 }
@@ -43,7 +48,7 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub phase: Phase,
-    pub key: FlowKey,
+    pub ends: Ends,
     /// Its policy, by its place in the list.
     pub policy: u16,
     pub since: Time,
@@ -52,6 +57,8 @@ pub(super) struct Entry {
     pub armed: Option<Time>,
     pub ready: bool,
     pub custody_due: bool,
+    /// It is among those that are looked at whether they say nothing.
+    pub is_looked_at: bool,
     /// The store of what survives a crash has no room for some of its bytes.
     pub is_short_of_custody: bool,
     /// Tells it from others that have its slot at other times.
@@ -69,6 +76,16 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// From the client to the server.
+    pub fn key(&self) -> FlowKey {
+        self.ends.key()
+    }
+
+    /// The host whose aggregate serves it.
+    pub fn member_of(&self) -> Option<u32> {
+        Some(self.place.as_ref()?.member.as_ref()?.host)
+    }
+
     /// A split flow with its part in the aggregate of its host.
     pub fn aggregated(&mut self) -> Option<(&mut SplitFlow, &mut Member)> {
         match (&mut self.phase, &mut self.place) {
@@ -81,7 +98,7 @@ impl Entry {
 /// The flows of a gateway, in slots that are used again.
 #[derive(Debug)]
 pub(super) struct Table {
-    by_ends: HashMap<(SocketAddr, SocketAddr), u32, Keyed>,
+    by_ends: Index,
     pub entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     pub timers: Timers,
@@ -93,7 +110,7 @@ pub(super) struct Table {
 impl Table {
     pub fn new(hash_seed: u64) -> Self {
         Table {
-            by_ends: HashMap::with_hasher(Keyed(hash_seed)),
+            by_ends: Index::new(hash_seed),
             entries: Vec::new(),
             free: Vec::new(),
             timers: Timers::default(),
@@ -107,7 +124,7 @@ impl Table {
     }
 
     pub fn find(&self, key: FlowKey) -> Option<u32> {
-        self.by_ends.get(&canonical(key)).copied()
+        self.by_ends.find(key, |index| self.get(index).map(|entry| &entry.ends))
     }
 
     pub fn get(&self, index: u32) -> Option<&Entry> {
@@ -129,7 +146,7 @@ impl Table {
     }
 
     fn insert(&mut self, entry: Entry) -> u32 {
-        let key = canonical(entry.key);
+        let key = entry.key();
         let index = match self.free.pop() {
             Some(index) => {
                 self.entries[index as usize] = Some(entry);
@@ -140,13 +157,14 @@ impl Table {
                 self.entries.len() as u32 - 1
             }
         };
-        self.by_ends.insert(key, index);
+        let entries = &self.entries;
+        self.by_ends.insert(key, index, |other| Some(&entries.get(other as usize)?.as_ref()?.ends));
         index
     }
 
     fn remove(&mut self, index: u32) -> Option<Entry> {
         let entry = self.entries[index as usize].take()?;
-        self.by_ends.remove(&canonical(entry.key));
+        self.by_ends.remove(entry.key(), index);
         self.free.push(index);
         Some(entry)
     }
@@ -181,13 +199,14 @@ impl Gateway {
         self.serial += 1;
         let index = self.table.insert(Entry {
             phase,
-            key,
+            ends: Ends::of(key),
             policy,
             since: now,
             last_active: now,
             armed: None,
             ready: false,
             custody_due: false,
+            is_looked_at: false,
             is_short_of_custody: false,
             serial: self.serial,
             allocated: [0; 2],
@@ -232,7 +251,10 @@ impl Gateway {
             if !entry.is_open {
                 self.table.note_never_opened();
             }
-            if matches!(entry.phase, Phase::Split(_)) && !entry.custody_due {
+            if let Phase::Away(packed) = &entry.phase {
+                self.forget_put_away(packed);
+            }
+            if matches!(entry.phase, Phase::Split(_) | Phase::Away(_)) && !entry.custody_due {
                 self.custody_due.push(index);
             }
         }
@@ -253,6 +275,7 @@ impl Gateway {
                 Phase::Split(flow) if flow.is_idle() => {
                     self.settle(index as u32, Fate::SteppedOut);
                 }
+                Phase::Away(_) => self.settle(index as u32, Fate::SteppedOut),
                 Phase::Whole(_) => self.step_out_of_whole(now, index as u32),
                 _ => {}
             }
@@ -264,9 +287,15 @@ impl Gateway {
     pub(super) fn sweep(&mut self, now: Time) {
         if self.sweep_at.is_some_and(|at| at <= now) {
             let idle = self.config.idle_timeout;
-            self.step_out_of_idle(now, idle, self.table.entries.len().div_ceil(SWEEPS as usize));
-            self.sweep_at = (self.table.len() > 0).then(|| now + idle / SWEEPS);
+            let sweeps = self.sweeps();
+            self.step_out_of_idle(now, idle, self.table.entries.len().div_ceil(sweeps as usize));
+            self.sweep_at = (self.table.len() > 0).then(|| now + idle / sweeps);
         }
+    }
+
+    /// In how many steps the whole table is looked through in one idle timeout: in more where there is much in it, for packets wait for each.
+    fn sweeps(&self) -> u32 {
+        SWEEPS.max(self.table.entries.len().div_ceil(A_SWEEP) as u32)
     }
 
     pub(super) fn free_memory(&self) -> u64 {
@@ -355,6 +384,7 @@ impl Gateway {
                 self.sync(index);
                 self.sync_upload(index);
                 self.sync_download(index);
+                self.note_heard(index);
                 return;
             }
             Fate::Finished => &mut self.counters.flows_finished,
@@ -367,7 +397,7 @@ impl Gateway {
         if matches!(fate, Fate::GivenUp | Fate::Lost)
             && let Some(entry) = self.table.get(index)
         {
-            self.note_given_up(entry.key);
+            self.note_given_up(entry.key());
         }
         self.remove(index);
     }
@@ -391,6 +421,8 @@ impl Gateway {
                     *is_short_of_custody = !flow.hold(slot, *serial, custody);
                     custody.store(slot, &flow.record(*serial));
                 }
+                // What was said of it last is true.
+                Some(Entry { phase: Phase::Away(_), custody_due, .. }) => *custody_due = false,
                 Some(Entry { custody_due, .. }) => {
                     *custody_due = false;
                     custody.free(slot);
@@ -401,21 +433,17 @@ impl Gateway {
     }
 }
 
-/// The same key for both directions of a connection.
-fn canonical(key: FlowKey) -> (SocketAddr, SocketAddr) {
-    if key.src <= key.dst { (key.src, key.dst) } else { (key.dst, key.src) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::net::SocketAddr;
 
     /// Whatever the ends do with their deadlines, what is left behind of them is bounded.
     #[test]
     fn deadlines_that_were_moved_take_no_memory_for_long() {
         let mut gateway = Gateway::new(crate::GatewayConfig::default());
         let start = Time::from_secs(1);
-        let key = |port| FlowKey {
+        let key = |port: u16| FlowKey {
             src: SocketAddr::from(([10, 0, 0, 1], port)),
             dst: SocketAddr::from(([10, 0, 0, 2], 80)),
         };
@@ -441,10 +469,10 @@ mod tests {
         }
     }
 
-    /// Gateways hold tens of thousands of idle flows.
+    /// Gateways hold a million idle flows.
     #[test]
     fn an_idle_flow_is_small() {
-        assert!(size_of::<Entry>() <= 160, "{} bytes in the table", size_of::<Entry>());
+        assert!(size_of::<Option<Entry>>() <= 128, "{} bytes in the table", size_of::<Option<Entry>>());
         let parts = SplitFlow::bytes_of_parts();
         assert!(parts <= 80, "{parts} bytes of each direction beside its halves");
         assert!(size_of::<WholeFlow>() <= 640, "{} bytes to observe a flow", size_of::<WholeFlow>());

@@ -30,7 +30,7 @@ pub(super) struct Direction {
 }
 
 /// Where a direction begins; offsets are of its stream.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Standing {
     /// The first byte that its sender is expected to send, and the right edge of what it was offered.
     pub next: u64,
@@ -135,6 +135,11 @@ impl Direction {
         let memory = Buffer { size: buffer }.bound(&occupancy, u64::MAX);
         let room = self.limits.iter_mut().fold(memory, |room, limit| limit.part.bound(&occupancy, room));
         (occupancy, room)
+    }
+
+    /// Whether nothing but what has come says when its sender is acknowledged, and nothing but memory how much it is offered.
+    pub fn has_no_parts(&self) -> bool {
+        self.release.is_none() && self.limits.is_empty()
     }
 
     /// Nothing but memory bounds its sender from now on. A window that was closed opens.

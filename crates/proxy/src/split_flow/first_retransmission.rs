@@ -9,10 +9,10 @@ use shorthaul_types::Time;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstRetransmission {
     /// The timestamp it left with: RetransmitTS of RFC 4015.
-    val: u32,
-    at: Time,
+    pub(super) val: u32,
+    pub(super) at: Time,
     /// The episode is over when everything before this offset is acknowledged.
-    until: u64,
+    pub(super) until: u64,
 }
 
 impl FirstRetransmission {

@@ -18,7 +18,7 @@ use crate::{Custody, Holding, Policy};
 use alloc::boxed::Box;
 use core::time::Duration;
 use shorthaul_tcp::AckPolicy;
-use shorthaul_types::{Deadline, PortId, SeqNum, Time};
+use shorthaul_types::{Blank, Deadline, PortId, SeqNum, Time, keeps};
 use shorthaul_wire::{Payload, PayloadList, TcpFlags, TcpHeader, TcpSegment, TxBatch};
 
 /// How often the ends are asked, and how many times at most.
@@ -34,26 +34,26 @@ const WINDOW: u64 = 1 << 30;
 /// What is known of the time before, of a flow that a predecessor left.
 #[derive(Debug)]
 pub(super) struct Resumed {
-    until: Time,
-    ask_at: Option<Time>,
-    asked: u32,
+    pub(super) until: Time,
+    pub(super) ask_at: Option<Time>,
+    pub(super) asked: u32,
     /// The ends that have spoken since.
-    heard: [bool; 2],
+    pub(super) heard: [bool; 2],
     /// What they said was of one connection.
-    agreed: bool,
+    pub(super) agreed: bool,
     /// What they said last.
-    said: [Option<Statement>; 2],
+    pub(super) said: [Option<Statement>; 2],
     /// Up to where each direction had been sent, SND.NXT then.
-    sent: [u64; 2],
+    pub(super) sent: [u64; 2],
     /// The directions of which bytes are missing that may not have been delivered.
-    missing: [bool; 2],
+    pub(super) missing: [bool; 2],
     /// Up to where the receiver of each direction has said that it has pieces that we have not sent (SACK).
-    pieces: [u64; 2],
+    pub(super) pieces: [u64; 2],
 }
 
 /// What an end says of both streams with a segment.
 #[derive(Clone, Copy, Debug)]
-struct Statement {
+pub(super) struct Statement {
     /// It has sent so much at least.
     sent: u64,
     /// It has received so much, and takes more up to `edge`.
@@ -61,6 +61,15 @@ struct Statement {
     edge: u64,
     /// Its clock, if it has one (TSval).
     clock: Option<u32>,
+}
+
+keeps!(Resumed { until, ask_at, asked, heard, agreed, said, sent, missing, pieces });
+keeps!(Statement { sent, ack, edge, clock });
+
+impl Blank for Statement {
+    fn blank() -> Self {
+        Statement { sent: 0, ack: 0, edge: 0, clock: None }
+    }
 }
 
 impl Statement {

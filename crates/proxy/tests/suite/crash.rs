@@ -1,9 +1,9 @@
 //! A gateway crashes, and the next one goes on with what it left: nobody notices but by the time that it took.
 use crate::pair::{Setup, plain};
 use shorthaul_proxy::{Delivered, Freeze, Gateway, GatewayConfig, SenderControl};
-use shorthaul_testkit::{Chance, DELAY, Faults, Opening, World, draw::Draw, each_seed, packets};
+use shorthaul_testkit::{Chance, DELAY, Faults, Opening, Twin, World, draw::Draw, each_seed, packets};
 use shorthaul_types::{Bytes, PortId, Time};
-use shorthaul_wire::{Machine, Payload, TcpFlags, TcpHeader};
+use shorthaul_wire::{Payload, TcpFlags, TcpHeader};
 use std::time::Duration;
 
 /// The bounds of the gateways here.
@@ -247,7 +247,7 @@ fn where_bytes_are_lost_both_ends_are_told() {
     held.pieces = vec![Payload::copy_of(&kept)];
     world.crash();
     world.restart(frame());
-    world.gateway = Gateway::new(frame());
+    world.gateway = Twin::new(&frame());
     world.gateway.adopt(world.now, &left[0]);
     world.flows[0].was_cut = true;
     let end = world.now + Duration::from_secs(10);

@@ -13,6 +13,7 @@ mod opaque;
 #[path = "../../../../fuzz/bodies/opaque.rs"]
 mod opaque_packets;
 mod pair;
+mod put_away;
 mod silent;
 #[path = "../../../../fuzz/bodies/split_flow/mod.rs"]
 mod split_flow;

@@ -14,6 +14,8 @@ pub struct ChallengeLimit {
     sent: u8,
 }
 
+shorthaul_types::keeps!(ChallengeLimit { since, sent });
+
 impl ChallengeLimit {
     /// Whether one more answer may leave now; it counts.
     pub fn admits(&mut self, now: Time) -> bool {

@@ -1,7 +1,7 @@
 use super::DUP_THRESH;
 use crate::Scoreboard;
 use crate::loss_detector::{AckEvent, Detection, Event, Flight, Phase};
-use shorthaul_types::SeqNum;
+use shorthaul_types::{SeqNum, keeps};
 
 /// Duplicate ACKs of a peer without SACK: three of them show that the first segment is missing (RFC 5681 §3.2).
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(super) struct DuplicateAcks {
     /// The first hole is retransmitted whatever the window says (RFC 5681 §3.2 step 2, RFC 6582 §3.2 step 3).
     fast_retransmit_pending: bool,
 }
+
+keeps!(DuplicateAcks { count, recover, sacked_out, fast_retransmit_pending });
 
 impl DuplicateAcks {
     /// Returns whether SND.UNA has moved: what that says of the next hole is the detector's own.

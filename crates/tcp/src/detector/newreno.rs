@@ -1,6 +1,8 @@
 use super::duplicate_acks::DuplicateAcks;
 use crate::Scoreboard;
 use crate::loss_detector::{AckEvent, Detection, Event, Flight, LossDetector, Phase, Repair};
+use alloc::vec::Vec;
+use shorthaul_types::{Keep, Numbers};
 
 /// NewReno (RFC 6582), with limited transmit (RFC 3042): a partial ACK shows the next hole.
 #[derive(Debug, Default)]
@@ -35,6 +37,15 @@ impl LossDetector for NewReno {
             Phase::Loss { .. } => 0,
             Phase::Open | Phase::Recovery { .. } | Phase::Waiting => self.duplicates.sacked_out(),
         }
+    }
+
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        self.duplicates.put(to);
+        true
+    }
+
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        Keep::take(&mut self.duplicates, from)
     }
 
     fn repair(&self) -> Repair {

@@ -1,7 +1,7 @@
 use super::DUP_THRESH;
 use crate::loss_detector::{Delivered, Detection, Flight, Phase};
 use core::time::Duration;
-use shorthaul_types::Time;
+use shorthaul_types::{Time, keeps};
 
 /// Recent acknowledgment (RFC 8985 §6): what was sent sufficiently long before something that has
 /// been delivered is lost.
@@ -36,6 +36,8 @@ impl Default for Rack {
         }
     }
 }
+
+keeps!(Rack { newest, rtt, highest, reordering_seen, window_factor, raised_until, persist, reordering_at });
 
 impl Rack {
     /// A range was delivered (§6.2 steps 2 and 3).

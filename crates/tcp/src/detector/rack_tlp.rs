@@ -2,8 +2,9 @@ use super::rack::Rack;
 use super::tail_loss_probe::TailLossProbe;
 use crate::Scoreboard;
 use crate::loss_detector::{AckEvent, Delivered, Detection, Duplicate, Event, Flight, LossDetector, Repair};
+use alloc::vec::Vec;
 use core::ops::Range;
-use shorthaul_types::Deadline;
+use shorthaul_types::{Deadline, Keep, Numbers};
 
 /// RACK-TLP (RFC 8985): loss by time, and a probe for the tail.
 #[derive(Debug, Default)]
@@ -52,6 +53,17 @@ impl LossDetector for RackTlp {
 
     fn poll_probe(&mut self, flight: &Flight, board: &Scoreboard) -> Option<Range<u64>> {
         self.probe.poll(flight, board)
+    }
+
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        self.rack.put(to);
+        self.probe.put(to);
+        true
+    }
+
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        Keep::take(&mut self.rack, from)?;
+        Keep::take(&mut self.probe, from)
     }
 
     fn repair(&self) -> Repair {

@@ -1,6 +1,8 @@
 use super::duplicate_acks::DuplicateAcks;
 use crate::Scoreboard;
 use crate::loss_detector::{AckEvent, Detection, Event, Flight, LossDetector, Phase, Repair};
+use alloc::vec::Vec;
+use shorthaul_types::{Keep, Numbers};
 
 /// Reno (RFC 2001): fast retransmit, and fast recovery until the first new ACK.
 #[derive(Debug, Default)]
@@ -29,6 +31,15 @@ impl LossDetector for Reno {
             Phase::Open | Phase::Loss { .. } => 0,
             Phase::Recovery { .. } | Phase::Waiting => self.duplicates.sacked_out(),
         }
+    }
+
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        self.duplicates.put(to);
+        true
+    }
+
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        Keep::take(&mut self.duplicates, from)
     }
 
     fn repair(&self) -> Repair {

@@ -1,6 +1,8 @@
 use super::duplicate_acks::DuplicateAcks;
 use crate::Scoreboard;
 use crate::loss_detector::{AckEvent, Detection, Event, Flight, LossDetector, Phase, Repair};
+use alloc::vec::Vec;
+use shorthaul_types::{Keep, Numbers};
 
 /// Tahoe (Jacobson 1988): the third duplicate ACK is as good as an RTO.
 #[derive(Debug, Default)]
@@ -30,6 +32,15 @@ impl LossDetector for Tahoe {
             Phase::Open | Phase::Loss { .. } => 0,
             Phase::Recovery { .. } | Phase::Waiting => self.duplicates.sacked_out(),
         }
+    }
+
+    fn put_away(&self, to: &mut Vec<u64>) -> bool {
+        self.duplicates.put(to);
+        true
+    }
+
+    fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
+        Keep::take(&mut self.duplicates, from)
     }
 
     fn repair(&self) -> Repair {

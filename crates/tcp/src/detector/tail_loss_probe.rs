@@ -2,7 +2,7 @@ use crate::Scoreboard;
 use crate::loss_detector::{AckEvent, Detection, Duplicate, Flight, Phase};
 use core::ops::Range;
 use core::time::Duration;
-use shorthaul_types::Time;
+use shorthaul_types::{Blank, Time, keeps};
 
 /// The longest that a peer is expected to delay an acknowledgment (§7.2, WCDelAckT).
 const WORST_DELAYED_ACK: Duration = Duration::from_millis(200);
@@ -27,6 +27,15 @@ struct Unanswered {
     retransmission: bool,
     /// FlightSize when it left.
     flight: u64,
+}
+
+keeps!(TailLossProbe { at, due, leaving, unanswered });
+keeps!(Unanswered { end, retransmission, flight });
+
+impl Blank for Unanswered {
+    fn blank() -> Self {
+        Unanswered { end: 0, retransmission: false, flight: 0 }
+    }
 }
 
 impl TailLossProbe {

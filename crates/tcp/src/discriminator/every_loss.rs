@@ -7,6 +7,10 @@ use shorthaul_types::Time;
 pub struct EveryLossIsCongestion;
 
 impl Discriminator for EveryLossIsCongestion {
+    fn knows_nothing(&self) -> bool {
+        true
+    }
+
     fn respond(&mut self, _now: Time, evidence: &LossEvidence) -> LossResponse {
         match evidence.sign {
             LossSign::Acknowledgments => LossResponse::Mild,

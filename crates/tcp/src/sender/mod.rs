@@ -3,7 +3,7 @@
 //! Reading order: `config` (what goes in and out), this file (what it keeps), `acknowledgment` (what an acknowledgment does
 //! to it), `loss` (finding losses and answering them), `f_rto` and `undo` (answers that were mistakes), `output` (what leaves
 //! next), `probe` (what a discriminator sends and is answered), `peer_window`, `persist`, `segment_size`, `timers`, `managed` (what a congestion manager outside asks of it), `momentum` (going on
-//! in another process).
+//! in another process), `put_away` (going on later).
 mod acknowledgment;
 mod config;
 mod f_rto;
@@ -15,6 +15,7 @@ mod peer_window;
 mod persist;
 mod pipe_ack;
 mod probe;
+mod put_away;
 mod segment_size;
 mod timers;
 mod undo;

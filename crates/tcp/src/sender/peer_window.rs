@@ -13,6 +13,8 @@ pub(super) struct PeerWindow {
     ack: u64,
 }
 
+shorthaul_types::keeps!(PeerWindow { edge, max, seq, ack });
+
 impl PeerWindow {
     /// A peer that has advertised a window up to `edge`, to a sender whose next byte is `next`.
     pub fn new(next: u64, edge: u64) -> Self {

@@ -12,6 +12,8 @@ pub(super) struct Persist {
     probe_due: bool,
 }
 
+shorthaul_types::keeps!(Persist { at, backoff, probe_due });
+
 impl Persist {
     /// When it expires.
     pub fn at(&self) -> Option<Time> {

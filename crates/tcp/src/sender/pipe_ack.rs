@@ -13,12 +13,12 @@ const ROUND_TRIPS: u32 = 3;
 #[derive(Debug)]
 pub(super) struct PipeAck {
     /// The round ends when this is acknowledged.
-    round_end: u64,
+    pub(super) round_end: u64,
     /// What was delivered when it began.
-    delivered: u64,
+    pub(super) delivered: u64,
     /// The largest samples of this half of the sampling period and of the one before.
-    halves: [u64; 2],
-    half_began: Time,
+    pub(super) halves: [u64; 2],
+    pub(super) half_began: Time,
 }
 
 impl PipeAck {

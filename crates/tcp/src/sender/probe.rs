@@ -13,6 +13,8 @@ pub(super) struct Probes {
     octets_sent: bool,
 }
 
+shorthaul_types::keeps!(Probes { octets_sent });
+
 impl Sender {
     /// The next probe of the discriminator, if one is due, and before it the segment that it brings.
     pub(super) fn discriminators_probe(&mut self, now: Time) -> Option<Outgoing> {

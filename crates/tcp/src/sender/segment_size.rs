@@ -1,5 +1,5 @@
 use core::time::Duration;
-use shorthaul_types::Time;
+use shorthaul_types::{Blank, Time, keeps};
 
 /// After this many RTOs in a row, segments shrink to this many bytes: full-size ones may be what does not pass, and the error
 /// that says so may not reach us (RFC 2923 §2.1, RFC 4821). The first size fits every IPv6 path with timestamps, the
@@ -23,6 +23,15 @@ struct PathMtu {
     /// What the peer takes, in bytes of payload.
     full: u32,
     until: Time,
+}
+
+keeps!(SegmentSize { mss, told });
+keeps!(PathMtu { full, until });
+
+impl Blank for PathMtu {
+    fn blank() -> Self {
+        PathMtu { full: 0, until: Time::ZERO }
+    }
 }
 
 impl SegmentSize {

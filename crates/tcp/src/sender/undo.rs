@@ -1,3 +1,5 @@
+use shorthaul_types::{Blank, keeps};
+
 /// What it takes to undo the response to a loss: that all that was retransmitted was so in vain. Either D-SACK says so
 /// (RFC 3708, RFC 2883), or the original is seen to be what is acknowledged (RFC 3522, RFC 4015), which is known a round
 /// trip sooner.
@@ -15,6 +17,15 @@ struct Retransmitted {
     bytes: u64,
     /// Bytes whose originals were acknowledged, and whose D-SACK is still to come.
     awaiting_dsack: u64,
+}
+
+keeps!(Undo { retransmitted });
+keeps!(Retransmitted { any, bytes, awaiting_dsack });
+
+impl Blank for Retransmitted {
+    fn blank() -> Self {
+        Retransmitted::default()
+    }
 }
 
 impl Undo {

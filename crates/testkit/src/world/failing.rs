@@ -1,8 +1,7 @@
 //! A gateway that fails: it crashes, comes back, wakes up late.
 use super::{Flow, World};
-use shorthaul_proxy::{FlowMomentum, Gateway, GatewayConfig, Inherited};
+use shorthaul_proxy::GatewayConfig;
 use shorthaul_types::Time;
-use std::collections::HashMap;
 use std::time::Duration;
 
 impl World {
@@ -24,11 +23,9 @@ impl World {
     /// If the configuration cannot be worked with.
     pub fn restart(&mut self, config: GatewayConfig) {
         config.check().unwrap_or_else(|error| panic!("the configuration makes no sense: {error}"));
-        self.gateway = Gateway::new(config.clone());
+        self.gateway.restart(self.now, &config, &mut self.custody);
         self.config = config;
         self.is_down = false;
-        let left = std::mem::take(&mut self.custody).left();
-        left.iter().for_each(|inherited| self.gateway.adopt(self.now, inherited));
         // What was taken over is held, whatever this one's own bounds are.
         self.had = (self.gateway.flows().count(), self.gateway.allocated() as u64);
         self.settle();
@@ -40,21 +37,8 @@ impl World {
     /// If the configuration cannot be worked with.
     pub fn take_over(&mut self, config: GatewayConfig) {
         config.check().unwrap_or_else(|error| panic!("the configuration makes no sense: {error}"));
-        self.gateway.save(&mut self.custody);
-        let mut momenta: HashMap<u64, FlowMomentum> = self.gateway.momenta().collect();
-        let mut unkept: HashMap<u64, Inherited> =
-            self.gateway.unkept().map(|inherited| (inherited.record.serial, inherited)).collect();
-        self.gateway = Gateway::new(config.clone());
+        self.gateway.take_over(self.now, &config, &mut self.custody);
         self.config = config;
-        for mut inherited in std::mem::take(&mut self.custody).left() {
-            if let Some(whole) = unkept.remove(&inherited.record.serial) {
-                inherited = whole;
-            }
-            inherited.momentum = momenta.remove(&inherited.record.serial).map(Box::new);
-            let read = Inherited::decode(&inherited.encode());
-            assert_eq!(read.as_ref(), Some(&inherited), "what is handed over is read as it was said");
-            self.gateway.adopt(self.now, &inherited);
-        }
         self.had = (self.gateway.flows().count(), self.gateway.allocated() as u64);
         self.settle();
     }

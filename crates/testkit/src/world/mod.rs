@@ -2,10 +2,13 @@
 mod dress;
 mod failing;
 mod hostile;
+mod twin;
+
+pub use twin::Twin;
 
 use crate::{App, Chance, Vault};
 use dress::Parts;
-use shorthaul_proxy::{FlowInfo, Gateway, GatewayConfig};
+use shorthaul_proxy::{FlowInfo, GatewayConfig};
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Host, HostConfig, Sender};
 use shorthaul_types::{FlowKey, PortId, Seed, SeqNum, Time};
 use shorthaul_wire::{Machine, Packet, TcpFlags, TxBatch};
@@ -95,7 +98,7 @@ pub struct World {
     /// The time.
     pub now: Time,
     /// The gateway.
-    pub gateway: Gateway,
+    pub gateway: Twin,
     /// How it works.
     pub config: GatewayConfig,
     /// What links do from now on.
@@ -135,7 +138,7 @@ impl World {
         config.check().unwrap_or_else(|error| panic!("the configuration makes no sense: {error}"));
         World {
             now: Time::from_secs(1),
-            gateway: Gateway::new(config.clone()),
+            gateway: Twin::new(&config),
             config,
             faults: Faults::default(),
             lost: BTreeSet::new(),
@@ -211,7 +214,7 @@ impl World {
     /// If the configuration cannot be worked with.
     pub fn reconfigure(&mut self, config: GatewayConfig) {
         config.check().unwrap_or_else(|error| panic!("the configuration makes no sense: {error}"));
-        self.gateway.reconfigure(self.now, config.clone());
+        self.gateway.reconfigure(self.now, &config);
         self.had = (self.gateway.flows().count(), self.gateway.allocated() as u64);
         self.config = config;
     }
@@ -411,6 +414,7 @@ impl World {
             if self.gateway.poll_timeout().is_some_and(|deadline| deadline.at <= self.now) {
                 self.gateway.handle_timeout(self.now);
             }
+            self.gateway.put_away(self.now);
         }
         self.stations.iter_mut().for_each(|station| station.host.handle_timeout(self.now));
         self.settle();
@@ -452,6 +456,7 @@ impl World {
         if self.is_down {
             return;
         }
+        self.gateway.check();
         let (most_flows, most_bytes) = self.bounds();
         let held = self.gateway.allocated() as u64;
         assert!(held <= most_bytes, "{held} bytes held, of {most_bytes}");

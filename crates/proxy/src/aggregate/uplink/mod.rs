@@ -20,7 +20,7 @@ use core::time::Duration;
 use shorthaul_congestion::{
     AutoClamp, AutoClampConfig, Delivery, KnownRtt, PathEstimate, Waited, mean_toward,
 };
-use shorthaul_types::Time;
+use shorthaul_types::{Time, keeps};
 
 /// The segments of a window until more is known, and of who has not shown that it needs more: what an
 /// unmodified host sends at once (RFC 6928).
@@ -40,6 +40,8 @@ const URGENT: u32 = 64;
 const GROWS: u64 = 32;
 /// For each multiple of this number of connections, the shares are computed more seldom.
 const CROWD: usize = 256;
+/// After so many round trips without anything of it, an upload's part of the window does not change any more.
+const MISSED: u32 = 64;
 /// An arrival that took longer than this share of the shortest round trip, in percent, has waited.
 const WAITED: u32 = 125;
 
@@ -87,7 +89,18 @@ pub(crate) struct Uplink {
     needs: Vec<u64>,
     /// When a round trip was last measured.
     measured_at: Time,
+    /// How often round trips were over, and how often shares were computed.
+    counted: Counted,
 }
+
+/// How far an uplink has come with its shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    rounds: u32,
+    shares: u32,
+}
+
+keeps!(Counted { rounds, shares });
 
 impl Uplink {
     /// The uplink of a new host, if it is to be limited, that sends segments of `mss` bytes.
@@ -123,7 +136,13 @@ impl Uplink {
             active: 0,
             needs: Vec::new(),
             measured_at: now,
+            counted: Counted::default(),
         }
+    }
+
+    /// How far it has come with its shares.
+    pub fn counted(&self) -> Counted {
+        self.counted
     }
 
     /// What the path is known to be like, where the window finds its own size.
@@ -317,6 +336,18 @@ impl Uplink {
         Some(own)
     }
 
+    /// An upload was away since then, and is told what it missed: `allot` gives it its part of the window.
+    pub fn catch_up(&self, since: Counted, upload: &mut Upload, mut allot: impl FnMut(&mut Upload) -> bool) {
+        let rounds = self.counted.rounds.wrapping_sub(since.rounds).min(MISSED);
+        for _ in 0..rounds {
+            upload.end_round();
+            allot(upload);
+        }
+        if rounds == 0 && self.counted.shares != since.shares {
+            allot(upload);
+        }
+    }
+
     /// Whether the shares are to be computed anew, among `members` connections: because a round trip is over, or because
     /// somebody cannot wait until then.
     pub fn is_due(&mut self, now: Time, members: usize) -> Option<Due> {
@@ -324,6 +355,7 @@ impl Uplink {
         if now.saturating_since(self.shared_at) >= self.rtt.max(SHORTEST_ROUND) * crowd {
             self.shared_at = now;
             self.in_between = 0;
+            self.counted.rounds = self.counted.rounds.wrapping_add(1);
             return Some(Due::Round);
         }
         let step = (self.size() / GROWS).max(self.mss);
@@ -338,6 +370,7 @@ impl Uplink {
     /// The shares are computed anew now. Returns where to put what each upload needs.
     pub fn begin_sharing(&mut self) -> Vec<u64> {
         self.urgent = false;
+        self.counted.shares = self.counted.shares.wrapping_add(1);
         self.flight_shared = self.flight;
         self.needs.clear();
         core::mem::take(&mut self.needs)

@@ -3,7 +3,7 @@ use crate::window_limit::{Occupancy, WindowLimit};
 use alloc::collections::VecDeque;
 use core::time::Duration;
 use shorthaul_congestion::{ArrivalDelay, HostClock, Waited};
-use shorthaul_types::Time;
+use shorthaul_types::{Blank, Time, keeps};
 
 /// Right edges that are remembered; more are thinned out.
 const EDGES: usize = 96;
@@ -121,7 +121,63 @@ pub(crate) struct Upload {
     pub waited: Option<Waited>,
 }
 
+keeps!(Edge { edge, at });
+keeps!(Stamp { val, at });
+keeps!(Arrival { bytes, echoed, sent_at, rtt, used_up, resumed });
+keeps!(Upload {
+    edges,
+    stamps,
+    told_val,
+    saw_handshake,
+    told,
+    arrived_when_told,
+    burst,
+    highest,
+    arrived,
+    arrived_at,
+    more,
+    gap,
+    resumed_at,
+    pause_after,
+    spacing,
+    arrival,
+    allotment,
+    allotment_before,
+    limited,
+    is_tight,
+    held_back,
+    counted,
+    counted_before,
+    needy_until,
+    round,
+    server,
+    waited
+});
+
+impl Blank for Edge {
+    fn blank() -> Self {
+        Edge { edge: 0, at: Time::ZERO }
+    }
+}
+
+impl Blank for Stamp {
+    fn blank() -> Self {
+        Stamp { val: 0, at: Time::ZERO }
+    }
+}
+
+impl Blank for Arrival {
+    fn blank() -> Self {
+        Arrival { bytes: 0, echoed: false, sent_at: Time::ZERO, rtt: None, used_up: false, resumed: false }
+    }
+}
+
 impl Upload {
+    /// Whether it pauses, and has more room than `little`: whatever its part of the window becomes, its sender need not hear of that.
+    pub fn has_settled(&self, now: Time, little: u64) -> bool {
+        self.has_paused(now) && (!self.limited || !self.may_wait(now, little))
+    }
+
     /// An upload that has been told, at `at`, of room up to `edge`, with the timestamp `val`. It may be offered
     /// `burst` bytes at once.
     pub fn new(at: Time, edge: u64, val: Option<u32>, burst: u64) -> Self {
