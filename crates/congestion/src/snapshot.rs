@@ -6,7 +6,7 @@ pub(crate) use shorthaul_types::{Blank, Keep, Numbers, keeps, number_of};
 
 impl Keep for Gain {
     fn put(&self, to: &mut Vec<u64>) {
-        u32::from(self.0).put(to);
+        self.0.put(to);
     }
 
     fn take(&mut self, from: &mut Numbers<'_>) -> Option<()> {
