@@ -299,8 +299,8 @@ impl Config {
     /// What each worker may hold: an equal part.
     pub(crate) fn share(&self) -> Memory {
         let workers = self.workers.max(1);
-        let Memory { per_flow, total, max_flows } = self.memory;
-        Memory { per_flow, total: Bytes(total.0 / workers as u64), max_flows: max_flows / workers }
+        let Memory { per_flow, total, max_flows, put_away } = self.memory;
+        Memory { per_flow, total: Bytes(total.0 / workers as u64), max_flows: max_flows / workers, put_away }
     }
 
     /// What hosts share cannot be with several workers, each of which has some hosts.
