@@ -258,7 +258,18 @@ mod tests {
             ),
             (vec![start, word, Instruction::skip_unless(R0, 0x0a01_0203, 1), number(Move, R0, 9), exit], 9),
             (vec![start, word, Instruction::skip_unless(R0, 7, 1), number(Move, R0, 9), exit], 0x0a01_0203),
-            (vec![start, word, Instruction::skip(1), number(Move, R0, 9), exit], 0x0a01_0203),
+            // What nothing leads to is refused: so there is a way to each instruction.
+            (
+                vec![
+                    start,
+                    word,
+                    Instruction::skip_unless(R0, 0x0a01_0203, 1),
+                    Instruction::skip(1),
+                    number(Move, R0, 9),
+                    exit,
+                ],
+                0x0a01_0203,
+            ),
             (
                 vec![start, word, keep, Instruction::skip_unless_equal(R0, R7, 1), number(Move, R0, 9), exit],
                 9,

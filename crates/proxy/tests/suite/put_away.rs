@@ -112,6 +112,6 @@ fn whoever_speaks_now_and_then_is_put_away_meanwhile_and_cannot_tell() {
         (away, back) = (away + put_away, back + brought_back);
     });
     if std::env::var_os("SEEDS").is_none() {
-        assert!(away > 1_500 && back > 1_000, "put away {away}, brought back {back}");
+        assert!(away > 1_000 && back > 800, "put away {away}, brought back {back}");
     }
 }
