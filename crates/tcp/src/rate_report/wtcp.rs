@@ -45,7 +45,7 @@ const WEIGHT: f64 = 0.125;
 const TOGETHER: u32 = 2;
 /// A packet that comes so late, beyond its distance at the sender, comes after a blackout, which is no queue that grows.
 const BLACKOUT: Duration = Duration::from_secs(1);
-/// A rate is used if so much of it is sent.
+/// The part of the reported rate that must be sent for the sender to count as limited by it.
 const USED: f64 = 0.8;
 
 /// Sums over packets that came, and what was lost between them.
