@@ -4,12 +4,12 @@
 //! A window that takes that for its own queue becomes smaller, the rate with it, and round trips stay as long as they were. That is also
 //! how it is told: with three quarters of what the rate needs there is no queue, and what round trips take then, on average, is the
 //! path's. A link that varies may do that once by chance. So it takes two looks to be believed, and the shortest of three counts.
-use super::{AutoClamp, FULL, Phase, scaled};
+use super::{AutoClamp, FULL, scaled};
 use crate::snapshot::keeps;
 use core::time::Duration;
 
-/// Windows of fewer segments are not made smaller to look.
-const FEW: u64 = 16;
+/// A look costs a part of two round trips. Where one takes this long, as over GPRS, that is seconds of a window of a few segments.
+const SLOW: Duration = Duration::from_secs(1);
 /// So many looks are remembered,
 const LOOKS: usize = 3;
 /// and so many are needed.
@@ -123,9 +123,9 @@ impl AutoClamp {
 
     /// Whether a smaller window shows what the path is like without a queue.
     pub(super) fn can_look(&self) -> bool {
-        // A queue that was overfull was a queue. And of few segments, three quarters are too few.
-        let many = self.window >= FEW * self.mss || matches!(self.phase, Phase::Drain { .. });
-        self.looks && many && self.others.is_none() && self.overflown == 0
+        let is_slow = self.path.min_rtt().is_some_and(|min_rtt| min_rtt >= SLOW);
+        // A queue that was overfull was a queue.
+        self.looks && !is_slow && self.others.is_none() && self.overflown == 0
     }
 
     /// Round trips that are longer show at the start that the link is full. Those that were as long with half of the window do not.
