@@ -159,6 +159,7 @@ impl Congestion {
             in_flight: in_flight_before - size,
             rtt: Some(rtt),
             waited: None,
+            reported: None,
             rate: Some(RateSample {
                 rate: BitRate::from_bits_per_sec(rate.unwrap_or(measured)),
                 delivered: self.delivered,
