@@ -1,6 +1,7 @@
 //! What follows from former sessions: how much the next one will carry, and how long it will take by each way. No clock, no I/O, and
 //! chance is given.
 use super::history::Past;
+use super::loads::Loads;
 use crate::route::Endpoint;
 use shorthaul_planner::sharing::{self, Load};
 use shorthaul_planner::ways::{Choice, Learning, Ways, Why};
@@ -26,8 +27,6 @@ const WAYS: usize = 64;
 const ABOUT_AS_GOOD: f64 = 1.1;
 /// What a node told of its load longer ago than this is no news: it is asked anew before a session is sent there.
 const NEWS: Duration = Duration::from_millis(100);
-/// Words of a node that are this near each other are one: round trips differ.
-const A_WORD: Duration = Duration::from_millis(5);
 /// Asking may take one part in this many of the time that the session is expected to take.
 const ASKING: f64 = 10.0;
 
@@ -78,14 +77,6 @@ pub struct Decision {
     /// Candidates whose nodes should be asked how they are before it is settled ([`Knowledge::settle`]); none where what they told is new, or asking takes too
     /// long. The first two share the session; a third is one that is to be explored.
     pub ask: Vec<usize>,
-}
-
-/// What a node told of its load, and how many sessions went there from here since then, and are not over.
-#[derive(Clone, Copy, Debug)]
-struct Told {
-    load: Load,
-    at: Time,
-    sent: u32,
 }
 
 /// A number of which the least counts, and which is believed to have risen after a while.
@@ -171,8 +162,7 @@ pub struct Knowledge {
     near: HashMap<Endpoint, Least>,
     /// What ways by the same nodes have shown, wherever they led: the legs up to the last node are the same ones.
     by_nodes: HashMap<Vec<Endpoint>, Ways>,
-    /// What nodes told last.
-    told: HashMap<Endpoint, Told>,
+    loads: Loads,
     sizes: HashMap<Endpoint, Sizes>,
     of_ports: HashMap<u16, Sizes>,
 }
@@ -200,7 +190,7 @@ impl Knowledge {
             places: HashMap::new(),
             near: HashMap::new(),
             by_nodes: HashMap::new(),
-            told: HashMap::new(),
+            loads: Loads::default(),
             sizes: HashMap::new(),
             of_ports: HashMap::new(),
         }
@@ -223,11 +213,7 @@ impl Knowledge {
         }
         self.sizes.entry(destination.clone()).or_default().add(past.size());
         self.of_ports.entry(destination.port()).or_default().add(past.size());
-        if let [node] = &hops[..]
-            && let Some(told) = self.told.get_mut(node)
-        {
-            told.sent = told.sent.saturating_sub(1);
-        }
+        self.loads.end(&hops);
         if past.moved {
             return;
         }
@@ -324,7 +310,7 @@ impl Knowledge {
             let number = place.and_then(|place| place.ways.iter().position(|way| *way == candidate.hops));
             let known = place.map_or(&unknown, |place| &place.known);
             let forecast = unknown.expected(0, &legs, size).seconds;
-            let share = self.share(&candidate.hops);
+            let share = self.loads.share(&candidate.hops);
             let expected = known.expected_sharing(number.unwrap_or(WAYS), &legs, size, share);
             let measured = number.map_or(0, |number| known.measured(number));
             let (expected, deviation) = (expected.seconds, expected.deviation);
@@ -333,43 +319,9 @@ impl Knowledge {
         known.collect()
     }
 
-    /// What the node of a way leaves of what it can forward for one more session from here, as far as it told.
-    pub fn share(&self, hops: &[Endpoint]) -> Option<BitRate> {
-        let [node] = hops else { return None };
-        self.told.get(node).and_then(|told| told.load.share(told.sent))
-    }
-
-    /// The same for one that went there from here already.
-    pub fn share_had(&self, hops: &[Endpoint]) -> Option<BitRate> {
-        let [node] = hops else { return None };
-        let told = self.told.get(node)?;
-        // Either it is one of those that were sent since the node told, or the node counted it.
-        let sessions = (told.load.sessions + f64::from(told.sent) - 1.0).max(0.0);
-        Load { sessions, ..told.load }.share(0)
-    }
-
-    /// What nodes tell of their load, unless what is known is as new.
-    fn hear(&mut self, now: Time, candidates: &[Candidate]) {
-        for candidate in candidates {
-            let ([node], Some(load)) = (&candidate.hops[..], candidate.load) else { continue };
-            let at = Time::from_nanos(now.as_nanos().saturating_sub(load.age.as_nanos() as u64));
-            // The same word comes with each session until there is another one.
-            if self.told.get(node).is_none_or(|told| at.saturating_since(told.at) > A_WORD) {
-                if self.told.len() >= PLACES {
-                    self.told.clear();
-                }
-                self.told.insert(node.clone(), Told { load, at, sent: 0 });
-            }
-        }
-    }
-
-    /// A session goes by way of this candidate: until its node tells how it is, it counts beside what it told.
-    fn send(&mut self, candidate: &Candidate) {
-        if let [node] = &candidate.hops[..]
-            && let Some(told) = self.told.get_mut(node)
-        {
-            told.sent = told.sent.saturating_add(1);
-        }
+    /// What nodes told of their load, and what was sent there since.
+    pub fn loads(&self) -> &Loads {
+        &self.loads
     }
 
     /// Which of the candidates a session takes. `uniform` draws from 0 to below 1.
@@ -382,9 +334,9 @@ impl Knowledge {
         candidates: &[Candidate],
         uniform: impl FnMut() -> f64,
     ) -> Option<Decision> {
-        self.hear(now, candidates);
+        self.loads.hear(now, candidates);
         let shares: Vec<Option<BitRate>> =
-            candidates.iter().map(|candidate| self.share(&candidate.hops)).collect();
+            candidates.iter().map(|candidate| self.loads.share(&candidate.hops)).collect();
         let size = self.predicted(destination).unwrap_or(UNKNOWN_SIZE);
         let legs: Vec<Option<Vec<Duration>>> =
             candidates.iter().map(|candidate| self.legs(destination, candidate)).collect();
@@ -460,7 +412,7 @@ impl Knowledge {
         let mut order: Vec<usize> = all.collect();
         put_in_order(&mut order, &expected, taken);
         if ask.is_empty() {
-            self.send(&candidates[taken]);
+            self.loads.send(&candidates[taken].hops);
         }
         Some(Decision { size, order, expected, choice, ask })
     }
@@ -474,7 +426,7 @@ impl Knowledge {
         candidates: &[Candidate],
         mut decision: Decision,
     ) -> Decision {
-        self.hear(now, candidates);
+        self.loads.hear(now, candidates);
         let place = self.places.get(&place_of(destination));
         for &at in &decision.ask {
             let candidate = &candidates[at];
@@ -482,7 +434,7 @@ impl Knowledge {
             let legs = self.legs(destination, candidate);
             decision.expected[at] = match (place, number, legs, candidate.load) {
                 (Some(place), Some(number), Some(legs), Some(_)) => {
-                    let share = self.share(&candidate.hops);
+                    let share = self.loads.share(&candidate.hops);
                     Some(place.known.expected_sharing(number, &legs, decision.size, share).seconds)
                 }
                 _ => None,
@@ -499,7 +451,7 @@ impl Knowledge {
         let best = (0..candidates.len()).min_by(|&a, &b| time(a).total_cmp(&time(b)));
         if let Some(taken) = explored.or(answered).or(best) {
             put_in_order(&mut decision.order, &decision.expected, taken);
-            self.send(&candidates[taken]);
+            self.loads.send(&candidates[taken].hops);
         }
         decision
     }
@@ -723,7 +675,7 @@ mod tests {
     fn what_was_sent_to_a_node_counts_until_it_tells_again() {
         let (mut known, server) = (knowledge(), endpoint("10.0.0.1:80"));
         let hops = vec![endpoint("198.51.100.0:7080")];
-        let mbit = |known: &Knowledge| known.share(&hops).map(|share| share.bits_per_sec() / 1_000_000);
+        let mbit = |known: &Knowledge| known.loads.share(&hops).map(|share| share.bits_per_sec() / 1_000_000);
         let at = |seconds: u64| Time::ZERO + Duration::from_secs(100 + seconds);
         let told = |age: u64| nodes(&[(60, 1.0)], Duration::from_secs(age));
         for (age, left) in [(0, 20), (1, 15), (2, 12)] {
@@ -733,7 +685,7 @@ mod tests {
         // One is over; then there is another word.
         known.learn(&past(103.0, "10.0.0.1:80", &["198.51.100.0:7080"], 1_000_000, 1.0));
         assert_eq!(mbit(&known), Some(15));
-        known.hear(at(4), &told(0));
+        known.loads.hear(at(4), &told(0));
         assert_eq!(mbit(&known), Some(30));
     }
 

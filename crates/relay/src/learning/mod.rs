@@ -1,15 +1,17 @@
 //! Ways that are chosen by what came of former sessions: what is forecast, corrected by what was measured, for a size that
 //! is predicted; and what came of this one is remembered for the next.
 //!
-//! Reading order: `history` (what is remembered, in a file), `remembering` (the thread that writes it), `knowledge` (what follows from it, without clock or I/O), `routes`
+//! Reading order: `history` (what is remembered, in a file), `remembering` (the thread that writes it), `knowledge` (what follows from it, without clock or I/O), `loads` (what nodes told of theirs), `routes`
 //! (who is asked by a client).
 mod history;
 mod knowledge;
+mod loads;
 mod overview;
 mod remembering;
 mod routes;
 
 pub use history::{History, HistoryError, Past};
 pub use knowledge::{Candidate, Decision, Knowledge, WayKnown};
+pub use loads::Loads;
 pub use overview::{Destination, Overview, Way};
 pub use routes::{LearntRoutes, Source};

@@ -169,7 +169,8 @@ impl RouteProvider for LearntRoutes {
         let known =
             state.knowledge.ways(&outcome.destination, &[Candidate::by(outcome.route.hops.clone())], size);
         let forecast = known.first().map(|way| [way.forecast, way.expected]);
-        let share = state.knowledge.share_had(&outcome.route.hops).map(|share| share.bits_per_sec() as f64);
+        let share =
+            state.knowledge.loads().share_had(&outcome.route.hops).map(|share| share.bits_per_sec() as f64);
         let past = Past { share, ..Past::of(&outcome, forecast) };
         state.knowledge.learn(&past);
         drop(state);

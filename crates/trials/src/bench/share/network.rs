@@ -126,7 +126,7 @@ pub fn run(seed: Seed, rule: Rule, setting: &Setting) -> Result<Vec<Session>> {
                 let client = &mut clients[one.client];
                 client.wakes = Some(now - setting.pause * (1.0 - uniform()).ln());
                 if rule == Rule::Client {
-                    let share = client.knowledge.share_had(std::slice::from_ref(&nodes[node]));
+                    let share = client.knowledge.loads().share_had(std::slice::from_ref(&nodes[node]));
                     let share = share.map(|share| share.bits_per_sec() as f64);
                     let took = session.took - one.asking;
                     client.knowledge.learn(&Past { share, ..past(now, &nodes[node], one.size, took) });
