@@ -6,6 +6,10 @@ use crate::Trace;
 use crate::outage::OutageClock;
 use crate::server::{Ready, Slot};
 
+/// So many outages in a row, in each of which the next opportunity comes, have no end: where opportunities come each millisecond and so do
+/// outages, none is ever of use.
+const ENDLESS: u32 = 10_000;
+
 /// The delivery opportunities of a repeating trace, and how much of the one under the cursor is left.
 #[derive(Clone, Debug)]
 pub(crate) struct Opportunities {
@@ -46,24 +50,28 @@ impl Opportunities {
         self.skip_to(after_arrival.max(ready.free));
         let mut needed = size.0;
         let mut start = None;
+        let mut held = 0;
         loop {
             if self.left == 0 {
                 self.next();
             }
             let now = self.time();
-            if now == Time::MAX {
+            if now == Time::MAX || held == ENDLESS {
+                let never = Time::MAX;
                 return Slot {
-                    start: start.unwrap_or(now),
-                    departure: now,
-                    whole: now,
+                    start: start.unwrap_or(never),
+                    departure: never,
+                    whole: never,
                     is_void: false,
                     is_given_up: false,
                 };
             }
             if let Some(hold) = outages.hold_after(now).filter(|hold| hold.start <= now) {
                 self.skip_to(hold.end);
+                held += 1;
                 continue;
             }
+            held = 0;
             let start = *start.get_or_insert(now);
             let used = needed.min(self.left);
             needed -= used;
@@ -79,7 +87,7 @@ impl Opportunities {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Outage, OutageTimes, Outages};
+    use crate::{Distribution, Outage, OutageTimes, Outages};
     use alloc::vec;
     use core::time::Duration;
     use shorthaul_types::Seed;
@@ -107,6 +115,17 @@ mod tests {
     }
 
     const MS: u64 = 1_000_000;
+
+    #[test]
+    fn opportunities_that_all_come_in_outages_serve_nobody() {
+        let mut line = Line::new("1\n");
+        let lasts = Distribution::Constant(Duration::from_micros(900));
+        let when = OutageTimes::Regular { every: Duration::from_millis(1), lasts, shared: None };
+        line.outages = OutageClock::new(&Outages { when, hold: Duration::MAX }, Seed(1), Time::ZERO);
+        let ready = Ready { arrival: Time::ZERO, free: Time::ZERO };
+        let slot = line.opportunities.serve(ready, Bytes(1500), &mut line.outages);
+        assert_eq!(slot.departure, Time::MAX);
+    }
 
     #[test]
     fn one_full_packet_per_opportunity_and_the_trace_repeats() {
