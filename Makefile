@@ -14,6 +14,7 @@ demo:
 # What the tests start, `scripts/needs.sh` installs first, or says how to.
 test:
 	@scripts/needs.sh test
+	@mkdir -p target && { nice scripts/python.sh --prepare >target/python-prepare.log 2>&1 & }
 	@$(MAKE) --no-print-directory check no-std deny
 	cargo test --workspace
 	@$(MAKE) --no-print-directory python

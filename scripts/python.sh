@@ -1,9 +1,14 @@
 #!/bin/sh
 # Builds the Python package in a virtual environment under target/ and runs its tests, the cluster's and the notebook's among them. What
-# could not be checked is said: silence would look like an answer. With --strict it fails, too.
+# could not be checked is said: silence would look like an answer. With --strict it fails, too; with --prepare only the environment is
+# made, which takes a while in which others can compile.
 set -eu
 cd "$(dirname "$0")/.."
 strict=${1:-}
+mkdir -p target
+# One at a time makes the environment. Where there is no flock they would only do the same twice.
+exec 9>target/python-venv.lock
+! command -v flock >/dev/null || flock 9
 
 unchecked() {
 	printf 'NOT CHECKED: %s\n' "$*" >&2
@@ -25,5 +30,7 @@ $venv/bin/pip install --quiet --disable-pip-version-check tomlkit fsspec pandas 
 	unchecked "the Python package: what its tests use cannot be installed from the package index"
 $venv/bin/pip install --quiet --disable-pip-version-check 'ray>=2.9' ||
 	printf 'NOT CHECKED: sweeps on a Ray cluster: there is no ray for this Python\n' >&2
+exec 9>&-
+[ "$strict" != --prepare ] || exit 0
 VIRTUAL_ENV="$PWD/$venv" $venv/bin/maturin develop --quiet --manifest-path python/Cargo.toml
 exec $venv/bin/python -m pytest --quiet python/tests

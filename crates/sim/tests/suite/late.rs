@@ -8,9 +8,9 @@ const HALFWAY: &str = "{ rate = \"32 Mbit/s\", delay = \"32 ms\", loss = \"0.05 
 /// Half-way on a path of 100 Mbit/s and 40 ms.
 const FAST: &str = "{ rate = \"100 Mbit/s\", delay = \"10 ms\", queue = \"500 kB\" }";
 
-/// Half a minute of a download through a gateway that is `late`, when it has started.
+/// Twenty seconds of a download through a gateway that is `late`, when it has started.
 fn download(link: &str, scheme: &str, to_access: &str, late: &str) -> Outcome {
-    run("35 s", "5 s", 1, link, scheme, &format!("{to_access}\n{late}"))
+    run("25 s", "5 s", 1, link, scheme, &format!("{to_access}\n{late}"))
 }
 
 fn run(duration: &str, warm_up: &str, seed: u64, link: &str, scheme: &str, gateway: &str) -> Outcome {
