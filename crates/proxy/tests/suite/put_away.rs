@@ -106,7 +106,7 @@ fn speaks_now_and_then(seed: u64) -> (u64, u64) {
 #[test]
 fn whoever_speaks_now_and_then_is_put_away_meanwhile_and_cannot_tell() {
     let (mut away, mut back) = (0, 0);
-    each_seed(0..150, |seed| {
+    each_seed(0..200, |seed| {
         let (put_away, brought_back) = speaks_now_and_then(seed);
         println!("put away {put_away}, brought back {brought_back}");
         (away, back) = (away + put_away, back + brought_back);
