@@ -82,6 +82,8 @@ pub enum ProbeForm {
     Octet(Octet),
     /// A segment without payload that carries the probing option, for a peer that agreed to answer it.
     Numbered,
+    /// The same, whose answer says when it arrived.
+    Timed,
 }
 
 /// An acknowledged byte.
@@ -96,7 +98,7 @@ pub struct Octet {
 /// By what an answer names the probe that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeName {
-    /// By the number of a [`ProbeForm::Numbered`].
+    /// By the number of a [`ProbeForm::Numbered`] or a [`ProbeForm::Timed`].
     Number(u32),
     /// By the offset of a [`ProbeForm::Octet`], in a D-SACK.
     Octet(u64),
@@ -109,6 +111,8 @@ pub struct ProbeAnswer {
     pub name: Option<ProbeName>,
     /// It is a duplicate ACK: one more segment has left the network.
     pub duplicate: bool,
+    /// When a [`ProbeForm::Timed`] arrived: microseconds of the peer's clock.
+    pub arrived: Option<u32>,
 }
 
 /// What an acknowledgment shows of a path on which nothing may be wrong: what losses are compared with.

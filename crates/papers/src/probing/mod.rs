@@ -1,10 +1,11 @@
 //! Tables 1 to 4 of "probing devices" (Lahanas and Tsaoussidis), and the figures that are plots of them.
 //!
 //! Reading order: `paper` (what it says), `measured` (what the simulator says), `findings` (what must hold),
-//! `figures`, `errors` (how errors are decided, as a cause).
+//! `figures`, `errors` (how errors are decided, as a cause), `forward` (throughput in the forward direction).
 mod errors;
 mod figures;
 mod findings;
+mod forward;
 mod measured;
 mod paper;
 
@@ -66,6 +67,7 @@ impl Paper for Probing {
         let mut findings = findings::all(&tables, &otherwise);
         if !self.score {
             findings.extend(findings::larger_windows(&errors::larger_windows(&tables, &store, console)?));
+            findings.extend(forward::run(self.repeats, &store, console)?);
         }
         console.table(&Finding::table(&findings));
         if self.score {

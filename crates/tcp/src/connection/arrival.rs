@@ -180,9 +180,12 @@ impl Connection {
         );
         match probe {
             Some(ProbeOption::Probe1Ack(number) | ProbeOption::Probe2Ack(number)) => {
-                self.sender.on_probe_answer(now, number);
+                self.sender.on_probe_answer(now, number, None);
             }
-            Some(question) => self.probe_answer = question.answer(),
+            Some(ProbeOption::TimedAck { number, arrived }) => {
+                self.sender.on_probe_answer(now, number, Some(arrived));
+            }
+            Some(question) => self.probe_answer = question.answer((now.as_nanos() / 1000) as u32),
             None => {}
         }
         let progress = self.sender.una() > una || window == 0;

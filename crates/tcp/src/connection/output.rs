@@ -97,10 +97,13 @@ impl Connection {
     /// Data, cut into segments where the driver does not.
     fn put_data(&mut self, now: Time, outgoing: Outgoing, out: &mut TxBatch) {
         let Outgoing { offset, mut payload, fin, push, retransmission, cwr, probe } = outgoing;
-        if let Some(Probe { number, stage, form: ProbeForm::Numbered, .. }) = probe {
-            let question = match stage {
-                ProbeStage::First => ProbeOption::Probe1(number),
-                ProbeStage::Second => ProbeOption::Probe2(number),
+        if let Some(Probe { number, stage, form: form @ (ProbeForm::Numbered | ProbeForm::Timed), .. }) =
+            probe
+        {
+            let question = match (form, stage) {
+                (ProbeForm::Timed, _) => ProbeOption::Timed(number),
+                (_, ProbeStage::First) => ProbeOption::Probe1(number),
+                (_, ProbeStage::Second) => ProbeOption::Probe2(number),
             };
             return self.put_probe(now, question, out);
         }

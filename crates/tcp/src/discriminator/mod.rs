@@ -46,6 +46,10 @@ impl Discrimination {
             let rule = ProbingRule::Selective { round_trips: 8, interval: Duration::from_millis(500) };
             Box::new(Probing::new(now, ProbingConfig::new(rule), peer))
         });
+    /// Answers as Reno-Probing, by how fast probes pass in the forward direction instead of by round trips.
+    pub const FORWARD_PROBING: Discrimination = Discrimination::by_option("forward-probing", |now, peer| {
+        Box::new(Probing::new(now, ProbingConfig::new(ProbingRule::Forward), peer))
+    });
     /// For peers that know nothing of probes.
     pub const ONE_SIDED_PROBING: Discrimination = Discrimination::new("one-sided-probing", |now, peer| {
         Box::new(Probing::new(now, ProbingConfig::ONE_SIDED, peer))
@@ -58,6 +62,7 @@ impl Discrimination {
         Discrimination::RENO_PROBING,
         Discrimination::ADAPTIVE_PROBING,
         Discrimination::SELECTIVE_PROBING,
+        Discrimination::FORWARD_PROBING,
         Discrimination::ONE_SIDED_PROBING,
     ];
 

@@ -44,6 +44,10 @@ pub enum ProbingRule {
     /// Both good: the window stays, or stops at three quarters if it was in slow start. Only the second
     /// good: fast recovery. Otherwise one segment (PRB §4.1, Figure 8).
     Adaptive,
+    /// As [`ProbingRule::Reno`], but by the throughput of probes in the forward direction (PRB §2, footnote 4: "a subject of ongoing
+    /// investigation"; this rule is ours): the window stays if they arrived about as fast as they were sent. What happens to the answers
+    /// on their way back does not count.
+    Forward,
     /// As [`ProbingRule::Adaptive`], but duplicates begin a cycle only now and then; in between, they are
     /// answered by fast recovery (PRB §4.2, Figure 11).
     Selective {
@@ -68,7 +72,8 @@ pub struct ProbeTimer {
 pub struct ProbingConfig {
     /// What the answers mean.
     pub rule: ProbingRule,
-    /// By how much, in percent, a good round trip may exceed the best one.
+    /// By how much, in percent, a good round trip may exceed the best one; or the time between probes that arrive that between probes
+    /// that are sent.
     pub tolerance: u32,
     /// When an unanswered PROBE1 is repeated.
     pub timer: ProbeTimer,
@@ -83,7 +88,7 @@ impl ProbingConfig {
     /// PROBE1 is repeated after two round trips, and cycles are given up after two minutes.
     pub const fn new(rule: ProbingRule) -> Self {
         let tolerance = match rule {
-            ProbingRule::Tahoe | ProbingRule::Reno => 25,
+            ProbingRule::Tahoe | ProbingRule::Reno | ProbingRule::Forward => 25,
             ProbingRule::Adaptive | ProbingRule::Selective { .. } => 0,
         };
         let timer = ProbeTimer { round_trip_percent: 200, at_least: Duration::from_millis(100) };
@@ -181,6 +186,8 @@ struct Cycle {
     began: Time,
     stage: ProbeStage,
     first_is_good: bool,
+    /// When the first one that was answered was sent, and when it arrived, if its answer says that.
+    first: Option<(Time, u32)>,
     /// Probes of this stage, the last ones.
     sent: ArrayVec<(u32, Time), REMEMBERED>,
     unanswered: u32,
@@ -253,6 +260,24 @@ impl Probing {
         self.best.is_some_and(|best| rtt <= best + best * self.config.tolerance / 100)
     }
 
+    /// Whether a probe went well: by its round trip, or by how far apart it and the first one arrived, beside how far apart they were sent.
+    fn went_well(&self, cycle: &Cycle, sent: Time, rtt: Duration, arrived: Option<u32>) -> bool {
+        if self.config.rule != ProbingRule::Forward {
+            return self.is_good(rtt);
+        }
+        match (cycle.first, arrived) {
+            (Some((first_sent, first_arrived)), Some(arrived)) => {
+                let apart = Duration::from_micros(u64::from(arrived.wrapping_sub(first_arrived)));
+                let sent_apart = sent.saturating_since(first_sent);
+                apart <= sent_apart + sent_apart * self.config.tolerance / 100
+            }
+            // There is nothing yet to compare it with.
+            (None, Some(_)) => true,
+            // Of a peer that does not agree to the option, round trips are all that there is.
+            (_, None) => self.is_good(rtt),
+        }
+    }
+
     fn interval(&self) -> Duration {
         let ProbeTimer { mut round_trip_percent, at_least } = self.config.timer;
         if self.peer == ProbedPeer::Plain {
@@ -264,6 +289,7 @@ impl Probing {
     /// What a probe looks like. Only those that name themselves can be told from each other.
     fn form(&self, number: u32) -> ProbeForm {
         match (self.peer, &self.acked) {
+            (ProbedPeer::Willing, _) if self.config.rule == ProbingRule::Forward => ProbeForm::Timed,
             (ProbedPeer::Willing, _) => ProbeForm::Numbered,
             (ProbedPeer::SendsDSack, Some(acked)) => ProbeForm::Octet(acked.named(number)),
             (ProbedPeer::SendsDSack, None) | (ProbedPeer::Plain, _) => ProbeForm::Empty,
@@ -307,6 +333,7 @@ impl Discriminator for Probing {
             began: now,
             stage: ProbeStage::First,
             first_is_good: false,
+            first: None,
             sent: ArrayVec::new(),
             unanswered: 0,
             acknowledged: false,
@@ -342,6 +369,7 @@ impl Discriminator for Probing {
         if cycle.stage == ProbeStage::Second && !cycle.sent.is_empty() {
             // It or its answer was lost: the fault lasts, and so does the cycle.
             cycle.stage = ProbeStage::First;
+            cycle.first = None;
             cycle.sent.clear();
         }
         if cycle.sent.is_full() {
@@ -367,11 +395,13 @@ impl Discriminator for Probing {
             self.cycle = Some(cycle);
             return LossResponse::Waiting;
         };
-        let good = self.is_good(rtt);
+        let sent = now - rtt;
+        let good = self.went_well(&cycle, sent, rtt, answer.arrived);
         if cycle.stage == ProbeStage::Second {
             return self.decide(&cycle, good);
         }
         cycle.first_is_good = good;
+        cycle.first = answer.arrived.map(|arrived| (sent, arrived));
         cycle.stage = ProbeStage::Second;
         cycle.sent.clear();
         cycle.unanswered = 0;

@@ -75,7 +75,7 @@ impl Sender {
         if let State::Waiting { sign, .. } = self.state {
             self.timers.rto_at = None;
             self.note_answer();
-            let answer = ProbeAnswer { name, duplicate: event.duplicate };
+            let answer = ProbeAnswer { name, duplicate: event.duplicate, arrived: None };
             let response = self.discriminator.on_probe_answer(now, answer);
             self.answer_loss(now, sign, response, self.flight_size());
         }

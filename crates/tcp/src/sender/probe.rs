@@ -46,11 +46,11 @@ impl Sender {
         Some(out)
     }
 
-    /// An answer to one of the discriminator's probes that names its number.
-    pub fn on_probe_answer(&mut self, now: Time, number: u32) {
+    /// An answer to one of the discriminator's probes that names its number, and may say when it arrived there.
+    pub fn on_probe_answer(&mut self, now: Time, number: u32, arrived: Option<u32>) {
         if let State::Waiting { sign, .. } = self.state {
             self.note_answer();
-            let answer = ProbeAnswer { name: Some(ProbeName::Number(number)), duplicate: false };
+            let answer = ProbeAnswer { name: Some(ProbeName::Number(number)), duplicate: false, arrived };
             let response = self.discriminator.on_probe_answer(now, answer);
             self.answer_loss(now, sign, response, self.flight_size());
         }

@@ -39,13 +39,13 @@ fn measure(discriminator: &mut Probing, now: Time, rtt: Duration) {
 fn named(probe: &Probe) -> ProbeAnswer {
     let name = match probe.form {
         ProbeForm::Octet(octet) => ProbeName::Octet(octet.offset),
-        ProbeForm::Numbered | ProbeForm::Empty => ProbeName::Number(probe.number),
+        ProbeForm::Numbered | ProbeForm::Timed | ProbeForm::Empty => ProbeName::Number(probe.number),
     };
-    ProbeAnswer { name: Some(name), duplicate: false }
+    ProbeAnswer { name: Some(name), duplicate: false, arrived: None }
 }
 
 /// An acknowledgment that names no probe.
-const PLAIN: ProbeAnswer = ProbeAnswer { name: None, duplicate: true };
+const PLAIN: ProbeAnswer = ProbeAnswer { name: None, duplicate: true, arrived: None };
 
 /// What the discriminator says when its two probes take this many milliseconds.
 fn response(rule: ProbingRule, evidence: LossEvidence, first: u64, second: u64) -> LossResponse {

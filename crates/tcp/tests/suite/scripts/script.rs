@@ -6,7 +6,7 @@
 //! P. 1:1001(1000) ack 1 win 5000 <mss 1460,sackOK,TS val 5 ecr 7,wscale 3,probes,sack 9:12> [ect0]
 //! ```
 //!
-//! (and `probe1 7`, `probe1ack 7`, `probe2 8`, `probe2ack 8`, `rates`, `rate 2500`)
+//! (and `probe1 7`, `probe1ack 7`, `probe2 8`, `probe2ack 8`, `timed 9`, `timedack 9 20000`, `rates`, `rate 2500`)
 //! with the flags `S F R P . E W`, sequence numbers counted from each end's SYN, and the ECN field
 //! of the IP header in brackets. What an expected segment does not mention may be anything, except
 //! flags, sequence numbers and acknowledgment. Times are milliseconds since the script began; our
@@ -116,6 +116,11 @@ impl Line {
                 ["probe1ack", n] => self.probe = Some(ProbeOption::Probe1Ack(number(n, text))),
                 ["probe2", n] => self.probe = Some(ProbeOption::Probe2(number(n, text))),
                 ["probe2ack", n] => self.probe = Some(ProbeOption::Probe2Ack(number(n, text))),
+                ["timed", n] => self.probe = Some(ProbeOption::Timed(number(n, text))),
+                ["timedack", n, at] => {
+                    let (number, arrived) = (number(n, text), number(at, text));
+                    self.probe = Some(ProbeOption::TimedAck { number, arrived });
+                }
                 ["TS", "val", val, "ecr", ecr] => {
                     self.timestamps = Some((number(val, text), number(ecr, text)));
                 }
