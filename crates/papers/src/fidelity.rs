@@ -8,7 +8,7 @@ use serde_json::json;
 use shorthaul_observe::{EngineName, Finding, Verdict};
 use shorthaul_report::{Console, Manifest, Unit, write_file};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Which engines, how often, and where the results go.
 #[derive(clap::Args, Clone, Debug)]
@@ -68,22 +68,25 @@ impl All {
         let papers = Papers::whole(self);
         let (count, began) = (papers.len(), Instant::now());
         let mut rows = Vec::new();
+        let mut took = Vec::with_capacity(count);
         for (place, (name, paper)) in papers.into_iter().enumerate() {
             let minutes = began.elapsed().as_secs() / 60;
             console.note(&format!("{name}: paper {} of {count}, after {minutes} min", place + 1));
+            let begun = Instant::now();
             rows.extend(rows_of(name, &paper.reproduce(console)?));
+            took.push((name, begun.elapsed()));
         }
         let page = self.page.clone().unwrap_or_else(|| self.out.join("fidelity.md"));
         let manifest = Manifest::of_this_command();
-        write_file(&page, self.page_of(&rows))?;
+        write_file(&page, self.page_of(&rows, &took))?;
         let json = json!({ "manifest": manifest, "rows": rows });
         write_file(&page.with_extension("json"), serde_json::to_string_pretty(&json)?)?;
         console.say(&format!("{} The table is in {}.", counted(&rows), page.display()));
         Ok(Vec::new())
     }
 
-    /// The page, in Markdown.
-    fn page_of(&self, rows: &[Row]) -> String {
+    /// The page, in Markdown. Of each paper it says how long it took.
+    fn page_of(&self, rows: &[Row], took: &[(&str, Duration)]) -> String {
         let repeats = match self.repeats {
             None => "each point with the number of seeds that its scenario names".to_owned(),
             Some(1) => "each point with a single seed".to_owned(),
@@ -96,8 +99,9 @@ impl All {
         let mut page = format!(
             "# How true the papers are reproduced\n\nA row for each figure, table and claim of the five papers: what is stated beside what came \
              out. Written by `shorthaul reproduce all`, {repeats}. {live} *open*: no experiment shows the cause yet. What is asked of us, and not \
-             stated by a paper, says so.\n\n{}\n",
-            counted(rows)
+             stated by a paper, says so.\n\n{}\n\n{}\n",
+            counted(rows),
+            in_minutes(took)
         );
         let mut paper = "";
         for row in rows {
@@ -127,6 +131,17 @@ fn counted(rows: &[Row]) -> String {
     let differing: Vec<&Row> = rows.iter().filter(|row| row.differs).collect();
     let open = differing.iter().filter(|row| row.cause == OPEN).count();
     format!("{} rows: {} differ, the cause of {open} of these is open.", rows.len(), differing.len())
+}
+
+/// How long all of it took, and each paper.
+fn in_minutes(took: &[(&str, Duration)]) -> String {
+    let minutes = |time: Duration| format!("{:.0} min", time.as_secs_f64() / 60.0);
+    let each: Vec<String> = took.iter().map(|(name, time)| format!("{name} {}", minutes(*time))).collect();
+    format!(
+        "It took {} (what an interrupted run had done already is not counted): {}.",
+        minutes(took.iter().map(|(_, time)| *time).sum()),
+        each.join(", ")
+    )
 }
 
 /// Why a row has no model where no finding says one: the paper, how the item begins, and the reason. The first that fits holds.
@@ -310,7 +325,9 @@ mod tests {
                 found(EngineName::Sim, Finding::judged("c", "yes", "yes", true)),
             ],
         );
-        let page = all.page_of(&rows);
+        let took = [("a paper", Duration::from_secs(180)), ("another", Duration::from_secs(3_600))];
+        let page = all.page_of(&rows, &took);
+        assert!(page.contains("It took 63 min") && page.contains("another 60 min."), "{page}");
         assert!(page.contains("with 3 seeds") && page.contains("2 rows: 1 differ, the cause of 1"), "{page}");
         assert!(page.contains("| a\\|b | yes | – | no | – | differs | open |"), "{page}");
         assert!(page.contains("| c | yes | – | yes | – | holds |  |"), "{page}");

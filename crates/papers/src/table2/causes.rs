@@ -3,8 +3,8 @@
 use super::aspects::{self, FAIR, RESUMED, SPURIOUS, START};
 use super::links::{self, GPRS, LINKS, Link};
 use super::measures::{Board, Fared};
-use super::rows::{ASPECTS, Row, UNTOLD, fda, freeze_tcp, intercepted, row, split};
-use super::verdict::{self, HARMLESS};
+use super::rows::{ASPECTS, ROWS, Row, UNTOLD, fda, freeze_tcp, intercepted, row, split};
+use super::verdict::{self, HARMLESS, NEAR_BEST};
 use super::world::{Ends, Place, Work};
 use crate::error::Result;
 use shorthaul_observe::{Finding, Verdict};
@@ -127,6 +127,14 @@ static LEVEL: Row = Row {
     ..UNTOLD
 };
 
+/// Aggregation that is told its window, as the systems are that keep queues short.
+static TOLD: Row = Row {
+    name: "auto-told",
+    title: "flow aggregation, told the link's window",
+    gateway: |link| split(&format!("aggregate = {{ clamp = \"{} B\" }}", link.window())),
+    ..UNTOLD
+};
+
 /// All experiments.
 fn experiments() -> Vec<Experiment> {
     let gprs = |work, ends| vec![Place { link: links::link(GPRS), work, ends }];
@@ -182,6 +190,15 @@ fn experiments() -> Vec<Experiment> {
             places: places.into(),
             rows: ["whole", "auto"].into_iter().filter_map(row).collect(),
             judge: bursts_stand_still,
+        });
+        all.push(Experiment {
+            about: verdict::behind_best(auto, ends),
+            where_it_is: "gprs pages",
+            places: [Work::Pages, Work::Download]
+                .map(|work| Place { link: links::link(GPRS), work, ends })
+                .into(),
+            rows: vec![&TOLD],
+            judge: is_told_no_window,
         });
     }
     all
@@ -364,6 +381,22 @@ fn bursts_stand_still(own: &Experiment, _: &Board, tried: &Board) -> Option<Show
     })
 }
 
+/// Who is told the link's product has a shorter queue than who has to find a window; and pays for it where nothing else is on its way.
+fn is_told_no_window(own: &Experiment, board: &Board, tried: &Board) -> Option<Shown> {
+    let ends = own.places[0].ends;
+    let of_all = |work, name: &str| board.fared(GPRS, work, ends, name).time;
+    let best = ROWS.iter().filter_map(|row| of_all(Work::Pages, row.name)).reduce(f64::min)?;
+    let told = own.fared(tried, 0, own.system()).time? / best;
+    let download = own.fared(tried, 1, own.system()).time? / of_all(Work::Download, "auto")?;
+    Some(Shown {
+        holds: told <= NEAR_BEST,
+        cause: format!(
+            "the best systems are told the link's product, and it is not: told the same window, {}, it takes {told:.2} of the best one's time. It looks for a window that also keeps the link busy while acknowledgments come four at a time: with the one that is told a download takes {download:.2} of its time",
+            Unit::Bytes.format(links::link(GPRS).window() as f64),
+        ),
+    })
+}
+
 /// Gives each finding that differs its cause, where an experiment shows it. `run` runs a scenario, called so, of a place with these
 /// systems. The table says of every
 /// experiment what it came to; none if there was none.
@@ -399,7 +432,6 @@ pub(super) fn explain(
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::ROWS;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -411,6 +443,7 @@ mod tests {
             .filter(claims)
             .flat_map(|row| ASPECTS.map(|aspect| aspects::title(row.title, aspect)))
             .chain(Ends::ALL.map(|ends| verdict::worst("flow aggregation (auto)", ends)))
+            .chain(Ends::ALL.map(|ends| verdict::behind_best("flow aggregation (auto)", ends)))
             .collect();
         for own in experiments() {
             assert!(known.contains(&own.about), "{}", own.about);
@@ -450,6 +483,32 @@ mod tests {
         };
         assert!(shown(6.0));
         assert!(!shown(1.0), "what was sent a second after the link was back took seven more");
+    }
+
+    #[test]
+    fn a_window_that_is_told_is_the_cause_only_where_it_comes_near_the_best() {
+        use super::super::measures::Score;
+        let own = of(&verdict::behind_best("flow aggregation (auto)", Ends::Then));
+        let score = |row, work: Work, time| Score {
+            link: GPRS,
+            work: work.name(),
+            ends: Ends::Then.name(),
+            row,
+            fared: Fared { time: Some(time), ..Fared::default() },
+        };
+        let board = Board(vec![
+            score("auto", Work::Pages, 11.6),
+            score("queue-price", Work::Pages, 8.5),
+            score("auto", Work::Download, 76.0),
+        ]);
+        let shown = |pages: f64| {
+            let times = [pages, 95.0];
+            let tried = tried(&own, |place| Fared { time: Some(times[place]), ..Fared::default() });
+            (own.judge)(&own, &board, &tried).unwrap()
+        };
+        assert!(shown(9.4).holds && shown(9.4).cause.contains("1.11"), "{}", shown(9.4).cause);
+        assert!(shown(9.4).cause.contains("1.25 of its time"), "{}", shown(9.4).cause);
+        assert!(!shown(11.0).holds, "as long without");
     }
 
     #[test]

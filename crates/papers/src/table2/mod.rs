@@ -43,6 +43,9 @@ pub struct Table2 {
     /// Only these places, such as gprs-download-then, or parts of their names
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Only these systems, such as wtcp, beside nothing: what was run of the others is left out, and may be run later
+    #[arg(long, value_name = "NAME")]
+    system: Vec<String>,
     /// Also between this machine's kernels, in real time, with one seed: a part of it, or the places that are named by `--only`. Each
     /// run is kept in DIRECTORY/live when it is done; runs that are there are not done again
     #[arg(long)]
@@ -63,6 +66,7 @@ impl Paper for Table2 {
             repeats: options.repeats(),
             quick: false,
             only: Vec::new(),
+            system: Vec::new(),
             live: options.is_live("table2"),
             jobs: 4,
             bounds: Bounds::default(),
@@ -83,7 +87,7 @@ impl Paper for Table2 {
         let store = fidelity::store(&self.out)?;
         let scenarios = self.out.join("scenarios");
         make_directory(&scenarios)?;
-        let rows: Vec<&Row> = ROWS.iter().collect();
+        let rows = self.rows()?;
         let run = |name: &str, place: &Place, rows: &[&Row]| {
             let scored = self.run(name, place, rows, &store, &scenarios, console);
             scored.doing(format!("{name} cannot be run"))
@@ -116,6 +120,19 @@ fn places() -> Vec<Place> {
 impl Table2 {
     fn wants(&self, place: &Place) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| place.name().contains(part.as_str()))
+    }
+
+    /// The systems that are wanted, and nothing, which all are compared with.
+    fn rows(&self) -> Result<Vec<&'static Row>> {
+        if let Some(unknown) = self.system.iter().find(|name| rows::row(name).is_none()) {
+            let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            let why = format!("there is no system `{unknown}`; there are {}", names.join(", "));
+            return Err(PaperError::asked(why));
+        }
+        let is_wanted = |(place, row): &(usize, &Row)| {
+            *place == 0 || self.system.is_empty() || self.system.iter().any(|name| name == row.name)
+        };
+        Ok(ROWS.iter().enumerate().filter(is_wanted).map(|(_, row)| row).collect())
     }
 
     /// Links that are slow are cheap to simulate.

@@ -22,7 +22,7 @@ pub(super) fn table(board: &Board, ends: Ends) -> Table {
             let mut line: Vec<TableCell> =
                 vec![link.name.into(), work.name().into(), Unit::Seconds.format(whole).as_str().into()];
             line.extend(ROWS[1..].iter().map(|row| {
-                let share = board.share(link.name, work, ends, row.name).unwrap_or(f64::NAN);
+                let Some(share) = board.share(link.name, work, ends, row.name) else { return "–".into() };
                 let tone = match share {
                     share if share <= 1.0 - MATTERS => Tone::Good,
                     share if share >= 1.0 + MATTERS => Tone::Bad,
@@ -42,6 +42,9 @@ pub(super) fn where_it_pays(board: &Board, ends: Ends) -> Table {
     let mut table = Table::new(headings.map(Column::left));
     for row in &ROWS[1..] {
         let places = shares(board, ends, row.name);
+        if places.is_empty() {
+            continue;
+        }
         let named = |is_meant: &dyn Fn(f64) -> bool| {
             let names: Vec<String> = places
                 .iter()
@@ -90,6 +93,14 @@ pub(super) fn worst(system: &str, ends: Ends) -> String {
     format!("{system}, ends of {}: its time at the worst place", ends.name())
 }
 
+/// What the finding about the place is called where another system is the farthest ahead.
+pub(super) fn behind_best(system: &str, ends: Ends) -> String {
+    format!("{system}, ends of {}: its time beside the best system's, at the worst place", ends.name())
+}
+
+/// What a system may take of the best one's time.
+pub(super) const NEAR_BEST: f64 = 1.25;
+
 /// What is asked of the gateway as it is when nothing is written: that nobody has to pick a system by link and work.
 pub(super) fn findings(board: &Board) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -118,18 +129,9 @@ pub(super) fn findings(board: &Board) -> Vec<Finding> {
         };
         if let Some((ratio, place)) = shares.iter().filter_map(behind).max_by(|a, b| a.0.total_cmp(&b.0)) {
             found.push(
-                Finding::number(
-                    format!(
-                        "{}, ends of {}: its time beside the best system's, at the worst place",
-                        own.title,
-                        ends.name()
-                    ),
-                    "≤ 1.25 is asked",
-                    ratio,
-                    Unit::None,
-                )
-                .at_most(1.25)
-                .because(place),
+                Finding::number(behind_best(own.title, ends), "≤ 1.25 is asked", ratio, Unit::None)
+                    .at_most(NEAR_BEST)
+                    .because(place),
             );
         }
     }
