@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use shorthaul_lab::workload::{Amount, Ends, Pace, Requests, Sender, TcpSample, Transfer, TransferReport};
 use shorthaul_link::Distribution;
 use shorthaul_scenario::{Flow, Scenario, Workload};
+use shorthaul_sim::port_of;
 use shorthaul_types::{BufferTimes, Bytes, Seed};
 
 use crate::network::Network;
@@ -183,6 +184,9 @@ impl FlowRun<'_> {
             true => (from, to, Sender::Client, Ends { client: sender, server: receiver }),
             false => (to, from, Sender::Server, Ends { client: receiver, server: sender }),
         };
+        // As simulated: policies of gateways match flows by their ports.
+        let place = self.scenario.flows.iter().position(|flow| std::ptr::eq(flow, self.flow));
+        let port = port_of(place.ok_or("the flow is none of the scenario's")? as u32);
         let transfer = Transfer {
             sender,
             amount,
@@ -194,6 +198,7 @@ impl FlowRun<'_> {
             send_buffer,
             // The amount has its time; this only ends a run that hangs.
             limit: left + Duration::from_secs(10),
+            port: Some(port),
             interval: interval(self.scenario),
             seed: self.seed.derive("content").nth(number),
             ..Transfer::default()

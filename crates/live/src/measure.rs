@@ -7,7 +7,8 @@ use shorthaul_link::{Direction, Rate};
 use shorthaul_observe::{
     BufferOutcome, Fidelity, FlowOutcome, LinkObservation, LinkOutcome, Observations, Sent, TimeSeries,
 };
-use shorthaul_scenario::{Flow, NodeIndex, Role, Scenario, Series, Workload};
+use shorthaul_proxy::Mode;
+use shorthaul_scenario::{Flow, Gateway, NodeIndex, Role, Scenario, Series, Workload};
 use shorthaul_types::Seed;
 
 use crate::flow::{Flown, interval};
@@ -304,7 +305,7 @@ impl Run<'_> {
         problems
     }
 
-    /// Where a gateway stands in the way of a flow: the round trip that is half-way between that to the
+    /// Where a gateway that answers at once stands in the way of a flow: the round trip that is half-way between that to the
     /// gateway and that to the far end. `None` where there is no gateway, the two differ too little, or other
     /// flows fill the queues, behind which a round trip to the gateway may look like one to the far end.
     fn first_leg(&self, flow: &Flow) -> Option<Duration> {
@@ -313,7 +314,8 @@ impl Run<'_> {
         }
         let (mut here, mut leg, mut whole) = (flow.from, None, Duration::ZERO);
         for (index, direction) in self.scenario.way(flow.from, flow.to)? {
-            if matches!(self.scenario.nodes[here.0].role, Role::Gateway(_)) {
+            if matches!(&self.scenario.nodes[here.0].role, Role::Gateway(gateway) if answers_at_once(gateway))
+            {
                 leg = leg.or(Some(whole));
             }
             let link = &self.scenario.links[index];
@@ -326,6 +328,12 @@ impl Run<'_> {
         let leg = leg?;
         (whole - leg > Duration::from_millis(4)).then(|| (whole + leg) / 2)
     }
+}
+
+/// Whether a gateway splits whatever passes, and acknowledges it as it arrives: then the first leg is all that a sender measures.
+fn answers_at_once(gateway: &Gateway) -> bool {
+    let policies = gateway.policies([None; 2]).unwrap_or_default();
+    policies.iter().all(|policy| policy.mode == Mode::Split && policy.senders.ack.is_none())
 }
 
 impl LinkDirection {

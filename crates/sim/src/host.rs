@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) const FIRST_PORT: u16 = 1024;
 
 /// The port that flow `flow` is listened to on, at every node that it passes.
-pub(crate) fn port_of(flow: u32) -> u16 {
+pub fn port_of(flow: u32) -> u16 {
     FIRST_PORT + flow as u16
 }
 

@@ -44,6 +44,7 @@ pub use application::{EndReport, Opening, Transfer};
 pub use chain::{measured, slowest_transfer};
 pub use cross::CrossSource;
 pub use error::SimError;
+pub use host::port_of;
 pub use route::address_of;
 pub use scenario_host::ScenarioHost;
 pub use simulate::{Recording, simulate, simulate_watching};

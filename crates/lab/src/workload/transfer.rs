@@ -36,6 +36,8 @@ pub struct Transfer {
     pub send_buffer: Option<Bytes>,
     /// The version of IP.
     pub family: Family,
+    /// The port that the server listens on; `None` for any that is free.
+    pub port: Option<u16>,
     /// When to give up.
     pub limit: Duration,
     /// How long the intervals of [`TransferReport::arrivals`] and [`TransferReport::samples`] are.
@@ -221,6 +223,7 @@ impl Default for Transfer {
             nodelay: Ends::default(),
             send_buffer: None,
             family: Family::V4,
+            port: None,
             limit: Duration::from_secs(60),
             interval: Duration::from_millis(100),
             seed: Seed(0),
@@ -351,7 +354,9 @@ impl Transfer {
             Family::V6 => server.address_v6().into(),
         };
         let listen = || {
-            listener.bind(&SockAddr::from(SocketAddr::new(address, 0)))?;
+            // The same port again, though connections of before linger in TIME-WAIT.
+            listener.set_reuse_address(self.port.is_some())?;
+            listener.bind(&SockAddr::from(SocketAddr::new(address, self.port.unwrap_or(0))))?;
             listener.listen(1)?;
             listener.local_addr()
         };

@@ -2,7 +2,6 @@
 use super::bound::{self, Packets};
 use super::figures::share_of;
 use crate::error::Result;
-use shorthaul_observe::results::format_metric;
 use shorthaul_observe::{Finding, RunRecord, Summary};
 use shorthaul_report::Unit;
 use shorthaul_scenario::{Metric, Role, Study};
@@ -414,49 +413,6 @@ pub(super) fn wired_bottleneck(_: &Study, records: &[RunRecord]) -> Result<Vec<F
     Ok(found)
 }
 
-pub(super) fn interruptions(study: &Study, records: &[RunRecord]) -> Result<Vec<Finding>> {
-    let mut found = shown_interruptions(study, records)?;
-    let timeouts = |case| mean(records, case, None, Metric::Timeouts);
-    if let (Some(direct), Some(tail)) = (timeouts("direct"), timeouts("path-tail")) {
-        found.push(Finding::judged(
-            "§3, interruptions of 1 to 3 s: RTOs with path tail emulation, of those without",
-            "varying network conditions are hidden by a PEP",
-            format!("{tail:.1} of {direct:.1}"),
-            tail < 0.1 * direct,
-        ));
-    }
-    Ok(found)
-}
-
-fn shown_interruptions(_: &Study, records: &[RunRecord]) -> Result<Vec<Finding>> {
-    let cases = [
-        ("direct", "direct"),
-        ("path-tail", "path-tail at 1.5 Mbit/s"),
-        ("path-tail-told", "path-tail at 1.76 Mbit/s"),
-    ];
-    let line = |(case, name): (&str, &str)| {
-        let of = |metric| mean(records, case, None, metric);
-        Some(
-            Finding::shown(
-                format!("interruptions: {name}"),
-                "",
-                format!(
-                    "{}, {} RTOs, {} held at most",
-                    format_metric(Metric::Goodput, of(Metric::Goodput)?),
-                    of(Metric::Timeouts)?,
-                    Unit::Bytes.format(of(Metric::HeldMost)?)
-                ),
-            )
-            .because(if case == "path-tail-told" {
-                "more than the link carries in some runs: the buffer overflows"
-            } else {
-                ""
-            }),
-        )
-    };
-    Ok(cases.into_iter().filter_map(line).collect())
-}
-
 pub(super) fn fairness(study: &Study, records: &[RunRecord]) -> Result<Vec<Finding>> {
     let mut found = shown_fairness(study, records)?;
     let index = |case| mean(records, case, None, Metric::Fairness);
@@ -672,12 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn interruptions_fairness_and_kernels_are_judged() {
-        let timeouts = |direct, tail| {
-            let of = |case, count| run(Some(case), &[]).metric(Metric::Timeouts, count);
-            interruptions(&study(), &[of("direct", direct), of("path-tail", tail)]).unwrap()
-        };
-        assert!(holds(&timeouts(10.8, 0.4), "§3") && !holds(&timeouts(0.4, 0.4), "§3"));
+    fn fairness_and_kernels_are_judged() {
         let index = |direct, tail| {
             let of = |case, index| run(Some(case), &[]).metric(Metric::Fairness, index);
             fairness(&study(), &[of("direct", direct), of("path-tail", tail)]).unwrap()

@@ -1,13 +1,14 @@
 //! Path tail emulation: Figure 3, and the comparison with other ways to keep senders to a slow access link.
 //!
 //! Reading order: this file (what is run, in the simulator and live), `bound` (what the mobile link itself allows),
-//! `figures`, `findings` (what the paper states, beside ours), `manners` (how every case fared), `matrix` (every policy over
-//! all cells), `quality` (what §5 of the paper announces: a radio link protocol, a bandwidth for each flow), `advice` (the page for
-//! practitioners).
+//! `figures`, `findings` (what the paper states, beside ours), `interruptions` (of a link that is away), `manners` (how every case
+//! fared), `matrix` (every policy over all cells), `quality` (what §5 of the paper announces: a radio link protocol, a bandwidth for
+//! each flow), `advice` (the page for practitioners).
 mod advice;
 mod bound;
 mod figures;
 mod findings;
+mod interruptions;
 mod manners;
 mod matrix;
 mod quality;
@@ -119,7 +120,7 @@ const EXPERIMENTS: &[Experiment] = &[
         figures: |_, records| {
             Ok(figures::by_policy("interruptions", "A mobile link with interruptions", records))
         },
-        findings: findings::interruptions,
+        findings: |_, records| Ok(interruptions::interruptions(records)),
     },
     Experiment {
         name: "radio",
@@ -178,6 +179,13 @@ const EXPERIMENTS: &[Experiment] = &[
         engine: EngineName::Live,
         figures: |_, records| Ok(figures::shares("fairness-live", records)),
         findings: findings::fairness,
+    },
+    Experiment {
+        name: "cells-live",
+        text: scenario!("cells-live"),
+        engine: EngineName::Live,
+        figures: |_, _| Ok(Vec::new()),
+        findings: |_, records| Ok(quality::cells(records)),
     },
     Experiment {
         name: "matrix-live",
