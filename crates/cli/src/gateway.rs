@@ -1,5 +1,6 @@
 //! `shorthaul gateway`: run the transparent gateway on this host.
 use crate::confine::ConfineArgs;
+use crate::ending::Asked;
 use crate::service::ServiceManager;
 use anyhow::Context;
 use shorthaul_congestion::Algorithm;
@@ -24,7 +25,7 @@ use std::time::Duration;
 /// SIGTERM or Ctrl-C steps out: what is held is delivered, and every connection goes on directly.
 /// SIGHUP reads the configuration file again. After a crash the next one goes on with every connection; --take-over
 /// does that with a gateway that runs.
-/// Needs CAP_NET_ADMIN and /dev/net/tun, and IP forwarding switched on.
+/// Needs CAP_NET_ADMIN and /dev/net/tun, and IP forwarding switched on; with --bridge no forwarding, but CAP_BPF.
 #[derive(clap::Args)]
 pub struct Args {
     /// A configuration file; flags override it
@@ -36,6 +37,10 @@ pub struct Args {
     /// An interface toward the rest of the world (repeat for several)
     #[arg(long, value_name = "IF")]
     wan: Vec<String>,
+    /// Instead of these two: join two Ethernet interfaces, the first toward the bad link, with no address and no route to change. Without
+    /// the gateway, everything passes between them
+    #[arg(long, value_name = "IF,IF", value_parser = bridge, conflicts_with_all = ["access", "wan"])]
+    bridge: Option<[String; 2]>,
     /// A name, where several gateways run on one host
     #[arg(long)]
     name: Option<Name>,
@@ -159,15 +164,25 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             println!("removed: {line}");
         }
         if removed.is_empty() {
-            println!("nothing was left of a gateway `{}` with table {}", config.name, config.table);
+            let of = match config.bridge {
+                Some(_) => "a bridge".to_owned(),
+                None => format!("table {}", config.table),
+            };
+            println!("nothing was left of a gateway `{}` with {of}", config.name);
         }
         return Ok(());
+    }
+    if config.bridge.is_some() && args.answer_probes.is_some() {
+        let why = "--answer-probes answers from addresses of this host, and a bridge has none: leave it out, or run `shorthaul respond` on a \
+                   host that has";
+        return Err(Asked(why.into()).into());
     }
     let mut probes = args.answer_probes.as_deref().map(|key| answer_probes(key, &config)).transpose()?;
     // Between what begins to answer and what gives it other keys, both on this thread.
     let answering = RefCell::new(None);
     let what = if args.forward_only { "forwarding" } else { "splitting" };
-    let ready = format!("ready: {what} between {} and {}", config.access.join(", "), config.wan.join(", "));
+    let [access, wan] = config.interfaces();
+    let ready = format!("ready: {what} between {} and {}", access.join(", "), wan.join(", "));
     // Nobody may listen any more. That is no reason to stop.
     // A gateway's packets wait for one round of its loop: microseconds.
     let load = Load {
@@ -222,6 +237,15 @@ fn table(text: &str) -> Result<u32, String> {
     routing_table(number)
 }
 
+/// Two interfaces.
+fn bridge(text: &str) -> Result<[String; 2], String> {
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    let is_named = names.iter().all(|name| !name.is_empty());
+    names.try_into().ok().filter(|_| is_named).ok_or_else(|| {
+        "write the interface toward the bad link, a comma, and the one toward the rest of the world: eth0,eth1".into()
+    })
+}
+
 /// How many workers there can be.
 fn workers(text: &str) -> Result<usize, String> {
     let number =
@@ -257,6 +281,7 @@ impl Args {
         if !self.wan.is_empty() {
             config.wan.clone_from(&self.wan);
         }
+        config.bridge = self.bridge.clone().or(config.bridge);
         if let Some(congestion) = self.congestion {
             config.to_access.sender.congestion = Some(congestion);
             config.to_wan.sender.congestion = Some(congestion);

@@ -29,6 +29,11 @@ pub struct Config {
     pub access: Vec<String>,
     /// Interfaces toward the rest of the world.
     pub wan: Vec<String>,
+    /// Instead of `access` and `wan`: two Ethernet interfaces that are joined by a bridge, the first toward the access side. The host needs
+    /// no address and no route then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = [["eth0", "eth1"]]))]
+    pub bridge: Option<[String; 2]>,
     /// What one host is on the access side: addresses that agree in their first bits.
     pub hosts: HostSpec,
     /// Links that hosts on the access side share, such as a backhaul: one window for each, and for each host its share of it.
@@ -122,6 +127,7 @@ impl Default for Config {
             name: Name("gw".into()),
             access: Vec::new(),
             wan: Vec::new(),
+            bridge: None,
             hosts: HostSpec::default(),
             bottleneck: Vec::new(),
             traffic: Traffic::default(),
@@ -362,24 +368,52 @@ impl Config {
         Ok(())
     }
 
-    /// What the machine of a worker needs of it, checked.
-    ///
-    /// # Errors
-    /// Names the key and the remedy.
-    pub fn gateway(&self, hash_seed: u64) -> Result<GatewayConfig, ConfigError> {
+    /// The interfaces toward the access side, and toward the rest of the world.
+    pub fn interfaces(&self) -> [Vec<String>; 2] {
+        match &self.bridge {
+            Some([access, wan]) => [vec![access.clone()], vec![wan.clone()]],
+            None => [self.access.clone(), self.wan.clone()],
+        }
+    }
+
+    /// Whether each side has interfaces of its own.
+    fn check_interfaces(&self) -> Result<(), ConfigError> {
         let value = |key, why: String| Err(ConfigError::Value { key, why });
+        if let Some([access, wan]) = &self.bridge {
+            if !self.access.is_empty() || !self.wan.is_empty() {
+                let why =
+                    "`access` and `wan` are for a gateway that routes: leave them out, or leave `bridge` out";
+                return value("bridge", why.into());
+            }
+            if access == wan {
+                let why = format!(
+                    "`{access}` is named twice: write the interfaces of both sides, such as bridge = [\"eth0\", \"eth1\"]"
+                );
+                return value("bridge", why);
+            }
+            return Ok(());
+        }
         for (key, list, flag) in [("access", &self.access, "--access"), ("wan", &self.wan, "--wan")] {
             if list.is_empty() {
                 let why = format!("no interface is named; write {key} = [\"eth0\"] or give {flag} eth0");
                 return value(key, why);
             }
         }
-        if let Some(both) = self.access.iter().find(|name| self.wan.contains(name)) {
-            return value(
-                "wan",
-                format!("`{both}` is named in `access` too; an interface leads to one side"),
-            );
+        match self.access.iter().find(|name| self.wan.contains(name)) {
+            Some(both) => {
+                value("wan", format!("`{both}` is named in `access` too; an interface leads to one side"))
+            }
+            None => Ok(()),
         }
+    }
+
+    /// What the machine of a worker needs of it, checked.
+    ///
+    /// # Errors
+    /// Names the key and the remedy.
+    pub fn gateway(&self, hash_seed: u64) -> Result<GatewayConfig, ConfigError> {
+        let value = |key, why: String| Err(ConfigError::Value { key, why });
+        self.check_interfaces()?;
         let policies = match self.policies().resolve([None; 2]) {
             Ok(policies) => policies,
             Err(PolicyError { policy: None, key, why }) => return value(key, why),

@@ -7,14 +7,13 @@ use crate::desk::{Controlled, Desk};
 use crate::exchange::Exchange;
 use crate::journal_files::{self, JournalFiles};
 use crate::keeper::{Estate, Keeper};
+use crate::leading::Leading;
 use crate::notice::Notice;
 use crate::preflight::{check_host, lock, with_mtus};
 use crate::priority::Standing;
 use crate::rounds::{Ended, Whole, work};
 use crate::take_over::{self, HandedOver};
-use crate::{
-    Config, ConfigError, Former, Forwarder, Interception, Journal, Recorder, Routes, Session, Steering,
-};
+use crate::{Config, ConfigError, Former, Forwarder, Interception, Journal, Recorder, Session, Steering};
 use shorthaul_monitor::{About, Pages};
 use shorthaul_os::bpf::Program;
 use shorthaul_os::clock::sharpen_timers;
@@ -149,10 +148,10 @@ fn run<M: Controlled + 'static>(
         let created = Journal::create(path, share.max_flows, share.total, monotonic());
         journal.insert(created.map_err(file(path.clone()))?).make_room(0);
     }
-    let mut routes = match take_over {
-        true => Routes::handed_over(interception.clone())?,
-        false => Routes::install(interception.clone())?,
-    };
+    let mut leading = Leading::install(config, &interception, take_over)?;
+    if let Some(notice) = leading.notice() {
+        notify(notice);
+    }
     if !take_over {
         own_rules(&mut keeper)?;
     }
@@ -232,7 +231,7 @@ fn run<M: Controlled + 'static>(
     let own = outfits.next().ok_or_else(|| not_taken(config)(io::Error::other("it has no devices")))?;
     crew.prepare(outfits.collect())?;
     let event_loop = own.event_loop(make()?, standing, exchange);
-    let mut event_loop = event_loop.map_err(file(paths[0].clone()))?;
+    let mut event_loop = event_loop.map_err(file(paths[0].clone()))?.losing(leading.lost());
     // What they say is over, or stands in the files of this process.
     let former_files = files.present().filter(|path| !keeps || !paths.contains(path));
     if !session.forward_only {
@@ -240,7 +239,7 @@ fn run<M: Controlled + 'static>(
     }
     if let Some((stream, stopped)) = predecessor {
         control.put_in_place(socket.clone()).map_err(file(socket))?;
-        routes.own();
+        leading.own();
         // It may be gone by now. Then all the more we go on.
         let _ = take_over::say_taken(&stream);
         event_loop.note_standstill(stopped);
@@ -260,7 +259,7 @@ fn run<M: Controlled + 'static>(
                 event_loop.end();
                 notify(Notice::TakenOver);
                 let _ = keeper.leave();
-                routes.leave();
+                leading.leave();
                 control.leave();
                 crew.leave();
                 return Ok(());
@@ -273,7 +272,7 @@ fn run<M: Controlled + 'static>(
     }
     // Who is confined may not; who is not can, should the keeper be gone.
     let _ = keeper.remove_rules();
-    drop(routes);
+    leading.end();
     let others_owe_nothing = crew.end();
     last_rounds(&mut event_loop, &desk);
     // Otherwise the next one has to see to it.
@@ -387,12 +386,13 @@ fn former(path: &Path) -> Result<Former, DaemonError> {
 /// What is shown of a gateway with this configuration.
 fn about(config: &Config) -> About {
     let written = config.policies();
+    let [access, wan] = config.interfaces();
     let named = (1..=config.policy.len()).map(|number| format!("policy {number}"));
     About {
         name: config.name.to_string(),
         version: env!("CARGO_PKG_VERSION").into(),
-        access: config.access.clone(),
-        wan: config.wan.clone(),
+        access,
+        wan,
         policies: named.chain([format!("mode {}", written.mode())]).collect(),
         hosts: config.gateway(0).map(|gateway| gateway.hosts).unwrap_or_default(),
     }

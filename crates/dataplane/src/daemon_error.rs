@@ -1,5 +1,6 @@
 //! Why a gateway does not start, or has to end, in sentences that say what to do.
 use crate::ConfigError;
+use crate::bridge::BridgeError;
 use crate::routes::RouteError;
 use shorthaul_monitor::PageError;
 use shorthaul_os::Errno;
@@ -53,6 +54,9 @@ pub enum DaemonError {
     /// Packets cannot be routed into the devices.
     #[error(transparent)]
     Routes(#[from] RouteError),
+    /// Two interfaces cannot be joined, or packets not taken out of what passes.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
     /// Metrics and page cannot be served.
     #[error(transparent)]
     Pages(#[from] PageError),

@@ -1,5 +1,6 @@
 //! What of this host helps or hinders gateways and nodes, and the command that mends it.
 use crate::Config;
+use crate::bridge::{Ports, look};
 use crate::host::{gateway_rules, running};
 use serde::Serialize;
 use shorthaul_os::netlink::interfaces;
@@ -53,15 +54,37 @@ fn sysctl(key: &str) -> Option<String> {
 /// Looks at this host, as a gateway with this configuration would find it.
 pub fn examine(config: &Config) -> Vec<Finding> {
     let mut found = vec![tun(), administration()];
-    found.extend(
-        [("net.ipv4.ip_forward", "forwarding IPv4"), ("net.ipv6.conf.all.forwarding", "forwarding IPv6")]
-            .map(|(key, what)| forwarding(key, what)),
-    );
-    found.extend(remains(config));
+    match &config.bridge {
+        Some(names) => found.push(bridge(config, names)),
+        None => {
+            found.extend(
+                [
+                    ("net.ipv4.ip_forward", "forwarding IPv4"),
+                    ("net.ipv6.conf.all.forwarding", "forwarding IPv6"),
+                ]
+                .map(|(key, what)| forwarding(key, what)),
+            );
+            found.extend(remains(config));
+        }
+    }
     found.extend(mtus(config));
     found.extend([offloads(), rp_filter(), conntrack(), memory(config), confinement(), real_time()]);
     found.extend([congestion_controls(), steal(), clock(), files(), run_dir(config)]);
     found
+}
+
+/// Whether the two interfaces can be joined, or are.
+fn bridge(config: &Config, names: &[String; 2]) -> Finding {
+    let [access, wan] = names;
+    match look(config, names) {
+        Ok(Ports { bridge: Some(bridge), .. }) => {
+            well("bridge", format!("{access} and {wan} are the ports of {}", bridge.name))
+        }
+        Ok(Ports { bridge: None, .. }) => well("bridge", format!("{access} and {wan} can be joined")),
+        Err(error) => {
+            wrong("bridge", error.to_string(), format!("shorthaul gateway --bridge {access},{wan} --check"))
+        }
+    }
 }
 
 fn tun() -> Finding {
@@ -138,7 +161,8 @@ fn remains(config: &Config) -> Vec<Finding> {
 
 fn mtus(config: &Config) -> Vec<Finding> {
     let Ok(all) = interfaces() else { return vec![note("interfaces", "they cannot be listed", "")] };
-    let asked: Vec<&String> = config.access.iter().chain(&config.wan).collect();
+    let named = config.interfaces();
+    let asked: Vec<&String> = named.iter().flatten().collect();
     let is_meant = |name: &String| {
         name != "lo" && !name.starts_with("sh-") && (asked.is_empty() || asked.contains(&name))
     };

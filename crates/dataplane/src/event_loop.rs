@@ -1,3 +1,4 @@
+use crate::bridge::Lost;
 use crate::driver::{Driven, Driver, Outlet};
 use crate::exchange::{Exchange, Lead};
 use crate::priority::Standing;
@@ -75,6 +76,9 @@ loop_stats! {
     dropped_device_down,
     /// Packets dropped because the kernel refused them for another reason.
     dropped_refused,
+    /// Packets of a bridge that were dropped because no frame of theirs had ever passed, in neither direction: nobody knows for which
+    /// hardware address they are.
+    dropped_without_header,
     /// Bytes that were held and that a crash would have lost: the run directory had no room for them.
     custody_bytes_without_room,
     /// Changes of flows that a crash would have forgotten, for the same reason.
@@ -116,6 +120,8 @@ struct Outside {
     /// For how many flows the machine was told that there is room in it.
     room: Option<u32>,
     recorder: Option<Recorder>,
+    /// What is lost between a bridge and us.
+    lost: Option<Lost>,
     stats: LoopStats,
     now: Time,
 }
@@ -127,7 +133,7 @@ impl<M: Driven> EventLoop<M> {
         let buffers = journal.as_ref().map(Journal::buffers);
         let pool = buffers.map_or_else(BufferPool::new, BufferPool::in_arena);
         let (stats, now) = (LoopStats::default(), monotonic());
-        let outside = Outside { devices, journal, room: None, recorder, stats, now };
+        let outside = Outside { devices, journal, room: None, recorder, lost: None, stats, now };
         EventLoop { driver: Driver::new(machine), pool, outside, standing: None, exchange: None }
     }
 
@@ -135,6 +141,13 @@ impl<M: Driven> EventLoop<M> {
     #[must_use]
     pub(crate) fn standing(self, standing: Standing) -> Self {
         EventLoop { standing: Some(standing), ..self }
+    }
+
+    /// The same, where packets may be lost on their way to the devices' other side.
+    #[must_use]
+    pub(crate) fn losing(mut self, lost: Option<Lost>) -> Self {
+        self.outside.lost = lost;
+        self
     }
 
     /// The same, as one of several workers.
@@ -150,7 +163,8 @@ impl<M: Driven> EventLoop<M> {
 
     /// What the loop has seen so far.
     pub fn stats(&self) -> LoopStats {
-        self.outside.stats
+        let Outside { stats, lost, .. } = &self.outside;
+        LoopStats { dropped_without_header: lost.as_ref().map_or(0, Lost::count), ..*stats }
     }
 
     /// Has the machine take over what a predecessor left.

@@ -36,8 +36,8 @@ pub struct Estate {
     pub lock: PathBuf,
     /// Its control socket, unless a service manager sees to that.
     pub socket: Option<PathBuf>,
-    /// The tables that its rules lead to.
-    pub tables: [u32; 2],
+    /// The tables that its rules lead to; none of a bridge.
+    pub tables: Vec<u32>,
     /// The priority of its rules.
     pub priority: u32,
 }
@@ -48,13 +48,13 @@ impl Estate {
         Estate {
             lock: config.run_dir.join(format!("{}.lock", config.name)),
             socket: Some(control_path(&config.run_dir, &config.name.to_string())),
-            tables: [config.table, config.table + 1],
+            tables: if config.bridge.is_some() { Vec::new() } else { vec![config.table, config.table + 1] },
             priority: config.table,
         }
     }
 
     fn remove_rules(&self, netlink: &Netlink) {
-        for table in self.tables {
+        for &table in &self.tables {
             for family in [Family::V4, Family::V6] {
                 netlink.remove_rules(family, RulePriority(self.priority), table);
             }

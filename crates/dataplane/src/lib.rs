@@ -1,7 +1,7 @@
 //! The live loop: the gateway's machine between two TUN devices, and an endpoint behind one.
 //!
 //! Reading order: [`Driver`] (bytes into a machine
-//! and out of it), [`EventLoop`] (one `now` a round), [`Routes`] (what is sent into the devices),
+//! and out of it), [`EventLoop`] (one `now` a round), [`Routes`] (what is sent into the devices), `bridge` (the same without routes),
 //! [`Journal`] (what survives a crash), [`Recorder`] and [`replay()`] (a live run, again), [`Config`],
 //! [`run_gateway`], [`Steering`] (which of several workers has a host) and `crew` (the workers beside the first), [`keep()`]. [`HostLoop`] is for the other kind of machine: an endpoint behind one device.
 
@@ -9,6 +9,7 @@
 
 mod activation;
 mod bandwidth;
+mod bridge;
 mod config;
 mod control;
 mod crew;
@@ -25,6 +26,7 @@ mod host_loop;
 mod journal;
 mod journal_files;
 mod keeper;
+mod leading;
 mod notice;
 mod preflight;
 mod priority;
@@ -37,6 +39,7 @@ mod steering;
 mod take_over;
 
 pub use bandwidth::{BandwidthReport, ParseBandwidthError};
+pub use bridge::BridgeError;
 pub use config::{Config, ConfigError, Memory, Name, number_of_workers, routing_table};
 pub use control::{Request, control_path};
 pub use daemon::{Giving, ReadAgain, run_forwarder, run_gateway};

@@ -66,6 +66,11 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// Of a bridge, the headers of frames do not outlive the process.
+    HeadersNotKept {
+        /// Why.
+        why: io::Error,
+    },
     /// The run directory has no room: a crash from now on loses bytes.
     NotKept,
     /// Nothing more is recorded; the gateway goes on.
@@ -130,6 +135,11 @@ impl fmt::Display for Notice {
             Notice::NoKeeper { why } => {
                 write!(f, "its routing rules stay if it is killed, and lead nowhere then: {why}")
             }
+            Notice::HeadersNotKept { why } => write!(
+                f,
+                "the headers of frames go with this process ({why}): after a crash, what is held for a connection waits until one of its ends \
+                 says something; `mount -t bpf bpf /sys/fs/bpf`, or write `custody = false`"
+            ),
             Notice::NotKept => f.write_str(
                 "the run directory has no room for what is held: were this process killed now, connections would lose bytes and be reset",
             ),

@@ -3,7 +3,7 @@ use crate::control::control_path;
 use crate::daemon_error::{DaemonError, file, system};
 use crate::journal_files::JournalFiles;
 use crate::routes::is_forwarding;
-use crate::{Config, Interception};
+use crate::{Config, Interception, bridge};
 use shorthaul_monitor::Pages;
 use shorthaul_os::files::open_privately;
 use shorthaul_os::monotonic;
@@ -21,7 +21,8 @@ const CLEARING: Duration = Duration::from_millis(500);
 pub(crate) fn with_mtus(config: &Config) -> Result<Config, DaemonError> {
     let present = interfaces().map_err(system("asking for the interfaces"))?;
     let mut config = config.clone();
-    for (leg, names) in [(&mut config.to_access, &config.access), (&mut config.to_wan, &config.wan)] {
+    let [access, wan] = config.interfaces();
+    for (leg, names) in [(&mut config.to_access, &access), (&mut config.to_wan, &wan)] {
         // An interface that is not there is complained of later, with the names of those that are.
         let least =
             present.iter().filter(|interface| names.contains(&interface.0)).map(|(_, mtu)| *mtu).min();
@@ -38,19 +39,25 @@ pub fn check_gateway(config: &Config) -> Result<Vec<String>, DaemonError> {
     let config = &with_mtus(config)?;
     let machine = config.gateway(0)?;
     check_host(config)?;
-    let Interception { devices, tables, priority, .. } = Interception::of(config);
+    let Interception { interfaces, devices, tables, priority, .. } = Interception::of(config);
     let mut lines = Vec::new();
     let queues = if config.workers == 1 { String::new() } else { format!(" with {} queues", config.workers) };
-    for (device, table) in devices.iter().zip(tables) {
-        lines.push(format!("device {device}: a TUN device{queues}, with rp_filter = 2 and forwarding = 1"));
-        lines.push(format!("table {table}: everything by {device}"));
-    }
-    for (interfaces, table) in [(&config.access, tables[0]), (&config.wan, tables[1])] {
-        for interface in interfaces {
+    if let Some(names) = &config.bridge {
+        lines.extend(bridge::describe(config, names, &devices, &queues)?);
+    } else {
+        for (device, table) in devices.iter().zip(tables) {
             lines.push(format!(
-                "rules {}: from {interface}, TCP and ICMP (IPv4 and IPv6), look into table {table}",
-                priority.0
+                "device {device}: a TUN device{queues}, with rp_filter = 2 and forwarding = 1"
             ));
+            lines.push(format!("table {table}: everything by {device}"));
+        }
+        for (interfaces, table) in interfaces.iter().zip(tables) {
+            for interface in interfaces {
+                lines.push(format!(
+                    "rules {}: from {interface}, TCP and ICMP (IPv4 and IPv6), look into table {table}",
+                    priority.0
+                ));
+            }
         }
     }
     let present = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
@@ -81,7 +88,10 @@ pub fn remove_remains(config: &Config) -> Result<Vec<String>, DaemonError> {
     let mut removed = Vec::new();
     let socket = control_path(&config.run_dir, &config.name.to_string());
     let held = if config.run_dir.exists() { Some(lock(config)?) } else { None };
-    removed.extend(crate::host::remove_rules(config).map_err(system("removing routing rules"))?);
+    removed.extend(match config.bridge {
+        Some(_) => bridge::remove(config).map_err(system("removing the bridge"))?,
+        None => crate::host::remove_rules(config).map_err(system("removing routing rules"))?,
+    });
     let journals = JournalFiles::find(config).map_err(file(config.run_dir.clone()))?;
     for path in journals.present().cloned().chain([socket, lock_path(config)]) {
         match std::fs::remove_file(&path) {
@@ -99,6 +109,9 @@ pub fn remove_remains(config: &Config) -> Result<Vec<String>, DaemonError> {
 }
 
 pub(crate) fn check_host(config: &Config) -> Result<(), DaemonError> {
+    if let Some(names) = &config.bridge {
+        return bridge::look(config, names).map(drop);
+    }
     let present = interfaces().map_err(system("asking for the interfaces"))?;
     let present: Vec<String> = present.into_iter().map(|(name, _)| name).collect();
     if let Some(name) = config.access.iter().chain(&config.wan).find(|name| !present.contains(name)) {

@@ -32,6 +32,7 @@ impl Reread {
             name: running.name.clone(),
             access: running.access.clone(),
             wan: running.wan.clone(),
+            bridge: running.bridge.clone(),
             run_dir: running.run_dir.clone(),
             custody: running.custody,
             table: running.table,

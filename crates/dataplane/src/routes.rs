@@ -30,17 +30,20 @@ pub struct Interception {
     pub priority: RulePriority,
     /// All that comes in from the rest of the world is led into our device, whatever its protocol.
     pub all_from_wan: bool,
+    /// They are led there by programs at two ports of a bridge, and not by rules and tables.
+    pub is_bridge: bool,
 }
 
 impl Interception {
     /// That of a gateway with this configuration.
     pub fn of(config: &Config) -> Self {
         Interception {
-            interfaces: [config.access.clone(), config.wan.clone()],
+            interfaces: config.interfaces(),
             devices: [format!("sh-{}-e", config.name), format!("sh-{}-w", config.name)],
             tables: [config.table, config.table + 1],
             priority: RulePriority(config.table),
             all_from_wan: config.traffic == Traffic::All,
+            is_bridge: config.bridge.is_some(),
         }
     }
 }
@@ -90,7 +93,8 @@ impl Routes {
     pub fn install(interception: Interception) -> Result<Self, RouteError> {
         let netlink = Netlink::open().map_err(refused("connecting to the kernel's routing"))?;
         for (device, &table) in interception.devices.iter().zip(&interception.tables) {
-            set_up_device(&netlink, device, &interception)
+            set_up_device(&netlink, device)
+                .and_then(|()| set_up_routing(&netlink, device, &interception))
                 .map_err(refused(format!("setting up `{device}`")))?;
             add_routes(&netlink, device, table)?;
         }
@@ -168,12 +172,19 @@ impl Drop for Routes {
     }
 }
 
-fn set_up_device(netlink: &Netlink, device: &str, interception: &Interception) -> io::Result<()> {
+/// Gives a device of ours its sizes, and no address. It is switched on.
+pub(crate) fn set_up_device(netlink: &Netlink, device: &str) -> io::Result<()> {
     let index = interface_index(device)?;
     netlink.configure(index, MTU, QUEUE)?;
     if exists(Family::V6) {
         netlink.set_no_automatic_address(index)?;
     }
+    netlink.set_up(index)
+}
+
+/// Has the kernel route what we write into a device.
+fn set_up_routing(netlink: &Netlink, device: &str, interception: &Interception) -> io::Result<()> {
+    let index = interface_index(device)?;
     // The larger of this and the value for all interfaces holds: 0 would not undo a 1 there, 2 does.
     // The way back that is looked for leads through the other device, or through none.
     set_sysctl(device, "rp_filter", "2")?;
@@ -182,8 +193,7 @@ fn set_up_device(netlink: &Netlink, device: &str, interception: &Interception) -
     if interception.all_from_wan {
         netlink.add_dummy_address(index)?;
     }
-    set_sysctl(device, "forwarding", "1")?;
-    netlink.set_up(index)
+    set_sysctl(device, "forwarding", "1")
 }
 
 fn add_routes(netlink: &Netlink, device: &str, table: u32) -> Result<(), RouteError> {

@@ -70,8 +70,9 @@ impl Last {
 
 /// What the devices are for: whoever takes them over must want the same.
 fn purpose(interception: &Interception, workers: usize) -> String {
-    let Interception { interfaces: [access, wan], devices, tables, .. } = interception;
-    let one = format!("{} {} {} {}", access.join(","), wan.join(","), devices.join(","), tables[0]);
+    let Interception { interfaces: [access, wan], devices, tables, is_bridge, .. } = interception;
+    let how = if *is_bridge { "bridge".to_owned() } else { tables[0].to_string() };
+    let one = format!("{} {} {} {how}", access.join(","), wan.join(","), devices.join(","));
     if workers == 1 { one } else { format!("{one} {workers} workers") }
 }
 

@@ -62,6 +62,7 @@ const BY_LABEL: &[ByLabel] = &[
             ("device_down", "dropped_device_down"),
             ("refused", "dropped_refused"),
             ("handed_on", "dropped_handed_on"),
+            ("without_header", "dropped_without_header"),
             ("path_tail", "path_tail_dropped"),
         ],
     },
@@ -350,6 +351,7 @@ mod tests {
             "dropped_device_down",
             "dropped_refused",
             "dropped_handed_on",
+            "dropped_without_header",
         ];
         let labelled = BY_LABEL.iter().flat_map(|family| family.of.iter().map(|(_, counter)| *counter));
         let bytes = BYTES.iter().chain(PAYLOAD).map(|(_, counter)| *counter);

@@ -6,6 +6,20 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+/// What statfs(2) says of a bpffs.
+const BPF_FS: i64 = 0xcafe_4a11;
+
+/// Sees to it that there is a bpffs at `target`, where maps of the kernel outlive processes.
+///
+/// # Errors
+/// The kernel's: there is none, and it may not be mounted.
+pub fn mount_bpf(target: &Path) -> io::Result<()> {
+    if rustix::fs::statfs(target)?.f_type as i64 == BPF_FS {
+        return Ok(());
+    }
+    crate::namespace::mount_new(c"bpf", target)
+}
+
 /// Opens a file to read and write, or makes it, for its owner alone. A symbolic link is not followed.
 ///
 /// # Errors

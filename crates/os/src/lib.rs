@@ -3,7 +3,7 @@
 //! System calls are rustix's. `libc` stands only where rustix has nothing, which is said there.
 //!
 //! Reading order: [`clock`], [`poll`] and [`signals`] (what an event loop waits for), [`Tun`] and [`BufferPool`] (packets of the host),
-//! [`bpf`] (which queue of a device they go into), [`netlink`] (interfaces, addresses, routes, rules), [`Arena`] (a file as memory); [`namespace`] and
+//! [`bpf`] (which queue of a device they go into, and which frames of an interface), [`netlink`] (interfaces, addresses, routes, rules), [`Arena`] (a file as memory); [`namespace`] and
 //! [`process`] (hosts on one machine, and what runs in them), [`schedule`] and [`ProcessorTime`] (who runs when and where, and how much); [`socket`]
 //! and [`TcpInfo`] (options and state of sockets), [`datagram`] (with what the kernel knows of it), [`Tap`] (copies of
 //! what is forwarded), [`Pipe`] (bytes moved within the kernel); [`limits`] and [`confine`] (what a process may use,

@@ -1,6 +1,8 @@
 //! `rtnetlink(7)` in the calling thread's network namespace: interfaces, addresses, routes and rules.
 //!
-//! Messages are those of `netlink-packet-route`. Each request awaits its answer, for all of this is set-up.
+//! [`links`] has what bridges are about. Messages are those of `netlink-packet-route`. Each request awaits its answer, for all of this is set-up.
+pub mod links;
+
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader,
@@ -378,9 +380,17 @@ pub fn interfaces() -> io::Result<Vec<(String, u32)>> {
 
 /// The addresses of the interfaces in the calling thread's network namespace.
 pub fn local_addresses() -> io::Result<Vec<IpAddr>> {
+    local_addresses_of(|_| true)
+}
+
+/// Those of the interfaces whose indices are meant.
+fn local_addresses_of(is_meant: impl Fn(u32) -> bool) -> io::Result<Vec<IpAddr>> {
     let found = Netlink::open()?.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
     let own = |answer| {
         let RouteNetlinkMessage::NewAddress(message) = answer else { return None };
+        if !is_meant(message.header.index) {
+            return None;
+        }
         let mut own = None;
         for attribute in message.attributes {
             match attribute {

@@ -1,4 +1,17 @@
 //! Small programs that the kernel runs for each packet (eBPF, RFC 9669; bpf(2)).
+//!
+//! Reading order: [`Instruction`]s, the [`Assembler`], [`Program`]s of them; what programs remember ([`RecentMap`], [`Counters`]); a program
+//! [`Attached`] to an interface.
+mod assembler;
+mod attached;
+mod instruction;
+mod map;
+
+pub use assembler::{Assembler, Label};
+pub use attached::{Attached, DROP, NEXT};
+pub use instruction::{Helper, Instruction, Operation, Register, Size};
+pub use map::{Counters, RecentMap};
+
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -7,114 +20,12 @@ const LOAD: libc::c_int = 5;
 const TEST_RUN: libc::c_int = 10;
 /// The kind of program that a packet is given to, beginning with its IP header where a TUN device asks.
 const SOCKET_FILTER: u32 = 1;
+/// The kind that is given frames at an interface (`BPF_PROG_TYPE_SCHED_CLS`).
+const FRAMES: u32 = 3;
+/// Room for what the kernel says of a program that it refuses.
+const LOG: usize = 1 << 16;
 /// The length of an Ethernet header, which a test's packet has in front.
 const ETHERNET: usize = 14;
-
-/// A register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Register {
-    /// What a program returns, and what is loaded from the packet.
-    R0 = 0,
-    /// What a program is called with; loads from the packet spoil it.
-    R1 = 1,
-    /// Loads from the packet spoil it.
-    R2 = 2,
-    /// Where loads from the packet expect what the program was called with.
-    R6 = 6,
-    /// Keeps what it has.
-    R7 = 7,
-    /// Keeps what it has.
-    R8 = 8,
-}
-
-/// One instruction, as the kernel reads it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Instruction {
-    code: u8,
-    registers: u8,
-    offset: i16,
-    immediate: i32,
-}
-
-/// What is done with a register and a number, or two registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Operation {
-    /// Addition.
-    Add = 0x00,
-    /// Multiplication.
-    Multiply = 0x20,
-    /// Disjunction of bits.
-    Or = 0x40,
-    /// Conjunction of bits.
-    And = 0x50,
-    /// A shift to the left.
-    ShiftLeft = 0x60,
-    /// A shift to the right, with zeros.
-    ShiftRight = 0x70,
-    /// The second takes the place of the first.
-    Move = 0xb0,
-}
-
-impl Instruction {
-    const fn new(code: u8, to: Register, from: u8, offset: i16, immediate: i32) -> Self {
-        Instruction { code, registers: to as u8 | from << 4, offset, immediate }
-    }
-
-    /// R0 becomes the byte at this place of the packet. Beyond its end, the program returns 0.
-    pub const fn load_byte(at: i32) -> Self {
-        Instruction::new(0x30, Register::R0, 0, 0, at)
-    }
-
-    /// R0 becomes the four bytes at this place of the packet, the first the most significant. Beyond its end, the program returns 0.
-    pub const fn load_word(at: i32) -> Self {
-        Instruction::new(0x20, Register::R0, 0, 0, at)
-    }
-
-    /// A register becomes a number of 64 bits: two instructions.
-    pub const fn load_number(to: Register, number: u64) -> [Self; 2] {
-        let high = Instruction { code: 0, registers: 0, offset: 0, immediate: (number >> 32) as i32 };
-        [Instruction::new(0x18, to, 0, 0, number as i32), high]
-    }
-
-    /// Of 64 bits, with a number that is no less than zero.
-    pub const fn with_number(operation: Operation, to: Register, number: u32) -> Self {
-        assert!(number <= i32::MAX as u32, "it would be taken for a negative number");
-        Instruction::new(0x07 | operation as u8, to, 0, 0, number as i32)
-    }
-
-    /// Of 32 bits, with a number: the upper half becomes zero.
-    pub const fn narrow_with_number(operation: Operation, to: Register, number: u32) -> Self {
-        Instruction::new(0x04 | operation as u8, to, 0, 0, number as i32)
-    }
-
-    /// Of 64 bits, with another register.
-    pub const fn with_register(operation: Operation, to: Register, from: Register) -> Self {
-        Instruction::new(0x0f | operation as u8, to, from as u8, 0, 0)
-    }
-
-    /// Goes on this many instructions further if the lower 32 bits of a register are not this number.
-    pub const fn skip_unless(of: Register, number: u32, skipped: i16) -> Self {
-        Instruction::new(0x56, of, 0, skipped, number as i32)
-    }
-
-    /// The same where two registers differ.
-    pub const fn skip_unless_equal(a: Register, b: Register, skipped: i16) -> Self {
-        Instruction::new(0x5d, a, b as u8, skipped, 0)
-    }
-
-    /// Goes on this many instructions further.
-    pub const fn skip(skipped: i16) -> Self {
-        Instruction::new(0x05, Register::R0, 0, skipped, 0)
-    }
-
-    /// Returns what R0 has.
-    pub const fn exit() -> Self {
-        Instruction::new(0x95, Register::R0, 0, 0, 0)
-    }
-}
 
 /// A program that the kernel has accepted. It is kept as long as something has it.
 #[derive(Debug)]
@@ -149,13 +60,30 @@ struct TestRun {
     duration: u32,
 }
 
+/// What bpf(2) is told.
+///
+/// # Safety
+/// It is the beginning of `union bpf_attr`, has no padding, and what it points to is there as long as it is used.
+unsafe trait Attributes {}
+
+// SAFETY: plain numbers without padding; `Program`'s functions keep alive what they point to.
+unsafe impl Attributes for Load {}
+// SAFETY: the same.
+unsafe impl Attributes for TestRun {}
+
 /// bpf(2), which rustix does not have.
-fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_long> {
-    // SAFETY: the kernel reads and writes a structure of this size, and what it points to, which its makers below keep alive.
+fn bpf<T: Attributes>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_long> {
+    // SAFETY: the kernel reads and writes a structure of this size, and what it points to, which its maker keeps alive.
     let result = unsafe {
         libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>() as libc::c_uint)
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// What a command has made.
+fn descriptor(made: libc::c_long) -> OwnedFd {
+    // SAFETY: the kernel has just made this descriptor, and nobody else knows of it. It is closed on exec.
+    unsafe { OwnedFd::from_raw_fd(made as libc::c_int) }
 }
 
 impl Program {
@@ -165,8 +93,21 @@ impl Program {
     /// # Errors
     /// The kernel's.
     pub fn load(instructions: &[Instruction]) -> io::Result<Program> {
+        Program::load_as(SOCKET_FILTER, instructions)
+    }
+
+    /// The same of a program that is given frames at an interface, or packets at one that has no link layer. It takes CAP_BPF and
+    /// CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn load_for_frames(instructions: &[Instruction]) -> io::Result<Program> {
+        Program::load_as(FRAMES, instructions)
+    }
+
+    fn load_as(kind: u32, instructions: &[Instruction]) -> io::Result<Program> {
         let mut attributes = Load {
-            kind: SOCKET_FILTER,
+            kind,
             instructions: u32::try_from(instructions.len()).map_err(|_| Errno::TOOBIG)?,
             first: instructions.as_ptr() as u64,
             license: c"Apache-2.0".as_ptr() as u64,
@@ -177,9 +118,27 @@ impl Program {
             flags: 0,
             name: *b"shorthaul\0\0\0\0\0\0\0",
         };
-        let descriptor = bpf(LOAD, &mut attributes)?;
-        // SAFETY: the kernel has just made this descriptor, and nobody else knows of it. It is closed on exec.
-        Ok(Program(unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) }))
+        match bpf(LOAD, &mut attributes) {
+            Ok(loaded) => Ok(Program(descriptor(loaded))),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && kind == SOCKET_FILTER => {
+                Err(error)
+            }
+            Err(error) => {
+                // Once more, to hear why.
+                let mut log = vec![0_u8; LOG];
+                (attributes.log_level, attributes.log_size) = (1, LOG as u32);
+                attributes.log = log.as_mut_ptr() as u64;
+                let again = bpf(LOAD, &mut attributes);
+                let text = String::from_utf8_lossy(&log);
+                let said =
+                    text.trim_end_matches('\0').lines().rev().find(|line| !line.starts_with("processed"));
+                match (again, said) {
+                    (Ok(loaded), _) => Ok(Program(descriptor(loaded))),
+                    (Err(_), Some(why)) => Err(io::Error::new(error.kind(), format!("{error}: {why}"))),
+                    (Err(_), None) => Err(error),
+                }
+            }
+        }
     }
 
     /// What it returns for a packet, which begins with its IP header: to try it out.
@@ -192,6 +151,14 @@ impl Program {
             if packet.first().is_some_and(|byte| byte >> 4 == 6) { [0x86, 0xdd] } else { [8, 0] };
         frame[ETHERNET - 2..].copy_from_slice(&protocol);
         frame.extend_from_slice(packet);
+        self.run_frame(&frame)
+    }
+
+    /// The same for a frame, of a program that is given frames.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn run_frame(&self, frame: &[u8]) -> io::Result<u32> {
         let mut attributes = TestRun {
             program: self.0.as_raw_fd() as u32,
             size_in: frame.len() as u32,

@@ -1,0 +1,115 @@
+//! What of this host stands in the way of a bridge, before anything is changed.
+use super::{BridgeError, bridge_name};
+use crate::Config;
+use crate::daemon_error::{DaemonError, system};
+use crate::host::running;
+use shorthaul_os::netlink::links::{Interface, addresses, list};
+use std::net::IpAddr;
+
+/// The two ports, and what joins them already.
+#[derive(Clone, Debug)]
+pub(crate) struct Ports {
+    /// Toward the access side, and toward the rest of the world.
+    pub ports: [Interface; 2],
+    /// The bridge of which they are the ports.
+    pub bridge: Option<Interface>,
+}
+
+/// Looks at the interfaces that are to be joined.
+///
+/// # Errors
+/// Says what is in the way, and what to do.
+pub(crate) fn look(config: &Config, names: &[String; 2]) -> Result<Ports, DaemonError> {
+    let present = list().map_err(system("asking for the interfaces"))?;
+    let find = |name: &String| {
+        present.iter().find(|interface| interface.name == *name).cloned().ok_or_else(|| {
+            let names: Vec<&str> = present.iter().map(|interface| interface.name.as_str()).collect();
+            DaemonError::NoInterface { name: name.clone(), present: names.join(", ") }
+        })
+    };
+    let ports = [find(&names[0])?, find(&names[1])?];
+    for port in &ports {
+        let name = port.name.clone();
+        if port.ethernet.is_none() || port.is_bridge || name == "lo" {
+            return Err(BridgeError::NotEthernet { name }.into());
+        }
+        if !port.is_up {
+            return Err(BridgeError::Down { name }.into());
+        }
+    }
+    let bridge = joined(&ports, &present)?;
+    if let Some(bridge) = &bridge {
+        check_bridge(config, bridge, &ports, &present)?;
+        return Ok(Ports { ports, bridge: Some(bridge.clone()) });
+    }
+    for port in &ports {
+        let own = addresses(port.index).map_err(system("asking for addresses"))?;
+        if let Some(address) = own.into_iter().find(|address| !is_link_local(*address)) {
+            return Err(BridgeError::HasAddress { name: port.name.clone(), address }.into());
+        }
+    }
+    let name = bridge_name(config);
+    if let Some(other) = present.iter().find(|interface| interface.name == name) {
+        return Err(BridgeError::OurName { name: other.name.clone() }.into());
+    }
+    Ok(Ports { ports, bridge: None })
+}
+
+/// The bridge of both, if there is one.
+fn joined(ports: &[Interface; 2], present: &[Interface]) -> Result<Option<Interface>, BridgeError> {
+    let master = |port: &Interface| {
+        port.master.map(|index| {
+            let known = present.iter().find(|interface| interface.index == index);
+            known.cloned().unwrap_or_else(|| Interface {
+                index,
+                name: index.to_string(),
+                ..Interface::default()
+            })
+        })
+    };
+    match [master(&ports[0]), master(&ports[1])] {
+        [None, None] => Ok(None),
+        [Some(one), Some(other)] if one.index == other.index && one.is_bridge => Ok(Some(one)),
+        [Some(of), _] => Err(BridgeError::PartOf { name: ports[0].name.clone(), of: of.name }),
+        [None, Some(of)] => Err(BridgeError::PartOf { name: ports[1].name.clone(), of: of.name }),
+    }
+}
+
+/// Whether a gateway can be at the two ports of a bridge that is there.
+fn check_bridge(
+    config: &Config,
+    bridge: &Interface,
+    ports: &[Interface; 2],
+    present: &[Interface],
+) -> Result<(), DaemonError> {
+    let name = bridge.name.clone();
+    let more = present.iter().find(|interface| {
+        interface.master == Some(bridge.index) && ports.iter().all(|port| port.index != interface.index)
+    });
+    if let Some(more) = more {
+        return Err(BridgeError::MorePorts { bridge: name, more: more.name.clone() }.into());
+    }
+    if bridge.speaks_stp {
+        return Err(BridgeError::SpeaksStp { bridge: name }.into());
+    }
+    if !bridge.is_up {
+        return Err(BridgeError::BridgeDown { bridge: name }.into());
+    }
+    // The name says whose it is.
+    let owner = name.strip_prefix("sh-").and_then(|rest| rest.strip_suffix("-b"));
+    let others = running().map_err(system("asking for the interfaces"))?;
+    match owner.filter(|owner| *owner != config.name.to_string()) {
+        Some(owner) if others.iter().any(|other| other == owner) => {
+            Err(DaemonError::InterfaceTaken { interface: ports[0].name.clone(), name: owner.to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What an interface gives itself when it is switched on (RFC 4291 §2.5.6). Nobody routes to it.
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
