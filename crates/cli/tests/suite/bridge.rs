@@ -101,9 +101,12 @@ impl Site {
         text
     }
 
+    /// What was configured, without what the kernel finds out by itself a moment later.
     fn interfaces(&self) -> String {
         let said = self.at_box().run(|| Command::new("ip").args(["-o", "link"]).output().unwrap());
-        String::from_utf8_lossy(&said.stdout).into_owned()
+        let text = String::from_utf8_lossy(&said.stdout);
+        let found = [",LOWER_UP", "NO-CARRIER,", ",M-DOWN", " state UP", " state DOWN", " state UNKNOWN"];
+        found.iter().fold(text.into_owned(), |text, found| text.replace(found, ""))
     }
 
     fn ask(&self, arguments: &[&str]) -> Value {

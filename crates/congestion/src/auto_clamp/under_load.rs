@@ -4,15 +4,12 @@
 //! A window that takes that for its own queue becomes smaller, the rate with it, and round trips stay as long as they were. That is also
 //! how it is told: with three quarters of what the rate needs there is no queue, and what round trips take then, on average, is the
 //! path's. A link that varies may do that once by chance. So it takes two looks to be believed, and the shortest of three counts.
-use super::{AutoClamp, FLOOR, FULL, LONGER, scaled};
+use super::{AutoClamp, FULL, UNNOTICED, scaled};
 use crate::snapshot::keeps;
-use crate::volume;
 use core::time::Duration;
 
 /// A look costs a part of two round trips. Where one takes this long, as over GPRS, that is seconds of a window of a few segments.
 const SLOW: Duration = Duration::from_secs(1);
-/// Where one takes less than this, what waits in the other direction is known less exactly than that.
-const SHORT: Duration = Duration::from_millis(5);
 /// So many looks are remembered,
 const LOOKS: usize = 3;
 /// and so many are needed.
@@ -124,10 +121,10 @@ impl AutoClamp {
         }
     }
 
-    /// Whether round trips may be long without a queue, and that can be told.
+    /// Whether round trips may be long without a queue, and that can be told: where they are shorter than a queue that nobody notices, what
+    /// waits in the other direction is not known that exactly.
     fn may_be_long(&self) -> bool {
-        let is_known = |min_rtt| min_rtt >= SHORT || self.beside.is_zero() || self.is_offered;
-        let can_be_told = |min_rtt: Duration| min_rtt < SLOW && is_known(min_rtt);
+        let can_be_told = |min_rtt: Duration| (UNNOTICED..SLOW).contains(&min_rtt);
         self.looks && self.others.is_none() && self.path.min_rtt().is_none_or(can_be_told)
     }
 
@@ -136,20 +133,10 @@ impl AutoClamp {
         self.may_be_long() && self.overflown == 0
     }
 
-    /// Whether it is time for that, after a round of this mean in which the window was used up.
-    pub(super) fn is_time_to_look(&mut self, mean: Duration, unqueued: Duration) -> bool {
-        let least = FLOOR * self.mss;
-        // What is offered to others and cannot become small enough has a queue of its own making in each look: where the rate had been a
-        // tenth, uploads had a queue of 28 ms instead of 20.
-        let shows = !self.is_offered || volume::in_time(self.best_rate(), unqueued) * 3 / 4 >= least;
-        let is_longer = mean > scaled(self.surplus_rtt, LONGER);
-        shows && self.can_look() && self.under_load.on_round(is_longer)
-    }
-
     /// Round trips that are longer show at the start that the link is full. Those that were as long with half of the window do not.
     pub(super) fn full_at_start(&self, min_rtt: Duration) -> Duration {
         let full = scaled(min_rtt, FULL);
-        match !self.is_offered && self.can_look() {
+        match self.can_look() {
             true => self.doubled.mean().map_or(full, |mean| full.max(scaled(mean, FULL))),
             false => full,
         }
