@@ -142,10 +142,11 @@ bench-relay:
 bench-plan:
 	cargo run --release --quiet --bin shorthaul -- bench plan
 
-# What idle connections take of a gateway's memory, and how soon it answers questions about them: FLOWS of them, a minute for 50,000.
+# What idle connections take of a gateway's memory, and how soon it answers questions about them: FLOWS of them, a minute for 50,000; with
+# HOSTS=1000 of so many hosts, made of packets and not of sockets, of which a million take 8 GB.
 FLOWS ?= 50000
 bench-scale:
-	cargo run --release --quiet --bin shorthaul -- bench scale --flows $(FLOWS)
+	cargo run --release --quiet --bin shorthaul -- bench scale --flows $(FLOWS) $(if $(HOSTS),--hosts $(HOSTS))
 
 # What it takes of the thread with the packets that two browsers have the page open and `top` runs, beside FLOWS idle connections, and how
 # soon each is drawn: four minutes. With Chromium, if it is here.

@@ -1,7 +1,7 @@
 //! `shorthaul flows`: what a running gateway knows.
 use anyhow::Context;
 use shorthaul_dataplane::{Config, Name, control_path};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
@@ -11,6 +11,12 @@ pub struct Args {
     /// Print JSON and nothing else
     #[arg(long)]
     json: bool,
+    /// With --json, only those in so many places of the table, as an object whose `next` says where the others are
+    #[arg(long, value_name = "PLACES", requires = "json", conflicts_with_all = ["counters", "workers"])]
+    page: Option<usize>,
+    /// With --page, where it begins: what the `next` of another page said
+    #[arg(long, value_name = "PLACE", requires = "page", default_value_t = 0)]
+    from: u64,
     /// The gateway's counters instead
     #[arg(long)]
     counters: bool,
@@ -49,15 +55,17 @@ impl Running {
         let mut stream = UnixStream::connect(&path)
             .with_context(|| format!("no gateway named `{name}` answers at {}", path.display()))?;
         stream.write_all(request.as_bytes())?; // in one piece: the gateway reads once
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        print!("{text}");
+        // As it comes: of a million flows it is much.
+        std::io::copy(&mut stream, &mut std::io::stdout().lock())?;
         Ok(())
     }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(page) = args.page {
+        return args.gateway.print_answer(&format!("flows-json {} {page}", args.from));
+    }
     args.gateway.print_answer(match (args.json, args.counters, args.workers) {
         (true, _, true) => "workers-json",
         (false, _, true) => "workers",

@@ -1,11 +1,12 @@
 use crate::desk::{Bell, Desk, Part, Told, Topic, desk};
-use crate::{BandwidthReport, ParseBandwidthError};
+use crate::flow_json::FlowJson;
+use crate::request::Request;
 use serde_json::{Value, json};
 use shorthaul_monitor::{About as AboutGateway, Monitor, Source, State, WorkerRow};
 use shorthaul_os::schedule::run_first_by_turns;
-use shorthaul_proxy::{FlowInfo, GainFigure, GainInfo, KnownGains, LegInfo, Observed, ObservedDirection};
+use shorthaul_proxy::{Brief, FlowInfo, GainFigure, GainInfo, KnownGains};
 use std::collections::HashMap;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,10 +18,6 @@ pub fn control_path(run_dir: &Path, name: &str) -> PathBuf {
     run_dir.join(format!("{name}.sock"))
 }
 
-/// What a process asks that wants to go on in the place of this one; `take_over.rs` has what follows.
-pub(crate) const TAKE_OVER: &str = "take-over";
-/// What it says when it comes, and begins to prepare itself.
-pub(crate) const ANNOUNCE: &str = "take-over-soon";
 /// Requests that are answered at once; whoever comes then is sent away.
 const AT_ONCE: usize = 16;
 /// How long one may take to ask, and to read each part of the answer.
@@ -29,80 +26,16 @@ const SOCKET_TIMEOUT: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_millis(20);
 /// How long one may take to prepare itself that wants to take over.
 const PREPARING: Duration = Duration::from_secs(120);
-/// The longest request.
-const LONGEST_REQUEST: usize = 128;
-
-/// What somebody asks on the control socket, or tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// The flows, as text.
-    Flows,
-    /// The flows, as JSON.
-    FlowsJson,
-    /// The counters, as text.
-    Counters,
-    /// The counters, as JSON.
-    CountersJson,
-    /// The counters of each worker, as text.
-    Workers,
-    /// The counters of each worker, as JSON.
-    WorkersJson,
-    /// What splitting gains, as text.
-    Gain,
-    /// What splitting gains, as JSON.
-    GainJson,
-    /// All that is shown of it, as JSON.
-    Snapshot,
-    /// The flows that this is about.
-    Find(String),
-    /// What the access side carries.
-    Bandwidth(Result<BandwidthReport, ParseBandwidthError>),
-    /// To be handed everything, by and by.
-    Announce,
-    /// To be handed everything.
-    TakeOver,
-    /// Something else.
-    Unknown(String),
-}
-
-impl Request {
-    /// Understands what came.
-    pub fn read(bytes: &[u8]) -> Request {
-        let text = String::from_utf8_lossy(bytes).trim().to_owned();
-        // What was announced may be asked by the time that this is read.
-        let asked = text.strip_prefix(ANNOUNCE).filter(|rest| !rest.is_empty()).unwrap_or(&text);
-        match asked {
-            "flows" => Request::Flows,
-            "flows-json" => Request::FlowsJson,
-            "counters" => Request::Counters,
-            "counters-json" => Request::CountersJson,
-            "workers" => Request::Workers,
-            "workers-json" => Request::WorkersJson,
-            "gain" => Request::Gain,
-            "gain-json" => Request::GainJson,
-            "snapshot" => Request::Snapshot,
-            ANNOUNCE => Request::Announce,
-            TAKE_OVER => Request::TakeOver,
-            other => match (other.strip_prefix("find "), other.strip_prefix("bandwidth ")) {
-                (Some(sought), _) => Request::Find(sought.to_owned()),
-                (_, Some(report)) => Request::Bandwidth(report.parse()),
-                (None, None) => Request::Unknown(text),
-            },
-        }
-    }
-
-    /// Waits this long for a request; `None` if whoever would ask is gone.
-    fn hear(stream: &mut UnixStream, longest: Duration) -> io::Result<Option<Request>> {
-        stream.set_read_timeout(Some(longest))?;
-        let mut request = [0; LONGEST_REQUEST];
-        let length = stream.read(&mut request)?;
-        Ok((length > 0).then(|| Request::read(&request[..length])))
-    }
-}
+/// What is written at once of a listing, in bytes.
+const PIECE: usize = 1 << 17;
+/// All flows of a worker.
+const ALL: Topic = Topic::Flows(0..usize::MAX);
+/// Places of a worker's table, as pages count them: behind them are the next worker's.
+const PLACES: u64 = 1 << 32;
 
 /// The socket that a running gateway answers questions on: `flows`, `flows-json`, `counters`,
-/// `counters-json`, `workers`, `workers-json`, `gain`, `gain-json`, `snapshot` and `find TEXT`, one a connection. It also takes
-/// `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s` from a radio controller.
+/// `counters-json`, `workers`, `workers-json`, `gain`, `gain-json`, `snapshot` and `find TEXT`, one a connection; `flows-json 0 1000` is a
+/// page of them. It also takes `bandwidth 1 Mbit/s` and `bandwidth north: 1 Mbit/s` from a radio controller.
 ///
 /// Threads of its own listen, write the text and send it. The threads that have the packets are asked for what only they know, each at
 /// its [`Desk`].
@@ -233,7 +166,7 @@ impl Front {
             self.tell(Told::TakeOver(stream));
             return Ok(());
         }
-        let out = &mut BufWriter::new(stream);
+        let out = &mut BufWriter::with_capacity(PIECE, stream);
         match request {
             Request::Flows => {
                 for flows in self.listed() {
@@ -241,15 +174,10 @@ impl Front {
                 }
             }
             Request::FlowsJson => {
-                let mut between = "[";
-                for flows in self.listed() {
-                    for flow in &flows {
-                        write!(out, "{between}{}", flow_json(flow))?;
-                        between = ",";
-                    }
-                }
-                writeln!(out, "{}]", if between == "[" { "[" } else { "" })?;
+                write_flows(out, self.bells.iter().flat_map(|bell| bell.ask(ALL)))?;
+                writeln!(out)?;
             }
+            Request::FlowsPage { from, most } => self.write_page(out, from, most)?,
             Request::Counters => {
                 for (name, count) in self.counters() {
                     writeln!(out, "{count:>12} {name}")?;
@@ -287,11 +215,24 @@ impl Front {
             Request::Bandwidth(Err(error)) => writeln!(out, "{error}")?,
             Request::Announce | Request::TakeOver => {} // these have no answer but what is handed over
             Request::Unknown(other) => {
-                let known = "flows, flows-json, counters, counters-json, workers, workers-json, gain, gain-json, snapshot or find TEXT, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
+                let known = "flows, flows-json, a page of them such as `flows-json 0 1000`, counters, counters-json, workers, workers-json, gain, gain-json, snapshot or find TEXT, or tell a bandwidth such as `bandwidth 1 Mbit/s`";
                 writeln!(out, "unknown request `{other}`: ask for {known}")?;
             }
         }
         out.flush()
+    }
+
+    /// Writes the flows of `most` places from one on, and where there are more. A page ends with a worker's table.
+    fn write_page(&self, out: &mut impl Write, from: u64, most: usize) -> io::Result<()> {
+        let worker = from / PLACES;
+        let first = (from % PLACES) as usize;
+        let places = Topic::Flows(first..first.saturating_add(most));
+        let bell = usize::try_from(worker).ok().and_then(|worker| self.bells.get(worker));
+        write!(out, "{{\"flows\":")?;
+        let next = write_flows(out, bell.into_iter().flat_map(|bell| bell.ask(places.clone())))?;
+        let more = (worker + 1 < self.bells.len() as u64).then_some((worker + 1) * PLACES);
+        let next = next.map(|place| worker * PLACES + place as u64).or(more);
+        writeln!(out, ",\"next\":{}}}", json!(next))
     }
 
     /// Tells the first worker, who has the others know.
@@ -303,7 +244,7 @@ impl Front {
 
     /// All flows, a few at a time, of one worker after the other.
     fn listed(&self) -> impl Iterator<Item = Vec<FlowInfo>> + '_ {
-        self.bells.iter().flat_map(|bell| bell.ask(Topic::Flows)).filter_map(|part| match part {
+        self.bells.iter().flat_map(|bell| bell.ask(ALL)).filter_map(|part| match part {
             Part::Flows(flows) => Some(flows),
             _ => None,
         })
@@ -337,9 +278,36 @@ fn summed(counters: Vec<Vec<(&'static str, u64)>>) -> Vec<(&'static str, u64)> {
     sums
 }
 
+/// Writes flows as a JSON array, and says at which place there are more, if there are.
+fn write_flows(out: &mut impl Write, parts: impl Iterator<Item = Part>) -> io::Result<Option<usize>> {
+    let (mut between, mut next) = ("[", None);
+    for part in parts {
+        match part {
+            Part::Flows(flows) => {
+                for flow in &flows {
+                    out.write_all(between.as_bytes())?;
+                    serde_json::to_writer(&mut *out, &FlowJson::of(flow))?;
+                    between = ",";
+                }
+            }
+            Part::Next(place) => next = Some(place),
+            _ => {}
+        }
+    }
+    write!(out, "{}]", if between == "[" { "[" } else { "" })?;
+    Ok(next)
+}
+
 impl Source for Front {
     fn flows(&self, each: &mut dyn FnMut(Vec<FlowInfo>)) {
         self.listed().for_each(each);
+    }
+
+    fn flows_in_brief(&self, each: &mut dyn FnMut(Brief)) {
+        let parts = self.bells.iter().flat_map(|bell| bell.ask(Topic::Brief));
+        parts
+            .filter_map(|part| if let Part::Brief(brief) = part { Some(brief) } else { None })
+            .for_each(each);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -409,38 +377,6 @@ fn gain_json(gain: &GainInfo) -> Value {
     })
 }
 
-fn flow_json(flow: &FlowInfo) -> Value {
-    let leg = |leg: &LegInfo| {
-        json!({
-            "congestion": leg.control, "cwnd": leg.window, "in_flight": leg.in_flight, "held": leg.buffered,
-            "ssthresh": (leg.ssthresh != u64::MAX).then_some(leg.ssthresh),
-            "srtt_us": leg.srtt.map(|srtt| srtt.as_micros() as u64),
-            "min_rtt_us": leg.min_rtt.map(|rtt| rtt.as_micros() as u64), "mss": leg.mss, "window": leg.peer_window,
-            "delivered": leg.delivered, "retransmitted": leg.retransmitted, "timeouts": leg.timeouts,
-        })
-    };
-    let micros = |time: Option<Duration>| time.map(|time| time.as_micros() as u64);
-    let direction = |seen: &ObservedDirection| {
-        json!({
-            "bytes": seen.bytes, "retransmitted": seen.retransmitted,
-            "srtt_us": micros(seen.srtt), "min_rtt_us": micros(seen.min_rtt),
-        })
-    };
-    let observed = |Observed { directions, first_byte, duration }: &Observed| {
-        json!({
-            "to_server": direction(&directions[0]), "to_client": direction(&directions[1]),
-            "first_byte_us": micros(*first_byte), "duration_us": duration.as_micros() as u64,
-        })
-    };
-    json!({
-        "observed": flow.observed.as_ref().map(observed),
-        "client": flow.key.src.to_string(), "server": flow.key.dst.to_string(), "state": flow.state,
-        "age_ms": flow.age.as_millis() as u64,
-        "to_server": flow.legs.as_ref().map(|legs| leg(&legs[0])),
-        "to_client": flow.legs.as_ref().map(|legs| leg(&legs[1])),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -448,6 +384,7 @@ mod tests {
     use crate::{Driven, Forwarder, LoopStats};
     use shorthaul_proxy::Gateway;
     use shorthaul_types::{FlowKey, PortId, Time};
+    use std::io::Read as _;
     use std::os::fd::AsFd;
 
     /// What is written to whoever asks a machine this.
@@ -534,6 +471,7 @@ mod tests {
         fn flows(&self, from: usize, most: usize) -> (Vec<FlowInfo>, Option<usize>) {
             assert!(most <= 256, "{most} flows in one round");
             let to = (from + most).min(self.0);
+            let from = from.min(to);
             let flow = |i: usize| FlowInfo {
                 key: FlowKey {
                     src: ([10, 0, (i / 256) as u8, i as u8], 1).into(),
@@ -560,6 +498,52 @@ mod tests {
             assert!(count < 2 || flows[count - 1]["client"] != flows[0]["client"]);
         }
         assert_eq!(answer("flows", &Many(300), LoopStats::default()).lines().count(), 300);
+        for (from, most, listed, next) in
+            [(0, 1_000, 1_000, json!(1_000)), (1_000, 3_000, 2_000, json!(null)), (5_000, 1, 0, json!(null))]
+        {
+            let question = format!("flows-json {from} {most}");
+            let page: Value =
+                serde_json::from_str(&answer(&question, &Many(3_000), LoopStats::default())).unwrap();
+            assert_eq!((page["flows"].as_array().unwrap().len(), &page["next"]), (listed, &next));
+        }
+    }
+
+    #[test]
+    fn pages_go_through_the_tables_of_all_workers() {
+        let stats = LoopStats::default();
+        let (mut from, mut seen, mut pages) = (json!(0), 0, 0);
+        while !from.is_null() {
+            let question = format!("flows-json {from} 200");
+            let answer = answer_of_all(&question, &[(&Many(300), stats), (&Many(20), stats)]);
+            let page: Value = serde_json::from_str(&answer).unwrap();
+            seen += page["flows"].as_array().unwrap().len();
+            from = page["next"].clone();
+            pages += 1;
+        }
+        assert_eq!((seen, pages), (320, 3));
+    }
+
+    /// The gateway's memory is not for what somebody does not read.
+    #[test]
+    fn who_reads_no_listing_is_told_no_more_of_it() {
+        let (bell, mut desk) = desk(AT_ONCE).unwrap();
+        let mut parts = bell.ask(ALL);
+        let machine = Many(1_000_000);
+        for _ in 0..1_000 {
+            desk.answer(&machine, LoopStats::default());
+        }
+        let asked = std::cell::Cell::new(0);
+        let count = |part: Option<Part>| asked.set(asked.get() + usize::from(part.is_some()));
+        count(parts.next());
+        let others = bell.ask(Topic::State);
+        while desk.answer(&machine, LoopStats::default()).is_some() {}
+        for _ in 0..4 {
+            desk.answer(&machine, LoopStats::default());
+        }
+        assert_eq!(others.count(), 1, "others are answered meanwhile");
+        drop(desk);
+        parts.for_each(|part| count(Some(part)));
+        assert!((9..=10).contains(&asked.get()), "{} parts were made", asked.get());
     }
 
     #[test]

@@ -2,15 +2,21 @@
 use crate::{BandwidthReport, Driven, Forwarder, LoopStats};
 use shorthaul_monitor::State;
 use shorthaul_os::poll::Waker;
-use shorthaul_proxy::{FlowInfo, Gateway, KnownGains};
+use shorthaul_proxy::{Brief, FlowInfo, Gateway, KnownGains};
+use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 
 /// Flows that are looked at in one round: a fraction of a millisecond.
 const FLOWS_A_ROUND: usize = 256;
+/// The same where nothing is said of those that say nothing.
+const IN_BRIEF_A_ROUND: usize = 1_024;
+/// Parts of an answer that wait for whoever asked; there are no more until they are taken.
+const PARTS: usize = 8;
 
 /// What the daemon asks of a machine beyond driving it.
 pub trait Controlled: Driven {
@@ -34,6 +40,12 @@ pub trait Controlled: Driven {
     fn flows(&self, from: usize, most: usize) -> (Vec<FlowInfo>, Option<usize>) {
         let _ = (from, most);
         (Vec::new(), None)
+    }
+
+    /// The same for who only wants to know of those that say nothing that they are there.
+    fn flows_in_brief(&self, from: usize, most: usize) -> (Brief, Option<usize>) {
+        let (flows, next) = self.flows(from, most);
+        (Brief { flows, silent: Vec::new() }, next)
     }
 
     /// Its counters, by name.
@@ -67,6 +79,10 @@ impl Controlled for Gateway {
         self.flows_among(from, most)
     }
 
+    fn flows_in_brief(&self, from: usize, most: usize) -> (Brief, Option<usize>) {
+        Gateway::flows_in_brief(self, from, most)
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Gateway::counters(self).named().collect()
     }
@@ -87,9 +103,12 @@ impl Controlled for Gateway {
 }
 
 /// What a worker is asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Topic {
-    Flows,
+    /// Those in these places of the table.
+    Flows(Range<usize>),
+    /// All, and of those that say nothing that they are there.
+    Brief,
     Counters,
     Gains,
     State,
@@ -99,6 +118,9 @@ pub(crate) enum Topic {
 #[derive(Debug)]
 pub(crate) enum Part {
     Flows(Vec<FlowInfo>),
+    Brief(Brief),
+    /// There are more, from there on.
+    Next(usize),
     Counters(Vec<(&'static str, u64)>),
     Gains(KnownGains),
     State(State),
@@ -115,8 +137,41 @@ pub(crate) enum Told {
 
 #[derive(Debug)]
 enum Question {
-    About(Topic, Sender<Part>),
+    About(Topic, SyncSender<Part>),
     Told(Told),
+}
+
+/// A listing that is under way: where it goes on, and before which place it ends.
+#[derive(Debug)]
+struct Walk {
+    answer: SyncSender<Part>,
+    at: usize,
+    end: usize,
+    in_brief: bool,
+    /// What nobody has taken yet.
+    waiting: Option<Part>,
+}
+
+/// Of a listing that is over.
+const OVER: usize = usize::MAX;
+
+impl Walk {
+    /// The next part.
+    fn go_on(&mut self, machine: &impl Controlled) -> Part {
+        let left = self.end.saturating_sub(self.at);
+        if left == 0 {
+            return Part::Next(std::mem::replace(&mut self.at, OVER));
+        }
+        let (part, next) = if self.in_brief {
+            let (brief, next) = machine.flows_in_brief(self.at, left.min(IN_BRIEF_A_ROUND));
+            (Part::Brief(brief), next)
+        } else {
+            let (flows, next) = machine.flows(self.at, left.min(FLOWS_A_ROUND));
+            (Part::Flows(flows), next)
+        };
+        self.at = next.unwrap_or(OVER);
+        part
+    }
 }
 
 /// Where a worker looks for questions. Flows are listed a few at a time, with packets in between.
@@ -124,8 +179,8 @@ enum Question {
 pub(crate) struct Desk {
     waker: Arc<Waker>,
     questions: Receiver<Question>,
-    /// A listing of flows that is under way, and where it goes on.
-    listing: Option<(Sender<Part>, usize)>,
+    /// Listings of flows that are under way.
+    listings: VecDeque<Walk>,
 }
 
 /// What calls a worker to its desk.
@@ -139,16 +194,18 @@ pub(crate) struct Bell {
 pub(crate) fn desk(at_once: usize) -> io::Result<(Bell, Desk)> {
     let waker = Arc::new(Waker::new()?);
     let (ask, questions) = mpsc::sync_channel(at_once);
-    Ok((Bell { ask, waker: Arc::clone(&waker) }, Desk { waker, questions, listing: None }))
+    Ok((Bell { ask, waker: Arc::clone(&waker) }, Desk { waker, questions, listings: VecDeque::new() }))
 }
 
 impl Bell {
     /// The parts of the answer, until there are no more.
     pub fn ask(&self, topic: Topic) -> impl Iterator<Item = Part> + use<> {
-        let (answer, parts) = mpsc::channel();
+        let (answer, parts) = mpsc::sync_channel(PARTS);
         let _ = self.ask.send(Question::About(topic, answer));
         self.waker.wake();
-        parts.into_iter()
+        let waker = Arc::clone(&self.waker);
+        // There is room for another.
+        parts.into_iter().inspect(move |_| waker.wake())
     }
 
     pub fn tell(&self, told: Told) {
@@ -163,36 +220,50 @@ impl Desk {
         Arc::clone(&self.waker)
     }
 
+    /// Goes on with a listing, as far as whoever asked takes it.
+    fn list(&mut self, machine: &impl Controlled) {
+        let Some(mut walk) = self.listings.pop_front() else { return };
+        let part = walk.waiting.take().unwrap_or_else(|| walk.go_on(machine));
+        match walk.answer.try_send(part) {
+            Ok(()) if walk.at == OVER => {}
+            Ok(()) => self.listings.push_back(walk),
+            Err(TrySendError::Full(part)) => {
+                self.listings.push_back(Walk { waiting: Some(part), ..walk });
+                // Whoever takes a part says so.
+                if self.listings.iter().all(|walk| walk.waiting.is_some()) {
+                    return;
+                }
+            }
+            Err(TrySendError::Disconnected(_)) => {} // whoever asked is gone
+        }
+        self.waker.wake();
+    }
+
     /// Says what was asked, a little at a time, and returns what was told instead.
     pub fn answer(&mut self, machine: &impl Controlled, stats: LoopStats) -> Option<Told> {
         self.waker.clear();
-        if let Some((answer, from)) = self.listing.take() {
-            let (flows, next) = machine.flows(from, FLOWS_A_ROUND);
-            // Whoever asked may be gone.
-            if answer.send(Part::Flows(flows)).is_ok()
-                && let Some(next) = next
-            {
-                self.listing = Some((answer, next));
-            }
-            self.waker.wake();
-            return None;
-        }
+        self.list(machine);
         let question = self.questions.try_recv().ok()?;
         self.waker.wake(); // there may be another
         let (topic, answer) = match question {
             Question::About(topic, answer) => (topic, answer),
             Question::Told(told) => return Some(told),
         };
-        let part = match topic {
-            Topic::Flows => {
-                self.listing = Some((answer, 0));
+        let (places, in_brief) = match topic {
+            Topic::Flows(places) => (places, false),
+            Topic::Brief => (0..usize::MAX, true),
+            other => {
+                let part = match other {
+                    Topic::Gains => Part::Gains(machine.gains()),
+                    Topic::State => Part::State(machine.state()),
+                    _ => Part::Counters(machine.counters().into_iter().chain(stats.named()).collect()),
+                };
+                let _ = answer.try_send(part);
                 return None;
             }
-            Topic::Counters => Part::Counters(machine.counters().into_iter().chain(stats.named()).collect()),
-            Topic::Gains => Part::Gains(machine.gains()),
-            Topic::State => Part::State(machine.state()),
         };
-        let _ = answer.send(part);
+        let (at, end) = (places.start, places.end);
+        self.listings.push_back(Walk { answer, at, end, in_brief, waiting: None });
         None
     }
 }

@@ -6,7 +6,8 @@
 //! ([`FlowMomentum`]): what is under way, what came out of order, windows and round trips. The new one takes the flows over from the
 //! journal with that, for which it copies what came since, and says so; the old one ends and takes nothing with it. What comes meanwhile
 //! waits in the devices. If the new one does not say so, the old one goes on.
-use crate::control::{ANNOUNCE, TAKE_OVER, control_path};
+use crate::control::control_path;
+use crate::request::{ANNOUNCE, TAKE_OVER};
 use crate::{Config, Interception};
 use shorthaul_os::{Tun, handover};
 use shorthaul_proxy::{FlowMomentum, Inherited};

@@ -2,7 +2,7 @@
 use crate::openmetrics;
 use crate::sampler::{Moment, Sampler};
 use crate::snapshot::{About, FlowRow, Snapshot, State, WorkerRow};
-use shorthaul_proxy::{FlowInfo, GainInfo};
+use shorthaul_proxy::{Brief, FlowInfo, GainInfo};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,6 +27,10 @@ const BETWEEN_SEARCHES: Duration = Duration::from_millis(250);
 pub trait Source: Send + Sync {
     /// Gives all flows, a few at a time.
     fn flows(&self, each: &mut dyn FnMut(Vec<FlowInfo>));
+    /// Gives all flows, a few at a time; of those that say nothing, no more than that they are there.
+    fn flows_in_brief(&self, each: &mut dyn FnMut(Brief)) {
+        self.flows(&mut |flows| each(Brief { flows, silent: Vec::new() }));
+    }
     /// All counters, by name.
     fn counters(&self) -> Vec<(&'static str, u64)>;
     /// What splitting gains.
@@ -148,7 +152,7 @@ impl Monitor {
         let workers = self.source.workers();
         let at = self.began.elapsed();
         let mut listing = self.latest().sampler.begin(at);
-        self.source.flows(&mut |flows| self.latest().sampler.add(&mut listing, flows));
+        self.source.flows_in_brief(&mut |brief| self.latest().sampler.add(&mut listing, brief));
         let took = self.began.elapsed() - at;
         let moment = Moment { at, unix_ms: unix_ms(), listing: took, state, counters, gains, workers };
         let mut latest = self.latest();

@@ -3,7 +3,7 @@ use crate::snapshot::{
     About, Event, FlowRow, HalfRow, HostRow, Point, Reason, Snapshot, State, WorkerRow, gain_rows, why_whole,
 };
 use prometheus_client::metrics::histogram::Histogram;
-use shorthaul_proxy::{FlowInfo, GainInfo, LegInfo};
+use shorthaul_proxy::{Brief, FlowInfo, GainInfo, LegInfo};
 use shorthaul_types::FlowKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
@@ -195,7 +195,15 @@ impl Sampler {
         self.about.hosts.of(end.ip())
     }
 
-    pub(crate) fn add(&self, listing: &mut Listing, flows: Vec<FlowInfo>) {
+    pub(crate) fn add(&self, listing: &mut Listing, Brief { flows, silent }: Brief) {
+        if !silent.is_empty() {
+            *listing.states.entry("split").or_default() += silent.len() as u64;
+        }
+        for address in silent {
+            let host = listing.hosts.entry(self.about.hosts.of(address)).or_default();
+            host.flows += 1;
+            host.split += 1;
+        }
         for flow in flows {
             let rates = self.rates(&flow, listing.interval);
             listing.seen.insert(flow.key, delivered(&flow));
@@ -459,8 +467,23 @@ mod tests {
     fn sample(sampler: &mut Sampler, at_s: u64, flows: Vec<FlowInfo>) -> Snapshot {
         let at = Duration::from_secs(at_s);
         let mut listing = sampler.begin(at);
-        sampler.add(&mut listing, flows);
+        sampler.add(&mut listing, Brief { flows, silent: Vec::new() });
         sampler.finish(listing, Moment { at, ..Moment::default() })
+    }
+
+    /// One that is silent is counted, and what it had delivered before is no rate when it goes on.
+    #[test]
+    fn silent_flows_are_counted_and_no_more() {
+        let mut sampler = Sampler::new(About { hosts: HostPrefix::default(), ..About::default() });
+        let mut listing = sampler.begin(Duration::from_secs(1));
+        let silent = [[10, 0, 0, 7], [10, 0, 0, 7], [10, 0, 0, 8]].map(IpAddr::from).to_vec();
+        sampler.add(&mut listing, Brief { flows: Vec::new(), silent });
+        let at = Duration::from_secs(1);
+        let first = sampler.finish(listing, Moment { at, ..Moment::default() });
+        assert_eq!((first.flows["split"], first.hosts_known), (3, 2));
+        assert_eq!(first.hosts.iter().map(|host| host.flows).sum::<u64>(), 3);
+        let second = sample(&mut sampler, 2, vec![flow(7, true, [1_000_000, 500])]);
+        assert_eq!((second.down, second.up), (0.0, 0.0), "of a flow that is a minute old");
     }
 
     #[test]
@@ -517,7 +540,7 @@ mod tests {
         let mut sampler = Sampler::new(About::default());
         let mut listing = sampler.begin(Duration::ZERO);
         let control = FlowInfo { state: "control", legs: None, ..flow(1, true, [0, 0]) };
-        sampler.add(&mut listing, vec![control]);
+        sampler.add(&mut listing, Brief { flows: vec![control], silent: Vec::new() });
         let counters =
             vec![("flows_observed", 9), ("flows_control", 4), ("unsplit_overload", 3), ("unsplit_unkept", 2)];
         let snapshot = sampler.finish(listing, Moment { counters, ..Moment::default() });
