@@ -9,7 +9,7 @@ use landlock::{
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use std::io;
 use std::path::{Path, PathBuf};
-use system_calls::filter;
+use system_calls::{filter, no_clone3};
 
 /// What a process gives up once it is set up. Threads that it starts later have given it up too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,8 +115,9 @@ impl Confinement {
         drop_capabilities().map_err(|error| refused("capabilities")(error.to_string()))?;
         confined.capabilities = true;
         confined.files = restrict_files(needs).map_err(|error| refused("files")(error.to_string()))?;
-        let filter = filter(needs.sockets).map_err(|error| refused("system calls")(error.to_string()))?;
-        let filtered = seccompiler::apply_filter_all_threads(&filter);
+        let filters = no_clone3().and_then(|first| Ok([first, filter(needs.sockets)?]));
+        let filters = filters.map_err(|error| refused("system calls")(error.to_string()))?;
+        let filtered = filters.iter().try_for_each(|filter| seccompiler::apply_filter_all_threads(filter));
         confined.calls = filtered.is_ok();
         if self.extent == Extent::Whole {
             if !confined.files {

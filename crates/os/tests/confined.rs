@@ -7,6 +7,10 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
+fn last_error() -> Option<i32> {
+    std::io::Error::last_os_error().raw_os_error()
+}
+
 #[test]
 fn a_process_that_reads_packets_can_do_nothing_else() {
     let folder = std::env::temp_dir().join(format!("shorthaul-confined-{}", std::process::id()));
@@ -41,6 +45,24 @@ fn a_process_that_reads_packets_can_do_nothing_else() {
             refused(TcpStream::connect(listener.local_addr().unwrap()).unwrap_err());
             refused(UdpSocket::bind("127.0.0.1:0").unwrap_err());
             refused(Command::new("/bin/true").status().unwrap_err());
+            // Nor capabilities again in a namespace, nor the firewall, nor signals to others.
+            // SAFETY: it is refused; or else there is another process of this memory, which ends.
+            let cloned =
+                unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_NEWUSER | libc::SIGCHLD, 0, 0, 0, 0) };
+            if cloned == 0 {
+                // SAFETY: it ends this process.
+                unsafe { libc::_exit(1) };
+            }
+            assert_eq!((cloned, last_error()), (-1, Some(libc::EPERM)));
+            // SAFETY: its arguments are looked at only if there is such a call.
+            let cloned = unsafe { libc::syscall(libc::SYS_clone3, 0, 0) };
+            assert_eq!((cloned, last_error()), (-1, Some(libc::ENOSYS)));
+            // SAFETY: no memory of ours is concerned.
+            let firewall = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER) };
+            assert_eq!((firewall, last_error()), (-1, Some(libc::EPERM)));
+            // SAFETY: signal 0 only asks.
+            let signalled = unsafe { libc::syscall(libc::SYS_tgkill, 1, 1, 0) };
+            assert_eq!((signalled, last_error()), (-1, Some(libc::EPERM)));
             // What it needs.
             fs::read(read.join("file")).unwrap();
             fs::write(own.join("new"), "new").unwrap();

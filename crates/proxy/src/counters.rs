@@ -91,7 +91,7 @@ counters! {
     challenges_suppressed,
     /// Flows that were not observed because the table was full.
     unobserved_overload,
-    /// Flows that were not split because they use options that we do not know.
+    /// Flows that were not split because they use options that we do not know, or segments of less than 216 bytes.
     unsplit_options,
     /// Segments dropped because they lay outside what the connection can hold.
     segments_unacceptable,

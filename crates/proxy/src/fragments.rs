@@ -32,12 +32,39 @@ type Key = (PortId, IpAddr, IpAddr, u32);
 #[derive(Debug)]
 pub(crate) struct Fragments {
     datagrams: HashMap<Key, Parts, Keyed>,
-    /// What each source holds of `held`.
-    sources: HashMap<IpAddr, usize, Keyed>,
-    /// The datagrams by the time of their first fragment. Those that are whole are skipped.
-    by_age: VecDeque<(Time, Key)>,
+    sources: HashMap<IpAddr, Source, Keyed>,
+    by_age: ByAge,
     held: usize,
     limit: usize,
+    /// Datagrams that made room for others, since they were last asked for.
+    evicted: u64,
+}
+
+/// What one source has here.
+#[derive(Debug, Default)]
+struct Source {
+    /// Its part of what is held.
+    held: usize,
+    datagrams: usize,
+    by_age: ByAge,
+}
+
+/// Datagrams by the time of their first fragment. Those that are whole are skipped.
+#[derive(Debug, Default)]
+struct ByAge(VecDeque<(Time, Key)>);
+
+impl ByAge {
+    /// Those that are whole do not pile up in front, nor behind one that waits.
+    fn skip_done(&mut self, datagrams: &HashMap<Key, Parts, Keyed>, waiting: usize) {
+        let waits =
+            |(since, key): &(Time, Key)| datagrams.get(key).is_some_and(|parts| parts.since == *since);
+        while self.0.front().is_some_and(|front| !waits(front)) {
+            self.0.pop_front();
+        }
+        if self.0.len() > 2 * waiting + 64 {
+            self.0.retain(waits);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -71,9 +98,10 @@ impl Fragments {
         let mut fragments = Fragments {
             datagrams: HashMap::with_hasher(Keyed(hash_seed)),
             sources: HashMap::with_hasher(Keyed(hash_seed)),
-            by_age: VecDeque::new(),
+            by_age: ByAge::default(),
             held: 0,
             limit: 0,
+            evicted: 0,
         };
         fragments.set_memory(memory);
         fragments
@@ -89,18 +117,26 @@ impl Fragments {
         self.held
     }
 
+    /// How many datagrams made room for others, since the last call.
+    pub fn take_evicted(&mut self) -> u64 {
+        core::mem::take(&mut self.evicted)
+    }
+
     /// When the next datagram is given up.
     pub fn poll_timeout(&self) -> Option<Deadline> {
-        self.by_age.front().map(|(since, _)| Deadline { at: *since + REASSEMBLY_TIMEOUT, timer: "fragments" })
+        self.by_age
+            .0
+            .front()
+            .map(|(since, _)| Deadline { at: *since + REASSEMBLY_TIMEOUT, timer: "fragments" })
     }
 
     /// Gives up what has waited for too long; how many datagrams.
     pub fn expire(&mut self, now: Time) -> u64 {
         let mut given_up = 0;
-        while let Some((since, key)) = self.by_age.front().copied()
+        while let Some((since, key)) = self.by_age.0.front().copied()
             && since + REASSEMBLY_TIMEOUT <= now
         {
-            self.by_age.pop_front();
+            self.by_age.0.pop_front();
             given_up += u64::from(self.forget(since, key));
         }
         given_up
@@ -119,19 +155,32 @@ impl Fragments {
         let (src, dst) = (packet.ip.src(), packet.ip.dst());
         let key = (port, src, dst, id);
         let charge = payload.allocated() + OVERHEAD;
-        let of_source = self.sources.get(&src).copied().unwrap_or(0);
-        if of_source + charge > self.limit / SOURCES {
+        let share = self.limit / SOURCES;
+        if charge > share {
             return Joined::Dropped("fragment-source-over-share");
         }
+        // Who has much here loses the oldest of it: somebody who speaks in its name keeps what it sends from being put together only
+        // with hundreds of packets within the moments that this takes.
+        while let Some(source) = self.sources.get_mut(&src).filter(|source| source.held + charge > share) {
+            let Some((since, oldest)) = source.by_age.0.pop_front() else {
+                return Joined::Dropped("fragment-source-over-share");
+            };
+            self.evicted += u64::from(self.forget(since, oldest));
+        }
         let parts = self.datagrams.entry(key).or_insert_with(|| {
-            self.by_age.push_back((now, key));
+            self.by_age.0.push_back((now, key));
+            let source = self.sources.entry(src).or_default();
+            source.by_age.0.push_back((now, key));
+            source.datagrams += 1;
             Parts { since: now, packets: Vec::new(), bytes: 0, total: None, charged: 0, refused: false }
         });
         match parts.place(start, &packet) {
             Place::Fits => {}
             Place::Again => return Joined::Dropped("fragment-duplicate"),
             Place::Disagrees => {
-                let freed = core::mem::take(&mut parts.charged);
+                // That it is refused is remembered, and takes its place.
+                let freed = parts.charged.saturating_sub(OVERHEAD);
+                parts.charged -= freed;
                 parts.packets = Vec::new();
                 parts.refused = true;
                 self.release(src, freed);
@@ -147,52 +196,46 @@ impl Fragments {
         parts.packets.push(packet);
         let complete = parts.total == Some(parts.bytes);
         self.held += charge;
-        *self.sources.entry(src).or_default() += charge;
+        if let Some(source) = self.sources.get_mut(&src) {
+            source.held += charge;
+        }
         if complete {
-            let Some(parts) = self.datagrams.remove(&key) else { return Joined::Waiting };
-            self.release(src, parts.charged);
-            self.skip_done();
+            let Some(parts) = self.remove(key) else { return Joined::Waiting };
+            self.by_age.skip_done(&self.datagrams, self.datagrams.len());
             return Joined::Whole(whole(&parts.packets), parts.packets);
         }
         // Whoever floods us has the oldest soon, and a datagram that arrives at all is whole within moments.
         while self.held > limit {
-            let Some((oldest, old)) = self.by_age.pop_front() else { break };
-            self.forget(oldest, old);
+            let Some((oldest, old)) = self.by_age.0.pop_front() else { break };
+            self.evicted += u64::from(self.forget(oldest, old));
         }
         Joined::Waiting
     }
 
     /// Forgets a datagram; whether it was still there.
     fn forget(&mut self, since: Time, key: Key) -> bool {
-        if self.datagrams.get(&key).is_none_or(|parts| parts.since != since) {
-            return false;
-        }
-        let Some(parts) = self.datagrams.remove(&key) else { return false };
-        self.release(key.1, parts.charged);
-        true
+        let waits = self.datagrams.get(&key).is_some_and(|parts| parts.since == since);
+        waits && self.remove(key).is_some()
     }
 
-    /// Entries of datagrams that are whole by now do not pile up in front.
-    fn skip_done(&mut self) {
-        while let Some((since, key)) = self.by_age.front()
-            && self.datagrams.get(key).is_none_or(|parts| parts.since != *since)
-        {
-            self.by_age.pop_front();
+    fn remove(&mut self, key: Key) -> Option<Parts> {
+        let parts = self.datagrams.remove(&key)?;
+        let src = key.1;
+        self.release(src, parts.charged);
+        if let Some(source) = self.sources.get_mut(&src) {
+            source.datagrams -= 1;
+            source.by_age.skip_done(&self.datagrams, source.datagrams);
+            if source.datagrams == 0 {
+                self.sources.remove(&src);
+            }
         }
-        // Nor behind one that waits.
-        if self.by_age.len() > 2 * self.datagrams.len() + 64 {
-            let datagrams = &self.datagrams;
-            self.by_age.retain(|(since, key)| datagrams.get(key).is_some_and(|parts| parts.since == *since));
-        }
+        Some(parts)
     }
 
     fn release(&mut self, src: IpAddr, bytes: usize) {
         self.held -= bytes;
-        if let Some(of_source) = self.sources.get_mut(&src) {
-            *of_source -= bytes;
-            if *of_source == 0 {
-                self.sources.remove(&src);
-            }
+        if let Some(source) = self.sources.get_mut(&src) {
+            source.held -= bytes;
         }
     }
 }

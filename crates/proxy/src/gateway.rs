@@ -166,7 +166,7 @@ impl Gateway {
 
     /// Memory held by the flows' buffers and by segments that came in part, in bytes.
     pub fn allocated(&self) -> usize {
-        self.allocated + self.fragments.held() + self.unsplit.bytes() as usize
+        self.allocated + self.fragments.held() + self.unsplit.memory() as usize
     }
 
     /// How many slots the table of flows has, those that are free included.

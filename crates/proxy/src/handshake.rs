@@ -10,6 +10,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long we listen to a handshake that was answered: as long as Linux tries to complete one.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(130);
 
+/// Whoever takes no more in a segment is not split: what is known of each segment under way would take more than its bytes. (CVE-2019-11479
+/// is the same; no path is known that takes so little, RFC 1191 §5.)
+const LEAST_MSS: u16 = 216;
+
 /// The option of TCP Fast Open (RFC 7413 §4.1.1). In a segment without data it asks for a cookie, brings one, or is not used: all of that is between
 /// the ends, and over with the handshake.
 const FAST_OPEN: u8 = 34;
@@ -84,6 +88,9 @@ impl Handshake {
         }
         if !syn.payload.is_empty() {
             return Err("data in the SYN");
+        }
+        if options.mss.is_some_and(|mss| mss < LEAST_MSS) {
+            return Err("tiny segments");
         }
         let ecn_flags = TcpFlags::ECE | TcpFlags::CWR;
         Ok(Handshake {
@@ -187,7 +194,12 @@ impl Handshake {
         if header.ack != self.client.space.seq(1) {
             return Step::Listen; // not an answer to this SYN; the client will say so
         }
-        if !needs_nothing(&options.unknown) || !segment.payload.is_empty() {
+        if from == self.client.attachment {
+            // Nobody shall speak for both ends from one side; and where both are there, no link lies between them that we could help.
+            return Step::Forget("handshake-one-sided");
+        }
+        let is_tiny = options.mss.is_some_and(|mss| mss < LEAST_MSS);
+        if is_tiny || !needs_nothing(&options.unknown) || !segment.payload.is_empty() {
             return Step::Forget("unknown option");
         }
         if let Some(server) = &self.server {

@@ -98,6 +98,8 @@ pub struct SplitFlow {
     /// What each end has sent at least.
     sent: [Sent; 2],
     rejected: Rejected,
+    /// How many segments in a row that came for each end's were none; more than there were, of an end of which nothing was taken yet.
+    strays: [u8; 2],
     /// How often each end is answered that sends what cannot be taken.
     challenges: [ChallengeLimit; 2],
     /// The end that is a mobile host whose aggregate governs what is sent to it.
@@ -156,6 +158,7 @@ impl SplitFlow {
             passed_most: [0; 2],
             sent: [Sent { end: 1, since: now }; 2],
             rejected: Rejected::default(),
+            strays: [arrival::MOST_STRAYS - arrival::FIRST_STRAYS; 2],
             challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default), // none until its aggregate says how much
             upload: None,

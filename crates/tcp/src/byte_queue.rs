@@ -1,10 +1,9 @@
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
-use shorthaul_wire::{Chunk, Payload, PayloadList};
+use shorthaul_wire::{Payload, PayloadList};
 
 /// A slice up to this size is copied behind its predecessor, so that a stream of small writes
 /// takes the memory of its bytes and not of its packets.
-const COALESCE: usize = 512;
+pub(crate) const COALESCE: usize = 512;
 /// The buffer that small slices are gathered in, where the last one's is in use elsewhere.
 const GATHERED: usize = 2_048;
 
@@ -73,9 +72,7 @@ impl ByteQueue {
                 return;
             }
             if payload.allocated() >= GATHERED {
-                let mut chunk = Chunk::new(GATHERED);
-                let len = chunk.append(payload.as_slice());
-                payload = Payload::new(Arc::new(chunk), 0..len);
+                payload = Payload::copy_with_room(payload.as_slice(), GATHERED);
             }
         }
         let at = self.end;
@@ -146,6 +143,8 @@ impl ByteQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::sync::Arc;
+    use shorthaul_wire::Chunk;
 
     fn bytes(list: &PayloadList) -> alloc::vec::Vec<u8> {
         let mut out = alloc::vec![0; list.len()];

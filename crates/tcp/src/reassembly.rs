@@ -1,8 +1,12 @@
 use crate::ByteQueue;
+use crate::byte_queue::COALESCE;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use arrayvec::ArrayVec;
 use shorthaul_wire::{Payload, PayloadList};
+
+/// The least that a copied part is charged with: about what its bookkeeping takes. Its room takes the bytes behind it.
+const LEAST_COPY: usize = 256;
 
 /// Bytes that arrived ahead of a gap, and the ranges that they form (for SACK, RFC 2018 §4).
 ///
@@ -113,7 +117,7 @@ impl Held {
             let mut part = slice.slice((at - offset) as usize..(gap_end - offset) as usize);
             if part.len() < slice.len() {
                 // Several parts of one buffer would each be charged with all of it.
-                part = Payload::copy_of(part.as_slice());
+                part = Payload::copy_with_room(part.as_slice(), LEAST_COPY);
             }
             self.put(at, part);
             at = gap_end;
@@ -121,14 +125,24 @@ impl Held {
     }
 
     /// Keeps a slice that fills a gap. One that continues its predecessor in the same buffer is charged
-    /// with it: the segments of a large write do not keep it alive once each.
-    fn put(&mut self, at: u64, part: Payload) {
+    /// with it: the segments of a large write do not keep it alive once each. A small one is copied behind its predecessor, if that
+    /// has room: nobody makes us keep a record for each byte.
+    fn put(&mut self, mut at: u64, mut part: Payload) {
         self.bytes += part.len() as u64;
         if let Some((before, held)) = self.slices.range_mut(..at).next_back()
             && before + held.len() as u64 == at
-            && held.extend_over(&part)
         {
-            return;
+            if held.extend_over(&part) {
+                return;
+            }
+            if part.len() <= COALESCE {
+                let taken = held.try_append(part.as_slice());
+                part.advance(taken);
+                at += taken as u64;
+            }
+            if part.is_empty() {
+                return;
+            }
         }
         self.allocated += part.allocated();
         self.slices.insert(at, part);
@@ -239,7 +253,21 @@ mod tests {
         }
         held.insert(5, &Payload::copy_of(&[b'b'; 60]).into());
         assert_eq!(held.recent_ranges().as_slice(), &[(5, 65)]);
-        assert_eq!(held.allocated(), 60);
+        // Three of 5 bytes, which have no room, and four copies.
+        assert_eq!(held.allocated(), 15 + 4 * LEAST_COPY);
+    }
+
+    /// Segments of two bytes, of which each overlaps the one before it.
+    #[test]
+    fn parts_of_a_byte_are_gathered() {
+        let mut held = Reassembly::default();
+        for at in 10..4_106 {
+            held.insert(at, &Payload::copy_with_room(&[7; 2], 2_048).into());
+        }
+        let pieces = held.pieces().count();
+        assert!(pieces <= 4_097 / 256 + 2, "{pieces} pieces");
+        assert!(held.allocated() <= 4_097 + 2_048 + 512, "{}", held.allocated());
+        assert_eq!(held.bytes(), 4_097);
     }
 
     #[test]

@@ -59,6 +59,8 @@ enum Event {
     Replay,
     /// A segment comes that nobody has sent.
     Forge,
+    /// A whole handshake comes that nobody has sent, of a connection that is open.
+    ForgeHandshake,
 }
 
 /// What a seed stands for.
@@ -208,6 +210,10 @@ fn scenario(draw: &mut Draw) -> Scenario {
         events.push((begun, Event::Room { flows, bytes: draw.chance.once_in(2) }));
         events.push((over, Event::Room { flows: u32::MAX, bytes: true }));
     }
+    if draw.chance.once_in(4) {
+        let handshakes = 1 + draw.chance.below(4);
+        events.extend((0..handshakes).map(|_| (moment(&mut draw.chance), Event::ForgeHandshake)));
+    }
     events.sort_by_key(|(at, _)| *at);
     Scenario { config, hosts: [hosts(0), hosts(1)], events }
 }
@@ -301,6 +307,7 @@ fn happen(world: &mut World, event: &Event) {
         Event::Jump(time) => world.jump(*time),
         Event::Replay => world.replay(),
         Event::Forge => world.forge(),
+        Event::ForgeHandshake => world.forge_handshake(),
     }
     world.settle();
 }

@@ -262,6 +262,23 @@ impl Packet {
         true
     }
 
+    /// The memory that it takes, in bytes: its own, and the buffers that it keeps alive, however little of them it shows.
+    pub fn allocated(&self) -> usize {
+        let buffers = match (&self.original, &self.transport) {
+            // What was read from it shows the same buffer.
+            (Some(original), _) => original.bytes.allocated(),
+            (None, Transport::Tcp(segment)) => segment.payload.allocated(),
+            (None, Transport::IcmpError(error)) => error.message.allocated(),
+            (
+                None,
+                Transport::Udp { payload, .. }
+                | Transport::Fragment { payload, .. }
+                | Transport::Opaque { payload, .. },
+            ) => payload.allocated(),
+        };
+        size_of::<Packet>() + buffers
+    }
+
     /// How many bytes it takes on the wire, from its IP header on, without writing them.
     pub fn wire_len(&self) -> usize {
         if let Some(original) = &self.original {

@@ -129,6 +129,13 @@ impl Payload {
         Payload::from_chunk(Chunk::from_bytes(bytes.into()))
     }
 
+    /// The same in a chunk with room for so many bytes at least, of which the others may be appended.
+    pub fn copy_with_room(bytes: &[u8], capacity: usize) -> Self {
+        let mut chunk = Chunk::new(capacity.max(bytes.len()));
+        chunk.append(bytes);
+        Payload::from_chunk(chunk)
+    }
+
     /// All that `chunk` holds.
     fn from_chunk(chunk: Chunk) -> Self {
         Payload { start: 0, end: chunk.filled as u32, chunk: Arc::new(chunk) }

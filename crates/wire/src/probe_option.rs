@@ -28,7 +28,7 @@ pub enum ProbeOption {
     TimedAck {
         /// That of the probe.
         number: u32,
-        /// When the probe arrived: microseconds of a clock that began at any time.
+        /// When the probe arrived: microseconds of a clock that began at any time, but of the connection alone.
         arrived: u32,
     },
 }

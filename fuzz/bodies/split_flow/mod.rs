@@ -124,7 +124,7 @@ impl World {
     }
 
     fn shake_hands(&mut self, index: usize, isn: [u32; 2], agreed: u8, is_v6: bool) {
-        let mss = [1_460, 536, 1_000, 64][usize::from(agreed & 3)];
+        let mss = [1_460, 536, 1_000, 216][usize::from(agreed & 3)];
         let shifts = (agreed & 4 != 0).then_some([7, agreed >> 3 & 3]);
         let options = |side: usize, clock: u32| TcpOptions {
             mss: Some(mss),

@@ -20,8 +20,7 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_munmap,
     libc::SYS_msync,
     // threads
-    libc::SYS_clone,
-    libc::SYS_clone3,
+    libc::SYS_clone3, // see `no_clone3`
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_futex,
@@ -41,8 +40,6 @@ const ALWAYS: &[libc::c_long] = &[
     libc::SYS_sched_setscheduler,
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
-    libc::SYS_tgkill,
-    libc::SYS_tkill, // musl's
     libc::SYS_wait4,
     // signals
     libc::SYS_rt_sigaction,
@@ -139,7 +136,6 @@ const SOCKETS: &[libc::c_long] = &[
     libc::SYS_pipe2,
     libc::SYS_sendmmsg,
     libc::SYS_setpriority, // of threads that others do not wait for
-    libc::SYS_socket,
     libc::SYS_splice,
     libc::SYS_statfs,
     libc::SYS_sysinfo,
@@ -150,15 +146,52 @@ const SOCKETS: &[libc::c_long] = &[
 /// What of these asking the kernel for interfaces takes: to name itself, and a socket of this kind alone.
 const NETLINK: &[libc::c_long] = &[libc::SYS_bind];
 
+/// Threads come without namespaces of their own: in one of users they would have all capabilities again.
+const NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u64;
+
+/// A rule for the low half of these arguments.
+fn rule<const N: usize>(arguments: [(u8, SeccompCmpOp, u64); N]) -> Result<SeccompRule, BackendError> {
+    let conditions = arguments
+        .into_iter()
+        .map(|(number, op, value)| SeccompCondition::new(number, SeccompCmpArgLen::Dword, op, value));
+    SeccompRule::new(conditions.collect::<Result<_, _>>()?)
+}
+
+/// The C library is told that there is no `clone3`, whose flags lie in memory where no filter sees them: it takes `clone`.
+pub(super) fn no_clone3() -> Result<BpfProgram, BackendError> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let rules = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
+    SeccompFilter::new(rules, SeccompAction::Allow, unknown, arch)?.try_into()
+}
+
 /// The filter of a process that opens such sockets.
 pub(super) fn filter(sockets: Sockets) -> Result<BpfProgram, BackendError> {
     let more = if sockets == Sockets::Netlink { NETLINK } else { SOCKETS };
     let plain = ALWAYS.iter().chain(OLDER).chain(more);
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = plain.map(|call| (*call, Vec::new())).collect();
-    if sockets == Sockets::Netlink {
-        let family = libc::AF_NETLINK as u64;
-        let is = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family)?;
-        rules.insert(libc::SYS_socket, vec![SeccompRule::new(vec![is])?]);
+    use SeccompCmpOp::{Eq, MaskedEq};
+    // Interfaces and routes, and nothing else that is configured by this family.
+    let is_netlink =
+        rule([(0, Eq, libc::AF_NETLINK as u64), (2, Eq, netlink_sys::protocols::NETLINK_ROUTE as u64)])?;
+    let families: &[libc::c_int] = match sockets {
+        Sockets::Netlink => &[],
+        _ => &[libc::AF_INET, libc::AF_INET6, libc::AF_UNIX],
+    };
+    let families = families.iter().map(|family| rule([(0, Eq, *family as u64)]));
+    let families = families.chain([Ok(is_netlink)]).collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_socket, families);
+    rules.insert(libc::SYS_clone, vec![rule([(0, MaskedEq(NAMESPACES), 0)])?]);
+    // Signals to nobody else: not to another process of our user, which may be root.
+    rules.insert(libc::SYS_tgkill, vec![rule([(0, Eq, u64::from(std::process::id()))])?]);
+    if cfg!(target_env = "musl") {
+        rules.insert(libc::SYS_tkill, Vec::new()); // its `raise`
     }
     // What injects input into a terminal is no matter of descriptors that it has (CVE-2017-5226).
     // musl's requests are of another type.

@@ -64,7 +64,11 @@ impl Gateway {
                 Step::Withhold => {}
                 Step::Open => self.open(now, port, index, packet),
                 Step::Forget(reason) => {
-                    self.counters.unsplit_options += u64::from(reason == "unknown option");
+                    match reason {
+                        "unknown option" => self.counters.unsplit_options += 1,
+                        "handshake-one-sided" => self.counters.count_reason(reason),
+                        _ => {}
+                    }
                     self.remove(index);
                     if opens { self.begin(now, port, key, packet) } else { self.forward(port, packet) }
                 }
@@ -126,7 +130,7 @@ impl Gateway {
         if mode == Mode::Pass && policy.intercept.is_empty() {
             return None;
         }
-        let is_greedy = mode == Mode::Split && self.has_no_place_for(port, key);
+        let is_greedy = self.has_no_place_for(port, key);
         let full = (self.table.len() >= self.config.max_flows || is_greedy)
             && !self.step_out_of_idle(now, DISPENSABLE, SEARCH)
             && (is_greedy || !self.forget_oldest_half_open());

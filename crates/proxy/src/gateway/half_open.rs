@@ -2,12 +2,16 @@
 use super::Gateway;
 use super::table::{Phase, Table};
 use alloc::collections::VecDeque;
+use arrayvec::ArrayVec;
+use core::net::IpAddr;
 use shorthaul_types::Time;
 
 /// One place in this many of the table is for connections that are being opened.
 const PART: usize = 8;
 /// The least number of these places.
 const LEAST: usize = 16;
+/// So many of the oldest are looked at, for one that goes.
+const OLDEST: usize = 32;
 
 /// Who is being opened, the oldest first.
 #[derive(Debug, Default)]
@@ -31,13 +35,11 @@ impl Table {
         }
     }
 
-    /// The connection is open.
-    pub fn note_open(&mut self, index: u32) {
-        if let Some(entry) = self.get_mut(index)
-            && !core::mem::replace(&mut entry.is_open, true)
-        {
-            self.half_open.count -= 1;
-        }
+    /// The connection is open. Says whether that is news.
+    pub fn note_open(&mut self, index: u32) -> bool {
+        let is_news = self.get_mut(index).is_some_and(|entry| !core::mem::replace(&mut entry.is_open, true));
+        self.half_open.count -= usize::from(is_news);
+        is_news
     }
 
     /// A connection that was never opened is no more.
@@ -54,20 +56,37 @@ impl Gateway {
         while self.table.half_open.count > most && self.forget_oldest_half_open() {}
     }
 
-    /// Forgets the connection that is being opened for the longest time; whether there was one.
+    /// Forgets one of the connections that are being opened for the longest time: of the host that has the most of these, so that one host
+    /// alone leaves those of others the time that their round trips take. Whether there was one.
     pub(super) fn forget_oldest_half_open(&mut self) -> bool {
-        while let Some((index, since)) = self.table.half_open.by_age.pop_front() {
-            let Some(entry) = self.table.get(index).filter(|entry| !entry.is_open && entry.since == since)
-            else {
-                continue;
-            };
-            self.counters.half_open_forgotten += 1;
-            match entry.phase {
-                Phase::Whole(_) => self.step_out_of_whole(self.now, index),
-                _ => self.remove(index),
-            }
-            return true;
+        let mut oldest = ArrayVec::<(usize, IpAddr), OLDEST>::new();
+        let Table { entries, half_open, .. } = &mut self.table;
+        let opening = |&(index, since): &(u32, Time)| {
+            let entry = entries.get(index as usize).and_then(Option::as_ref);
+            entry.filter(|entry| !entry.is_open && entry.since == since)
+        };
+        while half_open.by_age.front().is_some_and(|front| opening(front).is_none()) {
+            half_open.by_age.pop_front();
         }
-        false
+        let hosts = self.config.hosts;
+        let waiting = half_open.by_age.iter().enumerate();
+        let known = waiting.filter_map(|(at, one)| Some((at, hosts.of(opening(one)?.key().src.ip()))));
+        oldest.extend(known.take(OLDEST));
+        let of_host = |host: IpAddr| oldest.iter().filter(|(_, other)| *other == host).count();
+        let mut most = 0;
+        let mut goes = None;
+        for (at, host) in &oldest {
+            let count = of_host(*host);
+            if count > most {
+                (most, goes) = (count, Some(*at));
+            }
+        }
+        let Some((index, _)) = goes.and_then(|at| half_open.by_age.remove(at)) else { return false };
+        self.counters.half_open_forgotten += 1;
+        match self.table.get(index).map(|entry| &entry.phase) {
+            Some(Phase::Whole(_)) => self.step_out_of_whole(self.now, index),
+            _ => self.remove(index),
+        }
+        true
     }
 }

@@ -12,7 +12,11 @@ impl Gateway {
             return self.forward(port, packet);
         }
         let free = self.free_memory();
-        match self.fragments.add(now, port, packet, free) {
+        let joined = self.fragments.add(now, port, packet, free);
+        for _ in 0..self.fragments.take_evicted() {
+            self.counters.count_reason("fragment-evicted");
+        }
+        match joined {
             Joined::Waiting => {}
             Joined::Dropped(reason) => self.counters.count_reason(reason),
             Joined::Whole(Ok(packet), fragments) => {

@@ -222,12 +222,23 @@ impl Gateway {
         index
     }
 
-    /// A flow was split: both of its ends have a share in the memory.
+    /// A flow is open: both of its ends have a share in the memory, and a place in the table.
     pub(super) fn take_shares(&mut self, index: u32) {
         let Some(entry) = self.table.get(index) else { return };
-        let Phase::Split(flow) = &entry.phase else { return };
-        let holders = Side::BOTH.map(|side| self.holder(flow.is_on_access_side(side), flow.address_of(side)));
+        let key = entry.key();
+        let addresses = [key.src.ip(), key.dst.ip()];
+        let on_access_side = match &entry.phase {
+            Phase::Split(flow) => Side::BOTH.map(|side| flow.is_on_access_side(side)),
+            Phase::Whole(flow) => Side::BOTH.map(|side| flow.access() == side),
+            _ => return,
+        };
+        let held = entry.allocated;
+        let holders =
+            Side::BOTH.map(|side| self.holder(on_access_side[side.index()], addresses[side.index()]));
         let shares = holders.map(|holder| self.shares.join(holder));
+        for side in 0..2 {
+            self.shares.book(shares[1 - side], 0, held[side]);
+        }
         if let Some(entry) = self.table.get_mut(index) {
             entry.shares = shares;
         }

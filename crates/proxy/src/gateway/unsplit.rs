@@ -51,7 +51,7 @@ impl Gateway {
         unsplit.push(now, queue, packet, size);
         self.await_turn(now, queue);
         let most = self.config.memory.0 / MEMORY_PART;
-        while self.unsplit.bytes() > most {
+        while self.unsplit.memory() > most {
             self.unsplit.drop_of_longest();
             self.counters.shaped_dropped += 1;
         }

@@ -13,6 +13,7 @@ impl Gateway {
         entry.last_active = now;
         let Phase::Whole(flow) = &mut entry.phase else { return };
         let answers = side == Side::Client
+            && flow.is_answered()
             && packet.as_tcp().is_some_and(|segment| !segment.header.flags.contains(TcpFlags::SYN));
         if flow.is_untouched() {
             self.counters.forwarded_untouched += 1;
@@ -26,8 +27,8 @@ impl Gateway {
         let mut let_pass = core::mem::take(&mut self.let_pass);
         let_pass.drain(..).for_each(|(to, packet)| self.pass_whole(to, packet));
         self.let_pass = let_pass;
-        if answers {
-            self.table.note_open(index);
+        if answers && self.table.note_open(index) {
+            self.take_shares(index);
         }
         self.note_progress(now, index, side);
         if over {
@@ -43,7 +44,8 @@ impl Gateway {
 
     /// Books what interceptors of a flow keep.
     fn book_whole(&mut self, index: u32) {
-        let Some(Entry { phase: Phase::Whole(flow), allocated, .. }) = self.table.get_mut(index) else {
+        let Some(Entry { phase: Phase::Whole(flow), allocated, shares, .. }) = self.table.get_mut(index)
+        else {
             return;
         };
         let [before, now] = [allocated[0], flow.memory()];
@@ -52,6 +54,7 @@ impl Gateway {
         }
         allocated[0] = now;
         self.allocated = self.allocated - before + now;
+        self.shares.book(shares[1], before, now);
         if now > before && self.is_short_of_memory() {
             let Some(Entry { phase: Phase::Whole(flow), .. }) = self.table.get_mut(index) else { return };
             flow.forget();

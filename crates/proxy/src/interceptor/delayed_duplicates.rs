@@ -44,6 +44,8 @@ struct Delayed {
     /// In the order of arrival; when the first is due.
     waiting: VecDeque<Packet>,
     due: Time,
+    /// The memory that those take which wait, in bytes.
+    memory: usize,
 }
 
 impl InterceptorKind for DelayedDuplicates {
@@ -57,6 +59,7 @@ impl InterceptorKind for DelayedDuplicates {
             duplicates: 0,
             waiting: VecDeque::new(),
             due: Time::ZERO,
+            memory: 0,
         })
     }
 }
@@ -79,6 +82,7 @@ impl Interceptor for Delayed {
             self.acknowledged = ack;
             self.duplicates = 0;
             self.waiting.clear();
+            self.memory = 0;
             return Some(packet);
         }
         let duplicate = segment.payload.is_empty() && (same_window || !header.options.sack.is_empty());
@@ -92,13 +96,16 @@ impl Interceptor for Delayed {
         if self.waiting.is_empty() {
             self.due = now + self.delay;
         }
+        self.memory += packet.allocated();
         self.waiting.push_back(packet);
         None
     }
 
     fn poll_packet(&mut self, now: Time) -> Option<(Side, Packet)> {
         let packet = if self.due <= now { self.waiting.pop_front() } else { None };
-        packet.map(|packet| (self.access.other(), packet))
+        let packet = packet?;
+        self.memory -= packet.allocated();
+        Some((self.access.other(), packet))
     }
 
     fn poll_timeout(&self) -> Option<Deadline> {
@@ -106,7 +113,11 @@ impl Interceptor for Delayed {
     }
 
     fn memory(&self) -> usize {
-        self.waiting.capacity() * size_of::<Packet>()
+        self.memory
+    }
+
+    fn forget(&mut self) {
+        self.step_out(); // they are no copies: they pass
     }
 
     fn step_out(&mut self) {

@@ -31,6 +31,8 @@ struct Regulation {
     waiting: VecDeque<(u64, Packet)>,
     /// So many of them may go.
     free: usize,
+    /// The memory that all of them take, in bytes.
+    memory: usize,
 }
 
 impl InterceptorKind for Regulated {
@@ -44,6 +46,7 @@ impl InterceptorKind for Regulated {
             delivered: 1,
             waiting: VecDeque::new(),
             free: 0,
+            memory: 0,
         })
     }
 }
@@ -70,6 +73,11 @@ impl Regulation {
         let bytes = end - self.received;
         self.received = end;
         release.on_event(now, Event::Received { bytes, in_order: end, ts_recent: None, gap: false });
+    }
+
+    fn keep(&mut self, ack: u64, packet: Packet) {
+        self.memory += packet.allocated();
+        self.waiting.push_back((ack, packet));
     }
 
     /// The access side acknowledges up to `ack`. Returns whether that is news.
@@ -110,7 +118,7 @@ impl Interceptor for Regulation {
             if self.waiting.is_empty() {
                 return Some(packet);
             }
-            self.waiting.push_back((ack, packet));
+            self.keep(ack, packet);
             self.free = self.waiting.len();
             return None;
         }
@@ -118,7 +126,7 @@ impl Interceptor for Regulation {
         if self.waiting.is_empty() && ack <= released {
             return Some(packet);
         }
-        self.waiting.push_back((ack, packet));
+        self.keep(ack, packet);
         let may_go = self.waiting.iter().take_while(|(ack, _)| *ack <= released).count();
         self.free = self.free.max(may_go);
         None
@@ -126,11 +134,17 @@ impl Interceptor for Regulation {
 
     fn poll_packet(&mut self, _now: Time) -> Option<(Side, Packet)> {
         self.free = self.free.checked_sub(1)?;
-        self.waiting.pop_front().map(|(_, packet)| (self.access.other(), packet))
+        let (_, packet) = self.waiting.pop_front()?;
+        self.memory -= packet.allocated();
+        Some((self.access.other(), packet))
     }
 
     fn memory(&self) -> usize {
-        self.waiting.capacity() * size_of::<(u64, Packet)>()
+        self.memory
+    }
+
+    fn forget(&mut self) {
+        self.step_out(); // they are no copies: they pass
     }
 
     fn step_out(&mut self) {

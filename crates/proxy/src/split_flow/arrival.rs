@@ -10,6 +10,11 @@ use shorthaul_tcp::{Ack, Segment};
 use shorthaul_types::Time;
 use shorthaul_wire::{Packet, TcpFlags, TcpHeader, TcpSegment, TxBatch};
 
+/// Segments in a row that are none of an end's, after which nobody believes that it is that end which sends them.
+pub(super) const MOST_STRAYS: u8 = 8;
+/// So many do where nothing of it was taken yet.
+pub(super) const FIRST_STRAYS: u8 = 3;
+
 impl SplitFlow {
     /// A TCP packet of this flow arrived, from `side`. What it makes pass goes to `out`.
     pub(crate) fn on_packet(
@@ -40,8 +45,12 @@ impl SplitFlow {
         let Some(offset) =
             self.ends[near].space.offset(header.seq, self.directions[near].receiver.data_end())
         else {
-            self.challenge(now, side);
-            return Fate::Alive;
+            // Nobody shall reset the ends by resets that we did not believe.
+            if header.flags.intersects(TcpFlags::SYN | TcpFlags::RST) {
+                self.challenge(now, side);
+                return Fate::Alive;
+            }
+            return self.on_stray(now, side, packet, out);
         };
         if header.flags.contains(TcpFlags::SYN) {
             // A SYN-ACK retransmitted, or a stranger's SYN (RFC 5961 §4): say what we have.
@@ -62,8 +71,9 @@ impl SplitFlow {
             self.rejected.unacceptable += 1;
             if beyond {
                 self.ask_soon(now);
+                return self.on_stray(now, side, packet, out);
             }
-            if beyond || segment.payload.is_empty() {
+            if segment.payload.is_empty() {
                 self.challenge(now, side);
             } else {
                 self.directions[near].receiver.request_ack(); // data that was retransmitted in vain: its sender waits for this
@@ -77,7 +87,7 @@ impl SplitFlow {
             return Fate::Alive;
         }
         let Some(ack) = self.ends[far].space.offset(header.ack, self.directions[far].sender.una()) else {
-            return Fate::Alive;
+            return self.on_stray(now, side, packet, out);
         };
         // What nobody has sent cannot be acknowledged; while draining, the ends also send themselves,
         // what comes behind all that we hold, and has passed; but nothing comes behind a FIN.
@@ -85,9 +95,13 @@ impl SplitFlow {
         let direct = self.draining
             && !receiver.is_finished()
             && (sender.queue().end() + 1..=self.passed_most[far]).contains(&ack);
-        if ack > sender.nxt() && !direct {
-            self.challenge(now, side);
-            return Fate::Alive;
+        // Nor does who has acknowledged a byte say, more than a window later, that it is missing (RFC 5961 §5.2).
+        let outdated = ack + sender.max_window().max(1) < sender.una();
+        if (ack > sender.nxt() && !direct) || outdated {
+            return self.on_stray(now, side, packet, out);
+        }
+        if end > 1 || ack > 1 {
+            self.strays[near] = 0;
         }
         self.ends[near].observe(packet.ip, segment);
         if self.managed == Some(side) && self.agreed.timestamps {
@@ -122,6 +136,21 @@ impl SplitFlow {
             self.take_data(now, side, offset, segment, budget);
         }
         self.offer_windows(budget.windows);
+        Fate::Alive
+    }
+
+    /// A segment that no end of this connection can have sent. Whoever sends it is told what could be; but where an end sends nothing else,
+    /// or never sent anything that was taken, the connection is another one than its handshake said, which somebody may have forged: its
+    /// ends go on by themselves, if nothing is owed to them.
+    fn on_stray(&mut self, now: Time, side: Side, packet: Packet, out: &mut TxBatch) -> Fate {
+        let (near, far) = (side.index(), side.other().index());
+        self.strays[near] = self.strays[near].saturating_add(1);
+        let owes_nothing = !self.owes_bytes() && self.directions.iter().all(|d| d.sender.is_idle());
+        if self.strays[near] >= MOST_STRAYS && owes_nothing && !self.draining {
+            out.push((self.ends[far].attachment, packet));
+            return Fate::SteppedOut;
+        }
+        self.challenge(now, side);
         Fate::Alive
     }
 

@@ -74,6 +74,7 @@ impl SplitFlow {
             passed_most,
             sent,
             rejected,
+            strays,
             challenges,
             managed: _,
             allotted,
@@ -96,6 +97,7 @@ impl SplitFlow {
         opened.put(to);
         passed_most.put(to);
         sent.put(to);
+        strays.put(to);
         challenges.put(to);
         allotted.put(to);
         stamp.put(to);
@@ -129,6 +131,7 @@ impl SplitFlow {
             passed_most: [0; 2],
             sent: [Sent { end: 1, since: now }; 2],
             rejected: Rejected::default(),
+            strays: [0; 2],
             challenges: Default::default(),
             allotted: None,
             upload: None,
@@ -140,6 +143,7 @@ impl SplitFlow {
         flow.opened.take(from)?;
         flow.passed_most.take(from)?;
         flow.sent.take(from)?;
+        flow.strays.take(from)?;
         flow.challenges.take(from)?;
         Keep::take(&mut flow.allotted, from)?;
         Keep::take(&mut flow.stamp, from)?;

@@ -113,6 +113,7 @@ impl SplitFlow {
             passed_most: ends.map(|end| end.passed),
             sent: ends.map(|end| Sent { end: end.passed, since: now }),
             rejected: Default::default(),
+            strays: [0; 2],
             challenges: Default::default(),
             allotted: policy.aggregate.is_some().then(AllottedWindow::default),
             upload: None,

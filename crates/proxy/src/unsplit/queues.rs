@@ -14,12 +14,15 @@ const MOST_FLOWS: usize = 1 << 13;
 const IDLE: Duration = Duration::from_secs(10);
 /// How many queues are looked at, for one that is idle, when a flow begins.
 const SEARCH: usize = 8;
+/// How many are looked at, for the one that takes the most memory, when there is too little.
+const SEARCH_LONGEST: usize = 64;
 
 /// A packet that waits.
 #[derive(Debug)]
 struct Held {
     packet: Packet,
     size: u64,
+    memory: u64,
     came: Time,
     next: Option<u32>,
 }
@@ -45,6 +48,7 @@ pub(crate) struct Queue {
     first: Option<u32>,
     last: Option<u32>,
     bytes: u64,
+    memory: u64,
     codel: Codel,
 }
 
@@ -62,8 +66,12 @@ pub(crate) struct Queues {
     queues: Slab<Queue>,
     packets: Slab<Held>,
     bytes: u64,
-    /// Where the search for idle flows goes on.
+    memory: u64,
+    /// Where the search for idle flows goes on, and the one for the longest.
     hand: usize,
+    longest_hand: usize,
+    /// The queue that took the most memory, of those that were looked at.
+    longest: u32,
     serial: u64,
 }
 
@@ -85,7 +93,10 @@ impl Queues {
             queues: Slab::new(),
             packets: Slab::new(),
             bytes: 0,
+            memory: 0,
             hand: 0,
+            longest_hand: 0,
+            longest: 0,
             serial: 0,
         }
     }
@@ -101,6 +112,15 @@ impl Queues {
     /// Bytes that wait, of all flows.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The memory that they take: the small packets of somebody take many times their bytes.
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    fn memory_of(&self, queue: u32) -> u64 {
+        self.queues.get(queue as usize).map_or(0, |queue| queue.memory)
     }
 
     /// A flow to this host begins. `None` if there are too many.
@@ -121,6 +141,7 @@ impl Queues {
             first: None,
             last: None,
             bytes: 0,
+            memory: 0,
             codel: Codel::default(),
         }) as u32;
         self.by_id.insert(id, queue);
@@ -145,14 +166,20 @@ impl Queues {
     /// A packet of `size` bytes comes.
     pub fn push(&mut self, now: Time, queue: u32, packet: Packet, size: u64) {
         let Some(known) = self.queues.get_mut(queue as usize) else { return };
-        let held = self.packets.insert(Held { packet, size, came: now, next: None }) as u32;
+        let memory = packet.allocated() as u64;
+        let held = self.packets.insert(Held { packet, size, memory, came: now, next: None }) as u32;
         match known.last.replace(held) {
             Some(last) => self.packets[last as usize].next = Some(held),
             None => known.first = Some(held),
         }
         known.bytes += size;
+        known.memory += memory;
         known.active_at = now;
         self.bytes += size;
+        self.memory += memory;
+        if self.memory_of(queue) > self.memory_of(self.longest) {
+            self.longest = queue;
+        }
     }
 
     fn take_first(&mut self, queue: u32) -> Option<Held> {
@@ -163,7 +190,9 @@ impl Queues {
             known.last = None;
         }
         known.bytes -= held.size;
+        known.memory -= held.memory;
         self.bytes -= held.size;
+        self.memory -= held.memory;
         Some(held)
     }
 
@@ -185,10 +214,23 @@ impl Queues {
         self.take_first(queue).map(|held| held.packet)
     }
 
-    /// Drops the packet that is next of the flow that has most here.
+    /// Drops the packet that is next of the flow that takes the most memory: the one that was seen to, when something came for it, or one of
+    /// the next few, so that a drop costs the same however many flows there are.
     pub fn drop_of_longest(&mut self) {
-        let longest = self.queues.iter().max_by_key(|(_, queue)| queue.bytes).map(|(place, _)| place as u32);
-        longest.and_then(|queue| self.take_first(queue));
+        let mut longest = self.longest;
+        for _ in 0..SEARCH_LONGEST.min(self.queues.capacity()) {
+            let place = self.longest_hand;
+            self.longest_hand = if place + 1 >= self.queues.capacity() { 0 } else { place + 1 };
+            if self.memory_of(place as u32) > self.memory_of(longest) {
+                longest = place as u32;
+            }
+        }
+        if self.memory_of(longest) == 0 {
+            let first = self.queues.iter().find(|(_, queue)| !queue.is_empty());
+            longest = first.map_or(longest, |(place, _)| place as u32);
+        }
+        self.longest = longest;
+        self.take_first(longest);
     }
 
     /// The flows of a host that wait for a turn.

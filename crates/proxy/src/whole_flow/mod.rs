@@ -99,6 +99,11 @@ impl WholeFlow {
         self.observation.is_opened_by(seq)
     }
 
+    /// Whether the server has answered the SYN.
+    pub fn is_answered(&self) -> bool {
+        self.observation.is_answered()
+    }
+
     /// Whether the connection is over.
     pub fn is_over(&self) -> bool {
         self.observation.is_over()

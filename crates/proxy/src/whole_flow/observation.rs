@@ -194,6 +194,11 @@ impl Observation {
         self.streams[0].space.is_none_or(|space| space.seq(0) == seq)
     }
 
+    /// Whether the server has answered the SYN.
+    pub fn is_answered(&self) -> bool {
+        self.streams[1].space.is_some()
+    }
+
     /// Up to where `side` has acknowledged.
     pub fn delivered_to(&self, side: Side) -> u64 {
         self.streams[side.other().index()].acknowledged

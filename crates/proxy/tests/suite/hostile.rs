@@ -16,13 +16,15 @@ struct World {
     subject: Subject,
     /// Where the ends' sequence numbers begin.
     isn: u32,
+    /// What both say of their windows.
+    window: u16,
     /// Up to where the server was told that it may send, as an offset of its stream.
     edges: BTreeMap<Client, u32>,
 }
 
 impl World {
     fn new(config: GatewayConfig) -> World {
-        World { subject: Subject::new(config), isn: 100, edges: BTreeMap::new() }
+        World { subject: Subject::new(config), isn: 100, window: 60_000, edges: BTreeMap::new() }
     }
 
     fn wait(&mut self, time: Duration) {
@@ -60,7 +62,7 @@ impl World {
         bytes: usize,
     ) -> TxBatch {
         let (seq, ack) = (SeqNum(seq), SeqNum(ack));
-        let header = TcpHeader { seq, ack, flags, window: 60_000, ..TcpHeader::default() };
+        let header = TcpHeader { seq, ack, flags, window: self.window, ..TcpHeader::default() };
         let ends = [client, SERVER].map(SocketAddr::from);
         let out = self.subject.takes(up, segment(ends, up, self.isn, header, &vec![7; bytes]));
         self.note(&out);
@@ -180,17 +182,19 @@ fn what_cannot_be_taken_is_not_answered_without_end() {
     let mut world = World::new(GatewayConfig::default());
     let client = (host(1), 5000);
     assert!(world.open(client));
+    // Somebody is owed bytes, so that it is not stepped out of.
+    world.says(true, client, TcpFlags::ACK, 1, 1, 100);
     let mut answers = 0;
     for i in 0..3_000u32 {
         // Beyond the window, acknowledgments of what was never sent, resets in the window, SYNs, window probes.
         let out = match i % 5 {
             0 => world.says(true, client, TcpFlags::ACK, 900_000_000, 1, 0),
             1 => world.says(true, client, TcpFlags::ACK, 1, 5_000_000, 0),
-            2 => world.says(true, client, TcpFlags::RST, 50, 0, 0),
+            2 => world.says(true, client, TcpFlags::RST, 150, 0, 0),
             3 => world.says(true, client, TcpFlags::SYN, 7_777, 0, 0),
             _ => world.says(true, client, TcpFlags::ACK, 900_000_000, 1, 100),
         };
-        answers += out.len();
+        answers += out.iter().filter(|(port, _)| *port == Gateway::ACCESS).count();
         world.subject.now += Duration::from_micros(100);
     }
     assert!((1..=10).contains(&answers), "{answers} answers in 0.3 s");
@@ -199,10 +203,11 @@ fn what_cannot_be_taken_is_not_answered_without_end() {
     assert!(suppressed.is_some_and(|(_, count)| count >= 2_900), "{suppressed:?}");
     // The connection lives.
     world.subject.now += Duration::from_secs(5);
-    let out = world.says(true, client, TcpFlags::ACK, 1, 1, 100);
+    world.says(false, client, TcpFlags::ACK, 1, 101, 0);
+    let out = world.says(true, client, TcpFlags::ACK, 101, 1, 100);
+    let is_new = |header: &TcpHeader| header.seq == SeqNum(world.isn + 101);
     assert!(
-        out.iter()
-            .any(|(port, packet)| *port == Gateway::WAN && packet.as_tcp().unwrap().payload.len() == 100)
+        out.iter().any(|(port, packet)| *port == Gateway::WAN && is_new(&packet.as_tcp().unwrap().header))
     );
 }
 
@@ -214,6 +219,9 @@ fn two_gateways_do_not_answer_each_other_for_ever() {
     let mut far = World { isn: 0x2000_0000, ..World::new(GatewayConfig::default()) };
     let client = (host(1), 5000);
     assert!(near.open(client) && far.open(client));
+    // Both owe bytes to somebody who is silent, so that they do not step out.
+    near.says(true, client, TcpFlags::ACK, 1, 1, 100);
+    far.says(true, client, TcpFlags::ACK, 1, 1, 100);
     let mut toward_near = far.says(true, client, TcpFlags::ACK, 900_000_000, 1, 0);
     let mut rounds = 0;
     while !toward_near.is_empty() && rounds < 1_000 {
@@ -323,4 +331,135 @@ fn a_full_table_of_idle_connections_has_places_for_all() {
     assert!((0..400).all(|number| world.open((host(number), 2_000))));
     world.wait(Duration::from_secs(61));
     assert!((0..200).all(|port| world.open((host(1), 4_000 + port))));
+}
+
+/// Somebody who speaks for both ends shows a handshake of a connection that is older than the gateway.
+#[test]
+fn a_forged_handshake_does_not_part_the_ends_of_a_connection() {
+    let mut world = World::new(GatewayConfig::default());
+    let client = (host(1), 5000);
+    assert!(world.open(client), "a stranger at either side");
+    world.isn = 0x2000_0000;
+    let mut heard = [0; 2];
+    // What is lost is sent again, a few times.
+    for _ in 0..4 {
+        for up in [true, false] {
+            let (seq, ack) = if up { (501, 901) } else { (901, 501) };
+            let out = world.says(up, client, TcpFlags::ACK | TcpFlags::PSH, seq, ack, 100);
+            let far = if up { Gateway::WAN } else { Gateway::ACCESS };
+            let arrives = |packet: &shorthaul_wire::Packet| {
+                let segment = packet.as_tcp().unwrap();
+                segment.header.seq == SeqNum(world.isn + seq) && segment.payload.len() == 100
+            };
+            heard[usize::from(up)] +=
+                out.iter().filter(|(port, packet)| *port == far && arrives(packet)).count();
+            world.wait(Duration::from_millis(200));
+        }
+    }
+    assert!(heard.iter().all(|heard| *heard > 0), "{heard:?}");
+    assert_eq!(world.subject.gateway.counters().flows_stepped_out, 1);
+}
+
+#[test]
+fn who_answers_a_syn_from_the_side_that_it_came_from_is_not_believed() {
+    let mut world = World::new(GatewayConfig::default());
+    let client = (host(1), 5000);
+    let ends = [client, SERVER].map(SocketAddr::from);
+    world.says(true, client, TcpFlags::SYN, 0, 0, 0);
+    let header = TcpHeader {
+        ack: SeqNum(1),
+        flags: TcpFlags::SYN | TcpFlags::ACK,
+        window: 60_000,
+        ..TcpHeader::default()
+    };
+    world.subject.takes(true, segment(ends, false, world.isn, header, &[]));
+    world.says(true, client, TcpFlags::ACK, 1, 1, 0);
+    assert_eq!(world.subject.gateway.counters().flows_split, 0);
+    assert_eq!(world.subject.gateway.flows_known(), 0);
+}
+
+/// What an end has acknowledged, and a window more after it, cannot be what it expects next (RFC 5961 §5): half of all numbers would do for one
+/// who guesses.
+#[test]
+fn data_with_an_acknowledgment_from_long_ago_is_not_taken() {
+    // Of 100 kB.
+    let mut world = World { window: 100, ..World::new(GatewayConfig::default()) };
+    let client = (host(1), 5000);
+    assert!(world.open(client));
+    let sent_to = |world: &World, out: &TxBatch| {
+        let up =
+            out.iter().filter(|(port, _)| *port == Gateway::WAN).filter_map(|(_, packet)| packet.as_tcp());
+        up.map(|segment| (segment.header.seq.0 - world.isn) + segment.payload.len() as u32).max()
+    };
+    let (mut seq, mut acked) = (1, 1);
+    // Ten times the window that the server offers.
+    while acked < 1_000_000 {
+        let mut sent = world.says(true, client, TcpFlags::ACK, seq, 1, 20_000);
+        seq += 20_000;
+        while acked < seq {
+            acked = sent_to(&world, &sent).unwrap_or(acked).max(acked);
+            sent = world.says(false, client, TcpFlags::ACK, 1, acked, 0);
+            world.wait(Duration::from_millis(10));
+        }
+    }
+    let taken = |out: &TxBatch| {
+        let down = out.iter().filter(|(port, _)| *port == Gateway::ACCESS);
+        down.filter_map(|(_, packet)| packet.as_tcp()).map(|segment| segment.payload.len()).sum::<usize>()
+    };
+    let out = world.says(false, client, TcpFlags::ACK, 1, 1, 100);
+    assert_eq!(taken(&out), 0, "forged");
+    let out = world.says(false, client, TcpFlags::ACK, 1, acked, 100);
+    assert_eq!(taken(&out), 100, "the server's own");
+}
+
+#[test]
+fn who_takes_tiny_segments_is_not_split() {
+    let mut world = World::new(GatewayConfig::default());
+    let client = (host(1), 5000);
+    let ends = [client, SERVER].map(SocketAddr::from);
+    let header = TcpHeader { flags: TcpFlags::SYN, window: 60_000, ..TcpHeader::default() };
+    let mut syn = segment(ends, true, world.isn, header, &[]);
+    if let shorthaul_wire::Transport::Tcp(segment) = &mut syn.transport {
+        segment.header.options.mss = Some(64);
+    }
+    world.subject.takes(true, syn);
+    assert_eq!(world.subject.gateway.counters().unsplit_options, 1);
+}
+
+/// One host alone, whose SYNs a server far away answers, but it never goes on: others' handshakes take 600 ms.
+#[test]
+fn the_half_open_connections_of_one_host_leave_others_their_time() {
+    let config = GatewayConfig { max_flows: 1_024, ..GatewayConfig::default() };
+    let mut world = World::new(config);
+    let (mut opened, mut split) = (0, 0);
+    for i in 0..40_000u32 {
+        world.says(true, (host(1), (1_024 + i % 60_000) as u16), TcpFlags::SYN, 0, 0, 0);
+        world.subject.now += Duration::from_micros(500);
+        let other = |round: u32| (host(2 + round), 5000);
+        match i % 2_000 {
+            0 => drop(world.says(true, other(i / 2_000), TcpFlags::SYN, 0, 0, 0)),
+            600 => drop(world.says(false, other(i / 2_000), TcpFlags::SYN | TcpFlags::ACK, 0, 1, 0)),
+            1_200 => {
+                opened += 1;
+                world.says(true, other(i / 2_000), TcpFlags::ACK, 1, 1, 0);
+                split = world.subject.gateway.counters().flows_split;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((opened, split), (20, 20));
+}
+
+/// Connections that stay whole count as open once a server has answered.
+#[test]
+fn who_opens_connections_without_a_server_fills_no_table() {
+    let policy = shorthaul_proxy::Policy { mode: shorthaul_proxy::Mode::Observe, ..Default::default() };
+    let mut world = World::new(GatewayConfig { max_flows: 1_024, ..GatewayConfig::of(policy) });
+    for i in 0..10_000u32 {
+        let stranger = (Ipv4Addr::from_bits(0xc600_0000 + i), 1_000);
+        world.says(true, stranger, TcpFlags::SYN, 0, 0, 0);
+        world.says(true, stranger, TcpFlags::ACK, 1, 1, 0);
+    }
+    assert!(world.subject.gateway.flows_known() <= 1_024 / 8, "{}", world.subject.gateway.flows_known());
+    assert_eq!(world.subject.gateway.counters().unobserved_overload, 0);
 }

@@ -231,18 +231,49 @@ fn a_flood_of_fragments_is_bounded_and_takes_nobody_elses_room() {
         }
     }
     assert!(most <= (4 << 20) + 8_000, "{most} bytes held"); // with what the connection holds
-    // One source alone fills its share, no more.
-    let before = world.count("fragment-source-over-share");
-    for _ in 0..2_000 {
+    // One source alone fills its share, no more; and who speaks in its name keeps nothing of it from being put together.
+    let before = world.count("fragment-evicted");
+    for i in 0..2_000 {
         let packet = world.segment(SERVER, 1, 1, TcpFlags::ACK, 1472);
         let first = world.fragments(&packet, 1480 - 8).swap_remove(0);
         world.pass_bytes(SERVER, &first);
+        if i == 1_500 {
+            let ack = world.segment(CLIENT, 1, 3_001, TcpFlags::ACK, 0);
+            world.pass(CLIENT, ack);
+            let packet = world.segment(SERVER, 3_001, 1, TcpFlags::ACK, 3000);
+            let parts = world.fragments(&packet, 1480);
+            let out: TxBatch = parts.iter().flat_map(|part| world.pass_bytes(SERVER, part)).collect();
+            assert_eq!(toward(&out, Gateway::ACCESS).0, pattern(3_001, 3000), "in the midst of its own");
+        }
     }
-    assert!(world.count("fragment-source-over-share") > before);
+    assert!(world.count("fragment-evicted") > before + 1_000);
     world.now += Duration::from_secs(6);
     world.gateway.handle_timeout(world.now);
     assert!(world.gateway.allocated() < 4_000, "what does not come in time is forgotten");
     assert!(world.count("fragment-incomplete") > 0);
+}
+
+/// What is refused is remembered, and that takes memory, too.
+#[test]
+fn datagrams_that_were_refused_are_bounded_like_others() {
+    // Then fragments may hold 256 KiB.
+    let memory = shorthaul_types::Bytes(1 << 20);
+    let mut world = World::with(false, GatewayConfig { memory, ..GatewayConfig::default() });
+    for i in 0..40_000u32 {
+        let mut packet = world.segment(SERVER, 1, 1, TcpFlags::ACK, 40);
+        if let IpHeader::V4(ip) = &mut packet.ip {
+            ip.src = (0x0b00_0000 + i).into();
+        }
+        let mut first = world.fragments(&packet, 48).swap_remove(0);
+        world.pass_bytes(SERVER, &first);
+        *first.last_mut().unwrap() ^= 1;
+        world.pass_bytes(SERVER, &first);
+    }
+    // With 256 bytes each.
+    let kept = (256 << 10) / 256;
+    assert!(
+        world.count("fragment-overlap") == 40_000 && world.count("fragment-evicted") >= 40_000 - kept - 100
+    );
 }
 
 /// The bytes of a packet with IPv4 options, or IPv6 destination options.

@@ -185,7 +185,11 @@ impl Connection {
             Some(ProbeOption::TimedAck { number, arrived }) => {
                 self.sender.on_probe_answer(now, number, Some(arrived));
             }
-            Some(question) => self.probe_answer = question.answer((now.as_nanos() / 1000) as u32),
+            Some(question) => {
+                // A clock of this connection alone: it tells nobody since when this machine runs.
+                let since = *self.probed_since.get_or_insert(now);
+                self.probe_answer = question.answer(now.saturating_since(since).as_micros() as u32);
+            }
             None => {}
         }
         let progress = self.sender.una() > una || window == 0;

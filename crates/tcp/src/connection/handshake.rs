@@ -90,6 +90,7 @@ impl Connection {
             timers: Timers::new(now),
             challenges: ChallengeLimit::default(),
             probe_answer: None,
+            probed_since: None,
             reset: None,
             close_wanted: false,
             abandoned: false,

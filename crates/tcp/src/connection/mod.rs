@@ -62,6 +62,8 @@ pub struct Connection {
     challenges: ChallengeLimit,
     /// The answer to the peer's last probe, which is to leave.
     probe_answer: Option<ProbeOption>,
+    /// When the first probe arrived: the clock of the answers begins there.
+    probed_since: Option<Time>,
     /// A reset that is to leave.
     reset: Option<Box<TcpHeader>>,
     /// The owner has closed, but the handshake is not complete.

@@ -27,6 +27,28 @@ impl World {
         }
     }
 
+    /// Somebody at either side, who speaks for both ends of a connection that is open, shows the gateway a whole handshake of it with numbers of
+    /// his own.
+    pub fn forge_handshake(&mut self) {
+        let open: Vec<usize> = (0..self.flows.len())
+            .filter(|flow| self.flows[*flow].apps.iter().all(|app| app.id.is_some()))
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        let flow = *self.tricks.pick(&open);
+        let Flow { key, stations, .. } = &self.flows[flow];
+        let (ends, ports) = ([key.src, key.dst], stations.map(|station| self.stations[station].port));
+        let isns = [0; 2].map(|_| SeqNum(self.tricks.below(1 << 32) as u32));
+        for (from, flags) in [(0, TcpFlags::SYN), (1, TcpFlags::SYN | TcpFlags::ACK), (0, TcpFlags::ACK)] {
+            let seq = isns[from] + u32::from(!flags.contains(TcpFlags::SYN));
+            let ack = if flags.contains(TcpFlags::ACK) { isns[1 - from] + 1 } else { SeqNum(0) };
+            let header = TcpHeader { seq, ack, flags, window: 60_000, ..TcpHeader::default() };
+            let packet = packets::segment(ends[from], ends[1 - from], header, packets::filler(0));
+            self.put(Stop::Gateway(ports[from]), packet);
+        }
+    }
+
     /// A segment of one of the flows comes that none of its ends has sent. Its sequence numbers are guessed, and wrong: off
     /// where the stream is by 2²⁰ at least, as nearly all guesses are.
     pub fn forge(&mut self) {

@@ -25,10 +25,11 @@ fn whoever_offers_probes_is_answered_whatever_our_own_profile() {
     s.drain_events();
     s.inject(". 1:1(0) ack 1 win 65535 <probe1 7>").expect(". 1:1(0) ack 1 <probe1ack 7>");
     s.inject(". 1:1(0) ack 1 win 65535 <probe2 8>").expect(". 1:1(0) ack 1 <probe2ack 8>").quiet();
-    // When it arrived is said in microseconds; the script begins 1000 s after its clock.
-    s.at(45)
-        .inject(". 1:1(0) ack 1 win 65535 <timed 9>")
-        .expect(". 1:1(0) ack 1 <timedack 9 1000045000>")
+    // When it arrived is said in microseconds since the first probe: nobody reads from it since when this machine runs.
+    s.at(45).inject(". 1:1(0) ack 1 win 65535 <timed 9>").expect(". 1:1(0) ack 1 <timedack 9 25000>");
+    s.at(50)
+        .inject(". 1:1(0) ack 1 win 65535 <timed 10>")
+        .expect(". 1:1(0) ack 1 <timedack 10 30000>")
         .quiet();
 }
 
