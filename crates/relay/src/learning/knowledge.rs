@@ -2,27 +2,24 @@
 //! chance is given.
 use super::history::Past;
 use super::loads::Loads;
+use super::place::{Least, Place, Sizes, WAYS, place_of};
 use crate::route::Endpoint;
 use shorthaul_planner::sharing::{self, Load};
 use shorthaul_planner::ways::{Choice, Learning, Ways, Why};
 use shorthaul_types::{BitRate, Bytes, Time};
-use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// What a session is taken for of which nothing is known.
 const UNKNOWN_SIZE: Bytes = Bytes(1_000_000);
-/// Of so many sessions the middle one's size is predicted.
-const SIZES: usize = 16;
 /// A smaller session says more of the server than of the way.
 const LEAST: Bytes = Bytes(10_000);
 /// A session with more pauses than one in so many bytes is a conversation: what it took says nothing of the way.
 const A_PAUSE: u64 = 1_000_000;
 /// A round trip of which nothing is known.
 const UNKNOWN_ROUND_TRIP: Duration = Duration::from_millis(100);
-/// Destinations that are known at the same time, and ways to each.
+/// Destinations that are known at the same time.
 const PLACES: usize = 4096;
-const WAYS: usize = 64;
 /// Ways that are expected to be about as good: of these, the load of their nodes decides.
 const ABOUT_AS_GOOD: f64 = 1.1;
 /// What a node told of its load longer ago than this is no news: it is asked anew before a session is sent there.
@@ -79,80 +76,6 @@ pub struct Decision {
     pub ask: Vec<usize>,
 }
 
-/// A number of which the least counts, and which is believed to have risen after a while.
-#[derive(Clone, Copy, Debug)]
-struct Least(f64);
-
-impl Least {
-    fn add(known: &mut Option<Least>, seen: f64) {
-        let least = match *known {
-            Some(Least(least)) if seen > least => least + (seen - least) / 8.0,
-            _ => seen,
-        };
-        *known = Some(Least(least));
-    }
-
-    fn time(self) -> Duration {
-        Duration::from_secs_f64(self.0)
-    }
-}
-
-/// Sizes of the latest sessions.
-#[derive(Clone, Debug, Default)]
-struct Sizes(VecDeque<u64>);
-
-impl Sizes {
-    fn add(&mut self, size: Bytes) {
-        self.0.truncate(SIZES - 1);
-        self.0.push_front(size.0);
-    }
-
-    fn middle(&self) -> Option<Bytes> {
-        let mut sorted: Vec<u64> = self.0.iter().copied().collect();
-        sorted.sort_unstable();
-        sorted.get(sorted.len() / 2).copied().map(Bytes)
-    }
-}
-
-/// Destinations that are near each other: a /24 or /48, or a name.
-#[derive(Debug)]
-struct Place {
-    /// Number 0 is the direct one.
-    ways: Vec<Vec<Endpoint>>,
-    known: Ways,
-    round_trip: Option<Least>,
-    /// What sessions to it carried.
-    sizes: Sizes,
-    /// Of each way, the legs behind the first.
-    far: Vec<Vec<Option<Least>>>,
-    used: Time,
-}
-
-impl Place {
-    fn new(learning: Learning) -> Place {
-        Place {
-            ways: vec![Vec::new()],
-            known: Ways::new(learning, 1),
-            round_trip: None,
-            sizes: Sizes::default(),
-            far: vec![Vec::new()],
-            used: Time::ZERO,
-        }
-    }
-
-    /// The number of a way; one that has none gets one, as long as there are not too many.
-    fn number(&mut self, hops: &[Endpoint]) -> Option<usize> {
-        let known = self.ways.iter().position(|way| way == hops);
-        known.or_else(|| {
-            (self.ways.len() < WAYS).then(|| {
-                self.ways.push(hops.to_vec());
-                self.far.push(vec![None; hops.len()]);
-                self.ways.len() - 1
-            })
-        })
-    }
-}
-
 /// What is known of all destinations.
 #[derive(Debug)]
 pub struct Knowledge {
@@ -165,21 +88,6 @@ pub struct Knowledge {
     loads: Loads,
     sizes: HashMap<Endpoint, Sizes>,
     of_ports: HashMap<u16, Sizes>,
-}
-
-/// What is known of one address is believed of its neighbours.
-fn place_of(destination: &Endpoint) -> String {
-    match destination.address().map(|address| address.ip().to_canonical()) {
-        Some(IpAddr::V4(ip)) => {
-            let [a, b, c, _] = ip.octets();
-            format!("{a}.{b}.{c}.0/24")
-        }
-        Some(IpAddr::V6(ip)) => {
-            let [a, b, c, ..] = ip.segments();
-            format!("{a:x}:{b:x}:{c:x}::/48")
-        }
-        None => destination.host().to_owned(),
-    }
 }
 
 impl Knowledge {
@@ -357,7 +265,7 @@ impl Knowledge {
                 place.known.begins_like(number, others, 0);
             }
         }
-        let later: Vec<Bytes> = place.sizes.0.iter().map(|size| Bytes(*size)).chain([size]).collect();
+        let later: Vec<Bytes> = place.sizes.iter().chain([size]).collect();
         let choice = place.known.choose_sharing(now, &by_number, &shares_by_number, size, &later)?;
         let seconds = |at: usize, share| {
             let (number, legs) = (numbers[at]?, legs[at].as_ref()?);
@@ -470,6 +378,7 @@ fn put_in_order(order: &mut [usize], expected: &[Option<f64>], taken: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learning::place::SIZES;
 
     const MS: Duration = Duration::from_millis(1);
 

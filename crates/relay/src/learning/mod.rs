@@ -1,12 +1,14 @@
 //! Ways that are chosen by what came of former sessions: what is forecast, corrected by what was measured, for a size that
 //! is predicted; and what came of this one is remembered for the next.
 //!
-//! Reading order: `history` (what is remembered, in a file), `remembering` (the thread that writes it), `knowledge` (what follows from it, without clock or I/O), `loads` (what nodes told of theirs), `routes`
-//! (who is asked by a client).
+//! Reading order: `history` (what is remembered, in a file), `remembering` (the thread that writes it), `place` (what sessions to one
+//! destination have shown), `loads` (what nodes told of theirs), `knowledge` (what follows from both, without clock or I/O), `routes` (who is
+//! asked by a client).
 mod history;
 mod knowledge;
 mod loads;
 mod overview;
+mod place;
 mod remembering;
 mod routes;
 
