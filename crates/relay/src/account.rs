@@ -10,6 +10,16 @@ const BURST: Duration = Duration::from_millis(50);
 /// Stands for no limit.
 const UNLIMITED: u64 = u64::MAX;
 
+/// The account of those who proved to be members of the network, by certificate or by its secret.
+pub(crate) const MEMBERS: &str = "members";
+/// The account of those whose address is enough.
+pub(crate) const NEIGHBOURS: &str = "neighbours";
+
+/// Whether a name stands for those who have none of their own.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    [MEMBERS, NEIGHBOURS, crate::secret::MEMBER].iter().any(|one| one.eq_ignore_ascii_case(name))
+}
+
 /// What a user may have at most; what is not said is not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -50,6 +60,7 @@ pub struct Account {
     lookups: AtomicU64,
     reserved: AtomicU64,
     stored: AtomicU64,
+    waiting: AtomicU64,
     most_sessions: AtomicU64,
     most_moved: AtomicU64,
     bits_per_sec: AtomicU64,
@@ -69,6 +80,7 @@ impl Account {
             lookups: AtomicU64::new(0),
             reserved: AtomicU64::new(0),
             stored: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
             most_sessions: AtomicU64::new(UNLIMITED),
             most_moved: AtomicU64::new(UNLIMITED),
             bits_per_sec: AtomicU64::new(UNLIMITED),
@@ -141,12 +153,22 @@ impl Account {
     }
 
     /// Reserves as much of a buffer as there is, of at most `most` for all sessions.
-    pub fn reserve(self: &Arc<Self>, wanted: Bytes, most: Bytes) -> (Bytes, Option<Share>) {
-        let amount = wanted.0.min(most.0.saturating_sub(self.reserved.load(Ordering::Relaxed)));
-        match self.share(|account| &account.reserved, amount, most.0) {
-            Some(share) => (Bytes(amount), Some(share)),
-            None => (Bytes(0), None),
-        }
+    pub fn reserve(self: &Arc<Self>, wanted: Bytes, most: Bytes) -> (Bytes, Share) {
+        let left = |has: u64| wanted.0.min(most.0.saturating_sub(has));
+        let more = |has: u64| Some(has + left(has));
+        let had = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let amount = left(had.unwrap_or(u64::MAX));
+        (Bytes(amount), Share { account: Arc::clone(self), of: |account| &account.reserved, amount })
+    }
+
+    /// What could be reserved.
+    pub fn reservable(&self, most: Bytes) -> Bytes {
+        Bytes(most.0.saturating_sub(self.reserved.load(Ordering::Relaxed)))
+    }
+
+    /// A connection that waits for a request, of at most `most`.
+    pub fn wait(self: &Arc<Self>, most: u64) -> Option<Share> {
+        self.share(|account| &account.waiting, 1, most)
     }
 
     /// Room in the temporary directory, of at most `most` for all sessions.
@@ -220,7 +242,9 @@ mod tests {
         let first = account.reserve(Bytes(70), Bytes(100));
         let second = account.reserve(Bytes(70), Bytes(100));
         assert_eq!((first.0, second.0), (Bytes(70), Bytes(30)));
+        assert_eq!(account.reservable(Bytes(100)), Bytes(0));
         drop(first);
+        assert_eq!(account.reservable(Bytes(100)), Bytes(70));
         assert_eq!(account.reserve(Bytes(100), Bytes(100)).0, Bytes(70));
         let lookups: Vec<_> = (0..100).map_while(|_| account.look_up()).collect();
         assert_eq!(lookups.len() as u64, LOOKUPS);

@@ -106,6 +106,8 @@ pub struct HopStatus {
     pub received: Option<u64>,
     /// How long the node has been there, if that matters.
     pub up: Option<Duration>,
+    /// The same may be asked again after so long, signed anew.
+    pub retry_after: Option<Duration>,
 }
 
 impl fmt::Display for HopStatus {
@@ -134,6 +136,9 @@ impl fmt::Display for HopStatus {
         }
         if let Some(up) = self.up {
             write!(f, ";up={}", up.as_millis())?;
+        }
+        if let Some(time) = self.retry_after {
+            write!(f, ";retry-after={}", time.as_millis())?;
         }
         Ok(())
     }
@@ -284,6 +289,7 @@ impl Iterator for Members<'_> {
                 "connect-time" => hop.connect_time = number().map(Duration::from_micros),
                 "received" => hop.received = number(),
                 "up" => hop.up = number().map(Duration::from_millis),
+                "retry-after" => hop.retry_after = number().map(Duration::from_millis),
                 _ => {}
             }
         }
@@ -395,6 +401,7 @@ mod tests {
                     connect_time: Some(Duration::from_micros(3)),
                     received: Some(5),
                     up: Some(Duration::from_millis(7)),
+                    retry_after: Some(Duration::from_millis(8)),
                     ..HopStatus::default()
                 },
             ],

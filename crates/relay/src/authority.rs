@@ -3,6 +3,7 @@
 //! Its folder holds `authority.key`, which never leaves it, `authority.pem`, and `issued`, a line for each credential. A
 //! credential is one file: a private key, a certificate, and the authorities that its holder believes. Those of clients are
 //! good for clients only (RFC 5280 §4.2.1.12), so that no client is a node. While authorities change, two are valid at once.
+use crate::account::is_reserved;
 use crate::secret::{SecretError, make};
 use data_encoding::HEXLOWER;
 use rcgen::{
@@ -183,11 +184,16 @@ impl Authority {
     /// Issues a credential to `name`, for `days`. A node is reached by `hosts`, names and addresses.
     ///
     /// # Errors
-    /// A host is no name, or nothing can be written.
+    /// It is no name, or one that stands for others; a host is no name; or nothing can be written.
     pub fn issue(&self, role: Role, name: &str, hosts: &[String], days: u32) -> Result<Issued, SecretError> {
         let is_named = !name.is_empty() && name.len() <= 64;
         if !is_named || !name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.@".contains(&c)) {
             return Err(make(format!("`{name}` is no name: it is letters, digits, `-`, `_`, `.` and `@`")));
+        }
+        if is_reserved(name) {
+            return Err(make(format!(
+                "`{name}` stands for those who have no name of their own: take another"
+            )));
         }
         let serial = random::<16>()?;
         let key = KeyPair::generate().map_err(make)?;

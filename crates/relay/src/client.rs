@@ -32,6 +32,10 @@ use std::time::{Duration, Instant};
 use tally::Tally;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
+/// How often a node is asked again that wants that, and the longest wait.
+const ASKED_AGAIN: u32 = 3;
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
+
 /// How sessions are opened.
 #[derive(Clone)]
 pub struct ClientOptions {
@@ -222,7 +226,7 @@ impl Client {
             let mut error = OpenError { target: target.clone(), attempts: Vec::new() };
             let mut may_wait = true;
             for route in routes {
-                match self.open_by(&route, (target, client), early, (moves, until)).await {
+                match self.open_asking_again(&route, (target, client), early, (moves, until)).await {
                     Ok(Opened { leg, rest, hops, moving, direct }) => {
                         let took = began.elapsed();
                         let ends = (Arc::clone(&self.options.routes), leg.socket().clone());
@@ -272,6 +276,25 @@ impl Client {
         let told = leg.write_all(early.now()).await.map_err(failed);
         told.map_err(|refusal| Failed { refusal, said: true })?;
         Ok(Opened { leg, rest: Vec::new(), hops: Vec::new(), moving: None, direct })
+    }
+
+    /// Opens one by a route, and again where a node asks for that: one that has just started believes nothing that may have been said to the
+    /// one before it. Of what it refuses, nothing has arrived.
+    async fn open_asking_again(
+        &self,
+        route: &Route,
+        ends: (&Endpoint, Option<SocketAddr>),
+        early: &mut Early<'_>,
+        how: (bool, Instant),
+    ) -> Result<Opened, Failed> {
+        for _ in 0..ASKED_AGAIN {
+            let opened = self.open_by(route, ends, early, how).await;
+            let Some(wait) = opened.as_ref().err().and_then(|failed| failed.refusal.hop.retry_after) else {
+                return opened;
+            };
+            tokio::time::sleep(wait.min(LONGEST_RETRY)).await;
+        }
+        self.open_by(route, ends, early, how).await
     }
 
     async fn open_by(
@@ -360,7 +383,7 @@ impl Client {
                 begun.map_err(|why| Refusal::at(&first.to_string(), Failure::RequestError, why))?;
                 Ok((answer, rest))
             };
-            let refusal = match answered.await {
+            let refusal: Refusal = match answered.await {
                 Ok((answer, rest)) => {
                     let moving = Some(moving);
                     return Ok(Opened { leg, rest, hops: answer.hops, moving, direct: None });
@@ -368,7 +391,8 @@ impl Client {
                 Err(refusal) => refusal,
             };
             // That one asked before may be there by now.
-            let may_be_there = is_unsure(&refusal) || refusal.failure == Failure::RequestDenied;
+            let is_denied = refusal.failure == Failure::RequestDenied && refusal.hop.retry_after.is_none();
+            let may_be_there = is_unsure(&refusal) || is_denied;
             if until <= Instant::now() || !may_be_there {
                 return Err(failed(refusal));
             }

@@ -211,6 +211,8 @@ impl Links {
     /// The identity is none.
     pub fn set_identity(&self, identity: &Identity) -> Result<(), LinkError> {
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = TlsConfig(identity.client()?);
+        // Those that are ready are of who we were.
+        self.ready.close_all();
         Ok(())
     }
 
@@ -221,7 +223,8 @@ impl Links {
     }
 
     /// Nodes whose certificates have these serial numbers or names are not believed from now on.
-    pub fn set_revoked(&self, revoked: HashSet<String>) {
+    pub fn set_revoked(&self, revoked: &[String]) {
+        let revoked = revoked.iter().map(|one| one.to_ascii_lowercase()).collect();
         *self.revoked.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(revoked);
         // Those that are ready may be of them.
         self.ready.close_all();
@@ -332,11 +335,12 @@ impl Links {
         to: &Endpoint,
         asker: Option<&Arc<Account>>,
     ) -> Result<Leg, Refusal> {
-        if let Some(leg) = self.take_ready(to) {
-            return Ok(leg);
-        }
+        // One that is connected to, and does not answer, has connections that are ready.
         if let Some(refusal) = self.dead.refusal(to) {
             return Err(refusal);
+        }
+        if let Some(leg) = self.take_ready(to) {
+            return Ok(leg);
         }
         let (mut left, mut wait) = TURNED_AWAY;
         let connected = loop {
@@ -351,7 +355,7 @@ impl Links {
         let leg = match connected {
             Ok(leg) => leg,
             Err(refusal) => {
-                if self.dead.on_failure(to, &refusal) {
+                if self.dead.on_failure(to, &refusal, asker) {
                     tokio::spawn(dead::ask_again(Arc::clone(self), to.clone()));
                 }
                 return Err(refusal);
@@ -383,7 +387,9 @@ impl Links {
             Ok(Ok(tls)) => {
                 let leg = Leg::tls(socket, tls.into());
                 let revoked = Arc::clone(&self.revoked.read().unwrap_or_else(PoisonError::into_inner));
-                let is_revoked = |one: Holder| revoked.contains(&one.serial) || revoked.contains(&one.name);
+                let is_revoked = |one: Holder| {
+                    revoked.contains(&one.serial) || revoked.contains(&one.name.to_ascii_lowercase())
+                };
                 if !revoked.is_empty() && leg.holder().is_some_and(is_revoked) {
                     return Err(refuse(Failure::TlsCertificate, "its certificate was revoked".into()));
                 }
@@ -397,7 +403,10 @@ impl Links {
                     None if inner.is_none() && failure_of(&error) == Failure::ConnectionTerminated => {
                         Err(refuse(Failure::ConnectionTerminated, words_of(&error)))
                     }
-                    None => Err(refuse(Failure::Tls, error.to_string())),
+                    None => {
+                        tracing::debug!(%to, %error, "no TLS");
+                        Err(refuse(Failure::Tls, inner.map_or_else(|| words_of(&error), words_of_tls)))
+                    }
                 }
             }
             Err(_) => Err(refuse(Failure::ConnectionTimeout, "TLS was not answered".into())),
@@ -426,7 +435,10 @@ impl Links {
                 Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
                     "its certificate is for other names: see --name and --reached-by of the node".into()
                 }
-                other => format!("its certificate is not good: {other:?}"),
+                other => {
+                    tracing::debug!(?other, "a certificate is not good");
+                    "its certificate is not good".into()
+                }
             }),
             rustls::Error::AlertReceived(alert) => match alert {
                 Alert::UnknownCA | Alert::DecryptError | Alert::BadCertificate if by_secret => {
@@ -457,6 +469,20 @@ impl Links {
         };
         let drain = async { while poll_fn(&mut some).await {} };
         let _ = tokio::time::timeout(Duration::from_secs(1), drain).await;
+    }
+}
+
+/// What an error of the TLS library means, in words of ours.
+fn words_of_tls(error: &rustls::Error) -> String {
+    use rustls::Error::{AlertReceived, InappropriateHandshakeMessage, InappropriateMessage};
+    use rustls::Error::{InvalidMessage, PeerIncompatible};
+    match error {
+        InvalidMessage(_) | InappropriateMessage { .. } | InappropriateHandshakeMessage { .. } => {
+            "what it says is no TLS: is it a node, and does it have a secret or a certificate?".into()
+        }
+        PeerIncompatible(_) => "it has no TLS 1.3, or none of our ciphers".into(),
+        AlertReceived(_) => "it ended the handshake".into(),
+        _ => "the handshake failed".into(),
     }
 }
 

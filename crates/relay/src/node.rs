@@ -12,6 +12,7 @@ mod processors;
 mod relaying;
 mod session;
 mod strangers;
+mod tls;
 
 pub use config::{NodeConfig, RelayConfig, Settings, SettingsError, User, network};
 pub use metrics::{Counters, Snapshot, UserSnapshot, metrics_of_everything};
@@ -38,7 +39,6 @@ use shorthaul_os::confine::{ConfineError, Confined, Needs, Sockets};
 use shorthaul_os::{limits, schedule};
 use shorthaul_types::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
@@ -47,9 +47,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use strangers::Strangers;
+use tls::Accepting;
 use tokio::runtime::Builder;
-use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
+use tokio::sync::{Semaphore, watch};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -118,12 +118,14 @@ pub(crate) struct Shared {
     name: String,
     config: NodeConfig,
     links: Arc<Links>,
-    tls: RwLock<Option<TlsAcceptor>>,
+    tls: RwLock<Option<Arc<Accepting>>>,
     admission: RwLock<Arc<Admission>>,
     status: Arc<NodeStatus>,
     counters: Counters,
     seen: Seen,
     strangers: Arc<Strangers>,
+    /// Room for connections of those who are let in, and have not asked yet.
+    idle: Arc<Semaphore>,
     spool: Spool,
     /// Tells sessions that settings were read again.
     reloaded: watch::Sender<()>,
@@ -161,7 +163,7 @@ impl Shared {
         Arc::clone(&self.admission.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn tls(&self) -> Option<TlsAcceptor> {
+    fn tls(&self) -> Option<Arc<Accepting>> {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -282,7 +284,7 @@ impl Node {
         });
         let (links, tls) = connections(&config, &name, secret)?;
         links.set_policy(settings.destinations(own_addresses(&config)));
-        links.set_revoked(revoked(&settings));
+        links.set_revoked(&settings.revoked);
         let status = Arc::new(NodeStatus::new(config.all_buffers).of_rate(config.rate, threads));
         let strangers =
             Strangers::new(config.strangers_per_second, config.strangers_at_once, config.all_strangers);
@@ -297,6 +299,7 @@ impl Node {
             counters: Counters::default(),
             seen: Seen::default(),
             strangers,
+            idle: Arc::new(Semaphore::new(config.all_idle)),
             spool,
             reloaded: watch::Sender::new(()),
             refused_log: Throttle::default(),
@@ -498,14 +501,14 @@ impl NodeHandle {
             _ => None,
         };
         if let Some(identity) = &identity {
-            let tls = identity.server()?.map(TlsAcceptor::from);
+            let tls = Accepting::of(identity)?;
             self.0.links.set_identity(identity)?;
             *self.0.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
         }
         if let Some(secret) = &secret {
             self.0.links.set_signing(secret);
         }
-        self.0.links.set_revoked(revoked(&settings));
+        self.0.links.set_revoked(&settings.revoked);
         self.0.links.set_policy(settings.destinations(own_addresses(&self.0.config)));
         if let Err(error) = self.0.links.reload_names() {
             tracing::warn!("names are looked up as before: {error}");
@@ -533,7 +536,7 @@ fn connections(
     config: &NodeConfig,
     name: &str,
     secret: Option<NetworkSecret>,
-) -> Result<(Links, Option<TlsAcceptor>), NodeError> {
+) -> Result<(Links, Option<Arc<Accepting>>), NodeError> {
     let names = names(config);
     let own = config.certificate.as_ref().map(|(chain, key)| (chain.as_path(), key.as_path()));
     let identity = match (&config.credential, &secret, own, &config.authority) {
@@ -541,7 +544,7 @@ fn connections(
         (None, Some(secret), None, None) => secret.identity(&names)?,
         (None, _, own, authority) => Identity::from_files(own, authority.as_deref())?,
     };
-    let tls = identity.server()?.map(TlsAcceptor::from);
+    let tls = Accepting::of(&identity)?;
     let is_known = secret.is_some() || config.authority.is_some() || config.credential.is_some();
     let by_itself = if is_known { Protection::Tls } else { Protection::Plain };
     let links = Links::new(LinkOptions {
@@ -557,10 +560,6 @@ fn connections(
         gone_after: config.gone_after,
     })?;
     Ok((links, tls))
-}
-
-fn revoked(settings: &Settings) -> HashSet<String> {
-    settings.revoked.iter().map(|one| one.to_ascii_lowercase()).collect()
 }
 
 /// Addresses that lead to the node though its interfaces do not have them.

@@ -9,10 +9,10 @@ pub mod waits;
 pub use spool::Spool;
 pub use waits::{AllWaits, Waits, Watched, Way};
 
-use crate::account::Account;
+use crate::account::{Account, Share};
 use crate::progress::Progress;
 use crate::resume::carry::Moved;
-use crate::socket::{Sink, Socket, Source};
+use crate::socket::{Sink, Socket, Source, TLS_HOLDS};
 use crate::status::NodeStatus;
 use shorthaul_os::TcpInfo;
 use shorthaul_os::poll::has_ended;
@@ -65,10 +65,11 @@ pub enum Broken {
     NoRoom(String),
 }
 
-/// What waits for a receiver in our own memory, as a part of what the node's sessions may hold.
+/// What waits for a receiver in our own memory, as a part of what the node's sessions may hold, and those of the account.
 struct Held<'a> {
     status: &'a NodeStatus,
     bytes: Bytes,
+    _share: Option<Share>,
 }
 
 impl Drop for Held<'_> {
@@ -134,9 +135,12 @@ impl Meter<'_> {
         }
     }
 
-    /// How much may be read that the receiver may not take at once: little where memory is short.
+    /// How much may be read that the receiver may not take at once: little where memory is short, the node's or the
+    /// account's part of it.
     fn holdable(&self) -> usize {
-        if self.status.buffer_free().0 >= COPY as u64 { COPY } else { FEW }
+        let of_account = self.account.map(|account| account.reservable(self.status.buffer_of_account()));
+        let free = self.status.buffer_free().min(of_account.unwrap_or(Bytes(u64::MAX)));
+        if free.0 >= COPY as u64 { COPY } else { FEW }
     }
 
     /// So many bytes were worked on for so long.
@@ -145,8 +149,17 @@ impl Meter<'_> {
         self.status.on_processing(took / packets.max(1));
     }
 
-    fn hold(&self, bytes: usize) -> Held<'_> {
-        Held { status: self.status, bytes: self.status.reserve(Bytes(bytes as u64)) }
+    /// In a box: sessions that wait for nobody have no room for it.
+    fn hold(&self, bytes: usize) -> Box<Held<'_>> {
+        let wanted = Bytes(bytes as u64);
+        let (may, share) = match self.account {
+            Some(account) => {
+                let (may, share) = account.reserve(wanted, self.status.buffer_of_account());
+                (may, Some(share))
+            }
+            None => (wanted, None),
+        };
+        Box::new(Held { status: self.status, bytes: self.status.reserve(may), _share: share })
     }
 }
 
@@ -197,7 +210,7 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: &Meter<'_>) -> Result<(),
     let mut left: Vec<u8> = Vec::new();
     let mut rounds = 0u32;
     loop {
-        let mut passed = 0;
+        let (mut passed, mut waits_for_receiver) = (0, false);
         rounds = rounds.wrapping_add(1);
         let timed = rounds % SAMPLE == 1;
         let mut took = None;
@@ -234,6 +247,11 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: &Meter<'_>) -> Result<(),
                         }
                     }
                 }
+                // TLS takes more than the kernel does.
+                waits_for_receiver = match left.is_empty() {
+                    true => Pin::new(&mut *to).poll_flush(cx).map_err(Broken::Sink)?.is_pending(),
+                    false => true,
+                };
                 // Decrypted, encrypted and handed to the kernel.
                 took = since.map(|since| since.elapsed());
                 Poll::Ready(Ok(false))
@@ -245,22 +263,23 @@ async fn copy(from: &mut Source, to: &mut Sink, meter: &Meter<'_>) -> Result<(),
         }
         let all = passed + left.len();
         // What waited for the receiver says nothing of this node.
-        if let Some(took) = took.filter(|_| left.is_empty()) {
+        if let Some(took) = took.filter(|_| !waits_for_receiver) {
             meter.on_processing(all, took);
         }
-        if !left.is_empty() {
-            let _held = meter.hold(left.len());
+        if waits_for_receiver {
+            let in_tls = if to.tls.is_some() { passed.min(TLS_HOLDS) } else { 0 };
+            let _held = meter.hold(left.len() + in_tls);
             if let Some(waits) = meter.watched() {
                 waits.begin();
                 waits.wait();
             }
             to.write_all(&left).await.map_err(Broken::Sink)?;
+            to.flush().await.map_err(Broken::Sink)?;
             if let Some(waits) = meter.watched() {
                 waits.end_wait_to_write(&from.socket);
             }
             left = Vec::new();
         }
-        to.flush().await.map_err(Broken::Sink)?;
         meter.on_moved(all).await?;
         tokio::task::consume_budget().await;
     }
@@ -292,10 +311,11 @@ async fn store(from: &mut Source, to: &mut Sink, meter: &Meter<'_>) -> Result<()
     stored.rewind().await?;
     let mut piece = Vec::new();
     loop {
-        piece = stored.next(piece, COPY).await?;
+        piece = stored.next(piece, meter.holdable()).await?;
         if piece.is_empty() {
             return Ok(());
         }
+        let _held = meter.hold(piece.len());
         to.write_all(&piece).await.map_err(Broken::Sink)?;
         to.flush().await.map_err(Broken::Sink)?;
     }
@@ -335,5 +355,32 @@ async fn wait(from: &Socket, windows: u32) -> io::Result<()> {
             return Ok(());
         }
         tokio::time::sleep(left.min((rtt / 4).max(LOOK))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::Limits;
+
+    #[test]
+    fn what_waits_for_receivers_counts_for_its_account() {
+        let (status, moved) = (NodeStatus::new(Bytes(4 << 20)), AtomicU64::new(0));
+        let [alice, bob] = ["alice", "bob"].map(|name| Arc::new(Account::new(name, Limits::default())));
+        let meter = |account| Meter {
+            moved: &moved,
+            of_session: &moved,
+            account: Some(account),
+            status: &status,
+            spool: None,
+            progress: None,
+            waits: None,
+        };
+        let (of_alice, of_bob) = (meter(&alice), meter(&bob));
+        let held: Vec<_> = (0..100).map(|_| of_alice.hold(of_alice.holdable())).collect();
+        assert_eq!(status.buffer_free(), Bytes(3 << 20), "she has her quarter");
+        assert_eq!((of_alice.holdable(), of_bob.holdable()), (FEW, COPY));
+        drop(held);
+        assert_eq!((status.buffer_free(), of_alice.holdable()), (Bytes(4 << 20), COPY));
     }
 }

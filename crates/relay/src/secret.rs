@@ -19,6 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 
 /// The name that every certificate of a secret's authority carries: its holders trust each other.
@@ -315,15 +316,22 @@ impl Identity {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(make)?;
-        let builder = if self.roots.is_empty() {
-            builder.with_no_client_auth()
-        } else {
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(&self.roots), provider())
-                .allow_unauthenticated()
-                .build();
-            builder.with_client_cert_verifier(verifier.map_err(make)?)
+        let builder = match self.verifier()? {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
         };
         builder.with_single_cert(self.chain.clone(), key.clone_key()).map(|c| Some(Arc::new(c))).map_err(make)
+    }
+
+    /// What says whether a client's certificate is good; `None` where nobody's is.
+    pub(crate) fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, SecretError> {
+        if self.roots.is_empty() {
+            return Ok(None);
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(&self.roots), provider())
+            .allow_unauthenticated()
+            .build();
+        verifier.map(Some).map_err(make)
     }
 
     /// How nodes are connected to.

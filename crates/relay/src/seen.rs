@@ -1,5 +1,5 @@
 //! Signed requests that were accepted lately: each is good once, also where one process goes on in the place of another.
-use crate::sign::{CLOCK_TOLERANCE, Disbelief, Signature, unix_time};
+use crate::sign::{CLOCK_TOLERANCE, Disbelief, Signature, millis_of, unix_millis, unix_time};
 use ring::hmac;
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ pub struct Seen {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// What was signed earlier may have been accepted by a process of which nothing is known.
+    /// What was signed then, or earlier, may have been accepted by a process of which nothing is known: in milliseconds.
     since: u64,
     known: HashSet<u128>,
     by_age: VecDeque<(u64, u128)>,
@@ -32,7 +32,7 @@ struct Memory {
 
 impl Default for Seen {
     fn default() -> Seen {
-        Seen::since(unix_time())
+        Seen::since(unix_millis())
     }
 }
 
@@ -68,6 +68,12 @@ impl Seen {
         self.memory().spend(signature.time, signature.nonce, now)
     }
 
+    /// How long it takes until a request is good whose clock stands where it stood for this one.
+    pub(crate) fn good_after(&self, signature: &Signature) -> Duration {
+        let signed = millis_of(signature.time, signature.nonce);
+        Duration::from_millis(self.memory().since.saturating_sub(signed).saturating_add(1))
+    }
+
     /// Tells a successor what is known, and has it decide from now on. It is not followed yet: [`Seen::keep`] undoes that.
     ///
     /// # Errors
@@ -77,7 +83,8 @@ impl Seen {
         successor.set_write_timeout(Some(SUCCESSOR_ANSWERS))?;
         let mut memory = self.memory();
         let mut all = Vec::with_capacity(16 + ENTRY * memory.by_age.len());
-        all.extend(memory.since.to_be_bytes());
+        // In whole seconds, as all versions say it; and rather too early, so that what is good with this one is good with that one.
+        all.extend((memory.since / 1000).to_be_bytes());
         all.extend((memory.by_age.len() as u64).to_be_bytes());
         for (at, nonce) in &memory.by_age {
             all.extend(entry(*at, *nonce));
@@ -106,7 +113,7 @@ impl Seen {
             return Err(io::Error::other("what it says of signed requests makes no sense"));
         }
         let mut memory = self.memory();
-        memory.since = since;
+        memory.since = since.saturating_mul(1000);
         for _ in 0..count {
             let (at, nonce) = read_entry(predecessor)?;
             memory.known.insert(nonce);
@@ -129,8 +136,7 @@ impl Seen {
 impl Memory {
     /// Whether a request that was signed then is good: once.
     fn spend(&mut self, time: u64, nonce: u128, now: u64) -> Result<(), Disbelief> {
-        // Clocks that agree may be in different seconds.
-        if time + 1 < self.since {
+        if millis_of(time, nonce) <= self.since {
             return Err(Disbelief::Earlier);
         }
         // One that is older than this could only have been signed outside the tolerance.
@@ -227,15 +233,20 @@ mod tests {
 
     #[test]
     fn what_another_process_may_have_believed_is_not_believed() {
-        let seen = Seen::since(1000);
-        assert_eq!(seen.check_at(&key("k"), &signed(998, 1), b"", 1000), Err(Disbelief::Earlier));
-        assert_eq!(seen.check_at(&key("k"), &signed(999, 2), b"", 1000), Ok(()));
+        let seen = Seen::since(1_000_250);
+        let at = |millis: u64| signed(millis / 1000, u128::from(millis % 1000) << 112 | u128::from(millis));
+        for millis in [998_000, 999_999, 1_000_000, 1_000_250] {
+            assert_eq!(seen.check_at(&key("k"), &at(millis), b"", 1000), Err(Disbelief::Earlier), "{millis}");
+        }
+        // What is signed right afterwards is good, and whose clock is late knows when it will be.
+        assert_eq!(seen.check_at(&key("k"), &at(1_000_251), b"", 1000), Ok(()));
+        assert_eq!(seen.good_after(&at(1_000_100)), Duration::from_millis(151));
     }
 
     #[test]
     fn what_is_too_old_to_be_replayed_is_forgotten() {
         let seen = Seen::since(0);
-        for time in 0..1000u64 {
+        for time in 1..1000u64 {
             seen.check_at(&key("k"), &signed(time, time.into()), b"", time).unwrap();
         }
         assert!(seen.memory().known.len() <= 62);
@@ -244,7 +255,7 @@ mod tests {
     #[test]
     fn of_two_processes_only_one_believes_a_signature() {
         let now = unix_time();
-        let (first, second) = (Seen::since(now - 20), Arc::new(Seen::since(now)));
+        let (first, second) = (Seen::since(1000 * (now - 20)), Arc::new(Seen::since(1000 * now)));
         let believes = |seen: &Seen, nonce| seen.check_at(&key("k"), &signed(now - 9, nonce), b"", now);
         assert_eq!(believes(&second, 1), Err(Disbelief::Earlier), "it knows nothing of then");
         assert_eq!(believes(&first, 1), Ok(()));
@@ -259,7 +270,7 @@ mod tests {
         assert_eq!(believes(&first, 3), Ok(()));
         assert_eq!(believes(&second, 3), Err(Disbelief::Replayed));
         // A third one: the first asks the second, and that one the third.
-        let third = Arc::new(Seen::since(now));
+        let third = Arc::new(Seen::since(1000 * now));
         let (here, mut there) = UnixStream::pair().unwrap();
         second.hand_over(here).unwrap();
         third.inherit(&mut there).unwrap();
@@ -284,7 +295,7 @@ mod tests {
         bytes.extend([entry(8, 1), entry(9, 2)].concat());
         let seen = Seen::since(0);
         seen.inherit(&mut &bytes[..]).unwrap();
-        assert_eq!((7, 2), {
+        assert_eq!((7000, 2), {
             let memory = seen.memory();
             (memory.since, memory.known.len())
         });

@@ -1,6 +1,7 @@
 //! Signed requests: who has the key proves it without showing it, for one request, to one node, now.
 //!
-//! `Proxy-Authorization: Shorthaul user=alice, time=1763724000, nonce=<32 hex>, mac=<64 hex>`, where the
+//! `Proxy-Authorization: Shorthaul user=alice, time=1763724000, nonce=<32 hex>, mac=<64 hex>`, where the nonce is
+//! the milliseconds of that second (16 bits) and a random number (112 bits), and the
 //! MAC is HMAC-SHA-256 (RFC 2104) with the user's token or the network's secret over the request line,
 //! every `Shorthaul-` header, and user, time and nonce. `Shorthaul-Node` is among the headers: a node
 //! refuses what was meant for another, so a request cannot be replayed there either.
@@ -13,6 +14,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How far the clocks of two hosts may be apart.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(30);
+
+/// Of a nonce.
+const MILLIS_BITS: u32 = 16;
+const RANDOM_BITS: u32 = 128 - MILLIS_BITS;
 
 /// A signature, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,10 +64,12 @@ impl Signature {
 
     /// Signs what [`Request::signed_part`](crate::request::Request::signed_part) gave.
     pub fn sign(key: &hmac::Key, user: &str, part: &[u8]) -> Signature {
-        let mut nonce = [0; 16];
+        let mut random = [0; 16];
         // It fails where the kernel has no random numbers; MACs without them would repeat.
-        ring::rand::SystemRandom::new().fill(&mut nonce).expect("the kernel gives random numbers");
-        Signature::sign_at(key, user, part, unix_time(), u128::from_be_bytes(nonce))
+        ring::rand::SystemRandom::new().fill(&mut random).expect("the kernel gives random numbers");
+        let millis = unix_millis();
+        let nonce = u128::from(millis % 1000) << RANDOM_BITS | u128::from_be_bytes(random) >> MILLIS_BITS;
+        Signature::sign_at(key, user, part, millis / 1000, nonce)
     }
 
     pub(crate) fn sign_at(key: &hmac::Key, user: &str, part: &[u8], time: u64, nonce: u128) -> Signature {
@@ -112,13 +119,36 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
+/// When a request was signed, in milliseconds: the time, and what its number says of it.
+pub(crate) fn millis_of(time: u64, nonce: u128) -> u64 {
+    let millis = (nonce >> RANDOM_BITS).min(999) as u64;
+    time.saturating_mul(1000).saturating_add(millis)
+}
+
+pub(crate) fn unix_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |time| time.as_secs() * 1000 + u64::from(time.subsec_millis()))
+}
+
 pub(crate) fn unix_time() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+    unix_millis() / 1000
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn when_a_request_was_signed_is_known_to_the_millisecond() {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, b"k");
+        let before = unix_millis();
+        let signed: Vec<Signature> = (0..100).map(|_| Signature::sign(&key, "", b"")).collect();
+        let within = before..=unix_millis();
+        assert!(signed.iter().all(|one| within.contains(&millis_of(one.time, one.nonce))), "{signed:?}");
+        assert!(signed.windows(2).all(|two| two[0].nonce != two[1].nonce));
+        // What others put there is no reason to take a request for one of another second.
+        assert_eq!(millis_of(7, u128::MAX), 7999);
+    }
 
     #[test]
     fn every_field_is_covered() {

@@ -1,5 +1,6 @@
 //! One leg of a session: a kernel socket, and TLS on it where there is.
 use crate::authority::Holder;
+use rustls_pki_types::CertificateDer;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
@@ -9,6 +10,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
+
+/// What TLS holds of what was written and the kernel has not taken, at most.
+pub(crate) const TLS_HOLDS: usize = 64 << 10;
 
 /// A socket that both directions of a session have.
 #[derive(Clone, Debug)]
@@ -106,7 +110,11 @@ impl Leg {
     }
 
     /// With it.
-    pub fn tls(socket: Socket, tls: TlsStream<Socket>) -> Leg {
+    pub fn tls(socket: Socket, mut tls: TlsStream<Socket>) -> Leg {
+        match &mut tls {
+            TlsStream::Client(client) => client.get_mut().1.set_buffer_limit(Some(TLS_HOLDS)),
+            TlsStream::Server(server) => server.get_mut().1.set_buffer_limit(Some(TLS_HOLDS)),
+        }
         Leg { socket, tls: Some(Box::new(tls)) }
     }
 
@@ -120,15 +128,14 @@ impl Leg {
         self.tls.is_some()
     }
 
-    /// Whether the other side has proven by a certificate who it is.
-    pub fn has_certificate(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.get_ref().1.peer_certificates().is_some())
+    /// The certificates by which the other side has proven who it is, its own first; none if it has not.
+    pub fn certificates(&self) -> &[CertificateDer<'static>] {
+        self.tls.as_ref().and_then(|tls| tls.get_ref().1.peer_certificates()).unwrap_or_default()
     }
 
     /// Who the other side has proven to be by a certificate, as far as that names somebody.
     pub fn holder(&self) -> Option<Holder> {
-        let certificates = self.tls.as_ref()?.get_ref().1.peer_certificates()?;
-        Holder::of(certificates.first()?)
+        Holder::of(self.certificates().first()?)
     }
 
     /// Its two directions.

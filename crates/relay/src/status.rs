@@ -17,6 +17,8 @@ static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 pub struct NodeStatus {
     service_nanos: AtomicU64,
     waiting_nanos: AtomicU64,
+    /// What all sessions may reserve together.
+    buffer: Bytes,
     buffer_free: AtomicU64,
     sessions: AtomicU64,
     overloaded: AtomicBool,
@@ -33,7 +35,7 @@ pub struct NodeStatus {
 impl NodeStatus {
     /// A node with nothing to do.
     pub fn new(buffer: Bytes) -> NodeStatus {
-        NodeStatus { buffer_free: AtomicU64::new(buffer.0), ..NodeStatus::default() }
+        NodeStatus { buffer, buffer_free: AtomicU64::new(buffer.0), ..NodeStatus::default() }
     }
 
     /// With what the node can forward in all, if that is known, and how many threads do.
@@ -92,6 +94,11 @@ impl NodeStatus {
     /// What a new session could reserve (Cmax).
     pub fn buffer_free(&self) -> Bytes {
         Bytes(self.buffer_free.load(Ordering::Relaxed))
+    }
+
+    /// What the sessions of one account may reserve: it leaves some to the others.
+    pub fn buffer_of_account(&self) -> Bytes {
+        Bytes(self.buffer.0 / 4)
     }
 
     /// Sessions that are being set up or are open.

@@ -352,7 +352,8 @@ pub(super) enum Settled {
 
 /// Whether no way leads on from such a refusal.
 fn ends_it(refusal: &Refusal) -> bool {
-    matches!(refusal.failure, Failure::RequestDenied | Failure::RequestError | Failure::TlsCertificate)
+    refusal.hop.retry_after.is_none()
+        && matches!(refusal.failure, Failure::RequestDenied | Failure::RequestError | Failure::TlsCertificate)
 }
 
 /// Whether the same may be worth trying again a little later.

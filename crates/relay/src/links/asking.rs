@@ -1,13 +1,17 @@
 //! What is said on a connection to a node, and what it says.
-use super::{Credentials, Links, failure_of, words_of};
+use super::{Credentials, Links, NODE_ANSWERS, dead, failure_of, words_of};
+use crate::account::Account;
 use crate::answer::{self, Answer, Failure, Refusal};
-use crate::request::{MAX_HEAD, Request};
+use crate::request::{MAX_HEAD, Method, Request};
 use crate::route::Endpoint;
 use crate::sign::Signature;
 use crate::socket::Leg;
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
 use tokio_rustls::rustls;
 
 impl Links {
@@ -45,65 +49,100 @@ impl Links {
         ask.await.map_err(failed)
     }
 
-    /// Reads what a node answers, and what of the session came right behind it.
+    /// Reads what a node answers, and what of the session came right behind it. One that takes long is asked by itself, within the limits of
+    /// the account that wants it.
     pub(crate) async fn answer<R: AsyncRead + Unpin>(
+        self: &Arc<Self>,
+        from: &mut R,
+        to: &Endpoint,
+        asker: Option<&Arc<Account>>,
+    ) -> Result<(Answer, Vec<u8>), Refusal> {
+        let mut reading = pin!(self.read_answer(from, to));
+        if let Ok(read) = timeout(self.answers_within(), &mut reading).await {
+            return read;
+        }
+        if self.dead.suspect(to, asker) {
+            tokio::spawn(dead::ask_again(Arc::clone(self), to.clone()));
+        }
+        // A chain behind it has to connect as well, each part with the same timeout.
+        let left = (self.options.timeout * 2).saturating_sub(self.answers_within());
+        timeout(left, reading).await.unwrap_or_else(|_| Err(self.no_answer(to)))
+    }
+
+    /// How long a node takes to answer that waits for nobody else.
+    fn answers_within(&self) -> Duration {
+        NODE_ANSWERS.min(self.options.timeout)
+    }
+
+    fn no_answer(&self, to: &Endpoint) -> Refusal {
+        Refusal::at(self.name(), Failure::ConnectionTimeout, "it did not answer").toward(to)
+    }
+
+    async fn read_answer<R: AsyncRead + Unpin>(
         &self,
         from: &mut R,
         to: &Endpoint,
     ) -> Result<(Answer, Vec<u8>), Refusal> {
         let refuse = |failure, details: String| Refusal::at(self.name(), failure, details).toward(to);
-        let read = async {
-            let mut bytes = Vec::with_capacity(512);
-            loop {
-                match from.read_buf(&mut bytes).await {
-                    Ok(0) => {
-                        return Err(refuse(
-                            Failure::ConnectionTerminated,
-                            "it closed before it answered".into(),
-                        ));
-                    }
-                    Ok(_) => {}
-                    Err(error) => {
-                        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-                        return Err(match inner.and_then(|inner| self.unbelieved(inner)) {
-                            Some(why) => refuse(Failure::TlsCertificate, why),
-                            None => refuse(Failure::ConnectionTerminated, words_of(&error)),
-                        });
-                    }
+        let mut bytes = Vec::with_capacity(512);
+        loop {
+            match from.read_buf(&mut bytes).await {
+                Ok(0) => {
+                    return Err(refuse(Failure::ConnectionTerminated, "it closed before it answered".into()));
                 }
-                match answer::read(&bytes) {
-                    Ok(Some((answer, len))) => return Ok((answer, bytes.split_off(len))),
-                    Ok(None) if bytes.len() <= MAX_HEAD => {}
-                    Ok(None) => return Err(refuse(Failure::Internal, "its answer has no end".into())),
-                    Err(error) => return Err(refuse(Failure::Internal, error.to_string())),
+                Ok(_) => {}
+                Err(error) => {
+                    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+                    return Err(match inner.and_then(|inner| self.unbelieved(inner)) {
+                        Some(why) => refuse(Failure::TlsCertificate, why),
+                        None => refuse(Failure::ConnectionTerminated, words_of(&error)),
+                    });
                 }
             }
-        };
-        // A chain behind it has to connect as well, each part with the same timeout.
-        match tokio::time::timeout(self.options.timeout * 2, read).await {
-            Ok(read) => read,
-            Err(_) => Err(refuse(Failure::ConnectionTimeout, "it did not answer".into())),
+            match answer::read(&bytes) {
+                Ok(Some((answer, len))) => return Ok((answer, bytes.split_off(len))),
+                Ok(None) if bytes.len() <= MAX_HEAD => {}
+                Ok(None) => return Err(refuse(Failure::Internal, "its answer has no end".into())),
+                Err(error) => return Err(refuse(Failure::Internal, error.to_string())),
+            }
+        }
+    }
+
+    /// Whether a node answers at all: it is asked for what takes nobody else, and may say what it likes.
+    pub(super) async fn greet(&self, node: &Endpoint) -> Result<(), Refusal> {
+        let mut leg = self.connect_node(node, None).await?;
+        // An announcement of no session.
+        let request = Request { method: Method::Prepare, ..Request::connect(node.clone()) };
+        self.ask(&mut leg, node, &request, &[]).await?;
+        match timeout(self.answers_within(), self.read_answer(&mut leg, node)).await {
+            Ok(answered) => answered.map(drop),
+            Err(_) => Err(self.no_answer(node)),
         }
     }
 
     /// Reads what a node answers, which is a session or why there is none.
     pub(crate) async fn answered(
-        &self,
+        self: &Arc<Self>,
         from: &mut Leg,
         first: &Endpoint,
     ) -> Result<(Answer, Vec<u8>), Refusal> {
-        let (answer, rest) = self.answer(from, first).await?;
+        let (answer, rest) = self.answer(from, first, None).await?;
         if answer.is_success() { Ok((answer, rest)) } else { Err(answer.into_refusal(first)) }
     }
 
     /// Tells a node of a session that is about to come, so that its way on is there when it does. That
-    /// this fails is no harm: the session finds its way by itself.
-    pub(crate) async fn prepare(self: &Arc<Self>, at: &Endpoint, request: &Request) {
+    /// this fails is no harm: the session finds its way by itself. Names are looked up within the limits of the account that wants it.
+    pub(crate) async fn prepare(
+        self: &Arc<Self>,
+        at: &Endpoint,
+        request: &Request,
+        asker: Option<&Arc<Account>>,
+    ) {
         let told = async {
-            let mut leg = self.node(at, None).await?;
+            let mut leg = self.node(at, asker).await?;
             self.ask(&mut leg, at, request, &[]).await?;
             let (mut source, sink) = leg.into_halves();
-            let answered = self.answer(&mut source, at).await;
+            let answered = self.answer(&mut source, at, asker).await;
             drop(sink);
             answered.map(|(answer, _)| answer.status)
         };

@@ -2,6 +2,7 @@
 use super::LinkError;
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{LookupIpStrategy, ResolverConfig};
+use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -55,7 +56,7 @@ impl Names {
             },
             Names::Own(own) => {
                 let resolver = Arc::clone(&own.read().unwrap_or_else(PoisonError::into_inner));
-                let found = resolver.lookup_ip(host).await.map_err(|error| error.to_string())?;
+                let found = resolver.lookup_ip(host).await.map_err(|error| words_of(host, &error))?;
                 let mut addresses: Vec<SocketAddr> =
                     found.iter().map(|address| SocketAddr::new(address, port)).collect();
                 // Those that need no way that a host often lacks come first.
@@ -66,8 +67,22 @@ impl Names {
     }
 }
 
+/// What went wrong, in words of ours.
+fn words_of(host: &str, error: &NetError) -> String {
+    tracing::debug!(host, %error, "a name has no address");
+    let words = match error {
+        _ if error.is_nx_domain() => "there is no such name",
+        _ if error.is_no_records_found() => "the name has no address",
+        NetError::Timeout => "the servers of /etc/resolv.conf do not answer",
+        NetError::Dns(_) => "the servers of /etc/resolv.conf cannot tell",
+        NetError::Io(_) | NetError::NoConnections => "no server of /etc/resolv.conf can be asked",
+        _ => "it could not be looked up",
+    };
+    words.into()
+}
+
 fn resolver() -> Result<TokioResolver, LinkError> {
-    let wrong = |error: hickory_resolver::net::NetError| LinkError::Names(error.to_string());
+    let wrong = |error: NetError| LinkError::Names(error.to_string());
     let mut builder = TokioResolver::builder_tokio().unwrap_or_else(|error| {
         tracing::info!("names have no addresses but those in /etc/hosts: /etc/resolv.conf: {error}");
         let nobody = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
@@ -79,4 +94,22 @@ fn resolver() -> Result<TokioResolver, LinkError> {
     options.cache_size = KEPT;
     options.positive_max_ttl = Some(KEPT_FOR);
     builder.build().map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_that_is_not_there_is_said_in_our_words() {
+        let names = Names::new(NameService::Own).unwrap();
+        // Nobody is asked for these names (RFC 6761 §6.4); a label is no longer than 63.
+        let long = "x".repeat(64);
+        for name in ["nobody.invalid", &long[..]] {
+            let words = names.look_up(name, 80).await.unwrap_err();
+            let is_ours =
+                ["there is no such name", "the name has", "no server", "it could not", "the servers"];
+            assert!(is_ours.iter().any(|ours| words.starts_with(ours)), "{words}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use crate::route::Endpoint;
 use crate::socket::Leg;
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -19,7 +20,11 @@ const REMEMBERED_MOST: usize = 64;
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct ReadyLegs(Mutex<HashMap<Endpoint, OfNode>>);
+pub(super) struct ReadyLegs {
+    of_nodes: Mutex<HashMap<Endpoint, OfNode>>,
+    /// How often all were closed: what was begun before is none of them.
+    closed: AtomicU64,
+}
 
 /// Those to one node.
 #[derive(Debug)]
@@ -32,12 +37,14 @@ struct OfNode {
 
 impl ReadyLegs {
     fn all(&self) -> MutexGuard<'_, HashMap<Endpoint, OfNode>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.of_nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nodes are kept ready for as before, by new connections.
     pub fn close_all(&self) {
-        self.all().values_mut().for_each(|one| one.legs.clear());
+        let mut all = self.all();
+        self.closed.fetch_add(1, Ordering::Relaxed);
+        all.values_mut().for_each(|one| one.legs.clear());
     }
 }
 
@@ -48,7 +55,6 @@ impl Links {
         let mut ready = self.ready.all();
         let entry = ready.get_mut(to)?;
         entry.asked = now;
-        let is_dead = self.dead.refusal(to).is_some();
         let taken = loop {
             match entry.legs.pop() {
                 Some((since, mut leg)) => {
@@ -60,10 +66,8 @@ impl Links {
             }
         };
         drop(ready);
-        if !is_dead {
-            let (links, to) = (Arc::clone(self), to.clone());
-            tokio::spawn(async move { links.fill(&to).await });
-        }
+        let (links, to) = (Arc::clone(self), to.clone());
+        tokio::spawn(async move { links.fill(&to).await });
         taken
     }
 
@@ -85,16 +89,22 @@ impl Links {
 
     async fn fill(self: &Arc<Self>, to: &Endpoint) {
         loop {
-            match self.ready.all().get_mut(to) {
-                Some(entry) if entry.legs.len() + entry.coming < self.options.ready => entry.coming += 1,
-                _ => return,
-            }
+            let closed = {
+                let mut ready = self.ready.all();
+                match ready.get_mut(to) {
+                    Some(entry) if entry.legs.len() + entry.coming < self.options.ready => entry.coming += 1,
+                    _ => return,
+                }
+                self.ready.closed.load(Ordering::Relaxed)
+            };
             let made = self.connect_node(to, None).await;
             let mut ready = self.ready.all();
             // It may have been forgotten, and asked for again.
             let Some(entry) = ready.get_mut(to) else { return };
             entry.coming = entry.coming.saturating_sub(1);
             match made {
+                // As somebody else, or to somebody who is not believed any more.
+                Ok(_) if self.ready.closed.load(Ordering::Relaxed) != closed => {}
                 Ok(leg) if entry.legs.len() < self.options.ready => entry.legs.push((Instant::now(), leg)),
                 _ => return,
             }
@@ -136,8 +146,7 @@ mod tests {
     use crate::links::{Credentials, LinkOptions, NameService, Protection};
     use crate::secret::Identity;
 
-    #[tokio::test]
-    async fn only_so_many_nodes_are_kept_ready_for() {
+    fn links() -> Arc<Links> {
         let links = Links::new(LinkOptions {
             name: "test".into(),
             protection: Protection::Plain,
@@ -150,7 +159,23 @@ mod tests {
             names: NameService::System,
             gone_after: Duration::from_secs(600),
         });
-        let links = Arc::new(links.unwrap());
+        Arc::new(links.unwrap())
+    }
+
+    #[tokio::test]
+    async fn who_is_somebody_else_now_has_no_connections_of_before() {
+        let (links, listener) = (links(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let node = Endpoint::from(listener.local_addr().unwrap());
+        links.keep_ready(&node).await;
+        let ready = || links.ready.all()[&node].legs.len();
+        assert_eq!(ready(), 1);
+        links.set_identity(&Identity::from_files(None, None).unwrap()).unwrap();
+        assert_eq!(ready(), 0);
+    }
+
+    #[tokio::test]
+    async fn only_so_many_nodes_are_kept_ready_for() {
+        let links = links();
         let kept = |links: &Links| links.ready.all().keys().cloned().collect::<Vec<_>>();
         // Nobody listens there, so that nothing is opened.
         let nodes: Vec<Endpoint> =

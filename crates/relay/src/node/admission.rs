@@ -1,6 +1,7 @@
 //! Who may ask, and how often.
 use super::config::Settings;
-use crate::account::{Account, Limits};
+use super::tls::Shown;
+use crate::account::{Account, Limits, MEMBERS, NEIGHBOURS, is_reserved};
 use crate::answer::{Failure, Refusal};
 use crate::authority::Holder;
 use crate::request::{Presented, ReadRequest};
@@ -13,11 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The account of those who proved to be members of the network, by certificate or by its secret.
-pub(super) const MEMBERS: &str = "members";
-/// The account of those whose address is enough.
-pub(super) const NEIGHBOURS: &str = "neighbours";
+use std::time::Duration;
 
 /// Everybody who may ask.
 #[derive(Debug)]
@@ -25,7 +22,7 @@ pub struct Admission {
     allow: Vec<IpNet>,
     proxies: Vec<IpNet>,
     users: HashMap<String, (Option<hmac::Key>, Arc<Account>)>,
-    /// Accounts of those whom a certificate names and the settings do not.
+    /// Accounts of those whom a certificate names and the settings do not, or not any more.
     named: Mutex<HashMap<String, Arc<Account>>>,
     others: Limits,
     revoked: HashSet<String>,
@@ -71,21 +68,22 @@ pub struct RequestOrigin {
     pub local: SocketAddr,
     /// Whether nobody could read along.
     pub is_tls: bool,
-    /// Whether the other side has a certificate of an authority that we believe.
-    pub has_certificate: bool,
-    /// Whose that is, as far as it says.
-    pub holder: Option<Holder>,
+    /// Who the other side has shown to be by a certificate.
+    pub shown: Shown,
 }
 
 impl Admission {
     /// Everybody whom the settings name; accounts that there are already are kept.
     pub fn new(settings: &Settings, member_keys: Vec<hmac::Key>, old: Option<&Admission>) -> Admission {
-        let kept = |name: &str, limits| {
+        // Those whom the settings have named, and name no more, are named by their certificates still.
+        let mut named = old.map(|old| old.named().clone()).unwrap_or_default();
+        let of_settings = old.into_iter().flat_map(|old| &old.users);
+        named.extend(of_settings.map(|(name, (_, account))| (name.clone(), Arc::clone(account))));
+        let mut kept = |name: &str, limits| {
             let account = match (old, name) {
                 (Some(old), MEMBERS) => Some(Arc::clone(&old.members)),
                 (Some(old), NEIGHBOURS) => Some(Arc::clone(&old.neighbours)),
-                (Some(old), _) => old.users.get(name).map(|(_, account)| Arc::clone(account)),
-                (None, _) => None,
+                _ => named.remove(name),
             };
             let account = account.unwrap_or_else(|| Arc::new(Account::new(name, limits)));
             account.set_limits(limits);
@@ -101,7 +99,8 @@ impl Admission {
                 by_token.insert(digest_of(&user.token), name.clone());
             }
         }
-        let named = old.map(|old| old.named().clone()).unwrap_or_default();
+        let members = kept(MEMBERS, settings.others);
+        let neighbours = kept(NEIGHBOURS, settings.others);
         named.values().for_each(|account| account.set_limits(settings.others));
         Admission {
             allow: settings.allow.clone(),
@@ -112,8 +111,8 @@ impl Admission {
             revoked: settings.revoked.iter().map(|one| one.to_ascii_lowercase()).collect(),
             by_token,
             member_keys,
-            members: kept(MEMBERS, settings.others),
-            neighbours: kept(NEIGHBOURS, settings.others),
+            members,
+            neighbours,
         }
     }
 
@@ -199,6 +198,32 @@ impl Admission {
         }
     }
 
+    /// Whose account it is by a certificate alone.
+    pub fn by_certificate(&self, shown: &Shown) -> Result<Grant, Denial> {
+        let holder = match shown {
+            Shown::Nobody => return Err(Denial { asks: true, ..Denial::wrong("say who asks".into()) }),
+            Shown::Former => {
+                let why = "the certificate is not believed any more: the secret or the authority is another one by now, or it has expired";
+                return Err(Denial::wrong(why.into()));
+            }
+            // Those that a shared secret gives are all alike.
+            Shown::Member => {
+                return Ok(Grant { account: Arc::clone(&self.members), proof: Proof::Member });
+            }
+            Shown::Holder(holder) => holder.clone(),
+        };
+        if self.is_revoked(&holder) {
+            return Err(Denial::wrong(format!("the certificate of {} was revoked", holder.name)));
+        }
+        if is_reserved(&holder.name) {
+            let why = format!("{} is no name of a certificate: it stands for others", holder.name);
+            return Err(Denial::wrong(why));
+        }
+        let user = self.users.get(&holder.name).map(|(_, account)| Arc::clone(account));
+        let account = user.unwrap_or_else(|| self.named_account(&holder.name));
+        Ok(Grant { account, proof: Proof::Certificate(Box::new(holder)) })
+    }
+
     /// Whose account a request is for.
     pub fn admit(
         &self,
@@ -238,7 +263,10 @@ impl Admission {
                 };
                 seen.check(key, signature, &read.signed_part).map_err(|error| {
                     let differs = error == Disbelief::Forged && signature.user().is_empty();
-                    Denial::wrong(format!("{error}{}", if differs { ": the secret differs" } else { "" }))
+                    let words = format!("{error}{}", if differs { ": the secret differs" } else { "" });
+                    let is_early = error == Disbelief::Earlier;
+                    let retry_after = is_early.then(|| seen.good_after(signature));
+                    Denial { retry_after, ..Denial::wrong(words) }
                 })?;
                 let proof = match signature.user() {
                     "" => Proof::Member,
@@ -266,22 +294,11 @@ impl Admission {
                 let account = account.ok_or_else(|| Denial::wrong("wrong user or token".into()))?;
                 Ok(Grant { account, proof: Proof::Token(Box::new(digest)) })
             }
-            Presented::Nothing if way.has_certificate => {
-                // Those that a shared secret gives are all alike.
-                let Some(holder) = way.holder.clone().filter(|holder| holder.name != crate::secret::MEMBER)
-                else {
-                    return Ok(Grant { account: Arc::clone(&self.members), proof: Proof::Member });
-                };
-                if self.is_revoked(&holder) {
-                    return Err(Denial::wrong(format!("the certificate of {} was revoked", holder.name)));
-                }
-                let account = user(&holder.name).unwrap_or_else(|| self.named_account(&holder.name));
-                Ok(Grant { account, proof: Proof::Certificate(Box::new(holder)) })
-            }
+            Presented::Nothing if way.shown != Shown::Nobody => self.by_certificate(&way.shown),
             Presented::Nothing if self.is_neighbour(way.peer.ip()) => {
                 Ok(Grant { account: Arc::clone(&self.neighbours), proof: Proof::Address(way.peer.ip()) })
             }
-            Presented::Nothing => Err(Denial { asks: true, reason: "say who asks".into() }),
+            Presented::Nothing => self.by_certificate(&Shown::Nobody),
         }
     }
 }
@@ -293,6 +310,8 @@ pub struct Denial {
     pub asks: bool,
     /// In words.
     pub reason: String,
+    /// The same is good if it is signed after so long.
+    pub retry_after: Option<Duration>,
 }
 
 impl Grant {
@@ -308,12 +327,14 @@ impl Grant {
 
 impl Denial {
     fn wrong(reason: String) -> Denial {
-        Denial { asks: false, reason }
+        Denial { asks: false, reason, retry_after: None }
     }
 
     /// As a node says it.
     pub fn refusal(&self, node: &str) -> Refusal {
-        Refusal::at(node, Failure::RequestDenied, &self.reason)
+        let mut refusal = Refusal::at(node, Failure::RequestDenied, &self.reason);
+        refusal.hop.retry_after = self.retry_after;
+        refusal
     }
 }
 
@@ -322,4 +343,48 @@ fn digest_of(token: &str) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        toml::from_str(text).unwrap()
+    }
+
+    fn holder(name: &str) -> Shown {
+        Shown::Holder(Holder { name: name.into(), serial: "1".into(), is_node: true })
+    }
+
+    #[test]
+    fn who_has_an_account_keeps_it_whoever_names_it() {
+        let account = |admission: &Admission| admission.by_certificate(&holder("alice")).unwrap().account;
+        let by_certificate = Admission::new(&settings(""), Vec::new(), None);
+        let first = account(&by_certificate);
+        first.open().unwrap();
+        let limited = settings("[users.alice]\nsessions = 1\n");
+        let by_settings = Admission::new(&limited, Vec::new(), Some(&by_certificate));
+        assert!(Arc::ptr_eq(&account(&by_settings), &first));
+        assert!(first.open().is_err(), "what it has open counts for its new limits");
+        let names = |admission: &Admission| {
+            admission.accounts().iter().filter(|account| account.name() == "alice").count()
+        };
+        assert_eq!(names(&by_settings), 1);
+        let again = Admission::new(&settings(""), Vec::new(), Some(&by_settings));
+        assert!(Arc::ptr_eq(&account(&again), &first) && first.open().is_ok());
+        assert_eq!(names(&again), 1);
+    }
+
+    #[test]
+    fn a_holder_is_nobody_else() {
+        let admission = Admission::new(&settings("revoked = [\"Eve\"]\n"), Vec::new(), None);
+        let grant = |shown: &Shown| admission.by_certificate(shown);
+        assert_eq!(grant(&Shown::Member).unwrap().proof, Proof::Member);
+        assert!(matches!(grant(&holder("alice")).unwrap().proof, Proof::Certificate(_)));
+        for name in ["members", "neighbours", "node.shorthaul", "Node.Shorthaul", "eve", "EVE"] {
+            assert!(!grant(&holder(name)).unwrap_err().asks, "{name}");
+        }
+        assert!(!grant(&Shown::Former).unwrap_err().asks && grant(&Shown::Nobody).unwrap_err().asks);
+    }
 }

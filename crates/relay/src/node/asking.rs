@@ -1,22 +1,28 @@
 //! What a client wants: from its first byte until its request was admitted.
 use super::Shared;
 use super::admission::{Grant, RequestOrigin};
-use super::session::{counts, refuse, refuse_with};
+use super::session::{refuse, refuse_with};
 use super::strangers::Waiting;
+use super::tls::Shown;
+use crate::account::{Account, Share};
 use crate::answer::{Answer, Failure, Refusal};
 use crate::proxy_header::{self, Beginning, ProxyHeader};
 use crate::request::{self, Method, ReadRequest, Request};
 use crate::socket::{Leg, Socket};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 /// What begins a TLS handshake (RFC 8446 §5.1).
 const TLS_HANDSHAKE: u8 = 22;
+
+/// Announcements that come by one connection, at most.
+const MOST_ANNOUNCED: u32 = 256;
 
 /// Why there was no session, and nobody to tell.
 pub(super) struct Abandoned;
@@ -62,6 +68,26 @@ impl Patience {
     }
 }
 
+/// What a connection takes of those that somebody who is let in may have before anything is asked.
+struct Idle {
+    _of_account: Share,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Shared {
+    /// One more of an account, unless there are too many.
+    fn idle(&self, account: &Arc<Account>) -> Option<Idle> {
+        let of_account = account.wait(self.config.all_idle as u64 / 4)?;
+        let of_all = Arc::clone(&self.idle).try_acquire_owned().ok()?;
+        Some(Idle { _of_account: of_account, _of_all: of_all })
+    }
+
+    /// Who the other side of a connection has shown to be.
+    fn shown(&self, leg: &Leg) -> Shown {
+        self.tls().map_or(Shown::Nobody, |tls| tls.shown(leg))
+    }
+}
+
 /// Reads what the client wants. Nothing is said to those who say nothing that makes sense; `None` if the
 /// client was told why not, or has gone.
 pub(super) async fn ask(
@@ -77,22 +103,26 @@ pub(super) async fn ask(
         let read = timeout(shared.config.request_deadline, read_proxy_header(&socket)).await;
         client = read.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.map_or(peer, |header| header.source);
     }
-    // What a proxy passes on is charged to who it says that it is from, not to itself.
-    if is_proxy && client.ip() != peer.ip() && counts(shared, client.ip()) {
+    let admission = shared.admission();
+    let is_neighbour = admission.is_neighbour(client.ip());
+    let idle = if is_neighbour { shared.idle(&admission.neighbours()) } else { None };
+    // What a proxy passes on is charged to who it says that it is from, not to itself; and what neighbours may not have, to where it
+    // comes from.
+    if waiting.is_none() && idle.is_none() && !admission.is_proxy(client.ip()) {
         *waiting = shared.strangers.on_connection(client.ip(), Instant::now());
         if waiting.is_none() {
             shared.counters.strangers.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         }
     }
-    let knows = |client: IpAddr| {
-        shared.admission().is_neighbour(client) || shared.strangers.is_known(client, Instant::now())
-    };
-    let patience = if knows(client.ip()) { Patience::Long } else { Patience::Until(until) };
+    let is_known = idle.is_some() || shared.strangers.is_known(client.ip(), Instant::now());
+    let patience = if is_known { Patience::Long } else { Patience::Until(until) };
     let leg = unless_sent_away(waiting, shake_hands(shared, socket, patience)).await?;
     let Some(leg) = leg else { return Ok(None) };
-    if leg.has_certificate() && !leg.holder().is_some_and(|one| shared.admission().is_revoked(&one)) {
-        // Who has one may keep connections ready.
+    let shown = shared.tls().map_or(Shown::Nobody, |tls| tls.shown_at_first(&leg));
+    let granted = shared.admission().by_certificate(&shown).ok();
+    // Who has a certificate may keep connections ready.
+    if let Some(_idle) = granted.and_then(|grant| shared.idle(&grant.account)) {
         waiting.iter_mut().for_each(Waiting::stay);
         return ask_within(shared, leg, client, Patience::Long).await;
     }
@@ -122,7 +152,7 @@ async fn shake_hands(shared: &Shared, socket: Socket, patience: Patience) -> Res
             Ok(Ok(0)) => return Ok(None),
             Ok(Ok(_)) if first[0] == TLS_HANDSHAKE => {
                 let left = patience.for_more(shared, Instant::now());
-                let shaking = timeout(left, tls.accept(socket.clone())).await;
+                let shaking = timeout(left, tls.acceptor.accept(socket.clone())).await;
                 leg = Leg::tls(socket, shaking.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?.into());
             }
             Ok(Ok(_)) => {}
@@ -139,13 +169,9 @@ async fn ask_within(
     mut patience: Patience,
 ) -> Result<Option<Asked>, Abandoned> {
     let mut bytes: Vec<u8> = Vec::new();
-    let way = RequestOrigin {
-        peer: client,
-        local: leg.socket().0.local_addr().map_err(|_| Abandoned)?,
-        is_tls: leg.is_tls(),
-        has_certificate: leg.has_certificate(),
-        holder: leg.holder(),
-    };
+    let local = leg.socket().0.local_addr().map_err(|_| Abandoned)?;
+    // How many, and until when what they are for may come.
+    let mut announced: (u32, Option<Instant>) = (0, None);
     loop {
         let read = match read_request(shared, &mut leg, &mut bytes, patience).await {
             Ok(Some(read)) => read,
@@ -157,7 +183,8 @@ async fn ask_within(
                 return Ok(None);
             }
         };
-        // By the settings of this moment: the connection may be older.
+        // By the settings and the authorities of this moment: the connection may be older.
+        let way = RequestOrigin { peer: client, local, is_tls: leg.is_tls(), shown: shared.shown(&leg) };
         let admitted = shared.admission().admit(&read, &way, &shared.config.reached_by, &shared.seen);
         let ReadRequest { request, len, .. } = read;
         let rest = bytes.split_off(len);
@@ -177,7 +204,6 @@ async fn ask_within(
             }
         };
         shared.strangers.on_known(client.ip(), Instant::now());
-        patience = Patience::Long;
         match request.method {
             Method::Connect | Method::Session => {
                 // Only those who are nodes themselves are believed where a session came from.
@@ -186,13 +212,21 @@ async fn ask_within(
             }
             Method::Prepare => {
                 bytes = rest;
+                announced.0 += 1;
+                if announced.0 > MOST_ANNOUNCED {
+                    return Err(Abandoned);
+                }
+                // Once and for all: no announcement puts it off.
+                let until = announced.1.get_or_insert_with(|| Instant::now() + shared.config.silence);
+                patience = Patience::Until(*until);
                 shared.prepare(request, &grant.account);
                 let answer = Answer { status: 204, hops: Vec::new() }.to_head();
                 let told = async {
                     leg.write_all(&answer).await?;
                     leg.flush().await
                 };
-                told.await.map_err(|_| Abandoned)?;
+                let told = timeout(shared.config.request_deadline, told).await;
+                told.map_err(|_| Abandoned)?.map_err(|_| Abandoned)?;
             }
         }
     }

@@ -1,4 +1,4 @@
-use crate::account::Limits;
+use crate::account::{Limits, is_reserved};
 use crate::links::Protection;
 use crate::policy::DestinationPolicy;
 use crate::proxy_header::ProxyVersion;
@@ -82,6 +82,9 @@ pub struct NodeConfig {
     pub strangers_at_once: u32,
     /// The same from everywhere: beyond it, the oldest goes.
     pub all_strangers: usize,
+    /// Connections on which nothing was asked yet, of those who are let in by certificate or address: from everywhere; of one
+    /// account a quarter of it. Others of theirs are strangers'.
+    pub all_idle: usize,
     /// How long sessions may go on when the node is told to stop.
     pub drain: Duration,
     /// Threads; as many as there are cores if nothing is said.
@@ -128,6 +131,7 @@ impl Default for NodeConfig {
             strangers_per_second: 100,
             strangers_at_once: 64,
             all_strangers: 4096,
+            all_idle: 8192,
             drain: Duration::from_secs(30),
             threads: None,
             confinement: Confinement::default(),
@@ -222,9 +226,6 @@ impl User {
     }
 }
 
-/// Names of accounts that are nobody's.
-const RESERVED: [&str; 2] = [super::admission::MEMBERS, super::admission::NEIGHBOURS];
-
 /// Why settings are none.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -269,7 +270,7 @@ impl Settings {
             if name.is_empty() || !name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.@".contains(&c)) {
                 return wrong("a name is letters, digits, `-`, `_`, `.` and `@`");
             }
-            if RESERVED.contains(&name.as_str()) {
+            if is_reserved(name) {
                 return wrong("this name stands for those who have no account of their own");
             }
             if user.token.is_empty() {

@@ -132,8 +132,7 @@ impl Memory for Quota {
         }
         while self.blocks.len() < wanted {
             let block = Bytes(BLOCK as u64);
-            let most = Bytes(self.shared.config.all_buffers.0 / 4);
-            let (may, Some(share)) = self.account.reserve(block, most) else { return false };
+            let (may, share) = self.account.reserve(block, self.shared.status.buffer_of_account());
             let reserved = if may == block { self.shared.status.reserve(block) } else { Bytes(0) };
             if reserved != block {
                 self.shared.status.release(reserved);
@@ -191,11 +190,11 @@ pub(super) async fn serve(shared: &Arc<Shared>, asked: Box<(Asked, Resume)>) {
     let mut entry =
         shared.access.as_ref().map(|_| Box::new(Entry::new(&request, client, grant.account.name())));
     let to = request.target.clone();
-    let opened = match Opened::new(shared, grant, &request, leg.socket()) {
+    let mut opened = match Opened::new(shared, grant, &request, leg.socket()) {
         Ok(opened) => opened,
         Err(refusal) => return tell_and_refuse(shared, leg, refusal, entry).await,
     };
-    let (target, status) = match Box::pin(reach(shared, &opened, request, client)).await {
+    let (target, status) = match Box::pin(reach(shared, &mut opened, request, client)).await {
         Ok(there) => there,
         Err(refusal) => return tell_and_refuse(shared, leg, refusal, entry).await,
     };
@@ -260,7 +259,7 @@ pub(super) async fn go_on_with(shared: &Arc<Shared>, inherited: Box<Inherited>) 
 /// Connects to the target, and tells it whom it speaks with, if that was asked for.
 async fn reach(
     shared: &Arc<Shared>,
-    opened: &Opened,
+    opened: &mut Opened,
     request: Request,
     client: SocketAddr,
 ) -> Result<(Socket, HopStatus), Refusal> {

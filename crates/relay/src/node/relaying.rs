@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// The client's side of a session.
 pub(super) struct Near {
@@ -148,7 +149,7 @@ pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
         let back = pin!(async {
             let answering = async {
                 let (mut answer, rest) = if let Some(next) = &next {
-                    let answer = shared.links.answer(&mut far_in, next).await;
+                    let answer = shared.links.answer(&mut far_in, next, Some(&opened.grant.account)).await;
                     answer.map_err(|refusal| End::Refused(Box::new(refusal)))?
                 } else {
                     (Answer { status: 200, hops: Vec::new() }, Vec::new())
@@ -216,16 +217,21 @@ pub(super) async fn relay(shared: &Arc<Shared>, reached: Box<Reached>) {
             written(why.name());
         }
         Err(how) => {
+            let mut head = Vec::new();
             if let End::Refused(refusal) = how {
                 shared.counters.on_refused(refusal.failure);
                 told_of(&refusal);
-                let answer = Answer { status: refusal.failure.status(), hops: vec![*refusal.hop] };
-                if near_out.write_all(&answer.to_head()).await.is_err() {
-                    return;
-                }
+                head = Answer { status: refusal.failure.status(), hops: vec![*refusal.hop] }.to_head();
             }
             drop(opened);
-            if near_out.shutdown().await.is_ok() && sockets[0].end_well().is_ok() {
+            let out = &mut near_out;
+            let telling = async move {
+                out.write_all(&head).await?;
+                out.shutdown().await
+            };
+            // In a box: sessions that are there have no room for it.
+            let told = Box::pin(timeout(shared.config.request_deadline, telling)).await;
+            if matches!(told, Ok(Ok(()))) && sockets[0].end_well().is_ok() {
                 Links::linger(&mut near_in).await;
             }
         }

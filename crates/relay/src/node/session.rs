@@ -4,6 +4,7 @@ use super::access::Entry;
 use super::admission::{Grant, Proof};
 use super::asking::{Abandoned, Asked, ask};
 use super::metrics::Outlived;
+use super::prepared::Announcing;
 use super::relaying::{Near, Reached, relay};
 use super::strangers::Waiting;
 use super::{NodeConfig, kept};
@@ -25,6 +26,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// Less than this is no buffer for a direction.
 const LEAST_BUFFER: u64 = 4096;
@@ -108,14 +110,14 @@ async fn begin(
     }
     let Asked { leg, request, early, grant, client } = asked;
     let entry = shared.access.as_ref().map(|_| Box::new(Entry::new(&request, client, grant.account.name())));
-    let opened = match Opened::new(shared, grant, &request, leg.socket()) {
+    let mut opened = match Opened::new(shared, grant, &request, leg.socket()) {
         Ok(opened) => opened,
         Err(refusal) => {
             tell_and_refuse(shared, leg, refusal, entry).await;
             return None;
         }
     };
-    let (far, status, request) = match go_on(shared, &opened, request, client).await {
+    let (far, status, request) = match go_on(shared, &mut opened, request, client).await {
         Ok(there) => there,
         Err(refusal) => {
             tell_and_refuse(shared, leg, refusal, entry).await;
@@ -144,10 +146,19 @@ pub(super) async fn tell_and_refuse(shared: &Shared, leg: Leg, refusal: Refusal,
 pub(super) struct Opened {
     shared: Arc<Shared>,
     pub grant: Grant,
-    reserved: Bytes,
+    /// In a box, as what follows: few sessions have any.
+    reserved: Option<Box<Reserved>>,
+    /// The nodes on its way that are being told of it.
+    announcing: Option<Box<Announcing>>,
+}
+
+/// What a session has reserved.
+struct Reserved {
+    bytes: Bytes,
+    /// What the kernel allows of it.
+    granted: Bytes,
     /// What of it is its account's.
-    share: Option<Share>,
-    granted: Option<Bytes>,
+    _share: Share,
 }
 
 impl Opened {
@@ -169,8 +180,7 @@ impl Opened {
         }
         grant.account.open().map_err(limit)?;
         let sessions = shared.status.on_session_begins();
-        let (shared_too, none) = (Arc::clone(shared), Bytes(0));
-        let mut opened = Opened { shared: shared_too, grant, reserved: none, share: None, granted: None };
+        let mut opened = Opened::with_nothing(shared, grant);
         opened.look_at_load();
         if sessions > shared.config.most_sessions {
             return Err(limit(format!(
@@ -179,8 +189,7 @@ impl Opened {
             )));
         }
         if let Some(wanted) = request.buffer {
-            // One account leaves some to the others.
-            let most = Bytes(shared.config.all_buffers.0 / 4);
+            let most = shared.status.buffer_of_account();
             let account = &opened.grant.account;
             let (may, share) = account.reserve(wanted.min(shared.config.most_buffer), most);
             if may.0 < wanted.0.min(LEAST_BUFFER) {
@@ -190,17 +199,18 @@ impl Opened {
                     most.0
                 )));
             }
-            opened.share = share;
-            opened.reserved = shared.status.reserve(may);
-            if opened.reserved.0 < wanted.0.min(LEAST_BUFFER) {
+            let bytes = shared.status.reserve(may);
+            let reserved = Reserved { bytes, granted: Bytes(0), _share: share };
+            let reserved = opened.reserved.insert(Box::new(reserved));
+            if bytes.0 < wanted.0.min(LEAST_BUFFER) {
                 return Err(limit("this node has no buffer left".into()));
             }
             let near = SockRef::from(&*near.0);
-            set_buffer(&near, opened.reserved);
+            set_buffer(&near, bytes);
             // The kernel may allow less. What it says is twice what it means (socket(7)).
             let of = |size: io::Result<usize>| size.map_or(0, |size| size as u64 / 2);
             let real = Bytes(of(near.recv_buffer_size()) + of(near.send_buffer_size()));
-            opened.granted = Some(opened.reserved.min(real));
+            reserved.granted = bytes.min(real);
         }
         Ok(opened)
     }
@@ -209,10 +219,13 @@ impl Opened {
     pub fn inherited(shared: &Arc<Shared>, grant: Grant) -> Result<Opened, String> {
         grant.account.open()?;
         shared.status.on_session_begins();
-        let (shared, none) = (Arc::clone(shared), Bytes(0));
-        let opened = Opened { shared, grant, reserved: none, share: None, granted: None };
+        let opened = Opened::with_nothing(shared, grant);
         opened.look_at_load();
         Ok(opened)
+    }
+
+    fn with_nothing(shared: &Arc<Shared>, grant: Grant) -> Opened {
+        Opened { shared: Arc::clone(shared), grant, reserved: None, announcing: None }
     }
 
     fn look_at_load(&self) {
@@ -230,7 +243,9 @@ impl Drop for Opened {
     fn drop(&mut self) {
         self.grant.account.close();
         self.shared.status.on_session_ends();
-        self.shared.status.release(self.reserved);
+        if let Some(reserved) = &self.reserved {
+            self.shared.status.release(reserved.bytes);
+        }
         self.look_at_load();
     }
 }
@@ -238,7 +253,7 @@ impl Drop for Opened {
 /// Connects the way on, and tells the nodes behind the next one.
 pub(super) async fn go_on(
     shared: &Arc<Shared>,
-    opened: &Opened,
+    opened: &mut Opened,
     mut request: Request,
     client: SocketAddr,
 ) -> Result<(Far, HopStatus, Request), Refusal> {
@@ -250,7 +265,7 @@ pub(super) async fn go_on(
         let id = new_session().map_err(|error| Refusal::at(&shared.name, Failure::Internal, error))?;
         request.session = Some(id);
         request.client = Some(client);
-        tell_others(&shared.links, &request, &request.via);
+        opened.announcing = Some(Box::new(shared.announce(&request, account)));
     }
     let far = match prepared {
         Some(connecting) => {
@@ -266,7 +281,7 @@ pub(super) async fn go_on(
         node: shared.name.clone(),
         next_hop: Some(next.to_string()),
         service_time: Some(shared.status.service_time()),
-        buffer: opened.granted,
+        buffer: opened.reserved.as_ref().map(|reserved| reserved.granted),
         connect_time: Some(began.elapsed()),
         ..HopStatus::default()
     };
@@ -281,13 +296,22 @@ pub fn new_session() -> io::Result<SessionId> {
     Ok(SessionId(u128::from_be_bytes(bytes)))
 }
 
-/// Tells all nodes but the first of some hops that a session is about to come, all at the same time.
-pub fn tell_others(links: &Arc<Links>, request: &Request, hops: &[Endpoint]) {
-    for (at, hop) in hops.iter().enumerate().skip(1) {
+/// What all nodes but the first of some hops are told of a session that is about to come.
+pub(super) fn announcements<'a>(
+    request: &'a Request,
+    hops: &'a [Endpoint],
+) -> impl Iterator<Item = (Endpoint, Request)> + 'a {
+    hops.iter().enumerate().skip(1).map(move |(at, hop)| {
         let via = hops[at + 1..].to_vec();
-        let request = Request { method: Method::Prepare, via, resume: None, ..request.clone() };
-        let (links, hop) = (Arc::clone(links), hop.clone());
-        tokio::spawn(async move { links.prepare(&hop, &request).await });
+        (hop.clone(), Request { method: Method::Prepare, via, resume: None, ..request.clone() })
+    })
+}
+
+/// Tells them, all at the same time, for whoever runs this process.
+pub fn tell_others(links: &Arc<Links>, request: &Request, hops: &[Endpoint]) {
+    for (hop, request) in announcements(request, hops) {
+        let links = Arc::clone(links);
+        tokio::spawn(async move { links.prepare(&hop, &request, None).await });
     }
 }
 
@@ -341,7 +365,8 @@ pub(super) async fn refuse_with(shared: &Shared, leg: Leg, refusal: Refusal, sta
         sink.flush().await?;
         sink.shutdown().await
     };
-    if told.await.is_ok() && socket.end_well().is_ok() {
+    let told = timeout(shared.config.request_deadline, told).await;
+    if matches!(told, Ok(Ok(()))) && socket.end_well().is_ok() {
         Links::linger(&mut source).await;
     }
 }

@@ -1,4 +1,7 @@
 //! Connections of which it is not known yet whose they are: how many there may be, in all and of a source.
+mod known;
+
+use known::Known;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,8 +10,8 @@ use tokio::sync::oneshot;
 
 /// Most sources that are counted. Beyond that, nobody new is let in until some have done nothing for a second.
 const MAX_SOURCES: usize = 65_536;
-/// How long a source is known of which somebody was let in.
-const KNOWN_FOR: Duration = Duration::from_secs(600);
+/// How long it takes until a source may make as many connections as it ever may.
+const REFILLS: Duration = Duration::from_secs(1);
 /// How many times as many connections a known source may have at once, and make in a second.
 const OF_KNOWN: u32 = 16;
 
@@ -27,6 +30,9 @@ pub struct Strangers {
 #[derive(Debug, Default)]
 struct State {
     sources: HashMap<Network, Source>,
+    /// When those were left out last of which everything is over: all have to be looked at for that.
+    cleaned: Option<Instant>,
+    known: Known,
     /// Those whose request is waited for, the oldest first.
     waiting: BTreeMap<u64, oneshot::Sender<()>>,
     next: u64,
@@ -39,7 +45,6 @@ struct Source {
     since: Instant,
     /// Connections that wait.
     open: u32,
-    known: Option<Instant>,
 }
 
 /// A connection that waits, until it is dropped.
@@ -95,29 +100,28 @@ impl Strangers {
     /// One more connection; nothing, if its source has too many or makes too many.
     pub fn on_connection(self: &Arc<Self>, source: IpAddr, now: Instant) -> Option<Waiting> {
         let mut state = self.state();
-        let State { sources, waiting, next } = &mut *state;
-        if sources.len() >= MAX_SOURCES {
+        let State { sources, cleaned, known, waiting, next } = &mut *state;
+        let may_clean = cleaned.is_none_or(|then| now.saturating_duration_since(then) >= REFILLS);
+        if sources.len() >= MAX_SOURCES && may_clean {
+            *cleaned = Some(now);
             // Those of which everything is over may as well be unknown.
-            sources.retain(|_, source| {
-                let full =
-                    source.left + (now - source.since).as_secs_f64() * self.per_second >= self.per_second;
-                !full || source.open > 0 || source.is_known(now)
-            });
+            sources
+                .retain(|_, source| source.open > 0 || now.saturating_duration_since(source.since) < REFILLS);
         }
         let mut networks = networks_of(source);
         // Who is known counts for itself alone.
-        if sources.get(&networks[0].0).is_some_and(|source| source.is_known(now)) {
+        let is_known = known.contains(&networks[0].0, now);
+        if is_known {
             networks.truncate(1);
         }
         // The large ones first: whoever has a whole network cannot fill the table with its parts.
         for (network, times) in networks.iter().rev() {
-            let times = times * sources.get(network).map_or(1, |source| source.times(now));
+            let times = if is_known { times * OF_KNOWN } else { *times };
             let rate = self.per_second * f64::from(times);
             if !sources.contains_key(network) && sources.len() >= MAX_SOURCES {
                 return None;
             }
-            let fresh = || Source { left: rate, since: now, open: 0, known: None };
-            let source = sources.entry(*network).or_insert_with(fresh);
+            let source = sources.entry(*network).or_insert(Source { left: rate, since: now, open: 0 });
             source.left = (source.left + (now - source.since).as_secs_f64() * rate).min(rate);
             source.since = now;
             if source.left < 1.0 || source.open >= self.at_once * times {
@@ -145,14 +149,21 @@ impl Strangers {
     /// It turned out to be somebody: it does not count, and its source is known.
     pub fn on_known(&self, source: IpAddr, now: Instant) {
         let mut state = self.state();
-        for (at, (network, times)) in networks_of(source).into_iter().enumerate() {
-            let Some(source) = state.sources.get_mut(&network) else { continue };
-            let was_known = source.is_known(now);
-            // Of a network that many share, one of them says nothing of the others.
-            if at == 0 {
-                source.known = Some(now);
+        let State { sources, known, .. } = &mut *state;
+        let networks = networks_of(source);
+        let (Some((host, _)), Some((customer, _))) = (networks.first(), networks.last()) else { return };
+        // Sources that are not counted need not be known.
+        if !sources.contains_key(host) {
+            return;
+        }
+        let was_known = known.contains(host, now);
+        // Of a network that many share, one of them says nothing of the others.
+        known.add(*host, *customer, now);
+        for (network, times) in &networks {
+            let times = if network == host { times * OF_KNOWN } else { *times };
+            if let Some(source) = sources.get_mut(network) {
+                source.left = (source.left + 1.0).min(self.per_second * f64::from(times));
             }
-            source.left = (source.left + 1.0).min(self.per_second * f64::from(times * source.times(now)));
             if was_known {
                 break;
             }
@@ -161,20 +172,7 @@ impl Strangers {
 
     /// Whether somebody of a source was let in lately.
     pub fn is_known(&self, source: IpAddr, now: Instant) -> bool {
-        let state = self.state();
-        let host = networks_of(source)[0].0;
-        state.sources.get(&host).is_some_and(|source| source.is_known(now))
-    }
-}
-
-impl Source {
-    /// How many times as much as others of its kind it may.
-    fn times(&self, now: Instant) -> u32 {
-        if self.is_known(now) { OF_KNOWN } else { 1 }
-    }
-
-    fn is_known(&self, now: Instant) -> bool {
-        self.known.is_some_and(|since| now.saturating_duration_since(since) < KNOWN_FOR)
+        self.state().known.contains(&networks_of(source)[0].0, now)
     }
 }
 
@@ -195,6 +193,7 @@ fn networks_of(address: IpAddr) -> Vec<(Network, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use super::known::{KNOWN_FOR, MOST_OF_NETWORK};
     use super::*;
 
     fn at(address: &str) -> IpAddr {
@@ -284,6 +283,45 @@ mod tests {
         );
         assert_eq!(count(&|number| format!("2001:db8:1:{:x}::1", number << 8)), 32);
         assert!(strangers.state().sources.len() < 120, "what is refused is not remembered");
+    }
+
+    #[test]
+    fn who_is_let_in_everywhere_in_a_network_keeps_nobody_else_out() {
+        let strangers = Strangers::new(1_000_000, 64, 4096);
+        let mut now = Instant::now();
+        let friend = at("192.0.2.1");
+        drop(strangers.on_connection(friend, now).unwrap());
+        strangers.on_known(friend, now);
+        let host = |number: usize| at(&format!("2001:db8:0:{number:x}::1"));
+        for number in 0..MAX_SOURCES {
+            now += Duration::from_millis(1);
+            drop(strangers.on_connection(host(number), now).expect("there is room"));
+            strangers.on_known(host(number), now);
+        }
+        let known = (0..MAX_SOURCES).filter(|number| strangers.is_known(host(*number), now)).count();
+        assert_eq!(known, MOST_OF_NETWORK);
+        assert!(strangers.is_known(host(MAX_SOURCES - 1), now) && strangers.is_known(friend, now));
+        let others = (0..1000).filter_map(|number: u32| {
+            strangers.on_connection(IpAddr::from((0xc633_6400 + number).to_be_bytes()), now)
+        });
+        assert_eq!(others.count(), 1000, "and nobody new is kept out");
+    }
+
+    #[test]
+    fn a_full_table_is_cleaned_once_a_second_at_most() {
+        let strangers = Strangers::new(100, 64, 4096);
+        let now = Instant::now();
+        let host = |number: usize| IpAddr::from((number as u32).to_be_bytes());
+        for number in 0..MAX_SOURCES {
+            drop(strangers.on_connection(host(number), now).unwrap());
+        }
+        let comes = |after| strangers.on_connection(at("192.0.2.1"), now + after).is_some();
+        assert!(!comes(Duration::ZERO));
+        let cleaned = strangers.state().cleaned;
+        assert!(cleaned.is_some() && !comes(Duration::from_millis(999)));
+        assert_eq!(strangers.state().cleaned, cleaned);
+        assert!(comes(Duration::from_secs(1)));
+        assert_eq!(strangers.state().sources.len(), 1, "all others have done nothing for a second");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What those can do who mean harm, or mean nothing: less than would hurt others.
-use crate::place::{Place, read_all};
-use shorthaul_relay::{Limits, NodeConfig, Protection, Settings, User};
+use crate::place::{Place, read_all, secret};
+use shorthaul_relay::{Credentials, Limits, NetworkSecret, NodeConfig, Protection, Settings, User};
 use shorthaul_types::Bytes;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -251,6 +251,130 @@ fn announcements_have_the_limits_of_sessions() {
     server.set_nonblocking(true).unwrap();
     assert_eq!(server.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "more than three were connected");
     assert_eq!(place.nodes[0].snapshot().sessions_prepared, 1);
+}
+
+/// The head of what comes.
+fn heard(mut socket: &TcpStream) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    Ok(head)
+}
+
+#[test]
+fn announcements_keep_no_connection_for_ever() {
+    let announce = |near: &TcpStream| {
+        let mut near = near;
+        near.write_all(b"PREPARE server:80 HTTP/1.1\r\n\r\n")?;
+        heard(near)
+    };
+    let place = Place::new(1, Protection::Plain);
+    let near = place.connect(0);
+    let answered = (0..1000).take_while(|_| announce(&near).is_ok()).count();
+    assert_eq!(answered, 256, "so many come by one");
+    // However few they are, none puts off when that is over.
+    let place = Place::with(1, Protection::Plain, |config| config.silence = Duration::from_millis(500));
+    let (near, began) = (place.connect(0), Instant::now());
+    let mut answered = 0;
+    while announce(&near).is_ok() {
+        answered += 1;
+        assert!(began.elapsed() < Duration::from_secs(30), "it stays for ever");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!((1..100).contains(&answered), "{answered}");
+}
+
+#[test]
+fn nodes_are_told_within_the_limits_of_the_account_and_while_the_session_is_there() {
+    let place = Place::with(1, Protection::Plain, |config| {
+        users(config);
+        config.more.users.get_mut("alice").unwrap().sessions = Some(3);
+    });
+    // They take whatever comes, and say nothing.
+    let nodes: Vec<TcpListener> = (0..8).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let via: Vec<String> = nodes.iter().map(|node| node.local_addr().unwrap().to_string()).collect();
+    let target: SocketAddr = "127.0.0.1:9".parse().unwrap();
+    let near = place.ask_without_answer(&head(target, 0, &format!("Shorthaul-Via: {}\r\n", via.join(", "))));
+    let (first, _) = nodes[0].accept().unwrap();
+    assert!(heard(&first).unwrap().starts_with(b"CONNECT"));
+    // Whatever was begun for hers before that has gone out when somebody else has a session.
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let _of_bob = place.ask(&head(server.local_addr().unwrap(), 1, ""));
+    let mut told = Vec::new();
+    for node in &nodes[1..] {
+        node.set_nonblocking(true).unwrap();
+        told.extend(node.accept().ok().map(|(socket, _)| socket));
+    }
+    assert_eq!(told.len(), 2, "as many as she may have sessions besides this one");
+    for socket in &told {
+        socket.set_nonblocking(false).unwrap();
+        assert!(heard(socket).unwrap().starts_with(b"PREPARE"));
+    }
+    SockRef::from(&near).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(near);
+    let since = Instant::now();
+    for socket in &told {
+        assert!(!matches!(read_all(socket), Ok(more) if !more.is_empty()));
+    }
+    assert!(since.elapsed() < Duration::from_secs(4), "they are told no more: {:?}", since.elapsed());
+}
+
+#[test]
+fn who_is_let_in_and_asks_nothing_has_few_connections() {
+    fn few(config: &mut NodeConfig) {
+        config.all_idle = 8;
+        config.request_deadline = Duration::from_millis(300);
+        config.silence = Duration::from_secs(600);
+    }
+    // By their address; a quarter of all are theirs, and the others are as strangers'.
+    let plain = Place::with(1, Protection::Plain, few);
+    let silent: Vec<TcpStream> = (0..5).map(|_| plain.connect(0)).collect();
+    plain.until("three are given up", |snapshot| snapshot.connections_abandoned == 3);
+    assert_eq!(silent.iter().filter(|socket| is_open(socket)).count(), 2);
+    // By their certificates, from where nobody is let in by the address.
+    let tls = Place::with(1, Protection::Tls, |config| {
+        few(config);
+        config.more.allow.clear();
+    });
+    let member = NetworkSecret::read(&secret(1)).unwrap();
+    let identity = member.identity(&[]).unwrap();
+    let links = tls.links_keeping(5, Credentials::Secret(member), identity, Duration::from_secs(60));
+    tls.run(links.keep_ready(&tls.hops()[0]));
+    tls.until("three are given up", |snapshot| snapshot.connections_abandoned == 3);
+    assert_eq!(tls.nodes[0].snapshot().connections_accepted, 5);
+}
+
+#[test]
+fn what_waits_for_clients_over_tls_is_a_part_of_their_accounts() {
+    const SESSIONS: usize = 6;
+    let all = 2 << 20;
+    let place = Place::with(1, Protection::Tls, |config| {
+        config.more.allow.clear();
+        config.all_buffers = Bytes(all);
+    });
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let member = NetworkSecret::read(&secret(1)).unwrap();
+    // None of them reads what it is sent.
+    let mut open = Vec::new();
+    for _ in 0..SESSIONS {
+        let credentials = Credentials::Secret(member.clone());
+        open.push(place.forward_as(credentials, member.identity(&[]).unwrap(), target));
+    }
+    thread::scope(|scope| {
+        for _ in 0..SESSIONS {
+            let (mut far, _) = server.accept().unwrap();
+            far.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+            open.push(far.try_clone().unwrap());
+            // Until nothing has been taken for a second.
+            scope.spawn(move || while far.write(&[7; 65_536]).is_ok() {});
+        }
+    });
+    let free = place.nodes[0].snapshot().buffer_free_bytes;
+    assert!((all - all / 4..all).contains(&free), "{free} of {all} bytes are free");
 }
 
 #[test]

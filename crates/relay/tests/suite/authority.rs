@@ -1,5 +1,6 @@
 //! Credentials of an authority: who is who, who is revoked, and two authorities at once.
 use crate::place::{Place, read_all};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls_pki_types::pem::PemObject as _;
 use shorthaul_relay::authority::{Authority, Role};
 use shorthaul_relay::{Credentials, Failure, FixedRoute, Identity, OpenError, Protection, Route, Session};
@@ -8,6 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use time::OffsetDateTime;
 
 /// A folder with an authority, and what it has issued.
 struct Folder(PathBuf);
@@ -123,6 +125,78 @@ fn who_is_revoked_keeps_no_connections_ready() {
     // Bob's was there before, and is still.
     assert_eq!(place.nodes[0].snapshot().connections_accepted, 2);
     assert_eq!(place.nodes[0].snapshot().connections_abandoned, 1);
+}
+
+#[test]
+fn capitals_make_no_difference_to_who_is_revoked() {
+    let folder = Folder::new("capitals");
+    folder.issue(Role::Node, "Paris", "node");
+    folder.issue(Role::Client, "alice", "alice");
+    let place = folder.place();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap().into();
+    let links = place.links_keeping(0, Credentials::None, folder.identity("alice"), Duration::from_secs(60));
+    let client = place.client_with(&links);
+    place.run(client.open(&target)).unwrap();
+    links.set_revoked(&["pARIS".to_owned()]);
+    let error = place.run(client.open(&target)).map(drop).unwrap_err();
+    assert_eq!(error.failure(), Failure::TlsCertificate, "{error}");
+    assert!(error.to_string().contains("was revoked"), "{error}");
+}
+
+#[test]
+fn names_that_stand_for_others_are_not_issued() {
+    let folder = Folder::new("reserved");
+    for name in ["members", "Neighbours", "node.shorthaul"] {
+        for role in [Role::Node, Role::Client] {
+            let error = folder.authority().issue(role, name, &[], 1).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("stands for those"), "{error}");
+        }
+    }
+    assert_eq!(folder.authority().issued().unwrap(), "");
+}
+
+#[test]
+fn a_certificate_that_has_expired_opens_nothing_by_connections_of_before() {
+    let folder = Folder::new("expired");
+    let file = |name: &str| folder.0.join(name);
+    let named = |name: &str| {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+    };
+    let (mut of_all, key_of_all) = (named("all"), KeyPair::generate().unwrap());
+    of_all.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    std::fs::write(file("all.pem"), of_all.self_signed(&key_of_all).unwrap().pem()).unwrap();
+    let issuer = Issuer::new(of_all, key_of_all);
+    let until = OffsetDateTime::now_utc() + time::Duration::seconds(3);
+    for (name, ends) in [("node1", None), ("alice", Some(until))] {
+        let (mut params, key) = (named(name), KeyPair::generate().unwrap());
+        params.not_after = ends.unwrap_or(params.not_after);
+        std::fs::write(file(&format!("{name}.pem")), params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
+        std::fs::write(file(&format!("{name}.key")), key.serialize_pem()).unwrap();
+    }
+    let place = Place::with(1, Protection::Tls, |config| {
+        config.secret = None;
+        config.certificate = Some((file("node1.pem"), file("node1.key")));
+        config.authority = Some(file("all.pem"));
+        config.more.allow.clear();
+    });
+    let own = (file("alice.pem"), file("alice.key"));
+    let identity = Identity::from_files(Some((&own.0, &own.1)), Some(&file("all.pem"))).unwrap();
+    let links = place.links_keeping(2, Credentials::None, identity, Duration::from_secs(60));
+    place.run(links.keep_ready(&place.hops()[0]));
+    let client = place.client_with(&links);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let open = || place.run(client.open(&server.local_addr().unwrap().into())).map(drop);
+    open().unwrap();
+    // Another connection is there from the beginning, and the certificate is no good any more once its last second is over.
+    while OffsetDateTime::now_utc() <= until + time::Duration::SECOND {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let error = open().unwrap_err();
+    assert_eq!(error.failure(), Failure::RequestDenied, "{error}");
+    assert!(error.to_string().contains("not believed any more"), "{error}");
 }
 
 #[test]

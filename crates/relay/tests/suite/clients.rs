@@ -113,6 +113,84 @@ fn a_node_that_does_not_answer_is_remembered_and_asked_again() {
 }
 
 #[test]
+fn a_node_that_takes_requests_and_never_answers_is_remembered_too() {
+    let place = Place::new(0, Protection::Plain);
+    // The kernel connects for it.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let hop = silent.local_addr().unwrap().into();
+    let target: SocketAddr = "192.0.2.1:80".parse().unwrap();
+    let client = place.patient_client(Route::via(vec![hop]), Duration::from_secs(1));
+    let open = || {
+        let began = Instant::now();
+        (place.run(client.open(&target.into())).map(drop), began.elapsed())
+    };
+    let since = Instant::now();
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert!(since.elapsed() < Duration::from_secs(60), "never: {what}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let (first, took) = open();
+    assert_eq!(first.unwrap_err().failure(), Failure::ConnectionTimeout);
+    assert!(took >= Duration::from_millis(1900), "{took:?}");
+    until("who comes later hears so at once", &|| {
+        let (again, took) = open();
+        let error = again.unwrap_err();
+        assert_eq!(error.failure(), Failure::ConnectionTimeout, "{error}");
+        took < Duration::from_millis(500) && error.to_string().contains("s ago")
+    });
+    let answering = silent.try_clone().unwrap();
+    thread::spawn(move || {
+        for mut socket in answering.incoming().flatten() {
+            thread::spawn(move || {
+                use std::io::{Read as _, Write as _};
+                let _ = socket.read(&mut [0; 4096]);
+                let _ = socket.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+                let _ = socket.read(&mut [0; 1]);
+            });
+        }
+    });
+    until("it is used again once it answers", &|| open().0.is_ok());
+}
+
+#[test]
+fn who_is_asked_to_sign_again_does() {
+    let place = Place::new(0, Protection::Plain);
+    let node = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client =
+        place.patient_client(Route::via(vec![node.local_addr().unwrap().into()]), Duration::from_secs(60));
+    // A node that has just started says so twice.
+    let answering = thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+        let mut asked = Vec::new();
+        for answer in ["403 Forbidden", "403 Forbidden", "200 OK"] {
+            let (mut socket, _) = node.accept().unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                socket.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            let status = match answer.starts_with("403") {
+                true => "Proxy-Status: \"a\";error=http_request_denied;retry-after=50\r\n",
+                false => "",
+            };
+            asked.push(String::from_utf8(head).unwrap());
+            socket.write_all(format!("HTTP/1.1 {answer}\r\n{status}\r\n").as_bytes()).unwrap();
+        }
+        asked
+    });
+    place.run(client.open(&"192.0.2.1:80".parse().unwrap())).unwrap();
+    let asked = answering.join().unwrap();
+    assert!(asked[0] != asked[1] && asked[1] != asked[2], "each is signed by itself: {asked:?}");
+    // And one that really has just started lets whoever is a member in at once.
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = Place::with(1, Protection::Plain, |config| config.more.allow.clear());
+    place.open(server.local_addr().unwrap()).unwrap();
+}
+
+#[test]
 fn a_session_over_both_versions_of_ip_is_signed_for_one() {
     let place = Place::with(1, Protection::Plain, |config| {
         config.more.allow.clear();
@@ -166,6 +244,14 @@ fn who_is_turned_away_in_the_handshake_comes_again() {
         config.more.allow.clear();
         config.strangers_at_once = 2;
     });
-    let _open = open_together(&place, &place.ready_client(), 12);
-    assert!(place.nodes[0].snapshot().connections_of_strangers > 0, "none was turned away");
+    // Two that say nothing have all the room of this host, until one was turned away.
+    let silent = [place.connect(0), place.connect(0)];
+    place.until("both have come", |node| node.connections_accepted == 2);
+    let client = place.ready_client();
+    thread::scope(|scope| {
+        let opening = scope.spawn(|| open_together(&place, &client, 1));
+        place.until("one is turned away", |node| node.connections_of_strangers > 0);
+        drop(silent);
+        opening.join().unwrap();
+    });
 }

@@ -31,6 +31,11 @@ pub fn secret(number: u8) -> PathBuf {
 
 /// The head of a request, signed with the secret of the test's network.
 pub fn signed(request: &Request, node: SocketAddr) -> String {
+    // A node believes nothing that was signed in the millisecond in which it began.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(2) {
+        thread::yield_now();
+    }
     let key = NetworkSecret::read(&secret(1)).unwrap().signing_key();
     let signature = Signature::sign(&key, "", request.signed_part(Some(node)).as_bytes());
     String::from_utf8(request.to_head(Some(node), Some(&format!("Shorthaul {signature}")))).unwrap()
@@ -267,9 +272,14 @@ impl Place {
     pub fn ready_client(&self) -> Client {
         let secret = NetworkSecret::read(&secret(1)).unwrap();
         let identity = secret.identity(&[]).unwrap();
+        self.client_with(&self.links_keeping(2, Credentials::Secret(secret), identity, TIMEOUT))
+    }
+
+    /// One that opens sessions by way of all nodes with these connections.
+    pub fn client_with(&self, links: &Arc<Links>) -> Client {
         Client::new(ClientOptions {
             routes: Arc::new(FixedRoute::only(Route::via(self.hops()))),
-            links: self.links_keeping(2, Credentials::Secret(secret), identity, TIMEOUT),
+            links: Arc::clone(links),
             set_up: SetUp::Sequential,
             forwarding: Forwarding::Pipelined { wait_windows: 0 },
             buffer: None,

@@ -145,6 +145,32 @@ fn a_secret_is_exchanged_under_load_and_no_session_is_lost_or_refused() {
 }
 
 #[test]
+fn a_secret_that_is_retired_opens_nothing_by_connections_of_before() {
+    let (files, steps) = (Files::new("retired"), steps());
+    files.write("node1", &steps[1]);
+    let place = Place::with(1, Protection::Tls, |config: &mut NodeConfig| {
+        config.secret = Some(files.of("node1"));
+        config.more.allow.clear();
+    });
+    let keep = |secret: &NetworkSecret| {
+        let credentials = Credentials::Secret(secret.clone());
+        let identity = secret.identity(&[]).unwrap();
+        let links = place.links_keeping(1, credentials, identity, Duration::from_secs(60));
+        place.run(links.keep_ready(&place.hops()[0]));
+        links
+    };
+    let (of_former, of_other) = (keep(&steps[0]), keep(&steps[2]));
+    files.write("node1", &steps[3]);
+    place.nodes[0].reload().unwrap();
+    let open = |links| place.run(place.client_with(links).open(&echo().into())).map(drop);
+    let error = open(&of_former).unwrap_err();
+    assert_eq!(error.failure(), Failure::RequestDenied, "{error}");
+    assert!(error.to_string().contains("not believed any more"), "{error}");
+    // Who has the one that is believed goes on.
+    open(&of_other).unwrap();
+}
+
+#[test]
 fn a_file_that_holds_no_secret_changes_nothing() {
     let (files, steps) = (Files::new("wrong"), steps());
     files.write("node1", &steps[0]);

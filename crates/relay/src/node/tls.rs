@@ -1,0 +1,56 @@
+//! TLS of clients: how it is accepted, and whom they show to be by it.
+use crate::authority::Holder;
+use crate::secret::{Identity, SecretError};
+use crate::socket::Leg;
+use rustls_pki_types::UnixTime;
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+
+/// How TLS is accepted, by the identity that the node has at the moment.
+pub struct Accepting {
+    pub acceptor: TlsAcceptor,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// Whether certificates are those that a network's secret gives.
+    by_secret: bool,
+}
+
+/// Who a client has shown to be by a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Nobody: it has none.
+    Nobody,
+    /// Somebody who was believed when the connection was made, and is not any more.
+    Former,
+    /// A member of the network, of which nothing else is known.
+    Member,
+    /// Who it was issued to.
+    Holder(Holder),
+}
+
+impl Accepting {
+    /// Nothing without a certificate of our own.
+    pub fn of(identity: &Identity) -> Result<Option<Arc<Accepting>>, SecretError> {
+        let Some(server) = identity.server()? else { return Ok(None) };
+        let (verifier, by_secret) = (identity.verifier()?, identity.is_member());
+        Ok(Some(Arc::new(Accepting { acceptor: server.into(), verifier, by_secret })))
+    }
+
+    /// Who a client was believed to be when the connection was made.
+    pub fn shown_at_first(&self, leg: &Leg) -> Shown {
+        match leg.certificates().first() {
+            None => Shown::Nobody,
+            Some(_) if self.by_secret => Shown::Member,
+            Some(certificate) => Holder::of(certificate).map_or(Shown::Member, Shown::Holder),
+        }
+    }
+
+    /// Who it is believed to be now: authorities may be others since the connection was made, and the certificate may have expired.
+    pub fn shown(&self, leg: &Leg) -> Shown {
+        let Some((own, others)) = leg.certificates().split_first() else { return Shown::Nobody };
+        let verifies = |verifier: &Arc<dyn ClientCertVerifier>| {
+            verifier.verify_client_cert(own, others, UnixTime::now()).is_ok()
+        };
+        if self.verifier.as_ref().is_some_and(verifies) { self.shown_at_first(leg) } else { Shown::Former }
+    }
+}
