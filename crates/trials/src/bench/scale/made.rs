@@ -167,8 +167,8 @@ impl MadeConnections {
             let descriptors = [self.devices[0].as_fd(), self.devices[1].as_fd()];
             let readable =
                 wait_readable(descriptors, Some(Duration::from_millis(20))).doing("waiting for packets")?;
-            for end in 0..2 {
-                while readable[end] && self.take(act, end, &mut under_way)? {
+            for (end, is_readable) in readable.into_iter().enumerate() {
+                while is_readable && self.take(act, end, &mut under_way)? {
                     heard = Instant::now();
                 }
             }
