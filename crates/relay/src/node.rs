@@ -23,7 +23,6 @@ use crate::links::{
     Credentials, LinkError, LinkOptions, Links, NameService, Protection, keep_alive, size_buffer,
 };
 use crate::pump::{Spool, pipe};
-use crate::route::Endpoint;
 use crate::secret::{Identity, NetworkSecret, SecretError};
 use crate::seen::Seen;
 use crate::status::NodeStatus;
@@ -40,7 +39,7 @@ use shorthaul_os::{limits, schedule};
 use shorthaul_types::Bytes;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -117,6 +116,8 @@ pub enum NodeError {
 pub(crate) struct Shared {
     name: String,
     config: NodeConfig,
+    /// Addresses that lead to the node though its interfaces do not have them, as they were when it began.
+    own: Vec<IpAddr>,
     links: Arc<Links>,
     tls: RwLock<Option<Arc<Accepting>>>,
     admission: RwLock<Arc<Admission>>,
@@ -283,7 +284,8 @@ impl Node {
             config.listen.iter().chain(relays).next().map_or_else(|| "node".into(), SocketAddr::to_string)
         });
         let (links, tls) = connections(&config, &name, secret)?;
-        links.set_policy(settings.destinations(own_addresses(&config)));
+        let own = own_addresses(&config);
+        links.set_policy(settings.destinations(own.clone()));
         links.set_revoked(&settings.revoked);
         let status = Arc::new(NodeStatus::new(config.all_buffers).of_rate(config.rate, threads));
         let strangers =
@@ -292,6 +294,7 @@ impl Node {
         let admission = RwLock::new(Arc::new(admission));
         let shared = Shared {
             name,
+            own,
             links: Arc::new(links),
             tls: RwLock::new(tls),
             admission,
@@ -509,7 +512,7 @@ impl NodeHandle {
             self.0.links.set_signing(secret);
         }
         self.0.links.set_revoked(&settings.revoked);
-        self.0.links.set_policy(settings.destinations(own_addresses(&self.0.config)));
+        self.0.links.set_policy(settings.destinations(self.0.own.clone()));
         if let Err(error) = self.0.links.reload_names() {
             tracing::warn!("names are looked up as before: {error}");
         }
@@ -562,9 +565,17 @@ fn connections(
     Ok((links, tls))
 }
 
-/// Addresses that lead to the node though its interfaces do not have them.
+/// Addresses that lead to the node though its interfaces do not have them, those of names too.
 fn own_addresses(config: &NodeConfig) -> Vec<IpAddr> {
-    let reached = config.reached_by.iter().filter_map(Endpoint::address);
+    let reached = config.reached_by.iter().flat_map(|by| {
+        let addresses = (by.host(), by.port()).to_socket_addrs().map(Vec::from_iter);
+        addresses.unwrap_or_else(|error| {
+            tracing::warn!(
+                "{by}: {error}; whoever has a session to an address of that name is not kept from it"
+            );
+            Vec::new()
+        })
+    });
     let own = config.listen.iter().copied().chain(reached).map(|address| address.ip().to_canonical());
     own.filter(|address| !address.is_unspecified()).collect()
 }
@@ -668,4 +679,25 @@ fn prepare_listener(
     socket.set_linger(Some(Duration::ZERO))?;
     size_buffer(socket, buffer, address.ip());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leads_to_a_node_is_its_own_by_name_too() {
+        let reached_by = ["localhost:7080", "192.0.2.7:7080", "nobody.invalid:1"];
+        let config = NodeConfig {
+            listen: vec!["0.0.0.0:7080".parse().unwrap()],
+            reached_by: reached_by.iter().map(|by| by.parse().unwrap()).collect(),
+            ..NodeConfig::default()
+        };
+        let own = own_addresses(&config);
+        assert!(own.iter().any(IpAddr::is_loopback), "{own:?}");
+        assert!(
+            own.contains(&IpAddr::from([192, 0, 2, 7])) && !own.iter().any(IpAddr::is_unspecified),
+            "{own:?}"
+        );
+    }
 }
