@@ -67,7 +67,7 @@ adversity:
 attack:
 	cargo run -p shorthaul -- bench attack --turns 6
 
-# A host attacks a relay, eleven ways, each undisturbed and attacked by turns. Eleven minutes.
+# A host attacks a relay, eleven ways, each undisturbed and attacked by turns: until it is told, 17 to 45 minutes.
 siege:
 	cargo run -p shorthaul -- bench siege
 
