@@ -1,40 +1,21 @@
 //! What flows cost, with all that the gateway holds of them on the heap: those that say nothing, and those whose ends mean harm. A program of
 //! its own: the allocator that counts is the whole process's.
+#[path = "../../tcp/tests/counting/mod.rs"]
+mod counting;
+
+use counting::HELD;
 use shorthaul_congestion::Algorithm;
 use shorthaul_proxy::{AggregateConfig, Gateway, GatewayConfig, LegConfig, Policy};
 use shorthaul_testkit::packets::{filler, segment};
 use shorthaul_types::{PortId, SeqNum, Time};
 use shorthaul_wire::{Machine, Payload, PayloadList, TcpFlags, TcpHeader, TcpOptions, Timestamps, TxBatch};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Counts the bytes that are allocated.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
 /// Nobody else allocates while a test counts.
 static ALONE: Mutex<()> = Mutex::new(());
-
-// SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises hold for the system's allocator.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// A power of two, at which tables are at their fullest.
 const FLOWS: u32 = 4_096;

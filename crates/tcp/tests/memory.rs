@@ -5,37 +5,16 @@
 #[path = "suite/pair.rs"]
 mod pair;
 
+mod counting;
+
+use counting::HELD;
 use pair::{Link, PORT, Pair, address};
 use shorthaul_tcp::{Addresses, Connection, ConnectionConfig, Event, SenderProfile, State};
 use shorthaul_wire::Payload;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// Counts the bytes that are allocated.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises hold for the system's allocator.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const CONNECTIONS: usize = 512; // a power of two, at which tables are at their fullest
 const LIMIT: usize = 2048;
