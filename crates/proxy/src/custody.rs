@@ -6,7 +6,7 @@ mod codec;
 mod momentum;
 
 pub use momentum::FlowMomentum;
-pub(crate) use momentum::{DirectionMomentum, SharedMomentum};
+pub(crate) use momentum::{DirectionMomentum, GroupMomentum, SharedMomentum};
 
 use crate::end::{End, Side};
 use crate::handshake::Agreed;

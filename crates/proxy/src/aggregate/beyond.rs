@@ -62,7 +62,7 @@ struct Round {
 
 /// Whether senders are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
+pub(super) enum Hold {
     /// They are offered what there is room for, and nothing is known against holding them.
     Free,
     /// Since then, for so many rounds; of these the last `stuck` had too long a queue.
@@ -76,15 +76,15 @@ enum Hold {
 pub(crate) struct Source {
     /// The window that their senders share while they are held.
     pub window: Uplink,
-    hold: Hold,
+    pub(super) hold: Hold,
     round: Round,
     /// Rounds in a row without a queue there, and with one here.
-    without: u32,
-    bound_here: u32,
+    pub(super) without: u32,
+    pub(super) bound_here: u32,
     /// The shortest round trip when a round last ended.
-    known: Option<Duration>,
+    pub(super) known: Option<Duration>,
     /// How long the next letting go lasts.
-    let_go: Duration,
+    pub(super) let_go: Duration,
     /// Its connections.
     flows: u32,
     server: IpAddr,

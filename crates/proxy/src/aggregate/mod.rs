@@ -31,7 +31,7 @@ mod window;
 mod window_share;
 
 pub(crate) use allotted::AllottedWindow;
-pub(crate) use beyond::{Changed, Sources};
+pub(crate) use beyond::{Changed, Source, Sources};
 pub use config::{AggregateConfig, Clamp, Class, UplinkWindow, WindowShareConfig};
 pub(crate) use control_block::{Aggregate, Expired};
 pub(crate) use link_lost::LinkLost;

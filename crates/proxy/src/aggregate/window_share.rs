@@ -194,6 +194,11 @@ impl WindowShare {
         self.window = window.clamp(2.0 * f64::from(mss), (host.most as f64).max(2.0 * f64::from(mss)));
     }
 
+    /// Another process goes on with it, whose queue has counted `queued_time` so far, and where `received` bytes came.
+    pub fn go_on(&mut self, now: Time, queued_time: f64, received: u64) {
+        (self.updated, self.queued_time, self.received) = (now, queued_time, received);
+    }
+
     /// The window, in bytes.
     pub fn window(&self) -> u64 {
         self.window as u64

@@ -7,15 +7,29 @@ use shorthaul_tcp::{Momentum, Transmitted};
 use shorthaul_types::BitRate;
 
 /// The first byte: another one with each change of what follows.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// What a flow does at the moment, beyond its [`FlowRecord`](super::FlowRecord) and the bytes that it holds in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowMomentum {
     /// Of what the client and the server send, in this order.
     pub(crate) directions: [DirectionMomentum; 2],
-    /// What the connections of its mobile host share, toward it and from it.
-    pub(crate) shared: [SharedMomentum; 2],
+    /// What it shares with the others of its mobile host, and what it has of its own in that.
+    pub(crate) group: GroupMomentum,
+    /// What was offered to its mobile host and to the other end, and what came of it; nothing where that is not limited. Numbers of
+    /// [`Upload`](crate::aggregate::Upload).
+    pub(crate) watched: [Vec<u64>; 2],
+}
+
+/// What a connection shares with others of its mobile host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GroupMomentum {
+    /// Of all connections of the host: toward it and from it; of those from one sender, what is sent to here.
+    pub shared: [SharedMomentum; 3],
+    /// Whether that sender is held, and since when: numbers of [`Source`](crate::aggregate::Source).
+    pub hold: Vec<u64>,
+    /// What the connection has of its own: numbers of [`Member`](crate::aggregate::Member).
+    pub own: Vec<u64>,
 }
 
 /// What the connections of a host share.
@@ -40,11 +54,13 @@ impl FlowMomentum {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer([VERSION].to_vec());
-        for SharedMomentum { window, rtt, known } in &self.shared {
+        for SharedMomentum { window, rtt, known } in &self.group.shared {
             out.number(*window);
             out.rtt(*rtt);
             out.numbers(known);
         }
+        let [from_mobile, to_mobile] = &self.watched;
+        [&self.group.hold, &self.group.own, from_mobile, to_mobile].iter().for_each(|of| out.numbers(of));
         for DirectionMomentum { sender, early } in &self.directions {
             let Momentum { sent, repairs_to, window, ssthresh, rate, rtt, algorithm, known, delivery } =
                 sender;
@@ -77,10 +93,12 @@ impl FlowMomentum {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (&VERSION, rest) = bytes.split_first()? else { return None };
         let mut from = Reader(rest);
-        let mut shared = [SharedMomentum::default(), SharedMomentum::default()];
+        let mut shared = <[SharedMomentum; 3]>::default();
         for shared in &mut shared {
             *shared = SharedMomentum { window: from.number()?, rtt: from.rtt()?, known: from.numbers()? };
         }
+        let group = GroupMomentum { shared, hold: from.numbers()?, own: from.numbers()? };
+        let watched = [from.numbers()?, from.numbers()?];
         let mut directions = [DirectionMomentum::default(), DirectionMomentum::default()];
         for direction in &mut directions {
             let [repairs_to, window, ssthresh, rate] =
@@ -120,7 +138,7 @@ impl FlowMomentum {
                 direction.early.push((at, from.bytes(len)?.to_vec()));
             }
         }
-        from.0.is_empty().then_some(FlowMomentum { directions, shared })
+        from.0.is_empty().then_some(FlowMomentum { directions, group, watched })
     }
 }
 
@@ -206,8 +224,10 @@ mod tests {
         let shared = [
             SharedMomentum { window: 1, rtt: Some(rtt), known: [5; 3].to_vec() },
             SharedMomentum { window: 1 << 40, ..SharedMomentum::default() },
+            SharedMomentum { known: [8].to_vec(), ..SharedMomentum::default() },
         ];
-        let momentum = FlowMomentum { directions, shared };
+        let group = GroupMomentum { shared, hold: [1; 4].to_vec(), own: [2; 5].to_vec() };
+        let momentum = FlowMomentum { directions, group, watched: [Vec::new(), [3; 6].to_vec()] };
         let bytes = momentum.encode();
         assert_eq!(FlowMomentum::decode(&bytes), Some(momentum));
         for len in 0..bytes.len() {

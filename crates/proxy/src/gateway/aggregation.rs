@@ -3,8 +3,8 @@ use super::table::{Entry, Phase};
 use super::{Fate, Gateway};
 use crate::FlowInfo;
 use crate::access_side::HostInfo;
-use crate::aggregate::{Aggregate, Expired, Uplink};
-use crate::custody::SharedMomentum;
+use crate::aggregate::{Aggregate, Expired, Member, Source, Uplink};
+use crate::custody::GroupMomentum;
 use crate::split_flow::{Budget, SplitFlow};
 use alloc::vec::Vec;
 use shorthaul_types::{Deadline, Time};
@@ -19,24 +19,38 @@ impl Gateway {
         self.access.aggregated().map(|(host, aggregate)| HostInfo::of(host, aggregate))
     }
 
-    /// What the connections of a mobile host share: toward it and from it.
-    pub(super) fn shared(&self, host: Option<u32>) -> [SharedMomentum; 2] {
-        let Some(number) = host else { return Default::default() };
-        let host = self.access.host(number);
-        let down = self.aggregate_of(number).map(Aggregate::momentum);
+    /// What a connection shares with others of its mobile host, and what it has of its own in that.
+    pub(super) fn momentum_in_group(&self, member: Option<&Member>) -> GroupMomentum {
+        let Some(member) = member else { return GroupMomentum::default() };
+        let host = self.access.host(member.host);
+        let source = host.and_then(|host| host.sources.get(member.source?));
+        let down = self.aggregate_of(member.host).map(Aggregate::momentum);
         let up = host.and_then(|host| host.uplink.as_ref()).map(Uplink::momentum);
-        [down, up].map(Option::unwrap_or_default)
+        let from = source.map(|source| source.window.momentum());
+        GroupMomentum {
+            shared: [down, up, from].map(Option::unwrap_or_default),
+            hold: source.map(Source::momentum).unwrap_or_default(),
+            own: member.momentum(),
+        }
     }
 
-    /// A predecessor had found this for the connections of a flow's mobile host.
-    pub(super) fn take_shared_over(&mut self, now: Time, index: u32, [down, up]: &[SharedMomentum; 2]) {
+    /// A predecessor had found this for a flow and the others of its mobile host.
+    pub(super) fn take_group_over(&mut self, now: Time, index: u32, momentum: &GroupMomentum) {
+        let GroupMomentum { shared: [down, up, from], hold, own } = momentum;
         let Gateway { access, table, .. } = self;
         let Some((flow, member)) = table.aggregated(index) else { return };
         let Some(served) = access.served(member.host) else { return };
         served.aggregate.take_over(now, down);
+        let situation = served.aggregate.situation(now, member.part, 0);
+        member.take_over(now, situation.queued_time, own);
         if let Some(uplink) = &mut served.host.uplink {
             uplink.take_over(now, up);
             flow.upload_mut().into_iter().for_each(|upload| uplink.join(upload));
+        }
+        let source = member.source.and_then(|number| served.host.sources.get_mut(number));
+        if let Some((source, download)) = source.zip(flow.download_mut()) {
+            source.take_over(now, from, hold);
+            source.window.join(download);
         }
     }
 

@@ -36,7 +36,7 @@ impl Gateway {
         self.take_shares(index);
         self.take_place(now, index);
         if let Some(momentum) = &inherited.momentum {
-            self.take_shared_over(now, index, &momentum.shared);
+            self.take_group_over(now, index, &momentum.group);
         }
         self.table.arm(index, now);
         self.settle(index, Fate::Alive);
@@ -45,9 +45,13 @@ impl Gateway {
     /// What each flow does at the moment, by the number of its record: for a successor that goes on at once.
     pub fn momenta(&self) -> impl Iterator<Item = (u64, FlowMomentum)> + '_ {
         self.table.entries.iter().flatten().filter_map(|entry| match &entry.phase {
-            Phase::Split(flow) => Some((entry.serial, flow.momentum(self.shared(entry.member_of()))?)),
+            Phase::Split(flow) => {
+                let momentum = flow.momentum(self.momentum_in_group(entry.member()));
+                Some((entry.serial, momentum?))
+            }
             Phase::Away(_) => {
-                let momentum = self.as_brought_back(entry, |flow, host| flow.momentum(self.shared(host)));
+                let momentum =
+                    self.as_brought_back(entry, |flow, of| flow.momentum(self.momentum_in_group(of)));
                 Some((entry.serial, momentum??))
             }
             _ => None,

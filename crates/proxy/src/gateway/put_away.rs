@@ -277,19 +277,20 @@ impl Gateway {
     pub(super) fn as_brought_back<R>(
         &self,
         entry: &Entry,
-        see: impl FnOnce(&SplitFlow, Option<u32>) -> R,
+        see: impl FnOnce(&SplitFlow, Option<&Member>) -> R,
     ) -> Option<R> {
         let Phase::Away(packed) = &entry.phase else { return None };
         let numbers: Vec<u64> = packed.numbers().collect();
         let policy = &self.config.policies[usize::from(entry.policy)];
         let (place, flow) = Self::unpacked(self.now, &numbers, policy)?;
-        Some(see(&flow, place.filter(|place| place.member.is_some()).map(|place| place.host)))
+        let member = place.as_ref().and_then(|place| place.member.as_ref());
+        Some(see(&flow, member.map(|(member, _)| &**member)))
     }
 
     /// What people see of a flow that is away.
     pub(super) fn info_of_put_away(&self, entry: &Entry) -> Option<FlowInfo> {
-        self.as_brought_back(entry, |flow, host| {
-            let info = self.with_group(flow.info(self.now), flow, host);
+        self.as_brought_back(entry, |flow, member| {
+            let info = self.with_group(flow.info(self.now), flow, member.map(|member| member.host));
             FlowInfo { policy: entry.policy, ..info }
         })
     }

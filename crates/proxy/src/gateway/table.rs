@@ -83,7 +83,12 @@ impl Entry {
 
     /// The host whose aggregate serves it.
     pub fn member_of(&self) -> Option<u32> {
-        Some(self.place.as_ref()?.member.as_ref()?.host)
+        Some(self.member()?.host)
+    }
+
+    /// Its part in the aggregate of its host.
+    pub fn member(&self) -> Option<&Member> {
+        self.place.as_ref()?.member.as_deref()
     }
 
     /// A split flow with its part in the aggregate of its host.

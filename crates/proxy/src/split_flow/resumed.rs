@@ -11,7 +11,7 @@ use super::{Fate, SplitFlow};
 use crate::ack_release::{Event, Progress};
 use crate::aggregate::AllottedWindow;
 use crate::custody::{
-    DirectionMomentum, DirectionRecord, FlowMomentum, FlowRecord, Held, Inherited, SharedMomentum,
+    DirectionMomentum, DirectionRecord, FlowMomentum, FlowRecord, GroupMomentum, Held, Inherited,
 };
 use crate::end::Side;
 use crate::{Custody, Holding, Policy};
@@ -132,13 +132,13 @@ impl SplitFlow {
                 pieces: [0; 2],
             })),
         };
-        if let Some(momentum) = &inherited.momentum
-            && flow.take_over(now, momentum)
-        {
-            flow.nothing_went_past();
-        }
+        let whole = inherited.momentum.as_ref().filter(|momentum| flow.take_over(now, momentum));
         if let Some(aggregate) = &policy.aggregate {
             flow.limit(now, now, aggregate);
+        }
+        if let Some(momentum) = whole {
+            flow.nothing_went_past();
+            flow.watch_on(&momentum.watched);
         }
         flow
     }
@@ -169,7 +169,7 @@ impl SplitFlow {
     }
 
     /// What it does at the moment, for a successor; but for a flow of which it is not known what its ends have said past us.
-    pub(crate) fn momentum(&self, shared: [SharedMomentum; 2]) -> Option<FlowMomentum> {
+    pub(crate) fn momentum(&self, group: GroupMomentum) -> Option<FlowMomentum> {
         let of = |direction: &Direction| DirectionMomentum {
             sender: direction.sender.momentum(),
             early: direction
@@ -179,7 +179,8 @@ impl SplitFlow {
                 .collect(),
         };
         let is_known = self.resumed.as_ref().is_none_or(|resumed| resumed.ask_at.is_none());
-        is_known.then(|| FlowMomentum { directions: self.directions.each_ref().map(of), shared })
+        let directions = || self.directions.each_ref().map(of);
+        is_known.then(|| FlowMomentum { directions: directions(), group, watched: self.watched_so_far() })
     }
 
     /// Whether it was left by a predecessor, and not both of its ends have spoken since.

@@ -4,6 +4,7 @@ use crate::UplinkWindow;
 use crate::aggregate::{AggregateConfig, Landing, Uplink, Upload};
 use crate::end::Side;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_types::Time;
 use shorthaul_wire::{TcpHeader, TcpSegment};
@@ -33,6 +34,21 @@ impl SplitFlow {
         let (came, early) = (near.receiver.data_end(), near.receiver.early());
         let upload = Upload::new(at, near.receiver.edge(), val, Uplink::burst(near.sender.mss()));
         Box::new(upload.in_midst(came + early, came))
+    }
+
+    /// What was offered until now and what came of it, for another process.
+    pub(super) fn watched_so_far(&self) -> [Vec<u64>; 2] {
+        [&self.upload, &self.download]
+            .map(|watched| watched.as_ref().map_or_else(Vec::new, |of| of.momentum()))
+    }
+
+    /// Goes on with what another process had offered.
+    pub(super) fn watch_on(&mut self, momentum: &[Vec<u64>; 2]) {
+        for (watched, numbers) in [&mut self.upload, &mut self.download].into_iter().zip(momentum) {
+            if let Some(next) = watched.as_ref().and_then(|_| Upload::of_momentum(numbers)) {
+                *watched = Some(Box::new(next));
+            }
+        }
     }
 
     /// What `side` sends has come past us up to `end`.

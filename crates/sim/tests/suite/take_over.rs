@@ -16,6 +16,10 @@ fn run(link: &str, gateway: &str, taken_over: &[f64], seed: u64) -> Outcome {
 
 /// Streams in these directions through a gateway, for six seconds.
 fn play(link: &str, gateway: &str, ways: &[&str], seed: u64) -> Outcome {
+    play_many(link, gateway, (ways, STREAMS), seed)
+}
+
+fn play_many(link: &str, gateway: &str, (ways, streams): (&[&str], usize), seed: u64) -> Outcome {
     let mut text = format!(
         "duration = \"6 s\"\n[hosts.server]\nscheme = {{ profile = \"cubic\", pacing = false }}\n\
          [hosts.client]\nscheme = {{ profile = \"cubic\", pacing = false }}\n\
@@ -24,7 +28,7 @@ fn play(link: &str, gateway: &str, ways: &[&str], seed: u64) -> Outcome {
          [[links]]\nbetween = [\"gateway\", \"client\"]\nlink = {link}\n\
          [measure]\nmetrics = [\"goodput\", \"retransmitted\", \"timeouts\"]\nseries = [\"delivered\"]\nevery = \"1 ms\"\n"
     );
-    for number in 0..STREAMS {
+    for number in 0..streams {
         for name in ways {
             let (from, to) = if *name == "down" { ("server", "client") } else { ("client", "server") };
             text += &format!(
@@ -88,6 +92,22 @@ fn nobody_waits_longer_than_fifty_milliseconds_where_another_process_takes_over(
         assert!(after <= before.max(0.050) + 0.0015, "{seen}");
         assert!(goodput.1 > 0.95 * goodput.0, "{seen}");
         assert!(timeouts.1 <= timeouts.0, "{seen}");
+    }
+}
+
+/// Who is in the midst of a response has no claim to be served before all others: with that of a new one for each, the last of
+/// forty would wait until 39 had had 64 kB.
+#[test]
+fn nobody_has_to_wait_for_all_others_where_forty_streams_are_taken_over() {
+    let link = "{ rate = \"100 Mbit/s\", delay = \"5 ms\", queue = \"500 kB\" }";
+    for way in ["down", "up"] {
+        let [whole, taken] = [&[][..], &TAKEN_OVER].map(|times: &[f64]| {
+            let times: Vec<String> = times.iter().map(|at| format!("{{ at = \"{at} s\" }}")).collect();
+            play_many(link, &format!("taken_over = [{}]", times.join(", ")), (&[way], 40), 1)
+        });
+        let [before, after] = [&whole, &taken].map(|outcome| longest_pause(outcome, &TAKEN_OVER));
+        println!("{way}: {after:.3} s, and {before:.3} s where nothing was done");
+        assert!(after <= before + 0.025, "{way}: {after:.3} s, and {before:.3} s where nothing was done");
     }
 }
 

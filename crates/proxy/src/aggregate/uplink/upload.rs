@@ -1,10 +1,13 @@
 //! What one mobile sender was offered, and when; and what its arrival says of the link.
 use crate::window_limit::{Occupancy, WindowLimit};
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 use shorthaul_congestion::{ArrivalDelay, HostClock, Waited};
-use shorthaul_types::{Blank, Time, keeps};
+use shorthaul_types::{Blank, Keep, Numbers, Time, keeps};
 
+/// Of [`Upload::momentum`]: another one with each change of what is handed over.
+const VERSION: u64 = 1;
 /// Right edges that are remembered; more are thinned out.
 const EDGES: usize = 96;
 /// Timestamps that are remembered.
@@ -229,6 +232,21 @@ impl Upload {
         self.edges.iter_mut().for_each(|edge| edge.at = Time::ZERO);
         self.stamps.iter_mut().for_each(|stamp| stamp.at = Time::ZERO);
         self
+    }
+
+    /// All that is known of it, for another process.
+    pub fn momentum(&self) -> Vec<u64> {
+        let mut to = [VERSION].to_vec();
+        self.put(&mut to);
+        to
+    }
+
+    /// What another process knew; `None` where that does not fit.
+    pub fn of_momentum(numbers: &[u64]) -> Option<Upload> {
+        let (mut from, mut upload) = (Numbers(numbers), Upload::new(Time::ZERO, 0, None, 0));
+        let is_ours = from.next()? == VERSION;
+        upload.take(&mut from)?;
+        (is_ours && from.0.is_empty()).then_some(upload)
     }
 
     /// Others have told it of room up to `edge`, who knows when.
