@@ -43,6 +43,17 @@ impl Host {
             source: source.map(|source| source.window.counted()).unwrap_or_default(),
         }
     }
+
+    /// A connection of it was away since then: it is told what was shared meanwhile.
+    pub fn tell_what_was_missed(&self, now: Time, member: &Member, (flow, since): (&mut SplitFlow, Shared)) {
+        if let (Some(uplink), Some(upload)) = (&self.uplink, flow.upload_mut()) {
+            uplink.catch_up(since.uplink, upload, |upload| uplink.allot(now, upload));
+        }
+        let source = member.source.and_then(|number| self.sources.get(number));
+        if let (Some(source), Some(download)) = (source, flow.download_mut()) {
+            source.window.catch_up(since.source, download, |download| source.allot(now, download));
+        }
+    }
 }
 
 /// Which connection joins, and what it is served as.
@@ -128,14 +139,7 @@ impl Served<'_> {
     ) {
         member.place = self.host.members.bring_back(slot);
         member.part = self.host.part_in(now, self.aggregate);
-        let Host { uplink, sources, .. } = &mut *self.host;
-        if let (Some(uplink), Some(upload)) = (uplink, flow.upload_mut()) {
-            uplink.catch_up(since.uplink, upload, |upload| uplink.allot(now, upload));
-        }
-        let source = member.source.and_then(|number| sources.get_mut(number));
-        if let (Some(source), Some(download)) = (source, flow.download_mut()) {
-            source.window.catch_up(since.source, download, |download| source.allot(now, download));
-        }
+        self.host.tell_what_was_missed(now, member, (flow, since));
     }
 
     /// A connection is gone. The caller takes it from [`Host::members`].

@@ -282,9 +282,14 @@ impl Gateway {
         let Phase::Away(packed) = &entry.phase else { return None };
         let numbers: Vec<u64> = packed.numbers().collect();
         let policy = &self.config.policies[usize::from(entry.policy)];
-        let (place, flow) = Self::unpacked(self.now, &numbers, policy)?;
-        let member = place.as_ref().and_then(|place| place.member.as_ref());
-        Some(see(&flow, member.map(|(member, _)| &**member)))
+        let (place, mut flow) = Self::unpacked(self.now, &numbers, policy)?;
+        let Some((member, since)) = place.and_then(|place| place.member) else {
+            return Some(see(&flow, None));
+        };
+        if let Some(host) = self.access.host(member.host) {
+            host.tell_what_was_missed(self.now, &member, (&mut flow, since));
+        }
+        Some(see(&flow, Some(&member)))
     }
 
     /// What people see of a flow that is away.
