@@ -214,6 +214,8 @@ pub struct AutoClamp {
     grows_beside: bool,
     /// Long round trips may be the path's own.
     looks: bool,
+    /// Others send what they are offered of it.
+    is_offered: bool,
     /// The window is drained to find that out.
     is_look: bool,
     under_load: UnderLoad,
@@ -274,6 +276,7 @@ impl AutoClamp {
             is_empty: false,
             grows_beside: false,
             looks: false,
+            is_offered: false,
             is_look: false,
             under_load: UnderLoad::default(),
             doubled: Doubled::default(),
@@ -298,6 +301,14 @@ impl AutoClamp {
     #[must_use]
     pub fn looking(mut self) -> Self {
         self.looks = true;
+        self
+    }
+
+    /// The window is what others are offered. What was offered before stays so (RFC 9293 §3.8.6), so a look takes a round more; and while it
+    /// doubles, round trips tell nothing: who has just been taken over may use what another offered.
+    #[must_use]
+    pub fn offered(mut self) -> Self {
+        self.is_offered = true;
         self
     }
 
@@ -459,7 +470,8 @@ impl AutoClamp {
             Phase::Refill { .. } => self.phase = Phase::Follow,
             Phase::Drain { rounds, before, known, least: found, mean: shown } => {
                 *rounds += 1;
-                if *rounds < DRAIN_ROUNDS {
+                let drained = DRAIN_ROUNDS + u32::from(self.is_look && self.is_offered);
+                if *rounds < drained {
                     return;
                 }
                 let least = found.map_or(least, |found| found.min(least));
@@ -467,7 +479,7 @@ impl AutoClamp {
                 let shown = *shown.insert(shown.map_or(mean, |shown| shown.min(mean)));
                 // Whether the path is longer now is another question than what it is like under load.
                 let same = self.is_look || least <= scaled(unqueued.max(own_rtt), SAME);
-                if *rounds < DRAIN_ROUNDS + MORE_ROUNDS {
+                if *rounds < drained + MORE_ROUNDS {
                     if !same {
                         return;
                     }
@@ -554,8 +566,7 @@ impl AutoClamp {
         } else {
             0
         };
-        let looks =
-            limited && self.can_look() && self.under_load.on_round(mean > scaled(self.surplus_rtt, LONGER));
+        let looks = limited && self.is_time_to_look(mean, unqueued);
         let shortest = self.shortest.get().unwrap_or(min_rtt);
         let interval = if min_rtt > scaled(shortest, SAME) {
             CONFIRM_DOUBTED.max(min_rtt * DOUBTED_ROUND_TRIPS)
@@ -590,6 +601,7 @@ impl AutoClamp {
         self.starting = false;
         self.aggregation = AckAggregation::new(now);
         if let (Some(mean), Some(min_rtt)) = (self.doubled.without_queue(), self.path.min_rtt())
+            && !self.is_offered
             && self.can_look()
             && mean > scaled(min_rtt, LONGER)
         {

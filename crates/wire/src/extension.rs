@@ -1,6 +1,6 @@
 //! The extension headers of IPv6 (RFC 8200 §4) in front of TCP.
 use crate::parse::TCP;
-use crate::{Fragment, be};
+use crate::{Fragment, RejectReason, be};
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
@@ -8,7 +8,7 @@ pub(crate) const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
 
 /// More in a row than any host sends (RFC 8200 §4.1 has seven at most). Who looks for the end of a longer chain works for
-/// its sender.
+/// its sender; and who passes it unseen may pass a segment of a connection that is split, whose end would then acknowledge what we never sent.
 const LONGEST_CHAIN: usize = 8;
 
 /// What a chain of extension headers ends with.
@@ -27,11 +27,14 @@ pub(crate) const fn is_one(protocol: u8) -> bool {
 }
 
 /// Reads past the extension headers in `bytes`, of which the first is `protocol`. `None` where that cannot be done: they
-/// are cut off, too many, or name another destination.
-pub(crate) fn read(mut protocol: u8, bytes: &[u8]) -> Option<Behind> {
+/// are cut off, or name another destination.
+///
+/// # Errors
+/// If there are too many.
+pub(crate) fn read(mut protocol: u8, bytes: &[u8]) -> Result<Option<Behind>, RejectReason> {
     let mut at = 0;
     for _ in 0..LONGEST_CHAIN {
-        let header = bytes.get(at..)?.first_chunk::<8>()?;
+        let Some(header) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) else { return Ok(None) };
         match protocol {
             FRAGMENT => {
                 let field = be::u16(header, 2);
@@ -44,21 +47,18 @@ pub(crate) fn read(mut protocol: u8, bytes: &[u8]) -> Option<Behind> {
                 at += 8;
                 if fragment.offset > 0 || fragment.more {
                     let may_be_tcp = fragment.protocol == TCP || is_one(fragment.protocol);
-                    return may_be_tcp.then_some(Behind {
-                        protocol: fragment.protocol,
-                        at,
-                        fragment: Some(fragment),
-                    });
+                    let behind = Behind { protocol: fragment.protocol, at, fragment: Some(fragment) };
+                    return Ok(may_be_tcp.then_some(behind));
                 }
             }
             // The addresses are those of this stage of the way, not of the connection.
-            ROUTING if header[3] > 0 => return None,
+            ROUTING if header[3] > 0 => return Ok(None),
             _ => at += (usize::from(header[1]) + 1) * 8,
         }
         protocol = header[0];
         if !is_one(protocol) {
-            return (at <= bytes.len()).then_some(Behind { protocol, at, fragment: None });
+            return Ok((at <= bytes.len()).then_some(Behind { protocol, at, fragment: None }));
         }
     }
-    None
+    Err(RejectReason::IpChainTooLong)
 }

@@ -37,11 +37,13 @@ pub enum RejectReason {
     TcpBadChecksum,
     /// The device left a checksum undone that is not the one of the TCP header.
     OffloadMismatch,
+    /// More IPv6 extension headers than any host has use for.
+    IpChainTooLong,
 }
 
 impl RejectReason {
     /// All reasons, in the order of [`RejectReason::index`].
-    pub const ALL: [RejectReason; 8] = [
+    pub const ALL: [RejectReason; 9] = [
         RejectReason::IpTruncated,
         RejectReason::IpBadVersion,
         RejectReason::IpBadLength,
@@ -50,6 +52,7 @@ impl RejectReason {
         RejectReason::TcpBadOffset,
         RejectReason::TcpBadChecksum,
         RejectReason::OffloadMismatch,
+        RejectReason::IpChainTooLong,
     ];
 
     /// The place in [`RejectReason::ALL`], for arrays of counters.
@@ -68,11 +71,13 @@ impl RejectReason {
             RejectReason::TcpBadOffset => "tcp-bad-offset",
             RejectReason::TcpBadChecksum => "tcp-bad-checksum",
             RejectReason::OffloadMismatch => "offload-mismatch",
+            RejectReason::IpChainTooLong => "ip-chain-too-long",
         }
     }
 
     /// Whether a router, which looks at the IP header only, would still pass the packet on. Who
-    /// stands transparently in its path should do the same, and leave the judgement to the ends.
+    /// stands transparently in its path should do the same, and leave the judgement to the ends. But for a chain of extension headers of
+    /// which it does not see the end: behind it may stand a segment of a connection that it has split.
     pub const fn is_forwardable(self) -> bool {
         !matches!(
             self,
@@ -80,6 +85,7 @@ impl RejectReason {
                 | RejectReason::IpBadVersion
                 | RejectReason::IpBadLength
                 | RejectReason::IpBadChecksum
+                | RejectReason::IpChainTooLong
         )
     }
 }
@@ -258,7 +264,7 @@ fn read_ipv6(bytes: &[u8]) -> Result<Ip, RejectReason> {
     if !extension::is_one(ip.protocol) || jumbogram {
         return Ok(ip);
     }
-    Ok(match extension::read(ip.protocol, bytes.get(40..total_len).unwrap_or_default()) {
+    Ok(match extension::read(ip.protocol, bytes.get(40..total_len).unwrap_or_default())? {
         Some(Behind { protocol, at, fragment }) if protocol == TCP || fragment.is_some() => {
             Ip { protocol, header_len: 40 + at, plain: false, fragment, ..ip }
         }

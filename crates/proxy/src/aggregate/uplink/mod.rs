@@ -108,16 +108,16 @@ impl Uplink {
         match config.uplink {
             UplinkWindow::None => None,
             UplinkWindow::Fixed(bytes) => Some(Uplink::of(now, mss, Size::Fixed(bytes.0))),
-            UplinkWindow::Auto => Some(Uplink::found(now, mss, config)),
+            // A radio may make round trips long under load.
+            UplinkWindow::Auto => {
+                Some(Uplink::of(now, mss, Size::Auto(Box::new(clamp(now, mss, config).looking().offered()))))
+            }
         }
     }
 
-    /// A window that finds its own size.
+    /// A window that finds its own size, of whoever sends from farther away.
     pub fn found(now: Time, mss: u32, config: &AggregateConfig) -> Self {
-        let initial = FIRST_SEGMENTS * u64::from(mss);
-        let headroom = (config.headroom * 1000.0) as u32;
-        let auto = AutoClamp::new(now, AutoClampConfig { mss, initial, headroom });
-        Uplink::of(now, mss, Size::Auto(Box::new(auto)))
+        Uplink::of(now, mss, Size::Auto(Box::new(clamp(now, mss, config))))
     }
 
     fn of(now: Time, mss: u32, size: Size) -> Self {
@@ -397,4 +397,10 @@ impl Uplink {
         let larger = upload.allot(need.min(self.level).max(LEAST_SEGMENTS * self.mss).max(least));
         larger && upload.may_wait(now, 2 * self.mss)
     }
+}
+
+fn clamp(now: Time, mss: u32, config: &AggregateConfig) -> AutoClamp {
+    let initial = FIRST_SEGMENTS * u64::from(mss);
+    let headroom = (config.headroom * 1000.0) as u32;
+    AutoClamp::new(now, AutoClampConfig { mss, initial, headroom })
 }
