@@ -12,7 +12,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PHONES: usize = 6;
@@ -85,6 +85,18 @@ impl Site {
     fn counts(&self, name: &str) -> Vec<u64> {
         let workers = self.ask(&["--workers"]);
         workers.as_array().unwrap().iter().map(|counters| counters[name].as_u64().unwrap()).collect()
+    }
+
+    fn metrics(&self) -> String {
+        self.lab.host("gateway").run(|| {
+            let mut stream = TcpStream::connect("127.0.0.1:7090").unwrap();
+            stream
+                .write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:7090\r\nConnection: close\r\n\r\n")
+                .unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        })
     }
 
     fn address(&self, host: &str, is_v6: bool) -> IpAddr {
@@ -192,23 +204,19 @@ fn all_packets_of_a_host_are_one_workers_and_arrive_as_they_were_sent() {
     assert_eq!(site.counts("flows_split").iter().sum::<u64>(), 2 * PHONES as u64);
     assert_eq!(site.ask(&["--counters"])["flows_split"], 2 * PHONES);
     assert_eq!(site.counts("dropped_handed_on"), [0, 0]);
-    let metrics = site.lab.host("gateway").run(|| {
-        let mut stream = TcpStream::connect("127.0.0.1:7090").unwrap();
-        stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:7090\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    });
-    for (worker, flows) in used.iter().enumerate() {
-        let line = format!("shorthaul_gateway_worker_flows{{worker=\"{worker}\"}} {flows}\n");
-        assert!(metrics.contains(&line), "{line}{metrics}");
+    let expected: Vec<String> = (used.iter().enumerate())
+        .map(|(worker, flows)| format!("shorthaul_gateway_worker_flows{{worker=\"{worker}\"}} {flows}\n"))
+        .chain([format!("shorthaul_gateway_flows{{state=\"split\"}} {}\n", 2 * PHONES)])
+        .collect();
+    // Samples are taken once a second: the first that is given may be from before the last connection.
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        let metrics = site.metrics();
+        if expected.iter().all(|line| metrics.contains(line)) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{expected:?}\n{metrics}");
     }
-    assert!(
-        metrics.contains(&format!("shorthaul_gateway_flows{{state=\"split\"}} {}\n", 2 * PHONES)),
-        "{metrics}"
-    );
     signal(&gateway, "TERM");
 }
 
