@@ -161,8 +161,11 @@ impl Strangers {
         known.add(*host, *customer, now);
         for (network, times) in &networks {
             let times = if network == host { times * OF_KNOWN } else { *times };
+            let may = self.per_second * f64::from(times);
             if let Some(source) = sources.get_mut(network) {
-                source.left = (source.left + 1.0).min(self.per_second * f64::from(times));
+                // What it may do at once as somebody, it may at once: its sessions may begin together in this moment.
+                let more = if network == host && !was_known { may } else { 1.0 };
+                source.left = (source.left + more).min(may);
             }
             if was_known {
                 break;
@@ -208,8 +211,10 @@ mod tests {
         assert_eq!((0..100).filter(|_| connects(source, now)).count(), 10);
         assert!(connects(at("192.0.2.2"), now));
         strangers.on_known(source, now);
-        assert!(connects(source, now) && !connects(source, now));
-        // Who was let in comes with more at once: a proxy with many clients, whose sessions begin together.
+        // Who was let in comes with more at once, from then on: a proxy with many clients, whose sessions begin together.
+        assert_eq!((0..1000).filter(|_| connects(source, now)).count(), 10 * OF_KNOWN as usize);
+        strangers.on_known(source, now);
+        assert!(connects(source, now) && !connects(source, now), "it is not given that twice");
         let later = now + Duration::from_secs(2);
         assert_eq!((0..1000).filter(|_| connects(source, later)).count(), 10 * OF_KNOWN as usize);
         assert_eq!((0..1000).filter(|_| connects(at("192.0.2.2"), later)).count(), 10);
