@@ -181,6 +181,33 @@ fn a_killed_gateway_and_one_that_is_taken_over_lose_no_byte_and_no_connection() 
     }
 }
 
+/// A host sends what no kernel sends: floods, SACKs by the byte, readers that never read, fragments, forgeries. Others do not notice.
+#[test]
+fn attacks_break_nothing_of_others_and_take_no_more_memory_than_there_is() {
+    let mut command = Command::new(SHORTHAUL);
+    let said = command.args(["bench", "attack", "--turns", "2", "--time", "0.5 s"]).output().unwrap();
+    let text = String::from_utf8_lossy(&said.stdout);
+    // How long pages of others take is for a machine with nothing else to do: whether it says that it holds is not asked.
+    let last = text.lines().last().unwrap_or_default();
+    let result: serde_json::Value = serde_json::from_str(last)
+        .unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&said.stderr)));
+    assert_eq!(result["broken"], 0, "{result}");
+    let number =
+        |of: &serde_json::Value, key: &str| of[key].as_u64().unwrap_or_else(|| panic!("{key}: {of}"));
+    let allowed = number(&result, "resident_before") + number(&result, "memory") + (16 << 20);
+    let attacks = result["attacks"].as_array().unwrap();
+    assert!(attacks.len() >= 10, "{result}");
+    for attack in attacks {
+        assert!(number(attack, "packets") >= 100, "nobody attacked: {attack}");
+        assert_eq!(number(attack, "failed"), 0, "{attack}");
+        // Some are the control group.
+        assert!(number(attack, "looked_at") >= 2, "{attack}");
+        assert!(number(attack, "not_split") * 5 <= number(attack, "looked_at"), "{attack}");
+        assert!(number(attack, "flows") <= number(&result, "max_flows"), "{attack}");
+        assert!(number(attack, "resident") <= allowed, "{attack}, of {allowed}");
+    }
+}
+
 #[test]
 fn who_takes_over_from_nobody_is_told_so() {
     let site = Site::new("nobody", "");
