@@ -187,7 +187,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     // A gateway's packets wait for one round of its loop: microseconds.
     let load = Load {
         service_time: Duration::ZERO,
-        buffer: config.memory.per_flow.0,
+        buffer: config.memory.per_flow().0,
         sessions: 0,
         capacity: None,
         overloaded: false,

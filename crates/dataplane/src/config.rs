@@ -107,9 +107,10 @@ pub struct Name(String);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
-    /// Of each direction of a flow: at least 16 KiB.
-    #[serde(deserialize_with = "per_flow")]
-    pub per_flow: Bytes,
+    /// Of each direction of a flow at most: at least 16 KiB. What a flow's path does not need it does not get. Without: 32 MiB, or all if that is
+    /// less.
+    #[serde(deserialize_with = "per_flow", skip_serializing_if = "Option::is_none")]
+    pub per_flow: Option<Bytes>,
     /// In all.
     pub total: Bytes,
     /// Flows at once.
@@ -155,8 +156,15 @@ impl Default for Config {
 
 impl Default for Memory {
     fn default() -> Self {
-        let GatewayConfig { flow_buffer, memory, max_flows, put_away, .. } = GatewayConfig::default();
-        Memory { per_flow: flow_buffer, total: memory, max_flows, put_away: put_away.unwrap_or_default() }
+        let GatewayConfig { memory, max_flows, put_away, .. } = GatewayConfig::default();
+        Memory { per_flow: None, total: memory, max_flows, put_away: put_away.unwrap_or_default() }
+    }
+}
+
+impl Memory {
+    /// What may be held of each direction of a flow.
+    pub fn per_flow(&self) -> Bytes {
+        self.per_flow.unwrap_or(GatewayConfig::default().flow_buffer.min(self.total))
     }
 }
 
@@ -191,12 +199,12 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-fn per_flow<'de, D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
+fn per_flow<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Bytes>, D::Error> {
     match Bytes::deserialize(d)? {
         Bytes(0..16_384) => Err(serde::de::Error::custom(
             "less than 16 KiB for each direction of a flow holds no window: write a size such as \"4 MiB\"",
         )),
-        size => Ok(size),
+        size => Ok(Some(size)),
     }
 }
 
@@ -298,7 +306,7 @@ impl Config {
             senders: &self.senders,
             aggregate: self.aggregate.as_ref(),
             control_group: self.control_group,
-            flow_buffer: self.memory.per_flow,
+            flow_buffer: self.share().per_flow(),
         }
     }
 
@@ -421,7 +429,7 @@ impl Config {
         };
         let share = self.share();
         let config = GatewayConfig {
-            flow_buffer: share.per_flow,
+            flow_buffer: share.per_flow(),
             memory: share.total,
             max_flows: share.max_flows,
             idle_timeout: self.idle_timeout,
@@ -510,7 +518,7 @@ mod tests {
         };
         for (text, key, words) in [
             ("[aggregate]\nfind_bottlenecks = true\n", "find_bottlenecks", ["[[bottleneck]]", "workers = 1"]),
-            ("[memory]\ntotal = \"6 MiB\"\n", "workers", ["per_flow", "`total`"]),
+            ("[memory]\ntotal = \"6 MiB\"\nper_flow = \"4 MiB\"\n", "workers", ["per_flow", "`total`"]),
             ("[memory]\nmax_flows = 1\n", "workers", ["max_flows", "fewer"]),
             ("[[bottleneck]]\nname = \"ship\"\n", "bottleneck", ["`ship`", "name its hosts"]),
             (
@@ -528,6 +536,11 @@ mod tests {
             assert!(error.starts_with(key) && words.iter().all(|word| error.contains(word)), "{error}");
             assert_eq!(said(1, text), Ok(()));
         }
+        assert_eq!(
+            said(2, "[memory]\ntotal = \"6 MiB\"\n"),
+            Ok(()),
+            "what is not written is no more than a part"
+        );
         let of_its_own =
             "[[bottleneck]]\nname = \"ship\"\nhosts = [\"10.1.0.0/16\"]\n[[bottleneck]]\nname = \"rest\"\n";
         assert_eq!(said(2, of_its_own), Ok(()));

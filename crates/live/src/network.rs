@@ -104,7 +104,7 @@ impl Network {
             policy: gateway.policy.clone(),
             ..Config::default()
         };
-        config.memory.per_flow = gateway.flow_buffer.unwrap_or(config.memory.per_flow);
+        config.memory.per_flow = gateway.flow_buffer;
         config
     }
 }

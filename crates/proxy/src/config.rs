@@ -8,7 +8,7 @@ use shorthaul_types::Bytes;
 /// How a gateway works.
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
-    /// What we hold of each direction of a flow, at most. The packet buffers that hold it are allowed
+    /// What we hold of each direction of a flow, at most: 4 MiB, and more where its path needs more. The packet buffers that hold it are allowed
     /// twice as much; beyond that, segments are dropped even within the window.
     pub flow_buffer: Bytes,
     /// What we hold in all. What waits for one host, all of its flows together, is at most what is still free: a host above
@@ -43,7 +43,7 @@ pub struct GatewayConfig {
 impl Default for GatewayConfig {
     fn default() -> Self {
         GatewayConfig {
-            flow_buffer: Bytes(4 << 20),
+            flow_buffer: Bytes(32 << 20),
             memory: Bytes(512 << 20),
             max_flows: 65_536,
             // What a translator of addresses must wait at least (RFC 5382 REQ-5).

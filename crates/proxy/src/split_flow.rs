@@ -9,6 +9,7 @@ mod output;
 mod place;
 mod put_away;
 mod resumed;
+mod right_sizing;
 mod stepping_out;
 mod uploading;
 
@@ -46,8 +47,8 @@ pub(crate) struct Turn {
 pub(crate) struct Budget {
     /// What may be held of what the client and the server send, in this order: they are offered what is left of it.
     pub windows: [u64; 2],
-    /// Memory of a direction, whole packet buffers counted.
-    pub direction: u64,
+    /// Memory for what they send, whole packet buffers counted.
+    pub directions: [u64; 2],
     /// Memory that is free for what they send.
     pub free: [u64; 2],
 }
@@ -55,7 +56,7 @@ pub(crate) struct Budget {
 impl Budget {
     /// Memory for what `side` sends: of its direction, and free.
     fn of(self, side: Side) -> Room {
-        Room { direction: self.direction, free: self.free[side.index()] }
+        Room { direction: self.directions[side.index()], free: self.free[side.index()] }
     }
 }
 
@@ -210,6 +211,11 @@ impl SplitFlow {
             d.sender.queue().allocated() + d.receiver.allocated() + d.sender.scoreboard().allocated()
         };
         [of(&self.directions[0]), of(&self.directions[1])]
+    }
+
+    /// How much may be held of what the client and the server send, in this order, by what their paths need.
+    pub(crate) fn buffers(&self) -> [u64; 2] {
+        [self.directions[0].buffer.size(), self.directions[1].buffer.size()]
     }
 
     /// Whether bytes are held that their sender believes delivered.

@@ -249,8 +249,8 @@ fn a_check_says_what_would_be_done_and_does_nothing() {
     }
     assert_eq!(state(), before);
     let (content, said) =
-        site.said(&mut site.gateway(&["--check", "--senders", "path-tail", "--bandwidth", "20 Mbit/s"]));
-    assert!(!content && said.contains("20 Mbit/s") && said.contains("`per_flow`, 4.19 MB"), "{said}");
+        site.said(&mut site.gateway(&["--check", "--senders", "path-tail", "--bandwidth", "100 Mbit/s"]));
+    assert!(!content && said.contains("100 Mbit/s") && said.contains("`per_flow`, 33.6 MB"), "{said}");
 }
 
 /// The screen of a real terminal, by tmux.

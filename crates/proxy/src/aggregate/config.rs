@@ -226,7 +226,8 @@ impl Default for AggregateConfig {
             classes: Vec::new(),
             interactive: Bytes(64_000),
             pacing: true,
-            host_buffer: Bytes(16 << 20),
+            // A quarter of the usual memory: what two legs of half a second carry at 1 Gbit/s, packet buffers counted.
+            host_buffer: Bytes(128 << 20),
             window_share: Some(WindowShareConfig::default()),
             uplink: UplinkWindow::Auto,
             hold_senders: true,

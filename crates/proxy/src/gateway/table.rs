@@ -363,12 +363,18 @@ impl Gateway {
     pub(super) fn budget(&self, index: u32) -> Budget {
         let flow_buffer = self.config.flow_buffer.0;
         let free = self.free_memory();
-        let mut budget = Budget { windows: [flow_buffer; 2], direction: 2 * flow_buffer, free: [free; 2] };
+        let mut budget =
+            Budget { windows: [flow_buffer; 2], directions: [2 * flow_buffer; 2], free: [free; 2] };
         let Some(entry) = self.table.get(index) else { return budget };
+        if let Phase::Split(flow) = &entry.phase {
+            budget.windows = flow.buffers().map(|size| size.min(flow_buffer));
+            budget.directions = budget.windows.map(|size| 2 * size);
+        }
         for side in 0..2 {
             // What one end sends waits for the other.
             let Some(share) = self.shares.get(entry.shares[1 - side]) else { continue };
-            budget.windows[side] = share.window(entry.allocated[side] as u64, free).min(flow_buffer);
+            let window = share.window(entry.allocated[side] as u64, free);
+            budget.windows[side] = budget.windows[side].min(window);
             if share.held > free {
                 budget.free[side] = free.saturating_sub(self.config.memory.0 / RESERVE);
             }
@@ -490,7 +496,7 @@ mod tests {
     fn an_idle_flow_is_small() {
         assert!(size_of::<Option<Entry>>() <= 128, "{} bytes in the table", size_of::<Option<Entry>>());
         let parts = SplitFlow::bytes_of_parts();
-        assert!(parts <= 80, "{parts} bytes of each direction beside its halves");
+        assert!(parts <= 96, "{parts} bytes of each direction beside its halves");
         assert!(size_of::<WholeFlow>() <= 640, "{} bytes to observe a flow", size_of::<WholeFlow>());
     }
 }

@@ -298,7 +298,7 @@ mod tests {
             ),
             (
                 Policy {
-                    senders: SenderControl::acknowledging(PathTailConfig { buffer: Bytes(3 << 20), ..tail }),
+                    senders: SenderControl::acknowledging(PathTailConfig { buffer: Bytes(17 << 20), ..tail }),
                     ..plain()
                 },
                 Some("senders"),

@@ -249,6 +249,13 @@ impl SplitFlow {
             let delivered = sender.una().min(received);
             direction.on_event(now, Event::Delivered(Progress { delivered, received, held }));
         }
+        let Direction { sender, .. } = &self.directions[far];
+        let delivered = sender.una() + sender.scoreboard().sacked();
+        let legs = sender.rtt().min_rtt().zip(self.directions[near].sender.rtt().min_rtt());
+        let direction = &mut self.directions[far];
+        if let Some((to_near, to_far)) = legs {
+            direction.buffer.on_delivered(now, delivered, to_near + to_far);
+        }
         if direction.sender.is_finished() {
             direction.receiver.confirm_fin();
             direction.on_event(now, Event::Finished(direction.receiver.data_end()));

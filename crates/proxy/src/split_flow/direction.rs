@@ -1,6 +1,7 @@
 //! What one end sends: we receive it from that end and send it to the other.
 use super::first_retransmission::FirstRetransmission;
 use super::managed::managed_by_aggregate;
+use super::right_sizing::RightSizing;
 use crate::ack_release::{AckOptions, AckRelease, Event, Opening, SackRanges};
 use crate::end::End;
 use crate::handshake::Agreed;
@@ -25,6 +26,8 @@ pub(super) struct Direction {
     /// Bounds on what its sender is offered, besides memory.
     limits: Box<[Limit]>,
     pub first_retransmission: Option<FirstRetransmission>,
+    /// How much of it may be held.
+    pub buffer: RightSizing,
     /// Up to where the store of what survives a crash was told of its bytes.
     pub kept: u64,
 }
@@ -107,6 +110,12 @@ impl Direction {
                 .map(|kind| Limit { part: kind.open(&opening), closed: false })
                 .collect(),
             first_retransmission: None,
+            // Parts that say what is held, or acknowledged, by themselves are told that they have all of it.
+            buffer: if control.ack.is_some() || !control.window.is_empty() {
+                RightSizing::fixed()
+            } else {
+                RightSizing::new(now)
+            },
             kept: standing.next.min(standing.delivered),
         }
     }

@@ -38,22 +38,40 @@ impl Blank for FirstRetransmission {
 impl Direction {
     /// Appends all that it knows beyond what its policy says. Says whether it can.
     fn put_away(&self, to: &mut Vec<u64>) -> bool {
-        let Direction { receiver, sender, keep_alive, echo_congestion, first_retransmission, kept, .. } =
-            self;
+        let Direction {
+            receiver,
+            sender,
+            keep_alive,
+            echo_congestion,
+            first_retransmission,
+            kept,
+            buffer,
+            ..
+        } = self;
         keep_alive.put(to);
         echo_congestion.put(to);
         first_retransmission.put(to);
         kept.put(to);
+        buffer.put(to);
         self.has_no_parts() && receiver.put_away(to) && sender.put_away(to)
     }
 
     fn bring_back(&mut self, from: &mut Numbers<'_>) -> Option<()> {
-        let Direction { receiver, sender, keep_alive, echo_congestion, first_retransmission, kept, .. } =
-            self;
+        let Direction {
+            receiver,
+            sender,
+            keep_alive,
+            echo_congestion,
+            first_retransmission,
+            kept,
+            buffer,
+            ..
+        } = self;
         keep_alive.take(from)?;
         echo_congestion.take(from)?;
         Keep::take(first_retransmission, from)?;
         kept.take(from)?;
+        buffer.take(from)?;
         receiver.bring_back(from)?;
         sender.bring_back(from)
     }

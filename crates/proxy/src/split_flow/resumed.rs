@@ -99,6 +99,7 @@ impl SplitFlow {
             let managed = is_managed(&ends, side.other(), policy);
             let standing = Standing::of(&directions[side.index()]);
             let mut direction = Direction::new(now, both, &agreed, policy, managed, standing);
+            direction.buffer.go_on(now, standing.delivered, standing.edge);
             direction.go_on(now, &directions[side.index()], &inherited.held[side.index()]);
             direction
         });
