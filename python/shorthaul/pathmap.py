@@ -186,11 +186,12 @@ def survey(points: Sequence[PathPoint], *, out: str | Path, seeds: int = 2, **op
 def times(points: Sequence[PathPoint], result: SweepResult) -> pandas.DataFrame:
     """A row for each point and way: the point, `way`, and `seconds` that the transfer took, on average over the seeds.
 
-    A transfer that did not end counts with the duration of its run.
+    A transfer that did not end counts with the duration of its run; a run that failed does not count.
     """
     import pandas
 
     frame = result.to_pandas()
+    frame = frame[frame["failure"].isna()].copy()
     frame["seconds"] = frame["completion"].fillna(20 * _LONGEST) if "completion" in frame else 20 * _LONGEST
     means = frame.groupby("scenario")["seconds"].mean()
     rows = []

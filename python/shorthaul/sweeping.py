@@ -356,10 +356,14 @@ class SweepResult:
         return pandas.DataFrame(rows)
 
     def summary(self, metric: str) -> pandas.DataFrame:
-        """Number of runs, mean and half of the 95 % confidence interval of a metric, for each point."""
+        """Number of runs, mean and half of the 95 % confidence interval of a metric, for each scenario and point.
+
+        Runs that failed, or that are not to be trusted, do not count: `failures` says why.
+        """
         frame = self.to_pandas()
+        frame = frame[frame["failure"].isna()]
         swept = [name for name in frame.columns if "." in name]
-        told = frame.groupby(["point", *swept], dropna=False)[metric].agg(["count", "mean", "sem"])
+        told = frame.groupby(["scenario", "point", *swept], dropna=False)[metric].agg(["count", "mean", "sem"])
         told["half_interval"] = [_student(n) * sem for n, sem in zip(told["count"], told.pop("sem"), strict=True)]
         return told.reset_index()
 

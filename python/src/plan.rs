@@ -37,7 +37,7 @@ impl Question {
         let rtt =
             Duration::try_from_secs_f64(self.rtt).map_err(|error| value_error(format!("rtt: {error}")))?;
         if !(1.0..=1e15).contains(&self.rate) {
-            return Err(value_error(format!("rate: {} bit/s is out of range: 1000 to 1e15", self.rate)));
+            return Err(value_error(format!("rate: {} bit/s is out of range: 1 to 1e15", self.rate)));
         }
         let capacity = BitRate::from_bits_per_sec(self.rate as u64);
         let window_limit = self.window.map(Bytes);
@@ -72,6 +72,10 @@ pub fn forecast<'py>(
     relays: Vec<usize>,
     least_gain: f64,
 ) -> PyResult<(Vec<Bound<'py, PyDict>>, String)> {
+    const MOST: usize = 64;
+    if let Some(relays) = relays.iter().find(|relays| **relays > MOST) {
+        return Err(value_error(format!("relays: {relays} are more than {MOST}")));
+    }
     let (leg, transfer) = (question.leg()?, question.transfer()?);
     let model = model::by_name(&question.model).map_err(value_error)?;
     let relay = Relay { buffer: question.buffer.map(Bytes) };

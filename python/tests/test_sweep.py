@@ -37,6 +37,14 @@ def test_every_point_with_every_seed_once(tmp_path):
     assert slow == summary["mean"].max()
 
 
+def test_scenarios_are_told_apart(tmp_path):
+    slow = Scenario(SMALL.replace('"20 ms"', '"50 ms"'), name="slow")
+    both = shorthaul.sweep([Scenario(SMALL, name="usual"), slow], seeds=[1, 2], out=tmp_path, progress=False)
+    summary = both.summary("completion").set_index("scenario")
+    assert list(summary["count"]) == [2, 2]
+    assert summary["mean"]["slow"] > summary["mean"]["usual"]
+
+
 def test_what_was_done_is_not_done_again(tmp_path):
     first = sweep(tmp_path, seeds=[1, 2])
     second = sweep(tmp_path, seeds=[1, 2, 3])

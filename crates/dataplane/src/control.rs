@@ -230,7 +230,7 @@ impl Front {
         let bell = usize::try_from(worker).ok().and_then(|worker| self.bells.get(worker));
         write!(out, "{{\"flows\":")?;
         let next = write_flows(out, bell.into_iter().flat_map(|bell| bell.ask(places.clone())))?;
-        let more = (worker + 1 < self.bells.len() as u64).then_some((worker + 1) * PLACES);
+        let more = (worker + 1 < self.bells.len() as u64).then(|| (worker + 1) * PLACES);
         let next = next.map(|place| worker * PLACES + place as u64).or(more);
         writeln!(out, ",\"next\":{}}}", json!(next))
     }

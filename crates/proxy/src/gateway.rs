@@ -99,10 +99,12 @@ impl Gateway {
     /// A gateway without flows.
     pub fn new(config: GatewayConfig) -> Self {
         let hash_seed = config.hash_seed;
+        let mut access = AccessSide::new(config.hosts, &config.bottlenecks, &config.policies);
+        access.memory = config.memory.0;
         Gateway {
             table: Table::new(config.hash_seed),
             in_force: config.policies.len(),
-            access: AccessSide::new(config.hosts, &config.bottlenecks, &config.policies),
+            access,
             detector: Detector::default(),
             common_drain: CommonDrain::default(),
             gains: Gains::new(config.hash_seed),

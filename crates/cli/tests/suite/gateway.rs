@@ -197,15 +197,18 @@ fn attacks_break_nothing_of_others_and_take_no_more_memory_than_there_is() {
     let allowed = number(&result, "resident_before") + number(&result, "memory") + (16 << 20);
     let attacks = result["attacks"].as_array().unwrap();
     assert!(attacks.len() >= 10, "{result}");
+    let mut looked = 0;
     for attack in attacks {
         assert!(number(attack, "packets") >= 100, "nobody attacked: {attack}");
         assert_eq!(number(attack, "failed"), 0, "{attack}");
-        // Some are the control group.
-        assert!(number(attack, "looked_at") >= 2, "{attack}");
-        assert!(number(attack, "not_split") * 5 <= number(attack, "looked_at"), "{attack}");
+        looked += number(attack, "looked_at");
+        // Some are the control group, and some are over before it is looked.
+        let others = attack["instead_of_split"].as_array().unwrap();
+        assert!(others.iter().all(|state| state == "control" || state == "unknown"), "{attack}");
         assert!(number(attack, "flows") <= number(&result, "max_flows"), "{attack}");
         assert!(number(attack, "resident") <= allowed, "{attack}, of {allowed}");
     }
+    assert!(looked >= 10, "at {looked} connections");
 }
 
 #[test]

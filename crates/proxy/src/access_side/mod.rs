@@ -125,6 +125,8 @@ pub(crate) struct AccessSide {
     /// Groups that may have something to send.
     pub ready: VecDeque<u32>,
     next_serial: u64,
+    /// What the gateway may hold in all, in bytes.
+    pub memory: u64,
     /// From this number of hosts on, those are forgotten that had no connection for long.
     forget_at: usize,
 }
@@ -145,6 +147,7 @@ impl AccessSide {
             timers: Timers::default(),
             ready: VecDeque::new(),
             next_serial: 0,
+            memory: u64::MAX,
             forget_at: FEW,
         }
     }
@@ -180,9 +183,10 @@ impl AccessSide {
 
     /// A host with what serves its aggregated flows.
     pub fn served(&mut self, host: u32) -> Option<Served<'_>> {
+        let memory = self.memory;
         let host = self.hosts.get_mut(host as usize)?;
         let aggregate = self.groups.get_mut(host.group as usize)?.aggregate.as_deref_mut()?;
-        Some(Served { aggregate, host })
+        Some(Served { aggregate, host, memory })
     }
 
     /// A number that no member had before.

@@ -5,12 +5,18 @@ use super::{Member, Served};
 pub(super) const MEMORY_PER_BYTE: u64 = 2;
 /// A host is expected to have this many connections.
 const EXPECTED: usize = 8;
+/// A host has so many times the largest buffer that one of its connections needs, and this at least, in bytes: with all that it may have,
+/// the many connections of one that needs less would fill more. More than this it has of half of the memory, which leaves the others a half.
+const BUFFERS: u64 = 4;
+const USUAL: u64 = 16 << 20;
 
 /// Memory for the connections of one host, in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct HostMemory {
     /// What is held of all.
     pub held: usize,
+    /// The largest buffer that one of them needed, in bytes.
+    needed: u64,
     /// What is needed for all that the senders of active connections were promised room for.
     active: u64,
     /// The same of those that are idle.
@@ -40,6 +46,11 @@ impl Promise {
 const IDLE_PART: u64 = 4;
 
 impl HostMemory {
+    /// One of its connections needs buffers of these sizes.
+    pub(super) fn needs(&mut self, buffers: [u64; 2]) {
+        self.needed = self.needed.max(buffers[0]).max(buffers[1]);
+    }
+
     /// A connection's promise has changed.
     pub(super) fn promise(&mut self, before: &mut Promise, bytes: u64, idle: bool) {
         *self.sum(before.idle) -= before.bytes;
@@ -62,6 +73,12 @@ impl HostMemory {
 }
 
 impl Served<'_> {
+    /// What may be held of the host.
+    fn most(&self) -> u64 {
+        let most = self.aggregate.config.host_buffer.0.min((self.memory / 2).max(USUAL));
+        BUFFERS.saturating_mul(self.host.memory.needed).max(USUAL).min(most)
+    }
+
     /// The largest window that a connection's sender can be offered, counted from what has left: for that, and for what is on
     /// its way to the host, there is memory.
     pub(super) fn most_for(&self, member: &Member, mss: u32) -> u64 {
@@ -71,7 +88,7 @@ impl Served<'_> {
     /// The same for a connection with this promise: it can be promised twice what is left beside the others, so that
     /// whoever comes later finds a part that is half of any other's (a dynamic threshold, Choudhury and Hahne 1998).
     pub(super) fn most_with(&self, own: Promise, in_flight: u64, mss: u32) -> u64 {
-        let all = self.aggregate.config.host_buffer.0;
+        let all = self.most();
         let others = self.host.memory.set_aside(all, own);
         let part = all.saturating_sub(others) / 3 * 2 / MEMORY_PER_BYTE;
         // Everybody has at least this: a window that closes before anything was sent would never be opened again.
@@ -89,13 +106,13 @@ impl Served<'_> {
         let promised = if member.offered_more { member.promise.bytes().saturating_sub(own) } else { 0 };
         let room = promised.max(half.saturating_sub(all)).max(part.saturating_sub(own));
         let segment = if own == 0 { MEMORY_PER_BYTE * u64::from(self.aggregate.mss) } else { 0 };
-        room.min(self.aggregate.config.host_buffer.0.saturating_sub(all)).max(segment)
+        room.min(self.most().saturating_sub(all)).max(segment)
     }
 
     /// Half of a host's memory, and the part that each connection has of that: no more than if there were some others, which
     /// may still come.
     fn half(&self) -> (u64, u64) {
-        let half = self.aggregate.config.host_buffer.0 / 2;
+        let half = self.most() / 2;
         (half, half / self.host.members.len().max(EXPECTED) as u64)
     }
 }

@@ -23,6 +23,8 @@ const FIRST_WINDOW: u64 = 64 << 10;
 pub(crate) struct Served<'a> {
     pub aggregate: &'a mut Aggregate,
     pub host: &'a mut Host,
+    /// What the gateway may hold in all, in bytes.
+    pub memory: u64,
 }
 
 /// How far those were with their shares that a connection has a part of: its host's uplink, and the window of who sends to it.
@@ -70,7 +72,7 @@ pub(crate) struct Joining {
 impl Served<'_> {
     /// A connection joins.
     pub fn join(&mut self, now: Time, joining: Joining, flow: &SplitFlow) -> Member {
-        let Served { aggregate, host } = self;
+        let Served { aggregate, host, .. } = self;
         let (mss, handshake) = flow
             .managed_sender()
             .map_or((aggregate.mss, None), |sender| (sender.mss(), sender.rtt().latest()));
@@ -155,10 +157,11 @@ impl Served<'_> {
     /// Looks at a connection that something happened to. Returns whether the link has come back from a
     /// stall.
     pub fn sync(&mut self, now: Time, slot: u32, member: &mut Member, flow: &mut SplitFlow) -> bool {
-        let Served { aggregate, host } = self;
+        let Served { aggregate, host, .. } = self;
         let held = flow.allocated();
         host.memory.held = host.memory.held - member.held + held;
         member.held = held;
+        host.memory.needs(flow.buffers());
         let received = flow.managed_received();
         let class = aggregate.config.class_of(flow.ports(), flow.managed_dscp());
         let stamp = flow.take_stamp();

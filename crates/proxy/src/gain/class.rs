@@ -101,11 +101,12 @@ impl Class {
             return false; // there is nothing to compare with
         }
         let value = log(elapsed.min(LONGEST).as_secs_f64().max(1e-6));
-        for (count, milestone) in milestones.enumerate() {
+        for milestone in milestones {
             let Comparison { split, control } = &mut self.comparisons[milestone];
             let sample = if group == Group::Split { split } else { control };
             sample.add(value);
-            self.flows[usize::from(group == Group::Control)] += u32::from(count == 0);
+            // Each flow passes the first one once.
+            self.flows[usize::from(group == Group::Control)] += u32::from(milestone == 0);
         }
         let harm = self.evidence(log(TOLERANCE), |difference| difference > log(TOLERANCE));
         if harm >= EVIDENCE {

@@ -93,16 +93,24 @@ struct Turns {
     split_now: u64,
     /// Whether this slot has a control group.
     had_turn: bool,
+    /// Whether there was none for long when this slot began.
+    was_silent: bool,
 }
 
 impl Turns {
-    /// A flow opens in `slot`. Returns how many were split in earlier slots, since the last turn of the control group.
-    fn opens(&mut self, slot: u64) -> u64 {
+    /// A flow opens in `slot`, with no control group for long or not. Returns how many were split in earlier slots, since its last turn, and
+    /// whether it was silent when this slot began.
+    fn opens(&mut self, slot: u64, is_silent: bool) -> (u64, bool) {
         if slot != self.slot {
             let before = if self.had_turn { 0 } else { self.split_before };
-            *self = Turns { slot, split_before: before + self.split_now, ..Turns::default() };
+            *self = Turns {
+                slot,
+                split_before: before + self.split_now,
+                was_silent: is_silent,
+                ..Turns::default()
+            };
         }
-        self.split_before
+        (self.split_before, self.was_silent)
     }
 }
 
@@ -122,7 +130,8 @@ impl Gains {
     pub fn assign(&mut self, now: Time, ends: Ends, share: f64) -> Group {
         let silent_since = *self.last_control.get_or_insert(now);
         let slot = now.as_nanos() / SLOT.as_nanos() as u64;
-        let split_before = self.turns.opens(slot);
+        let is_silent = now.saturating_since(silent_since) >= SILENCE;
+        let (split_before, was_silent) = self.turns.opens(slot, is_silent);
         // The rest of the mean distance is left to chance.
         let spared = floor(SPARED / share);
         let is_spared = (split_before as f64) < spared;
@@ -132,8 +141,7 @@ impl Gains {
             GainVerdict::Probation => p = p.max(SHARE_ON_PROBATION),
             GainVerdict::Gains | GainVerdict::Open => {
                 let leans = ends.classes().iter().any(|key| self.leans_to_harm(key));
-                let is_silent = !is_spared && now.saturating_since(silent_since) >= SILENCE;
-                if leans || is_silent {
+                if leans || (!is_spared && was_silent) {
                     p = p.max(SHARE_TO_KNOW);
                 }
             }

@@ -64,11 +64,17 @@ fn a_flow_now_and_then_is_split_all_but_always() {
 
 #[test]
 fn what_a_host_opens_together_is_of_one_group() {
-    let mut gains = Gains::new(3);
-    for second in 0..200 {
-        let mut groups = (0..10).map(|n| gains.assign(at(1000 * second + 100 * n), ends(1), 0.3));
-        let first = groups.next().unwrap();
-        assert!(groups.all(|group| group == first));
+    // With a small share, and after silence, too, when the control group has a larger one until its turn.
+    for (share, every) in [(0.3, 1), (0.02, 1), (0.02, 30)] {
+        let (mut gains, mut controls) = (Gains::new(3), 0);
+        for turn in 0..400 {
+            let begun = 1000 * every * turn;
+            let mut groups = (0..10).map(|n| gains.assign(at(begun + 100 * n), ends(1), share));
+            let first = groups.next().unwrap();
+            controls += u32::from(first == Group::Control);
+            assert!(groups.all(|group| group == first), "{share}, every {every} s, at {begun} ms");
+        }
+        assert!(controls > 2, "{controls} of 400");
     }
 }
 

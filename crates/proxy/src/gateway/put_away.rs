@@ -302,6 +302,10 @@ impl Gateway {
 
     /// The slots of flows of a group that are away.
     pub(super) fn away_of(&self, group: u32) -> Vec<u32> {
+        let mut hosts = self.access.hosts_of(group).iter().filter_map(|host| self.access.host(*host));
+        if !hosts.any(|host| host.members.has_away()) {
+            return Vec::new(); // to look at all flows takes a second where there are a million
+        }
         let is_of = |entry: &Entry| {
             let Phase::Away(packed) = &entry.phase else { return false };
             let numbers: Vec<u64> = packed.numbers().take(MOST_OF_PLACE).collect();

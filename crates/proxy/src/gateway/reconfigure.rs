@@ -38,6 +38,7 @@ impl Gateway {
         }
         self.gains = Gains::new(hash_seed);
         self.fragments.set_memory(self.config.memory.0);
+        self.access.memory = self.config.memory.0;
         // The next look for idle flows is by the new time.
         self.sweep_at = self.sweep_at.map(|at| at.min(now + self.config.idle_timeout / super::table::SWEEPS));
     }

@@ -104,3 +104,26 @@ fn a_gateway_tells_of_its_split_flows_what_a_relay_does() {
         }
     }
 }
+
+/// A byte has its room for a round trip of both legs: here twice as many as a flow may hold at first.
+#[test]
+fn a_gateway_holds_what_a_fast_and_long_path_has_under_way() {
+    const CUBIC: &str = "{ profile = \"cubic\", send_buffer = \"16 MiB\", receive_buffer = \"16 MiB\" }";
+    let goodput = |does: &str| {
+        let text = format!(
+            "duration = \"30 s\"\n[hosts.server]\nscheme = {CUBIC}\n[hosts.phone]\nscheme = {CUBIC}\n\
+             [gateways.gateway]\naccess = \"phone\"\n{does}\n\
+             [[links]]\nbetween = [\"server\", \"gateway\"]\nlink = {{ rate = \"1 Gbit/s\", delay = \"175 ms\" }}\n\
+             [[links]]\nbetween = [\"gateway\", \"phone\"]\nlink = {{ rate = \"100 Mbit/s\", delay = \"175 ms\", queue = \"4 MB\" }}\n\
+             [[flows]]\nname = \"data\"\nfrom = \"server\"\nto = \"phone\"\nunlimited = \"30 s\"\n\
+             [measure]\nmetrics = [\"goodput\"]\n"
+        );
+        run(&text, 1).flows[0].goodput
+    };
+    let direct = goodput("split = false");
+    for mode in ["split", "auto"] {
+        let through = goodput(&format!("mode = \"{mode}\""));
+        println!("{mode}: {through:.3e} of {direct:.3e}");
+        assert!(through > 0.9 * direct, "{mode}: {through:.3e} of {direct:.3e}");
+    }
+}
