@@ -19,13 +19,14 @@ from ._shorthaul import (
     __version__,
     models,
 )
-from .outcome import Flow, Outcome, TimeSeries
+from .outcome import SERIES_UNITS, Flow, Outcome, TimeSeries
 from .planning import Plan, Way, forecast, plan
 from .scenario import Scenario, simulate
-from .sweeping import SweepResult, sweep
+from .sweeping import SweepResult, metric_units, sweep
 
 __all__ = [
     "ENGINE",
+    "SERIES_UNITS",
     "Congestion",
     "EngineError",
     "Flow",
@@ -39,6 +40,7 @@ __all__ = [
     "Way",
     "__version__",
     "forecast",
+    "metric_units",
     "models",
     "plan",
     "simulate",

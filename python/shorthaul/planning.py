@@ -1,4 +1,4 @@
-"""Forecasts by closed-form models, and whether relays are worth it."""
+"""Forecasts by closed-form models or by the map of paths, and whether relays are worth it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import _shorthaul, units
+from . import _shorthaul, pathmap, units
 
 if TYPE_CHECKING:
     import pandas
 
+_RELAYS = {"direct": 0, "gateway": 0, "relay": 1, "two relays": 2}
+"""How many relays each way of the map has."""
+
 
 @dataclass(frozen=True)
 class Way:
-    """One way to make a transfer, and what is forecast for it."""
+    """One way to make a transfer, and what is forecast for it. What the map of paths does not tell is None."""
 
+    name: str
+    """"direct", "relay", "two relays", "3 relays" and so on; by the map also "gateway": a transparent one, not configured."""
     relays: int
     seconds: float
     """Expected time from the first SYN to the last byte."""
@@ -23,23 +28,23 @@ class Way:
     """Lower end of the interval that holds 95 % of cases."""
     seconds_high: float
     """Upper end of it."""
-    set_up_seconds: float
+    set_up_seconds: float | None
     """Until the first byte of payload arrives."""
     goodput: int
     """Size over expected time, in bit/s."""
-    long_run: int
+    long_run: int | None
     """What it comes to in the long run, whatever the size, in bit/s."""
     gain: float | None
     """How many times as fast as the direct way; None where that was not forecast."""
-    buffers: list[int]
+    buffers: list[int] | None
     """What each relay needs to hold, in bytes."""
-    drought: float
+    drought: float | None
     """The largest share that a relay's outgoing leg loses because its buffer is empty."""
-    overflow: float
+    overflow: float | None
     """The largest share that a relay's incoming leg loses because its buffer is full."""
-    binding_leg: int
+    binding_leg: int | None
     """The leg that binds, from 0 at the source."""
-    binding_limit: str
+    binding_limit: str | None
     """What binds on it."""
     advised: bool
     """Whether this is the way to take."""
@@ -69,7 +74,7 @@ class Plan:
         return pandas.DataFrame([vars(way) for way in self.ways])
 
     def __str__(self) -> str:
-        lines = [f"{way.relays} relays: {way.sentence}" for way in self.ways]
+        lines = [f"{way.name}: {way.sentence}" for way in self.ways]
         return "\n".join([*lines, self.sentence])
 
 
@@ -89,6 +94,9 @@ def plan(
     store: bool = False,
     sequential: bool = False,
     least_gain: float = 1.1,
+    ends: str | None = None,
+    bad_link: float | str | None = None,
+    burst: float | None = None,
 ) -> Plan:
     """Whether a transfer over one path should use relays, how many, and what is gained.
 
@@ -97,7 +105,9 @@ def plan(
     rate: of the narrowest link, headers included, in bit/s.
     size: what is to be moved by all streams together, in bytes.
     relays: numbers of relays to think of, at equal distances.
-    model: how TCP behaves; `models()` has the names and their sources.
+    model: how TCP behaves; `models()` has the names and their sources. "map" asks the map of paths instead: what simulations of others
+        say, a transparent gateway among the ways. It has up to two relays, and takes no `streams`, `window`, `buffer`, `wait`, `store` and
+        `sequential`.
     queue: what the narrowest link's queue holds, in bandwidth-delay products.
     window: the smaller of both ends' TCP buffers, if they bind, in bytes.
     buffer: what each relay can hold, in bytes; without, as much as it needs.
@@ -105,8 +115,19 @@ def plan(
     sequential: relays are set up one after the other.
     least_gain: relays are advised where they make the transfer this many times as fast.
 
+    For the map alone:
+    ends: the congestion control of both ends: "reno", "cubic" (without), "bbr" or "bbr3".
+    bad_link: the share of the round trip, 0.02 to 0.5, that lies between the client and the far end of the bad link, where the gateway or
+        the first relay stands; without, 0.1.
+    burst: how long a burst of losses lasts, in packets at the link's rate; without, 1, for losses that know nothing of each other.
+
     Raises ValueError where a quantity is out of range.
     """
+    if model == "map":
+        return _by_map(locals())
+    given = [name for name, value in (("ends", ends), ("bad_link", bad_link), ("burst", burst)) if value is not None]
+    if given:
+        raise ValueError(f'{", ".join(given)}: for model="map" alone; this one is {model!r}')
     return _ways(_question(locals()), list(relays), least_gain)
 
 
@@ -159,4 +180,64 @@ def _question(given: dict[str, Any]) -> dict[str, Any]:
 
 def _ways(question: dict[str, Any], relays: list[int], least_gain: float) -> Plan:
     rows, sentence = _shorthaul.forecast(question, relays, least_gain)
-    return Plan([Way(**row) for row in rows], sentence)
+    names = {number: name for name, number in _RELAYS.items() if name != "gateway"}
+    ways = [Way(name=names.get(row["relays"], f"{row['relays']} relays"), **row) for row in rows]
+    return Plan(ways, sentence)
+
+
+def _by_map(given: dict[str, Any]) -> Plan:
+    usual = {"streams": 1, "window": None, "buffer": None, "wait": 0, "store": False, "sequential": False}
+    unknown = [name for name, value in usual.items() if given[name] != value]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: the map was not made with it; leave it out, or take one of models()")
+    numbers = list(given["relays"])
+    names = [way for way in pathmap.WAYS if _RELAYS[way] in numbers]
+    if not names:
+        raise ValueError(f"relays: the map knows ways with up to two; there are {numbers}")
+    question = _question(given)
+    point = pathmap.PathPoint(
+        name="plan",
+        rate=question["rate"],
+        rtt=question["rtt"],
+        loss=question["loss"],
+        burst=1.0 if given["burst"] is None else float(given["burst"]),
+        queue=question["queue"],
+        ends=given["ends"] or "cubic",
+        position=0.1 if given["bad_link"] is None else units.share("bad_link", given["bad_link"]),
+        size=question["size"],
+    )
+    best, told = _shorthaul.map_plan(point, names, float(given["least_gain"]))
+    times = dict(zip(pathmap.WAYS, told, strict=True))
+    ways = [_way_of_map(name, times, question["size"], name == best) for name in names]
+    gain = times["direct"][0] / times[best][0]
+    least = given["least_gain"]
+    sentence = {
+        "direct": f"Go direct: none of these ways is {f'{least:g} times as fast' if least > 1 else 'faster'}.",
+        "gateway": f"Put a gateway at the bad link: {gain:.1f} times as fast, and the ends need not know.",
+        "relay": f"Use one relay at the bad link: {gain:.1f} times as fast.",
+        "two relays": f"Use two relays: {gain:.1f} times as fast.",
+    }
+    return Plan(ways, sentence[best])
+
+
+def _way_of_map(name: str, times: dict[str, tuple[float, float, float]], size: int, advised: bool) -> Way:
+    seconds, low, high = times[name]
+    gain = times["direct"][0] / seconds
+    return Way(
+        name=name,
+        relays=_RELAYS[name],
+        seconds=seconds,
+        seconds_low=low,
+        seconds_high=high,
+        set_up_seconds=None,
+        goodput=int(size * 8 / seconds),
+        long_run=None,
+        gain=gain,
+        buffers=None,
+        drought=None,
+        overflow=None,
+        binding_leg=None,
+        binding_limit=None,
+        advised=advised,
+        sentence=f"{seconds:.3g} s, in 95 % of cases {low:.3g} to {high:.3g} s; {gain:.2f} times as fast as directly",
+    )

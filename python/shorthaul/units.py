@@ -55,3 +55,27 @@ def share(what: str, value: float | str) -> float:
     if unit not in ("", "%"):
         raise ValueError(f"{what}: {value!r} is not a share; write 0.001 or \"0.1 %\"")
     return number / 100 if unit == "%" else number
+
+
+def together(texts: list[str]) -> tuple[list[float] | list[str], str | None]:
+    """Values as they stand in scenario files, as numbers in the unit that they share: "s", "bit/s", "B", "packets", or "" for none.
+
+    If they share none, they come back as texts without quotation marks, and with None.
+    """
+    texts = [text.strip('"') for text in texts]
+    quantities = [_quantity(text) for text in texts]
+    found = {None if quantity is None else quantity[1] for quantity in quantities}
+    if len(found) == 1 and None not in found:
+        return [quantity[0] for quantity in quantities if quantity is not None], found.pop()
+    return texts, None
+
+
+def _quantity(text: str) -> tuple[float, str] | None:
+    readers = {"s": seconds, "bit/s": bits_per_second, "B": size_in_bytes, "": share}
+    for unit, read in readers.items():
+        try:
+            return float(read("", text)), unit
+        except ValueError:
+            continue
+    number, _, unit = text.partition(" ")
+    return (float(number), unit) if unit == "packets" and number.isdecimal() else None

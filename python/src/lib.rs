@@ -46,6 +46,8 @@ fn _shorthaul(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan::map_ways, module)?)?;
     module.add_function(wrap_pyfunction!(plan::map_features, module)?)?;
     module.add_function(wrap_pyfunction!(plan::map_best, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::map_plan, module)?)?;
     module.add_function(wrap_pyfunction!(study::schema, module)?)?;
+    module.add_function(wrap_pyfunction!(study::metric_units, module)?)?;
     Ok(())
 }

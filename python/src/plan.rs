@@ -2,7 +2,7 @@
 use crate::value_error;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use shorthaul_planner::map::{Ends, FEATURES, Map, MapPoint, Way};
+use shorthaul_planner::map::{Ends, FEATURES, Map, MapPoint, MapTime, Way};
 use shorthaul_planner::{Advice, Forecast, Forwarding, Leg, Path, Policy, Relay, SetUp, Transfer, model};
 use shorthaul_types::{BitRate, Bytes};
 use std::time::Duration;
@@ -138,7 +138,8 @@ impl PathPoint {
     fn point(&self) -> PyResult<MapPoint> {
         let ends = Ends::ALL.iter().find(|(name, _)| *name == self.ends);
         let names = || Ends::ALL.map(|(name, _)| name).join(", ");
-        let (_, ends) = ends.ok_or_else(|| value_error(format!("ends: `{}` is none of {}", self.ends, names())))?;
+        let (_, ends) =
+            ends.ok_or_else(|| value_error(format!("ends: `{}` is none of {}", self.ends, names())))?;
         let Self { rate, rtt, loss, burst, queue, position, size, .. } = *self;
         Ok(MapPoint { rate, rtt, loss, burst, queue, ends: *ends, position, size })
     }
@@ -178,6 +179,24 @@ pub fn map_best(point: PathPoint, text: Option<&str>) -> PyResult<(&'static str,
         None => Map::built_in().map_err(value_error)?,
     };
     let (best, times) = map.best(&point.point()?).map_err(value_error)?;
-    let times = times.iter().map(|time| (time.seconds, time.interval[0], time.interval[1]));
-    Ok((best.name(), times.collect()))
+    Ok((best.name(), told(&times)))
+}
+
+/// The way to take among these, and seconds and the interval of 95 % of all: by the map that comes with this package. The way is the
+/// first of them that the fastest is less than `least_gain` times as fast as.
+#[pyfunction]
+pub fn map_plan(
+    point: PathPoint,
+    ways: Vec<String>,
+    least_gain: f64,
+) -> PyResult<(&'static str, Vec<(f64, f64, f64)>)> {
+    let ways: Vec<Way> =
+        Way::ALL.into_iter().filter(|way| ways.iter().any(|name| name == way.name())).collect();
+    let map = Map::built_in().map_err(value_error)?;
+    let (best, times) = map.best_of(&point.point()?, &ways, least_gain).map_err(value_error)?;
+    Ok((best.name(), told(&times)))
+}
+
+fn told(times: &[MapTime]) -> Vec<(f64, f64, f64)> {
+    times.iter().map(|time| (time.seconds, time.interval[0], time.interval[1])).collect()
 }

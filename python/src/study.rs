@@ -3,7 +3,7 @@ use crate::{EngineError, ScenarioError, value_error};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pythonize::pythonize;
-use shorthaul_observe::{Engine, EngineName, Outcome, Run, key_of};
+use shorthaul_observe::{Engine, EngineName, Key, Outcome, Run, key_of};
 use shorthaul_planner::ModelEngine;
 use shorthaul_scenario as scenario;
 use shorthaul_sim::Simulator;
@@ -15,6 +15,12 @@ use std::path::PathBuf;
 #[pyfunction]
 pub fn schema() -> String {
     serde_json::Value::from(scenario::schema()).to_string()
+}
+
+/// The names of all metrics, each with its unit; an empty one for a plain number.
+#[pyfunction]
+pub fn metric_units() -> Vec<(&'static str, &'static str)> {
+    scenario::Metric::ALL.map(|(_, name, unit)| (name, unit)).to_vec()
 }
 
 /// A scenario file that has been read and checked: points of a sweep, each to be run with several seeds.
@@ -89,6 +95,21 @@ impl Study {
         self.point(point)?;
         let key = key_of(&*engine(engine_name)?, &self.0, Run { point, seed }).map_err(scenario_error)?;
         Ok(key.map(|key| key.to_string()))
+    }
+
+    /// What `key` says for each of these seeds. What they have in common, which is most of the work, is done once.
+    fn keys(&self, point: usize, seeds: Vec<u64>, engine_name: &str) -> PyResult<Option<Vec<String>>> {
+        let point = self.point(point)?;
+        let engine = engine(engine_name)?;
+        let Some(version) = engine.version() else { return Ok(None) };
+        let fingerprint = self.0.fingerprint(point).map_err(scenario_error)?;
+        let name = engine.name().name();
+        // The parts are those of `key_of`: a test compares them.
+        let of = |seed: u64| {
+            Key::of([name.as_bytes(), version.as_bytes(), fingerprint.as_bytes(), &seed.to_le_bytes()])
+                .to_string()
+        };
+        Ok(Some(seeds.into_iter().map(of).collect()))
     }
 
     /// Runs a point, counted from 0, with a seed.

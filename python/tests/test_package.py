@@ -1,6 +1,8 @@
 """What the package promises, seen from Python."""
 
+import json
 import math
+import sys
 import threading
 import time
 from pathlib import Path
@@ -145,6 +147,98 @@ def test_bad_questions_are_refused_by_name(wrong, what):
     right = {"rtt": 0.1, "loss": 0.01, "rate": 1e7, "size": 10**6}
     with pytest.raises(ValueError, match=what):
         shorthaul.plan(**{**right, **wrong})
+
+
+def test_the_map_is_asked_as_by_the_command():
+    from shorthaul import pathmap
+
+    path = {"rtt": "200 ms", "loss": "0.3 %", "rate": "20 Mbit/s", "size": "20 MB"}
+    plan = shorthaul.plan(**path, model="map", ends="reno", bad_link="20 %")
+    assert [(way.name, way.relays) for way in plan.ways] == [("direct", 0), ("gateway", 0), ("relay", 1), ("two relays", 2)]
+    assert [way.advised for way in plan.ways].count(True) == 1 and plan.advised.name == "gateway"
+    assert "gateway" in plan.sentence and plan.ways[0].gain == 1
+    told = pathmap.PathPoint("p", 20e6, 0.2, 0.003, 1, 1.0, "reno", 0.2, 20e6).seconds()
+    assert {way.name: (way.seconds, way.seconds_low, way.seconds_high) for way in plan.ways} == told
+    assert plan.ways[1].set_up_seconds is None and plan.ways[1].goodput == int(160e6 / told["gateway"][0])
+    # Among these, and for this gain.
+    relays = shorthaul.plan(**path, model="map", ends="reno", bad_link=0.2, relays=[1, 2], least_gain=100)
+    assert [way.name for way in relays.ways] == ["relay", "two relays"] and relays.advised.name == "relay"
+    assert shorthaul.plan(**path, model="map", least_gain=100).sentence == "Go direct: none of these ways is 100 times as fast."
+    for wrong, what in [
+        ({"streams": 2}, "streams: the map"),
+        ({"relays": [3]}, "up to two"),
+        ({"rtt": 5.0}, "round-trip time"),
+        ({"ends": "magic"}, "cubic"),
+        ({"model": "reno"}, "ends: for model=\"map\" alone"),
+    ]:
+        with pytest.raises(ValueError, match=what):
+            shorthaul.plan(**{**path, "model": "map", "ends": "reno", **wrong})
+
+
+def test_outcomes_are_tables_with_units():
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("pandas")
+    outcome = shorthaul.simulate(Scenario(SMALL), seed=1)
+    tables = outcome.to_arrow()
+    metrics = {row["metric"]: row for row in tables["metrics"].to_pylist()}
+    assert {name: row["value"] for name, row in metrics.items()} == outcome.metrics
+    assert metrics["completion"]["unit"] == "s" and metrics["goodput"]["unit"] == "bit/s"
+    assert metrics["completion"]["low"] is None
+    assert tables["flows"].to_pylist() == [vars(flow) for flow in outcome.flows]
+    assert tables["flows"].schema.field("goodput").metadata == {b"unit": b"bit/s"}
+    assert tables["links"].to_pylist() == outcome.links
+    assert tables["series"].num_rows == sum(len(one.points) for one in outcome.series) > 10
+    assert tables["series"]["unit"].unique().to_pylist() == ["B"]
+    frames = outcome.to_pandas()
+    assert list(frames["series"]["value"]) == list(outcome.series_to_pandas()["value"])
+    low, high = shorthaul.simulate(Scenario(SMALL), engine="model").intervals["completion"]
+    model = shorthaul.simulate(Scenario(SMALL), engine="model").to_arrow()["metrics"].to_pylist()
+    assert [(row["low"], row["high"]) for row in model if row["metric"] == "completion"] == [(low, high)]
+
+
+def test_all_values_over_time_have_units():
+    from shorthaul import _shorthaul
+
+    schema = json.loads(_shorthaul.schema())
+    told = [one["const"] for one in schema["$defs"]["Series"]["oneOf"]]
+    assert sorted(told) == sorted(shorthaul.SERIES_UNITS)
+    assert shorthaul.metric_units()["queue-length"] == "packets" and shorthaul.metric_units()["fairness"] == ""
+
+
+def test_values_over_time_are_drawn():
+    pytest.importorskip("matplotlib").use("Agg")
+    outcome = shorthaul.simulate(Scenario(SMALL.replace('["cwnd"]', '["cwnd", "queue"]')), seed=1)
+    axes = outcome.plot()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("time (s)", "cwnd (B)")
+    assert list(axes.lines[0].get_ydata()) == [value for _, value in outcome.series[0].points]
+    assert outcome.plot("queue", ax=axes.figure.add_subplot()).get_ylabel() == "queue (packets)"
+    with pytest.raises(ValueError, match="was not measured; there are cwnd, queue"):
+        outcome.plot("rtt")
+    with pytest.raises(ValueError, match="nothing over time"):
+        shorthaul.simulate(Scenario(SMALL.replace('series = ["cwnd"]', ""))).plot()
+
+
+def test_without_matplotlib_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'shorthaul\[plot\]'"):
+        shorthaul.simulate(Scenario(SMALL)).plot()
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (['"20 ms"', '"2 s"'], ([0.02, 2.0], "s")),
+        (['"1 Mbit/s"'], ([1e6], "bit/s")),
+        (['"10 kB"', '"1 MiB"'], ([1e4, 2.0**20], "B")),
+        (['"1 %"', "0.5"], ([0.01, 0.5], "")),
+        (['"50 packets"'], ([50.0], "packets")),
+        (['"50 packets"', '"10 kB"'], (["50 packets", "10 kB"], None)),
+        (['"reno"', '"cubic"'], (["reno", "cubic"], None)),
+    ],
+)
+def test_swept_values_are_numbers_where_they_share_a_unit(texts, told):
+    assert shorthaul.units.together(texts) == told
 
 
 def test_a_link_carries_packets():

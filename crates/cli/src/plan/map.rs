@@ -5,7 +5,7 @@ use shorthaul_report::{Column, Table, TableCell, Terminal, Tone, Unit};
 use shorthaul_types::{Bytes, format_duration};
 use std::time::Duration;
 
-use super::Args;
+use super::{Args, RelayRange};
 use crate::ending::asked;
 
 /// The name under which `--model` takes it.
@@ -51,6 +51,7 @@ pub fn run(args: &Args) -> Result<()> {
         )
         .into());
     }
+    let ways = ways(args.relays)?;
     let (leg, transfer) = (args.leg()?, args.transfer()?);
     let ends =
         Ends::ALL.iter().find(|(name, _)| *name == args.map.ends).map_or(Ends::Cubic, |(_, ends)| *ends);
@@ -65,9 +66,9 @@ pub fn run(args: &Args) -> Result<()> {
         size: transfer.size.0 as f64,
     };
     let map = Map::built_in()?;
-    let (best, times) = map.best(&point)?;
+    let (best, times) = map.best_of(&point, &ways, args.min_gain)?;
     if args.json {
-        println!("{:#}", json(map, best, &times));
+        println!("{:#}", json(map, best, &ways, &times, args.min_gain));
         return Ok(());
     }
     println!(
@@ -79,12 +80,27 @@ pub fn run(args: &Args) -> Result<()> {
         map.points,
         100.0 * map.median_error,
     );
-    print!("{}", table(best, &times, transfer.size).render(Terminal::stdout()));
-    println!("\n{}", sentence(best, &times));
+    print!("{}", table(best, &ways, &times, transfer.size).render(Terminal::stdout()));
+    println!("\n{}", sentence(best, &times, args.min_gain));
     Ok(())
 }
 
-fn table(best: Way, times: &[MapTime], size: Bytes) -> Table {
+/// The ways with as many relays as are thought of; a gateway is none.
+fn ways(relays: RelayRange) -> Result<Vec<Way>> {
+    let relays_of = |way: Way| match way {
+        Way::Direct | Way::Gateway => 0,
+        Way::Relay => 1,
+        Way::TwoRelays => 2,
+    };
+    let ways: Vec<_> =
+        Way::ALL.into_iter().filter(|way| (relays.least..=relays.most).contains(&relays_of(*way))).collect();
+    if ways.is_empty() {
+        return Err(asked!("--relays: the map knows ways with up to two relays, and none with {} or more", relays.least).into());
+    }
+    Ok(ways)
+}
+
+fn table(best: Way, ways: &[Way], times: &[MapTime], size: Bytes) -> Table {
     let mut table = Table::new([
         Column::left("way"),
         Column::right("time"),
@@ -93,7 +109,8 @@ fn table(best: Way, times: &[MapTime], size: Bytes) -> Table {
         Column::right("gain"),
     ]);
     let time = |seconds: f64| format_duration(Duration::from_secs_f64(seconds));
-    for (way, told) in Way::ALL.iter().zip(times) {
+    for way in ways {
+        let told = times[*way as usize];
         let tone = if *way == best { Tone::Strong } else { Tone::Plain };
         let [low, high] = told.interval;
         table.row([
@@ -107,10 +124,11 @@ fn table(best: Way, times: &[MapTime], size: Bytes) -> Table {
     table
 }
 
-fn sentence(best: Way, times: &[MapTime]) -> String {
+fn sentence(best: Way, times: &[MapTime], least_gain: f64) -> String {
     let gain = times[0].seconds / times[best as usize].seconds;
     match best {
-        Way::Direct => "Go direct: nothing that could stand on the way makes it a tenth faster.".into(),
+        Way::Direct if least_gain <= 1.0 => "Go direct: none of these ways is faster.".into(),
+        Way::Direct => format!("Go direct: none of these ways is {least_gain} times as fast."),
         Way::Gateway => {
             format!("Put a gateway at the bad link: {gain:.1} times as fast, and the ends need not know.")
         }
@@ -119,11 +137,11 @@ fn sentence(best: Way, times: &[MapTime]) -> String {
     }
 }
 
-fn json(map: &Map, best: Way, times: &[MapTime]) -> serde_json::Value {
-    let ways: Vec<_> = Way::ALL
+fn json(map: &Map, best: Way, ways: &[Way], times: &[MapTime], least_gain: f64) -> serde_json::Value {
+    let ways: Vec<_> = ways
         .iter()
-        .zip(times)
-        .map(|(way, told)| {
+        .map(|way| {
+            let told = times[*way as usize];
             serde_json::json!({
                 "way": way.name(), "seconds": told.seconds, "seconds_low": told.interval[0], "seconds_high": told.interval[1],
                 "gain": times[0].seconds / told.seconds, "advised": *way == best,
@@ -132,6 +150,6 @@ fn json(map: &Map, best: Way, times: &[MapTime]) -> serde_json::Value {
         .collect();
     serde_json::json!({
         "model": NAME, "points": map.points, "median_error": map.median_error, "decisions_right": map.decisions_right,
-        "sentences": [sentence(best, times)], "ways": ways,
+        "sentences": [sentence(best, times, least_gain)], "ways": ways,
     })
 }

@@ -146,8 +146,18 @@ fn the_map_knows_gateways_and_refuses_what_it_was_not_made_with() {
     let shown = folder.plan(&question);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("gateway") && shown.contains("two relays"), "{shown}");
+    let advised = |options: &[&str]| {
+        let told = folder.plan(&[&question[..], &["--ends", "reno", "--json"], options].concat());
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        let ways = told["ways"].as_array().unwrap().clone();
+        let best = ways.iter().find(|way| way["advised"] == true).unwrap()["way"].clone();
+        (ways.len(), best)
+    };
+    assert_eq!(advised(&["--relays", "0"]), (2, "gateway".into()));
+    assert_eq!(advised(&["--min-gain", "100"]), (4, "direct".into()));
     for (wrong, named) in [
         (&["--streams", "4"][..], "--streams"),
+        (&["--relays", "3..4"], "--relays"),
         (&["--out", "x"], "--out"),
         (&["--bad-link", "0.9"], "0.02 to 0.5"),
     ] {

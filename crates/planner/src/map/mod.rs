@@ -83,14 +83,27 @@ impl Map {
     /// # Errors
     /// Those of [`time`](Map::time).
     pub fn best(&self, point: &MapPoint) -> Result<(Way, [MapTime; Way::ALL.len()]), PlanError> {
+        self.best_of(point, &Way::ALL, HARDLY_LONGER)
+    }
+
+    /// The same of these ways alone: the first that the fastest of them is less than `least_gain` times as fast as. With 1 it is the fastest.
+    ///
+    /// # Errors
+    /// Those of [`time`](Map::time).
+    pub fn best_of(
+        &self,
+        point: &MapPoint,
+        ways: &[Way],
+        least_gain: f64,
+    ) -> Result<(Way, [MapTime; Way::ALL.len()]), PlanError> {
         let mut times = [MapTime { seconds: 0.0, interval: [0.0; 2] }; Way::ALL.len()];
         for (time, way) in times.iter_mut().zip(Way::ALL) {
             *time = self.time(point, way)?;
         }
-        let least = times.iter().map(|time| time.seconds).fold(f64::INFINITY, f64::min);
-        let enough = |(time, _): &(&MapTime, Way)| time.seconds <= HARDLY_LONGER * least;
-        let best = times.iter().zip(Way::ALL).find(enough).map_or(Way::Direct, |(_, way)| way);
-        Ok((best, times))
+        let seconds = |way: Way| times[way as usize].seconds;
+        let least = ways.iter().map(|way| seconds(*way)).fold(f64::INFINITY, f64::min);
+        let best = ways.iter().copied().find(|way| seconds(*way) <= least_gain.max(1.0) * least);
+        Ok((best.unwrap_or(Way::Direct), times))
     }
 }
 
@@ -124,6 +137,19 @@ mod tests {
         assert!(times.iter().all(|time| time.interval[0] < time.seconds && time.seconds < time.interval[1]));
         let clean = MapPoint { loss: 0.0, rtt: 0.02, size: 1e6, ends: Ends::Cubic, ..long_and_lossy() };
         assert_eq!(map.best(&clean).unwrap().0, Way::Direct);
+    }
+
+    #[test]
+    fn the_best_is_one_of_those_that_there_are_and_gains_what_is_asked() {
+        let (map, point) = (Map::built_in().unwrap(), long_and_lossy());
+        let best = |ways: &[Way], gain| map.best_of(&point, ways, gain).unwrap().0;
+        assert_eq!(best(&[Way::Direct], 1.1), Way::Direct);
+        assert_eq!(best(&[Way::Direct, Way::Gateway], 1.1), Way::Gateway);
+        assert_eq!(best(&[Way::Relay, Way::TwoRelays], 100.0), Way::Relay);
+        assert_eq!(best(&Way::ALL, 100.0), Way::Direct);
+        let (_, times) = map.best(&point).unwrap();
+        let fastest = Way::ALL.into_iter().min_by(|a, b| times[*a as usize].seconds.total_cmp(&times[*b as usize].seconds));
+        assert_eq!(Some(best(&Way::ALL, 1.0)), fastest);
     }
 
     #[test]
