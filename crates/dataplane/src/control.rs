@@ -7,6 +7,7 @@ use shorthaul_os::schedule::run_first_by_turns;
 use shorthaul_proxy::{Brief, FlowInfo, GainFigure, GainInfo, KnownGains};
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -299,8 +300,9 @@ fn write_flows(out: &mut impl Write, parts: impl Iterator<Item = Part>) -> io::R
 }
 
 impl Source for Front {
-    fn flows(&self, each: &mut dyn FnMut(Vec<FlowInfo>)) {
-        self.listed().for_each(each);
+    fn flows(&self, each: &mut dyn FnMut(Vec<FlowInfo>) -> ControlFlow<()>) {
+        // Whoever drops the listing is told no more of it.
+        let _ = self.listed().try_for_each(each);
     }
 
     fn flows_in_brief(&self, each: &mut dyn FnMut(Brief)) {

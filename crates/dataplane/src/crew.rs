@@ -9,13 +9,14 @@ use crate::notice::Notice;
 use crate::priority::Standing;
 use crate::take_over::Last;
 use crate::{BandwidthReport, Config, EventLoop, Journal, Recorder};
-use shorthaul_os::Tun;
+use shorthaul_os::{Tun, monotonic};
 use shorthaul_os::poll::Waker;
 use shorthaul_proxy::Inherited;
+use shorthaul_types::Time;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -24,8 +25,27 @@ use std::time::Duration;
 pub(crate) const IDLE: Duration = Duration::from_secs(1);
 /// And while it delivers what is held before it ends.
 pub(crate) const DRAINING: Duration = Duration::from_millis(10);
-/// Of a worker whose flows are counted only now.
-const NOT_COUNTED: usize = usize::MAX;
+/// While it drains, its table is looked through for no more than one part of its time in so many.
+const LOOKING: u32 = 20;
+
+/// Whether a machine that drains is done. To find that out is to go through its table, which may be long.
+#[derive(Debug, Default)]
+pub(crate) struct Draining {
+    again_at: Time,
+    is_done: bool,
+}
+
+impl Draining {
+    /// Whether its flows still need us, as last seen.
+    pub fn holds_flows(&mut self, machine: &impl Controlled) -> bool {
+        let now = monotonic();
+        if now >= self.again_at {
+            self.is_done = !machine.holds_flows();
+            self.again_at = monotonic() + LOOKING * monotonic().saturating_since(now);
+        }
+        !self.is_done
+    }
+}
 
 /// What a worker is made of.
 pub(crate) struct Outfit {
@@ -104,8 +124,8 @@ pub(crate) struct Crew {
 struct Worker {
     orders: Sender<Order>,
     waker: Arc<Waker>,
-    /// How many of its flows still need us, from when it drains.
-    held: Arc<AtomicUsize>,
+    /// Flows of its still need us, or it does not drain yet.
+    holds: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
@@ -121,19 +141,19 @@ impl Crew {
         let mut workers = Vec::with_capacity(places.len());
         for (place, number) in places.into_iter().zip(1..) {
             let (orders, next) = mpsc::channel();
-            let held = Arc::new(AtomicUsize::new(NOT_COUNTED));
+            let holds = Arc::new(AtomicBool::new(true));
             let waker = place.desk.waker();
             let reporter = Reporter { reports: reporter.clone(), waker: Arc::clone(first) };
             let make = Arc::clone(make);
-            let counted = Arc::clone(&held);
+            let told = Arc::clone(&holds);
             let work = move || {
-                if let Err(error) = work(place, &*make, &next, &counted, &reporter) {
+                if let Err(error) = work(place, &*make, &next, &told, &reporter) {
                     reporter.report(Report::Failed(error));
                 }
             };
             let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(work);
             let thread = thread.map_err(system("starting a thread"))?;
-            workers.push(Worker { orders, waker, held, thread });
+            workers.push(Worker { orders, waker, holds, thread });
         }
         Ok(Crew { workers, reports, devices: Vec::new() })
     }
@@ -217,10 +237,9 @@ impl Crew {
         Ok(self.ask(Order::Drain)?.into_iter().sum())
     }
 
-    /// How many of their flows still need us, since they drain; `None` while one has not counted yet.
-    pub fn held_flows(&self) -> Option<usize> {
-        let counts = self.workers.iter().map(|worker| worker.held.load(Ordering::Acquire));
-        counts.map(|count| (count != NOT_COUNTED).then_some(count)).sum()
+    /// Whether flows of theirs still need us, or one of them does not drain yet.
+    pub fn holds_flows(&self) -> bool {
+        self.workers.iter().any(|worker| worker.holds.load(Ordering::Acquire))
     }
 
     /// They give up what they still hold. Says of how many flows that was.
@@ -286,7 +305,7 @@ fn work<M: Controlled>(
     place: Place,
     make: &Maker<M>,
     orders: &Receiver<Order>,
-    held: &AtomicUsize,
+    holds: &AtomicBool,
     reporter: &Reporter,
 ) -> Result<(), DaemonError> {
     let Place { mut desk, exchange, standing } = place;
@@ -298,9 +317,10 @@ fn work<M: Controlled>(
     drop(ready);
     let Ok(Order::Begin) = orders.recv() else { return Ok(()) };
     event_loop.begin();
-    let (mut is_draining, mut is_short) = (false, false);
+    let mut is_short = false;
+    let mut draining: Option<Draining> = None;
     loop {
-        let longest = if is_draining { DRAINING } else { IDLE };
+        let longest = if draining.is_some() { DRAINING } else { IDLE };
         let [asked, _] =
             event_loop.round([desk.as_fd(); 2], longest).map_err(system("reading from our own devices"))?;
         if let Some(error) = event_loop.take_recording_error() {
@@ -322,7 +342,7 @@ fn work<M: Controlled>(
                 // The first one was given the same before, and could work with it.
                 Ok(Order::Reconfigure(config, hash_seed)) => event_loop.reconfigure(&config, hash_seed)?,
                 Ok(Order::Drain(answer)) => {
-                    is_draining = true;
+                    draining = Some(Draining::default());
                     let _ = answer.send(event_loop.machine().held_flows());
                     event_loop.drain();
                 }
@@ -345,8 +365,8 @@ fn work<M: Controlled>(
                 Ok(Order::Prepare(..) | Order::Begin | Order::GoOn) => {} // it has begun
             }
         }
-        if is_draining {
-            held.store(event_loop.machine().held_flows(), Ordering::Release);
+        if let Some(draining) = &mut draining {
+            holds.store(draining.holds_flows(event_loop.machine()), Ordering::Release);
         }
     }
 }

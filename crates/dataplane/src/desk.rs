@@ -26,6 +26,11 @@ pub trait Controlled: Driven {
         0
     }
 
+    /// Whether there is one of those: sooner known than how many.
+    fn holds_flows(&self) -> bool {
+        self.held_flows() > 0
+    }
+
     /// Flows that a predecessor left, of which it is not yet known what became.
     fn inherited_flows(&self) -> usize {
         0
@@ -33,7 +38,7 @@ pub trait Controlled: Driven {
 
     /// Whether nobody needs what it has had stored.
     fn owes_nothing(&self) -> bool {
-        self.held_flows() == 0 && self.inherited_flows() == 0
+        !self.holds_flows() && self.inherited_flows() == 0
     }
 
     /// Flows that it knows, among `most` places from `from` on, and where to go on, if there are more.
@@ -69,6 +74,10 @@ impl Controlled for Forwarder {}
 impl Controlled for Gateway {
     fn held_flows(&self) -> usize {
         Gateway::held_flows(self)
+    }
+
+    fn holds_flows(&self) -> bool {
+        Gateway::holds_flows(self)
     }
 
     fn inherited_flows(&self) -> usize {

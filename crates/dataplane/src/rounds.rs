@@ -1,6 +1,6 @@
 //! The rounds of the first worker, which has the signals and is told what all of them are told.
 use crate::bandwidth::BandwidthFile;
-use crate::crew::{Crew, DRAINING, IDLE};
+use crate::crew::{Crew, DRAINING, Draining, IDLE};
 use crate::daemon::ReadAgain;
 use crate::daemon_error::{DaemonError, system};
 use crate::desk::{Controlled, Desk, Told};
@@ -45,7 +45,7 @@ pub(crate) fn work<M: Controlled>(
     let mut config = session.config.clone();
     let mut bandwidth_file = config.bandwidth_file.clone().map(BandwidthFile::new);
     let mut look_at = Time::ZERO;
-    let mut end: Option<Time> = None;
+    let (mut end, mut draining) = (None, Draining::default());
     let mut is_short = false;
     loop {
         let longest = if end.is_some() { DRAINING } else { IDLE };
@@ -114,7 +114,7 @@ pub(crate) fn work<M: Controlled>(
             }
         }
         if let Some(end) = end {
-            if event_loop.machine().held_flows() == 0 && crew.held_flows() == Some(0) {
+            if !crew.holds_flows() && !draining.holds_flows(event_loop.machine()) {
                 return Ok(Ended::Over);
             }
             if monotonic() >= end {

@@ -115,21 +115,32 @@ impl Pages {
                     std::thread::sleep(Duration::from_millis(100));
                     continue;
                 };
-                if busy.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
-                    busy.fetch_sub(1, Ordering::Relaxed);
-                    continue;
-                }
-                let (monitor, counted) = (Arc::clone(&monitor), Arc::clone(&busy));
+                let Some(place) = Place::take(&busy) else { continue };
+                let monitor = Arc::clone(&monitor);
                 let answer = move || {
+                    let _place = place;
                     let _ = serve(stream, &monitor);
-                    counted.fetch_sub(1, Ordering::Relaxed);
                 };
-                if std::thread::Builder::new().name("page".into()).spawn(answer).is_err() {
-                    busy.fetch_sub(1, Ordering::Relaxed);
-                }
+                let _ = std::thread::Builder::new().name("page".into()).spawn(answer);
             }
         };
         std::thread::Builder::new().name("pages".into()).spawn(run).map(drop)
+    }
+}
+
+/// One of [`AT_ONCE`] places, given back however the thread that has it ends.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(busy: &Arc<AtomicUsize>) -> Option<Self> {
+        let place = Place(Arc::clone(busy));
+        (busy.fetch_add(1, Ordering::Relaxed) < AT_ONCE).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

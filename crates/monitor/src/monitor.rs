@@ -4,6 +4,7 @@ use crate::sampler::{Moment, Sampler};
 use crate::snapshot::{About, FlowRow, Snapshot, State, WorkerRow};
 use shorthaul_proxy::{Brief, FlowInfo, GainInfo};
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,11 +26,14 @@ const BETWEEN_SEARCHES: Duration = Duration::from_millis(250);
 
 /// What the thread with the packets is asked. Nothing of this is waited for on that thread.
 pub trait Source: Send + Sync {
-    /// Gives all flows, a few at a time.
-    fn flows(&self, each: &mut dyn FnMut(Vec<FlowInfo>));
+    /// Gives all flows, a few at a time, until told to break off.
+    fn flows(&self, each: &mut dyn FnMut(Vec<FlowInfo>) -> ControlFlow<()>);
     /// Gives all flows, a few at a time; of those that say nothing, no more than that they are there.
     fn flows_in_brief(&self, each: &mut dyn FnMut(Brief)) {
-        self.flows(&mut |flows| each(Brief { flows, silent: Vec::new() }));
+        self.flows(&mut |flows| {
+            each(Brief { flows, silent: Vec::new() });
+            ControlFlow::Continue(())
+        });
     }
     /// All counters, by name.
     fn counters(&self) -> Vec<(&'static str, u64)>;
@@ -210,15 +214,16 @@ impl Monitor {
         self.source.flows(&mut |flows| {
             let (latest, at) = (self.latest(), self.began.elapsed());
             for flow in flows {
-                if rows.len() >= SOUGHT {
-                    return;
-                }
                 let row = latest.sampler.row_at(&flow, at);
                 let fields = [&row.client, &row.server, &row.state, &row.policy];
                 if fields.iter().any(|field| field.contains(sought)) || row.host.to_string() == sought {
                     rows.push(row);
                 }
+                if rows.len() >= SOUGHT {
+                    return ControlFlow::Break(());
+                }
             }
+            ControlFlow::Continue(())
         });
         *last = Some(Instant::now());
         rows.sort_by(|a, b| (b.down + b.up).total_cmp(&(a.down + a.up)));

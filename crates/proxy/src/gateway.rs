@@ -237,6 +237,11 @@ impl Gateway {
         self.split_flows().filter(|flow| flow.needs_us(self.now)).count()
     }
 
+    /// Whether there is one of those: sooner known than how many.
+    pub fn holds_flows(&self) -> bool {
+        self.split_flows().any(|flow| flow.needs_us(self.now))
+    }
+
     fn split_flows(&self) -> impl Iterator<Item = &SplitFlow> {
         self.table.entries.iter().flatten().filter_map(|entry| match &entry.phase {
             Phase::Split(flow) => Some(&**flow),
