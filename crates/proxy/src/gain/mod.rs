@@ -205,6 +205,15 @@ impl Gains {
         }
     }
 
+    /// The policies are others now. Where each of the former ones is among them, if it is, `places` says; what is known of the rest is forgotten.
+    pub fn keep(&mut self, places: &[Option<u16>]) {
+        let former = core::mem::replace(&mut self.classes, HashMap::with_hasher(Keyed(self.key.0)));
+        self.classes.extend(former.into_iter().filter_map(|(key, class)| {
+            let policy = places.get(usize::from(key.policy)).copied().flatten()?;
+            Some((ClassKey { policy, ..key }, class))
+        }));
+    }
+
     /// All that is known.
     pub fn known(&self) -> KnownGains {
         KnownGains::of(self.classes.iter())

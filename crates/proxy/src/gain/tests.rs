@@ -145,3 +145,17 @@ fn the_number_of_classes_is_bounded() {
     }
     assert_eq!(gains.classes.len(), CLASSES);
 }
+
+#[test]
+fn what_is_known_stays_with_policies_that_stay() {
+    let mut gains = Gains::new(7);
+    assert!(feed(&mut gains, 1, 0, 600, 3.0).is_some());
+    let (now, moved) = (at(600_000), Ends { policy: 2, ..ends(1) });
+    let [harmed, withdrawn] = [ends(1), moved].map(|ends| gains.is_harmed(now, ends));
+    assert!(harmed && !withdrawn);
+    gains.keep(&[Some(2), None]);
+    let [former, today] = [ends(1), moved].map(|ends| gains.is_harmed(now, ends));
+    assert!(!former && today);
+    gains.keep(&[None, None, None]);
+    assert!(!gains.is_harmed(now, moved) && gains.classes.is_empty());
+}
