@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! product = rate · min_rtt        window = (1.2 + headroom · variation²) · product + (½ to 1) · aggregated
-//!                   the surplus is what the link carries in 2 ms, where that is more
+//!                   the surplus is what the link carries in 2 ms, where that is more; of what others are offered two segments, and more
+//!                   and more while no queue is seen
 //! at least              2 segments a connection, or twice what the link carries in min_rtt + 200 ms if that is less
 //! ```
 //! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `aggregated`
@@ -59,9 +60,16 @@ const SURPLUS: Gain = Gain(200);
 /// The surplus of who has much more than the others, in thousandths, and of who has much less.
 const LEAST_SURPLUS: u64 = 100;
 const LARGEST_SURPLUS: u64 = 1000;
+/// What others are offered grows by this part of the product with each round trip that shows no queue, and by this at most: a sender that has
+/// lost something, or that probes, has its own reasons not to use an offer, and what it can use of a larger one makes no queue that stays.
+const UNUSED: u32 = 400;
+const MOST_UNUSED: u32 = 800;
 /// A queue of this length nobody notices. On links whose round trip is shorter than five of them it is more than the surplus,
 /// and what hosts need that send and acknowledge 64 KiB at a time, and are woken when it suits the machine.
 const UNNOTICED: Duration = Duration::from_millis(2);
+/// An offer grows by two segments at a time, for two are acknowledged at once. Of a small window a fifth is less than that, and it would run dry in
+/// between: the surplus is two segments, if the link carries them within this time.
+const FOR_PAIRS: Duration = Duration::from_millis(12);
 /// However much the rate varies, the surplus is not more than this.
 const MOST_SURPLUS: u32 = 2000;
 /// Where the rate varies by less than this, one burst of acknowledgments is like another: a segment waits for half of its time,
@@ -216,6 +224,8 @@ pub struct AutoClamp {
     looks: bool,
     /// Others send what they are offered of it.
     is_offered: bool,
+    /// By how much the surplus of an offer has grown while there was no queue, in thousandths.
+    unused: u32,
     /// The window is drained to find that out.
     is_look: bool,
     under_load: UnderLoad,
@@ -277,6 +287,7 @@ impl AutoClamp {
             grows_beside: false,
             looks: false,
             is_offered: false,
+            unused: 0,
             is_look: false,
             under_load: UnderLoad::default(),
             doubled: Doubled::default(),
@@ -319,7 +330,9 @@ impl AutoClamp {
 
     /// The surplus on a steady link.
     fn surplus(&self) -> Gain {
-        let (Some(others), rate @ 1..) = (self.others, self.recent.get()) else { return SURPLUS };
+        let (Some(others), rate @ 1..) = (self.others, self.recent.get()) else {
+            return Gain(SURPLUS.0 + self.unused);
+        };
         Gain(volume::share(SURPLUS.0.into(), others.mean_rate, rate).clamp(LEAST_SURPLUS, LARGEST_SURPLUS)
             as u32)
     }
@@ -453,6 +466,9 @@ impl AutoClamp {
         let Some((least, mean)) = round.least.zip(round.mean()) else { return };
         let unqueued = self.unqueued(min_rtt);
         self.is_empty = mean <= scaled(unqueued, SAME);
+        if self.is_offered {
+            self.unused = if self.is_empty { (self.unused + UNUSED).min(MOST_UNUSED) } else { 0 };
+        }
         if limited && round.count > 1 {
             self.base.update(now, mean, MEMORY);
         }
@@ -641,11 +657,15 @@ impl AutoClamp {
             let surplus = Gain(surplus as u32);
             self.surplus_rtt = own_rtt + scaled(own_rtt, surplus).max(UNNOTICED);
             let unnoticed = volume::in_time(self.recent.get(), UNNOTICED);
+            let in_pairs = match self.is_offered {
+                true => (2 * self.mss).min(volume::in_time(self.recent.get(), FOR_PAIRS)),
+                false => 0,
+            };
             let aggregated = match self.overflown {
                 0 => of_aggregated(variation).of(self.aggregated(self.unqueued(min_rtt))),
                 _ => 0,
             };
-            let target = product + surplus.of(product).max(unnoticed) + aggregated;
+            let target = product + surplus.of(product).max(unnoticed).max(in_pairs) + aggregated;
             self.full_rtt = Duration::from_nanos(volume::share(nanos(own_rtt), target, product));
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
             let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));

@@ -95,7 +95,11 @@ fn ways(relays: RelayRange) -> Result<Vec<Way>> {
     let ways: Vec<_> =
         Way::ALL.into_iter().filter(|way| (relays.least..=relays.most).contains(&relays_of(*way))).collect();
     if ways.is_empty() {
-        return Err(asked!("--relays: the map knows ways with up to two relays, and none with {} or more", relays.least).into());
+        return Err(asked!(
+            "--relays: the map knows ways with up to two relays, and none with {} or more",
+            relays.least
+        )
+        .into());
     }
     Ok(ways)
 }

@@ -47,6 +47,8 @@ const CWND_GAIN: Gain = Gain(2000);
 /// The same where it is known how long acknowledgments have waited: the window has room for that, and needs no other but for
 /// the probes of [`CYCLE`].
 const CWND_GAIN_KNOWN: Gain = Gain(1250);
+/// And that between two probes.
+const CWND_GAIN_CRUISING: Gain = Gain(1050);
 /// A round trip longer than this many thousandths of the shortest has waited in a queue of this sender's.
 const QUEUED: u64 = 1250;
 /// After this many rounds in which a queue of this sender's stands ([`QUEUED`]), the pipe is full.
@@ -240,6 +242,10 @@ impl Bbr {
         match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            // Where nothing has to be kept for acknowledgments that wait, more than this only stands in the queue, but for a probe.
+            Mode::ProbeBw { phase: phase @ 1.., .. } if self.knows_waiting() => {
+                (CYCLE[phase], CWND_GAIN_CRUISING)
+            }
             Mode::ProbeBw { phase, .. } => (CYCLE[phase], self.cwnd_gain),
             Mode::ProbeRtt(_) => (Gain::ONE, Gain::ONE),
         }
@@ -250,11 +256,8 @@ impl Bbr {
         let Some(rtt) = self.min_rtt else { return self.initial_window };
         let beside = volume::in_time(self.bandwidth.get(), self.beside);
         let own = gain.of(volume::in_time(self.bandwidth.get(), rtt));
-        // Where a slow path is known this well, what leaves in one piece is no more than a segment.
-        let quantum = match self.send_quantum() {
-            few if self.knows_waiting() && few <= 2 * self.mss => self.mss,
-            quantum => quantum,
-        };
+        // Where a path is known this well, what leaves in one piece needs no room besides.
+        let quantum = if self.knows_waiting() { self.mss } else { self.send_quantum() };
         own.saturating_add(beside).saturating_add(3 * quantum)
     }
 
@@ -390,7 +393,9 @@ impl Bbr {
     fn set_pacing_rate(&mut self, gain: Gain) {
         let Some(rtt) = self.min_rtt else { return };
         let first = HIGH_GAIN.of(volume::rate(self.initial_window, rtt));
-        let rate = PACING_MARGIN.of(gain.of(self.bandwidth.get()));
+        // Where no more is let into the queue than CWND_GAIN_CRUISING, nothing has to drain between two probes.
+        let margin = if self.knows_waiting() { Gain::ONE } else { PACING_MARGIN };
+        let rate = margin.of(gain.of(self.bandwidth.get()));
         let rises = self.pacing_rate.is_none_or(|present| rate > present);
         if self.pacing_rate.is_none() {
             self.pacing_rate = Some(first.max(rate));

@@ -148,7 +148,9 @@ mod tests {
         assert_eq!(best(&[Way::Relay, Way::TwoRelays], 100.0), Way::Relay);
         assert_eq!(best(&Way::ALL, 100.0), Way::Direct);
         let (_, times) = map.best(&point).unwrap();
-        let fastest = Way::ALL.into_iter().min_by(|a, b| times[*a as usize].seconds.total_cmp(&times[*b as usize].seconds));
+        let fastest = Way::ALL
+            .into_iter()
+            .min_by(|a, b| times[*a as usize].seconds.total_cmp(&times[*b as usize].seconds));
         assert_eq!(Some(best(&Way::ALL, 1.0)), fastest);
     }
 

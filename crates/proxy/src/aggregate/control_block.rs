@@ -293,13 +293,22 @@ impl Aggregate {
 
     /// The bottleneck is known to carry no more than this, IP headers counted.
     pub fn set_most(&mut self, most: Option<BitRate>) {
-        // The pacer counts bytes of payload: in full segments they are this part of what the link carries.
-        let payload = |rate: BitRate| {
-            let mss = u64::from(self.mss);
-            BitRate::from_bits_per_sec(rate.bits_per_sec() / (mss + HEADERS) * mss)
-        };
-        self.most = most.map(payload);
+        self.most = most;
         self.pace();
+    }
+
+    /// The pacer counts bytes of payload in full segments. They are this much of what is on the wire.
+    fn payload_of(&self, wire: u64) -> u64 {
+        let mss = u64::from(self.mss);
+        (u128::from(wire) * u128::from(mss) / u128::from(mss + HEADERS)) as u64
+    }
+
+    /// What the pacer counts of `bytes` in segments of `mss`: where the link's rate is known, the headers of short ones take a part of it.
+    fn paced(&self, bytes: u64, mss: u32) -> u64 {
+        if self.most.is_none() || mss >= self.mss {
+            return bytes;
+        }
+        self.payload_of(bytes + bytes.div_ceil(u64::from(mss.max(1))) * HEADERS)
     }
 
     /// There are more active connections now, or fewer.
@@ -386,7 +395,8 @@ impl Aggregate {
     pub(super) fn pace(&mut self) {
         let rtt = self.rtt.min_rtt().or(self.rtt.srtt());
         let pace = self.window.pace(self.mss, rtt.map(|rtt| rtt + self.window.beside()));
-        self.pacer.set_rate(self.most.map_or(pace, |most| Some(pace.map_or(most, |pace| pace.min(most)))));
+        let most = self.most.map(|most| BitRate::from_bits_per_sec(self.payload_of(most.bits_per_sec())));
+        self.pacer.set_rate(most.map_or(pace, |most| Some(pace.map_or(most, |pace| pace.min(most)))));
         self.pacer.set_lateness(self.late.min(rtt.unwrap_or_default() / 2));
     }
 
@@ -479,7 +489,7 @@ impl Aggregate {
         }
         self.window.on_send(now, self.under_way());
         self.unsplit.on_send(now, bytes);
-        self.pacer.on_send(now, bytes);
+        self.pacer.on_send(now, self.payload_of(bytes));
         self.parts.charge(part, bytes);
     }
 
@@ -535,10 +545,17 @@ impl Aggregate {
         Some((turn, quantum.min(credit).min(budget)))
     }
 
-    /// A connection of the host with this part had its turn and sent `bytes`, where `in_flight` bytes were on their way before.
-    pub fn on_send(&mut self, now: Time, (turn, part): (&Turn, u32), bytes: u64, in_flight: u64) {
+    /// A connection of the host with this part had its turn and sent `bytes` in segments of `mss`, where `in_flight` bytes were on their
+    /// way before.
+    pub fn on_send(
+        &mut self,
+        now: Time,
+        (turn, part): (&Turn, u32),
+        (bytes, mss): (u64, u32),
+        in_flight: u64,
+    ) {
         self.window.on_send(now, in_flight);
-        self.pacer.on_send(now, bytes);
+        self.pacer.on_send(now, self.paced(bytes, mss));
         self.log.on_send(now, turn.flow);
         self.parts.charge(part, bytes);
         if let Some(part) = self.parts.get_mut(part) {

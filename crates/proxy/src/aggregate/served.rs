@@ -162,7 +162,7 @@ impl Served<'_> {
         host.memory.held = host.memory.held - member.held + held;
         member.held = held;
         host.memory.needs(flow.buffers());
-        let received = flow.managed_received();
+        let (received, server_rtt) = (flow.managed_received(), flow.server_rtt());
         let class = aggregate.config.class_of(flow.ports(), flow.managed_dscp());
         let stamp = flow.take_stamp();
         let Some(sender) = flow.managed_sender_mut() else { return false };
@@ -230,7 +230,9 @@ impl Served<'_> {
             member.received = received;
             if let (Some(parameters), false) = (aggregate.config.window_share, peer_is_full) {
                 let situation = self.aggregate.situation(now, member.part, self.most_for(member, mss));
-                let own = Progress { rate: member.rate.get(now), queued: member.queued, received };
+                let (rate, queued, rtt) =
+                    (member.rate.get(now), member.queued, server_rtt.unwrap_or(Duration::MAX));
+                let own = Progress { rate, queued, received, rtt };
                 member.share.on_segment(now, mss, &own, &situation, &parameters);
             }
         }
@@ -266,12 +268,13 @@ impl Served<'_> {
         let Some(sender) = flow.managed_sender_mut() else { return };
         let in_flight = aggregate.under_way();
         aggregate.count(now, member, sender);
+        let mss = sender.mss();
         // A probe is no turn: it may still wait for one.
         member.waiting &= turn.serial == PROBE;
         if bytes == 0 {
             return; // its receiver has no room: it waits again when that changes
         }
-        aggregate.on_send(now, (turn, member.part), bytes, in_flight);
+        aggregate.on_send(now, (turn, member.part), (bytes, mss), in_flight);
         let averaged = aggregate.config.window_share.map_or(8, |parameters| parameters.averaged);
         member.rate.on_send(now, bytes, averaged);
         if turn.priority != INTERACTIVE {

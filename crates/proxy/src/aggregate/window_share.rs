@@ -9,6 +9,11 @@ use shorthaul_types::{Blank, Time, keeps};
 
 /// Samples that a rate is taken over at most.
 const SAMPLES: usize = 16;
+/// Where little is queued, a window grows by what comes, up to so many times C,
+const ENOUGH: f64 = 2.0;
+/// or so many times what is served in the sender's round trip, as the handshake measured it: a queue beyond may make it many times longer.
+/// Without that, over a short path that has no bottleneck here, it would be hundreds of times as much as is ever under way.
+const UNDER_WAY: f64 = 16.0;
 /// The longest time that a silence counts for, so that a window does not grow without bounds meanwhile.
 const LONGEST_STEP: Duration = Duration::from_secs(1);
 
@@ -108,6 +113,8 @@ pub(crate) struct Progress {
     pub queued: u64,
     /// Bytes that came from its sender until now.
     pub received: u64,
+    /// The round trip between here and its sender; the longest there is if it is not known.
+    pub rtt: Duration,
 }
 
 /// The window of one connection toward its wired sender.
@@ -185,7 +192,9 @@ impl WindowShare {
         let window = if queued < free_below * host.target {
             // By (1) it would grow by half of it a second, and a sender that has the bottleneck on its own way, or has lost
             // something there, would wait for us.
-            self.window + came as f64
+            let in_time = own.rate * own.rtt.as_secs_f64();
+            (self.window + came as f64)
+                .min(self.window.max(ENOUGH * step(mss, host)).max(UNDER_WAY * in_time))
         } else {
             let cost = a * queued - b;
             self.window + (c * host.mean_rate - cost * own.rate) * since.min(LONGEST_STEP).as_secs_f64()
@@ -264,6 +273,7 @@ mod tests {
                     let own = Progress {
                         rate: rates[i].get(now),
                         queued: queues[i],
+                        rtt: Duration::from_millis(2 * wired[i % wired.len()].0),
                         received: left[i] + queues[i],
                     };
                     flows[i].on_segment(now, MSS, &own, &host, &parameters);
@@ -307,7 +317,7 @@ mod tests {
         let mut received = 0;
         let mut arrive = |queued: u64| {
             received += u64::from(MSS);
-            let own = Progress { rate: 0.0, queued, received };
+            let own = Progress { rate: 0.0, queued, received, rtt: Duration::ZERO };
             share.on_segment(start, MSS, &own, &host, &parameters);
             share.window()
         };

@@ -3,8 +3,8 @@ use super::Gateway;
 use crate::GatewayConfig;
 use crate::Policy;
 use alloc::string::String;
-use alloc::{format, vec};
 use alloc::vec::Vec;
+use alloc::{format, vec};
 use core::mem::take;
 use shorthaul_types::Time;
 
@@ -48,7 +48,8 @@ impl Gateway {
 /// Where each of the former policies is among those of today, if one is as it was.
 fn as_they_were(former: &[Policy], today: &[Policy]) -> Vec<Option<u16>> {
     // A part of a policy is known by what it is made from, and that is what it prints.
-    let written = |policies: &[Policy]| policies.iter().map(|policy| format!("{policy:?}")).collect::<Vec<String>>();
+    let written =
+        |policies: &[Policy]| policies.iter().map(|policy| format!("{policy:?}")).collect::<Vec<String>>();
     let today = written(today);
     let place = |policy: String| today.iter().position(|other| *other == policy).map(|place| place as u16);
     written(former).into_iter().map(place).collect()
@@ -66,7 +67,13 @@ mod tests {
         let headroom = AggregateConfig { headroom: 3.0, ..AggregateConfig::default() };
         let other = Policy { aggregate: Some(Arc::new(headroom)), ..Policy::default() };
         let anew = Policy { aggregate: Some(Arc::new(AggregateConfig::default())), ..Policy::default() };
-        assert_eq!(as_they_were(&[Policy::default(), shared], &[other, anew, Policy::default()]), [Some(2), Some(1)]);
-        assert_eq!(as_they_were(&[Policy { control_group: 0.5, ..Policy::default() }], &[Policy::default()]), [None]);
+        assert_eq!(
+            as_they_were(&[Policy::default(), shared], &[other, anew, Policy::default()]),
+            [Some(2), Some(1)]
+        );
+        assert_eq!(
+            as_they_were(&[Policy { control_group: 0.5, ..Policy::default() }], &[Policy::default()]),
+            [None]
+        );
     }
 }

@@ -55,6 +55,13 @@ impl GatewayConfig {
             if let Err(why) = bottleneck.check() {
                 return refuse(None, "bottleneck", format!("`{}`: {why}", bottleneck.name));
             }
+            let unpaced =
+                |policy: &Policy| policy.aggregate.as_ref().is_some_and(|aggregate| !aggregate.pacing);
+            if bottleneck.rate.is_some() && self.policies.iter().any(unpaced) {
+                let why =
+                    "its `rate` is kept by pacing: leave out `pacing = false` in `[aggregate]`, or the rate";
+                return refuse(None, "bottleneck", format!("`{}`: {why}", bottleneck.name));
+            }
         }
         let mut aggregates = self.policies.iter().filter_map(|policy| policy.aggregate.as_ref());
         if let (Some(first), false) = (aggregates.next(), self.bottlenecks.is_empty())
@@ -249,6 +256,7 @@ fn check_aggregated(sender: &SenderProfile) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Bottleneck;
     use crate::{
         ACK_RELEASES, AggregateConfig, Clamp, ClampedWindow, ConstantQueue, FlowMatch, HostSpec,
         INTERCEPTORS, LegConfig, PathTailConfig, SenderControl,
@@ -370,6 +378,29 @@ mod tests {
         assert_eq!(list(vec![one()], true).unwrap().len(), 2);
         assert_eq!(list(vec![one(), Policy::default()], false).unwrap().len(), 2);
         assert_eq!(list(vec![one(), Policy::default()], true).unwrap_err().policy, Some(1));
+    }
+
+    #[test]
+    fn the_rate_of_a_bottleneck_needs_pacing() {
+        let of = |pacing, rate: Option<u64>| {
+            let bottleneck = Bottleneck {
+                name: "backhaul".into(),
+                hosts: Vec::new(),
+                rate: rate.map(BitRate::from_bits_per_sec),
+                weights: Vec::new(),
+            };
+            let config = AggregateConfig { pacing, ..AggregateConfig::default() };
+            let policy = Policy { aggregate: Some(Arc::new(config)), ..Policy::default() };
+            let config = GatewayConfig {
+                bottlenecks: vec![bottleneck],
+                policies: vec![policy],
+                ..GatewayConfig::default()
+            };
+            config.check().err().map(|error| (error.key, error.why))
+        };
+        assert_eq!((of(true, Some(1_000_000)), of(false, None)), (None, None));
+        let (key, why) = of(false, Some(1_000_000)).unwrap();
+        assert!(key == "bottleneck" && why.contains("pacing = false"), "{why}");
     }
 
     #[test]

@@ -147,6 +147,28 @@ fn a_rate_that_is_known_leaves_no_queue_and_weights_are_shares() {
     assert!(hosts.iter().sum::<f64>() >= 29.0 * 0.95, "{hosts:?}");
 }
 
+/// Headers are a tenth of the wire where segments are short, and who came first says nothing of the others.
+#[test]
+fn a_rate_that_is_known_is_that_of_the_wire_whatever_the_segments() {
+    for small in [0, 1] {
+        let known = format!("{BOTTLENECK}rate = \"20 Mbit/s\"\n");
+        let host = format!("[hosts.h{small}]\nscheme = ");
+        let text = backhaul(&known, &[1, 1], &["100 us"])
+            .replace(&format!("{host}\"cubic\""), &format!("{host}{{ profile = \"cubic\", mss = 536 }}"));
+        let outcome = run(&text);
+        let hosts = hosts(&outcome, 2);
+        let on_wire = |host: usize| {
+            let payload = if host == small { 524.0 } else { 1448.0 };
+            hosts[host] * (payload + 52.0) / payload
+        };
+        let wire = on_wire(0) + on_wire(1);
+        assert!(
+            (0.97..1.005).contains(&(wire / 20.0)),
+            "{wire} Mbit/s; h{small} has short segments: {hosts:?}"
+        );
+    }
+}
+
 #[test]
 fn what_is_not_split_shares_the_link_and_the_short_queue() {
     for other in ["cubic", "bbr"] {

@@ -56,6 +56,8 @@ pub struct Seen {
     pub pages: Vec<f64>,
     /// How many were given up.
     pub given_up: u32,
+    /// How many failed otherwise, which nothing should make them: the first with why.
+    pub failed: Option<(u32, String)>,
     /// What the update received, in bits a second.
     pub update: f64,
     /// How long a packet waited in the queue toward the phone, over time.
@@ -140,7 +142,14 @@ impl Phone {
         };
         let [of_split, of_direct] =
             [&self.split, &self.direct].map(|seen| Unit::BitsPerSecond.format(seen.update));
-        format!("{server} server: {pages}{cause}. The update has {of_split}, directly {of_direct}.")
+        let failed = DirectOrSplit::ALL.map(|way| match &self.way(way).failed {
+            Some((pages, why)) => format!(" {pages} pages failed ({way}): {why}."),
+            None => String::new(),
+        });
+        format!(
+            "{server} server: {pages}{cause}. The update has {of_split}, directly {of_direct}.{}",
+            failed.concat()
+        )
     }
 }
 
@@ -201,7 +210,11 @@ fn run_way(server: &str, way: DirectOrSplit, time: Duration, seed: Seed) -> Resu
                     seen.given_up += 1;
                     seen.pages.push(PAGE_TIMEOUT.as_secs_f64());
                 }
-                Ok(_) | Err(_) => {}
+                Ok(_) => {}
+                Err(error) => {
+                    seen.pages.push(PAGE_TIMEOUT.as_secs_f64());
+                    seen.failed.get_or_insert_with(|| (0, error.to_string())).0 += 1;
+                }
             }
             thread::sleep(REST);
         }
@@ -325,6 +338,9 @@ mod tests {
         let sentence = phone(2.0, 0.2, 0.001).sentence();
         assert!(sentence.contains("200 ms instead of 2.00 s") && sentence.contains("because"), "{sentence}");
         assert!(!phone(0.2, 0.2, 0.001).sentence().contains("because"));
+        let mut broken = phone(2.0, 0.2, 0.001);
+        broken.split.failed = Some((2, "it was reset".into()));
+        assert!(broken.sentence().contains("2 pages failed (split): it was reset"), "{}", broken.sentence());
         let late = phone(2.0, 0.2, 0.009);
         assert!(late.sentence().contains("cannot show it") && !late.sentence().contains("instead"));
         let json = json(&[late]);

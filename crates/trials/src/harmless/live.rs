@@ -75,8 +75,15 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
+    /// The pairs that are judged: those whose runs this machine was up to.
     fn each(&self) -> impl Iterator<Item = (&Figures, &Figures)> {
-        self.direct.iter().zip(&self.gateway).map(|(direct, gateway)| (&direct.figures, &gateway.figures))
+        let trusted =
+            |(direct, gateway): &(&Run, &Run)| direct.doubts.is_empty() && gateway.doubts.is_empty();
+        self.direct
+            .iter()
+            .zip(&self.gateway)
+            .filter(trusted)
+            .map(|(direct, gateway)| (&direct.figures, &gateway.figures))
     }
 
     fn ratio(&self, of: fn(&Figures) -> f64) -> Option<Margin> {
@@ -116,35 +123,41 @@ impl Pairs<'_> {
         self.runs().filter(|run| !run.doubts.is_empty()).count()
     }
 
-    fn row(&self) -> Option<[TableCell; 9]> {
-        let kept = self.margins()?.map(Margin::is_kept);
+    fn row(&self) -> [TableCell; 10] {
+        let kept = self.margins().map_or([None; 3], |margins| margins.map(Margin::is_kept));
         let tone = |kept| match kept {
             Some(true) => Tone::Good,
             Some(false) => Tone::Bad,
             None => Tone::Plain,
         };
-        let ratio = |of: fn(&Figures) -> f64, kept| {
-            let Margin { mean, within } = self.ratio(of)?;
-            Some(TableCell::toned(format!("{mean:.3} ± {within:.3}"), tone(kept)))
+        let ratio = |of: fn(&Figures) -> f64, kept| match self.ratio(of) {
+            Some(Margin { mean, within }) => TableCell::toned(format!("{mean:.3} ± {within:.3}"), tone(kept)),
+            None => "–".into(),
         };
-        let mean =
-            |runs: &[Run]| Summary::of(runs.iter().map(|run| run.figures.queue)).map(|queue| queue.mean);
+        let [direct, gateway] = [
+            |(direct, _): (&Figures, &Figures)| direct.queue,
+            |(_, gateway): (&Figures, &Figures)| gateway.queue,
+        ]
+        .map(|of| {
+            Summary::of(self.each().map(of)).map_or("–".into(), |queue| Unit::Seconds.format(queue.mean))
+        });
         let verdict = match self.holds() {
             Some(true) => "holds",
             Some(false) => "breaks a bound",
             None => "open",
         };
-        Some([
+        [
             self.cell.name().into(),
-            ratio(|figures| figures.throughput, kept[0])?,
-            ratio(|figures| figures.page, kept[1])?,
-            Unit::Seconds.format(mean(&self.direct)?).into(),
-            TableCell::toned(Unit::Seconds.format(mean(&self.gateway)?), tone(kept[2])),
+            self.each().count().to_string().into(),
+            ratio(|figures| figures.throughput, kept[0]),
+            ratio(|figures| figures.page, kept[1]),
+            direct.into(),
+            TableCell::toned(gateway, tone(kept[2])),
             Unit::Seconds.format(self.most(|run| run.late)).into(),
             Unit::Percent.format(self.most(|run| run.steal)).into(),
             self.doubtful().to_string().into(),
             TableCell::toned(verdict.to_owned(), tone(self.holds())),
-        ])
+        ]
     }
 
     fn json(&self) -> Value {
@@ -155,7 +168,7 @@ impl Pairs<'_> {
             "page": self.ratio(|figures| figures.page).map(one),
             "queue_margin": self.margins().map(|margins| one(margins[2])),
             "holds": self.holds(),
-            "pairs": self.direct.len(),
+            "pairs": self.each().count(),
             "late_p99": self.most(|run| run.late),
             "steal": self.most(|run| run.steal),
             "doubtful_runs": self.doubtful(),
@@ -281,6 +294,7 @@ impl Between<'_> {
 fn report(all: &[Pairs<'_>], console: &dyn Console) -> Judgement {
     let mut table = Table::new([
         Column::left("cell"),
+        Column::right("pairs"),
         Column::right("throughput").unit("of direct"),
         Column::right("a page").unit("of direct"),
         Column::right("queue").unit("direct"),
@@ -290,7 +304,7 @@ fn report(all: &[Pairs<'_>], console: &dyn Console) -> Judgement {
         Column::right("doubtful runs"),
         Column::left("bounds"),
     ]);
-    for row in all.iter().filter_map(Pairs::row) {
+    for row in all.iter().map(Pairs::row) {
         table.row(row);
     }
     console.table(&table);
@@ -354,6 +368,15 @@ mod tests {
         );
         assert_eq!(holds(&[(direct(), run(100.0, 1.0, 0.2)), (direct(), run(100.0, 1.0, 0.2))]), Some(false));
         assert_eq!(holds(&[(direct(), run(100.0, 1.0, 0.02))]), None, "one pair has no interval");
+    }
+
+    #[test]
+    fn what_this_machine_was_not_up_to_is_not_judged() {
+        let direct = || run(100.0, 1.0, 0.1);
+        let late = || Run { doubts: vec!["late".into()], ..run(50.0, 9.0, 2.0) };
+        let good = || (direct(), run(100.0, 0.5, 0.02));
+        assert_eq!(holds(&[good(), (direct(), late()), good(), (late(), run(100.0, 0.5, 0.02))]), Some(true));
+        assert_eq!(holds(&[good(), (direct(), late()), (direct(), late())]), None);
     }
 
     #[test]
