@@ -127,12 +127,14 @@ bench-workers:
 	cargo build --release --quiet --bin shorthaul
 	bench/workers.py target/release/shorthaul 20
 
-# Forwarding, a raw TUN forwarder, HAProxy and the gateway, in one run; then what crash custody and `traffic = "all"` cost, in pairs.
+# Forwarding, a raw TUN forwarder, HAProxy and the gateway, in one run; what crash custody and `traffic = "all"` cost, in pairs; and what
+# is added to a round trip at half load.
 bench-gateway:
 	cargo build --release --quiet --bin shorthaul
 	cargo build --release --quiet -p shorthaul-lab --example connections
 	bench/gateway.sh target/release/shorthaul target/release/examples/connections
 	bench/cost.py target/release/shorthaul 50 50
+	bench/latency.py target/release/shorthaul
 
 # Ours, HAProxy, socat and tokio's copy_bidirectional as relays on loopback, in one run.
 bench-relay:

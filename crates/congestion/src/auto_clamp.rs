@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! product = rate · min_rtt        window = (1.2 + headroom · variation²) · product + (½ to 1) · aggregated
-//!                   the surplus is what the link carries in 2 ms, where that is more; of what others are offered two segments, and more
-//!                   and more while no queue is seen
+//!                   the surplus is what the link carries in 2 ms, where that is more; of what others are offered it grows while no
+//!                   queue is seen
 //! at least              2 segments a connection, or twice what the link carries in min_rtt + 200 ms if that is less
 //! ```
 //! `rate` is the best of the last four round trips, `min_rtt` the path's own delay, and `aggregated`
@@ -67,9 +67,6 @@ const MOST_UNUSED: u32 = 800;
 /// A queue of this length nobody notices. On links whose round trip is shorter than five of them it is more than the surplus,
 /// and what hosts need that send and acknowledge 64 KiB at a time, and are woken when it suits the machine.
 const UNNOTICED: Duration = Duration::from_millis(2);
-/// An offer grows by two segments at a time, for two are acknowledged at once. Of a small window a fifth is less than that, and it would run dry in
-/// between: the surplus is two segments, if the link carries them within this time.
-const FOR_PAIRS: Duration = Duration::from_millis(12);
 /// However much the rate varies, the surplus is not more than this.
 const MOST_SURPLUS: u32 = 2000;
 /// Where the rate varies by less than this, one burst of acknowledgments is like another: a segment waits for half of its time,
@@ -657,15 +654,11 @@ impl AutoClamp {
             let surplus = Gain(surplus as u32);
             self.surplus_rtt = own_rtt + scaled(own_rtt, surplus).max(UNNOTICED);
             let unnoticed = volume::in_time(self.recent.get(), UNNOTICED);
-            let in_pairs = match self.is_offered {
-                true => (2 * self.mss).min(volume::in_time(self.recent.get(), FOR_PAIRS)),
-                false => 0,
-            };
             let aggregated = match self.overflown {
                 0 => of_aggregated(variation).of(self.aggregated(self.unqueued(min_rtt))),
                 _ => 0,
             };
-            let target = product + surplus.of(product).max(unnoticed).max(in_pairs) + aggregated;
+            let target = product + surplus.of(product).max(unnoticed) + aggregated;
             self.full_rtt = Duration::from_nanos(volume::share(nanos(own_rtt), target, product));
             let carried = volume::in_time(self.recent.get(), min_rtt + DELAYED_ACK);
             let each = (EACH * self.connections * self.mss).min(carried.saturating_mul(2));

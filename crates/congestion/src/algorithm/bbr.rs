@@ -48,7 +48,9 @@ const CWND_GAIN: Gain = Gain(2000);
 /// the probes of [`CYCLE`].
 const CWND_GAIN_KNOWN: Gain = Gain(1250);
 /// And that between two probes.
-const CWND_GAIN_CRUISING: Gain = Gain(1050);
+const CWND_GAIN_CRUISING: Gain = Gain(1100);
+/// A queue of this length nobody notices.
+const UNNOTICED: Duration = Duration::from_millis(2);
 /// A round trip longer than this many thousandths of the shortest has waited in a queue of this sender's.
 const QUEUED: u64 = 1250;
 /// After this many rounds in which a queue of this sender's stands ([`QUEUED`]), the pipe is full.
@@ -256,9 +258,14 @@ impl Bbr {
         let Some(rtt) = self.min_rtt else { return self.initial_window };
         let beside = volume::in_time(self.bandwidth.get(), self.beside);
         let own = gain.of(volume::in_time(self.bandwidth.get(), rtt));
-        // Where a path is known this well, what leaves in one piece needs no room besides.
-        let quantum = if self.knows_waiting() { self.mss } else { self.send_quantum() };
-        own.saturating_add(beside).saturating_add(3 * quantum)
+        // Where a path is known this well, what leaves in pieces has less room, which nobody notices; but for short paths, where pieces are
+        // most of what is under way.
+        let room = match self.knows_waiting() && (rtt >= 5 * UNNOTICED || self.send_quantum() <= 2 * self.mss)
+        {
+            true => (3 * self.mss).max(volume::in_time(self.bandwidth.get(), UNNOTICED)),
+            false => 3 * self.send_quantum(),
+        };
+        own.saturating_add(beside).saturating_add(room)
     }
 
     /// Whether it is known how long acknowledgments have waited.
@@ -393,9 +400,7 @@ impl Bbr {
     fn set_pacing_rate(&mut self, gain: Gain) {
         let Some(rtt) = self.min_rtt else { return };
         let first = HIGH_GAIN.of(volume::rate(self.initial_window, rtt));
-        // Where no more is let into the queue than CWND_GAIN_CRUISING, nothing has to drain between two probes.
-        let margin = if self.knows_waiting() { Gain::ONE } else { PACING_MARGIN };
-        let rate = margin.of(gain.of(self.bandwidth.get()));
+        let rate = PACING_MARGIN.of(gain.of(self.bandwidth.get()));
         let rises = self.pacing_rate.is_none_or(|present| rate > present);
         if self.pacing_rate.is_none() {
             self.pacing_rate = Some(first.max(rate));
