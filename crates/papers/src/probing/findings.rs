@@ -5,6 +5,7 @@ use super::measured::{Measured, Tables};
 use super::paper::{PROTOCOLS, PaperCell, RATES, Stated};
 use shorthaul_observe::{Finding, Summary};
 use shorthaul_report::Unit;
+use std::collections::BTreeMap;
 
 /// A probing protocol and what it is built upon, by their places in [`PROTOCOLS`].
 const BASES: [(usize, usize); 4] = [(1, 0), (3, 2), (4, 2), (5, 2)];
@@ -241,11 +242,11 @@ fn table(tables: &Tables, on: u32) -> Finding {
     let differences = tables.differences().filter(|(cell, _)| cell.on == on).map(|(_, share)| share);
     Finding::number(
         format!("Table {on}, 42 completion times with phases of {on}/5 s: the median is off by"),
-        "0 %",
+        asked_of_medians(),
         median(differences),
         Unit::Percent,
     )
-    .at_most(0.25)
+    .at_most(NEAR)
 }
 
 fn figure(tables: &Tables, number: u32, on: u32, protocols: &[usize], shows: Shows) -> Finding {
@@ -260,11 +261,18 @@ fn figure(tables: &Tables, number: u32, on: u32, protocols: &[usize], shows: Sho
     };
     Finding::number(
         format!("Fig. {number}, {what} with phases of {on}/5 s: the median point is off by"),
-        "0 %",
+        asked_of_medians(),
         median(differences),
         Unit::Percent,
     )
-    .at_most(0.25)
+    .at_most(NEAR)
+}
+
+/// What a median may be off by.
+const NEAR: f64 = 0.25;
+
+fn asked_of_medians() -> String {
+    format!("0 % (≤ {} is asked)", Unit::Percent.format(NEAR))
 }
 
 fn agreement(tables: &Tables) -> Finding {
@@ -295,6 +303,12 @@ fn far_off(tables: &Tables, otherwise: &[Otherwise]) -> Finding {
         .filter(|(cell, ours, stated)| self::far(*cell, ours, *stated, &[]).cause.is_some())
         .count();
     let cells = tables.iter().count() as f64;
+    let causes: Vec<Option<String>> = far
+        .iter()
+        .map(|(cell, ours, stated)| {
+            beside_its_like(self::far(*cell, ours, *stated, otherwise), tables, *cell).cause
+        })
+        .collect();
     Finding::number("cells off by more than 50 %, of 168", "none", far.len() as f64, Unit::None)
         .and(cells > 0.0)
         .at_most(0.05 * cells)
@@ -304,11 +318,19 @@ fn far_off(tables: &Tables, otherwise: &[Otherwise]) -> Finding {
             by_luck == far.len(),
         )
         .explained(
-            format!("each has a cause of its own, below: in {by_luck} of {} a run's luck, in the others timers or slots", far.len()),
-            far.iter().all(|(cell, ours, stated)| {
-                beside_its_like(self::far(*cell, ours, *stated, otherwise), tables, *cell).cause.is_some()
-            }),
+            format!("each has a cause of its own, below: {}", counted(&causes)),
+            causes.iter().all(Option::is_some),
         )
+}
+
+/// How many cells have each kind of cause: what stands before its colon.
+fn counted(causes: &[Option<String>]) -> String {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for cause in causes.iter().flatten() {
+        let kind = cause.split_once(':').map_or(cause.as_str(), |(kind, _)| kind);
+        *kinds.entry(kind).or_default() += 1;
+    }
+    kinds.into_iter().map(|(kind, count)| format!("{kind} in {count}")).collect::<Vec<_>>().join(", ")
 }
 
 fn beats_its_base(tables: &Tables) -> Finding {
@@ -484,8 +506,12 @@ mod tests {
     use shorthaul_observe::Verdict;
     use shorthaul_scenario::Metric;
 
-    /// Tables whose times are the paper's, but for a change.
     fn with(change: impl Fn(PaperCell, f64) -> f64) -> Vec<Finding> {
+        all(&tables(change), &[])
+    }
+
+    /// Tables whose times are the paper's, but for a change.
+    fn tables(change: impl Fn(PaperCell, f64) -> f64) -> Tables {
         let paper = super::super::paper::tables().unwrap();
         let record = |(cell, stated): (&PaperCell, &Stated)| {
             let (on, rate) = (format!("\"{} s\"", cell.on), (f64::from(cell.rate) / 100.0).to_string());
@@ -497,7 +523,7 @@ mod tests {
             record.metric(Metric::SenderOverhead, stated.overhead).metric(Metric::WireBytes, 5e6)
         };
         let records: Vec<_> = paper.iter().map(record).collect();
-        all(&Tables::of(&records, &paper).unwrap(), &[])
+        Tables::of(&records, &paper).unwrap()
     }
 
     fn fails(what: &str, change: impl Fn(PaperCell, f64) -> f64) {
@@ -563,6 +589,26 @@ mod tests {
         let scattered = [20.0, 20.0, 25.0, 30.0, 30.0, 40.0, 40.0, 60.0, 150.0, 385.0];
         assert!(far_cause(cell, &measured(&scattered), stated).is_some());
         assert!(far_cause(cell, &measured(&[80.0; 10]), stated).is_none());
+    }
+
+    #[test]
+    fn kinds_of_causes_are_counted() {
+        let causes = ["the timer: it takes 31.4 s", "a run's luck: of ten", "the timer: it takes 28.2 s"];
+        let causes: Vec<_> = causes.into_iter().map(|cause| Some(cause.to_owned())).collect();
+        assert_eq!(counted(&causes), "a run's luck in 1, the timer in 2");
+    }
+
+    #[test]
+    fn what_is_far_off_has_as_many_causes_as_are_said() {
+        let paper = super::super::paper::tables().unwrap();
+        let times = paper.iter().map(|(cell, stated)| (*cell, stated.time)).collect();
+        let never = Otherwise { changes: Changes::Doubling, how: "are never doubled", times };
+        let slow = |cell: PaperCell, time| if cell.protocol == 0 { 2.0 * time } else { time };
+        let found = all(&tables(slow), &[never]);
+        let off = found.iter().find(|own| own.what.starts_with("cells off")).unwrap();
+        let cells = paper.keys().filter(|cell| cell.protocol == 0).count();
+        let said = format!("the timer in {cells}");
+        assert!(off.cause.as_ref().is_some_and(|cause| cause.ends_with(&said)), "{off:?}");
     }
 
     #[test]

@@ -356,11 +356,12 @@ fn bursts(records: &[RunRecord]) -> Figure {
         let mut panel = Panel::new(title)
             .x(Axis::new("the burst begins at", Unit::Seconds).from(4.0))
             .y(Axis::new("noticed earlier with a node by", Unit::Seconds));
-        let found = findings::earlier(records, case);
-        let mut lengths: Vec<&str> = found.iter().map(|(lasts, ..)| lasts.as_str()).collect();
+        let found = findings::bursts(records, case);
+        let mut lengths: Vec<&str> = found.iter().map(|own| own.lasts.as_str()).collect();
         lengths.dedup();
         for (place, length) in lengths.into_iter().enumerate() {
-            let points = found.iter().filter(|(lasts, ..)| lasts == length).map(|(_, at, by)| (*at, *by));
+            let points =
+                found.iter().filter(|own| own.lasts == length).map(|own| (own.begins, own.earlier()));
             panel = panel.series(Series::new(length, Mark::LineAndDots, Hue::nth(place)).points(points));
         }
         figure = figure.panel(panel);

@@ -55,7 +55,7 @@ pub(super) fn cells(board: &Board, row: &Row, ends: Ends) -> [Cell; 7] {
     let alone = of(Work::Download);
     let changed = row.ends_changed();
     let stalled = stalled(&of(Work::Stalls), &alone);
-    let lost = [alone.at_risk, of(Work::Disconnection).at_risk].into_iter().flatten().reduce(f64::max);
+    let lost = at_risk(board, ends, row.name);
     [
         Cell { ours: format!("{changed} of 2"), yes: Some(changed > 0) },
         Cell::of(alone.queue, seconds, |wait| wait <= link.path_round_trip()),
@@ -75,6 +75,26 @@ pub(super) fn cells(board: &Board, row: &Row, ends: Ends) -> [Cell; 7] {
         Cell::of(of(Work::Disconnection).resumed, seconds, |time| time <= RESUMED * link.path_round_trip()),
         Cell::of(lost, |bytes| Unit::Bytes.format(bytes), |bytes| bytes < 1.0),
     ]
+}
+
+/// The most that dies with the box, of a download and over a disconnection.
+fn at_risk(board: &Board, ends: Ends, name: &str) -> Option<f64> {
+    let of = |work| board.fared(GPRS, work, ends, name).at_risk;
+    [of(Work::Download), of(Work::Disconnection)].into_iter().flatten().reduce(f64::max)
+}
+
+/// "Mitigates" the loss of the connection's semantics: less is at risk than with I-TCP, and where a FIN is acknowledged all has arrived. None
+/// where it was not measured.
+fn mitigates(board: &Board, ends: Ends, name: &str) -> Option<(String, bool)> {
+    let [ours, i_tcp] = [name, "i-tcp"].map(|name| at_risk(board, ends, name));
+    let (ours, i_tcp) = (ours?, i_tcp?);
+    let of = |work| board.fared(GPRS, work, ends, name).fin_early;
+    let fin = [of(Work::Download), of(Work::Disconnection)].into_iter().flatten().reduce(f64::max);
+    let bytes = |bytes| Unit::Bytes.format(bytes);
+    let fins =
+        fin.map_or("no FIN was seen".to_owned(), |missing| format!("{} missing at a FIN", bytes(missing)));
+    let said = format!("{} at risk, {} with I-TCP; {fins}", bytes(ours), bytes(i_tcp));
+    Some((said, ours < i_tcp && fin.is_none_or(|missing| missing < 1.0)))
 }
 
 /// What stalls cost: time beyond that of a download without, as a share of their length; RTOs beyond those without.
@@ -107,7 +127,11 @@ pub(super) fn findings(board: &Board) -> Vec<Finding> {
             let what = title(row.title, aspect);
             let ours = format!("{}: {}", cell.ours, if yes { "yes" } else { "no" });
             found.push(match claim {
-                Claim::Partly => Finding::shown(what, "mitigates", ours),
+                Claim::Partly => match mitigates(board, Ends::Then, row.name) {
+                    Some((ours, holds)) => Finding::judged(what, "mitigates", ours, holds)
+                        .because("yes, if less is at risk than with I-TCP, and no FIN is acknowledged before all has arrived"),
+                    None => Finding::shown(what, "mitigates", ours),
+                },
                 Claim::Yes | Claim::No => {
                     let (stated, holds) = if claim == Claim::Yes { ("yes", yes) } else { ("no", !yes) };
                     Finding::judged(what, stated, ours, holds).because(threshold)
@@ -142,7 +166,7 @@ pub(super) fn table(board: &Board, ends: Ends) -> Table {
             };
             let tone = match (cell.yes, claim) {
                 (Some(true), Some(Claim::No)) | (Some(false), Some(Claim::Yes)) => Tone::Bad,
-                (Some(_), Some(_)) => Tone::Good,
+                (Some(_), Some(Claim::Yes | Claim::No)) => Tone::Good,
                 _ => Tone::Quiet,
             };
             line.push(TableCell::toned(format!("{mark}{}{stated}", cell.ours), tone));
@@ -153,4 +177,29 @@ pub(super) fn table(board: &Board, ends: Ends) -> Table {
         table.row(line);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measures::Score;
+    use super::*;
+    use crate::testing::holds;
+
+    #[test]
+    fn what_mitigates_is_judged_beside_i_tcp_and_by_its_fins() {
+        let found = |auto: f64, i_tcp: f64, fin: Option<f64>| {
+            let score = |row, at_risk, fin_early| Score {
+                link: GPRS,
+                work: Work::Download.name(),
+                ends: Ends::Then.name(),
+                row,
+                fared: Fared { at_risk: Some(at_risk), fin_early, ..Fared::default() },
+            };
+            findings(&Board(vec![score("auto", auto, fin), score("i-tcp", i_tcp, Some(0.0))]))
+        };
+        let what = "(auto): connection semantics";
+        assert!(holds(&found(115e3, 300e3, Some(0.0)), what) && holds(&found(115e3, 300e3, None), what));
+        assert!(!holds(&found(300e3, 300e3, Some(0.0)), what), "as much is at risk");
+        assert!(!holds(&found(115e3, 300e3, Some(5e3)), what), "a FIN is acknowledged early");
+    }
 }

@@ -26,6 +26,8 @@ pub(super) struct Fared {
     pub held: Option<f64>,
     /// The most that was acknowledged to the sender and had not reached the receiver.
     pub at_risk: Option<f64>,
+    /// The most that had not reached the receiver when the sender's FIN was acknowledged.
+    pub fin_early: Option<f64>,
     /// How long after a disconnection data arrived again.
     pub resumed: Option<f64>,
     /// How long after it nothing was sent over the link.
@@ -75,6 +77,7 @@ fn fared(place: &Place, outcome: &Outcome) -> Fared {
         fairness: if place.work == Work::Joining { shared(outcome) } else { metric(Metric::Fairness) },
         held: metric(Metric::HeldMost),
         at_risk: if place.work.has_one_connection() { at_risk(outcome) } else { None },
+        fin_early: if place.work.has_one_connection() { fin_early(outcome) } else { None },
         resumed: resumed(place, outcome),
         silent: silent(place, outcome, radio),
     }
@@ -121,6 +124,20 @@ fn at_risk(outcome: &Outcome) -> Option<f64> {
     owed.reduce(f64::max)
 }
 
+/// The most, over connections, that had not arrived when a FIN was acknowledged: the sender is told of one byte more than there is, or is
+/// gone before the receiver has all.
+fn fin_early(outcome: &Outcome) -> Option<f64> {
+    let acknowledged = outcome.series.iter().filter(|own| own.series == Series::Acknowledged);
+    let missing = acknowledged.filter_map(|own| {
+        let delivered = points(outcome, Series::Delivered, &own.subject)?;
+        let (whole, until) = (delivered.last()?.1, own.points.last()?.0);
+        let told = own.points.iter().filter(|(_, told)| *told > whole).map(|(time, _)| *time);
+        let gone = delivered.iter().map(|(time, _)| *time).find(|time| *time > until);
+        Some(told.chain(gone).map(|time| whole - at(delivered, time)).fold(0.0, f64::max))
+    });
+    missing.reduce(f64::max)
+}
+
 /// When the link is back for good.
 fn back(place: &Place) -> Option<f64> {
     place.work.fades(place.link).last().map(|(at, lasts)| at + lasts)
@@ -155,6 +172,7 @@ fn average(all: &[Fared]) -> Fared {
         fairness: of(|one| one.fairness),
         held: of(|one| one.held),
         at_risk: of(|one| one.at_risk),
+        fin_early: of(|one| one.fin_early),
         resumed: of(|one| one.resumed),
         silent: of(|one| one.silent),
     }
@@ -193,5 +211,30 @@ impl Board {
     pub(super) fn share(&self, link: &str, work: Work, ends: Ends, row: &str) -> Option<f64> {
         let whole = self.fared(link, work, ends, super::rows::ROWS[0].name).time?;
         Some(self.fared(link, work, ends, row).time? / whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Having, run};
+
+    #[test]
+    fn a_fin_is_early_if_it_is_acknowledged_before_all_has_arrived() {
+        let of = |acknowledged: &[(f64, f64)], delivered: &[(f64, f64)]| {
+            let record = run(None, &[]).series(Series::Acknowledged, "file", acknowledged).series(
+                Series::Delivered,
+                "file",
+                delivered,
+            );
+            fin_early(&record.outcome.unwrap())
+        };
+        let delivered = [(1.0, 400.0), (2.0, 700.0), (3.0, 1000.0)];
+        // All is acknowledged early, the FIN is not.
+        assert_eq!(of(&[(1.0, 1000.0), (2.0, 1000.0), (3.0, 1000.0)], &delivered), Some(0.0));
+        assert_eq!(of(&[(1.0, 1000.0), (2.0, 1001.0), (3.0, 1001.0)], &delivered), Some(300.0));
+        assert_eq!(of(&[(1.0, 1000.0)], &delivered), Some(300.0), "who sent is gone");
+        assert_eq!(of(&[(1.0, 400.0), (2.0, 1000.0)], &delivered), Some(0.0));
+        assert_eq!(fin_early(&Outcome::default()), None);
     }
 }

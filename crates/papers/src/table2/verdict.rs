@@ -159,3 +159,32 @@ pub(super) fn figure(board: &Board, ends: Ends) -> Figure {
     }
     figure
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::measures::{Fared, Score};
+    use super::*;
+
+    #[test]
+    fn a_system_pays_and_harms_at_every_place_where_it_does() {
+        let score = |row, work: Work, time| Score {
+            link: LINKS[0].name,
+            work: work.name(),
+            ends: Ends::Today.name(),
+            row,
+            fared: Fared { time: Some(time), ..Fared::default() },
+        };
+        let board = Board(vec![
+            score("whole", Work::Pages, 100.0),
+            score("snoop", Work::Pages, 20.0),
+            score("auto", Work::Pages, 10.0),
+            score("whole", Work::Download, 100.0),
+            score("snoop", Work::Download, 200.0),
+            score("auto", Work::Download, 95.0),
+        ]);
+        let table = where_it_pays(&board, Ends::Today).to_json().to_string();
+        let has = |line: &[&str]| line.iter().all(|cell| table.contains(cell));
+        assert!(has(&["gprs pages 0.20", "gprs download 2.00", "gprs pages 0.10"]), "{table}");
+        assert!(!has(&["gprs download 0.95"]), "5 % do not matter: {table}");
+    }
+}
