@@ -197,9 +197,11 @@ fn attacks_break_nothing_of_others_and_take_no_more_memory_than_there_is() {
     let allowed = number(&result, "resident_before") + number(&result, "memory") + (16 << 20);
     let attacks = result["attacks"].as_array().unwrap();
     assert!(attacks.len() >= 10, "{result}");
-    let mut looked = 0;
+    let (mut looked, mut sent) = (0, 0);
     for attack in attacks {
-        assert!(number(attack, "packets") >= 100, "nobody attacked: {attack}");
+        // How many in half a second, the machine decides.
+        assert!(number(attack, "packets") > 0, "nobody attacked: {attack}");
+        sent += number(attack, "packets");
         assert_eq!(number(attack, "failed"), 0, "{attack}");
         looked += number(attack, "looked_at");
         // Some are the control group, and some are over before it is looked.
@@ -208,7 +210,7 @@ fn attacks_break_nothing_of_others_and_take_no_more_memory_than_there_is() {
         assert!(number(attack, "flows") <= number(&result, "max_flows"), "{attack}");
         assert!(number(attack, "resident") <= allowed, "{attack}, of {allowed}");
     }
-    assert!(looked >= 10, "at {looked} connections");
+    assert!(looked >= 10 && sent >= 1_000, "at {looked} connections, beside {sent} packets");
 }
 
 #[test]
