@@ -5,7 +5,7 @@ use crate::route::MemoryArgs;
 use anyhow::{Context as _, Result};
 use legs::Legs;
 use serde_json::{Value, json};
-use shorthaul_relay::learning::{Destination, History, Overview};
+use shorthaul_relay::learning::{Destination, History, Overview, now};
 use shorthaul_report::{Column, Table, Terminal};
 use shorthaul_types::{Bytes, format_duration};
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<()> {
         .memory
         .path()
         .context("no file is named, and there is no home to look in: --history names one")?;
-    let overview = Overview::new(&History::look(&path)?);
+    let overview = Overview::new(&History::look(&path)?, now());
     let wanted = |destination: &&Destination| {
         args.destination.as_ref().is_none_or(|part| destination.name.contains(part))
     };
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     println!("{}", table.render(Terminal::stdout()));
     println!(
-        "measured is what sessions took, each as if it had had the predicted size; expected is within the factor behind it in two cases of three"
+        "measured is what sessions took that tell of their way, each as if it had had the predicted size; expected is within the factor behind it in two cases of three"
     );
     if let Some(error) = overview.median_error {
         println!(

@@ -225,10 +225,12 @@ impl Client {
             }
             let mut error = OpenError { target: target.clone(), attempts: Vec::new() };
             let mut may_wait = true;
+            let mut going = Going { routes: &*self.options.routes, chosen: routes[0].clone(), taken: None };
             for route in routes {
                 match self.open_asking_again(&route, (target, client), early, (moves, until)).await {
                     Ok(Opened { leg, rest, hops, moving, direct }) => {
                         let took = began.elapsed();
+                        going.taken = Some(route.clone());
                         let ends = (Arc::clone(&self.options.routes), leg.socket().clone());
                         let tally = Tally::new(ends, (target, &route), &hops, took);
                         tally.progress.moved(Moved::Given, early.taken.len());
@@ -247,6 +249,7 @@ impl Client {
                     }
                 }
             }
+            drop(going);
             if !may_wait || !waits.next(until).await {
                 return Err(error);
             }
@@ -406,6 +409,19 @@ impl Client {
                 Err(Settled::Unknown) => return Err(failed(refusal)),
             }
         }
+    }
+}
+
+/// Tells whoever knows ways by which of them a session goes, also where nobody waits for it any longer.
+struct Going<'a> {
+    routes: &'a dyn RouteProvider,
+    chosen: Route,
+    taken: Option<Route>,
+}
+
+impl Drop for Going<'_> {
+    fn drop(&mut self) {
+        self.routes.goes_by(&self.chosen, self.taken.as_ref());
     }
 }
 

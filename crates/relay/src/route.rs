@@ -3,8 +3,10 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use shorthaul_planner::ways::Believed;
 use shorthaul_types::Bytes;
 
 /// Most nodes on a route: a request that names more is refused.
@@ -87,6 +89,8 @@ pub struct Route {
     pub hops: Vec<Endpoint>,
     /// What is expected of it, if anybody knows.
     pub forecast: Option<RouteForecast>,
+    /// What was believed of it when it was chosen, by whoever learns of sessions.
+    pub believed: Option<Arc<Believed>>,
 }
 
 impl Route {
@@ -97,7 +101,7 @@ impl Route {
 
     /// By way of some nodes.
     pub fn via(hops: Vec<Endpoint>) -> Route {
-        Route { hops, forecast: None }
+        Route { hops, ..Route::default() }
     }
 
     /// Whether no node is on it.
@@ -171,6 +175,9 @@ pub trait RouteProvider: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>> {
         self.routes(destination)
     }
+
+    /// A session for which `chosen` was the first of the ways goes by `taken`, or by none: it did not come about. It must not block.
+    fn goes_by(&self, _chosen: &Route, _taken: Option<&Route>) {}
 
     /// What came of a session by one of the ways. It must not block.
     fn learn(&self, _outcome: Outcome) {}

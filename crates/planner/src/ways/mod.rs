@@ -89,6 +89,30 @@ pub struct Expected {
     pub deviation: f64,
 }
 
+/// What is believed of a way for the next session, whatever its size. It stays as it is when more is learnt, so that what was expected can be told
+/// when the session is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Believed {
+    legs: Vec<Duration>,
+    share: Option<BitRate>,
+    /// How likely each rate is for the session.
+    likely: Rates,
+    learning: Learning,
+}
+
+impl Believed {
+    /// The round trips of the way's legs.
+    pub fn legs(&self) -> &[Duration] {
+        &self.legs
+    }
+
+    /// What is expected of a session of this size.
+    pub fn expected(&self, size: Bytes) -> Expected {
+        let times = course::shared_times(&self.legs, size, self.share);
+        expected(&self.likely, &times, &errors(&self.learning, &self.legs, &times))
+    }
+}
+
 /// So many times as long as a node's share says, its load may have made a session: others came meanwhile. What took longer, the way is to blame for.
 const LOAD_EXPLAINS: f64 = 3.0;
 
@@ -136,6 +160,11 @@ impl Ways {
         }
     }
 
+    /// Time passes: what is not measured is known less and less.
+    pub fn pass(&mut self, now: Time) {
+        self.of.iter_mut().for_each(|belief| belief.pass(now, &self.learning));
+    }
+
     /// How many sessions by this way were measured.
     pub fn measured(&self, way: usize) -> u32 {
         self.of.get(way).map_or(0, |belief| belief.measured)
@@ -154,27 +183,20 @@ impl Ways {
         size: Bytes,
         share: Option<BitRate>,
     ) -> Expected {
-        let unknown = Belief::new(&self.learning);
-        let times = course::shared_times(legs, size, share);
-        self.expects(self.of.get(way).unwrap_or(&unknown), legs, &times)
+        self.believed(way, legs, share).expected(size)
     }
 
-    fn expects(&self, belief: &Belief, legs: &[Duration], times: &Rates) -> Expected {
+    /// What is believed now of a way with these round trips, by a node that leaves a session `share` of what it can forward.
+    pub fn believed(&self, way: usize, legs: &[Duration], share: Option<BitRate>) -> Believed {
+        let unknown = Belief::new(&self.learning);
+        let belief = self.of.get(way).unwrap_or(&unknown);
         let likely = belief.of_sessions(&self.luck, &[1.0; RATES]);
-        let errors = self.errors(legs, times);
-        let mean = |of: &dyn Fn(usize) -> f64| (0..RATES).map(|at| likely[at] * of(at)).sum::<f64>();
-        let log = mean(&|at| times[at].ln());
-        let variance = mean(&|at| (times[at].ln() - log).powi(2) + errors[at].powi(2));
-        Expected { seconds: mean(&|at| times[at]), deviation: variance.sqrt() }
+        Believed { legs: legs.to_vec(), share, likely, learning: self.learning }
     }
 
     /// Seconds of a session by a way that is as fast as this, and no slower.
     pub fn seconds_at(legs: &[Duration], size: Bytes, rate: BitRate) -> f64 {
         course::time(legs, size, course::bits_per_sec(rate))
-    }
-
-    fn errors(&self, legs: &[Duration], times: &Rates) -> Rates {
-        course::errors(legs, times, self.learning.error, self.learning.round_trip_error)
     }
 
     /// Chooses among the ways for a session of this size, by the round trips of their legs; `None` for one that cannot be had. Those that come after
@@ -209,7 +231,7 @@ impl Ways {
             (0..ways.len()).map(|way| shares.get(way).copied().flatten()).collect();
         self.grow(ways.len());
         let learning = self.learning;
-        self.of.iter_mut().for_each(|belief| belief.pass(now, &learning));
+        self.pass(now);
         let mut prospects: Vec<Option<Prospect>> = ways
             .iter()
             .enumerate()
@@ -252,12 +274,10 @@ impl Ways {
         size: Bytes,
         later: &[Bytes],
     ) -> Prospect {
-        let belief = &self.of[way];
-        let expected = self.expects(belief, legs, &course::shared_times(legs, size, share));
-        let likely = belief.of_sessions(&self.luck, &[1.0; RATES]);
+        let believed = self.believed(way, legs, share);
         let mean = mean_times(legs, share, later);
-        let later = likely.iter().zip(&mean).map(|(likely, time)| likely * time).sum();
-        Prospect { expected, later, worth: 0.0 }
+        let later = believed.likely.iter().zip(&mean).map(|(likely, time)| likely * time).sum();
+        Prospect { expected: believed.expected(size), later, worth: 0.0 }
     }
 
     /// What a session of this size would show of each way, and what that would save those to come.
@@ -279,7 +299,7 @@ impl Ways {
                 continue;
             }
             let (times, belief) = (course::shared_times(legs, size, shares[way]), &self.of[way]);
-            let errors = self.errors(legs, &times);
+            let errors = errors(&self.learning, legs, &times);
             // Of each rate that a session may show: how likely it is, and what the later ones then cost by this way.
             let likely = belief.of_sessions(&self.luck, &[1.0; RATES]);
             let costing =
@@ -320,7 +340,7 @@ impl Ways {
         }
         self.grow(way + 1);
         let times = course::times(legs, size);
-        let errors = self.errors(legs, &times);
+        let errors = errors(&self.learning, legs, &times);
         let belief = &mut self.of[way];
         belief.pass(now, &self.learning);
         let by_share = share.map(|share| course::time(legs, size, course::bits_per_sec(share)));
@@ -330,6 +350,18 @@ impl Ways {
             belief.on_measured(&self.luck, took, &times, &errors);
         }
     }
+}
+
+fn errors(learning: &Learning, legs: &[Duration], times: &Rates) -> Rates {
+    course::errors(legs, times, learning.error, learning.round_trip_error)
+}
+
+/// What is expected where each rate is as likely as that, and a session with it takes so many seconds, give or take `errors`.
+fn expected(likely: &Rates, times: &Rates, errors: &Rates) -> Expected {
+    let mean = |of: &dyn Fn(usize) -> f64| (0..RATES).map(|at| likely[at] * of(at)).sum::<f64>();
+    let log = mean(&|at| times[at].ln());
+    let variance = mean(&|at| (times[at].ln() - log).powi(2) + errors[at].powi(2));
+    Expected { seconds: mean(&|at| times[at]), deviation: variance.sqrt() }
 }
 
 /// Seconds of sessions of these sizes with each rate of the way, on average.

@@ -306,6 +306,17 @@ impl Finder {
         size: Option<Bytes>,
         early: &mut dyn FnMut(&Found),
     ) -> Choice {
+        self.route(target, size, true, early)
+    }
+
+    /// The same; where nobody `waits` until relays were looked for, that is done meanwhile if [`Refreshing`] runs.
+    fn route(
+        &self,
+        target: SocketAddr,
+        size: Option<Bytes>,
+        waits: bool,
+        early: &mut dyn FnMut(&Found),
+    ) -> Choice {
         let direct = |why: &str| Choice { hops: Vec::new(), why: why.into(), age: None, ranking: None };
         if self.config.selection.policy == Policy::Never {
             return direct("relays are never to be used: go direct");
@@ -320,6 +331,9 @@ impl Finder {
             (Some(cached), _) => (cached.view, cached.age),
             (None, _) if silent => return direct("nobody answered when the way was last probed: go direct"),
             (None, None) => return direct("the way is not known yet: go direct this time"),
+            (None, Some(_)) if !waits => {
+                return direct("relays did not pay before: go direct while they are looked for");
+            }
             (None, Some(size))
                 if !is_worth_probing(size, &self.config.facts, self.config.selection.policy) =>
             {
@@ -434,12 +448,12 @@ impl Finder {
     }
 
     /// The ways to `host:port` that may be taken by a session that is expected to carry so much, from what is known already; where that
-    /// can pay, relays are looked for first.
-    pub(crate) fn candidates(&self, destination: &str, size: Option<Bytes>) -> Vec<Candidate> {
+    /// can pay, and the session `waits` for that, relays are looked for first.
+    pub(crate) fn candidates(&self, destination: &str, size: Option<Bytes>, waits: bool) -> Vec<Candidate> {
         let direct = Candidate::by(Vec::new());
         let target = destination.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
         let Some(target) = target else { return vec![direct] };
-        let choice = self.best_route(target, size);
+        let choice = self.route(target, size, waits, &mut |_| {});
         let Some(ranking) = &choice.ranking else { return vec![direct] };
         let age = choice.age.unwrap_or_default();
         let mut ways = vec![Candidate { legs: vec![ranking.rtt], ..direct }];

@@ -2,10 +2,10 @@
 //! chance is given.
 use super::history::Past;
 use super::loads::Loads;
-use super::place::{Least, Place, Sizes, WAYS, place_of};
+use super::place::{Least, Place, Sizes, place_of};
 use crate::route::Endpoint;
 use shorthaul_planner::sharing::{self, Load};
-use shorthaul_planner::ways::{Choice, Learning, Ways, Why};
+use shorthaul_planner::ways::{Believed, Choice, Expected, Learning, Ways, Why};
 use shorthaul_types::{BitRate, Bytes, Time};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,6 +26,8 @@ const ABOUT_AS_GOOD: f64 = 1.1;
 const NEWS: Duration = Duration::from_millis(100);
 /// Asking may take one part in this many of the time that the session is expected to take.
 const ASKING: f64 = 10.0;
+/// So many times as long as directly every known relay has to take, so that nobody waits until more of them are looked for: less may be a matter of luck.
+const NOT_WORTH_WAITING: f64 = 1.25;
 
 /// A way that may be taken.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +60,8 @@ pub struct WayKnown {
     pub expected: f64,
     /// The standard deviation of that, as a logarithm.
     pub deviation: f64,
+    /// The same for a session of any size.
+    pub believed: Believed,
 }
 
 /// What was decided for a session.
@@ -69,6 +73,8 @@ pub struct Decision {
     pub order: Vec<usize>,
     /// Seconds that each candidate is expected to take.
     pub expected: Vec<Option<f64>>,
+    /// What that follows from, for a session of any size.
+    pub believed: Vec<Option<Believed>>,
     /// The choice.
     pub choice: Choice,
     /// Candidates whose nodes should be asked how they are before it is settled ([`Knowledge::settle`]); none where what they told is new, or asking takes too
@@ -145,15 +151,15 @@ impl Knowledge {
             Least::add(&mut place.round_trip, rtt);
         }
         place.sizes.add(past.size());
-        let is_bulk = past.size() >= LEAST && u64::from(past.pauses) <= past.size().0 / A_PAUSE;
         let legs: Option<Vec<Duration>> = (past.far.len() == hops.len())
             .then(|| past.near.iter().chain(&past.far).map(|rtt| Duration::from_secs_f64(*rtt)).collect());
         let seen = Candidate { legs: legs.unwrap_or_default(), ..Candidate::by(hops) };
-        if is_bulk
+        if tells_of_its_way(past)
             && let Some(legs) = self.legs(&destination, &seen)
             && let Some(place) = self.places.get_mut(&place_of(&destination))
         {
             let share = past.share.map(|share| BitRate::from_bits_per_sec(share as u64));
+            begin_like_elsewhere(&mut place.known, way, self.by_nodes.get(&seen.hops), now);
             place.known.on_measured_sharing(now, way, &legs, past.size(), past.took(), share);
             if !seen.hops.is_empty() {
                 if self.by_nodes.len() >= PLACES {
@@ -203,8 +209,20 @@ impl Knowledge {
         Some(std::iter::once(near).chain((0..hops.len()).map(far)).collect())
     }
 
-    /// What is known of the ways to a destination for a session of this size: those that were taken, or are candidates.
+    /// What is known of the ways to a destination for a session of this size: those that were taken, or are candidates. It is as it was when something
+    /// was last measured or decided there.
     pub fn ways(&self, destination: &Endpoint, candidates: &[Candidate], size: Bytes) -> Vec<WayKnown> {
+        self.ways_at(Time::ZERO, destination, candidates, size)
+    }
+
+    /// The same as it is now: what was measured long ago is known less and less.
+    pub fn ways_at(
+        &self,
+        now: Time,
+        destination: &Endpoint,
+        candidates: &[Candidate],
+        size: Bytes,
+    ) -> Vec<WayKnown> {
         let place = self.places.get(&place_of(destination));
         let taken = place
             .iter()
@@ -213,18 +231,49 @@ impl Knowledge {
         let all: Vec<Candidate> =
             candidates.iter().cloned().chain(taken.cloned().map(Candidate::by)).collect();
         let unknown = Ways::new(self.learning, 1);
+        let mut known = place.map_or_else(|| unknown.clone(), |place| place.known.clone());
+        known.pass(now);
+        let numbered = place.map_or(&[][..], |place| &place.ways);
+        let mut next = numbered.len();
         let known = all.into_iter().filter_map(|candidate| {
             let legs = self.legs(destination, &candidate)?;
-            let number = place.and_then(|place| place.ways.iter().position(|way| *way == candidate.hops));
-            let known = place.map_or(&unknown, |place| &place.known);
+            let number = numbered.iter().position(|way| *way == candidate.hops).unwrap_or_else(|| {
+                next += 1;
+                next - 1
+            });
+            begin_like_elsewhere(&mut known, number, self.by_nodes.get(&candidate.hops), now);
+            let measured = known.measured(number);
             let forecast = unknown.expected(0, &legs, size).seconds;
-            let share = self.loads.share(&candidate.hops);
-            let expected = known.expected_sharing(number.unwrap_or(WAYS), &legs, size, share);
-            let measured = number.map_or(0, |number| known.measured(number));
-            let (expected, deviation) = (expected.seconds, expected.deviation);
-            Some(WayKnown { hops: candidate.hops, measured, forecast, expected, deviation })
+            let believed = known.believed(number, &legs, self.loads.share(&candidate.hops));
+            let Expected { seconds: expected, deviation } = believed.expected(size);
+            Some(WayKnown { hops: candidate.hops, measured, forecast, expected, deviation, believed })
         });
         known.collect()
+    }
+
+    /// Seconds of a session of this size by a way of which so much was believed: by round trips alone, and with what was measured.
+    pub fn forecast(&self, believed: &Believed, size: Bytes) -> [f64; 2] {
+        let unknown = Ways::new(self.learning, 1).expected(0, believed.legs(), size);
+        [unknown.seconds, believed.expected(size).seconds]
+    }
+
+    /// Whether a session need not wait until relays are looked for: the direct way was measured, and by each relay that is known it would take much
+    /// longer.
+    pub fn is_best_directly(&self, now: Time, destination: &Endpoint, size: Bytes) -> bool {
+        let ways = self.ways_at(now, destination, &[], size);
+        let (direct, relays): (Vec<_>, Vec<_>) = ways.iter().partition(|way| way.hops.is_empty());
+        let is_slow = |direct: &WayKnown| {
+            relays.iter().all(|relay| relay.expected > direct.expected * NOT_WORTH_WAITING)
+        };
+        !relays.is_empty() && direct.first().is_some_and(|direct| direct.measured > 0 && is_slow(direct))
+    }
+
+    /// A session was decided to go by the nodes of `chosen`, and does go by those of `taken`, or by none: it did not come about.
+    pub fn goes_by(&mut self, chosen: &[Endpoint], taken: Option<&[Endpoint]>) {
+        if taken != Some(chosen) {
+            self.loads.end(chosen);
+            taken.iter().for_each(|taken| self.loads.send(taken));
+        }
     }
 
     /// What nodes told of their load, and what was sent there since.
@@ -261,18 +310,16 @@ impl Knowledge {
             let Some(number) = *number else { continue };
             by_number[number].clone_from(legs);
             shares_by_number[number] = *share;
-            if let Some(others) = self.by_nodes.get(&candidate.hops) {
-                place.known.begins_like(number, others, 0);
-            }
+            begin_like_elsewhere(&mut place.known, number, self.by_nodes.get(&candidate.hops), now);
         }
         let later: Vec<Bytes> = place.sizes.iter().chain([size]).collect();
         let choice = place.known.choose_sharing(now, &by_number, &shares_by_number, size, &later)?;
-        let seconds = |at: usize, share| {
-            let (number, legs) = (numbers[at]?, legs[at].as_ref()?);
-            Some(place.known.expected_sharing(number, legs, size, share).seconds)
-        };
+        let believed = |at: usize, share| Some(place.known.believed(numbers[at]?, legs[at].as_ref()?, share));
+        let seconds =
+            |believed: &Option<Believed>| believed.as_ref().map(|believed| believed.expected(size).seconds);
         let all = 0..candidates.len();
-        let expected: Vec<Option<f64>> = all.clone().map(|at| seconds(at, shares[at])).collect();
+        let known: Vec<Option<Believed>> = all.clone().map(|at| believed(at, shares[at])).collect();
+        let expected: Vec<Option<f64>> = known.iter().map(seconds).collect();
         let chosen = numbers.iter().position(|number| *number == Some(choice.way))?;
         let (mut taken, mut ask) = (chosen, Vec::new());
         let is_by_node = matches!(choice.why, Why::Fastest | Why::Explores);
@@ -286,7 +333,7 @@ impl Knowledge {
                 };
                 match load.rate {
                     Some(_) => alone()
-                        .zip(seconds(*at, None))
+                        .zip(seconds(&believed(*at, None)))
                         .is_some_and(|(alone, way)| alike(way, time.max(alone))),
                     None => {
                         candidates[*at].load.is_some_and(|load| load.rate.is_none())
@@ -322,7 +369,7 @@ impl Knowledge {
         if ask.is_empty() {
             self.loads.send(&candidates[taken].hops);
         }
-        Some(Decision { size, order, expected, choice, ask })
+        Some(Decision { size, order, expected, believed: known, choice, ask })
     }
 
     /// The decision, after the nodes that it wants asked have told how they are: `candidates` have their loads, or none where a node did not answer. Such a
@@ -340,13 +387,15 @@ impl Knowledge {
             let candidate = &candidates[at];
             let number = place.and_then(|place| place.ways.iter().position(|way| *way == candidate.hops));
             let legs = self.legs(destination, candidate);
-            decision.expected[at] = match (place, number, legs, candidate.load) {
-                (Some(place), Some(number), Some(legs), Some(_)) => {
-                    let share = self.loads.share(&candidate.hops);
-                    Some(place.known.expected_sharing(number, &legs, decision.size, share).seconds)
+            let believed = match (place, number, legs) {
+                (Some(place), Some(number), Some(legs)) => {
+                    Some(place.known.believed(number, &legs, self.loads.share(&candidate.hops)))
                 }
                 _ => None,
             };
+            let answered = believed.as_ref().filter(|_| candidate.load.is_some());
+            decision.expected[at] = answered.map(|believed| believed.expected(decision.size).seconds);
+            decision.believed[at] = believed;
         }
         let time = |at: usize| time_of(&decision.expected, at);
         let explored = decision.order.first().copied().filter(|at| {
@@ -365,6 +414,21 @@ impl Knowledge {
     }
 }
 
+/// Whether what a session took says something of its way.
+pub(super) fn tells_of_its_way(past: &Past) -> bool {
+    let is_bulk = past.size() >= LEAST && u64::from(past.pauses) <= past.size().0 / A_PAUSE;
+    is_bulk && !past.moved
+}
+
+/// A way that was not measured yet begins with what its nodes have shown elsewhere.
+fn begin_like_elsewhere(known: &mut Ways, way: usize, elsewhere: Option<&Ways>, now: Time) {
+    if let (0, Some(elsewhere)) = (known.measured(way), elsewhere) {
+        let mut elsewhere = elsewhere.clone();
+        elsewhere.pass(now);
+        known.begins_like(way, &elsewhere, 0);
+    }
+}
+
 fn time_of(expected: &[Option<f64>], at: usize) -> f64 {
     expected[at].unwrap_or(f64::MAX)
 }
@@ -378,7 +442,7 @@ fn put_in_order(order: &mut [usize], expected: &[Option<f64>], taken: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learning::place::SIZES;
+    use crate::learning::place::{SIZES, WAYS};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -498,6 +562,80 @@ mod tests {
         }
         let warned = expected(&mut known);
         assert!(warned > 2.0 * unknown, "{warned} {unknown}");
+        // Whoever only looks is told the same, wherever nobody has decided yet, too.
+        let told = known.ways_at(Time::from_secs(5), &endpoint("10.0.1.1:80"), &ways, Bytes(1_000_000));
+        let elsewhere = known.ways_at(Time::from_secs(5), &endpoint("10.0.2.1:80"), &ways, Bytes(1_000_000));
+        let off = (elsewhere[1].expected / told[1].expected - 1.0).abs();
+        assert!(told[1].expected > 2.0 * unknown && off < 0.01, "{told:?} {elsewhere:?}");
+    }
+
+    #[test]
+    fn what_is_read_from_a_file_teaches_what_it_taught_when_it_happened() {
+        let begun = || {
+            let mut known = knowledge();
+            for second in 0..5 {
+                known.learn(&past(f64::from(second), "10.0.0.1:80", &["a:7080"], 1_000_000, 10.0));
+            }
+            known
+        };
+        let server = endpoint("10.0.1.1:80");
+        let (mut live, mut read) = (begun(), begun());
+        let mut ways = candidates();
+        (ways[0].legs, ways[1].legs) = (vec![100 * MS], vec![40 * MS, 60 * MS]);
+        live.decide(Time::from_secs(5), &server, &ways, || 0.25).unwrap();
+        let expected = |known: &mut Knowledge| {
+            known.learn(&past(6.0, "10.0.1.1:80", &["a:7080"], 20_000, 0.5));
+            known.ways(&server, &[], Bytes(1_000_000))[1].expected
+        };
+        assert_eq!(expected(&mut read), expected(&mut live));
+    }
+
+    #[test]
+    fn nobody_waits_for_relays_where_those_that_are_known_are_slower() {
+        let server = endpoint("10.0.0.1:80");
+        let size = Bytes(1_000_000);
+        let is_best = |known: &Knowledge, seconds| {
+            known.is_best_directly(Time::ZERO + Duration::from_secs(seconds), &server, size)
+        };
+        let mut known = knowledge();
+        assert!(!is_best(&known, 10), "nothing is known");
+        for second in 0..5 {
+            known.learn(&past(f64::from(second), "10.0.0.1:80", &[], size.0, 1.0));
+        }
+        assert!(!is_best(&known, 10), "relays were never looked for");
+        for second in 5..8 {
+            known.learn(&past(f64::from(second), "10.0.0.1:80", &["a:7080"], size.0, 10.0));
+        }
+        assert!(is_best(&known, 10));
+        assert!(!is_best(&known, 36_000), "that was long ago");
+        for second in 8..11 {
+            known.learn(&past(f64::from(second), "10.0.0.1:80", &["b:7080"], size.0, 1.1));
+        }
+        assert!(!is_best(&known, 11), "one is hardly slower");
+        // By a relay alone: nobody knows the direct way.
+        let mut known = knowledge();
+        known.learn(&past(1.0, "10.0.0.1:80", &["a:7080"], size.0, 10.0));
+        assert!(!is_best(&known, 10));
+    }
+
+    #[test]
+    fn a_session_counts_where_it_goes_and_not_where_it_was_to_go() {
+        let (mut known, server) = (knowledge(), endpoint("10.0.0.1:80"));
+        let told = nodes(&[(60, 0.0), (60, 0.0)], Duration::ZERO);
+        let shares = |known: &Knowledge| -> Vec<u64> {
+            let share = |node: &Candidate| known.loads.share(&node.hops).unwrap().bits_per_sec() / 1_000_000;
+            told.iter().map(share).collect()
+        };
+        let decision = known.decide(Time::from_secs(100), &server, &told, || 0.25).unwrap();
+        let [chosen, other] = decision.order[..] else { panic!("{decision:?}") };
+        let of = |shares: Vec<u64>| (shares[chosen], shares[other]);
+        assert_eq!(of(shares(&known)), (30, 60));
+        known.goes_by(&told[chosen].hops, Some(&told[chosen].hops));
+        assert_eq!(of(shares(&known)), (30, 60));
+        known.goes_by(&told[chosen].hops, Some(&told[other].hops));
+        assert_eq!(of(shares(&known)), (60, 30));
+        known.goes_by(&told[other].hops, None);
+        assert_eq!(of(shares(&known)), (60, 60));
     }
 
     #[test]

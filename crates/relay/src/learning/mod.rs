@@ -12,7 +12,7 @@ mod place;
 mod remembering;
 mod routes;
 
-pub use history::{History, HistoryError, Past};
+pub use history::{History, HistoryError, Past, now};
 pub use knowledge::{Candidate, Decision, Knowledge, WayKnown};
 pub use loads::Loads;
 pub use overview::{Destination, Overview, Way};

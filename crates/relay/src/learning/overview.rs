@@ -1,9 +1,9 @@
 //! What is remembered, for a person to look at.
 use super::history::Past;
-use super::knowledge::{Knowledge, WayKnown};
+use super::knowledge::{Knowledge, WayKnown, tells_of_its_way};
 use crate::route::{Endpoint, Route};
 use shorthaul_planner::ways::Learning;
-use shorthaul_types::Bytes;
+use shorthaul_types::{Bytes, Time};
 use std::collections::BTreeMap;
 
 /// Before so many sessions to a destination, forecasts are not judged.
@@ -36,7 +36,7 @@ pub struct Destination {
 pub struct Way {
     /// What is known of it.
     pub known: WayKnown,
-    /// Seconds, the middle one of what sessions by it took, each as if it had carried what is predicted.
+    /// Seconds, the middle one of what sessions by it took from which something was learnt, each as if it had carried what is predicted.
     pub measured: Option<f64>,
     /// Whether it would be taken now if nothing was tried out, and how many times as fast as the direct way it is expected to be.
     pub is_taken: bool,
@@ -62,8 +62,8 @@ impl Way {
 }
 
 impl Overview {
-    /// Of sessions in the order in which they ended.
-    pub fn new(past: &[Past]) -> Overview {
+    /// Of sessions in the order in which they ended, as it is now.
+    pub fn new(past: &[Past], now: Time) -> Overview {
         let learning = Learning::default();
         let mut knowledge = Knowledge::new(learning);
         let mut of: BTreeMap<&str, Vec<&Past>> = BTreeMap::new();
@@ -72,6 +72,7 @@ impl Overview {
             let before = of.entry(&past.to).or_default();
             if let Some([_, expected]) = past.forecast
                 && before.len() >= LEARNING_TAKES
+                && tells_of_its_way(past)
                 && past.took() > 0.0
             {
                 errors.push((expected / past.took() - 1.0).abs());
@@ -82,7 +83,7 @@ impl Overview {
         let destinations = of.into_iter().filter_map(|(name, sessions)| {
             let endpoint: Endpoint = name.parse().ok()?;
             let size = knowledge.predicted(&endpoint)?;
-            let known = knowledge.ways(&endpoint, &[], size);
+            let known = knowledge.ways_at(now, &endpoint, &[], size);
             let direct = known.iter().find(|way| way.hops.is_empty()).map(|way| way.expected);
             let fastest = known.iter().map(|way| way.expected).fold(f64::INFINITY, f64::min);
             let stays = direct.is_some_and(|direct| direct < fastest * learning.least_gain);
@@ -100,13 +101,80 @@ impl Overview {
     }
 }
 
-/// What sessions by a way took, as if each had been of this size: in proportion, where they were of another.
+/// What sessions by a way took, each as if it had been of this size: longer or shorter by as much as one of this size is expected to take longer or
+/// shorter than one of its own. Set-up and slow start do not grow with the size.
 fn measured(way: &WayKnown, sessions: &[&Past], size: Bytes) -> Option<f64> {
-    let is_by =
-        |past: &Past| past.by.iter().eq(way.hops.iter().map(Endpoint::to_string).collect::<Vec<_>>().iter());
-    let took = |past: &&Past| past.set_up + past.busy * size.0 as f64 / past.size().0.max(1) as f64;
-    let mut times: Vec<f64> =
-        sessions.iter().copied().filter(|past| is_by(past) && !past.moved).map(|past| took(&past)).collect();
+    let hops: Vec<String> = way.hops.iter().map(Endpoint::to_string).collect();
+    let seconds = |size| way.believed.expected(size).seconds;
+    let took = |past: &&Past| past.took() * seconds(size) / seconds(past.size());
+    let by_it = sessions.iter().copied().filter(|past| past.by == hops && tells_of_its_way(past));
+    let mut times: Vec<f64> = by_it.map(|past| took(&past)).collect();
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session by a node or directly, of so many bytes in so many seconds.
+    fn past(at: u32, by: &[&str], received: u64, took: f64) -> Past {
+        Past {
+            at: f64::from(at),
+            to: "10.0.0.1:80".into(),
+            by: by.iter().map(ToString::to_string).collect(),
+            given: 0,
+            received,
+            set_up: 0.0,
+            busy: took,
+            pauses: 0,
+            near: Some(if by.is_empty() { 0.1 } else { 0.04 }),
+            far: by.iter().map(|_| 0.06).collect(),
+            loss: None,
+            forecast: None,
+            share: None,
+            moved: false,
+        }
+    }
+
+    fn ways(past: &[Past], now: u64) -> Vec<Way> {
+        Overview::new(past, Time::from_secs(now)).destinations.remove(0).ways
+    }
+
+    #[test]
+    fn what_would_be_taken_now_is_not_what_would_have_been_hours_ago() {
+        let mut all: Vec<Past> = (0..10).map(|at| past(at, &[], 1_000_000, 1.0)).collect();
+        all.extend((0..10).map(|at| past(at, &["a:7080"], 1_000_000, 10.0)));
+        let said = |now| ways(&all, now).iter().map(|way| (way.is_taken, way.now())).collect::<Vec<_>>();
+        assert_eq!(said(10), [(true, "taken: no relay gains enough"), (false, "slower than direct")]);
+        // Nobody knows any longer, and by round trips alone it gains.
+        assert_eq!(said(36_000), [(false, "slower than a relay"), (true, "taken: the fastest")]);
+    }
+
+    #[test]
+    fn what_small_sessions_took_is_not_made_as_many_times_longer_as_they_were_smaller() {
+        let mut all: Vec<Past> = (0..13).map(|at| past(at, &[], 10_000_000, 6.0)).collect();
+        all.extend((13..16).map(|at| past(at, &["a:7080"], 20_000, 0.25)));
+        // Of these nothing is learnt.
+        all.push(past(16, &["b:7080"], 1_000, 60.0));
+        all.push(Past { pauses: 99, ..past(17, &["b:7080"], 10_000_000, 600.0) });
+        all.push(Past { moved: true, ..past(18, &["b:7080"], 10_000_000, 600.0) });
+        let ways = ways(&all, 18);
+        let direct = ways[0].measured.unwrap();
+        assert!((direct - 6.0).abs() < 1e-6, "{direct}");
+        // Set-up and slow start are most of a quarter of a second: in proportion, it would be 125 s.
+        let (by_node, expected) = (ways[1].measured.unwrap(), ways[1].known.expected);
+        assert!((0.5..2.0).contains(&(by_node / expected)) && by_node < 20.0, "{by_node} {expected}");
+        assert_eq!((ways[2].measured, ways[2].known.measured), (None, 0));
+    }
+
+    #[test]
+    fn forecasts_are_judged_by_sessions_that_tell_of_their_way() {
+        let mut all: Vec<Past> = (0..10).map(|at| past(at, &[], 1_000_000, 1.0)).collect();
+        let judged = Past { forecast: Some([1.0, 1.5]), ..past(10, &[], 1_000_000, 1.0) };
+        all.extend([judged.clone(), Past { moved: true, busy: 9.0, ..judged.clone() }]);
+        all.push(Past { pauses: 30, busy: 600.0, ..judged });
+        let overview = Overview::new(&all, Time::from_secs(10));
+        assert_eq!((overview.judged, overview.median_error), (1, Some(0.5)));
+    }
 }

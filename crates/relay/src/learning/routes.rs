@@ -4,6 +4,7 @@ use super::knowledge::{Candidate, Decision, Knowledge};
 use super::remembering::Remembering;
 use crate::discovery::Finder;
 use crate::route::{Endpoint, Outcome, Route, RouteForecast, RouteProvider};
+use shorthaul_planner::sharing::Load;
 use shorthaul_planner::ways::{Learning, Why};
 use shorthaul_types::{Bytes, Seed};
 use std::fmt;
@@ -82,10 +83,16 @@ impl LearntRoutes {
                 std::iter::once(direct).chain(listed).collect()
             }
             Source::Found(finder) => {
-                let size = self.state().knowledge.predicted(destination);
+                let (size, waits) = {
+                    let knowledge = &self.state().knowledge;
+                    let size = knowledge.predicted(destination);
+                    let is_direct = |size| knowledge.is_best_directly(now(), destination, size);
+                    (size, !size.is_some_and(is_direct))
+                };
                 let (finder, destination) = (Arc::clone(finder), destination.to_string());
                 // Resolving a name blocks, and so does looking for relays.
-                let found = tokio::task::spawn_blocking(move || finder.candidates(&destination, size)).await;
+                let found =
+                    tokio::task::spawn_blocking(move || finder.candidates(&destination, size, waits)).await;
                 found.unwrap_or_else(|_| vec![Candidate::by(Vec::new())])
             }
         }
@@ -93,25 +100,32 @@ impl LearntRoutes {
 
     /// Asks the nodes between which it is undecided how they are.
     async fn settle(&self, destination: &Endpoint, candidates: &[Candidate], decision: Decision) -> Decision {
-        let Source::Found(finder) = &self.source else { return decision };
         if decision.ask.is_empty() {
             return decision;
         }
+        let mut candidates = candidates.to_vec();
+        // Where they cannot be asked, what they told before decides.
+        if let Some(loads) = self.loads(&candidates, &decision.ask).await {
+            candidates.iter_mut().for_each(|candidate| candidate.load = None);
+            for (at, load) in decision.ask.iter().zip(loads) {
+                candidates[*at].load = load;
+            }
+        }
+        self.state().knowledge.settle(now(), destination, &candidates, decision)
+    }
+
+    /// How the nodes of some candidates are now. `None` where nobody can ask them all.
+    async fn loads(&self, candidates: &[Candidate], ask: &[usize]) -> Option<Vec<Option<Load>>> {
+        let Source::Found(finder) = &self.source else { return None };
         let node = |at: &usize| {
             let candidate = &candidates[*at];
             let session = candidate.hops.first().and_then(Endpoint::address)?;
             Some((session, candidate.legs.first().copied().unwrap_or_default()))
         };
-        let Some(nodes) = decision.ask.iter().map(node).collect::<Option<Vec<_>>>() else { return decision };
-        let finder = Arc::clone(finder);
+        let nodes: Vec<_> = ask.iter().map(node).collect::<Option<_>>()?;
+        let (finder, count) = (Arc::clone(finder), nodes.len());
         let loads = tokio::task::spawn_blocking(move || finder.loads(&nodes)).await;
-        let loads = loads.unwrap_or_else(|_| vec![None; decision.ask.len()]);
-        let mut candidates = candidates.to_vec();
-        candidates.iter_mut().for_each(|candidate| candidate.load = None);
-        for (at, load) in decision.ask.iter().zip(loads) {
-            candidates[*at].load = load;
-        }
-        self.state().knowledge.settle(now(), destination, &candidates, decision)
+        Some(loads.unwrap_or_else(|_| vec![None; count]))
     }
 
     fn decide(&self, destination: &Endpoint, candidates: &[Candidate]) -> Option<Decision> {
@@ -129,9 +143,13 @@ impl RouteProvider for LearntRoutes {
         Box::pin(async move {
             let candidates = self.candidates(destination).await;
             let Some(decision) = self.decide(destination, &candidates) else { return vec![Route::direct()] };
-            let decision = self.settle(destination, &candidates, decision).await;
-            let routes: Vec<Route> =
-                decision.order.iter().map(|&way| Route::via(candidates[way].hops.clone())).collect();
+            let mut decision = self.settle(destination, &candidates, decision).await;
+            // What decided goes with the session: when it is over, more is known.
+            let route = |&way: &usize| Route {
+                believed: decision.believed[way].take().map(Arc::new),
+                ..Route::via(candidates[way].hops.clone())
+            };
+            let routes: Vec<Route> = decision.order.iter().map(route).collect();
             let explores = decision.choice.why == Why::Explores;
             tracing::debug!(%destination, size = %decision.size, way = %routes[0], expected = decision.choice.expected, explores, "chosen");
             routes
@@ -146,7 +164,7 @@ impl RouteProvider for LearntRoutes {
             let candidates = self.candidates(destination).await;
             let state = self.state();
             let size = state.knowledge.predicted(destination).unwrap_or(Bytes(1));
-            let mut ways = state.knowledge.ways(destination, &candidates, size);
+            let mut ways = state.knowledge.ways_at(now(), destination, &candidates, size);
             ways.sort_by(|a, b| a.expected.total_cmp(&b.expected));
             // What was never measured is no reason to leave what works.
             let forecast = |seconds: f64, measured| {
@@ -157,18 +175,21 @@ impl RouteProvider for LearntRoutes {
             };
             let route = |way: super::WayKnown| Route {
                 forecast: forecast(way.expected, way.measured),
-                hops: way.hops,
+                ..Route::via(way.hops)
             };
             ways.into_iter().map(route).collect()
         })
     }
 
+    fn goes_by(&self, chosen: &Route, taken: Option<&Route>) {
+        self.state().knowledge.goes_by(&chosen.hops, taken.map(|taken| &taken.hops[..]));
+    }
+
     fn learn(&self, outcome: Outcome) {
         let mut state = self.state();
         let size = outcome.given.max(outcome.received);
-        let known =
-            state.knowledge.ways(&outcome.destination, &[Candidate::by(outcome.route.hops.clone())], size);
-        let forecast = known.first().map(|way| [way.forecast, way.expected]);
+        let believed = outcome.route.believed.as_ref();
+        let forecast = believed.map(|believed| state.knowledge.forecast(believed, size));
         let share =
             state.knowledge.loads().share_had(&outcome.route.hops).map(|share| share.bits_per_sec() as f64);
         let past = Past { share, ..Past::of(&outcome, forecast) };
@@ -187,6 +208,111 @@ impl RouteProvider for LearntRoutes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::discovery::{FinderConfig, Key, Keyring, Refreshing, Retry};
+    use shorthaul_types::BitRate;
+    use std::net::UdpSocket;
+
+    const SOME: Duration = Duration::from_millis(10);
+
+    fn outcome(route: Route, received: u64, busy: Duration) -> Outcome {
+        Outcome {
+            destination: "127.0.0.1:5001".parse().unwrap(),
+            route,
+            given: Bytes(0),
+            received: Bytes(received),
+            set_up: Duration::ZERO,
+            busy,
+            pauses: 0,
+            near: Some(SOME),
+            far: Vec::new(),
+            loss: None,
+            has_moved: false,
+        }
+    }
+
+    /// Ten megabytes that ended just now.
+    fn past(route: &Route, seconds: u64) -> Past {
+        Past::of(&outcome(route.clone(), 10_000_000, Duration::from_secs(seconds)), None)
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn what_was_expected_is_told_as_it_was_when_the_way_was_chosen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sessions");
+        let (history, _) = History::open(&path).unwrap();
+        let known: Vec<Past> = (0..10).map(|_| past(&Route::direct(), 6)).collect();
+        let routes = LearntRoutes::new(Source::Listed(Vec::new()), &known, Some(history)).unwrap();
+        let destination = "127.0.0.1:5001".parse().unwrap();
+        let mut chosen = run(routes.routes(&destination));
+        // While it goes on, others become ten times as slow; and it turns out to be half as large as was predicted.
+        for _ in 0..10 {
+            routes.learn(outcome(Route::direct(), 10_000_000, Duration::from_secs(60)));
+        }
+        routes.learn(outcome(chosen.remove(0), 5_000_000, Duration::from_secs(30)));
+        drop(routes);
+        let forecasts: Vec<_> = History::look(&path).unwrap().iter().map(|past| past.forecast).collect();
+        let Some([model, expected]) = forecasts[10] else { panic!("{forecasts:?}") };
+        assert!((2.7..3.6).contains(&expected) && model < expected, "{model} {expected}");
+        assert_eq!(forecasts[..10], [None; 10], "nobody chose their way");
+    }
+
+    #[test]
+    fn a_session_is_counted_where_nodes_cannot_be_asked() {
+        let routes = LearntRoutes::new(Source::Listed(Vec::new()), &[], None).unwrap();
+        let destination = "127.0.0.1:5001".parse().unwrap();
+        let by = |node: &str| Candidate {
+            hops: vec![node.parse().unwrap()],
+            legs: vec![SOME, SOME],
+            load: Some(Load::of_rate(BitRate::from_bits_per_sec(10_000_000), 0.0, Duration::from_secs(30))),
+        };
+        let candidates = [by("a:7080"), by("b:7080")];
+        let decision = routes.decide(&destination, &candidates).unwrap();
+        assert_eq!(decision.ask.len(), 2);
+        let settled = run(routes.settle(&destination, &candidates, decision));
+        let left = |at: usize| {
+            routes.state().knowledge.loads().share(&candidates[at].hops).map(|share| share.bits_per_sec())
+        };
+        let left = [0, 1].map(|at| left(settled.order[at]));
+        assert_eq!(left, [Some(5_000_000), Some(10_000_000)]);
+    }
+
+    #[test]
+    fn nobody_waits_for_discovery_where_relays_do_not_pay() {
+        // A responder that says nothing; who asks it is seen.
+        let responder = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let port = responder.local_addr().unwrap().port();
+        let asked = |within: Option<Duration>| {
+            responder.set_nonblocking(within.is_none()).unwrap();
+            responder.set_read_timeout(within).unwrap();
+            responder.recv_from(&mut [0; 512]).is_ok()
+        };
+        let by_node = Route::via(vec!["127.0.0.2:7080".parse().unwrap()]);
+        // Two seconds directly, and so many by the node; whoever chooses, and who looks for relays.
+        let choosing = |by_node_it_took: u64| {
+            let retry = Retry { timeout: SOME, tries: 1 };
+            let config = FinderConfig::new(Keyring::single(Key::new([7; 32])));
+            let finder = Arc::new(Finder::new(FinderConfig { port, retry, ..config }).unwrap());
+            let direct = (0..5).map(|_| past(&Route::direct(), 2));
+            let known: Vec<Past> = direct.chain((0..3).map(|_| past(&by_node, by_node_it_took))).collect();
+            let routes = LearntRoutes::new(Source::Found(Arc::clone(&finder)), &known, None).unwrap();
+            let ways = run(routes.routes(&"127.0.0.1:5001".parse().unwrap()));
+            assert!(ways[0].is_direct(), "nobody answers: {ways:?}");
+            finder
+        };
+        // More relays may be as good as a fast one.
+        choosing(1);
+        assert!(asked(None));
+        while asked(None) {}
+        let finder = choosing(40);
+        assert!(!asked(None));
+        // They are looked for meanwhile, so that the next session has them.
+        let _refreshing = Refreshing::start(&finder).unwrap();
+        assert!(asked(Some(Duration::from_secs(60))));
+    }
 
     #[test]
     fn nobody_waits_for_the_file_and_what_is_forgotten_is_counted() {
@@ -197,23 +323,9 @@ mod tests {
         // Another process writes, and does not come to an end.
         let theirs = std::fs::File::open(&path).unwrap();
         theirs.lock().unwrap();
-        let (destination, route): (Endpoint, _) = ("server:80".parse().unwrap(), Route::direct());
-        let some = Duration::from_millis(10);
         const TOLD: u64 = 2_000;
         for number in 0..TOLD {
-            routes.learn(Outcome {
-                destination: destination.clone(),
-                route: route.clone(),
-                given: Bytes(number),
-                received: Bytes(0),
-                set_up: some,
-                busy: some,
-                pauses: 0,
-                near: None,
-                far: Vec::new(),
-                loss: None,
-                has_moved: false,
-            });
+            routes.learn(Outcome { given: Bytes(number), ..outcome(Route::direct(), 0, SOME) });
         }
         let lost = routes.remembering.as_ref().unwrap().lost();
         assert!(lost > 0 && lost < TOLD, "{lost}");

@@ -7,7 +7,7 @@ use socket2::{Domain, Socket, Type};
 use std::future::{Future, ready};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,40 @@ fn a_node_that_is_not_believed_is_the_end_unless_that_was_asked_for() {
     let or_direct = Arc::new(shorthaul_relay::FixedRoute::or_direct(by_node));
     let session = place.open_on(or_direct, credentials(), identity(), target).unwrap();
     assert!(session.route.is_direct());
+}
+
+/// Ways, and what was said of which was taken.
+struct Told(Vec<Route>, Mutex<Vec<(Route, Option<Route>)>>);
+
+impl RouteProvider for Told {
+    fn routes<'a>(&'a self, _: &'a Endpoint) -> Pin<Box<dyn Future<Output = Vec<Route>> + Send + 'a>> {
+        Box::pin(ready(self.0.clone()))
+    }
+
+    fn goes_by(&self, chosen: &Route, taken: Option<&Route>) {
+        self.1.lock().unwrap().push((chosen.clone(), taken.cloned()));
+    }
+}
+
+#[test]
+fn who_knows_ways_is_told_which_one_a_session_takes() {
+    let place = Place::new(1, Protection::Tls);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = server.local_addr().unwrap();
+    let member = NetworkSecret::read(&secret(1)).unwrap();
+    let open = |routes: &Arc<Told>| {
+        let identity = member.identity(&[]).unwrap();
+        place.open_on(Arc::<Told>::clone(routes), Credentials::Secret(member.clone()), identity, target)
+    };
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (gone, by_node) = (Route::via(vec![nobody.into()]), Route::via(place.hops()));
+    let routes = Arc::new(Told(vec![gone.clone(), by_node.clone()], Mutex::default()));
+    let session = open(&routes).unwrap();
+    assert_eq!(session.route, by_node);
+    assert_eq!(*routes.1.lock().unwrap(), [(gone.clone(), Some(by_node))]);
+    let routes = Arc::new(Told(vec![gone.clone()], Mutex::default()));
+    open(&routes).unwrap_err();
+    assert_eq!(*routes.1.lock().unwrap(), [(gone, None)]);
 }
 
 #[test]
